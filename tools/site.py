@@ -145,8 +145,9 @@ def draw_encodings(docs: Path) -> None:
 #: The order of the gallery; examples that are not named here come last.
 ORDER = (
     *("confusion", "learning", "rocket", "compare", "learning_curve"),  # fit and compare
-    *("irregular_times", "missing_values", "prefixes", "augmentation", "embeddings"),  # data
-    *("relevance", "attention", "importance", "calibration", "prediction_sets"),  # explanations
+    *("irregular_times", "missing_values", "early", "augmentation", "embeddings"),  # data
+    *("relevance", "attention", "importance", "calibration"),  # explanations
+    *("prediction_sets", "novelty"),  # trust
     *("encodings", "order", "encoding_change", "own_encoding"),  # encodings
 )
 

@@ -7,6 +7,7 @@ from tsformer._version import __version__ as __version__
 
 # Public name -> its module, imported on first use, so that `import tsformer` is cheap.
 _PUBLIC = {
+    "EarlyClassifier": "tsformer.estimators.early",
     "RandomConvolutionClassifier": "tsformer.estimators.random_convolution",
     "TSEnsembleClassifier": "tsformer.estimators.ensemble",
     "TSTransformerClassifier": "tsformer.estimators.classifier",
@@ -36,6 +37,7 @@ _SUBPACKAGES = (
 )
 
 __all__ = [
+    "EarlyClassifier",
     "ModelConfig",
     "RandomConvolutionClassifier",
     "TSEnsembleClassifier",
@@ -51,6 +53,7 @@ __all__ = [
 if TYPE_CHECKING:
     from tsformer.data import load_dataset
     from tsformer.estimators.classifier import TSTransformerClassifier
+    from tsformer.estimators.early import EarlyClassifier
     from tsformer.estimators.encoder import TSTransformerEncoder
     from tsformer.estimators.ensemble import TSEnsembleClassifier
     from tsformer.estimators.loading import load

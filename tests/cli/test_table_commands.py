@@ -67,13 +67,16 @@ def test_a_model_of_a_long_table_reads_others_without_options(folder, run):
         rows = read(out)
         assert list(rows) == ["id", "label"]
         assert dict(rows.itertuples(index=False)) == expected
-    out, _ = run("predict", "model", "new.csv", "--proba", "--out", "p.csv")
+    out, _ = run("predict", "model", "new.csv", "--proba", "--novelty", "--out", "p.csv")
     assert out == "10 predictions written to p.csv\n"
     rows = read(Path("p.csv").read_text())
-    assert list(rows) == ["id", "label", "p(007)", "p(7)", "p(None)", "p(walking slowly)"]
+    shares = ["p(007)", "p(7)", "p(None)", "p(walking slowly)"]
+    assert list(rows) == ["id", "label", *shares, "novelty"]
     assert rows["id"].tolist() == list(expected)
     written = rows.filter(like="p(").astype(float)
     np.testing.assert_allclose(written, classifier.predict_proba(X), atol=1e-5)
+    scores = rows["novelty"].astype(float)
+    np.testing.assert_allclose(scores, classifier.novelty_score(X), atol=1e-5)
 
     out, err = run("evaluate", "model", "test.csv", "--no-track")
     assert (out.partition("\n")[0], err) == ("lspe on the 10 series of test.csv", "")

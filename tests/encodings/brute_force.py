@@ -48,6 +48,15 @@ def rotate_rope(e, x, role, h, i, t, scale=lambda k: 1.0):
     return torch.stack(turned)
 
 
+def rotate_learnable_rope(e, x, role, h, i, t):
+    turned = list(x)
+    for k, logarithm in enumerate(e.log_frequencies[h - 1]):
+        cos, sin = torch.cos(t[i] * logarithm.exp()), torch.sin(t[i] * logarithm.exp())
+        turned[2 * k] = cos * x[2 * k] - sin * x[2 * k + 1]
+        turned[2 * k + 1] = sin * x[2 * k] + cos * x[2 * k + 1]
+    return torch.stack(turned)
+
+
 def rotate_fope(e, x, role, h, i, t):
     n_whole = e.weights.shape[-1]
     angles = [t[i] * e.base ** (-2 * k / e.rotated) for k in range(n_whole)]
@@ -233,6 +242,7 @@ FORMULAS = {
     "cope": {"scored": scored_cope},
     "dape": {"scored": scored_dape},
     "fope": {"rotate": rotate_fope},
+    "learnable_rope": {"rotate": rotate_learnable_rope},
 }
 
 

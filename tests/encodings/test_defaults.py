@@ -22,6 +22,7 @@ DEFAULTS = {
     "fourier": {"gamma": 10.0, "trainable": True},
     "gaussian": {"trainable": True},
     "kerple": {"variant": "log"},
+    "learnable_rope": {"base": 10000.0, "fraction": 1.0},
     "learnable": {"init_std": 0.02},
     "lspe": {"dropout": 0.1, "apply_to": "encoding", "base": 10000.0},
     "rope": {"base": 10000.0, "fraction": 1.0},

@@ -65,6 +65,8 @@ ENCODINGS = [
     ("dape", {"static": "kerple", "d_hidden": 5}),
     ("fope", {}),
     ("fope", {"fraction": 0.5, "base": 20.0}),
+    ("learnable_rope", {}),
+    ("learnable_rope", {"fraction": 0.5, "base": 20.0}),
     ("tape+erpe", {}),
     ("fixed+conv+tupe+shaw", {}),
     ("lspe+rope+alibi", {"apply_to": "sum", "signed": True}),

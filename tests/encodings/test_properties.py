@@ -20,7 +20,8 @@ REVERSAL_INVARIANT = {"none", "alibi", "kerple", "gaussian"}
 # Made from the tokens and their order, not from their times.
 COUNTS_TOKENS = {"none", "conv", "wavelet", "conv_spe", "erpe"}
 SHIFT_INVARIANT = COUNTS_TOKENS | {
-    *("rope", "xpos", "alibi", "kerple", "gaussian", "shaw", "t5", "fire", "cope", "dape")
+    *("rope", "xpos", "alibi", "kerple", "gaussian", "shaw", "t5", "fire", "cope", "dape"),
+    "learnable_rope",
 }
 # Made from the contents of the tokens: a step has no code of its own.
 OF_THE_SIGNAL = {"conv", "wavelet"}

@@ -224,12 +224,31 @@ TENSORS = [
     ("classifier", "scaler.std", lambda t: -t, "tensor scaler.std must be positive"),
     ("codes", "codes.known", lambda t: t.flip(0), "codes.known must be distinct codes, ascending"),
     ("codes", "codes.known", lambda t: t.double(), "one tensor, known, of int64"),
-    ("convolutions", "series.dilations", lambda t: t * 10**12, "dilations of MiniRocket must be"),
-    ("convolutions", "series.biases", lambda t: t[:-1].clone(), "'biases' of MiniRocket must be"),
+    (
+        "convolutions",
+        "model.convolutions.minirocket.series.dilations",
+        lambda t: t * 10**12,
+        "dilations of MiniRocket must be",
+    ),
+    (
+        "convolutions",
+        "model.convolutions.minirocket.series.biases",
+        lambda t: t[:-1].clone(),
+        "'biases' of MiniRocket must be",
+    ),
     ("convolutions", "hydra.series.channels", lambda t: t[..., :1].clone(), "'channels' of Hydra"),
-    ("convolutions", "dense_scale.std", torch.zeros_like, "std of StandardScaler must be positive"),
+    (
+        "convolutions",
+        "model.convolutions.dense_scale.std",
+        torch.zeros_like,
+        "std of StandardScaler must be positive",
+    ),
     ("convolutions", "ridge.coef", lambda t: t[:-1].clone(), "'coef' of RidgeClassifier must be"),
     ("ensemble", "transformer.model.head.weight", lambda t: t / 0, "values that are not finite"),
+    ("classifier", "novelty.unit", torch.zeros_like, "unit of a novelty must be positive"),
+    ("classifier", "novelty.spread", lambda t: t[1:].clone(), "'spread' of Novelty must be"),
+    ("classifier", "novelty.of_shape.axes", lambda t: t[0].clone(), "'axes' of Leverage must be"),
+    ("classifier", "novelty.of_shape.penalty", lambda t: -t, "penalty .* must be positive"),
 ]
 
 

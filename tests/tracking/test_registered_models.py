@@ -214,6 +214,19 @@ def test_a_classifier_of_any_kind_answers_with_its_classes(estimator: Any, tmp_p
     assert "NaN" not in (tmp_path / "model/serving_input_example.json").read_text()
 
 
+def test_a_column_of_novelty(tmp_path: Path) -> None:
+    classifier = RandomConvolutionClassifier(168, random_state=0).fit(X, Y)
+    regressor = TSTransformerRegressor("none", **SMALL).fit(X, np.arange(12.0))
+    for estimator in (classifier, regressor):
+        folder = tmp_path / type(estimator).__name__
+        write_model(estimator, folder, output="table+novelty")
+        served = mlflow.pyfunc.load_model(str(folder))
+        answer = served.predict(asked())
+        pd.testing.assert_frame_equal(answer.iloc[:, :-1], ServedModel(estimator).predict(X))
+        assert np.array_equal(answer["novelty"], estimator.novelty_score(X))
+        assert served.metadata.signature.outputs.input_names() == list(answer)
+
+
 def test_a_regressor_answers_with_numbers(store: RunStore) -> None:
     regressor = TSTransformerRegressor("none", **SMALL).fit(X, np.arange(12.0))
     address = register(regressor, "numbers", store)

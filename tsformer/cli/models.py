@@ -321,6 +321,9 @@ def predict(
     proba: Annotated[
         bool, typer.Option("--proba", help="Add the probability of each class.")
     ] = False,
+    novelty: Annotated[
+        bool, typer.Option("--novelty", help="Add a score, above 1 for unlike training series.")
+    ] = False,
 ) -> None:
     """Classify the series of a file; print one CSV row per series.
 
@@ -348,6 +351,8 @@ def predict(
         if proba:
             names = [f"p({label})" for label in classifier.classes_]
             rows[names] = classifier.predict_proba(X).round(6)
+        if novelty:
+            rows["novelty"] = classifier.novelty_score(X).round(6)
         rows = pd.concat(ranks.gather(rows))
     if not ranks.leads:
         return
@@ -579,8 +584,6 @@ def _read_for(
             f"{model} is a {type(classifier).__name__}, which has no classes to predict"
             + (start if hasattr(classifier, "transform") else "; use it from Python")
         )
-    if classifier._target_shape:
-        raise ValueError(f"{model} predicts several labels per series; use it from Python")
     trained = getattr(classifier, "table_schema_", None)
     return classifier, read_source(
         source, columns, trained=trained, split="test", labelled=labelled

@@ -73,7 +73,7 @@ def compare(
     ] = None,
     folds: Annotated[
         int | None,
-        typer.Option(help="Number of folds of --data; 5 with --methods or --group."),
+        typer.Option(help="Number of folds of --data; 5 with --budget, --methods or --group."),
     ] = None,
     group: Annotated[
         str | None,
@@ -85,7 +85,7 @@ def compare(
     encodings: Annotated[
         str,
         typer.Option(
-            metavar="A,B", help="Encodings; see `tsformer encodings`. None with --methods."
+            metavar="A,B|all", help="Encodings; see `tsformer encodings`. None with --methods."
         ),
     ] = _ENCODINGS,
     methods: Annotated[
@@ -96,7 +96,8 @@ def compare(
         typer.Option("--allow-import", help="Let --methods name any class, as in sklearn.svm.SVC."),
     ] = False,
     seeds: Annotated[
-        str, typer.Option(metavar="N|A,B", help="Number of seeds, or the seeds.")
+        str,
+        typer.Option(metavar="N|A,B", help="Number of seeds, or the seeds; 1 with --budget."),
     ] = "3",
     max_epochs: MaxEpochs = None,
     vary: Annotated[
@@ -133,6 +134,13 @@ def compare(
         float | None,
         typer.Option(metavar="SECONDS", help="Fail a fit that takes longer; no limit by default."),
     ] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Rank encodings on --data within this time, as in 10min, by successive halving.",
+        ),
+    ] = None,
     tracking_uri: TrackingUri = None,
     experiment: Annotated[str, typer.Option(help="Name of the MLflow experiment.")] = "tsformer",
     as_json: Json = False,
@@ -145,11 +153,13 @@ def compare(
     series of one person or machine in one fold. With --train-sizes, one seed's subsets are nested.
     Progress is on standard error; --json prints every fit and where its files are.
 
-    [bold]Example[/bold]
+    [bold]Examples[/bold]
 
       tsformer compare --datasets BasicMotions,ECG200 --encodings none,lspe --jobs 2
+      tsformer compare --data my.csv --label y --encodings all --set stem=linear --budget 10min
     """
     from tsformer.studies import Study
+    from tsformer.studies.analysis.ranking import ranking_page
     from tsformer.studies.report.summary import to_markdown
 
     for file in ("results.csv", "failures.csv"):
@@ -158,6 +168,14 @@ def compare(
         raise ValueError(
             "--test, --folds, --group and the options for columns are for a file named with --data"
         )
+    if budget is not None and study is None:
+        if data is None or test is not None:
+            raise ValueError(
+                "--budget chooses by cross-validation of --data, without --test: evaluate the "
+                "chosen encoding on the test series with `tsformer fit` and `tsformer evaluate`"
+            )
+        folds = _FOLDS if folds is None else folds
+        seeds = seeds if _is_given(context, "seeds") else "1"
     asked: Study
     own: OwnProblem | None = None
     if study is not None:
@@ -228,6 +246,7 @@ def compare(
         jobs=jobs,
         scheduler=scheduler,
         fit_time_limit=fit_time_limit,
+        budget=budget,
     )
     places = {
         "table": comparison.csv_path,
@@ -238,9 +257,12 @@ def compare(
     if as_json:
         frames = {name: getattr(comparison, name) for name in ("results", "failures", "unrecorded")}
         rows = {name: _records(frame) for name, frame in frames.items()}
+        if comparison.ranking is not None:
+            rows["ranking"] = _records(comparison.ranking)
         typer.echo(json.dumps(rows | places, indent=2, default=os.fspath))
     else:
-        markdown(to_markdown(comparison.summary()))
+        page = to_markdown(comparison.summary()) if budget is None else ""
+        markdown(page if comparison.ranking is None else ranking_page(comparison.ranking))
         for name, place in places.items():
             if place is not None:
                 typer.echo(f"{name:<8}{place}")

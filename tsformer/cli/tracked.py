@@ -51,8 +51,8 @@ def register(
         str,
         typer.Option(
             metavar="KIND",
-            help="Answer of the served model: table (labels and probabilities), predict or "
-            "predict_proba.",
+            help="Answer of the served model: table (labels and probabilities), table+novelty, "
+            "predict or predict_proba.",
         ),
     ] = "table",
     experiment: Annotated[str, typer.Option(help="Experiment of the model's run.")] = "tsformer",

@@ -33,6 +33,7 @@ from tsformer.encodings.embed.wavelet import WaveletEncoding
 from tsformer.encodings.bias.cope import CoPE
 from tsformer.encodings.bias.dape import DAPE
 from tsformer.encodings.rotate.fope import FoPE
+from tsformer.encodings.rotate.learnable_rope import LearnableRoPE
 # isort: on
 
 available = PositionalEncoding.registry.available
@@ -62,6 +63,7 @@ __all__ = [
     "GaussianBias",
     "Kerple",
     "LearnableEncoding",
+    "LearnableRoPE",
     "NoEncoding",
     "PositionalEncoding",
     "RoPE",

@@ -28,10 +28,10 @@ from tsformer.model.transformer import POOLINGS
 
 __all__ = [
     "CONVOLUTIONS",
+    "EARLY",
     "ENSEMBLE",
     "ESTIMATOR",
     "HISTORY",
-    "LABELS",
     "MEMBERS",
     "MODEL",
     "PREPROCESSOR",
@@ -61,6 +61,7 @@ Made = TypeVar("Made", bound=nn.Module)
 _MOST_UNSAVED = 2**26
 #: Largest size in bytes of all class labels.
 _MOST_LABELS = 2**26
+_OF_RULES = {"threshold", "n_agreeing", "accuracy", "earliness", "harmonic_mean"}
 
 
 def _whole(low: int) -> Field:
@@ -107,19 +108,17 @@ def _list_of(of: Callable[[Any], bool], what: str) -> Field:
     return lambda v: isinstance(v, list) and all(map(of, v)), f"a list of {what}"
 
 
-def _one_or_several(field: Field) -> Field:
-    def allowed(v: Any) -> bool:
-        return all(map(field[0], v)) and len(v) > 1 if isinstance(v, list) else field[0](v)
-
-    return allowed, field[1]
-
-
 def _is_row(row: Any) -> bool:
     return (
         isinstance(row, dict)
         and {"epoch", "seconds"} <= set(row)
         and all(map(_number, row.values()))
     )
+
+
+def _is_table(columns: list[Any]) -> bool:
+    numbers = all(isinstance(each, list) and all(map(_finite()[0], each)) for each in columns)
+    return numbers and len(columns[0]) > 0 and len(set(map(len, columns))) == 1
 
 
 def _is_scores(scores: Any) -> bool:
@@ -155,11 +154,21 @@ SETS: dict[str, Field] = {
     "scores": _list_of(_is_scores, "lists of numbers from 0 to 1"),
     "mixture": _list_of(_finite(0)[0], "finite numbers > 0"),
 }
-LABELS: dict[str, Field] = {"several_labels": _BOOLEAN}
-REGRESSION = {
-    "target_mean": _one_or_several(_finite()),
-    "target_std": _one_or_several(_finite(0)),
+#: The rule of early answers.
+EARLY: dict[str, Field] = {
+    "parameters": _MAPPING,
+    "steps": (
+        lambda v: isinstance(v, list) and all(map(_whole(1)[0], v)) and v == sorted({*v, 0})[1:],
+        "a list of increasing ints >= 1",
+    ),
+    "threshold": _finite(),
+    "n_agreeing": _whole(1),
+    "trade_offs": (
+        lambda v: isinstance(v, dict) and set(v) == _OF_RULES and _is_table(list(v.values())),
+        f"an object of equally long lists of numbers: {', '.join(sorted(_OF_RULES))}",
+    ),
 }
+REGRESSION = {"target_mean": _finite(), "target_std": _finite(0)}
 PRETEXT: dict[str, Field] = {"name": _TEXT, "params": _MAPPING}
 #: Fields of preprocessors.
 PREPROCESSOR: dict[str, Field] = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from tsformer._labels import LabelKind, OneLabel
 from tsformer._threads import threads
 from tsformer.data.panel import Panel
 from tsformer.data.preprocessor import Scaler
@@ -76,7 +75,7 @@ def suited_scaling(
         groups=None if groups is None else groups[drawn],
         n_features=_N_FEATURES,
         n_groups=_N_GROUPS,
-        kind=OneLabel(classes),
+        n_classes=len(classes),
         seed=_SEED,
         device=_CPU,
         scalings=("channel", "series"),
@@ -106,7 +105,7 @@ def better_scaling(
     *,
     n_features: int,
     n_groups: int,
-    kind: LabelKind,
+    n_classes: int,
     seed: int,
     device: torch.device,
     groups: Groups | None = None,
@@ -122,8 +121,8 @@ def better_scaling(
     ----------
     series : SeriesSource
         Training series, `n` of them.
-    targets : ndarray [n, ...]
-        Target of each, of `kind`.
+    targets : ndarray [n] of int
+        Class of each, of `n_classes`.
     weights : ndarray [n] or None
         Weight of each.
     n_features, n_groups, seed, device, groups
@@ -143,7 +142,7 @@ def better_scaling(
                 weights,
                 n_features=n_features,
                 n_groups=n_groups,
-                kind=kind,
+                n_classes=n_classes,
                 seed=seed,
                 device=device,
                 groups=groups,
@@ -161,7 +160,7 @@ def fitted_convolutions(
     *,
     n_features: int,
     n_groups: int,
-    kind: LabelKind,
+    n_classes: int,
     seed: int,
     device: torch.device,
     groups: Groups | None = None,
@@ -172,14 +171,14 @@ def fitted_convolutions(
     ----------
     panel : Panel
         Scaled training series, regular in time.
-    targets : ndarray [n, ...]
-        Target of each, of `kind`.
+    targets : ndarray [n] of int
+        Class of each, of `n_classes`.
     weights : ndarray [n] or None
         Weight of each.
     n_features, n_groups : int
         Features of MiniRocket, and groups of Hydra.
-    kind : OneLabel or SeveralLabels
-        The labels.
+    n_classes : int
+        Number of classes.
     seed : int
         The only source of randomness.
     device : torch.device
@@ -202,7 +201,7 @@ def fitted_convolutions(
         model.ridge.fit(
             features,
             torch.from_numpy(targets),
-            kind=kind,
+            n_classes=n_classes,
             weights=None if weights is None else torch.from_numpy(weights),
             groups=None if groups is None else torch.from_numpy(groups),
         )

@@ -12,6 +12,7 @@ from tsformer.studies.analysis.plots import (
     plot_critical_difference,
     plot_mean_gains,
     plot_pairs,
+    plot_ranking,
 )
 from tsformer.studies.analysis.published import read_published
 from tsformer.studies.analysis.scores import read_scores
@@ -20,6 +21,7 @@ from tsformer.studies.design.study import Study, Trial
 from tsformer.studies.report.summary import summary_table
 from tsformer.studies.run.compare import Comparison, compare
 from tsformer.studies.run.progress import Progress
+from tsformer.studies.run.which_encoding import which_encoding
 
 __all__ = [
     "Comparison",
@@ -37,7 +39,9 @@ __all__ = [
     "plot_critical_difference",
     "plot_mean_gains",
     "plot_pairs",
+    "plot_ranking",
     "read_published",
     "read_scores",
     "summary_table",
+    "which_encoding",
 ]

@@ -105,9 +105,10 @@ def register(
         Name in the registry; an existing name gets a new version.
     store : RunStore
         The store; the model gets a run of its own.
-    output : {"table", "predict", "predict_proba"}
+    output : {"table", "table+novelty", "predict", "predict_proba"}
         Answer of the served model: a table with the prediction and, for a classifier, the
-        probability of each class; labels alone; or probabilities alone.
+        probability of each class; the same with a column of `novelty_score`; labels alone; or
+        probabilities alone.
 
     Returns
     -------

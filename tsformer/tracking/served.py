@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["OUTPUTS", "ServedModel", "describe_input", "example_table", "signature_of"]
 
-#: Answers of a model: a table, labels, or probabilities.
-OUTPUTS = ("table", "predict", "predict_proba")
+#: Answers of a model: a table, with or without a column of novelty scores, labels, probabilities.
+OUTPUTS = ("table", "table+novelty", "predict", "predict_proba")
 
 _SERIES, _TIMES = "series", "times"
 _KINDS = {"b": "boolean", "i": "long", "u": "long", "f": "double", "M": "datetime"}
@@ -33,7 +33,7 @@ class ServedModel:
     def __init__(self, estimator: SeriesEstimator, output: str = "table"):
         if output not in OUTPUTS:
             raise ValueError(unknown("output", output, OUTPUTS))
-        if output != "table" and not hasattr(estimator, output):
+        if output in ("predict", "predict_proba") and not hasattr(estimator, output):
             raise ValueError(
                 f"a {type(estimator).__name__} has no {output}; choose output='predict'"
             )
@@ -63,14 +63,17 @@ class ServedModel:
                 series = [pd.DataFrame(values.T, index=index) for values, index in pairs]
             else:
                 passed = {"times": times}
-        if self.output != "table":
+        if self.output in ("predict", "predict_proba"):
             return getattr(estimator, self.output)(series, **passed)
-        names = _prediction_names(estimator)
-        if not hasattr(estimator, "predict_proba"):
-            return pd.DataFrame(estimator.predict(series, **passed), columns=names)
-        proba = estimator.predict_proba(series, **passed)
-        predicted = pd.DataFrame(estimator._kind.decide(proba, least=0.5), columns=names)
-        return predicted.join(pd.DataFrame(proba, columns=_probability_names(estimator)))
+        if hasattr(estimator, "predict_proba"):
+            proba = estimator.predict_proba(series, **passed)
+            table = pd.DataFrame(proba, columns=_probability_names(estimator))
+            table.insert(0, "prediction", estimator.classes_[proba.argmax(axis=1)])
+        else:
+            table = pd.DataFrame({"prediction": estimator.predict(series, **passed)})
+        if self.output == "table+novelty":
+            table["novelty"] = estimator.novelty_score(series, **passed)
+        return table
 
 
 def signature_of(estimator: SeriesEstimator, output: str) -> ModelSignature:
@@ -84,14 +87,13 @@ def signature_of(estimator: SeriesEstimator, output: str) -> ModelSignature:
     inputs = [types.ColSpec(schema.AnyType(), name) for name in _columns(estimator)]
     classes = getattr(estimator, "classes_", np.empty(0))
     kind = _KINDS.get(classes.dtype.kind, "string")
-    answers = [types.ColSpec(kind, name) for name in _prediction_names(estimator)]
+    answer = types.ColSpec(kind, "prediction")
     shares = [types.ColSpec("double", name) for name in _probability_names(estimator)]
     tensor = types.TensorSpec(np.dtype("float64"), (-1, len(classes)))
-    numbers = np.dtype("int64" if kind == "long" else "float64")
-    several = types.TensorSpec(numbers, (-1, len(answers)))
     outputs = {
-        "table": [*answers, *shares],
-        "predict": [several if estimator._target_shape else types.ColSpec(kind)],
+        "table": [answer, *shares],
+        "table+novelty": [answer, *shares, types.ColSpec("double", "novelty")],
+        "predict": [types.ColSpec(kind)],
         "predict_proba": [tensor],
     }
     signature: ModelSignature = models.ModelSignature(
@@ -135,12 +137,6 @@ def _lists(n_channels: int) -> str:
 
 def _columns(estimator: SeriesEstimator) -> list[str]:
     return [_SERIES] if estimator._clock is None else [_SERIES, _TIMES]
-
-
-def _prediction_names(estimator: Any) -> list[str]:
-    if not estimator._target_shape:
-        return ["prediction"]
-    return [f"prediction({i})" for i in range(*estimator._target_shape)]
 
 
 def _probability_names(estimator: Any) -> list[str]:

@@ -103,6 +103,8 @@ def test_a_study_of_a_file_with_fits_that_fail(
             "--data a.csv --test b.csv --label y --group p --resamples 3",
             "would mix series of one 'p'",
         ),
+        ("--datasets A --budget 9", "--budget chooses by cross-validation of --data"),
+        ("--data a.csv --test b.csv --budget 9", "evaluate the chosen encoding on the test series"),
         ("--datasets A --folds 3", "--test, --folds, --group and the options for columns are for"),
     ],
 )
@@ -128,6 +130,8 @@ def own_table(tmp_path: Path) -> None:
     ("flags", "says"),
     [
         ("--encodings none --jobs 0", "jobs must be an int"),
+        ("--encodings all --budget soon", "budget must be a time such as 600"),
+        ("--encodings all --budget 9 --seeds 2", "on one data set with one seed"),
         ("--methods sklearn.cluster.KMeans --allow-import", "is a clusterer; name a classifier"),
     ],
 )
@@ -172,6 +176,25 @@ def test_methods_are_compared_on_ones_own_data_without_a_group_in_both_parts(
     assert code == 0
     assert "24 series to train on and 24 to test on, in data/own-" in out
     assert pd.read_csv(tmp_path / "second/results.csv")["resample"].tolist() == [0, 1]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("own_table", "no_figures")
+def test_encodings_are_ranked_within_a_budget(
+    run: Run, uri: str, experiment: str, tmp_path: Path
+) -> None:
+    flags = (
+        "--data", "own.csv", "--label", "state", "--group", "patient", "--folds", 2, "--encodings",
+        "none,rope", "--set", "d_model=8", "--set", "n_heads=2", "--max-epochs", 1,
+        "--budget", "2min", "--tracking-uri", uri, "--experiment", experiment,
+    )  # fmt: skip
+    code, out, err = run(*flags)
+    assert code == 0
+    assert "over 2 folds, too few for an interval." in out
+    assert err.count("accuracy") == 4
+    code, out, err = run(*flags, "--json")
+    assert [row["folds"] for row in json.loads(out)["ranking"]] == [2, 2]
+    assert "accuracy" not in err, "read back, not repeated"
 
 
 @pytest.mark.slow

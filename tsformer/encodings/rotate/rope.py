@@ -82,11 +82,15 @@ class RoPE(PositionalEncoding, name="rope"):
         return self._turn(q, cos, sin), self._turn(k, cos, sin)
 
     def _cos_sin(self, t: Tensor) -> tuple[Tensor, Tensor]:
-        """Return cosine and sine of the angles, ``[1 | B, 1, N, R / 2]``, in at least float32."""
+        """Return cosine and sine of the angles, ``[1 | B, 1 | H, N, R / 2]``, at least float32."""
         t = at_least_float32(t)
-        pair = torch.arange(0, self.rotated, 2, device=t.device, dtype=t.dtype)
-        angle = t[:, None, :, None] * self.base ** (-pair / self.rotated)
+        angle = t[:, None, :, None] * self._frequencies(t)
         return angle.cos(), angle.sin()
+
+    def _frequencies(self, t: Tensor) -> Tensor:
+        """Return radians per unit of time, one per pair."""
+        pair = torch.arange(0, self.rotated, 2, device=t.device, dtype=t.dtype)
+        return self.base ** (-pair / self.rotated)
 
     def _turn(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         turned, rest = x[..., : self.rotated], x[..., self.rotated :]

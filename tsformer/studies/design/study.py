@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from tsformer._names import unknown
 from tsformer.baselines.catalogue import TRANSFORMER
 from tsformer.encodings import find
+from tsformer.encodings import names as registered
 from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.studies.design.keys import (
     HARMLESS,
@@ -61,7 +62,8 @@ class Study:
     datasets : sequence of str
         Names that `tsformer.data.load_dataset` knows.
     encodings : sequence of str
-        Names of encodings, or sums of names such as ``"tape+erpe"``; none if there are `methods`.
+        Names of encodings, or sums of names such as ``"tape+erpe"``; ``"all"`` for every
+        registered encoding; none if there are `methods`.
     seeds : sequence of int, or int, default=(0, 1, 2)
         The seeds; an int `n` stands for ``0, ..., n - 1``.
     parameters : mapping
@@ -142,7 +144,8 @@ class Study:
             raise TypeError(f"seeds must be an int or a sequence of ints; got {seeds!r}")
         object.__setattr__(self, "datasets", _distinct("datasets", self.datasets, str))
         encodings: Any = self.encodings
-        encodings = (encodings,) if isinstance(encodings, str) else encodings
+        encodings = (encodings,) if isinstance(encodings, str) else tuple(encodings)
+        encodings = tuple(registered()) if encodings == ("all",) else encodings
         encodings = tuple(_in_one_spelling(encoding) for encoding in encodings)
         if encodings or not self.methods:
             what = "encodings" if encodings else "encodings or methods"

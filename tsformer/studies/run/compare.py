@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import joblib
@@ -16,16 +17,18 @@ import pandas as pd
 from tsformer._optional import require
 from tsformer.encodings import find
 from tsformer.studies._files import check_folder, write_atomically
-from tsformer.studies.design.study import Study
+from tsformer.studies.analysis.ranking import answer
+from tsformer.studies.design.study import Study, Trial
 from tsformer.studies.report.summary import summary_table
 from tsformer.studies.run import executors
-from tsformer.studies.run.finalize import attempt, by_variant, finalize
+from tsformer.studies.run.finalize import attempt, by_variant, finalize, finalize_ranking
+from tsformer.studies.run.halving import Budget, Halving, seconds_of
 from tsformer.studies.run.lock import DRIVER_TAG, exclusive, this_process
-from tsformer.studies.run.problem import Problem, n_train
+from tsformer.studies.run.problem import Problem, fold_sizes, n_train
 from tsformer.studies.run.progress import Progress, ProgressReporter
 from tsformer.studies.run.results import ResultStore
 from tsformer.studies.run.study_run import study_note, study_tags
-from tsformer.studies.run.worker import Task
+from tsformer.studies.run.worker import Task, TrialResult
 from tsformer.tracking import RunStore, prepare_store
 from tsformer.tracking.credentials import without_credentials
 from tsformer.tracking.views import make_views
@@ -70,6 +73,10 @@ class Comparison:
     ui_command : str
         The shell command that shows the runs, `tsformer ui`; for a tracking server, the address of
         the view that shows encodings side by side.
+    ranking : DataFrame or None
+        With a budget, one row per encoding, the best first: `encoding`, `folds` (those it was
+        fitted on), `accuracy` (mean), `behind` (the leader's accuracy minus its own on the same
+        folds), `margin` (half-width of a 95 % interval of that), `outcome`, `fit_seconds` (median).
     """
 
     study: Study
@@ -80,6 +87,19 @@ class Comparison:
     figure_path: Path | None
     report_path: Path | None
     ui_command: str
+    ranking: pd.DataFrame | None = None
+
+    def answer(self) -> str:
+        """Return the ranking in one sentence of Markdown.
+
+        Raises
+        ------
+        ValueError
+            If there is no ranking: without a budget, or if no fit succeeded.
+        """
+        if self.ranking is None:
+            raise ValueError("there is no ranking: pass budget= to compare, and see `failures`")
+        return answer(self.ranking)
 
     def summary(self) -> pd.DataFrame:
         """Summarise results and skipped fits over seeds and resamples: `summary_table`.
@@ -100,6 +120,7 @@ def compare(
     jobs: int = 1,
     scheduler: str | None = None,
     fit_time_limit: float | None = None,
+    budget: float | str | None = None,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Comparison:
     """Fit every encoding or method on every data set with every seed; score each once.
@@ -136,6 +157,10 @@ def compare(
         Seconds after which a fit has failed; no limit by default. Its process is ended: all fits
         run in worker processes, with ``jobs=1`` one at a time. Imports and compilation before the
         fit do not count.
+    budget : float or str, optional
+        Seconds, or a time such as ``"10min"``, for successive halving: see `which_encoding`. The
+        study has encodings, and one data set with folds. The budget is no part of the design: a
+        larger one continues the comparison.
     on_progress : callable, optional
         Called with a Progress at every event.
 
@@ -154,7 +179,8 @@ def compare(
     ValueError
         If `jobs` and `scheduler` are incompatible with each other or with the store, if
         `fit_time_limit` is not positive or comes with a scheduler, if a data set
-        has fewer folds than the study has resamples, or as `Study.check` raises it.
+        has fewer folds than the study has resamples, if `budget` is no time or the study does not
+        suit one, or as `Study.check` raises it.
     StudyBusyError
         If another call runs this study in the same store.
     ImportError
@@ -163,6 +189,7 @@ def compare(
     require("matplotlib.figure", extra="plots", purpose="the figure of a comparison")
     jobs = _check_jobs(jobs, scheduler)
     _check_time_limit(fit_time_limit, scheduler)
+    limit = None if budget is None else _budget(study, budget)
     elsewhere = jobs > 1 or scheduler is not None or fit_time_limit is not None
     modules = _modules(study, elsewhere=elsewhere)
     study.check()
@@ -172,22 +199,21 @@ def compare(
             n_train(name, number, size)
     folder = Path(out)
     if not (folder / "results.csv").exists():  # ResultStore checks an existing file
-        names = ("study.json", "summary.md", "failures.csv", "comparison.png")
+        names = ("study.json", "summary.md", "failures.csv", "comparison.png", "ranking.md")
         check_folder(folder, names, sign="study.json", text='"datasets"')
     with ExitStack() as stack:
         client = stack.enter_context(executors.cluster(scheduler)) if scheduler else None
         store = prepare_store(tracking_uri, experiment)
         _check_reach(store, scheduler)
         stack.enter_context(exclusive(store, study.name))
-        result_store = ResultStore(study, store, folder / "results.csv")
-        result_store.open()
+
+        def open_results(study: Study, file: str = "first_round.csv") -> ResultStore:
+            opened = ResultStore(study, store, folder / file)
+            opened.open()
+            return opened
+
+        result_store = open_results(study, "results.csv")
         write_atomically(json.dumps(study.as_dict(), indent=2) + "\n", folder / "study.json")
-        progress = ProgressReporter(
-            on_progress,
-            study.trials(),
-            skipped=set(result_store.rows),
-            workers=(lambda: sum(client.nthreads().values())) if client else (lambda: jobs),
-        )
         with store.start(
             study.label,
             kind="study",
@@ -198,33 +224,38 @@ def compare(
             parent.tags({"mlflow.note.content": study_note(study, store)})
             parent.params(study.as_dict())
             parent.json(study.as_dict(), "study.json")
-            tasks = [
-                Task(trial, study, store, parent.run_id, modules)
-                for trial in result_store.waiting()
-            ]
+            ranking = None
             try:
                 with executors.Workers(jobs, fit_time_limit) as workers:
-                    if client is not None:
-                        results = executors.on_cluster(tasks, client)
-                    elif jobs > 1 or fit_time_limit is not None:
-                        results = workers.run(tasks)
+                    fits = _Fits(workers, client, elsewhere, parent.run_id, modules, on_progress)
+                    if limit is None:
+                        for _ in fits.run(study.trials(), result_store):
+                            pass
                     else:
-                        results = executors.one_by_one(tasks, workers, progress)
-                    for result in results:
-                        for trial in result_store.add(result):
-                            progress.fit_end(
-                                trial,
-                                seconds=result.seconds,
-                                accuracy=result.row["accuracy"] if result.row else None,
-                                error=result.error,
-                            )
+                        halving = Halving(
+                            study,
+                            result_store,
+                            open_results,
+                            fits.run,
+                            limit,
+                            n_test=fold_sizes(study.datasets[0]),
+                            length=max(
+                                x.shape[-1] for x in Problem.load(study.datasets[0]).X_train
+                            ),
+                            jobs=fits.n_parallel(),
+                        )
+                        halving.run()
+                        ranking = halving.ranking()
             except BaseException:
                 attempt(result_store.release, "marking the running fits as killed")
                 raise
             attempt(result_store.settle, "checking for duplicate runs")
-            figure_path, report_path = finalize(result_store, folder, parent)
+            if limit is None:
+                figure_path, report_path = finalize(result_store, folder, parent)
+            else:
+                figure_path, report_path = finalize_ranking(ranking, result_store, folder, parent)
         views = make_views(store, study.name)
-        progress.end()
+        fits.progress.end()
     return Comparison(
         study=study,
         results=result_store.results(),
@@ -234,7 +265,66 @@ def compare(
         figure_path=figure_path,
         report_path=report_path,
         ui_command=_where_to_look(store, views),
+        ranking=ranking,
     )
+
+
+class _Fits:
+    """Runs the fits of one comparison, wherever they are executed."""
+
+    def __init__(
+        self,
+        workers: executors.Workers,
+        client: Any,
+        elsewhere: bool,
+        parent_id: str,
+        modules: tuple[str, ...],
+        listener: Callable[[Progress], None] | None,
+    ):
+        self._workers = workers
+        self._client = client
+        self._elsewhere = elsewhere
+        self._parent_id = parent_id
+        self._modules = modules
+        self._listener = listener
+
+    def n_parallel(self) -> int:
+        """Return the number of fits that run at once."""
+        return sum(self._client.nthreads().values()) if self._client else self._workers.jobs
+
+    def run(
+        self,
+        trials: list[Trial],
+        to: ResultStore,
+        is_late: Callable[[Trial], bool] | None = None,
+    ) -> Iterator[Trial]:
+        """Fit the trials that have no result, with `is_late` until it is true of the next."""
+        skipped = set(trials) & set(to.rows)
+        self.progress = ProgressReporter(self._listener, trials, skipped, self.n_parallel)
+        waiting = set(to.waiting())
+        left = [trial for trial in trials if trial in waiting]
+        while left and not (is_late and is_late(left[0])):
+            n = self.n_parallel() if is_late else len(left)
+            some, left = left[:n], left[n:]
+            tasks = [
+                Task(each, to.study, to.store, self._parent_id, self._modules) for each in some
+            ]
+            for result in self._execute(tasks):
+                for trial in to.add(result):
+                    self.progress.fit_end(
+                        trial,
+                        seconds=result.seconds,
+                        accuracy=result.row["accuracy"] if result.row else None,
+                        error=result.error,
+                    )
+                yield result.trial
+
+    def _execute(self, tasks: list[Task]) -> Iterator[TrialResult]:
+        if self._client is not None:
+            return executors.on_cluster(tasks, self._client)
+        if self._elsewhere:
+            return self._workers.run(tasks)
+        return executors.one_by_one(tasks, self._workers, self.progress)
 
 
 def _where_to_look(store: RunStore, views: Mapping[str, str]) -> str:
@@ -265,6 +355,24 @@ def _check_time_limit(seconds: float | None, scheduler: str | None) -> None:
             f"fit_time_limit={seconds} ends processes of this machine, and scheduler={scheduler!r} "
             "runs the fits on others. Give only one of the two"
         )
+
+
+def _budget(study: Study, budget: float | str) -> Budget:
+    """Start the clock of a budget; raise ValueError for a study that cannot be halved."""
+    seconds = seconds_of(budget)
+    single = (study.datasets, study.seeds, tuple(study.variants))
+    if study.methods or any(len(values) > 1 for values in single):
+        raise ValueError(
+            f"budget={budget!r} is for encodings on one data set with one seed; leave out methods, "
+            "vary and train_sizes, further data sets and further seeds"
+        )
+    if len(study.encodings) < 2 or study.resamples < 2 or not fold_sizes(study.datasets[0]):
+        raise ValueError(
+            f"budget={budget!r} chooses between two encodings or more by cross-validation, and "
+            f"{study.datasets[0]} must have folds and the study two resamples or more; use "
+            "which_encoding, or `tsformer compare --data`"
+        )
+    return Budget(seconds)
 
 
 def _check_reach(store: RunStore, scheduler: str | None) -> None:

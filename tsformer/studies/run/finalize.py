@@ -15,18 +15,19 @@ from tsformer._files import replacing
 from tsformer.plots import plot_learning_curves
 from tsformer.studies._files import to_csv, write_atomically
 from tsformer.studies.analysis.analyse import analyse, default_baseline
-from tsformer.studies.analysis.plots import plot_comparison
+from tsformer.studies.analysis.plots import plot_comparison, plot_ranking
+from tsformer.studies.analysis.ranking import answer, ranking_page
 from tsformer.studies.analysis.scores import StudyScores, labels, read_study, was_skipped
 from tsformer.studies.design.study import Study
 from tsformer.studies.report.summary import summary_table, to_markdown
 from tsformer.studies.report.write import write_findings
 from tsformer.studies.run.results import ResultStore
-from tsformer.studies.run.study_run import log_findings, log_scores
+from tsformer.studies.run.study_run import log_findings, log_scores, study_note
 from tsformer.studies.run.summary_runs import summary_runs
 from tsformer.studies.run.trial import name_column
 from tsformer.tracking import TrackedRun
 
-__all__ = ["attempt", "by_variant", "finalize"]
+__all__ = ["attempt", "by_variant", "finalize", "finalize_ranking"]
 
 T = TypeVar("T")
 
@@ -35,22 +36,14 @@ def finalize(
     store: ResultStore, folder: Path, parent: TrackedRun
 ) -> tuple[Path | None, Path | None]:
     """Write table, figure and report, and log them in the study's run."""
-    results, failures = store.results(), store.failures()
-    failed = folder / "failures.csv"
-    if failures.empty:
-        failed.unlink(missing_ok=True)  # of an earlier call
-    else:
-        write_atomically(to_csv(failures), failed)
-        parent.text(to_csv(failures), failed.name)
-    counts = {"fits/finished": len(store.rows), "fits/failed": len(store.errors)}
-    parent.metrics({**counts, "fits/unrecorded": len(store.unrecorded)})
+    results, failures = _results(store, folder, parent)
     if results.empty:
         return None, None
     shown = by_variant(results, store.study)
     table = to_markdown(summary_table(shown, by_variant(failures, store.study)))
     n_failed = int((~was_skipped(failures["error"])).sum())
     if n_failed:
-        table += f"\nFits that are not in the table: {n_failed} failed ({failed.name}).\n"
+        table += f"\nFits that are not in the table: {n_failed} failed (failures.csv).\n"
     write_atomically(table, folder / "summary.md")
     figure_path = folder / "comparison.png"
     figure = plot_comparison(shown.rename(columns={"method": "encoding"}))
@@ -68,6 +61,44 @@ def finalize(
         report_path = attempt(lambda: _report(scores, folder, parent), "writing the report")
     summary_runs(store.study, scores, store.store, parent)
     return figure_path, report_path
+
+
+def finalize_ranking(
+    ranking: pd.DataFrame | None, store: ResultStore, folder: Path, parent: TrackedRun
+) -> tuple[Path | None, None]:
+    """Write ranking and figure, and log them in the study's run, where its description begins."""
+    results, _ = _results(store, folder, parent)
+    parent.text(to_csv(results), "results.csv")
+    if ranking is None:
+        return None, None
+    page, figure = ranking_page(ranking), plot_ranking(ranking)
+    write_atomically(page, folder / "ranking.md")
+    write_atomically(to_csv(ranking), folder / "ranking.csv")
+    figure_path = folder / "ranking.png"
+    with replacing(figure_path) as file:
+        figure.savefig(file, format="png", dpi=150)
+    parent.text(page, "ranking.md")
+    parent.text(to_csv(ranking), "ranking.csv")
+    parent.figure(lambda: figure, "ranking.png", key="ranking", size=900)
+    note = f"{page}\n{study_note(store.study, store.store)}"
+    parent.tags({"tsformer.answer": answer(ranking), "mlflow.note.content": note})
+    return figure_path, None
+
+
+def _results(
+    store: ResultStore, folder: Path, parent: TrackedRun
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return results and failures; log their numbers, and the failures."""
+    results, failures = store.results(), store.failures()
+    failed = folder / "failures.csv"
+    if failures.empty:
+        failed.unlink(missing_ok=True)  # of an earlier call
+    else:
+        write_atomically(to_csv(failures), failed)
+        parent.text(to_csv(failures), failed.name)
+    counts = {"fits/finished": len(store.rows), "fits/failed": len(store.errors)}
+    parent.metrics({**counts, "fits/unrecorded": len(store.unrecorded)})
+    return results, failures
 
 
 def _report(scores: StudyScores, folder: Path, parent: TrackedRun) -> Path:

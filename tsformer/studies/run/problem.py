@@ -19,7 +19,7 @@ from tsformer.studies.design.train_sizes import WHOLE
 from tsformer.studies.run.resample import stratified_resample, taken
 from tsformer.studies.run.subset import nested_subset, subset_size
 
-__all__ = ["Problem", "n_train", "series_digest", "write_split"]
+__all__ = ["Problem", "fold_sizes", "n_train", "series_digest", "write_split"]
 
 # A worker gets the data sets of a study in any order; keeping more could fill its memory.
 _KEPT = 16
@@ -90,6 +90,11 @@ def n_train(name: str, resample: int, train_size: str) -> int:
         return subset_size(Problem.load(name, resample).y_train, train_size)
     except ValueError as error:
         raise ValueError(f"train size {train_size} on {name}: {error}") from error
+
+
+def fold_sizes(name: str) -> list[int]:
+    """Return the number of series in each fold; none without folds."""
+    return np.bincount(_split_table(name).get("fold", [])).tolist()
 
 
 def write_split(stem: Path, columns: Mapping[str, npt.NDArray[Any]]) -> None:

@@ -20,12 +20,13 @@ from tsformer.plots.figures import (
     wrapped,
 )
 from tsformer.studies.analysis.effects import COSTS
+from tsformer.studies.analysis.ranking import REMAINING
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["plot_cost", "plot_mean_gains"]
+__all__ = ["plot_cost", "plot_mean_gains", "plot_ranking"]
 
 #: A cost that differs by more than this factor is drawn on a log scale. Encodings share most of a
 #: model, and stay on a linear one; methods differ by orders of magnitude.
@@ -98,6 +99,56 @@ def plot_mean_gains(
     panels.label(
         f"mean gain over {baseline} in percentage points{', with 95 % interval' * interval}"
     )
+    return panels.figure
+
+
+def plot_ranking(ranking: pd.DataFrame, *, axes: Axes | None = None) -> Figure:
+    """Draw how far each encoding is behind the leader, with its interval.
+
+    Parameters
+    ----------
+    ranking : DataFrame
+        The `ranking` of a `Comparison`. An encoding without a fit is not drawn; a dropped one is
+        hollow.
+    axes : Axes, optional
+        Where to draw; by default, a new figure.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Examples
+    --------
+    >>> ranking = pd.DataFrame({"encoding": ["rope", "none"], "folds": 3, "behind": [0, 0.1]})
+    >>> ranking = ranking.assign(margin=[0, 0.05], outcome=["leads", "behind"])
+    >>> plot_ranking(ranking).axes[0].get_xlabel()
+    'accuracy minus that of rope on the same folds, in percentage points'
+    """
+    shown = ranking[ranking["behind"].notna()]
+    names = list(map(shortened, shown["encoding"]))
+    panels = Panels(
+        axes,
+        1,
+        "ranking",
+        n_columns=1,
+        panel=(5.5, 0.9 + 0.26 * len(names)),
+        around=(0.9 + widest(names, 10), 0),
+    )
+    (ax,) = panels.axes
+    for y, row in enumerate(shown.to_dict("records")):
+        color, x = encoding_color(row["encoding"]), -100 * row["behind"]
+        if row["margin"] > 0:
+            half = 100 * row["margin"]
+            ax.plot([x - half, x + half], [y, y], color=color, linewidth=2)
+        remains = row["outcome"] in REMAINING
+        ax.plot([x], [y], "o", color=color, markersize=6, fillstyle="full" if remains else "none")
+    ax.axvline(0, color="0.4", linewidth=0.8)
+    folds = [f"{n} fold{'s' * (n != 1)}" for n in shown["folds"]]
+    ax.set_yticks(range(len(names)), [f"{name}, {n}" for name, n in zip(names, folds, strict=True)])
+    ax.set_ylim(len(names) - 0.5, -0.5)
+    ax.grid(axis="x", alpha=0.3)
+    fewer_ticks(ax, 5)
+    ax.set_xlabel(f"accuracy minus that of {names[0]} on the same folds, in percentage points")
     return panels.figure
 
 

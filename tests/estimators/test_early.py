@@ -1,0 +1,229 @@
+"""Early answers: prefixes are scaled alone, held-out rules, and one answer by every way to ask."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.exceptions import NotFittedError
+from small_estimators import RAGGED, TIMES, X, Y, convolutions
+
+from tsformer import EarlyClassifier, load
+from tsformer.estimators import StreamingClassifier
+from tsformer.estimators.early import _stop
+
+RNG = np.random.default_rng(1)
+
+
+class Nearest(ClassifierMixin, BaseEstimator):
+    """Classifier of no library: the class of the series with the nearest mean."""
+
+    def fit(self, X: list[np.ndarray], y: np.ndarray) -> Nearest:
+        self.classes_, self.y_ = np.unique(y, return_inverse=True)
+        self.means_ = np.array([x.mean() for x in X])
+        return self
+
+    def predict_proba(self, X: list[np.ndarray]) -> np.ndarray:
+        nearest = [np.abs(self.means_ - x.mean()).argmin() for x in X]
+        return np.eye(len(self.classes_))[self.y_[nearest]]
+
+
+def early(made: Any = None, points: Any = 4, **options: Any) -> EarlyClassifier:
+    made = convolutions(scaling="series") if made is None else made
+    return EarlyClassifier(made, points=points, random_state=0, **options)
+
+
+@pytest.fixture(scope="module")
+def fitted() -> EarlyClassifier:
+    """Fitted to unequal lengths, gaps and times; changed only by the rule of each test."""
+    return early().fit(RAGGED, Y, times=TIMES)
+
+
+def prefixes(series: list[np.ndarray], n: int) -> list[np.ndarray]:
+    return [x[..., :n] for x in series]
+
+
+def test_training_sees_each_prefix_as_prediction_does():
+    """Trained on raw prefixes cut by hand: scaling and gaps are of the prefix alone."""
+    X_gap = X.copy()
+    X_gap[::3, 0, 5:8] = np.nan
+    cut = [x[:, :n] for n in (6, 12, 18, 24) for x in X_gap]
+    by_hand = convolutions(scaling="series").fit(cut, np.tile(Y, 4), groups=np.tile(range(16), 4))
+    fitted = early().fit(X_gap, Y)
+    assert fitted.steps_.tolist() == [6, 12, 18, 24]
+    np.testing.assert_array_equal(fitted.predict_proba(X_gap), by_hand.predict_proba(X_gap))
+    np.testing.assert_array_equal(
+        fitted.predict_proba(X_gap[..., :12]), by_hand.predict_proba(prefixes(list(X_gap), 12))
+    )
+
+
+@pytest.mark.parametrize("made", [convolutions(), Nearest()], ids=["leave-one-out", "folds"])
+def test_no_prefix_of_a_held_out_series_was_trained_on(made):
+    """Another prefix of the same series would tell its label, which is noise."""
+    noise, y = RNG.normal(size=(40, 1, 16)) + RNG.normal(size=(40, 1, 1)), np.arange(40) % 2
+    assert early(made).fit(noise, y).trade_offs_.accuracy.max() < 0.75
+
+
+@pytest.mark.parametrize("n_agreeing", [1, 2])
+@pytest.mark.parametrize("threshold", [0.6, 0.9])
+def test_every_way_to_ask_gives_the_same_answer(threshold, n_agreeing, fitted):
+    fitted.threshold_, fitted.n_agreeing_ = threshold, n_agreeing
+    pairs = [(x, t) for x, t in zip(RAGGED, TIMES, strict=True) if len(t) != 18]  # not a point
+    series, times = map(list, zip(*pairs, strict=True))
+    labels, n_steps = fitted.predict_early(series, times)
+    at_point = np.isin(n_steps, fitted.steps_)
+    assert (at_point | (n_steps == [len(each) for each in times])).all()
+    streams = [StreamingClassifier(fitted) for _ in series]
+    for end in range(1, 25):
+        arrived = prefixes(series, end), [each[:end] for each in times]
+        found, decided = fitted.decide(*arrived)
+        np.testing.assert_array_equal(decided, at_point & (n_steps <= end))
+        expected = np.where(decided, labels, fitted.predict(*arrived))
+        np.testing.assert_array_equal(found, expected)
+        for i, (stream, x, t) in enumerate(zip(streams, series, times, strict=True)):
+            if end <= len(t):
+                answer = stream.update(x[:, end - 1 : end], t[end - 1 : end])
+                assert answer.decided == decided[i]
+                if answer.decided:
+                    assert (answer.label, answer.n_steps) == (labels[i], n_steps[i])
+
+
+def test_a_stream_asks_once_at_each_point(fitted, monkeypatch):
+    fitted.threshold_, fitted.n_agreeing_ = 1.1, 1
+    asked = []
+    real = EarlyClassifier._proba
+    monkeypatch.setattr(EarlyClassifier, "_proba", lambda *a: asked.append(1) or real(*a))
+    stream = StreamingClassifier(fitted)
+    nothing = stream.update(np.full((2, 2), np.nan), [0.0, 1.0])
+    assert nothing == (None, False, 0, None)
+    for step in range(2, 30):
+        answer = stream.update(np.ones((2, 1)), [float(step)])
+    assert (answer.decided, answer.n_steps, len(asked)) == (True, 24, 4)
+    stream.reset()
+    assert stream.update(np.ones((2, 3)), np.arange(3.0)).label is None
+    with pytest.raises(ValueError, match="fitted with times"):
+        StreamingClassifier(fitted).update(np.ones((2, 12)))
+    with pytest.raises(NotFittedError):
+        StreamingClassifier(early())
+
+
+def answers(*named: tuple[int, float] | None) -> np.ndarray:
+    """Answers at successive points about one series: a class and its probability."""
+    found = np.full((len(named), 1, 2), np.nan)
+    for row, each in zip(found[:, 0], named, strict=True):
+        if each:
+            row[[each[0], 1 - each[0]]] = each[1], 1 - each[1]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("named", "n_agreeing", "stop"),
+    [
+        ([(0, 0.7), (0, 0.8), (0, 0.9)], 1, 1),
+        ([(0, 0.8), (1, 0.8), (1, 0.8)], 2, 2),  # another class begins anew
+        ([(0, 0.8), (0, 0.6), (0, 0.8), (0, 0.8)], 2, 3),  # so does an unsure answer
+        ([(0, 0.8), None, (0, 0.8), None], 2, 2),  # a skipped point is none
+        ([(0, 0.6), (0, 0.6)], 1, 1),  # the last point is answered in any case
+        ([(0, 0.6), None], 1, -1),
+        ([None, None], 1, -1),
+    ],
+)
+def test_the_rule(named, n_agreeing, stop):
+    assert _stop(answers(*named), 0.75, n_agreeing).tolist() == [stop]
+
+
+def test_the_rule_is_the_best_on_held_out_answers():
+    noisy = X + RNG.normal(size=X.shape) * np.linspace(6, 0, 24)
+    fitted = early(points=8).fit(noisy, Y)
+    table = fitted.trade_offs_.set_index(["threshold", "n_agreeing"])
+    rule = table.loc[(fitted.threshold_, fitted.n_agreeing_)]
+    assert rule.harmonic_mean == table.harmonic_mean.max()
+    for wanted in (0.3, 0.7):
+        fitted.choose_rule(wanted)
+        rule = table.loc[(fitted.threshold_, fitted.n_agreeing_)]
+        assert rule.earliness <= wanted
+        assert rule.accuracy == table[table.earliness <= wanted].accuracy.max()
+    assert fitted.trade_offs(noisy, Y).query("n_agreeing == 1").earliness.is_monotonic_increasing
+    assert fitted.trade_offs(noisy, np.where(Y == 0, 7, Y)).accuracy.max() <= 0.5  # unknown class
+
+
+def test_series_that_begin_with_a_gap_or_are_longer_than_in_training(fitted):
+    late = [x.copy() for x in RAGGED]
+    late[0][:, :14] = np.nan
+    again = early(convolutions()).fit(late, Y, times=TIMES)
+    assert again.predict_early(late, TIMES)[1][0] >= 15
+    longer, other = np.concatenate([X, X], axis=2), early(points=[0.7]).fit(X[..., :10], Y)
+    assert other.steps_.tolist() == [7, 10]
+    assert other.predict_early(longer)[1].max() <= 10
+    assert other.decide(longer)[1].all()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"points": 0}, "points must be an int >= 1"),
+        ({"points": [0.5, 0.2]}, r"increasing shares .* in \(0, 1\]"),
+        ({"points": [50, 100]}, "increasing shares"),
+        ({"points": "all"}, "points must be an int"),
+        ({"earliness": 1.5}, "earliness must be a float > 0 and < 1, or 'harmonic'"),
+        ({"earliness": 0.1}, r"before the first point, at a mean share of 0\.25"),
+        ({"cv": 1}, "cv must be an int >= 2"),
+        ({"made": BaseEstimator()}, "must have predict_proba; got BaseEstimator"),
+    ],
+)
+def test_bad_parameters_are_refused(options, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        early(**options).fit(X, Y)
+
+
+def test_bad_data_is_refused_and_leaves_the_fit(fitted):
+    before = fitted.predict_proba(RAGGED, TIMES)
+    bad = {
+        "16 series, but y 5": (RAGGED, Y[:5]),
+        "2 series of different groups": (RAGGED[:1], Y[:1]),
+        "no value at all": (np.full((16, 2, 9), np.nan), Y),
+        "empty": (np.ones((16, 2, 0)), Y),
+        "target y is None": (X, None),
+        "Unknown label type": (X, np.linspace(0, 1, 16)),
+    }
+    for message, (series, y) in bad.items():
+        with pytest.raises(ValueError, match=message):
+            fitted.fit(series, y)
+    np.testing.assert_array_equal(fitted.predict_proba(RAGGED, TIMES), before)
+    with pytest.raises(ValueError, match="empty"):
+        fitted.decide([np.ones((2, 0))], [[]])
+    with pytest.raises(ValueError, match="channels"):
+        fitted.decide(X[:, :1])
+    with pytest.raises(ValueError, match=r"before the first point"):
+        fitted.choose_rule(0.01)
+    with pytest.raises(NotFittedError):
+        clone(fitted).decide(X)
+    with pytest.raises(ValueError, match="'pointz'"):
+        early().set_params(pointz=3)
+    with pytest.raises(ValueError, match="Nearest reads no times"):
+        early(Nearest()).fit(X, Y, times=np.arange(24))
+
+
+def test_saved_without_pickle(tmp_path):
+    fitted = early(points=[0.5, 0.75]).fit(X, Y).choose_rule(0.8)
+    fitted.save(tmp_path / "model")
+    assert "# EarlyClassifier\n" in (tmp_path / "model/README.md").read_text()
+    loaded = load(tmp_path / "model")
+    for found, expected in zip(loaded.predict_early(X), fitted.predict_early(X), strict=True):
+        np.testing.assert_array_equal(found, expected)
+    assert loaded.choose_rule("harmonic").threshold_ == fitted.choose_rule("harmonic").threshold_
+    assert loaded.points == [0.5, 0.75]
+    path = tmp_path / "model/estimator.json"
+    state = json.loads(path.read_text())
+    for change in ({"steps": [3, 2]}, {"n_agreeing": 0}, {"trade_offs": {}}, {"threshold": None}):
+        path.write_text(json.dumps({**state, "rule": {**state["rule"], **change}}))
+        with pytest.raises(ValueError, match=rf"rule\.{next(iter(change))} must be"):
+            load(tmp_path / "model")
+    path.write_text(json.dumps({**state, "classifier": {"class": "TSTransformerRegressor"}}))
+    with pytest.raises(ValueError, match="TSTransformerRegressor"):
+        load(tmp_path / "model")
+    with pytest.raises(TypeError, match="got Nearest, which needs pickle"):
+        early(Nearest()).fit(X, Y).save(tmp_path / "model")

@@ -1,0 +1,165 @@
+"""Novelty scores: calibrated on training series, blind to nothing simple, the same everywhere."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from small_estimators import MAKERS, RAGGED, TIMES, Raises, X, Y, classifier, convolutions
+
+from tsformer import load, persistence
+from tsformer.data.containers import to_source
+from tsformer.estimators.novelty import Leverage, Novelty, quantile
+
+STEPS = np.arange(40)
+
+
+def sensors(n: int, seed: int) -> np.ndarray:
+    """Return series of three unlike channels, ``(n, 3, 40)``."""
+    rng = np.random.default_rng(seed)
+    wave = np.sin(STEPS / 3 + rng.uniform(0, 6, size=(n, 1)))
+    walk = 10 + rng.normal(size=(n, 40)).cumsum(axis=1) / 5
+    return np.stack([wave, walk, 1000 + 50 * rng.normal(size=(n, 40))], axis=1)
+
+
+@pytest.fixture(scope="module")
+def novelty() -> Novelty:
+    return Novelty(3, None).fit(to_source(sensors(400, 0)))
+
+
+def changed(channel: int, function: Any) -> np.ndarray:
+    series = sensors(100, 1)
+    series[:, channel] = function(series[:, channel])
+    return series
+
+
+def test_one_ordinary_series_in_a_hundred_is_above_one(novelty):
+    shares = [(novelty.score(to_source(sensors(500, seed))) > 1).mean() for seed in (2, 3)]
+    assert 0.001 <= np.mean(shares) <= 0.03
+
+
+@pytest.mark.parametrize(
+    "series",
+    [
+        changed(1, lambda x: 1000 * x),
+        changed(2, lambda x: x + 500),
+        changed(2, lambda x: np.broadcast_to(x[:, :1], x.shape)),
+        changed(0, lambda x: np.where(STEPS < 20, x, x[:, 20:21])),
+        changed(0, lambda x: np.where(STEPS % 3, x, np.nan)),
+        changed(0, lambda x: np.where(STEPS == 7, x + 8, x)),
+        changed(0, lambda x: x + np.random.default_rng(0).normal(size=x.shape) / 2),
+        sensors(100, 1)[:, [1, 0, 2]],
+        changed(0, lambda x: np.sign(x)),
+    ],
+    ids=["unit", "offset", "stuck", "late", "gaps", "spike", "noise", "swapped", "square"],
+)
+def test_corrupted_sensors_are_above_one(series, novelty):
+    assert (novelty.score(to_source(series)) > 1).mean() > 0.95
+
+
+@pytest.mark.parametrize("groups", [None, np.arange(12) // 3])
+def test_leave_one_out_distances_are_those_of_refits(groups):
+    features = torch.from_numpy(np.random.default_rng(0).normal(size=(12, 5)))
+    parts = torch.arange(12).split(1 if groups is None else 3)
+    leverage = Leverage()
+    found = leverage.fit(features, None if groups is None else list(parts))
+    ones = torch.ones(12, 1, dtype=torch.float64)  # the intercept, which has no penalty
+    both = torch.cat([features, ones], dim=1)
+    penalty = torch.diag(torch.cat([leverage.penalty.repeat(5), torch.zeros(1)]))
+    for part in parts:
+        rest = np.delete(np.arange(12), part)
+        inverse = torch.linalg.inv(both[rest].T @ both[rest] + penalty)
+        squared = ((both[part] @ inverse) * both[part]).sum(dim=1)
+        torch.testing.assert_close(found[part].square(), squared)
+
+
+def test_the_quantile_is_the_largest_of_few():
+    assert quantile(torch.arange(50.0)) == 49
+    assert quantile(torch.arange(99.0)) == 98
+    assert quantile(torch.arange(999.0)) == 989
+
+
+@pytest.fixture(scope="module")
+def fitted() -> dict[str, Any]:
+    """Every estimator, fitted to series with gaps and times; not to be changed."""
+    return {name: make().fit(RAGGED, Y, times=TIMES) for name, make in MAKERS.items()}
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_scores_of_every_estimator(name, fitted, tmp_path):
+    estimator = fitted[name]
+    scores = estimator.novelty_score(RAGGED, TIMES)
+    assert (scores.shape, scores.dtype) == ((16,), np.float64)
+    np.testing.assert_array_equal(scores, fitted["convolutions"].novelty_score(RAGGED, TIMES))
+    assert (estimator.novelty_score([1000 * x for x in RAGGED], TIMES) > 1).all()
+    estimator.save(tmp_path / "model")
+    for twin in (load(tmp_path / "model"), pickle.loads(pickle.dumps(estimator))):
+        np.testing.assert_array_equal(twin.novelty_score(RAGGED, TIMES), scores)
+    with pytest.raises(NotFittedError):
+        clone(estimator).novelty_score(RAGGED, TIMES)
+    with pytest.raises(ValueError, match="X has 1 channels, but"):
+        estimator.novelty_score([x[:1] for x in RAGGED], TIMES)
+    with pytest.raises(ValueError, match="series 1 has no value at all"):
+        estimator.novelty_score([RAGGED[0], np.full((2, 5), np.nan)], [TIMES[0], np.arange(5.0)])
+    with pytest.raises(ValueError, match="0 sample"):
+        estimator.novelty_score([])
+
+
+def test_a_fit_learns_anew_and_a_refused_fit_keeps_the_scores(fitted):
+    estimator = copy.deepcopy(fitted["convolutions"])
+    before = estimator.novelty_score(RAGGED, TIMES)
+    with pytest.raises(ValueError, match="X holds 16 series, but y 5 values"):
+        estimator.fit(RAGGED, Y[:5], times=TIMES)
+    np.testing.assert_array_equal(estimator.novelty_score(RAGGED, TIMES), before)
+    estimator.fit(1000 * X, Y)
+    assert (estimator.novelty_score(1000 * X) < 1).all()
+    assert (estimator.novelty_score(X) > 1).all()
+
+
+def test_an_interrupted_fit_has_scores():
+    with pytest.warns(UserWarning, match="interrupted"):
+        clf = classifier(callbacks=[Raises(KeyboardInterrupt(), 1)]).fit(X, Y)
+    assert len(clf.novelty_score(X)) == 16
+
+
+def test_series_in_a_file_have_the_same_scores(tmp_path, monkeypatch):
+    clf = convolutions().fit(X, Y)
+    np.save(tmp_path / "X.npy", X)
+    stored = convolutions().fit(tmp_path / "X.npy", Y)
+    monkeypatch.setattr("tsformer.estimators.novelty._LEAST_VALUES", 2**19)  # four series a part
+    np.testing.assert_allclose(stored.novelty_score(tmp_path / "X.npy"), clf.novelty_score(X))
+
+
+@pytest.mark.parametrize("series", [np.zeros((6, 2, 24)), np.full((6, 2, 24), 3.0)])
+def test_constant_training_series(series):
+    clf = convolutions(scaling="series").fit(series, np.arange(6) % 2)
+    assert (clf.novelty_score(series) <= 1).all()
+    assert (clf.novelty_score(series + 1) > 1).all()
+    assert (clf.novelty_score(X) > 1).all()
+
+
+def test_a_single_training_series_has_no_scores():
+    with pytest.raises(ValueError, match="fit had 1 series; fit with 2 or more"):
+        convolutions(scaling="series").fit(X[:1], Y[:1]).novelty_score(X)
+
+
+def test_far_values_stay_finite(novelty):
+    series = sensors(4, 0) * np.array([1e-200, 1e200, 1e300, 0])[:, None, None]
+    scores = novelty.score(to_source(series))
+    assert np.isfinite(scores).all()
+    assert (scores > 1).all()
+
+
+def test_a_model_that_was_saved_without_scores(fitted, tmp_path):
+    fitted["convolutions"].save(tmp_path / "model")
+    state, tensors = persistence.read_folder(tmp_path / "model")
+    others = {name: each for name, each in tensors.items() if not name.startswith("novelty.")}
+    loaded = type(fitted["convolutions"])._from_fitted_state(state, others, "cpu")
+    with pytest.raises(ValueError, match="saved without novelty scores; fit it again"):
+        loaded.novelty_score(RAGGED, TIMES)

@@ -1,0 +1,50 @@
+"""The ranking: pairs of scores on the same folds, and one sentence about them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import ttest_rel
+
+from tsformer.studies.analysis.ranking import answer, rank, ranking_page
+
+nan = np.nan
+SCORES = pd.DataFrame(
+    {
+        "alibi": [0.80, 0.84, 0.78, 0.81, 0.83],
+        "rope": [0.82, 0.84, 0.81, 0.82, 0.86],
+        "none": [0.50, 0.50, 0.60, 0.55, 0.50],
+        "lspe": [0.83, 0.83, nan, nan, nan],
+        "dape": [nan] * 5,
+    }
+)
+DROPPED = {"lspe": "dropped after round 2", "dape": "not fitted"}
+
+
+def test_intervals_are_of_pairs_and_wider_than_without_overlap_of_training_sets() -> None:
+    table = rank(SCORES, DROPPED, n_folds=5).set_index("encoding")
+    assert list(table.index) == ["rope", "alibi", "none", "lspe", "dape"]
+    plain = ttest_rel(SCORES["rope"], SCORES["alibi"]).confidence_interval()
+    half = (plain.high - plain.low) / 2
+    assert table.loc["alibi", "margin"] == pytest.approx(half * np.sqrt((1 / 5 + 1 / 4) / (1 / 5)))
+    assert table.loc["lspe", "behind"] == pytest.approx(0.0), "on the leader's first two folds"
+    assert table["folds"].tolist() == [5, 5, 5, 2, 0]
+
+
+def test_the_answer_names_the_leader_and_every_other_fate() -> None:
+    assert answer(rank(SCORES, DROPPED, n_folds=5)) == (
+        "`rope` leads `alibi` by 1.8 ± 2.4 points over 5 folds; `alibi` cannot be told from it; "
+        "`lspe` was dropped after round 2; `dape` was not fitted."
+    )
+    one = rank(SCORES.iloc[:1], DROPPED, n_folds=5)
+    assert "by 2.0 points over 1 fold, too few for an interval; `lspe` was" in answer(one)
+    first = pd.Series({"rope": 0.7, "alibi": 0.6, "none": 0.5})
+    short = rank(SCORES.loc[[], ["alibi", "rope", "none"]], {}, n_folds=5, first=first)
+    assert "`rope` leads `alibi` by 10.0 points with fewer epochs" in answer(short)
+    ties = SCORES.assign(tape=SCORES["rope"])
+    assert answer(rank(ties, DROPPED, n_folds=5)).startswith(
+        "`rope`, `tape` share the highest accuracy over 5 folds; `alibi` cannot be told from them;"
+    )
+    page = ranking_page(rank(SCORES, DROPPED, n_folds=5).assign(fit_seconds=nan))
+    assert "| `dape` | 0 | – | – | – | not fitted |" in page

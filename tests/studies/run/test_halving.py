@@ -1,0 +1,173 @@
+"""Successive halving: losers go early, the budget is kept, and nothing is fitted twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tsformer.studies import Progress, Study, which_encoding
+from tsformer.studies.design.study import Trial
+from tsformer.studies.run.halving import Budget, Halving, seconds_of
+from tsformer.tracking import prepare_store
+
+#: Accuracy of each encoding on every fold: two level ones, a middling one, two far behind.
+SKILLS = {"rope": 0.9, "tape": 0.88, "erpe": 0.7, "none": 0.5, "fixed": 0.5}
+
+
+class World:
+    """Fits whose scores and seconds are known, under a clock of their own."""
+
+    def __init__(self, skills: dict[str, float], seconds: dict[str, float] | None = None):
+        self.skills, self.costs = skills, seconds or {}
+        self.now, self.fitted = 0.0, list[tuple[Trial, Any]]()
+        self.stores: dict[Any, Any] = {}
+
+    def open(self, study: Study) -> Any:
+        epochs = study.parameters["max_epochs"]
+        store = type("Store", (), {"rows": {}, "seconds": {}, "errors": {}, "epochs": epochs})
+        return self.stores.setdefault(epochs, store)
+
+    def fit(
+        self, trials: list[Trial], to: Any, is_late: Callable[[Trial], bool]
+    ) -> Iterator[Trial]:
+        for trial in trials:
+            if trial in to.rows:
+                continue
+            if is_late(trial):
+                return
+            seconds = self.costs.get(trial.method, 10.0) * to.epochs / 100
+            self.now += seconds
+            self.fitted.append((trial, to.epochs))
+            row = {"encoding": trial.method, "accuracy": self.skills[trial.method]}
+            row |= {"fit_seconds": seconds, "predict_seconds": 0.0, "n_epochs": to.epochs}
+            to.rows[trial], to.seconds[trial] = row, seconds
+            yield trial
+
+    def run(self, budget: float, n_test: int = 40) -> Halving:
+        study = Study(["Own"], list(self.skills), 1, {"max_epochs": 100}, resamples=5)
+        limit = Budget(budget, lambda: self.now)
+        sizes = [n_test] * 5
+        halving = Halving(
+            study, self.open(study), self.open, self.fit, limit, n_test=sizes, length=64
+        )
+        halving.run()
+        return halving
+
+
+def outcomes(halving: Halving) -> dict[str, tuple[int, str]]:
+    table = halving.ranking()
+    assert table is not None
+    rows = table.set_index("encoding")
+    return {name: (int(row["folds"]), row["outcome"]) for name, row in rows.iterrows()}
+
+
+def test_far_losers_are_dropped_after_round_1_and_level_encodings_are_not() -> None:
+    found = outcomes(World(SKILLS).run(1000))
+    assert list(found)[:2] == ["rope", "tape"]
+    assert found["none"] == found["fixed"] == (1, "dropped after round 1")
+    assert found["rope"] == (5, "leads")
+    # Of the three that level series could hide, more remain than the better half.
+    level = outcomes(World({name: 0.8 for name in SKILLS}).run(1000))
+    assert {folds for folds, _ in level.values()} == {5}
+    tight = outcomes(World({name: 0.8 for name in SKILLS}).run(120))
+    assert sorted(folds for folds, _ in tight.values()) == [1, 1, 2, 4, 4]
+
+
+@pytest.mark.parametrize("budget", [30, 70, 120, 200])
+def test_the_budget_is_kept(budget: float) -> None:
+    world = World(SKILLS, {"erpe": 25.0, "rope": 15.0})
+    world.run(budget)
+    assert 0.5 * budget < world.now <= budget + 25
+
+
+def test_an_encoding_that_would_take_several_shares_of_the_budget_is_not_fitted() -> None:
+    skills = dict.fromkeys(("none", "fixed", "lspe", "tape", "rope", "xpos", "alibi", "t5"), 0.8)
+    skills |= dict.fromkeys(("learnable", "fourier", "time2vec", "dape"), 0.9)
+    found = outcomes(World(skills, {"dape": 70.0}).run(160))
+    assert found["dape"] == (0, "not fitted, at about 69 seconds a fit")
+    assert all(folds for name, (folds, _) in found.items() if name != "dape")
+
+
+def test_a_budget_below_one_fold_begins_with_fewer_epochs() -> None:
+    others = ("lspe", "learnable", "fourier", "time2vec", "cape")
+    world = World({**SKILLS, **dict.fromkeys(others, 0.5)})
+    found = outcomes(world.run(90))
+    short = [epochs for _, epochs in world.fitted if epochs != 100]
+    assert (len(short), len(set(short))) == (10, 1)
+    assert f"of {short[0]} epochs in place of 100" in found["fourier"][1]
+    assert found["rope"] == (1, "leads")
+    assert world.now <= 100
+
+
+@pytest.mark.parametrize("budget", [45, 120, 1000])
+@pytest.mark.parametrize("n_done", [1, 4, 7])
+def test_a_resumed_comparison_takes_the_same_decisions(budget: float, n_done: int) -> None:
+    whole = World(SKILLS)
+    expected = outcomes(whole.run(budget))
+    parts = World(SKILLS)
+    fit = parts.fit
+
+    def stopped(*arguments: Any) -> Iterator[Trial]:
+        for trial in fit(*arguments):
+            yield trial
+            if len(parts.fitted) == n_done:
+                raise KeyboardInterrupt
+
+    parts.fit = stopped  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        parts.run(budget)
+    parts.fit = fit  # type: ignore[method-assign]
+    assert outcomes(parts.run(budget)) == expected
+    assert parts.fitted == whole.fitted
+
+
+@pytest.mark.parametrize("budget", ["soon", 0, -1, "nan", "inf"])
+def test_a_budget_is_a_time(budget: Any) -> None:
+    with pytest.raises(ValueError, match="must be a time such as 600, '10min' or '2h'; got"):
+        seconds_of(budget)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("no_figures")
+def test_the_order_of_steps_is_found_to_matter_and_resuming_repeats_nothing(
+    uri: str, experiment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statuses: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    y = np.arange(60) % 2
+    X = np.zeros((60, 1, 16))
+    X[np.arange(60), 0, np.where(y, 11, 4)] = 1.0  # a bump early or late
+    X += 0.1 * np.random.default_rng(0).normal(size=X.shape)
+    options: dict[str, Any] = {
+        "budget": "3min", "n_folds": 3, "encodings": ["none", "learnable", "fixed", "erpe"],
+        "parameters": {
+            "stem": "linear", "d_model": 16, "n_heads": 2, "n_layers": 1, "max_epochs": 40
+        },
+        "tracking_uri": uri, "experiment": experiment,
+    }  # fmt: skip
+
+    def press(progress: Progress) -> None:
+        if progress.event == "epoch" and progress.trial == Trial(*progress.trial[:4], 1):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        which_encoding(X, y, **options, on_progress=press)
+    store = prepare_store(uri, experiment)
+    assert len(store.runs("FINISHED", {"tsformer.kind": "fit"})) == 4
+    found = which_encoding(X, y, **options)
+    assert found.ranking is not None
+    table = found.ranking.set_index("encoding")
+    assert table["accuracy"].iloc[0] > 0.9
+    assert table.loc["none", ["folds", "outcome"]].tolist() == [1, "dropped after round 1"]
+    assert "`none`" in found.answer()
+    ended = statuses(store)
+    assert {n for (_, status), n in ended.items() if status == "FINISHED"} == {1}
+    assert len(found.results) == sum(status == "FINISHED" for _, status in ended)
+    (parent,) = store.runs(tags={"tsformer.kind": "study"})
+    assert parent.data.tags["tsformer.answer"] == found.answer()
+    assert parent.data.tags["mlflow.note.content"].startswith(found.answer())
+    page = Path(store.client().download_artifacts(parent.info.run_id, "ranking.md"))
+    assert page.read_text() == (tmp_path / "results/compare/ranking.md").read_text()

@@ -1,0 +1,73 @@
+"""`learnable_rope`: rotary position embedding with trained frequencies."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from tsformer.encodings.rotate.rope import RoPE
+
+__all__ = ["LearnableRoPE"]
+
+
+class LearnableRoPE(RoPE, name="learnable_rope"):
+    """Rotate as `rope` does, with trained frequencies.
+
+    Pair `k` of head `h` is rotated by ``t exp(w_hk)``. The logarithms `w` ``[H, R / 2]`` of the
+    frequencies are trained in each block and start at those of `rope`. An inner product depends on
+    the difference of the times alone.
+
+    L-RoPE trains the base of each block in place of single frequencies (Reinwardt et al.,
+    arXiv 2601.00698, 2026).
+
+    Parameters
+    ----------
+    d_model, n_heads, max_len : int
+        Sizes; `max_len` is unused here. ``d_model / n_heads`` must be at least 2.
+    base : float, default=10000.0
+        Sets the initial wavelengths, as in `rope`.
+    fraction : float, default=1.0
+        As in `rope`.
+
+    Raises
+    ------
+    ValueError
+        As for `rope`.
+
+    References
+    ----------
+    Huang and Chen, "Optimizing the Learnable RoPE Theta Parameter in Transformers", IEEE Access,
+    2025.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from tsformer.encodings import LearnableRoPE
+    >>> encoding = LearnableRoPE(d_model=8, n_heads=2, max_len=5)
+    >>> q = k = torch.randn(1, 2, 5, 4)
+    >>> encoding.rotate(q, k, torch.arange(5.0)[None])[0].shape
+    torch.Size([1, 2, 5, 4])
+    """
+
+    extrapolation = "extends"
+    symmetric = False
+    per_block = True
+    reference = "Huang and Chen 2025"
+
+    def __init__(
+        self,
+        *,
+        d_model: int,
+        n_heads: int,
+        max_len: int,
+        base: float = 10000.0,
+        fraction: float = 1.0,
+    ):
+        super().__init__(
+            d_model=d_model, n_heads=n_heads, max_len=max_len, base=base, fraction=fraction
+        )
+        initial = super()._frequencies(torch.zeros(())).log()
+        self.log_frequencies = nn.Parameter(initial.repeat(n_heads, 1))
+
+    def _frequencies(self, t: Tensor) -> Tensor:
+        return self.log_frequencies.to(t.dtype).exp()[:, None]

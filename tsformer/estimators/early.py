@@ -1,0 +1,644 @@
+"""EarlyClassifier: answers about series that are still arriving."""
+
+import os
+from dataclasses import field, replace
+from typing import Annotated, Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import torch
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from tsformer import persistence
+from tsformer._names import shortened, unknown
+from tsformer._torch_state import in_plain_torch
+from tsformer.data.containers import to_items, to_padded
+from tsformer.data.ids import check_ids
+from tsformer.data.layout import layout_is_checked
+from tsformer.data.series import Padded
+from tsformer.estimators.card import card
+from tsformer.estimators.classifier import TSTransformerClassifier
+from tsformer.estimators.ensemble import TSEnsembleClassifier
+from tsformer.estimators.holdout import group_folds
+from tsformer.estimators.labels import LabelClassifier
+from tsformer.estimators.observers import unobserved
+from tsformer.estimators.parameters import (
+    check_fields_of,
+    check_new_values,
+    real,
+    whole,
+    with_parameters,
+)
+from tsformer.estimators.random_convolution import RandomConvolutionClassifier
+from tsformer.estimators.saved import EARLY, check_fields, restored_parameters
+from tsformer.estimators.series import drawn_seed
+from tsformer.estimators.targets import check_length, read_groups, read_targets
+
+__all__ = ["EarlyAnswer", "EarlyClassifier", "StreamingClassifier"]
+
+#: Rules tried: quantiles of the confidence as thresholds, and numbers of agreeing answers.
+_QUANTILES, _AGREEING = np.linspace(0, 1, 101), (1, 2, 3)
+_SAVED: dict[str, type[LabelClassifier]] = {
+    cls.__name__: cls
+    for cls in (RandomConvolutionClassifier, TSEnsembleClassifier, TSTransformerClassifier)
+}
+_Floats = npt.NDArray[np.floating[Any]]
+_Ints = npt.NDArray[np.int64]
+_check_earliness = real(0, 1, also=("harmonic",))
+
+
+def _check_points(name: str, value: Any) -> None:
+    """Allow a number of points, or increasing shares."""
+    if np.ndim(value) == 0:
+        whole(1)(name, value)
+        return
+    shares = np.asarray(value)
+    numbers = shares.dtype.kind in "if" and shares.ndim == 1 and len(shares) > 0
+    if not numbers or not (np.diff(shares, prepend=0) > 0).all() or shares[-1] > 1:
+        raise ValueError(
+            f"{name} must be an int >= 1, or increasing shares of the longest series in (0, 1]; "
+            f"got {shortened(value)}"
+        )
+
+
+class _Prefixes(NamedTuple):
+    """Series cut at the points, with the index of series and point of each ``[m]``."""
+
+    series: Padded
+    case: _Ints
+    point: _Ints
+
+
+@with_parameters
+class EarlyClassifier(ClassifierMixin, BaseEstimator):
+    """Classifier of series that are still arriving, with a rule when to answer.
+
+    One classifier is trained on prefixes of the training series, cut at every point, so that it
+    answers at every length. Prefixes are cut from the raw series, before any scaling: in training
+    as in prediction, scaling sees the prefix alone.
+
+    The rule answers at the first point where `n_agreeing_` successive answers name the same class,
+    each with a probability of at least `threshold_`, and at the last point in any case. It is
+    chosen with held-out answers: leave-one-out of whole series, with all their prefixes, for random
+    convolutions, and cross-validation for other classifiers.
+
+    Points are numbers of steps, the same for all series, because the final length of an arriving
+    series is unknown. A point is skipped if no channel has a value there.
+
+    `fit` trains on about `points` times as many series. The time of random convolutions is cubic in
+    this number: 15 seconds for 100 series and 10 points on one core.
+
+    Parameters
+    ----------
+    classifier : classifier, optional
+        The classifier to train, by default `RandomConvolutionClassifier`. Classifiers of other
+        libraries must read lists of arrays (channels, length) of unequal lengths.
+    points : int or sequence of float, default=10
+        Number of equally spaced points, or their increasing shares of the longest training series.
+        The full length is always a point.
+    earliness : "harmonic" or float, default="harmonic"
+        "harmonic" maximises the harmonic mean of accuracy and 1 - earliness; earliness is the mean
+        share of a series that is seen. A number in (0, 1) maximises the accuracy with an earliness
+        of at most this number.
+    cv : int, default=5
+        Number of folds for held-out answers, if there is no leave-one-out.
+    random_state : int, RandomState or None, default=None
+        Seed of the folds and of the default classifier.
+
+    Attributes
+    ----------
+    classes_ : ndarray (n_classes,)
+        The class labels, sorted.
+    classifier_ : classifier
+        The classifier, fitted to prefixes of all series.
+    steps_ : ndarray (n_points,) of int
+        The points.
+    threshold_ : float
+        Least probability of an answer.
+    n_agreeing_ : int
+        Number of successive answers that must agree.
+    trade_offs_ : DataFrame
+        `trade_offs` of the held-out answers.
+
+    See Also
+    --------
+    tsformer.estimators.StreamingClassifier : Answers after each chunk of one series.
+
+    References
+    ----------
+    .. [1] Schafer and Leser, "TEASER: early and accurate time series classification", DMKD 34,
+       2020. https://arxiv.org/abs/1908.03405
+
+    Examples
+    --------
+    >>> from tsformer import EarlyClassifier, RandomConvolutionClassifier, load_dataset
+    >>> X, y = load_dataset("ItalyPowerDemand", split="train")
+    >>> small = RandomConvolutionClassifier(1000, n_groups=2, random_state=0)
+    >>> early = EarlyClassifier(small, points=4, earliness=0.8).fit(X, y)
+    >>> early.steps_
+    array([ 6, 12, 18, 24])
+    >>> labels, n_steps = early.predict_early(X)
+    >>> bool(n_steps.mean() < 24)
+    True
+    """
+
+    classifier: Any = field(default=None, kw_only=False)
+    points: Annotated[Any, _check_points] = 10
+    earliness: Annotated[float | str, _check_earliness] = "harmonic"
+    cv: Annotated[int, whole(2)] = 5
+    random_state: int | np.random.RandomState | None = None
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters of the constructor, or of the classifier as ``classifier__name``.
+
+        Parameters
+        ----------
+        **params
+            New values by name.
+
+        Returns
+        -------
+        self
+        """
+        check_new_values(self, params)
+        return super().set_params(**params)
+
+    # Fitting.
+
+    @in_plain_torch
+    def fit(self, X: Any, y: Any, *, groups: Any = None, times: Any = None) -> Self:
+        """Train the classifier on prefixes, and choose the rule with held-out answers.
+
+        Parameters
+        ----------
+        X : ndarray (n, length) or (n, channels, length), or list of (channels, length) arrays
+            Complete series in any container that `TSTransformerClassifier` takes, of any lengths.
+            They are read into memory. NaN marks a missing value.
+        y : array-like (n,)
+            Labels of any type that scikit-learn allows.
+        groups : array-like (n,), optional
+            Group of each series, such as a person. Whole groups are held out.
+        times : as in `TSTransformerClassifier.fit`, optional
+            Times of the steps.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            For invalid arguments, or if the first point is later than `earliness`. The estimator
+            stays unchanged.
+        """
+        check_fields_of(self)
+        if y is None:
+            raise ValueError("fit requires y to be passed, but the target y is None")
+        seed = drawn_seed(self.random_state)
+        made = self.classifier
+        made = RandomConvolutionClassifier(random_state=seed) if made is None else clone(made)
+        if not hasattr(made, "predict_proba"):
+            raise TypeError(f"classifier must have predict_proba; got {type(made).__name__}")
+        check_ids(X, y, "y")
+        series, labels = _read(made, X, times), read_targets(y, "y")
+        check_length(len(series), labels, "y")
+        classes, targets = np.unique(labels, return_inverse=True)
+        groups = read_groups(groups, X, len(series))
+        groups = np.arange(len(series)) if groups is None else groups
+        if len(np.unique(groups)) < 2:
+            raise ValueError(f"a rule needs 2 series of different groups; got {len(series)} in 1")
+        steps = self._steps(series.n_steps)
+        prefixes = _cut(series, steps, complete=True)
+        share = prefixes.series.lengths / series.lengths[prefixes.case]
+        earliest = pd.Series(share).groupby(prefixes.case).min().mean()
+        _check_reachable(self.earliness, earliest)
+
+        def fitted(part: npt.NDArray[np.bool_]) -> Any:
+            own, case = clone(made), prefixes.case[part]
+            known = {"groups": groups[case]} if isinstance(own, LabelClassifier) else {}
+            with layout_is_checked():
+                return own.fit(_input(own, prefixes.series.take(part)), labels[case], **known)
+
+        final = fitted(np.ones(len(share), dtype=bool))
+        proba = _left_out(final, len(share))
+        if proba is None:
+            proba = np.zeros((len(share), len(classes)))
+            for fold in group_folds(targets, groups, self.cv, seed):
+                test = fold[prefixes.case]
+                with unobserved():
+                    other = fitted(~test)
+                columns = np.searchsorted(classes, other.classes_)
+                found = other.predict_proba(_input(other, prefixes.series.take(test)))
+                proba[np.ix_(test, columns)] = found
+        self.classes_, self.classifier_, self.steps_ = classes, final, steps
+        answers, seen = _by_point(prefixes, proba, len(steps), len(series))
+        self.trade_offs_ = _trade_offs(answers, seen / series.lengths, targets)
+        return self.choose_rule(self.earliness)
+
+    def choose_rule(self, earliness: float | str) -> Self:
+        """Choose another rule from the held-out answers of `fit`, without training again.
+
+        Parameters
+        ----------
+        earliness : "harmonic" or float
+            As in the constructor.
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        _check_earliness("earliness", earliness)
+        rules, order = self.trade_offs_, ["harmonic_mean", "accuracy"]
+        if not isinstance(earliness, str):
+            _check_reachable(earliness, rules.earliness.min())
+            rules, order = rules[rules.earliness <= earliness], ["accuracy", "harmonic_mean"]
+        best = rules.sort_values(order, ascending=False, kind="stable").iloc[0]
+        self.threshold_, self.n_agreeing_ = float(best.threshold), int(best.n_agreeing)
+        return self
+
+    def _steps(self, longest: int) -> _Ints:
+        """Return the points for series of at most this length."""
+        shares = self.points
+        if np.ndim(shares) == 0:
+            shares = np.arange(1, shares + 1) / shares
+        exact = np.array([*shares, 1.0]) * longest
+        return np.unique(np.ceil(exact.round(6)).astype(np.int64))  # 10 * 0.7 is above 7
+
+    # Predicting.
+
+    @in_plain_torch
+    def predict_proba(self, X: Any, times: Any = None) -> _Floats:
+        """Compute the probability of each class from prefixes of any length.
+
+        Parameters
+        ----------
+        X, times : as in `fit`
+            Series as far as they have arrived.
+
+        Returns
+        -------
+        ndarray (n, n_classes)
+        """
+        check_is_fitted(self)
+        return self._proba(_read(self.classifier_, X, times))
+
+    def predict(self, X: Any, times: Any = None) -> npt.NDArray[Any]:
+        """Predict the class of each series from all that has arrived.
+
+        Parameters
+        ----------
+        X, times : as in `predict_proba`
+
+        Returns
+        -------
+        ndarray (n,) of labels
+        """
+        return self._named(self.predict_proba(X, times))
+
+    def predict_early(self, X: Any, times: Any = None) -> tuple[npt.NDArray[Any], _Ints]:
+        """Replay complete series: predict the class, and the number of steps until the answer.
+
+        Parameters
+        ----------
+        X, times : as in `fit`
+            Complete series. At its end a series is answered in any case.
+
+        Returns
+        -------
+        labels : ndarray (n,)
+            The answers.
+        n_steps : ndarray (n,) of int
+            Number of steps that were seen.
+        """
+        check_is_fitted(self)
+        series = _read(self.classifier_, X, times)
+        answers, steps = self._ask(series, complete=True)
+        stop, case = self._stop(answers), np.arange(len(series))
+        return self._named(answers[stop, case]), steps[stop, case].astype(np.int64)
+
+    def decide(self, X: Any, times: Any = None) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+        """Apply the rule to series that are still arriving.
+
+        A final answer is the answer of `predict_early`, and stays whatever arrives later. No state
+        is kept between calls: the classifier is asked at every point that was reached.
+
+        Parameters
+        ----------
+        X, times : as in `predict_proba`
+
+        Returns
+        -------
+        labels : ndarray (n,)
+            Final answers; where the rule waits, the predictions of `predict`.
+        decided : ndarray (n,) of bool
+            Whether an answer is final. False means to wait for more steps, if there are any.
+        """
+        check_is_fitted(self)
+        series = _read(self.classifier_, X, times)
+        answers, _ = self._ask(series, complete=False)
+        stop = self._stop(answers)
+        labels, decided = self._named(self._proba(series)), stop >= 0
+        labels[decided] = self._named(answers[stop[decided], np.flatnonzero(decided)])
+        return labels, decided
+
+    def trade_offs(self, X: Any, y: Any, times: Any = None) -> pd.DataFrame:
+        """Compute accuracy and earliness of many rules on complete series.
+
+        Parameters
+        ----------
+        X, times : as in `fit`
+            Complete series.
+        y : array-like (n,)
+            True labels.
+
+        Returns
+        -------
+        DataFrame
+            One row per rule, with the columns threshold, n_agreeing, accuracy, earliness (the mean
+            share of a series that is seen) and harmonic_mean (of accuracy and 1 - earliness).
+        """
+        check_is_fitted(self)
+        check_ids(X, y, "y")
+        series, labels = _read(self.classifier_, X, times), read_targets(y, "y")
+        check_length(len(series), labels, "y")
+        answers, steps = self._ask(series, complete=True)
+        known = {label: i for i, label in enumerate(self.classes_.tolist())}
+        targets = np.array([known.get(label, -1) for label in labels.tolist()])
+        return _trade_offs(answers, steps / series.lengths, targets)
+
+    def _proba(self, series: Padded) -> _Floats:
+        """Return the probabilities of all that has arrived."""
+        proba: _Floats = self.classifier_.predict_proba(_input(self.classifier_, series))
+        return proba
+
+    def _named(self, proba: _Floats) -> npt.NDArray[Any]:
+        """Return the labels with the largest probabilities."""
+        labels: npt.NDArray[Any] = self.classes_[proba.argmax(axis=-1)]
+        return labels
+
+    def _ask(self, series: Padded, *, complete: bool) -> tuple[_Floats, _Floats]:
+        """Return probabilities and numbers of steps at all points that were reached."""
+        prefixes = _cut(series, self.steps_, complete=complete)
+        none = np.empty((0, len(self.classes_)))
+        proba = self._proba(prefixes.series) if len(prefixes.case) else none
+        return _by_point(prefixes, proba, len(self.steps_), len(series))
+
+    def _stop(self, answers: _Floats) -> _Ints:
+        return _stop(answers, self.threshold_, self.n_agreeing_)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        tags.input_tags.allow_nan = True
+        return tags
+
+    # Saving.
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write classifier and rule to a folder, to be read with `tsformer.load`.
+
+        Parameters
+        ----------
+        path : str or path
+            As in `TSTransformerClassifier.save`.
+
+        Raises
+        ------
+        TypeError
+            If the classifier is of another library: writing it would need pickle.
+        """
+        check_is_fitted(self)
+        kind = type(self.classifier_).__name__
+        if kind not in _SAVED:
+            raise TypeError(f"save writes {', '.join(_SAVED)}; got {kind}, which needs pickle")
+        described, tensors = self.classifier_._fitted_state()
+        points = self.points if np.ndim(self.points) == 0 else np.array(self.points).tolist()
+        rule = {
+            "parameters": {"points": points, "earliness": self.earliness, "cv": self.cv},
+            "steps": self.steps_.tolist(),
+            "threshold": self.threshold_,
+            "n_agreeing": self.n_agreeing_,
+            "trade_offs": self.trade_offs_.to_dict("list"),
+        }
+        state = {"class": type(self).__name__, "rule": rule, "classifier": described}
+        text = (
+            f"# {type(self).__name__}\n\nAsked after {rule['steps']} steps, it answers if "
+            f"{self.n_agreeing_} successive answers agree with a probability of "
+            f"{self.threshold_:.3g} or more. The classifier below was trained on prefixes.\n\n"
+        )
+        persistence.write_folder(path, state, tensors, text + card(self.classifier_))
+
+    @classmethod
+    def _from_fitted_state(
+        cls, state: dict[str, Any], tensors: dict[str, torch.Tensor], device: str | torch.device
+    ) -> Self:
+        """Restore the result of `save`."""
+        rule, inner = state.get("rule"), state.get("classifier")
+        check_fields(rule, EARLY, of="rule")
+        check_fields(inner, {}, of="classifier")
+        assert rule is not None
+        assert inner is not None
+        if inner.get("class") not in _SAVED:
+            raise ValueError(unknown("classifier.class", inner.get("class"), _SAVED))
+        part = _SAVED[inner["class"]]
+        fitted = part._from_fitted_state({**inner, "format": state["format"]}, tensors, device)
+        parameters = restored_parameters(rule["parameters"], ("points", "earliness", "cv"), {}, "")
+        early = cls(clone(fitted), **parameters)
+        check_fields_of(early)
+        early.classifier_, early.classes_ = fitted, fitted.classes_
+        early.steps_ = np.array(rule["steps"], dtype=np.int64)
+        early.threshold_, early.n_agreeing_ = rule["threshold"], rule["n_agreeing"]
+        early.trade_offs_ = pd.DataFrame(rule["trade_offs"])
+        return early
+
+
+class EarlyAnswer(NamedTuple):
+    """Answer of a `StreamingClassifier` at the last point that was reached."""
+
+    #: The class; None before the first point.
+    label: Any
+    #: Whether the answer is final.
+    decided: bool
+    #: Number of steps that the answer has seen.
+    n_steps: int
+    #: Probability of each class, None before the first point.
+    proba: _Floats | None
+
+
+class StreamingClassifier:
+    """Answers of a fitted `EarlyClassifier` about one series that arrives in chunks.
+
+    It keeps the values and the answers at earlier points. The classifier is asked once at each
+    point, however small the chunks, and never after a final answer. `EarlyClassifier.decide` gives
+    the same answers.
+
+    Each point computes the whole prefix: with 500 steps 70 ms for random convolutions and 15 ms for
+    a transformer, on one core. No computation of a shorter prefix can be continued with the same
+    result. ``scaling="series"`` changes all values with each step, and a gap is interpolated
+    towards its next value. With ``scaling="channel"`` the stem's output for past steps stays, but
+    attention in both directions changes every token in every block, and dilated kernels of random
+    convolutions reach past the last step.
+
+    Parameters
+    ----------
+    classifier : EarlyClassifier
+        Fitted.
+
+    Examples
+    --------
+    >>> from tsformer import EarlyClassifier, RandomConvolutionClassifier, load_dataset
+    >>> from tsformer.estimators import StreamingClassifier
+    >>> X, y = load_dataset("ItalyPowerDemand", split="train")
+    >>> small = RandomConvolutionClassifier(1000, n_groups=2, random_state=0)
+    >>> stream = StreamingClassifier(EarlyClassifier(small, points=4).fit(X, y))
+    >>> for chunk in np.split(X[0], 6, axis=1):
+    ...     answer = stream.update(chunk)
+    >>> answer.decided, 6 <= answer.n_steps <= 24
+    (True, True)
+    """
+
+    def __init__(self, classifier: EarlyClassifier):
+        check_is_fitted(classifier)
+        self.classifier = classifier
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the series: the next chunk begins another."""
+        early = self.classifier
+        self._values: npt.NDArray[Any] | None = None
+        self._times: npt.NDArray[Any] | None = None
+        self._answers = np.full((len(early.steps_), 1, len(early.classes_)), np.nan)
+        self._point = -1
+        self._answer = EarlyAnswer(None, decided=False, n_steps=0, proba=None)
+
+    @in_plain_torch
+    def update(self, chunk: npt.ArrayLike, times: npt.ArrayLike | None = None) -> EarlyAnswer:
+        """Append the next steps of the series, and answer.
+
+        Parameters
+        ----------
+        chunk : ndarray (length,) or (channels, length)
+            The next steps. NaN marks a missing value.
+        times : ndarray (length,), optional
+            Times of these steps, if `fit` had times.
+
+        Returns
+        -------
+        EarlyAnswer
+            It stays the same until the next point.
+        """
+        early = self.classifier
+        values: npt.NDArray[Any] = np.atleast_2d(np.asarray(chunk, dtype=np.float64))
+        when = None if times is None else np.asarray(times)
+        if self._values is not None:
+            values = np.concatenate([self._values, values], axis=1)
+        if self._times is not None and when is not None:
+            when = np.concatenate([self._times, when])
+        if not np.isnan(values).all() and not self._answer.decided:
+            series = _read(early.classifier_, [values], None if when is None else [when])
+            prefixes = _cut(series, early.steps_, complete=False)
+            new = prefixes.point > self._point
+            if new.any():
+                self._answers[prefixes.point[new], 0] = early._proba(prefixes.series.take(new))
+                stop = int(early._stop(self._answers)[0])
+                self._point = int(prefixes.point[-1])
+                point = stop if stop >= 0 else self._point
+                proba = self._answers[point, 0]
+                n_steps = int(early.steps_[point])
+                self._answer = EarlyAnswer(early._named(proba), stop >= 0, n_steps, proba)
+        self._values, self._times = values, when
+        return self._answer
+
+
+def _check_reachable(earliness: float | str, earliest: float) -> None:
+    """Raise ValueError if the first point is later than the wanted earliness."""
+    if not isinstance(earliness, str) and earliness < earliest:
+        raise ValueError(
+            f"earliness={earliness:g} is before the first point, at a mean share of "
+            f"{earliest:.3g}; pass earlier points"
+        )
+
+
+def _read(classifier: Any, X: Any, times: Any) -> Padded:
+    """Read series into memory."""
+    return to_padded(X, times, index=getattr(classifier, "timestamps", None) == "index")
+
+
+def _input(classifier: Any, series: Padded) -> Any:
+    """Return series in the container that the classifier reads."""
+    if isinstance(classifier, LabelClassifier):
+        return series
+    if series.times is not None:
+        raise ValueError(f"{type(classifier).__name__} reads no times; pass series without times")
+    return list(to_items(series))
+
+
+def _cut(series: Padded, steps: _Ints, *, complete: bool) -> _Prefixes:
+    """Cut series at the points that they have reached; complete series also at their end."""
+    lengths = series.lengths
+    with_value = np.asarray(~np.isnan(series.values).all(axis=2))
+    cases = []
+    for step in steps[:-1]:
+        reached = lengths > step if complete else lengths >= step
+        cases.append(np.flatnonzero(reached & with_value[:, min(step, series.n_steps) - 1]))
+    cases.append(np.flatnonzero((lengths >= steps[-1]) | complete))
+    case = np.concatenate(cases)
+    point = np.repeat(np.arange(len(steps)), [len(each) for each in cases])
+    ends = np.minimum(lengths[case], steps[point])
+    whole = series.read(case)
+    mask = np.arange(series.n_steps) < ends[:, None]
+    values = np.where(mask[..., None], whole.values, np.nan)
+    times = None if whole.times is None else np.where(mask, whole.times, 0.0)
+    return _Prefixes(replace(whole, values=values, lengths=ends, times=times), case, point)
+
+
+def _by_point(
+    prefixes: _Prefixes, proba: _Floats, n_points: int, n_series: int
+) -> tuple[_Floats, _Floats]:
+    """Arrange answers ``[points, n, K]`` and numbers of steps ``[points, n]``, NaN without one."""
+    answers = np.full((n_points, n_series, proba.shape[1]), np.nan)
+    answers[prefixes.point, prefixes.case] = proba
+    steps = np.full((n_points, n_series), np.nan)
+    steps[prefixes.point, prefixes.case] = prefixes.series.lengths
+    return answers, steps
+
+
+def _left_out(classifier: Any, n_prefixes: int) -> _Floats | None:
+    """Return leave-one-group-out probabilities of all prefixes, or None."""
+    if not isinstance(classifier, RandomConvolutionClassifier):
+        return None
+    proba = classifier._left_out()[0]
+    return proba if len(proba) == n_prefixes else None  # a sample, of very many
+
+
+def _stop(answers: _Floats, threshold: float, n_agreeing: int) -> _Ints:
+    """Return the point of the final answer ``[n]`` to answers ``[points, n, K]``, or -1."""
+    asked = ~np.isnan(answers[..., 0])
+    proba = np.where(asked[..., None], answers, 0.0)
+    sure, named = proba.max(axis=2) >= threshold, proba.argmax(axis=2)
+    stop = np.full(answers.shape[1], -1)
+    run, before = np.zeros_like(stop), np.full_like(stop, -1)
+    for point, now in enumerate(asked):
+        agreeing = np.where(named[point] == before, run + 1, 1) * sure[point]
+        run, before = np.where(now, agreeing, run), np.where(now, named[point], before)
+        stop = np.where((stop < 0) & now & (run >= n_agreeing), point, stop)
+    return np.where((stop < 0) & asked[-1], len(answers) - 1, stop)
+
+
+def _trade_offs(answers: _Floats, share: _Floats, targets: _Ints) -> pd.DataFrame:
+    """Score every rule on complete series."""
+    confidence = answers[~np.isnan(answers[..., 0])].max(axis=1)
+    rows, case = [], np.arange(len(targets))
+    for n_agreeing in _AGREEING:
+        for threshold in np.unique(np.quantile(confidence, _QUANTILES)).tolist():
+            stop = _stop(answers, threshold, n_agreeing)
+            right = answers[stop, case].argmax(axis=1) == targets
+            rows.append((threshold, n_agreeing, right.mean(), share[stop, case].mean()))
+    table = pd.DataFrame(rows, columns=["threshold", "n_agreeing", "accuracy", "earliness"])
+    saved = 1 - table.earliness
+    mean = 2 * table.accuracy * saved / (table.accuracy + saved)
+    return table.assign(harmonic_mean=mean.fillna(0.0))

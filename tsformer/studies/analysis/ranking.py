@@ -1,0 +1,170 @@
+"""The ranking of encodings by cross-validation, with intervals, and the answer in one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+from tsformer._markdown import code, markdown_table
+
+__all__ = ["REMAINING", "answer", "rank", "ranking_page"]
+
+#: With fewer folds a standard deviation is a guess.
+_FEWEST_FOLDS = 3
+#: Outcomes of encodings that were not dropped.
+REMAINING = LEADS, LEVEL, BEHIND, UNSURE = (
+    *("leads", "cannot be told from the leader"),
+    *("behind", "too few folds to tell"),
+)
+_NOTE = """\
+*Behind by*: the leader's accuracy minus that of the encoding on the same folds, in percentage \
+points, with a 95 % interval (corrected resampled t-test) from three folds on. Without a fold, it \
+is from a first round with fewer epochs. The leader is the \
+best of several on these folds, so that its accuracy and its lead are optimistic: measure it on \
+series that took no part.
+"""
+
+
+def rank(
+    scores: pd.DataFrame,
+    dropped: Mapping[str, str],
+    *,
+    n_folds: int,
+    first: pd.Series | None = None,
+) -> pd.DataFrame:
+    """Rank encodings by their mean score over the folds that all remaining encodings share.
+
+    Parameters
+    ----------
+    scores : DataFrame [folds x encodings]
+        Accuracy, NaN where an encoding was not fitted.
+    dropped : mapping
+        Encodings that do not remain, and why.
+    n_folds : int
+        Number of folds of the data, of which `scores` may have fewer.
+    first : Series [encodings], optional
+        Accuracy in a first round with fewer epochs, for encodings without other scores.
+
+    Returns
+    -------
+    DataFrame
+        One row per encoding, the leader first and dropped encodings last: `encoding`, `folds`,
+        `accuracy`, `behind` (the leader's accuracy minus its own on the same folds), `margin`
+        (half-width of a 95 % interval of `behind`, NaN below three folds), `outcome`.
+
+    References
+    ----------
+    Nadeau and Bengio, "Inference for the Generalization Error", Machine Learning 2003.
+
+    Examples
+    --------
+    >>> scores = pd.DataFrame({"none": [0.5, 0.6, 0.5], "rope": [0.9, 0.9, 0.8]})
+    >>> rank(scores, {}, n_folds=3).round(2).to_numpy().tolist()
+    [['rope', 3, 0.87, 0.0, 0.0, 'leads'], ['none', 3, 0.53, 0.33, 0.23, 'behind']]
+    """
+    remaining = [name for name in scores.columns if name not in dropped]
+    shared = scores[remaining].dropna()
+    quick = scores.iloc[:0] if first is None else first.to_frame().T
+    basis = shared if len(shared) else quick[remaining]
+    leader = basis.mean().idxmax()
+    rows = []
+    for name in scores.columns:
+        table = scores.loc[shared.index] if name in remaining else scores
+        both = pd.concat([table[leader], table[name]], axis=1, keys=["leader", "own"]).dropna()
+        n = len(both)
+        if not n:
+            both = pd.concat([quick[leader], quick[name]], axis=1, keys=["leader", "own"])
+        apart = (both["leader"] - both["own"]).round(9)
+        margin = 0.0 if name == leader else _margin(apart, n_folds)
+        outcome = UNSURE if np.isnan(margin) else BEHIND if apart.mean() > margin else LEVEL
+        outcome = LEADS if name == leader else outcome
+        rows.append(
+            {
+                "encoding": name,
+                "folds": n,
+                "accuracy": both["own"].mean(),
+                "behind": apart.mean(),
+                "margin": margin,
+                "outcome": dropped.get(name, outcome),
+            }
+        )
+    table = pd.DataFrame(rows).assign(last=[name in dropped for name in scores.columns])
+    table["first"] = table["encoding"] != leader
+    by = ["last", "first", "folds", "behind"]
+    table = table.sort_values(by, ascending=[True, True, False, True], kind="stable")
+    return table.drop(columns=["last", "first"]).reset_index(drop=True)
+
+
+def _margin(apart: pd.Series, n_folds: int) -> float:
+    """Return the half-width of the corrected resampled t interval."""
+    from scipy.stats import t
+
+    n = len(apart)
+    if n < _FEWEST_FOLDS:
+        return float("nan")
+    # Training sets overlap: the variance grows by the ratio of test to training series.
+    widened = np.sqrt(1 / n + 1 / (n_folds - 1))
+    return float(t.ppf(0.975, n - 1) * apart.std() * widened)
+
+
+def answer(ranking: pd.DataFrame) -> str:
+    """Return the ranking in one sentence of Markdown.
+
+    Examples
+    --------
+    >>> scores = pd.DataFrame({"none": [0.5, 0.6, 0.5], "rope": [0.9, 0.9, 0.8]})
+    >>> print(answer(rank(scores, {}, n_folds=3)))
+    `rope` leads `none` by 33.3 ± 22.7 points over 3 folds.
+    """
+    behind, margin = (ranking.set_index("encoding")[column] for column in ("behind", "margin"))
+    outcomes = ranking.groupby("outcome", sort=False)["encoding"].agg(list).to_dict()
+    leader, *others = ranking.loc[ranking["outcome"].isin(REMAINING), "encoding"]
+    level = outcomes.get(LEVEL, [])
+    n_folds = int(ranking["folds"].iloc[0])
+    over = f"over {n_folds} fold{'s' * (n_folds != 1)}" if n_folds else "with fewer epochs"
+    few = ", too few for an interval" if 0 < n_folds < _FEWEST_FOLDS else ""
+    ties = [name for name in others if behind[name] == 0]
+    if not others:
+        parts = [f"{code(leader)} is the only encoding that was fitted {over}"]
+    elif ties:
+        parts = [f"{_listed([leader, *ties])} share the highest accuracy {over}{few}"]
+    else:
+        second, by = others[0], _points(behind[others[0]])
+        by += f" ± {_points(margin[second])}" if n_folds >= _FEWEST_FOLDS else ""
+        parts = [f"{code(leader)} leads {code(second)} by {by} points {over}{few}"]
+    level = [name for name in level if name not in ties]
+    if level:
+        parts.append(f"{_listed(level)} cannot be told from {'them' if ties else 'it'}")
+    parts += [
+        f"{_listed(names)} {'was' if len(names) == 1 else 'were'} {fate}"
+        for fate, names in outcomes.items()
+        if fate not in REMAINING
+    ]
+    return "; ".join(parts) + "."
+
+
+def ranking_page(ranking: pd.DataFrame) -> str:
+    """Return answer, table and note as Markdown."""
+    rows = [
+        (
+            code(row["encoding"]),
+            row["folds"],
+            _points(row["accuracy"]),
+            _points(row["behind"]) + (f" ± {_points(row['margin'])}" if row["margin"] > 0 else ""),
+            "–" if pd.isna(row["fit_seconds"]) else f"{row['fit_seconds']:.1f}",
+            row["outcome"],
+        )
+        for row in ranking.to_dict("records")
+    ]
+    header = ["encoding", " folds", " accuracy in %", " behind by", " fit seconds", "outcome"]
+    return f"{answer(ranking)}\n\n{markdown_table(header, rows)}\n{_NOTE}"
+
+
+def _points(share: float) -> str:
+    return "–" if pd.isna(share) else f"{100 * share:.1f}"
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(map(code, names))

@@ -1,0 +1,286 @@
+"""Successive halving within a time budget: fold after fold, for ever fewer encodings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from statistics import fmean, median
+from time import perf_counter
+from typing import Any, Protocol
+
+import pandas as pd
+
+from tsformer.encodings.cost import time_ratios
+from tsformer.studies.analysis.ranking import rank
+from tsformer.studies.design.study import Study, Trial
+
+__all__ = ["Budget", "Halving", "seconds_of"]
+
+#: An encoding may take this many equal shares of the time that a round has.
+_MOST_SHARES = 4
+#: Standard errors within which a difference in accuracy is noise.
+_NOISE = 2
+#: Share of the budget for a first round with fewer epochs.
+_FIRST_SHARE = 0.5
+#: Typical seconds of a fit's run and pictures.
+_TRACKING_SECONDS = 2
+#: Lengths for which the costs of all encodings are known.
+_LENGTHS = (64, 256)
+
+
+class Results(Protocol):
+    """The fits of a study so far."""
+
+    rows: dict[Trial, dict[str, Any]]
+    seconds: dict[Trial, float]
+    errors: dict[Trial, str]
+
+
+#: Fits trials in turn until the next would be late.
+Fit = Callable[[list[Trial], Any, Callable[[Trial], bool]], Iterator[Trial]]
+
+
+def seconds_of(budget: float | str) -> float:
+    """Return the seconds of a budget such as ``600`` or ``"10min"``.
+
+    Examples
+    --------
+    >>> seconds_of("600"), seconds_of("10min"), seconds_of("1h 30min")
+    (600.0, 600.0, 5400.0)
+    """
+    try:
+        seconds = float(budget)
+    except ValueError:
+        try:
+            seconds = pd.Timedelta(budget).total_seconds()
+        except ValueError:
+            seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise ValueError(f"budget must be a time such as 600, '10min' or '2h'; got {budget!r}")
+    return seconds
+
+
+class Budget:
+    """The seconds of a comparison, and how many are left."""
+
+    def __init__(self, seconds: float, clock: Callable[[], float] = perf_counter):
+        self.seconds = seconds
+        self._clock = clock
+        self._end = clock() + seconds
+
+    @property
+    def left(self) -> float:
+        """The seconds left; negative once they are used up."""
+        return self._end - self._clock()
+
+    def spend(self, seconds: float) -> None:
+        """Count a fit of an earlier call."""
+        self._end -= seconds
+
+
+class Halving:
+    """Fit a fold with all encodings, then the next with those that may still be the best.
+
+    After each round the better half remains, at least two encodings. So does any other encoding
+    within two standard errors of the best (of the difference between two accuracies on that many
+    test series), as long as the time left suffices for all remaining folds of everything kept.
+    Then, in order of rank, encodings whose next fit does not fit into the time left are dropped. If
+    it suffices for fewer than two, no further round begins and none is dropped.
+
+    An encoding that would take more than four equal shares of the budget is not fitted. If the
+    budget is shorter than one fold of the others, they are first ranked on fold 0 with fewer
+    epochs, in half of the budget.
+
+    A resumed comparison takes the same decisions again: fits of earlier calls count with their
+    own seconds, when it is their turn.
+    """
+
+    def __init__(
+        self,
+        study: Study,
+        results: Results,
+        open_first: Callable[[Study], Results],
+        fit: Fit,
+        budget: Budget,
+        *,
+        n_test: Sequence[int],
+        length: int,
+        jobs: int = 1,
+    ):
+        self.study = study
+        self.results = results
+        self.dropped: dict[str, str] = {}
+        self._first: Results | None = None
+        self._open_first = open_first
+        self._fit_trials = fit
+        self._budget = budget
+        self._n_test = n_test
+        self._jobs = jobs
+        ratios = time_ratios(min(_LENGTHS, key=lambda n: abs(math.log(n / length))))
+        self._prior = {
+            name: max(ratios.get(part, 1.0) for part in name.split("+")) for name in study.names
+        }
+        self._seconds: dict[str, list[float]] = {}
+        self._counted: set[tuple[Trial, float]] = set()
+        self._epochs = 1.0  # share of the epochs in this round
+
+    def run(self) -> None:
+        """Fit until the budget is used up or the remaining encodings have all folds."""
+        names = self._first_round(sorted(self.study.names, key=self._prior.__getitem__))
+        for fold in range(self.study.resamples):
+            if len(names) < 2:
+                break
+            complete = self._fit(names, fold, self.results)
+            if not complete and fold == 0:
+                self._drop_unreached(names, self.results)
+            names = self._remaining(names)
+            if not complete or fold + 1 == self.study.resamples or not names:
+                break
+            scores = {name: self._scores(name, fold + 1) for name in names}
+            n_test, n_left = sum(self._n_test[: fold + 1]), self.study.resamples - fold - 1
+            after = f"round {fold + 1 + (self._first is not None)}"
+            names = self._advance(scores, n_test, n_left, after)
+
+    def ranking(self) -> pd.DataFrame | None:
+        """Return the ranking as `rank` does, with `fit_seconds`; None if no fit succeeded."""
+        if not self.results.rows:
+            return None
+        n_folds, first = len(self._n_test), None
+        table = pd.DataFrame({name: self._scores(name, n_folds) for name in self.study.names})
+        if self._first is not None:
+            names = self.study.names
+            first = pd.Series({name: self._accuracy(self._first, name, 0) for name in names})
+        ranking = rank(table, self.dropped, n_folds=n_folds, first=first)
+        rows = pd.DataFrame(self.results.rows.values())
+        seconds = rows.groupby("encoding")["fit_seconds"].median()
+        return ranking.assign(fit_seconds=ranking["encoding"].map(seconds))
+
+    def _first_round(self, names: list[str]) -> list[str]:
+        """Time one fit; drop what the budget excludes; rank by fewer epochs if need be."""
+        timed = next((name for name in names if self._time(name)), None)
+        names = self._remaining(names)
+        if timed is None:
+            return names
+        row = self.results.rows[self._trial(timed, 0)]
+        # From the stored row alone, so that a resumed comparison takes the same decision.
+        unit = _fit_seconds(row) / self._prior[timed]
+        costs = {name: unit * self._prior[name] for name in names}
+        limit = _MOST_SHARES * max(self._budget.seconds, sum(costs.values())) / len(costs)
+        for name in [name for name in names if costs[name] > limit]:
+            self.dropped[name] = f"not fitted, at about {costs.pop(name):.0f} seconds a fit"
+        names, fold = list(costs), sum(costs.values()) / self._jobs
+        n_epochs = int(row["n_epochs"])
+        if fold <= self._budget.seconds or n_epochs == 1:
+            return names
+        seconds = _FIRST_SHARE * self._budget.seconds - _TRACKING_SECONDS * len(names)
+        epochs = max(1, int(n_epochs * seconds / fold))
+        parameters = {**self.study.parameters, "max_epochs": epochs}
+        short = replace(self.study, resamples=1, parameters=parameters)
+        self._first = self._open_first(short)
+        self._epochs = epochs / n_epochs
+        if not self._fit(names, 0, self._first):
+            self._drop_unreached(names, self._first)
+        self._epochs = 1.0
+        scores = {n: [self._accuracy(self._first, n, 0)] for n in self._remaining(names)}
+        what = f"round 1, of {epochs} epoch{'s' * (epochs > 1)} in place of {n_epochs}"
+        return self._advance(scores, self._n_test[0], self.study.resamples, what) if scores else []
+
+    def _time(self, name: str) -> bool:
+        """Fit one encoding on the first fold; return whether it succeeded."""
+        self._fit([name], 0, self.results)
+        return self._trial(name, 0) in self.results.rows
+
+    def _fit(self, names: Sequence[str], fold: int, results: Results) -> bool:
+        """Fit encodings on a fold, the cheapest first; return whether the time sufficed."""
+        trials = [self._trial(name, fold) for name in sorted(names, key=self._cost)]
+        for trial in trials:
+            if trial in results.rows and (trial, self._epochs) not in self._counted:
+                self._budget.spend(results.seconds[trial])  # by an earlier call
+                self._learn(trial, results)
+        for trial in self._fit_trials(trials, results, self._is_late):
+            if trial in results.rows:
+                self._learn(trial, results)
+        for trial in trials:
+            if trial in results.errors:
+                self.dropped.setdefault(trial.method, "left out after an error")
+        return all(trial in results.rows or trial in results.errors for trial in trials)
+
+    def _is_late(self, trial: Trial) -> bool:
+        left = self._budget.left
+        return left <= 0 or self._epochs * self._cost(trial.method) > left
+
+    def _learn(self, trial: Trial, results: Results) -> None:
+        """Record the seconds of a fit, as of one with all epochs."""
+        row, seconds = results.rows[trial], results.seconds[trial]
+        if self._epochs < 1:  # the time of tracking does not grow with epochs
+            seconds = _fit_seconds(row) / self._epochs
+        self._counted.add((trial, self._epochs))
+        self._seconds.setdefault(trial.method, []).append(seconds)
+
+    def _cost(self, name: str) -> float:
+        """Estimate the seconds of a fit from earlier fits, else from those of other encodings."""
+        if name in self._seconds:
+            return fmean(self._seconds[name])
+        units = [fmean(fits) / self._prior[other] for other, fits in self._seconds.items()]
+        return self._prior[name] * median(units) if units else 0.0
+
+    def _sum(self, names: Sequence[str]) -> float:
+        """Estimate the seconds of one fold."""
+        return sum(map(self._cost, names)) / self._jobs
+
+    def _advance(
+        self, scores: Mapping[str, list[float]], n_test: int, n_left: int, after: str
+    ) -> list[str]:
+        """Return the encodings for the next fold, the best first; drop the others.
+
+        If the time left does not suffice for two, none is returned or dropped.
+        """
+        means = {name: fmean(values) for name, values in scores.items()}
+        ranked, left = sorted(means, key=lambda name: -means[name]), self._budget.left
+        half = ranked[: max(2, math.ceil(len(ranked) / 2))]
+        level = [name for name in ranked if _is_noise(means[ranked[0]], means[name], n_test)]
+        wanted, kept = list(half), list[str]()
+        for name in ranked[len(half) :]:
+            if name in level and n_left * self._sum([*wanted, name]) <= left:
+                wanted.append(name)
+        for name in wanted:
+            most = min(left - self._sum(kept), _MOST_SHARES * left / len(ranked))
+            if self._sum([name]) <= most:
+                kept.append(name)
+        if len(kept) < 2 or kept[0] != ranked[0]:
+            return []  # a fold without the best encoding would not count
+        for name in ranked:
+            if name not in kept:
+                hurried = " for lack of time" * (name in half or name in level)
+                self.dropped[name] = f"dropped{hurried} after {after}"
+        return kept
+
+    def _drop_unreached(self, names: Sequence[str], results: Results) -> None:
+        unreached = [name for name in names if self._trial(name, 0) not in results.rows]
+        for name in unreached:
+            self.dropped.setdefault(name, "not reached within the budget")
+
+    def _remaining(self, names: Sequence[str]) -> list[str]:
+        return [name for name in names if name not in self.dropped]
+
+    def _scores(self, name: str, n_folds: int) -> list[float]:
+        return [self._accuracy(self.results, name, fold) for fold in range(n_folds)]
+
+    def _accuracy(self, results: Results, name: str, fold: int) -> float:
+        row = results.rows.get(self._trial(name, fold))
+        return math.nan if row is None else float(row["accuracy"])
+
+    def _trial(self, name: str, fold: int) -> Trial:
+        return Trial(self.study.datasets[0], name, self.study.seeds[0], resample=fold)
+
+
+def _is_noise(best: float, accuracy: float, n_test: int) -> bool:
+    """Return whether two accuracies on so many series differ by two standard errors or less."""
+    variance = (best * (1 - best) + accuracy * (1 - accuracy)) / n_test
+    return best - accuracy <= _NOISE * math.sqrt(variance)
+
+
+def _fit_seconds(row: Mapping[str, Any]) -> float:
+    """Return the seconds of a fit without its tracking."""
+    return float(row["fit_seconds"] + row["predict_seconds"])
