@@ -79,6 +79,19 @@ def test_leave_one_out_distances_are_those_of_refits(groups):
         torch.testing.assert_close(found[part].square(), squared)
 
 
+def test_new_groups_are_ordinary_if_whole_groups_are_left_out():
+    rng = np.random.default_rng(0)
+    persons = sensors(40, 0).repeat(5, axis=0)
+    persons += 0.01 * rng.normal(size=persons.shape) * persons.std(axis=(0, 2), keepdims=True)
+    series, groups = to_source(persons), np.arange(200) // 5
+    shares = [
+        (Novelty(3, None).fit(series, each).score(to_source(sensors(100, 1))) > 1).mean()
+        for each in (groups, None)
+    ]
+    assert shares[0] < 0.1
+    assert shares[1] > 0.5
+
+
 def test_the_quantile_is_the_largest_of_few():
     assert quantile(torch.arange(50.0)) == 49
     assert quantile(torch.arange(99.0)) == 98

@@ -98,7 +98,7 @@ class Leverage(Learned):
 
     def check(self, n_features: int) -> None:
         """Raise ValueError if loaded tensors are not for this number of features."""
-        n_axes = self.axes.shape[-1]
+        n_axes = self.axes.numel() // n_features
         self._check_shapes(mean=(n_features,), axes=(n_features, n_axes), penalty=(), n_series=())
         if not (self.penalty > 0 and self.n_series > 0):
             raise ValueError("penalty and n_series of a leverage must be positive")
