@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import NotFittedError
-from small_estimators import RAGGED, TIMES, X, Y, convolutions
+from small_estimators import RAGGED, TIMES, X, Y, classifier, convolutions
 
 from tsformer import EarlyClassifier, load
 from tsformer.estimators import StreamingClassifier
@@ -104,6 +104,8 @@ def test_a_stream_asks_once_at_each_point(fitted, monkeypatch):
     assert (answer.decided, answer.n_steps, len(asked)) == (True, 24, 4)
     stream.reset()
     assert stream.update(np.ones((2, 3)), np.arange(3.0)).label is None
+    with pytest.raises(ValueError, match="chunk has 1 channels, not 2"):
+        stream.update(np.ones(3), np.arange(3.0, 6.0))
     with pytest.raises(ValueError, match="fitted with times"):
         StreamingClassifier(fitted).update(np.ones((2, 12)))
     with pytest.raises(NotFittedError):
@@ -201,8 +203,8 @@ def test_bad_data_is_refused_and_leaves_the_fit(fitted):
         fitted.choose_rule(0.01)
     with pytest.raises(NotFittedError):
         clone(fitted).decide(X)
-    with pytest.raises(ValueError, match="'pointz'"):
-        early().set_params(pointz=3)
+    with pytest.raises(ValueError, match="every series needs a label"):
+        early(classifier(unlabelled="use", max_epochs=1), points=1).fit(X, np.r_[-1, -1, Y[2:]])
     with pytest.raises(ValueError, match="Nearest reads no times"):
         early(Nearest()).fit(X, Y, times=np.arange(24))
 

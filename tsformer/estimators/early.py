@@ -25,13 +25,7 @@ from tsformer.estimators.ensemble import TSEnsembleClassifier
 from tsformer.estimators.holdout import group_folds
 from tsformer.estimators.labels import LabelClassifier
 from tsformer.estimators.observers import unobserved
-from tsformer.estimators.parameters import (
-    check_fields_of,
-    check_new_values,
-    real,
-    whole,
-    with_parameters,
-)
+from tsformer.estimators.parameters import check_fields_of, real, whole, with_parameters
 from tsformer.estimators.random_convolution import RandomConvolutionClassifier
 from tsformer.estimators.saved import EARLY, check_fields, restored_parameters
 from tsformer.estimators.series import drawn_seed
@@ -151,21 +145,6 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
     cv: Annotated[int, whole(2)] = 5
     random_state: int | np.random.RandomState | None = None
 
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters of the constructor, or of the classifier as ``classifier__name``.
-
-        Parameters
-        ----------
-        **params
-            New values by name.
-
-        Returns
-        -------
-        self
-        """
-        check_new_values(self, params)
-        return super().set_params(**params)
-
     # Fitting.
 
     @in_plain_torch
@@ -223,6 +202,11 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
                 return own.fit(_input(own, prefixes.series.take(part)), labels[case], **known)
 
         final = fitted(np.ones(len(share), dtype=bool))
+        if not np.array_equal(final.classes_, classes):
+            raise ValueError(
+                f"every series needs a label; {type(final).__name__} has the classes "
+                f"{final.classes_.tolist()[:10]} of the labels {classes.tolist()[:10]}"
+            )
         proba = _left_out(final, len(share))
         if proba is None:
             proba = np.zeros((len(share), len(classes)))
@@ -531,14 +515,18 @@ class StreamingClassifier:
         EarlyAnswer
             It stays the same until the next point.
         """
+        if self._answer.decided:
+            return self._answer
         early = self.classifier
         values: npt.NDArray[Any] = np.atleast_2d(np.asarray(chunk, dtype=np.float64))
         when = None if times is None else np.asarray(times)
         if self._values is not None:
+            if len(values) != len(self._values):
+                raise ValueError(f"chunk has {len(values)} channels, not {len(self._values)}")
             values = np.concatenate([self._values, values], axis=1)
         if self._times is not None and when is not None:
             when = np.concatenate([self._times, when])
-        if not np.isnan(values).all() and not self._answer.decided:
+        if not np.isnan(values).all():
             series = _read(early.classifier_, [values], None if when is None else [when])
             prefixes = _cut(series, early.steps_, complete=False)
             new = prefixes.point > self._point
