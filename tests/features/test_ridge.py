@@ -10,6 +10,7 @@ import torch
 from sklearn.linear_model import Ridge
 from sklearn.preprocessing import LabelBinarizer
 
+from tsformer._labels import OneLabel
 from tsformer.features import ridge
 from tsformer.features.ridge import RidgeClassifier
 
@@ -30,7 +31,7 @@ def fitted(features, y, weights=None, groups=None) -> RidgeClassifier:
     return RidgeClassifier().fit(
         torch.from_numpy(features).float(),
         torch.from_numpy(y),
-        n_classes=int(y.max()) + 1,
+        kind=OneLabel(np.arange(int(y.max()) + 1)),
         weights=None if weights is None else torch.from_numpy(weights),
         groups=None if groups is None else torch.from_numpy(groups),
     )

@@ -584,6 +584,8 @@ def _read_for(
             f"{model} is a {type(classifier).__name__}, which has no classes to predict"
             + (start if hasattr(classifier, "transform") else "; use it from Python")
         )
+    if classifier._target_shape:
+        raise ValueError(f"{model} predicts several labels per series; use it from Python")
     trained = getattr(classifier, "table_schema_", None)
     return classifier, read_source(
         source, columns, trained=trained, split="test", labelled=labelled

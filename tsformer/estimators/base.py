@@ -259,9 +259,9 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
             an additional channel; steps before the first value and after the last are masked. A
             `tsformer.data.LayoutWarning` reports arrays that look like ``(n, length, channels)``
             and long tables.
-        y : array-like (n,)
-            For a classifier, labels of any type that scikit-learn allows; for a regressor, finite
-            numbers.
+        y : array-like (n,) or (n, columns)
+            For a classifier, labels of any type that scikit-learn allows, or several labels of 0
+            and 1 per series, NaN if unknown; for a regressor, finite numbers.
         sample_weight : array-like (n,), optional
             Weight of each series, multiplied by its class weight; only ratios matter, and a series
             of weight 0 is left out.

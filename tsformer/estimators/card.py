@@ -58,16 +58,12 @@ def listed(names: Iterable[object], counts: Iterable[int] = ()) -> str:
 
 def _purpose(estimator: Any) -> str:
     """Describe in one sentence what the model reads and returns."""
-    if hasattr(estimator, "classes_"):
-        predicts = f"Predicts one of {len(estimator.classes_)} classes"
-    else:
-        predicts = "Predicts a number" if hasattr(estimator, "predict") else "Computes an embedding"
     codes = " of integer codes" if _is_symbolic(estimator) else ""
     channels = f"{estimator.n_channels_} channel{'s' if estimator.n_channels_ > 1 else ''}"
     times = {None: "", "numbers": ", with times in numbers", "dates": ", with dates"}
     return (
-        f"{predicts} for each time series{codes} of {channels}{times[estimator._clock]}; series "
-        "may differ in length, and NaN is a missing value."
+        f"{estimator._purpose} for each time series{codes} of {channels}{times[estimator._clock]}; "
+        "series may differ in length, and NaN is a missing value."
     )
 
 

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import torch
-import torch.nn.functional as F
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
@@ -32,6 +31,7 @@ from tsformer.estimators.targets import (
     Groups,
     Targets,
     check_length,
+    read_columns,
     read_groups,
     read_weights,
     split_unlabelled,
@@ -212,7 +212,7 @@ class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
         trained on mixed series, whose targets are less certain, and 1 for others. `calibrate` fits
         it to data.
     class_weight : dict, "balanced" or None, default=None
-        Weights of the classes, as in scikit-learn.
+        Weights of the classes, as in scikit-learn; of one label per series only.
     unlabelled : {None, "use"}, default=None
         "use" reads the label -1 (as in scikit-learn's semi-supervised estimators), "-1", None and
         NaN as unknown. `fit` then pretrains on all series, with an unfitted `init_from` or with
@@ -224,7 +224,7 @@ class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
     Attributes
     ----------
     classes_ : ndarray (n_classes,)
-        The class labels, sorted.
+        The class labels, sorted; of several labels per series ``0, 1, ..., n_labels - 1``.
     n_features_in_ : int
         Number of columns (time steps) of a 2-D `X`, otherwise the number of channels.
     n_channels_ : int
@@ -287,9 +287,10 @@ class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
 
     _conv_params = recipe.CONV_PARAMS
     _score_name = "accuracy"
+    _masks_unknown = True
 
     def _targets(self, y: Any, name: str, *, reset: bool) -> Targets:
-        if self.unlabelled is None or name != "y":
+        if self.unlabelled is None or name != "y" or read_columns(y, labels=True) is not None:
             return super()._targets(y, name, reset=reset)
         column, known = split_unlabelled(y)
         if not known.any():
@@ -316,8 +317,8 @@ class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
         return targets
 
     def _labelled(self, targets: Targets) -> npt.NDArray[np.bool_]:
-        labelled: npt.NDArray[np.bool_] = targets >= 0
-        return labelled
+        # Without pretraining, a series with unknown labels only has a loss of 0.
+        return super()._labelled(targets) if self.unlabelled is None else self._kind.known(targets)
 
     def _may_pretrain(self) -> bool:
         return self.unlabelled is not None
@@ -325,7 +326,8 @@ class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
     def _choose_scaling(self, source: Any, data: TrainingData) -> str | None:
         if self.scaling != "auto" or source is not None or self.stem != "conv":
             return super()._choose_scaling(source, data)
-        return recipe.suited_scaling(data.series, data.targets, data.weights, data.groups)
+        strata = self._strata(data.targets)
+        return recipe.suited_scaling(data.series, strata, data.weights, data.groups)
 
     def _adapt_augmentation(
         self, augmentation: Augmentation, data: TrainingData
@@ -334,7 +336,7 @@ class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
             augmentation,
             self.augmentation_params or {},
             data.series,
-            data.targets,
+            self._strata(data.targets),
             data.groups,
             n_classes=self._n_outputs(),
             scaling=self.preprocessor_.describe()["scaling"],
@@ -435,6 +437,7 @@ class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
         from scipy.optimize import minimize_scalar
 
         check_is_fitted(self)
+        self._refuse_several("calibrate")
         check_ids(X, y, "y")
         check_ids(X, sample_weight, "sample_weight")
         series = self._read(X, times, reset=False)
@@ -540,7 +543,7 @@ class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
     def predict_proba(
         self, X: Any, times: Any = None, *, out: npt.NDArray[Any] | None = None
     ) -> npt.NDArray[Any]:
-        """Compute the probability of each class, in the order of `classes_`.
+        """Compute the probability of each class or label, in the order of `classes_`.
 
         Parameters
         ----------
@@ -551,7 +554,8 @@ class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
 
         Returns
         -------
-        ndarray (n, n_classes), rows sum to 1
+        ndarray (n, n_classes)
+            Rows sum to 1, unless there are several labels per series.
             `out`, or a new array of float64.
 
         Raises
@@ -590,7 +594,7 @@ class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
         ndarray (n_estimators, n, n_classes) of float64
             In the order of `estimators_`; their mean is `predict_proba`.
         """
-        return self._scores(X, times).softmax(dim=-1).numpy()
+        return self._kind.probabilities(self._scores(X, times)).numpy()
 
     def _scores(self, X: Any, times: Any = None) -> Tensor:
         """Return the logits over the temperatures, ``[members, n, K]``."""
@@ -601,8 +605,7 @@ class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
         scores = self._scores(X, times)
         if len(scores) == 1:
             return scores[0].float().numpy()
-        # Logarithms throughout: a probability may underflow, its logarithm does not.
-        return (scores.log_softmax(dim=-1).logsumexp(dim=0) - log(len(scores))).numpy()
+        return self._kind.mean_logits(scores).numpy()
 
     @in_plain_torch
     def explain(
@@ -671,6 +674,7 @@ class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
         (3, 2, 30)
         """
         check_is_fitted(self)
+        self._refuse_several("explain")
         made = make_method(method, method_params)
         series = self._read(X, times, reset=False)
         return relevance(
@@ -758,12 +762,10 @@ class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
         return len(self.classes_)
 
     def _strata(self, targets: Targets) -> npt.NDArray[np.int64]:
-        return targets
+        return self._kind.strata(targets)
 
     def _loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        return F.cross_entropy(
-            outputs, targets, reduction="none", label_smoothing=self.label_smoothing
-        )
+        return self._kind.loss(outputs, targets, self.label_smoothing)
 
     def _val_score(self, outputs: Tensor, targets: Tensor) -> float:
-        return (outputs.argmax(dim=1) == targets).float().mean().item()
+        return self._kind.correct(outputs, targets).float().mean().item()

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import field, replace
 from functools import partial
-from math import inf, log
+from math import inf
 from time import perf_counter
 from typing import Annotated, Any, Self
 
@@ -40,7 +40,7 @@ from tsformer.estimators.random_convolution import RandomConvolutionClassifier
 from tsformer.estimators.saved import ENSEMBLE, check_fields, restored_parameters
 from tsformer.estimators.series import drawn_seed
 from tsformer.estimators.summary import Summary, table_of
-from tsformer.estimators.targets import Targets, check_length, read_targets
+from tsformer.estimators.targets import Targets, check_length, read_as_fitted
 from tsformer.estimators.time_limit import (
     Deadline,
     GrowingConvolutions,
@@ -144,7 +144,7 @@ class TSEnsembleClassifier(LabelClassifier):
     timestamps : {None, "index"}, default=None
         "index" takes the time of each step from the pandas index of its series.
     class_weight : dict, "balanced" or None, default=None
-        Weights of the classes, as in scikit-learn.
+        Weights of the classes, as in scikit-learn; of one label per series only.
     n_jobs : int or None, default=1
         On a CPU, number of processes that train members of the transformer in parallel and share
         the threads; -1 uses all cores. Values other than 1 do not allow `verbose`, and the seconds
@@ -178,7 +178,7 @@ class TSEnsembleClassifier(LabelClassifier):
         Seconds of `fit` for each part. With a `time_limit` also "measuring": fits with fewer
         features, the choices of the transformer, and its timed epoch.
     classes_ : ndarray (n_classes,)
-        The class labels, sorted.
+        The class labels, sorted; of several labels per series ``0, 1, ..., n_labels - 1``.
     n_features_in_ : int
         Number of columns (time steps) of a 2-D `X`, otherwise the number of channels.
     n_channels_ : int
@@ -250,8 +250,8 @@ class TSEnsembleClassifier(LabelClassifier):
         X : ndarray (n, length) or (n, channels, length), or list of (channels, length) arrays
             Series in any container that `TSTransformerClassifier` takes; a list may hold series of
             different lengths. NaN marks a missing value.
-        y : array-like (n,)
-            Labels of any type that scikit-learn allows.
+        y : array-like (n,) or (n, n_labels)
+            Labels of any type that scikit-learn allows, or several labels of 0 and 1 per series.
         sample_weight : array-like (n,), optional
             Weight of each series, multiplied by its class weight; only ratios matter.
         groups : array-like (n,), optional
@@ -276,7 +276,7 @@ class TSEnsembleClassifier(LabelClassifier):
             data = fitted._read_training(X, y, sample_weight, groups, times)
             data.series = series = data.series.padded()
             transformer._check_model(series)
-            labels = fitted.classes_[data.targets]
+            labels = fitted._kind.decode(data.targets)
             given = {"sample_weight": data.weights, "groups": data.groups}
             prepare = partial(
                 _prepared, fitted, transformer, series, labels, observation.callbacks, **given
@@ -438,7 +438,7 @@ class TSEnsembleClassifier(LabelClassifier):
 
     @in_plain_torch
     def predict_proba(self, X: Any, times: Any = None) -> npt.NDArray[np.float64]:
-        """Compute the probability of each class, in the order of `classes_`.
+        """Compute the probability of each class or label, in the order of `classes_`.
 
         Parameters
         ----------
@@ -449,7 +449,8 @@ class TSEnsembleClassifier(LabelClassifier):
 
         Returns
         -------
-        ndarray (n, n_classes) of float64, rows sum to 1
+        ndarray (n, n_classes) of float64
+            Rows sum to 1, unless there are several labels per series.
             The weighted mean of `predict_proba_parts`.
         """
         parts = self.predict_proba_parts(X, times)
@@ -484,7 +485,7 @@ class TSEnsembleClassifier(LabelClassifier):
         Parameters
         ----------
         X, times : as in `predict_proba`
-        y : array-like (n,)
+        y : array-like (n,) or (n, n_labels)
             True labels.
         sample_weight : array-like (n,), optional
             Weight of each series.
@@ -499,10 +500,11 @@ class TSEnsembleClassifier(LabelClassifier):
 
         check_ids(X, y, "y")
         check_ids(X, sample_weight, "sample_weight")
-        labels, logs = read_targets(y, "y"), self._logs(X, times)
+        logits = self._logits_of_parts(X, times)
+        labels = read_as_fitted(y, "y", self._target_shape, labels=True)
         predicted = {
-            name: self.classes_[each.argmax(dim=1).numpy()]
-            for name, each in {"ensemble": self._mean(logs), **logs}.items()
+            name: self._kind.decide(each.numpy())
+            for name, each in {"ensemble": self._mean(logits), **logits}.items()
         }
         check_length(len(predicted["ensemble"]), labels, "y")
         return {
@@ -521,20 +523,20 @@ class TSEnsembleClassifier(LabelClassifier):
         return self.random_convolutions_._scaler()
 
     def _logits(self, X: Any, times: Any) -> npt.NDArray[np.floating[Any]]:
-        return self._mean(self._logs(X, times)).numpy()
+        return self._mean(self._logits_of_parts(X, times)).numpy()
 
-    def _logs(self, X: Any, times: Any) -> dict[str, Tensor]:
-        """Return the log probabilities of each part, which cannot underflow."""
+    def _logits_of_parts(self, X: Any, times: Any) -> dict[str, Tensor]:
+        """Return the logits of each part."""
         series = self._series(X, times)
         return {
-            name: torch.from_numpy(part._logits(series, None)).double().log_softmax(dim=1)
+            name: torch.from_numpy(part._logits(series, None)).double()
             for name, part in self._parts().items()
         }
 
-    def _mean(self, logs: Mapping[str, Tensor]) -> Tensor:
-        """Return the log of the weighted mean of probabilities."""
-        weighted = [each + log(self.weights_[name]) for name, each in logs.items()]
-        return torch.stack(weighted).logsumexp(dim=0)
+    def _mean(self, logits: Mapping[str, Tensor]) -> Tensor:
+        """Return the logits of the weighted mean of probabilities."""
+        weights = [self.weights_[name] for name in logits]
+        return self._kind.mean_logits(torch.stack([*logits.values()]), weights)
 
     def _series(self, X: Any, times: Any) -> Padded:
         """Read series once for all parts."""
@@ -626,7 +628,7 @@ class TSEnsembleClassifier(LabelClassifier):
                     f"{name.strip('_')} is {getattr(part, name)!r}, but {getattr(self, name)!r} in "
                     "the ensemble"
                 )
-        if part.classes_.tolist() != self.classes_.tolist():
+        if part._describe_targets() != self._describe_targets():
             raise ValueError("classes differ from the classes of the ensemble")
 
     @classmethod

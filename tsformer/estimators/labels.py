@@ -1,27 +1,37 @@
-"""LabelClassifier: class labels, predictions from logits, and prediction sets."""
+"""LabelClassifier: labels, predictions from logits, and prediction sets."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import ClassifierMixin
-from sklearn.utils import assert_all_finite
+from sklearn.utils import Tags, assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from tsformer._labels import LabelKind, OneLabel, SeveralLabels
 from tsformer._numbers import check_number
 from tsformer._torch_state import in_plain_torch
+from tsformer._warnings import warn_caller
 from tsformer.data.ids import check_ids
 from tsformer.data.preprocessor import Scaler
 from tsformer.data.series import Padded
+from tsformer.estimators.card import listed
 from tsformer.estimators.conformal import Conformal
-from tsformer.estimators.saved import described_labels, restored_labels
+from tsformer.estimators.saved import LABELS, check_fields, described_labels, restored_labels
 from tsformer.estimators.series import SeriesEstimator
-from tsformer.estimators.targets import Targets, check_length, read_targets, series_weights
+from tsformer.estimators.targets import (
+    Targets,
+    check_length,
+    read_as_fitted,
+    read_columns,
+    read_targets,
+    series_weights,
+)
 from tsformer.explain.methods import Occlusion
 from tsformer.explain.relevance import make_method, occlusion
 
@@ -31,10 +41,18 @@ __all__ = ["LabelClassifier"]
 class LabelClassifier(ClassifierMixin, SeriesEstimator):
     """Base class of the classifiers; precedes `SeriesEstimator` among the bases."""
 
-    classes_: npt.NDArray[Any]
+    #: One label or several; set by `fit`.
+    _kind: LabelKind
+    #: Whether `fit` accepts unknown labels among several.
+    _masks_unknown: ClassVar[bool] = False
 
     # A constructor parameter, which the subclasses assign.
     class_weight: Mapping[Any, float] | str | None
+
+    @property
+    def classes_(self) -> npt.NDArray[Any]:
+        """The class labels, sorted; of several labels their column numbers."""
+        return self._kind.classes
 
     @abstractmethod
     def predict_proba(self, X: Any, times: Any = None) -> npt.NDArray[Any]:
@@ -55,9 +73,10 @@ class LabelClassifier(ClassifierMixin, SeriesEstimator):
         Returns
         -------
         ndarray (n, n_classes), or (n,) for two classes: the second logit minus the first
+            ``(n, n_labels)`` for several labels.
         """
-        logits = self._logits(X, times)
-        return logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits
+        check_is_fitted(self)
+        return self._kind.decisions(self._logits(X, times))
 
     @in_plain_torch
     def predict(self, X: Any, times: Any = None) -> npt.NDArray[Any]:
@@ -69,26 +88,23 @@ class LabelClassifier(ClassifierMixin, SeriesEstimator):
 
         Returns
         -------
-        ndarray (n,) of labels
+        ndarray (n,) of labels, or (n, n_labels) of 0 and 1 for several labels
         """
         check_is_fitted(self)
         series = self._source(X, times, reset=False)
-        best = np.empty(len(series), dtype=np.int64)
-        for rows, logits in self._in_chunks(series, lambda chunk: self._logits(chunk, None)):
-            best[rows] = logits.argmax(axis=1)
-        predicted: npt.NDArray[Any] = self.classes_[best]
-        return predicted
+        chunks = self._in_chunks(series, lambda chunk: self._kind.decide(self._logits(chunk, None)))
+        return np.concatenate([predicted for _, predicted in chunks])
 
     @in_plain_torch
     def score(
         self, X: Any, y: Any, sample_weight: npt.ArrayLike | None = None, *, times: Any = None
     ) -> float:
-        """Compute the accuracy of `predict`.
+        """Compute the accuracy of `predict`; of several labels, all must be right.
 
         Parameters
         ----------
         X, times : as in `transform`
-        y : array-like (n,)
+        y : array-like (n,) or (n, n_labels)
             True labels.
         sample_weight : array-like (n,), optional
             Weight of each series.
@@ -101,7 +117,8 @@ class LabelClassifier(ClassifierMixin, SeriesEstimator):
 
         check_ids(X, y, "y")
         check_ids(X, sample_weight, "sample_weight")
-        labels, predicted = read_targets(y, "y"), self.predict(X, times)
+        predicted = self.predict(X, times)
+        labels = read_as_fitted(y, "y", self._target_shape, labels=True)
         check_length(len(predicted), labels, "y")
         return float(accuracy_score(labels, predicted, sample_weight=sample_weight))
 
@@ -148,6 +165,7 @@ class LabelClassifier(ClassifierMixin, SeriesEstimator):
             For an unknown method, option, label or baseline.
         """
         check_is_fitted(self)
+        self._refuse_several("explain")
         if method != "occlusion":
             raise ValueError(
                 f"method must be 'occlusion' for {type(self).__name__}, which has no gradients; "
@@ -215,6 +233,7 @@ class LabelClassifier(ClassifierMixin, SeriesEstimator):
         array([1, 1, 1])
         """
         check_is_fitted(self)
+        self._refuse_several("calibrate_sets")
         if (X is None) != (y is None):
             raise ValueError(f"X and y go together; {'X' if X is None else 'y'} is missing")
         if X is None:
@@ -319,11 +338,40 @@ class LabelClassifier(ClassifierMixin, SeriesEstimator):
         check_length(len(series), classes, "target")
         return classes
 
+    def _refuse_several(self, method: str) -> None:
+        """Raise ValueError for a method that needs one label per series."""
+        if self._target_shape:
+            raise ValueError(
+                f"{method} needs one label per series, but this {type(self).__name__} was fitted "
+                f"with {len(self.classes_)} labels per series; fit one classifier for each label"
+            )
+
     def _scaler(self) -> Scaler:
         """Return the preprocessor, for the means of the baseline."""
         raise NotImplementedError
 
     def _targets(self, y: Any, name: str, *, reset: bool) -> Targets:
+        if reset and (columns := read_columns(y, labels=True)) is not None:
+            self._kind = SeveralLabels(np.arange(columns.shape[1]))
+        elif reset or not self._target_shape:
+            return self._one_label(y, name, reset=reset)
+        labels = read_as_fitted(y, name, self._kind.shape, labels=True)
+        if not self._masks_unknown and np.isnan(labels).any():
+            raise ValueError(
+                f"Input {name} contains NaN, but {type(self).__name__} needs every label of a "
+                "series; TSTransformerClassifier accepts unknown labels"
+            )
+        if reset and np.isnan(labels).all(axis=0).any():
+            raise ValueError(f"a column of {name} has no known label: all of its values are NaN")
+        if reset and (labels.sum(axis=1) == 1).all():
+            warn_caller(
+                f"each series has exactly one label in {name}; if the {labels.shape[1]} columns "
+                f"are classes, pass np.asarray({name}).argmax(axis=1)"
+            )
+        return self._kind.encode(labels, name)
+
+    def _one_label(self, y: Any, name: str, *, reset: bool) -> Targets:
+        """Encode one label per series."""
         labels = read_targets(y, name)
         assert_all_finite(labels, input_name=name)
         try:
@@ -331,26 +379,48 @@ class LabelClassifier(ClassifierMixin, SeriesEstimator):
         except ValueError as error:
             raise ValueError(f"{error} To predict numbers use TSTransformerRegressor") from error
         if reset:
-            self.classes_ = np.unique(labels)
-        position = np.searchsorted(self.classes_, labels).clip(max=len(self.classes_) - 1)
-        index: Targets = position.astype(np.int64)
-        new = self.classes_[index] != labels
-        if np.any(new):
-            raise ValueError(
-                f"{name} has labels that are not in the training data: "
-                f"{np.unique(labels[new]).tolist()[:10]}; "
-                f"the known labels are {self.classes_.tolist()[:20]}"
-            )
-        return index
+            self._kind = OneLabel(np.unique(labels))
+        return self._kind.encode(labels, name)
 
     def _weights(self, sample_weight: npt.ArrayLike | None, targets: Targets) -> Targets | None:
-        return series_weights(sample_weight, self.class_weight, targets, self.classes_)
+        if self._target_shape and self.class_weight is not None:
+            raise ValueError(
+                f"class_weight={self.class_weight!r} weights classes of one label per series; of "
+                "several labels, pass sample_weight"
+            )
+        strata = np.zeros(len(targets), np.int64) if self._target_shape else targets
+        return series_weights(sample_weight, self.class_weight, strata, self.classes_)
+
+    @property
+    def _target_shape(self) -> tuple[int, ...]:
+        return self._kind.shape
+
+    @property
+    def _purpose(self) -> str:
+        return self._kind.purpose.format(len(self.classes_))
+
+    def _target_facts(self, targets: Targets) -> dict[str, Any]:
+        return {
+            self._kind.noun: listed(self.classes_.tolist(), self._kind.counts(targets).tolist())
+        }
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        assert tags.classifier_tags is not None
+        tags.classifier_tags.multi_label = True
+        return tags
 
     def _describe_targets(self) -> dict[str, Any]:
-        return {"classes": described_labels(self.classes_)}
+        several = {"several_labels": True} if self._target_shape else {}
+        return {"classes": described_labels(self.classes_), **several}
 
     def _restore_targets(self, described: dict[str, Any]) -> None:
-        self.classes_ = restored_labels(described.get("classes"))
+        classes = restored_labels(described.get("classes"))
+        several = described.get("several_labels", False)
+        check_fields({"several_labels": several}, LABELS)
+        if several and classes.tolist() != list(range(max(len(classes), 2))):
+            raise ValueError("classes of several labels must be their column numbers")
+        self._kind = SeveralLabels(classes) if several else OneLabel(classes)
 
     def _describe(self) -> dict[str, Any]:
         described = super()._describe()

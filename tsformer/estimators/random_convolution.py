@@ -65,7 +65,7 @@ class RandomConvolutionClassifier(
     timestamps : {None, "index"}, default=None
         "index" takes the time of each step from the pandas index of its series.
     class_weight : dict, "balanced" or None, default=None
-        Weights of the classes, as in scikit-learn.
+        Weights of the classes, as in scikit-learn; of one label per series only.
     device : str or torch.device, default="auto"
         "auto" is cuda if available, else mps, else cpu.
     n_threads : int or "auto", default="auto"
@@ -77,7 +77,7 @@ class RandomConvolutionClassifier(
     Attributes
     ----------
     classes_ : ndarray (n_classes,)
-        The class labels, sorted.
+        The class labels, sorted; of several labels per series ``0, 1, ..., n_labels - 1``.
     n_features_in_ : int
         Number of columns (time steps) of a 2-D `X`, otherwise the number of channels.
     n_channels_ : int
@@ -142,8 +142,8 @@ class RandomConvolutionClassifier(
             Series in any container that `TSTransformerClassifier` takes; a list may hold series of
             different lengths. NaN marks a missing value: gaps are interpolated linearly, and steps
             before the first value and after the last are ignored.
-        y : array-like (n,)
-            Labels of any type that scikit-learn allows.
+        y : array-like (n,) or (n, n_labels)
+            Labels of any type that scikit-learn allows, or several labels of 0 and 1 per series.
         sample_weight : array-like (n,), optional
             Weight of each series in the ridge regression, multiplied by its class weight; only
             ratios matter. A series of weight 0 is left out.
@@ -185,7 +185,7 @@ class RandomConvolutionClassifier(
         seed = drawn_seed(self.random_state)
 
         options: dict[str, Any] = {
-            "n_classes": len(self.classes_),
+            "kind": self._kind,
             "seed": seed,
             "device": self.device_,
             "groups": groups,
@@ -213,7 +213,7 @@ class RandomConvolutionClassifier(
             },
             "scores": {
                 f"accuracy, leaving out {by}": float(
-                    (proba.argmax(dim=1) == known).double().mean()
+                    self._kind.correct(proba.logit(), known).double().mean()
                 ),
                 f"cross-entropy, leaving out {by}": float(model.ridge.loss),
             },
@@ -270,7 +270,7 @@ class RandomConvolutionClassifier(
 
     @in_plain_torch
     def predict_proba(self, X: Any, times: Any = None) -> npt.NDArray[np.float64]:
-        """Compute the probability of each class, in the order of `classes_`.
+        """Compute the probability of each class or label, in the order of `classes_`.
 
         Parameters
         ----------
@@ -278,9 +278,11 @@ class RandomConvolutionClassifier(
 
         Returns
         -------
-        ndarray (n, n_classes) of float64, rows sum to 1
+        ndarray (n, n_classes) of float64
+            Rows sum to 1, unless there are several labels per series.
         """
-        return torch.from_numpy(self._logits(X, times)).double().softmax(dim=-1).numpy()
+        logits = torch.from_numpy(self._logits(X, times)).double()
+        return self._kind.probabilities(logits).numpy()
 
     def _logits(self, X: Any, times: Any) -> npt.NDArray[np.floating[Any]]:
         return self._outputs(X, times)[0]
@@ -324,5 +326,5 @@ class RandomConvolutionClassifier(
         check_fields(described.get("convolutions"), CONVOLUTIONS, of="convolutions")
         model = ConvolutionClassifier(**described["convolutions"]).eval()
         load_checked(model, saved[0])
-        model.check(self.preprocessor_.n_inputs, len(self.classes_))
+        model.check(self.preprocessor_.n_inputs, self._kind)
         return [model]

@@ -1,11 +1,12 @@
 """TSTransformerRegressor: the transformer as a scikit-learn regressor."""
 
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from sklearn.base import RegressorMixin
+from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils import assert_all_finite
 from torch import Tensor
 
@@ -17,17 +18,23 @@ from tsformer.estimators.base import HeadNorm, Scaling, TransformerEstimator
 from tsformer.estimators.parameters import with_parameters
 from tsformer.estimators.saved import REGRESSION, check_fields
 from tsformer.estimators.series import TrainingData
-from tsformer.estimators.targets import Targets, check_length, read_targets, series_weights
+from tsformer.estimators.targets import (
+    Targets,
+    check_length,
+    read_as_fitted,
+    read_columns,
+    series_weights,
+)
 
 __all__ = ["TSTransformerRegressor"]
 
 
 @with_parameters
-class TSTransformerRegressor(RegressorMixin, TransformerEstimator):
-    """Time-series extrinsic regression: predict one number from each series.
+class TSTransformerRegressor(MultiOutputMixin, RegressorMixin, TransformerEstimator):
+    """Time-series extrinsic regression: predict one or several numbers from each series.
 
-    The model is that of `TSTransformerClassifier` with a single output. It minimises the squared
-    error of the targets after scaling them to mean 0 and standard deviation 1.
+    The model is that of `TSTransformerClassifier` with an output for each target. It minimises the
+    squared error of the targets, each scaled to mean 0 and standard deviation 1.
 
     Parameters
     ----------
@@ -49,7 +56,7 @@ class TSTransformerRegressor(RegressorMixin, TransformerEstimator):
 
     Attributes
     ----------
-    target_mean_, target_std_ : float
+    target_mean_, target_std_ : float or ndarray (n_targets,)
         Mean and standard deviation of the training targets.
     n_features_in_, n_channels_, n_iter_, history_, preprocessor_, model_, models_, histories_, \
     estimators_, device_
@@ -74,6 +81,9 @@ class TSTransformerRegressor(RegressorMixin, TransformerEstimator):
     views: str = "values"
     augmentation: AugmentationSpec | None = None
 
+    target_mean_: float | npt.NDArray[np.float64] = field(init=False)
+    target_std_: float | npt.NDArray[np.float64] = field(init=False)
+
     _score_name = "R²"
 
     @in_plain_torch
@@ -86,7 +96,7 @@ class TSTransformerRegressor(RegressorMixin, TransformerEstimator):
 
         Returns
         -------
-        ndarray (n,) of float64
+        ndarray (n,) or (n, n_targets) of float64
         """
         predicted: npt.NDArray[np.float64] = self.predict_members(X, times).mean(axis=0)
         return predicted
@@ -101,22 +111,23 @@ class TSTransformerRegressor(RegressorMixin, TransformerEstimator):
 
         Returns
         -------
-        ndarray (n_estimators, n) of float64
+        ndarray (n_estimators, n) or (n_estimators, n, n_targets) of float64
             In the order of `estimators_`.
         """
-        outputs = self._outputs(X, times)[..., 0].astype(np.float64)
+        outputs = self._outputs(X, times).astype(np.float64)
+        outputs = outputs if self._target_shape else outputs[..., 0]
         return outputs * self.target_std_ + self.target_mean_
 
     @in_plain_torch
     def score(
         self, X: Any, y: Any, sample_weight: npt.ArrayLike | None = None, *, times: Any = None
     ) -> float:
-        """Compute the coefficient of determination R² of `predict`.
+        """Compute the coefficient of determination R² of `predict`; of several targets, the mean.
 
         Parameters
         ----------
         X, times : as in `transform`
-        y : array-like (n,)
+        y : array-like (n,) or (n, n_targets)
             True targets.
         sample_weight : array-like (n,), optional
             Weight of each series.
@@ -129,12 +140,15 @@ class TSTransformerRegressor(RegressorMixin, TransformerEstimator):
 
         check_ids(X, y, "y")
         check_ids(X, sample_weight, "sample_weight")
-        targets, predicted = read_targets(y, "y"), self.predict(X, times)
+        predicted = self.predict(X, times)
+        targets = read_as_fitted(y, "y", self._target_shape)
         check_length(len(predicted), targets, "y")
         return float(r2_score(targets, predicted, sample_weight=sample_weight))
 
     def _targets(self, y: Any, name: str, *, reset: bool) -> Targets:
-        targets = read_targets(y, name)
+        columns = read_columns(y)
+        shape = self._target_shape if not reset else () if columns is None else columns.shape[1:]
+        targets = read_as_fitted(y, name, shape)
         try:
             targets = targets.astype(np.float64)
         except (TypeError, ValueError) as error:
@@ -142,17 +156,29 @@ class TSTransformerRegressor(RegressorMixin, TransformerEstimator):
                 f"{name} must hold numbers: {error}. For class labels use TSTransformerClassifier"
             ) from error
         assert_all_finite(targets, input_name=name)
-        if reset:
+        if reset and not shape:
             self.target_mean_, self.target_std_ = _moments(targets, name)
+        elif reset:
+            moments = [_moments(column, name) for column in targets.T]
+            self.target_mean_, self.target_std_ = np.array(moments).T
         scaled: Targets = (targets - self.target_mean_) / self.target_std_
         too_large = np.abs(scaled) > np.finfo(np.float32).max
         if too_large.any():
-            case = int(np.flatnonzero(too_large)[0])
+            case, *column = np.argwhere(too_large)[0].tolist()
             raise ValueError(
                 f"{name} is too large for float32 after scaling by the mean and standard "
-                f"deviation of y: {targets[case]:.3g} at series {case}; remove the outlier"
+                f"deviation of y: {targets[case, *column]:.3g} at series {case}; remove the outlier"
             )
         return scaled.astype(np.float32)
+
+    @property
+    def _target_shape(self) -> tuple[int, ...]:
+        return np.shape(self.target_mean_)
+
+    @property
+    def _purpose(self) -> str:
+        n = self._n_outputs()
+        return "Predicts a number" if n == 1 else f"Predicts {n} numbers"
 
     def _weighted(self, data: TrainingData, *, reset: bool) -> TrainingData:
         weighted = super()._weighted(data, reset=reset)
@@ -165,22 +191,29 @@ class TSTransformerRegressor(RegressorMixin, TransformerEstimator):
         return series_weights(sample_weight, None, np.zeros(len(targets), np.int64), np.zeros(1))
 
     def _describe_targets(self) -> dict[str, Any]:
-        return {"target_mean": self.target_mean_, "target_std": self.target_std_}
+        moments = {"target_mean": self.target_mean_, "target_std": self.target_std_}
+        return {name: np.asarray(moment).tolist() for name, moment in moments.items()}
 
     def _restore_targets(self, described: dict[str, Any]) -> None:
         check_fields(described, REGRESSION)
-        self.target_mean_ = described["target_mean"]
-        self.target_std_ = described["target_std"]
+        moments = [described["target_mean"], described["target_std"]]
+        if np.shape(moments[0]) != np.shape(moments[1]):
+            raise ValueError("target_mean and target_std must have the same length")
+        self.target_mean_, self.target_std_ = (
+            np.array(moment) if isinstance(moment, list) else moment for moment in moments
+        )
 
     def _n_outputs(self) -> int:
-        return 1
+        return int(np.prod(self._target_shape))
 
     def _loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        return (outputs[:, 0] - targets).square()
+        errors = (outputs.reshape(targets.shape) - targets).square()
+        return errors if errors.ndim == 1 else errors.mean(dim=1)
 
     def _val_score(self, outputs: Tensor, targets: Tensor) -> float:
-        residual = self._loss(outputs, targets).sum()
-        return 1.0 - (residual / (targets - targets.mean()).square().sum()).item()
+        residual = (outputs.reshape(targets.shape) - targets).square().sum(dim=0)
+        total = (targets - targets.mean(dim=0)).square().sum(dim=0)
+        return 1.0 - (residual / total).mean().item()
 
 
 def _moments(targets: npt.NDArray[np.float64], name: str) -> tuple[float, float]:

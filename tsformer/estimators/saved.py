@@ -32,6 +32,7 @@ __all__ = [
     "ENSEMBLE",
     "ESTIMATOR",
     "HISTORY",
+    "LABELS",
     "MEMBERS",
     "MODEL",
     "PREPROCESSOR",
@@ -108,6 +109,13 @@ def _list_of(of: Callable[[Any], bool], what: str) -> Field:
     return lambda v: isinstance(v, list) and all(map(of, v)), f"a list of {what}"
 
 
+def _one_or_several(field: Field) -> Field:
+    def allowed(v: Any) -> bool:
+        return all(map(field[0], v)) and len(v) > 1 if isinstance(v, list) else field[0](v)
+
+    return allowed, field[1]
+
+
 def _is_row(row: Any) -> bool:
     return (
         isinstance(row, dict)
@@ -168,7 +176,11 @@ EARLY: dict[str, Field] = {
         f"an object of equally long lists of numbers: {', '.join(sorted(_OF_RULES))}",
     ),
 }
-REGRESSION = {"target_mean": _finite(), "target_std": _finite(0)}
+LABELS: dict[str, Field] = {"several_labels": _BOOLEAN}
+REGRESSION = {
+    "target_mean": _one_or_several(_finite()),
+    "target_std": _one_or_several(_finite(0)),
+}
 PRETEXT: dict[str, Field] = {"name": _TEXT, "params": _MAPPING}
 #: Fields of preprocessors.
 PREPROCESSOR: dict[str, Field] = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from tsformer._labels import LabelKind, OneLabel
 from tsformer._threads import threads
 from tsformer.data.panel import Panel
 from tsformer.data.preprocessor import Scaler
@@ -75,7 +76,7 @@ def suited_scaling(
         groups=None if groups is None else groups[drawn],
         n_features=_N_FEATURES,
         n_groups=_N_GROUPS,
-        n_classes=len(classes),
+        kind=OneLabel(classes),
         seed=_SEED,
         device=_CPU,
         scalings=("channel", "series"),
@@ -105,7 +106,7 @@ def better_scaling(
     *,
     n_features: int,
     n_groups: int,
-    n_classes: int,
+    kind: LabelKind,
     seed: int,
     device: torch.device,
     groups: Groups | None = None,
@@ -121,8 +122,8 @@ def better_scaling(
     ----------
     series : SeriesSource
         Training series, `n` of them.
-    targets : ndarray [n] of int
-        Class of each, of `n_classes`.
+    targets : ndarray [n, ...]
+        Target of each, of `kind`.
     weights : ndarray [n] or None
         Weight of each.
     n_features, n_groups, seed, device, groups
@@ -142,7 +143,7 @@ def better_scaling(
                 weights,
                 n_features=n_features,
                 n_groups=n_groups,
-                n_classes=n_classes,
+                kind=kind,
                 seed=seed,
                 device=device,
                 groups=groups,
@@ -160,7 +161,7 @@ def fitted_convolutions(
     *,
     n_features: int,
     n_groups: int,
-    n_classes: int,
+    kind: LabelKind,
     seed: int,
     device: torch.device,
     groups: Groups | None = None,
@@ -171,14 +172,14 @@ def fitted_convolutions(
     ----------
     panel : Panel
         Scaled training series, regular in time.
-    targets : ndarray [n] of int
-        Class of each, of `n_classes`.
+    targets : ndarray [n, ...]
+        Target of each, of `kind`.
     weights : ndarray [n] or None
         Weight of each.
     n_features, n_groups : int
         Features of MiniRocket, and groups of Hydra.
-    n_classes : int
-        Number of classes.
+    kind : OneLabel or SeveralLabels
+        The labels.
     seed : int
         The only source of randomness.
     device : torch.device
@@ -201,7 +202,7 @@ def fitted_convolutions(
         model.ridge.fit(
             features,
             torch.from_numpy(targets),
-            n_classes=n_classes,
+            kind=kind,
             weights=None if weights is None else torch.from_numpy(weights),
             groups=None if groups is None else torch.from_numpy(groups),
         )

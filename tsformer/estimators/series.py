@@ -143,6 +143,20 @@ class SeriesEstimator(BaseEstimator):
     def _targets(self, y: Any, name: str, *, reset: bool) -> Targets:
         """Check and encode `y`; with `reset`, fit the encoding."""
 
+    @property
+    def _target_shape(self) -> tuple[int, ...]:
+        """The shape of the target of one series; () if it is a single value."""
+        return ()
+
+    def _target_facts(self, targets: Targets) -> dict[str, Any]:
+        """Describe the training targets for the card."""
+        return {}
+
+    @property
+    def _purpose(self) -> str:
+        """What the model does, for the card."""
+        return "Computes an embedding"
+
     @abstractmethod
     def _describe_targets(self) -> dict[str, Any]:
         """Describe the fitted encoding of the targets for JSON."""
@@ -195,9 +209,7 @@ class SeriesEstimator(BaseEstimator):
         facts |= {"names of channels": listed(names)} if len(names) else {}
         facts |= {"steps, at least": shortest, "steps, at most": longest}
         facts["missing values"] = f"{share:.2%}"
-        if hasattr(self, "classes_"):
-            counts = np.bincount(data.targets, minlength=len(self.classes_)).tolist()
-            facts["classes"] = listed(self.classes_.tolist(), counts)
+        facts |= self._target_facts(data.targets)
         further = {name.replace("_", " "): value for name, value in further.items() if value}
         self._training = {"data": facts | further}
 

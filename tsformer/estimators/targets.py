@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 import torch
 from pandas.api.extensions import ExtensionDtype
+from scipy.sparse import issparse
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
@@ -23,6 +24,8 @@ __all__ = [
     "Targets",
     "check_length",
     "part_of",
+    "read_as_fitted",
+    "read_columns",
     "read_groups",
     "read_targets",
     "read_weights",
@@ -30,7 +33,8 @@ __all__ = [
     "split_unlabelled",
 ]
 
-#: One number per series [n]: the index of its class, or the target of a regression.
+#: One number per series [n], the index of its class or the target of a regression; or several
+#: labels or targets per series [n, K].
 Targets = npt.NDArray[Any]
 #: The index of the group of each series.
 Groups = npt.NDArray[np.int64]
@@ -51,10 +55,7 @@ def read_targets(y: Any, name: str) -> npt.NDArray[Any]:
             f"{name} should be a 1d array of one value per series; got the string {y!r}. For a "
             f"column of a table pass table[{y!r}]"
         )
-    if isinstance(y, torch.Tensor):
-        y = y.detach().cpu().numpy()
-    if isinstance(y, np.ma.MaskedArray):
-        y = np.ma.filled(y.astype(object), np.nan)
+    y = _plain(y)
     refuse_nul(y, name)
     if isinstance(y, (list, tuple)):
         # Before NumPy converts a NaN among strings to the label "nan".
@@ -71,6 +72,46 @@ def read_targets(y: Any, name: str) -> npt.NDArray[Any]:
             f"[str(label) for label in {name}]"
         )
     return column
+
+
+def read_columns(y: Any, *, labels: bool = False) -> npt.NDArray[np.float64] | None:
+    """Return several numbers per series ``(n, columns)``, or None for other targets.
+
+    The values are numbers, booleans and NaN, in at least two columns; `labels` are 0, 1 and NaN.
+    """
+    if isinstance(y, (list, tuple)) and not (len(y) and np.ndim(y[0])):
+        return None  # one value per series
+    y = y.toarray() if issparse(y) else _plain(y)
+    if isinstance(y, pd.DataFrame):
+        y = y.to_numpy(dtype=object, na_value=np.nan)
+    try:
+        values = np.asarray(y)
+        numeric = values.dtype.kind in "biufO" and not any(
+            isinstance(value, str) for value in values.flat if values.dtype.kind == "O"
+        )
+        if values.ndim != 2 or values.shape[1] < 2 or not numeric:
+            return None
+        columns = values.astype(np.float64)
+    except (TypeError, ValueError):  # rows of unlike length, or of other types
+        return None
+    binary = (columns == 0) | (columns == 1) | np.isnan(columns)
+    return columns if binary.all() or not labels else None
+
+
+def read_as_fitted(
+    y: Any, name: str, shape: tuple[int, ...], *, labels: bool = False
+) -> npt.NDArray[Any]:
+    """Return targets that have the `shape` for each series, () for a single value."""
+    if not shape:
+        return read_targets(y, name)
+    columns = read_columns(y, labels=labels)
+    if columns is None or columns.shape[1:] != shape:
+        values = "0 and 1" if labels else "numbers"
+        given = shortened(y, 40) if columns is None else f"the shape {columns.shape}"
+        raise ValueError(
+            f"{name} must be {values} of shape (n, {shape[0]}), as in fit; got {given}"
+        )
+    return columns
 
 
 def split_unlabelled(y: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
@@ -93,10 +134,7 @@ def split_unlabelled(y: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
     >>> split_unlabelled(["a", None, "-1"])[1]
     array([ True, False, False])
     """
-    if isinstance(y, torch.Tensor):
-        y = y.detach().cpu().numpy()
-    if isinstance(y, np.ma.MaskedArray):
-        y = np.ma.filled(y.astype(object), np.nan)
+    y = _plain(y)
     _refuse_columns(y, "y")
     refuse_nul(y, "y")
     if isinstance(y, (list, tuple)):
@@ -144,6 +182,13 @@ def check_length(n_series: int, given: npt.NDArray[Any], name: str, of: str = "X
         )
 
 
+def _plain(y: Any) -> Any:
+    """Convert tensors and masked arrays to arrays."""
+    if isinstance(y, torch.Tensor):
+        return y.detach().cpu().numpy()
+    return np.ma.filled(y.astype(object), np.nan) if isinstance(y, np.ma.MaskedArray) else y
+
+
 def _refuse_missing(values: pd.Series | npt.NDArray[Any], name: str) -> None:
     missing = np.flatnonzero(pd.isna(values))
     if len(missing):
@@ -163,8 +208,9 @@ def _refuse_columns(y: Any, name: str) -> None:
         widths = {len(row) for row in y}
         shape = (len(y), *widths) if len(widths) == 1 else ()
     several = (
-        f"for several targets use sklearn.multioutput.MultiOutputClassifier(estimator).fit(X, "
-        f"{name}) or MultiOutputRegressor, which fit one model per column"
+        "several labels must be columns of 0 and 1; for other targets use sklearn.multioutput."
+        f"MultiOutputClassifier(estimator).fit(X, {name}) or MultiOutputRegressor, which fit one "
+        "model per column"
     )
     if len(shape) < 2:
         _refuse_sets(y, name, several)
@@ -172,17 +218,12 @@ def _refuse_columns(y: Any, name: str) -> None:
     if shape[1:] == (1,):
         return
     problem = f"{name} should be a 1d array of one value per series; got an array of shape {shape}"
-    values = np.asarray(y)
     if name == "groups":
         raise ValueError(f"{problem}; pass one column")
     if len(shape) > 2:
-        raise ValueError(f"{problem}; {several} of an array (n, targets)")
-    if values.dtype.kind in "biuf" and np.isin(values, (0, 1)).all() and (values.sum(1) == 1).all():
-        labels = f"{name if hasattr(y, 'argmax') else f'np.asarray({name})'}.argmax(axis=1)"
-        labels = f"{name}.idxmax(axis=1)" if isinstance(y, pd.DataFrame) else labels
-        raise ValueError(f"{problem}. Its rows are one-hot: pass {labels}")
+        raise ValueError(f"{problem}; {several}")
     columns = list(y.columns) if isinstance(y, pd.DataFrame) else list(range(shape[1]))
-    raise ValueError(f"{problem}; pass one of its columns {columns[:10]}, or {several}")
+    raise ValueError(f"{problem}; pass one of its columns {columns[:10]}; {several}")
 
 
 def _refuse_sets(y: Any, name: str, several: str) -> None:

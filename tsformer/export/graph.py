@@ -82,9 +82,12 @@ class TransformerGraph(Graph):
         self.embeds = isinstance(estimator, TSTransformerEncoder)
         if not self.classifies:
             self.output = "embeddings" if self.embeds else "prediction"
+        self.kind: Any = getattr(estimator, "_kind", None)
         self.temperatures = list(getattr(estimator, "temperatures_", ()))
-        self.target_mean = getattr(estimator, "target_mean_", 0.0)
-        self.target_std = getattr(estimator, "target_std_", 1.0)
+        self.target_mean, self.target_std = (
+            torch.as_tensor(getattr(estimator, name, 0.0), dtype=torch.float64)
+            for name in ("target_mean_", "target_std_")
+        )
         config = estimator.model_.config
         self.encoding = config.encoding
         self.described = {"model": vars(config), **_described(self.preprocessor)}
@@ -93,7 +96,7 @@ class TransformerGraph(Graph):
             self.inputs["times"] = torch.zeros(3, config.max_len + 5)
 
     def forward(self, X: Tensor, times: Tensor | None = None) -> Tensor:
-        """Compute class probabilities ``[n, K]``, a prediction ``[n]`` or embeddings ``[n, D]``."""
+        """Compute probabilities ``[n, K]``, predictions ``[n]`` or ``[n, K]``, or embeddings."""
         if times is not None:
             times = times.expand(X.shape[0], X.shape[2]).double()  # its sizes equal those of X
         values, mask, times = self.preprocessor(X.transpose(1, 2).double(), times)
@@ -104,14 +107,14 @@ class TransformerGraph(Graph):
         outputs = [model(values, mask, times).double() for model in self.models]
         if self.classifies:
             outputs = [
-                (out / temperature).softmax(dim=1)
+                self.kind.probabilities(out / temperature)
                 for out, temperature in zip(outputs, self.temperatures, strict=True)
             ]
         mean = outputs[0] if len(outputs) == 1 else torch.stack(outputs).mean(dim=0)
         mean = _where_observed(mean, mask)
         if self.classifies:
             return mean.float()
-        return mean[:, 0] * self.target_std + self.target_mean
+        return (mean if self.target_mean.ndim else mean[:, 0]) * self.target_std + self.target_mean
 
 
 class ConvolutionGraph(Graph):
@@ -129,6 +132,7 @@ class ConvolutionGraph(Graph):
                 "first, and fit without times"
             )
         self.model = copy.deepcopy(estimator.model_).cpu()
+        self.kind = estimator._kind
         longest = 1
         for module in self.model.modules():
             if isinstance(module, MiniRocket):
@@ -149,7 +153,7 @@ class ConvolutionGraph(Graph):
         convolutions = self.model.convolutions
         # All series at once: parts that fit into a cache would be a loop over a traced number.
         features = convolutions.scale(convolutions._unscaled(values, mask))
-        return _where_observed(self.model.ridge(features).softmax(dim=1), mask)
+        return _where_observed(self.kind.probabilities(self.model.ridge(features)), mask)
 
 
 class EnsembleGraph(Graph):

@@ -7,6 +7,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
+from tsformer._labels import LabelKind
 from tsformer.features.convolution import STEPS, differences
 from tsformer.features.hydra import Hydra
 from tsformer.features.learned import Learned
@@ -123,10 +124,10 @@ class ConvolutionClassifier(nn.Module):
         self.convolutions = RandomConvolutions(n_features, n_groups)
         self.ridge = RidgeClassifier()
 
-    def check(self, n_channels: int, n_classes: int) -> None:
+    def check(self, n_channels: int, kind: LabelKind) -> None:
         """Raise ValueError if loaded tensors do not belong together, or to these sizes."""
         n_features = self.convolutions.check(n_channels)
-        self.ridge.check(n_features, n_classes)
+        self.ridge.check(n_features, kind)
 
     def embed(
         self, values: Tensor, mask: Tensor | None = None, times: Tensor | None = None

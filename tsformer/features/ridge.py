@@ -10,6 +10,7 @@ from math import nan, sqrt
 import torch
 from torch import Tensor
 
+from tsformer._labels import LabelKind
 from tsformer.features.learned import Learned
 
 __all__ = ["RidgeClassifier", "group_parts"]
@@ -27,6 +28,9 @@ _SCORES = 2**19
 
 class RidgeClassifier(Learned):
     r"""Linear classifier fitted by ridge regression on targets 1, for a series' class, and -1.
+
+    Several labels of 0 and 1 are fitted at once, with one penalty. Each has an inverse temperature
+    `s` of its own, and the probability ``1 / (1 + exp(-s z))``.
 
     It minimises ``sum_i w_i |y_i - f_i B - b|^2 + alpha |B|^2`` with an unpenalised `b`, and
     probabilities are ``softmax(s z)`` of the scores ``z = f B + b``. The penalty `alpha`, one of 22
@@ -51,7 +55,8 @@ class RidgeClassifier(Learned):
     #: ``[F, K]`` and ``[K]``.
     coef: Tensor
     intercept: Tensor
-    #: The penalty, the inverse temperature `s` and their leave-one-out cross-entropy.
+    #: The penalty, the inverse temperature `s` (``[K]`` for several labels), and their
+    #: leave-one-out cross-entropy.
     alpha: Tensor
     scale: Tensor
     loss: Tensor
@@ -76,17 +81,16 @@ class RidgeClassifier(Learned):
         features: Tensor,
         targets: Tensor,
         *,
-        n_classes: int,
+        kind: LabelKind,
         weights: Tensor | None = None,
         groups: Tensor | None = None,
     ) -> RidgeClassifier:
-        """Fit to features ``[n, F]`` and class indices ``[n]``, with weights ``[n]`` above 0.
+        """Fit to features ``[n, F]`` and targets of a kind, with weights ``[n]`` above 0.
 
         `groups` ``[n]`` are left out as a whole; a single group counts as none.
         """
         n_series = len(features)
-        y = torch.full((n_series, n_classes), -1.0, dtype=torch.float64, device=features.device)
-        y[torch.arange(n_series, device=y.device), targets] = 1.0
+        y = kind.signs(targets.to(features.device))
         w = torch.ones_like(y[:, 0]) if weights is None else (weights / weights.mean()).to(y)
         root = w.sqrt()[:, None]
         centre = w @ y / n_series
@@ -96,8 +100,8 @@ class RidgeClassifier(Learned):
         projected = vectors.mT @ y_root
 
         # The penalty is chosen by a subset of the series if there are many.
-        some, parts = _some(n_series, n_classes, group_parts(groups))
-        wanted = _smoothed(targets, n_classes).to(y)[some]
+        some, parts = _some(n_series, y.shape[1], group_parts(groups))
+        wanted = [_smoothed(signs).to(y)[some] for signs in kind.questions(y)]
         best = y.new_tensor(torch.inf)
         unit = values.sum() / n_series
         for alpha in _GRID.to(y.device) * unit.where(unit > 0, 1.0):
@@ -106,12 +110,15 @@ class RidgeClassifier(Learned):
             intercept = w[some] / n_series
             left_out = _left_out(residuals, vectors[some], kept, intercept, parts)
             scores = y[some] - left_out / root[some]
-            scale, loss = _calibrated(scores, wanted, w[some])
+            pairs = zip(kind.questions(scores), wanted, strict=True)
+            found = [_calibrated(own, aims, w[some]) for own, aims in pairs]
+            scale = torch.stack([each for each, _ in found]).reshape(kind.shape)
+            loss = torch.stack([each for _, each in found]).mean()
             if loss < best:
                 best, chosen, of_best = loss, alpha, scores * scale
                 self.alpha, self.scale, self.loss = alpha.float(), scale.float(), loss.float()
         self.unexplained = _unexplained(best, wanted, w[some])
-        self.left_out = of_best.softmax(dim=1), targets[some]
+        self.left_out = kind.probabilities(of_best), targets[some]
         kept = values / (values + chosen)
         dual = (y_root - vectors @ (kept[:, None] * projected)) / chosen * root
         self.coef = torch.cat(
@@ -125,10 +132,10 @@ class RidgeClassifier(Learned):
         self.intercept = (centre - mean @ self.coef.double()).float()
         return self
 
-    def check(self, n_features: int, n_classes: int) -> None:
-        """Raise ValueError if loaded tensors are not for these numbers."""
-        scalars: dict[str, tuple[int, ...]] = {"alpha": (), "scale": (), "loss": ()}
-        self._check_shapes(coef=(n_features, n_classes), intercept=(n_classes,), **scalars)
+    def check(self, n_features: int, kind: LabelKind) -> None:
+        """Raise ValueError if loaded tensors are not for these features and labels."""
+        n, scalars = len(kind.classes), {"alpha": (), "scale": kind.shape, "loss": ()}
+        self._check_shapes(coef=(n_features, n), intercept=(n,), **scalars)
 
     def forward(self, features: Tensor) -> Tensor:
         """Return logits ``[B, K]``: the logarithms of the probabilities up to a constant."""
@@ -201,18 +208,20 @@ def _some(
     return torch.cat(chosen), list(numbers.split([len(part) for part in chosen]))
 
 
-def _smoothed(targets: Tensor, n_classes: int) -> Tensor:
+def _smoothed(signs: Tensor) -> Tensor:
     """Return target probabilities ``[n, K]``: nearly 1 for the class of each series."""
-    smooth = 1 / (len(targets) + 2) if n_classes > 1 else 0.0
-    wanted = torch.full((len(targets), n_classes), smooth / max(n_classes - 1, 1))
-    return wanted.scatter_(1, targets.cpu()[:, None], 1 - smooth)
+    n_series, n_classes = signs.shape
+    smooth = 1 / (n_series + 2) if n_classes > 1 else 0.0
+    wanted = torch.full((n_series, n_classes), smooth / max(n_classes - 1, 1))
+    return wanted.scatter_(1, signs.argmax(dim=1, keepdim=True).cpu(), 1 - smooth)
 
 
-def _unexplained(loss: Tensor, wanted: Tensor, weights: Tensor) -> float:
+def _unexplained(loss: Tensor, wanted: list[Tensor], weights: Tensor) -> float:
     """Return 0 for the least cross-entropy possible, 1 for that of the class frequencies."""
-    least = weights @ torch.special.entr(wanted).sum(dim=1) / weights.sum()
-    most = torch.special.entr(weights @ wanted / weights.sum()).sum()
-    return float((loss - least) / (most - least)) if most > least else 0.0
+    entropy, total = torch.special.entr, weights.sum()
+    least = torch.stack([weights @ entropy(each).sum(dim=1) / total for each in wanted]).mean()
+    most = torch.stack([entropy(weights @ each / total).sum() for each in wanted]).mean()
+    return float((loss - least) / (most - least)) if most - least > 1e-12 else 0.0
 
 
 def _calibrated(scores: Tensor, wanted: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:

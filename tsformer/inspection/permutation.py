@@ -17,7 +17,7 @@ from tsformer._torch_state import in_plain_torch
 from tsformer.data.ids import check_ids
 from tsformer.data.series import Floats, Padded
 from tsformer.estimators.series import SeriesEstimator
-from tsformer.estimators.targets import check_length, read_targets
+from tsformer.estimators.targets import check_length, read_as_fitted
 
 __all__ = ["permutation_importance"]
 
@@ -49,7 +49,7 @@ def permutation_importance(
     X, times : as in `fit`
         Held-out series. Of series of different lengths, a value is exchanged with that at the same
         fraction of the other's length; times and lengths stay.
-    y : array-like (n,)
+    y : array-like (n,) or (n, columns)
         Targets; None for an encoder.
     by : {"channel", "window"}, default="channel"
         Exchange one channel over the whole series, or all channels within a window.
@@ -111,7 +111,7 @@ def permutation_importance(
     series = estimator._read(X, times, reset=False)
     targets = None
     if y is not None:
-        targets = read_targets(y, "y")
+        targets = read_as_fitted(y, "y", estimator._target_shape)
         check_length(len(series), targets, "y")
     scorer = check_scoring(estimator, scoring=scoring)
     rng = check_random_state(random_state)

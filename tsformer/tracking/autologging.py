@@ -30,7 +30,7 @@ from tsformer.tracking.context import activated, hides_fits, start_run, user_run
 from tsformer.tracking.parameters import encoding_of, name_of, parameters_of
 from tsformer.tracking.register import card_of_run, write_model
 from tsformer.tracking.run import TrackedRun
-from tsformer.tracking.scores import scored
+from tsformer.tracking.scores import array_of, scored
 from tsformer.tracking.settings import (
     Settings,
     current_settings,
@@ -266,7 +266,8 @@ def log_scores(
     def log() -> None:
         scores, predicted, probabilities = scored(estimator, X, y, times)
         run.metrics({f"{part}/{name}": value for name, value in scores.items()})
-        if pictures and probabilities is not None and importlib.util.find_spec("matplotlib"):
+        one_label = probabilities is not None and predicted.ndim == 1
+        if pictures and one_label and importlib.util.find_spec("matplotlib"):
             true, classes = np.asarray(y), estimator.classes_
             run.figure(lambda: plot_confusion(true, predicted, classes), f"confusion_{part}.png")
             run.figure(
@@ -291,7 +292,7 @@ def log_data(
 
     def log() -> None:
         series = _padded_array(estimator, X, times)
-        targets = None if y is None else np.asarray(y)[: len(series)]
+        targets = None if y is None else array_of(y)[: len(series)]
         run.dataset(series, targets, name=name, context=context, loader=loader)
 
     run.attempt(f"the {context} data", log)

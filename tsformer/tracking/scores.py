@@ -18,9 +18,11 @@ from sklearn.metrics import (
     root_mean_squared_error,
 )
 
+from tsformer.estimators.targets import read_columns
 from tsformer.metrics import expected_calibration_error
 
 __all__ = [
+    "array_of",
     "classification_scores",
     "label_scores",
     "main_score",
@@ -37,7 +39,7 @@ def scored(
     estimator: Any, X: Any, y: npt.ArrayLike, times: Any = None
 ) -> tuple[dict[str, float], npt.NDArray[Any], npt.NDArray[Any] | None]:
     """Return scores by name, predictions, and the probabilities of a classifier."""
-    true = np.asarray(y)
+    true = array_of(y)
     if not is_classifier(estimator):
         predicted = np.asarray(estimator.predict(X, times))
         scores = {
@@ -47,9 +49,34 @@ def scored(
         }
         return scores, predicted, None
     probabilities = estimator.predict_proba(X, times)
+    if true.ndim == 2 and true.shape[1] > 1:
+        known = ~np.isnan(true).any(axis=1)
+        predicted = (probabilities > 0.5).astype(np.int64)
+        return _several_label_scores(true[known], probabilities[known]), predicted, probabilities
     predicted = estimator.classes_[probabilities.argmax(axis=1)]
     scores = classification_scores(true, probabilities, estimator.classes_)
     return scores, predicted, probabilities
+
+
+def array_of(y: Any) -> npt.NDArray[Any]:
+    """Return targets as an array; several labels of a series also from a sparse matrix."""
+    columns = read_columns(y)
+    return np.asarray(y) if columns is None else columns
+
+
+def _several_label_scores(y: npt.NDArray[Any], probabilities: npt.NDArray[Any]) -> dict[str, float]:
+    """Return the scores of probabilities (n, K) of several labels."""
+    if not len(y):
+        return {}
+    predicted = (probabilities > 0.5).astype(np.int64)
+    of_truth = np.where(y == 1, probabilities, 1 - probabilities)
+    return {
+        "accuracy": float(accuracy_score(y, predicted)),
+        "label_accuracy": float((y == predicted).mean()),
+        "f1_macro": float(f1_score(y, predicted, average="macro", zero_division=0)),
+        "log_loss": float(-np.log(of_truth.clip(np.finfo(np.float64).tiny)).mean()),
+        "brier_score": float(np.square(1 - of_truth).mean()),
+    }
 
 
 def classification_scores(

@@ -65,12 +65,13 @@ class ServedModel:
                 passed = {"times": times}
         if self.output in ("predict", "predict_proba"):
             return getattr(estimator, self.output)(series, **passed)
+        names = _prediction_names(estimator)
         if hasattr(estimator, "predict_proba"):
             proba = estimator.predict_proba(series, **passed)
-            table = pd.DataFrame(proba, columns=_probability_names(estimator))
-            table.insert(0, "prediction", estimator.classes_[proba.argmax(axis=1)])
+            table = pd.DataFrame(estimator._kind.decide(proba, least=0.5), columns=names)
+            table = table.join(pd.DataFrame(proba, columns=_probability_names(estimator)))
         else:
-            table = pd.DataFrame({"prediction": estimator.predict(series, **passed)})
+            table = pd.DataFrame(estimator.predict(series, **passed), columns=names)
         if self.output == "table+novelty":
             table["novelty"] = estimator.novelty_score(series, **passed)
         return table
@@ -87,13 +88,15 @@ def signature_of(estimator: SeriesEstimator, output: str) -> ModelSignature:
     inputs = [types.ColSpec(schema.AnyType(), name) for name in _columns(estimator)]
     classes = getattr(estimator, "classes_", np.empty(0))
     kind = _KINDS.get(classes.dtype.kind, "string")
-    answer = types.ColSpec(kind, "prediction")
+    answers = [types.ColSpec(kind, name) for name in _prediction_names(estimator)]
     shares = [types.ColSpec("double", name) for name in _probability_names(estimator)]
     tensor = types.TensorSpec(np.dtype("float64"), (-1, len(classes)))
+    numbers = np.dtype("int64" if kind == "long" else "float64")
+    several = types.TensorSpec(numbers, (-1, len(answers)))
     outputs = {
-        "table": [answer, *shares],
-        "table+novelty": [answer, *shares, types.ColSpec("double", "novelty")],
-        "predict": [types.ColSpec(kind)],
+        "table": [*answers, *shares],
+        "table+novelty": [*answers, *shares, types.ColSpec("double", "novelty")],
+        "predict": [several if estimator._target_shape else types.ColSpec(kind)],
         "predict_proba": [tensor],
     }
     signature: ModelSignature = models.ModelSignature(
@@ -137,6 +140,12 @@ def _lists(n_channels: int) -> str:
 
 def _columns(estimator: SeriesEstimator) -> list[str]:
     return [_SERIES] if estimator._clock is None else [_SERIES, _TIMES]
+
+
+def _prediction_names(estimator: Any) -> list[str]:
+    if not estimator._target_shape:
+        return ["prediction"]
+    return [f"prediction({i})" for i in range(*estimator._target_shape)]
 
 
 def _probability_names(estimator: Any) -> list[str]:

@@ -1,0 +1,299 @@
+"""Several labels of 0 and 1 for each series, and several targets of the regressor."""
+
+from __future__ import annotations
+
+import json
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from scipy.sparse import csr_array
+from sklearn.linear_model import Ridge
+from sklearn.metrics import accuracy_score, log_loss
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.utils.estimator_checks import (
+    check_classifier_multioutput,
+    check_classifiers_multilabel_representation_invariance,
+    check_regressor_multioutput,
+)
+from small_estimators import WEIGHTS, X, answers, assert_same, classifier, regressor
+from small_estimators import convolutions as random_convolutions
+from small_estimators import ensemble as whole_ensemble
+
+from tsformer import load
+from tsformer._labels import OneLabel, SeveralLabels
+from tsformer.estimators.targets import read_columns
+from tsformer.export import to_torch_export
+from tsformer.features.ridge import RidgeClassifier
+from tsformer.inspection import permutation_importance
+from tsformer.plots import plot_confusion
+from tsformer.tracking.scores import scored
+from tsformer.tracking.served import ServedModel
+
+Y = np.array([[0, 0, 1], [1, 0, 0], [0, 1, 1], [1, 0, 1]] * 4)
+NUMBERS = np.column_stack([X[:, 0].mean(axis=1), 1000 * X[:, 1].std(axis=1)])
+CLASSIFIERS = {
+    "classifier": classifier(n_estimators=2, early_stopping=True),
+    "convolutions": random_convolutions(),
+    "ensemble": whole_ensemble(),
+}
+
+
+@pytest.fixture(scope="module", params=CLASSIFIERS)
+def fitted(request):
+    return CLASSIFIERS[request.param].fit(X, Y)
+
+
+def test_labels_are_predicted_independently(fitted):
+    proba, predicted = fitted.predict_proba(X), fitted.predict(X)
+    assert proba.shape == predicted.shape == Y.shape
+    assert predicted.dtype == Y.dtype
+    np.testing.assert_array_equal(predicted, proba > 0.5)
+    np.testing.assert_array_equal(predicted, fitted.decision_function(X) > 0)
+    assert fitted.classes_.tolist() == [0, 1, 2]
+    assert fitted.score(X, Y, WEIGHTS) == accuracy_score(Y, predicted, sample_weight=WEIGHTS)
+    if hasattr(fitted, "score_parts"):
+        assert fitted.score_parts(X, Y)["ensemble"] == fitted.score(X, Y)
+
+
+def test_saved_exported_and_described(fitted, tmp_path):
+    fitted.save(tmp_path / "model")
+    assert_same(answers(load(tmp_path / "model")), answers(fitted))
+    card = (tmp_path / "model" / "README.md").read_text()
+    assert "Predicts each of 3 labels" in card
+    assert "| labels | 0 (" in card
+    assert fitted.summary().layers["output"].iloc[-1] == "3"
+
+
+@pytest.mark.slow
+def test_exported(fitted):
+    for estimator in (fitted, regressor().fit(X, NUMBERS)):
+        exported = to_torch_export(estimator).module()(torch.from_numpy(X).float())
+        method = getattr(estimator, "predict_proba", estimator.predict)
+        np.testing.assert_allclose(exported, method(X), rtol=1e-3, atol=1e-3)
+
+
+def test_served_and_scored(fitted):
+    table = ServedModel(fitted).predict({"series": list(X)})
+    names = [f"{kind}({i})" for kind in ("prediction", "p") for i in range(3)]
+    assert list(table) == names
+    np.testing.assert_array_equal(table[names[:3]], fitted.predict(X))
+    scores, _, proba = scored(fitted, X, csr_array(Y))
+    assert scores["accuracy"] == fitted.score(X, Y)
+    losses = [log_loss(y, p) for y, p in zip(Y.T, proba.T, strict=True)]
+    assert scores["log_loss"] == pytest.approx(np.mean(losses))
+
+
+@pytest.mark.parametrize("method", ["explain", "calibrate", "calibrate_sets"])
+def test_methods_for_one_label_are_refused(fitted, method):
+    if hasattr(fitted, method):
+        with pytest.raises(ValueError, match=f"^{method} needs one label per series"):
+            getattr(fitted, method)(X, Y)
+    with pytest.raises(ValueError, match="multilabel"):
+        plot_confusion(fitted, X, Y)
+
+
+@pytest.mark.parametrize("y", [Y[:, 0], Y[:, :2], np.where(Y, Y, np.nan), 2 * Y])
+def test_other_targets_in_score(fitted, y):
+    with pytest.raises(ValueError, match=r"y must be 0 and 1 of shape|contains NaN"):
+        fitted.score(X, y)
+
+
+@pytest.mark.parametrize("make", [classifier, random_convolutions, whole_ensemble])
+def test_class_weights_are_refused(make):
+    with pytest.raises(ValueError, match="class_weight='balanced' weights classes of one label"):
+        make(class_weight="balanced").fit(X, Y)
+
+
+@pytest.mark.parametrize("make", [random_convolutions, whole_ensemble])
+def test_a_ridge_needs_every_label(make):
+    with pytest.raises(ValueError, match=r"y contains NaN, .* needs every .* accepts unknown"):
+        make().fit(X, np.where(np.arange(16)[:, None] == 2, np.nan, Y))
+
+
+CONTAINERS = {
+    "bool": Y.astype(bool),
+    "float": Y.astype(float),
+    "objects": Y.astype(object),
+    "lists": Y.tolist(),
+    "arrays": list(Y),
+    "frame": pd.DataFrame(Y),
+    "nullable": pd.DataFrame(Y).astype("Int64"),
+    "sparse": csr_array(Y),
+    "tensor": torch.from_numpy(Y),
+    "masked": np.ma.masked_array(Y, mask=False),
+}
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_containers_of_labels(name):
+    labels = read_columns(CONTAINERS[name], labels=True)
+    assert labels is not None
+    np.testing.assert_array_equal(labels, Y)
+
+
+@pytest.mark.parametrize("value", [None, np.nan, pd.NA])
+def test_missing_values_are_unknown_labels(value):
+    for container in (pd.DataFrame, list, np.array):
+        rows = [[0, 1], [1, value]] if value is not pd.NA else pd.DataFrame([[0, 1], [1, value]])
+        found = read_columns(container(rows) if value is not pd.NA else rows)
+        np.testing.assert_array_equal(found, [[0, 1], [1, np.nan]])
+
+
+@pytest.mark.parametrize(
+    "y", [Y[:, 0], Y[:, :1], Y.tolist()[0], [["0", "1"]] * 4, [[0], [0, 1]], Y[None], 2 * Y, []]
+)
+def test_what_is_not_several_labels(y):
+    assert read_columns(y, labels=True) is None
+
+
+def test_one_column_is_one_label():
+    with pytest.warns(UserWarning, match="column-vector"):
+        clf = random_convolutions().fit(X, Y[:, :1])
+    assert clf.predict(X).shape == (16,)
+
+
+def test_one_hot_rows_may_be_classes():
+    with pytest.warns(UserWarning, match=r"exactly one label .*argmax\(axis=1\)"):
+        random_convolutions().fit(X, np.eye(2)[Y[:, 0]])
+
+
+@pytest.mark.parametrize("value", [0, 1])
+@pytest.mark.parametrize("make", [classifier, random_convolutions, whole_ensemble])
+def test_constant_labels(make, value):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        clf = make().fit(X, np.full((16, 2), value))
+    proba = clf.predict_proba(X)
+    assert ((proba > 0) & (proba < 1)).all()
+    if make is not classifier:  # two epochs may be too few
+        assert (clf.predict(X) == value).all()
+
+
+def test_loss_with_unknown_labels_and_smoothing():
+    logits = torch.tensor([[1.0, -2.0], [0.5, 3.0]], requires_grad=True)
+    targets = torch.tensor([[1.0, torch.nan], [0.0, 1.0]])
+    loss = SeveralLabels(np.arange(2)).loss(logits, targets, 0.1)
+    p = torch.sigmoid(logits)
+    own = -(0.95 * p[0, 0].log() + 0.05 * (1 - p[0, 0]).log()) / 2
+    assert loss[0].item() == pytest.approx(own.item())
+    loss.sum().backward()
+    assert logits.grad[0, 1] == 0
+    assert logits.grad.isfinite().all()
+
+
+def test_unknown_labels_train_and_pretrain():
+    y = Y.astype(float)
+    y[3, 1] = y[5:7] = np.nan
+    clf = classifier(unlabelled="use").fit(X, y)
+    assert clf._training["data"]["unlabelled series"] == 2
+    assert clf.predict_proba(X).shape == Y.shape
+    assert classifier().fit(X, y)._training["data"]["series"] == 16
+    with pytest.raises(ValueError, match="a column of y has no known label"):
+        classifier().fit(X, np.where([False, True, False], np.nan, y))
+
+
+@pytest.mark.parametrize("kind", [OneLabel(np.arange(3)), SeveralLabels(np.arange(3))])
+@pytest.mark.parametrize("weights", [None, [0.2, 0.8]])
+def test_mean_logits_are_of_mean_probabilities(kind, weights):
+    logits = torch.randn(2, 5, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    mean = kind.probabilities(kind.mean_logits(logits, weights))
+    shares = torch.tensor(weights or [0.5, 0.5], dtype=torch.float64)
+    expected = (shares[:, None, None] * kind.probabilities(logits)).sum(dim=0)
+    torch.testing.assert_close(mean, expected)
+
+
+def test_strata_are_the_rarest_labels():
+    y = np.array([[1, 1, 0], [1, 0, 0], [0, 0, 0], [1, 1, np.nan], [1, 0, 1]])
+    assert SeveralLabels(np.arange(3)).strata(y).tolist() == [1, 0, 3, 1, 2]
+
+
+def test_a_ridge_fits_all_labels_at_once():
+    features = np.random.default_rng(0).normal(size=(16, 5)) + Y @ np.ones((3, 5))
+    kind = SeveralLabels(np.arange(3))
+    targets = torch.from_numpy(kind.encode(Y, "y"))
+    own = RidgeClassifier().fit(torch.from_numpy(features).float(), targets, kind=kind)
+    other = Ridge(alpha=float(own.alpha)).fit(features, 2 * Y - 1)
+    np.testing.assert_allclose(own.coef.numpy(), other.coef_.T, atol=1e-5)
+    alone = RidgeClassifier().fit(
+        torch.from_numpy(features).float(), targets[:, [1, 1, 0]], kind=kind
+    )
+    assert own.scale.shape == (3,)
+    assert alone.scale[0] == alone.scale[1]
+
+
+def test_zero_weights_leave_series_out():
+    kept = np.arange(16) % 3 > 0
+    weighted = random_convolutions(scaling="series").fit(X, Y, sample_weight=kept)
+    alone = random_convolutions(scaling="series").fit(X[kept], Y[kept])
+    assert weighted._training["data"] == alone._training["data"]
+    np.testing.assert_allclose(weighted.predict_proba(X), alone.predict_proba(X))
+
+
+def test_model_selection_and_validation_data():
+    assert cross_val_score(random_convolutions(), X, Y, cv=2).shape == (2,)
+    search = GridSearchCV(random_convolutions(), {"n_groups": [0, 2]}, cv=2, scoring="f1_macro")
+    assert search.fit(X, Y).predict(X).shape == Y.shape
+    clf = classifier(augmentation="cutmix").fit(X, Y, X_val=X[:8], y_val=Y[:8])
+    assert 0 <= clf.history_[-1]["val_score"] <= 1
+    with pytest.raises(ValueError, match="y_val must be 0 and 1 of shape"):
+        classifier().fit(X, Y, X_val=X, y_val=Y[:, 0])
+    found = permutation_importance(clf, X, Y, n_repeats=1, random_state=0)
+    assert found.importances.shape == (2, 1)
+
+
+@pytest.mark.parametrize("change", [{"several_labels": 1}, {"classes": {"values": [1, 2, 3]}}])
+def test_tampered_descriptions_are_refused(change, tmp_path):
+    random_convolutions().fit(X, Y).save(tmp_path / "model")
+    file = tmp_path / "model" / "estimator.json"
+    described = json.loads(file.read_text())
+    classes = described["classes"] | change.pop("classes", {})
+    file.write_text(json.dumps(described | {"classes": classes} | change))
+    with pytest.raises(ValueError, match="several"):
+        load(tmp_path / "model")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", [classifier, random_convolutions, whole_ensemble])
+def test_scikit_learns_checks_of_several_labels(make):
+    check_classifiers_multilabel_representation_invariance("small", make())
+    check_classifier_multioutput("small", make())
+
+
+def test_several_targets(tmp_path):
+    reg = regressor(n_estimators=2, early_stopping=True).fit(X, NUMBERS)
+    predicted = reg.predict(X)
+    assert predicted.shape == (16, 2)
+    assert reg.predict_members(X).shape == (2, 16, 2)
+    residual, total = (
+        np.square(NUMBERS - each).sum(axis=0) for each in (predicted, NUMBERS.mean(0))
+    )
+    assert reg.score(X, NUMBERS) == pytest.approx((1 - residual / total).mean())
+    reg.save(tmp_path / "model")
+    assert_same(answers(load(tmp_path / "model")), answers(reg))
+    table = ServedModel(reg).predict({"series": list(X)})
+    assert list(table) == ["prediction(0)", "prediction(1)"]
+    check_regressor_multioutput("small", regressor())
+
+
+def test_each_target_is_standardised_by_itself():
+    reg = regressor().fit(X, NUMBERS)
+    np.testing.assert_allclose(reg.target_mean_, NUMBERS.mean(axis=0))
+    np.testing.assert_allclose(reg.target_std_, NUMBERS.std(axis=0))
+    scaled = regressor().fit(X, NUMBERS * [10, 0.1] + [3, 4])
+    np.testing.assert_allclose(scaled.predict(X), reg.predict(X) * [10, 0.1] + [3, 4], rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (np.where(NUMBERS[0, 0] < NUMBERS, np.nan, NUMBERS), "Input contains NaN"),
+        (NUMBERS[:, 0], "y must be numbers of shape"),
+        (np.c_[NUMBERS, NUMBERS], "y must be numbers of shape"),
+    ],
+)
+def test_other_targets_of_a_regressor(y, message):
+    with pytest.raises(ValueError, match=message):
+        regressor().fit(X, NUMBERS).score(X, y)
