@@ -43,7 +43,7 @@ def rank(
     dropped : mapping
         Encodings that do not remain, and why.
     n_folds : int
-        Number of folds of the data, of which `scores` may have fewer.
+        Number of folds of the data; `scores` may have fewer.
     first : Series [encodings], optional
         Accuracy in a first round with fewer epochs, for encodings without other scores.
 
@@ -90,11 +90,15 @@ def rank(
                 "outcome": dropped.get(name, outcome),
             }
         )
-    table = pd.DataFrame(rows).assign(last=[name in dropped for name in scores.columns])
-    table["first"] = table["encoding"] != leader
-    by = ["last", "first", "folds", "behind"]
-    table = table.sort_values(by, ascending=[True, True, False, True], kind="stable")
-    return table.drop(columns=["last", "first"]).reset_index(drop=True)
+    rows.sort(
+        key=lambda row: (
+            row["encoding"] in dropped,
+            row["encoding"] != leader,
+            -row["folds"],
+            np.nan_to_num(row["behind"], nan=np.inf),
+        )
+    )
+    return pd.DataFrame(rows)
 
 
 def _margin(apart: pd.Series, n_folds: int) -> float:

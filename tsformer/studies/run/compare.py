@@ -74,8 +74,8 @@ class Comparison:
         The shell command that shows the runs, `tsformer ui`; for a tracking server, the address of
         the view that shows encodings side by side.
     ranking : DataFrame or None
-        With a budget, one row per encoding, the best first: `encoding`, `folds` (those it was
-        fitted on), `accuracy` (mean), `behind` (the leader's accuracy minus its own on the same
+        With a budget, one row per encoding, the best first: `encoding`, `folds` (number of its
+        folds), `accuracy` (mean), `behind` (the leader's accuracy minus its own on the same
         folds), `margin` (half-width of a 95 % interval of that), `outcome`, `fit_seconds` (median).
     """
 
@@ -269,28 +269,20 @@ def compare(
     )
 
 
+@dataclass
 class _Fits:
     """Runs the fits of one comparison, wherever they are executed."""
 
-    def __init__(
-        self,
-        workers: executors.Workers,
-        client: Any,
-        elsewhere: bool,
-        parent_id: str,
-        modules: tuple[str, ...],
-        listener: Callable[[Progress], None] | None,
-    ):
-        self._workers = workers
-        self._client = client
-        self._elsewhere = elsewhere
-        self._parent_id = parent_id
-        self._modules = modules
-        self._listener = listener
+    workers: executors.Workers
+    client: Any
+    elsewhere: bool
+    parent_id: str
+    modules: tuple[str, ...]
+    listener: Callable[[Progress], None] | None
 
     def n_parallel(self) -> int:
         """Return the number of fits that run at once."""
-        return sum(self._client.nthreads().values()) if self._client else self._workers.jobs
+        return sum(self.client.nthreads().values()) if self.client else self.workers.jobs
 
     def run(
         self,
@@ -300,15 +292,13 @@ class _Fits:
     ) -> Iterator[Trial]:
         """Fit the trials that have no result, with `is_late` until it is true of the next."""
         skipped = set(trials) & set(to.rows)
-        self.progress = ProgressReporter(self._listener, trials, skipped, self.n_parallel)
+        self.progress = ProgressReporter(self.listener, trials, skipped, self.n_parallel)
         waiting = set(to.waiting())
         left = [trial for trial in trials if trial in waiting]
         while left and not (is_late and is_late(left[0])):
             n = self.n_parallel() if is_late else len(left)
             some, left = left[:n], left[n:]
-            tasks = [
-                Task(each, to.study, to.store, self._parent_id, self._modules) for each in some
-            ]
+            tasks = [Task(each, to.study, to.store, self.parent_id, self.modules) for each in some]
             for result in self._execute(tasks):
                 for trial in to.add(result):
                     self.progress.fit_end(
@@ -320,11 +310,11 @@ class _Fits:
                 yield result.trial
 
     def _execute(self, tasks: list[Task]) -> Iterator[TrialResult]:
-        if self._client is not None:
-            return executors.on_cluster(tasks, self._client)
-        if self._elsewhere:
-            return self._workers.run(tasks)
-        return executors.one_by_one(tasks, self._workers, self.progress)
+        if self.client is not None:
+            return executors.on_cluster(tasks, self.client)
+        if self.elsewhere:
+            return self.workers.run(tasks)
+        return executors.one_by_one(tasks, self.workers, self.progress)
 
 
 def _where_to_look(store: RunStore, views: Mapping[str, str]) -> str:

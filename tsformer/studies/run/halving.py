@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean, median
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Any
 
 import pandas as pd
 
@@ -27,18 +27,6 @@ _FIRST_SHARE = 0.5
 _TRACKING_SECONDS = 2
 #: Lengths for which the costs of all encodings are known.
 _LENGTHS = (64, 256)
-
-
-class Results(Protocol):
-    """The fits of a study so far."""
-
-    rows: dict[Trial, dict[str, Any]]
-    seconds: dict[Trial, float]
-    errors: dict[Trial, str]
-
-
-#: Fits trials in turn until the next would be late.
-Fit = Callable[[list[Trial], Any, Callable[[Trial], bool]], Iterator[Trial]]
 
 
 def seconds_of(budget: float | str) -> float:
@@ -80,7 +68,7 @@ class Budget:
 
 
 class Halving:
-    """Fit a fold with all encodings, then the next with those that may still be the best.
+    """Fit a fold with all encodings, then the next with encodings that may be the best.
 
     After each round the better half remains, at least two encodings. So does any other encoding
     within two standard errors of the best (of the difference between two accuracies on that many
@@ -99,9 +87,9 @@ class Halving:
     def __init__(
         self,
         study: Study,
-        results: Results,
-        open_first: Callable[[Study], Results],
-        fit: Fit,
+        results: Any,
+        open_first: Callable[[Study], Any],
+        fit: Callable[[list[Trial], Any, Callable[[Trial], bool]], Iterator[Trial]],
         budget: Budget,
         *,
         n_test: Sequence[int],
@@ -111,7 +99,7 @@ class Halving:
         self.study = study
         self.results = results
         self.dropped: dict[str, str] = {}
-        self._first: Results | None = None
+        self._first: Any = None
         self._open_first = open_first
         self._fit_trials = fit
         self._budget = budget
@@ -132,8 +120,6 @@ class Halving:
             if len(names) < 2:
                 break
             complete = self._fit(names, fold, self.results)
-            if not complete and fold == 0:
-                self._drop_unreached(names, self.results)
             names = self._remaining(names)
             if not complete or fold + 1 == self.study.resamples or not names:
                 break
@@ -143,8 +129,8 @@ class Halving:
             names = self._advance(scores, n_test, n_left, after)
 
     def ranking(self) -> pd.DataFrame | None:
-        """Return the ranking as `rank` does, with `fit_seconds`; None if no fit succeeded."""
-        if not self.results.rows:
+        """Return the ranking as `rank` does, with `fit_seconds`; None if no encoding remains."""
+        if not self.results.rows or not self._remaining(self.study.names):
             return None
         n_folds, first = len(self._n_test), None
         table = pd.DataFrame({name: self._scores(name, n_folds) for name in self.study.names})
@@ -157,12 +143,14 @@ class Halving:
         return ranking.assign(fit_seconds=ranking["encoding"].map(seconds))
 
     def _first_round(self, names: list[str]) -> list[str]:
-        """Time one fit; drop what the budget excludes; rank by fewer epochs if need be."""
-        timed = next((name for name in names if self._time(name)), None)
+        """Time one fit, drop slow encodings, and rank by fewer epochs if need be."""
+        for timed in names:
+            self._fit([timed], 0, self.results)
+            if (row := self.results.rows.get(self._trial(timed, 0))) is not None:
+                break
         names = self._remaining(names)
-        if timed is None:
+        if row is None:
             return names
-        row = self.results.rows[self._trial(timed, 0)]
         # From the stored row alone, so that a resumed comparison takes the same decision.
         unit = _fit_seconds(row) / self._prior[timed]
         costs = {name: unit * self._prior[name] for name in names}
@@ -179,19 +167,13 @@ class Halving:
         short = replace(self.study, resamples=1, parameters=parameters)
         self._first = self._open_first(short)
         self._epochs = epochs / n_epochs
-        if not self._fit(names, 0, self._first):
-            self._drop_unreached(names, self._first)
+        self._fit(names, 0, self._first)
         self._epochs = 1.0
         scores = {n: [self._accuracy(self._first, n, 0)] for n in self._remaining(names)}
         what = f"round 1, of {epochs} epoch{'s' * (epochs > 1)} in place of {n_epochs}"
         return self._advance(scores, self._n_test[0], self.study.resamples, what) if scores else []
 
-    def _time(self, name: str) -> bool:
-        """Fit one encoding on the first fold; return whether it succeeded."""
-        self._fit([name], 0, self.results)
-        return self._trial(name, 0) in self.results.rows
-
-    def _fit(self, names: Sequence[str], fold: int, results: Results) -> bool:
+    def _fit(self, names: Sequence[str], fold: int, results: Any) -> bool:
         """Fit encodings on a fold, the cheapest first; return whether the time sufficed."""
         trials = [self._trial(name, fold) for name in sorted(names, key=self._cost)]
         for trial in trials:
@@ -201,16 +183,19 @@ class Halving:
         for trial in self._fit_trials(trials, results, self._is_late):
             if trial in results.rows:
                 self._learn(trial, results)
+        first_round = fold == 0 and (self._first is None or results is self._first)
         for trial in trials:
             if trial in results.errors:
                 self.dropped.setdefault(trial.method, "left out after an error")
+            elif first_round and trial not in results.rows:
+                self.dropped.setdefault(trial.method, "not reached within the budget")
         return all(trial in results.rows or trial in results.errors for trial in trials)
 
     def _is_late(self, trial: Trial) -> bool:
         left = self._budget.left
         return left <= 0 or self._epochs * self._cost(trial.method) > left
 
-    def _learn(self, trial: Trial, results: Results) -> None:
+    def _learn(self, trial: Trial, results: Any) -> None:
         """Record the seconds of a fit, as of one with all epochs."""
         row, seconds = results.rows[trial], results.seconds[trial]
         if self._epochs < 1:  # the time of tracking does not grow with epochs
@@ -219,7 +204,7 @@ class Halving:
         self._seconds.setdefault(trial.method, []).append(seconds)
 
     def _cost(self, name: str) -> float:
-        """Estimate the seconds of a fit from earlier fits, else from those of other encodings."""
+        """Estimate the seconds of a fit from earlier fits, of other encodings if need be."""
         if name in self._seconds:
             return fmean(self._seconds[name])
         units = [fmean(fits) / self._prior[other] for other, fits in self._seconds.items()]
@@ -256,18 +241,13 @@ class Halving:
                 self.dropped[name] = f"dropped{hurried} after {after}"
         return kept
 
-    def _drop_unreached(self, names: Sequence[str], results: Results) -> None:
-        unreached = [name for name in names if self._trial(name, 0) not in results.rows]
-        for name in unreached:
-            self.dropped.setdefault(name, "not reached within the budget")
-
     def _remaining(self, names: Sequence[str]) -> list[str]:
         return [name for name in names if name not in self.dropped]
 
     def _scores(self, name: str, n_folds: int) -> list[float]:
         return [self._accuracy(self.results, name, fold) for fold in range(n_folds)]
 
-    def _accuracy(self, results: Results, name: str, fold: int) -> float:
+    def _accuracy(self, results: Any, name: str, fold: int) -> float:
         row = results.rows.get(self._trial(name, fold))
         return math.nan if row is None else float(row["accuracy"])
 
