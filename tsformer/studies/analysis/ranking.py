@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -69,7 +70,7 @@ def rank(
     quick = scores.iloc[:0] if first is None else first.to_frame().T
     basis = shared if len(shared) else quick[remaining]
     leader = basis.mean().idxmax()
-    rows = []
+    rows: list[dict[str, Any]] = []
     for name in scores.columns:
         table = scores.loc[shared.index] if name in remaining else scores
         both = pd.concat([table[leader], table[name]], axis=1, keys=["leader", "own"]).dropna()
