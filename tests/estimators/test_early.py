@@ -209,6 +209,14 @@ def test_bad_data_is_refused_and_leaves_the_fit(fitted):
         early(Nearest()).fit(X, Y, times=np.arange(24))
 
 
+def test_it_is_not_served(fitted):
+    pytest.importorskip("mlflow", reason='needs the extra "tracking"')
+    from tsformer.tracking.register import register
+
+    with pytest.raises(ValueError, match="EarlyClassifier is not served; register its attribute c"):
+        register(fitted, "early", None)
+
+
 def test_saved_without_pickle(tmp_path):
     fitted = early(points=[0.5, 0.75]).fit(X, Y).choose_rule(0.8)
     fitted.save(tmp_path / "model")

@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import field, replace
+from functools import partial
 from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.utils import Tags
+from sklearn.utils import Tags, check_array
 from sklearn.utils.validation import check_is_fitted
 
 from tsformer import persistence
@@ -553,7 +554,9 @@ def _check_reachable(earliness: float | str, earliest: float) -> None:
 
 def _read(classifier: Any, X: Any, times: Any) -> Padded:
     """Read series into memory."""
-    return to_padded(X, times, index=getattr(classifier, "timestamps", None) == "index")
+    check = partial(check_array, dtype="numeric", allow_nd=True, ensure_all_finite=False)
+    index = getattr(classifier, "timestamps", None) == "index"
+    return to_padded(X, times, index=index, check=check)
 
 
 def _input(classifier: Any, series: Padded) -> Any:

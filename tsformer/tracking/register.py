@@ -19,6 +19,7 @@ from tsformer._optional import require
 from tsformer._version import __version__
 from tsformer.estimators.card import card
 from tsformer.estimators.loading import load
+from tsformer.estimators.series import SeriesEstimator
 from tsformer.tracking.names import storable
 from tsformer.tracking.parameters import encoding_of
 from tsformer.tracking.served import ServedModel, describe_input, example_table, signature_of
@@ -27,7 +28,6 @@ from tsformer.tracking.store import RunStore
 if TYPE_CHECKING:
     import torch
 
-    from tsformer.estimators.series import SeriesEstimator
 
 __all__ = ["card_of_run", "load_registered", "register", "write_model"]
 
@@ -122,6 +122,10 @@ def register(
     ImportError
         If mlflow is missing.
     """
+    if not isinstance(estimator, SeriesEstimator):
+        raise ValueError(
+            f"{type(estimator).__name__} is not served; register its attribute classifier_"
+        )
     exceptions = require("mlflow.exceptions", extra="tracking", purpose="registering a model")
     client = store.client()
     with tempfile.TemporaryDirectory() as folder:
