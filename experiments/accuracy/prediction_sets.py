@@ -1,6 +1,6 @@
 """Coverage and size of prediction sets on 20 problems of the archive.
 
-    TSFORMER_DATA=/folder/of/the/archive python experiments/accuracy/coverage.py [--jobs 2]
+    TSFORMER_DATA=/folder/of/the/archive python experiments/accuracy/prediction_sets.py [--jobs 2]
 
 Appends rows to coverage.csv. With scores "held-out", a classifier is fitted to the train split; the
 test split is divided at random into a half for calibration and a half that is scored, 20 times.
