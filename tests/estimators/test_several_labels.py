@@ -120,6 +120,7 @@ CONTAINERS = {
     "lists": Y.tolist(),
     "arrays": list(Y),
     "frame": pd.DataFrame(Y),
+    "frame of floats": pd.DataFrame(Y, dtype=float),
     "nullable": pd.DataFrame(Y).astype("Int64"),
     "sparse": csr_array(Y),
     "tensor": torch.from_numpy(Y),

@@ -83,7 +83,7 @@ def read_columns(y: Any, *, labels: bool = False) -> npt.NDArray[np.float64] | N
         return None  # one value per series
     y = y.toarray() if issparse(y) else _plain(y)
     if isinstance(y, pd.DataFrame):
-        y = y.to_numpy(dtype=object, na_value=np.nan)
+        y = np.where(y.isna(), np.nan, y.astype(object))  # NaN for pandas.NA
     try:
         values = np.asarray(y)
         numeric = values.dtype.kind in "biufO" and not any(
