@@ -145,10 +145,11 @@ def draw_encodings(docs: Path) -> None:
 #: The order of the gallery; examples that are not named here come last.
 ORDER = (
     *("confusion", "learning", "rocket", "compare", "learning_curve"),  # fit and compare
-    *("irregular_times", "missing_values", "early", "augmentation", "embeddings"),  # data
+    *("irregular_times", "missing_values", "several_labels"),  # data
+    *("early", "augmentation", "embeddings"),
     *("relevance", "attention", "importance", "calibration"),  # explanations
     *("prediction_sets", "novelty"),  # trust
-    *("encodings", "order", "encoding_change", "own_encoding"),  # encodings
+    *("encodings", "order", "encoding_change", "own_encoding", "which_encoding"),  # encodings
 )
 
 
