@@ -7,8 +7,11 @@ import sys
 from pathlib import Path
 from unittest import mock
 
+import numpy as np
 import pytest
 from cli_process import tsformer
+
+from tsformer import EarlyClassifier, RandomConvolutionClassifier
 
 for library in ("typer", "rich", "sktime", "mlflow", "matplotlib"):
     pytest.importorskip(library, reason='needs the extra "all"')
@@ -155,3 +158,19 @@ def test_a_model_that_cannot_be_saved_where_asked_is_saved_elsewhere(run, monkey
     assert err.endswith(f"it is saved in {rescued}\n"), err
     assert tsformer.load(rescued).encoding == "lspe"
     assert (tmp_path / "model").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"), [("early", "an EarlyClassifier"), ("several", "several labels")]
+)
+@pytest.mark.parametrize("command", ["predict", "evaluate", "explain"])
+def test_models_that_only_python_uses(kind, message, command, run):
+    X, y = np.random.default_rng(0).normal(size=(8, 12)), np.arange(8) % 2
+    classifier = RandomConvolutionClassifier(168, n_groups=0, scaling="series")
+    if kind == "early":
+        EarlyClassifier(classifier, points=1).fit(X, y).save("model")
+    else:
+        classifier.fit(X, np.column_stack([y, np.ones(8)])).save("model")
+    _, err = run(command, "model", "BasicMotions", exits=2)
+    assert message in err
+    assert "use it from Python" in err

@@ -104,8 +104,10 @@ def test_a_stream_asks_once_at_each_point(fitted, monkeypatch):
     assert (answer.decided, answer.n_steps, len(asked)) == (True, 24, 4)
     stream.reset()
     assert stream.update(np.ones((2, 3)), np.arange(3.0)).label is None
-    with pytest.raises(ValueError, match="chunk has 1 channels, not 2"):
-        stream.update(np.ones(3), np.arange(3.0, 6.0))
+    for chunk in (np.ones(1), np.ones((1, 1)), np.ones((4, 1)), np.ones((1, 2, 1))):
+        stream.reset()  # the first chunk too is refused, before any point is reached
+        with pytest.raises(ValueError, match=r"chunk must be .* 2 channels, .* got the shape"):
+            stream.update(chunk, [0.0])
     with pytest.raises(ValueError, match="fitted with times"):
         StreamingClassifier(fitted).update(np.ones((2, 12)))
     with pytest.raises(NotFittedError):

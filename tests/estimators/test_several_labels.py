@@ -22,7 +22,7 @@ from small_estimators import WEIGHTS, X, answers, assert_same, classifier, regre
 from small_estimators import convolutions as random_convolutions
 from small_estimators import ensemble as whole_ensemble
 
-from tsformer import load
+from tsformer import EarlyClassifier, load
 from tsformer._labels import OneLabel, SeveralLabels
 from tsformer.estimators.targets import read_columns
 from tsformer.export import to_torch_export
@@ -97,8 +97,9 @@ def test_methods_for_one_label_are_refused(fitted, method):
 
 @pytest.mark.parametrize("y", [Y[:, 0], Y[:, :2], np.where(Y, Y, np.nan), 2 * Y])
 def test_other_targets_in_score(fitted, y):
-    with pytest.raises(ValueError, match=r"y must be 0 and 1 of shape|contains NaN"):
-        fitted.score(X, y)
+    for score in (fitted.score, getattr(fitted, "score_parts", fitted.score)):
+        with pytest.raises(ValueError, match=r"y must be 0 and 1 of shape|Input y contains NaN"):
+            score(X, y)
 
 
 @pytest.mark.parametrize("make", [classifier, random_convolutions, whole_ensemble])
@@ -156,6 +157,13 @@ def test_one_column_is_one_label():
     assert clf.predict(X).shape == (16,)
 
 
+def test_several_labels_where_one_is_needed():
+    clf = random_convolutions().fit(X, Y[:, 0])
+    for use in (clf.score, EarlyClassifier(clf, points=1).fit):
+        with pytest.raises(ValueError, match=r"pass one of its columns \[0, 1, 2\]$"):
+            use(X, Y)
+
+
 def test_one_hot_rows_may_be_classes():
     with pytest.warns(UserWarning, match=r"exactly one label .*argmax\(axis=1\)"):
         random_convolutions().fit(X, np.eye(2)[Y[:, 0]])
@@ -194,6 +202,9 @@ def test_unknown_labels_train_and_pretrain():
     assert classifier().fit(X, y)._training["data"]["series"] == 16
     with pytest.raises(ValueError, match="a column of y has no known label"):
         classifier().fit(X, np.where([False, True, False], np.nan, y))
+    first = np.arange(16)[:, None] < 1
+    with pytest.raises(ValueError, match="a column of y has no known label"):
+        classifier().fit(X, np.where(first, Y, [0, np.nan, 1]), sample_weight=np.arange(16))
 
 
 @pytest.mark.parametrize("kind", [OneLabel(np.arange(3)), SeveralLabels(np.arange(3))])
@@ -277,6 +288,13 @@ def test_several_targets(tmp_path):
     table = ServedModel(reg).predict({"series": list(X)})
     assert list(table) == ["prediction(0)", "prediction(1)"]
     check_regressor_multioutput("small", regressor())
+
+
+@pytest.mark.parametrize("y", [NUMBERS, NUMBERS[:, 0]])
+def test_constant_targets_for_validation_have_a_finite_score(y):
+    y_val = np.ones_like(y)
+    reg = regressor().fit(X, y, X_val=X, y_val=y_val)
+    assert reg.history_[-1]["val_score"] == reg.score(X, y_val) == 0
 
 
 def test_each_target_is_standardised_by_itself():

@@ -576,6 +576,7 @@ def _read_for(
     """Load a classifier and read series with its columns."""
     import tsformer
     from tsformer.data.sources import read_source
+    from tsformer.estimators.labels import LabelClassifier
 
     classifier = tsformer.load(model)
     if not hasattr(classifier, "classes_"):
@@ -584,6 +585,8 @@ def _read_for(
             f"{model} is a {type(classifier).__name__}, which has no classes to predict"
             + (start if hasattr(classifier, "transform") else "; use it from Python")
         )
+    if not isinstance(classifier, LabelClassifier):
+        raise ValueError(f"{model} is an {type(classifier).__name__}; use it from Python")
     if classifier._target_shape:
         raise ValueError(f"{model} predicts several labels per series; use it from Python")
     trained = getattr(classifier, "table_schema_", None)

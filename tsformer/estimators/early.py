@@ -109,6 +109,8 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         The class labels, sorted.
     classifier_ : classifier
         The classifier, fitted to prefixes of all series.
+    n_channels_ : int
+        Number of channels.
     steps_ : ndarray (n_points,) of int
         The points.
     threshold_ : float
@@ -219,6 +221,7 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
                 found = other.predict_proba(_input(other, prefixes.series.take(test)))
                 proba[np.ix_(test, columns)] = found
         self.classes_, self.classifier_, self.steps_ = classes, final, steps
+        self.n_channels_ = series.n_channels
         answers, seen = _by_point(prefixes, proba, len(steps), len(series))
         self.trade_offs_ = _trade_offs(answers, seen / series.lengths, targets)
         return self.choose_rule(self.earliness)
@@ -435,6 +438,7 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         early = cls(clone(fitted), **parameters)
         check_fields_of(early)
         early.classifier_, early.classes_ = fitted, fitted.classes_
+        early.n_channels_ = fitted.n_channels_
         early.steps_ = np.array(rule["steps"], dtype=np.int64)
         early.threshold_, early.n_agreeing_ = rule["threshold"], rule["n_agreeing"]
         early.trade_offs_ = pd.DataFrame(rule["trade_offs"])
@@ -494,7 +498,7 @@ class StreamingClassifier:
     def reset(self) -> None:
         """Forget the series: the next chunk begins another."""
         early = self.classifier
-        self._values: npt.NDArray[Any] | None = None
+        self._values: npt.NDArray[Any] = np.empty((early.n_channels_, 0))
         self._times: npt.NDArray[Any] | None = None
         self._answers = np.full((len(early.steps_), 1, len(early.classes_)), np.nan)
         self._point = -1
@@ -521,10 +525,12 @@ class StreamingClassifier:
         early = self.classifier
         values: npt.NDArray[Any] = np.atleast_2d(np.asarray(chunk, dtype=np.float64))
         when = None if times is None else np.asarray(times)
-        if self._values is not None:
-            if len(values) != len(self._values):
-                raise ValueError(f"chunk has {len(values)} channels, not {len(self._values)}")
-            values = np.concatenate([self._values, values], axis=1)
+        if values.ndim > 2 or len(values) != early.n_channels_:
+            raise ValueError(
+                f"chunk must be (channels, length) with {early.n_channels_} channels, or "
+                f"(length,) with one; got the shape {np.shape(chunk)}"
+            )
+        values = np.concatenate([self._values, values], axis=1)
         if self._times is not None and when is not None:
             when = np.concatenate([self._times, when])
         if not np.isnan(values).all():

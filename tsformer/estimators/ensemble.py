@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import torch
+from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
@@ -502,6 +503,7 @@ class TSEnsembleClassifier(LabelClassifier):
         check_ids(X, sample_weight, "sample_weight")
         logits = self._logits_of_parts(X, times)
         labels = read_as_fitted(y, "y", self._target_shape, labels=True)
+        assert_all_finite(labels, input_name="y")
         predicted = {
             name: self._kind.decide(each.numpy())
             for name, each in {"ensemble": self._mean(logits), **logits}.items()

@@ -23,7 +23,7 @@ from tsformer.data.series import Padded
 from tsformer.estimators.card import listed
 from tsformer.estimators.conformal import Conformal
 from tsformer.estimators.saved import LABELS, check_fields, described_labels, restored_labels
-from tsformer.estimators.series import SeriesEstimator
+from tsformer.estimators.series import SeriesEstimator, TrainingData
 from tsformer.estimators.targets import (
     Targets,
     check_length,
@@ -119,6 +119,7 @@ class LabelClassifier(ClassifierMixin, SeriesEstimator):
         check_ids(X, sample_weight, "sample_weight")
         predicted = self.predict(X, times)
         labels = read_as_fitted(y, "y", self._target_shape, labels=True)
+        assert_all_finite(labels, input_name="y")
         check_length(len(predicted), labels, "y")
         return float(accuracy_score(labels, predicted, sample_weight=sample_weight))
 
@@ -361,8 +362,6 @@ class LabelClassifier(ClassifierMixin, SeriesEstimator):
                 f"Input {name} contains NaN, but {type(self).__name__} needs every label of a "
                 "series; TSTransformerClassifier accepts unknown labels"
             )
-        if reset and np.isnan(labels).all(axis=0).any():
-            raise ValueError(f"a column of {name} has no known label: all of its values are NaN")
         if reset and (labels.sum(axis=1) == 1).all():
             warn_caller(
                 f"each series has exactly one label in {name}; if the {labels.shape[1]} columns "
@@ -390,6 +389,14 @@ class LabelClassifier(ClassifierMixin, SeriesEstimator):
             )
         strata = np.zeros(len(targets), np.int64) if self._target_shape else targets
         return series_weights(sample_weight, self.class_weight, strata, self.classes_)
+
+    def _weighted(self, data: TrainingData, *, reset: bool) -> TrainingData:
+        weighted = super()._weighted(data, reset=reset)
+        if reset and self._target_shape and np.isnan(weighted.targets).all(axis=0).any():
+            raise ValueError(
+                "a column of y has no known label: all of its values are NaN, or of weight 0"
+            )
+        return weighted
 
     @property
     def _target_shape(self) -> tuple[int, ...]:

@@ -213,6 +213,8 @@ class TSTransformerRegressor(MultiOutputMixin, RegressorMixin, TransformerEstima
     def _val_score(self, outputs: Tensor, targets: Tensor) -> float:
         residual = (outputs.reshape(targets.shape) - targets).square().sum(dim=0)
         total = (targets - targets.mean(dim=0)).square().sum(dim=0)
+        # As in scikit-learn, 0 or 1 for a constant target.
+        total = total.where(total > 0, residual.clamp(min=torch.finfo(total.dtype).tiny))
         return 1.0 - (residual / total).mean().item()
 
 

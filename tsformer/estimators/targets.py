@@ -223,7 +223,9 @@ def _refuse_columns(y: Any, name: str) -> None:
     if len(shape) > 2:
         raise ValueError(f"{problem}; {several}")
     columns = list(y.columns) if isinstance(y, pd.DataFrame) else list(range(shape[1]))
-    raise ValueError(f"{problem}; pass one of its columns {columns[:10]}; {several}")
+    problem += f"; pass one of its columns {columns[:10]}"
+    # Columns of 0 and 1 come here where several labels are not possible.
+    raise ValueError(f"{problem}; {several}" if read_columns(y, labels=True) is None else problem)
 
 
 def _refuse_sets(y: Any, name: str, several: str) -> None:

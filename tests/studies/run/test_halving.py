@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from tsformer.studies import Progress, Study, which_encoding
@@ -125,10 +127,24 @@ def test_a_resumed_comparison_takes_the_same_decisions(budget: float, n_done: in
     assert parts.fitted == whole.fitted
 
 
-@pytest.mark.parametrize("budget", ["soon", 0, -1, "nan", "inf"])
+@pytest.mark.parametrize("budget", ["soon", 0, -1, "nan", "inf", None])
 def test_a_budget_is_a_time(budget: Any) -> None:
     with pytest.raises(ValueError, match="must be a time such as 600, '10min' or '2h'; got"):
-        seconds_of(budget)
+        which_encoding(np.eye(4), [0, 1] * 2, budget=budget)
+    assert seconds_of(timedelta(minutes=2)) == 120  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("y", "groups", "message"),
+    [
+        (["a", np.nan, "b", "a"], None, "y contains NaN"),
+        ([0, 1, 0, 1], ["a", np.nan, "b", "a"], "groups contains NaN"),
+        (pd.Series([0, 1, 0, 1], index=[3, 2, 1, 0]), None, "ids in another order"),
+    ],
+)
+def test_labels_that_would_pass_as_others_are_refused(y: Any, groups: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        which_encoding(pd.DataFrame(np.eye(4)), y, groups=groups, budget=60)
 
 
 @pytest.mark.slow

@@ -39,10 +39,10 @@ def seconds_of(budget: float | str) -> float:
     """
     try:
         seconds = float(budget)
-    except ValueError:
+    except (TypeError, ValueError):
         try:
             seconds = pd.Timedelta(budget).total_seconds()
-        except ValueError:
+        except (TypeError, ValueError):
             seconds = math.nan
     if not 0 < seconds < math.inf:
         raise ValueError(f"budget must be a time such as 600, '10min' or '2h'; got {budget!r}")

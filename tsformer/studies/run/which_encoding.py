@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy.typing as npt
-import pandas as pd
-from sklearn.utils import check_consistent_length, column_or_1d
 
 from tsformer.data.containers import to_arrays
+from tsformer.data.ids import check_ids
 from tsformer.data.sources import Source
+from tsformer.estimators.targets import check_length, read_groups, read_targets
 from tsformer.studies.design.study import Study
 from tsformer.studies.run.compare import Comparison, compare
+from tsformer.studies.run.halving import seconds_of
 from tsformer.studies.run.own_problem import own_problem
 
 __all__ = ["which_encoding"]
@@ -86,12 +87,13 @@ def which_encoding(
     >>> print(found.answer())  # doctest: +SKIP
     `erpe` leads `rope` by 0.8 ± 0.5 points over 5 folds; `none` was dropped after round 1.
     """
-    series, labels = to_arrays(X), column_or_1d(y)
-    if pd.isna(labels).any():
-        raise ValueError(f"y lacks {int(pd.isna(labels).sum())} labels: leave these series out")
-    named = None if groups is None else column_or_1d(groups).astype(str)
-    check_consistent_length(series, labels, named)
-    problem = own_problem(name, Source(series, labels.astype(str), groups=named), n_folds=n_folds)
+    seconds_of(budget)  # None would mean no budget to `compare`
+    check_ids(X, y, "y")
+    series, labels = to_arrays(X), read_targets(y, "y").astype(str)
+    check_length(len(series), labels, "y")
+    numbers = read_groups(groups, X, len(series))
+    named = None if numbers is None else numbers.astype(str)
+    problem = own_problem(name, Source(series, labels, groups=named), n_folds=n_folds)
     study = Study(
         (problem.name,),
         (encodings,) if isinstance(encodings, str) else tuple(encodings),
