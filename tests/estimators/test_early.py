@@ -165,6 +165,23 @@ def test_series_that_begin_with_a_gap_or_are_longer_than_in_training(fitted):
     assert other.decide(longer)[1].all()
 
 
+def test_a_stream_of_full_length_is_answered_though_its_last_values_are_missing(fitted):
+    fitted.threshold_, fitted.n_agreeing_ = 1.1, 1
+    x = np.ones((2, 24))
+    x[:, 21:] = np.nan
+    stream = StreamingClassifier(fitted)
+    for step in range(24):
+        answer = stream.update(x[:, step : step + 1], [float(step)])
+    labels, n_steps = fitted.predict_early([x], [np.arange(24.0)])
+    assert answer.decided
+    assert (answer.label, answer.n_steps) == (labels[0], n_steps[0])
+
+
+def test_the_first_point_is_not_too_late_by_rounding():
+    sixth = early(points=6, earliness=1 / 6).fit(X[:10], Y[:10])
+    assert (sixth.predict_early(X)[1] == 4).all()
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

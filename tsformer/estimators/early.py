@@ -36,6 +36,8 @@ __all__ = ["EarlyAnswer", "EarlyClassifier", "StreamingClassifier"]
 
 #: Rules tried: quantiles of the confidence as thresholds, and numbers of agreeing answers.
 _QUANTILES, _AGREEING = np.linspace(0, 1, 101), (1, 2, 3)
+#: Rounding error of a mean share.
+_ROUNDING = 1e-9
 _SAVED: dict[str, type[LabelClassifier]] = {
     cls.__name__: cls
     for cls in (RandomConvolutionClassifier, TSEnsembleClassifier, TSTransformerClassifier)
@@ -243,7 +245,8 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         rules, order = self.trade_offs_, ["harmonic_mean", "accuracy"]
         if not isinstance(earliness, str):
             _check_reachable(earliness, rules.earliness.min())
-            rules, order = rules[rules.earliness <= earliness], ["accuracy", "harmonic_mean"]
+            reachable = rules.earliness <= earliness + _ROUNDING
+            rules, order = rules[reachable], ["accuracy", "harmonic_mean"]
         best = rules.sort_values(order, ascending=False, kind="stable").iloc[0]
         self.threshold_, self.n_agreeing_ = float(best.threshold), int(best.n_agreeing)
         return self
@@ -463,7 +466,8 @@ class StreamingClassifier:
 
     It keeps the values and the answers at earlier points. The classifier is asked once at each
     point, however small the chunks, and never after a final answer. `EarlyClassifier.decide` gives
-    the same answers.
+    the same answers, but waits after the full length if its last values are missing: they may be
+    steps to come.
 
     Each point computes the whole prefix: with 500 steps 70 ms for random convolutions and 15 ms for
     a transformer, on one core. No computation of a shorter prefix can be continued with the same
@@ -535,7 +539,8 @@ class StreamingClassifier:
             when = np.concatenate([self._times, when])
         if not np.isnan(values).all():
             series = _read(early.classifier_, [values], None if when is None else [when])
-            prefixes = _cut(series, early.steps_, complete=False)
+            complete = values.shape[1] >= early.steps_[-1]
+            prefixes = _cut(series, early.steps_, complete=complete)
             new = prefixes.point > self._point
             if new.any():
                 self._answers[prefixes.point[new], 0] = early._proba(prefixes.series.take(new))
@@ -543,7 +548,7 @@ class StreamingClassifier:
                 self._point = int(prefixes.point[-1])
                 point = stop if stop >= 0 else self._point
                 proba = self._answers[point, 0]
-                n_steps = int(early.steps_[point])
+                n_steps = min(int(early.steps_[point]), int(series.lengths[0]))
                 self._answer = EarlyAnswer(early._named(proba), stop >= 0, n_steps, proba)
         self._values, self._times = values, when
         return self._answer
@@ -551,7 +556,7 @@ class StreamingClassifier:
 
 def _check_reachable(earliness: float | str, earliest: float) -> None:
     """Raise ValueError if the first point is later than the wanted earliness."""
-    if not isinstance(earliness, str) and earliness < earliest:
+    if not isinstance(earliness, str) and earliness + _ROUNDING < earliest:
         raise ValueError(
             f"earliness={earliness:g} is before the first point, at a mean share of "
             f"{earliest:.3g}; pass earlier points"
