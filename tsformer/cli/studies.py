@@ -266,7 +266,12 @@ def compare(
         for name, place in places.items():
             if place is not None:
                 typer.echo(f"{name:<8}{place}")
+    unranked = budget is not None and comparison.ranking is None
+    if unranked:
+        typer.echo("no ranking: no fit ended within the budget", err=True)
     finish(comparison, err=as_json)
+    if unranked:
+        raise typer.Exit(2)
 
 
 def run(study: Study, own: OwnProblem | None = None, **options: Any) -> Comparison:

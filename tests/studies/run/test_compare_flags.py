@@ -132,6 +132,8 @@ def own_table(tmp_path: Path) -> None:
         ("--encodings none --jobs 0", "jobs must be an int"),
         ("--encodings all --budget soon", "budget must be a time such as 600"),
         ("--encodings all --budget 9 --seeds 2", "on one data set with one seed"),
+        ("--encodings all --budget 9 --train-sizes 50%", "leave out methods, vary and train_sizes"),
+        ("--encodings all --budget 9 --vary dropout=0.1", "leave out methods, vary and train_si"),
         ("--methods sklearn.cluster.KMeans --allow-import", "is a clusterer; name a classifier"),
     ],
 )
@@ -188,6 +190,9 @@ def test_encodings_are_ranked_within_a_budget(
         "none,rope", "--set", "d_model=8", "--set", "n_heads=2", "--max-epochs", 1,
         "--budget", "2min", "--tracking-uri", uri, "--experiment", experiment,
     )  # fmt: skip
+    code, _, err = run(*flags, "--budget", "1ms")
+    assert code == 2
+    assert "no ranking: no fit ended within the budget" in err
     code, out, err = run(*flags)
     assert code == 0
     assert "over 2 folds, too few for an interval." in out

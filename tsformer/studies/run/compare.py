@@ -98,7 +98,9 @@ class Comparison:
             If there is no ranking: without a budget, or if no fit succeeded.
         """
         if self.ranking is None:
-            raise ValueError("there is no ranking: pass budget= to compare, and see `failures`")
+            raise ValueError(
+                "there is no ranking without a budget, or if no fit ended within it; see `failures`"
+            )
         return answer(self.ranking)
 
     def summary(self) -> pd.DataFrame:
@@ -350,8 +352,8 @@ def _check_time_limit(seconds: float | None, scheduler: str | None) -> None:
 def _budget(study: Study, budget: float | str) -> Budget:
     """Start the clock of a budget; raise ValueError for a study that cannot be halved."""
     seconds = seconds_of(budget)
-    single = (study.datasets, study.seeds, tuple(study.variants))
-    if study.methods or any(len(values) > 1 for values in single):
+    several = len(study.datasets) > 1 or len(study.seeds) > 1
+    if several or study.methods or study.varied:
         raise ValueError(
             f"budget={budget!r} is for encodings on one data set with one seed; leave out methods, "
             "vary and train_sizes, further data sets and further seeds"
