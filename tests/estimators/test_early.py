@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import NotFittedError
@@ -226,6 +227,17 @@ def test_bad_data_is_refused_and_leaves_the_fit(fitted):
         early(classifier(unlabelled="use", max_epochs=1), points=1).fit(X, np.r_[-1, -1, Y[2:]])
     with pytest.raises(ValueError, match="Nearest reads no times"):
         early(Nearest()).fit(X, Y, times=np.arange(24))
+
+
+def test_the_score_checks_ids_and_takes_times(fitted):
+    right = fitted.predict(RAGGED, TIMES) == Y
+    assert fitted.score(RAGGED, Y, np.arange(16), times=TIMES) == right @ np.arange(16) / 120
+    frame, labels = pd.DataFrame(X[:, 0]), pd.Series(Y)
+    by_id = early().fit(frame, labels)
+    with pytest.raises(ValueError, match="same ids in another order"):
+        by_id.score(frame, labels[::-1])
+    with pytest.raises(ValueError, match=r"pass one of its columns \[0, 1\]$"):
+        by_id.score(frame, np.column_stack([Y, Y]))
 
 
 def test_it_is_not_served(fitted):

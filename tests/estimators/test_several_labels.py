@@ -28,7 +28,7 @@ from tsformer.estimators.targets import read_columns
 from tsformer.export import to_torch_export
 from tsformer.features.ridge import RidgeClassifier
 from tsformer.inspection import permutation_importance
-from tsformer.plots import plot_confusion
+from tsformer.plots import plot_confusion, plot_reliability
 from tsformer.tracking.scores import scored
 from tsformer.tracking.served import ServedModel
 
@@ -91,8 +91,9 @@ def test_methods_for_one_label_are_refused(fitted, method):
     if hasattr(fitted, method):
         with pytest.raises(ValueError, match=f"^{method} needs one label per series"):
             getattr(fitted, method)(X, Y)
-    with pytest.raises(ValueError, match="multilabel"):
-        plot_confusion(fitted, X, Y)
+    for plot in (plot_confusion, plot_reliability):
+        with pytest.raises(ValueError, match="this figure needs one label per series"):
+            plot(fitted, X, Y)
 
 
 @pytest.mark.parametrize("y", [Y[:, 0], Y[:, :2], np.where(Y, Y, np.nan), 2 * Y])

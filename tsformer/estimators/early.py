@@ -290,6 +290,31 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         """
         return self._named(self.predict_proba(X, times))
 
+    def score(
+        self, X: Any, y: Any, sample_weight: npt.ArrayLike | None = None, *, times: Any = None
+    ) -> float:
+        """Compute the accuracy of `predict`.
+
+        Parameters
+        ----------
+        X, times : as in `predict_proba`
+        y : array-like (n,)
+            True labels.
+        sample_weight : array-like (n,), optional
+            Weight of each series.
+
+        Returns
+        -------
+        float
+        """
+        from sklearn.metrics import accuracy_score  # here, as in scikit-learn: importing it is slow
+
+        check_ids(X, y, "y")
+        check_ids(X, sample_weight, "sample_weight")
+        predicted, labels = self.predict(X, times), read_targets(y, "y")
+        check_length(len(predicted), labels, "y")
+        return float(accuracy_score(labels, predicted, sample_weight=sample_weight))
+
     def predict_early(self, X: Any, times: Any = None) -> tuple[npt.NDArray[Any], _Ints]:
         """Replay complete series: predict the class, and the number of steps until the answer.
 

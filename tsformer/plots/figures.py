@@ -272,7 +272,13 @@ def labels_of(X: Any, y: Any) -> Any:
     if y is None:
         raise TypeError("y is missing: pass (classifier, X, y)")
     check_ids(X, y, "y")
-    return np.asarray(y)
+    labels = np.asarray(y)
+    if labels.ndim > 1 and labels.shape[1] > 1:
+        raise ValueError(
+            f"this figure needs one label per series; y has the shape {labels.shape}: pass one "
+            "column, and arrays in place of the classifier"
+        )
+    return labels
 
 
 def of_times(times: Any) -> dict[str, Any]:
