@@ -433,8 +433,10 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
             raise TypeError(f"save writes {', '.join(_SAVED)}; got {kind}, which needs pickle")
         described, tensors = self.classifier_._fitted_state()
         points = self.points if np.ndim(self.points) == 0 else np.array(self.points).tolist()
+        seed = self.random_state if isinstance(self.random_state, (int, np.integer)) else None
+        parameters = {"points": points, "earliness": self.earliness, "cv": self.cv}
         rule = {
-            "parameters": {"points": points, "earliness": self.earliness, "cv": self.cv},
+            "parameters": {**parameters, "random_state": seed},
             "steps": self.steps_.tolist(),
             "threshold": self.threshold_,
             "n_agreeing": self.n_agreeing_,
@@ -462,7 +464,8 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(unknown("classifier.class", inner.get("class"), _SAVED))
         part = _SAVED[inner["class"]]
         fitted = part._from_fitted_state({**inner, "format": state["format"]}, tensors, device)
-        parameters = restored_parameters(rule["parameters"], ("points", "earliness", "cv"), {}, "")
+        names = ("points", "earliness", "cv", "random_state")
+        parameters = restored_parameters(rule["parameters"], names, {}, "")
         early = cls(clone(fitted), **parameters)
         check_fields_of(early)
         early.classifier_, early.classes_ = fitted, fitted.classes_
