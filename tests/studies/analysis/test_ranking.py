@@ -48,3 +48,9 @@ def test_the_answer_names_the_leader_and_every_other_fate() -> None:
     )
     page = ranking_page(rank(SCORES, DROPPED, n_folds=5).assign(fit_seconds=nan))
     assert "| `dape` | 0 | – | – | – | not fitted |" in page
+
+
+def test_equal_differences_give_no_interval_of_width_zero() -> None:
+    table = rank(pd.DataFrame({"none": [0.6] * 3, "rope": [0.7] * 3}), {}, n_folds=3)
+    assert table["outcome"].tolist() == ["leads", "too few folds to tell"]
+    assert answer(table) == "`rope` leads `none` by 10.0 points over 3 folds."

@@ -53,7 +53,8 @@ def rank(
     DataFrame
         One row per encoding, the leader first and dropped encodings last: `encoding`, `folds`,
         `accuracy`, `behind` (the leader's accuracy minus its own on the same folds), `margin`
-        (half-width of a 95 % interval of `behind`, NaN below three folds), `outcome`.
+        (half-width of a 95 % interval of `behind`, NaN below three folds, or if all differences
+        are equal), `outcome`.
 
     References
     ----------
@@ -106,12 +107,12 @@ def _margin(apart: pd.Series, n_folds: int) -> float:
     """Return the half-width of the corrected resampled t interval."""
     from scipy.stats import t
 
-    n = len(apart)
-    if n < _FEWEST_FOLDS:
+    n, std = len(apart), apart.std()
+    if n < _FEWEST_FOLDS or (std == 0 and apart.any()):  # equal by chance, as few series per fold
         return float("nan")
     # Training sets overlap: the variance grows by the ratio of test to training series.
     widened = np.sqrt(1 / n + 1 / (n_folds - 1))
-    return float(t.ppf(0.975, n - 1) * apart.std() * widened)
+    return float(t.ppf(0.975, n - 1) * std * widened)
 
 
 def answer(ranking: pd.DataFrame) -> str:
@@ -137,7 +138,7 @@ def answer(ranking: pd.DataFrame) -> str:
         parts = [f"{_listed([leader, *ties])} share the highest accuracy {over}{few}"]
     else:
         second, by = others[0], _points(behind[others[0]])
-        by += f" ± {_points(margin[second])}" if n_folds >= _FEWEST_FOLDS else ""
+        by += f" ± {_points(margin[second])}" if margin[second] > 0 else ""
         parts = [f"{code(leader)} leads {code(second)} by {by} points {over}{few}"]
     level = [name for name in level if name not in ties]
     if level:
