@@ -107,12 +107,13 @@ def _margin(apart: pd.Series, n_folds: int) -> float:
     """Return the half-width of the corrected resampled t interval."""
     from scipy.stats import t
 
-    n, std = len(apart), apart.std()
-    if n < _FEWEST_FOLDS or (std == 0 and apart.any()):  # equal by chance, as few series per fold
+    n = len(apart)
+    equal = apart.nunique() == 1 and apart.any()  # by chance, with few series per fold
+    if n < _FEWEST_FOLDS or equal:
         return float("nan")
     # Training sets overlap: the variance grows by the ratio of test to training series.
     widened = np.sqrt(1 / n + 1 / (n_folds - 1))
-    return float(t.ppf(0.975, n - 1) * std * widened)
+    return float(t.ppf(0.975, n - 1) * apart.std() * widened)
 
 
 def answer(ranking: pd.DataFrame) -> str:
