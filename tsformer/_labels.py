@@ -104,7 +104,7 @@ class OneLabel:
 class SeveralLabels:
     """`K` labels of 0 and 1: a sigmoid for each. Targets are ``[n, K]``, NaN if unknown.
 
-    The methods are those of `OneLabel`.
+    Same methods as `OneLabel`.
     """
 
     classes: npt.NDArray[np.int64]
