@@ -86,6 +86,12 @@ def test_the_budget_is_kept(budget: float) -> None:
     assert 0.5 * budget < world.now <= budget + 25
 
 
+def test_no_fit_begins_that_would_end_after_the_budget() -> None:
+    world = World(SKILLS, dict.fromkeys(SKILLS, 15.0) | {"none": 10.0})
+    world.run(52)  # five fits as the first one would take 50
+    assert world.now == 40
+
+
 def test_an_encoding_that_would_take_several_shares_of_the_budget_is_not_fitted() -> None:
     skills = dict.fromkeys(("none", "fixed", "lspe", "tape", "rope", "xpos", "alibi", "t5"), 0.8)
     skills |= dict.fromkeys(("learnable", "fourier", "time2vec", "dape"), 0.9)

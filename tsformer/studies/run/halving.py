@@ -192,8 +192,7 @@ class Halving:
         return all(trial in results.rows or trial in results.errors for trial in trials)
 
     def _is_late(self, trial: Trial) -> bool:
-        left = self._budget.left
-        return left <= 0 or self._epochs * self._cost(trial.method) > left
+        return self._epochs * self._cost(trial.method) > self._budget.left
 
     def _learn(self, trial: Trial, results: Any) -> None:
         """Record the seconds of a fit, as of one with all epochs."""
