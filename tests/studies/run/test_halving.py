@@ -88,7 +88,7 @@ def test_the_budget_is_kept(budget: float) -> None:
 
 def test_no_fit_begins_that_would_end_after_the_budget() -> None:
     world = World(SKILLS, dict.fromkeys(SKILLS, 15.0) | {"none": 10.0})
-    world.run(52)  # five fits as the first one would take 50
+    world.run(58)  # a fourth fit of 15 seconds would end after it
     assert world.now == 40
 
 
