@@ -8,8 +8,6 @@ from typing import Any
 
 from tsformer._optional import install_command
 
-__all__ = ["BASELINES", "TRANSFORMER", "Baseline"]
-
 #: The class that a study compares encodings of.
 TRANSFORMER = "tsformer.TSTransformerClassifier"
 

@@ -15,8 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from tsformer._optional import require
 
-__all__ = ["MultiRocketClassifier"]
-
 
 class MultiRocketClassifier(ClassifierMixin, BaseEstimator):
     """Classify by the features of MultiRocket, as Tan et al. (2022) do.

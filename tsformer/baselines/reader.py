@@ -20,8 +20,6 @@ from tsformer.data.containers import to_arrays
 from tsformer.data.ids import check_ids, refuse_nul
 from tsformer.estimators.ensemble import TSEnsembleClassifier
 
-__all__ = ["PanelClassifier", "UnreadableSeries"]
-
 #: sktime's torch networks never shuffle: with series sorted by class, a batch has one class.
 _NEVER_SHUFFLES = ("sktime.classification.deep_learning", "BaseDeepClassifierPytorch")
 #: tslearn's arrays are (B, L, C), although its tags say ``three_d_array`` as others' do.

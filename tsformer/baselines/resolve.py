@@ -20,17 +20,6 @@ import tsformer
 from tsformer._names import unknown
 from tsformer.baselines.catalogue import BASELINES, Baseline
 
-__all__ = [
-    "check_json",
-    "check_names",
-    "find",
-    "is_foreign",
-    "library_version",
-    "load_class",
-    "parameter_names",
-    "takes_a_seed",
-]
-
 # The comparison sets it.
 _SEED = "random_state"
 #: Part of a base class's name -> kind of estimator, if no base is a classifier.

@@ -17,8 +17,6 @@ from tsformer.data.containers import to_arrays
 from tsformer.data.ids import check_ids, refuse_nul
 from tsformer.data.series import Floats
 
-__all__ = ["SummaryRidgeClassifier"]
-
 
 class SummaryRidgeClassifier(ClassifierMixin, BaseEstimator):
     """Classify series by mean, deviation and slope of each channel, and the length.

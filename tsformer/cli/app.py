@@ -20,8 +20,6 @@ from tsformer.cli import (
     tracked,
 )
 
-__all__ = ["app"]
-
 
 def _help(command: Callable[..., None]) -> str:
     """Unwrap the paragraphs of a docstring; the terminal wraps them."""

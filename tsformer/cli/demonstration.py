@@ -15,8 +15,6 @@ from tsformer.cli.studies import finish, run
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["demo"]
-
 #: They come with sktime, so that nothing is downloaded.
 DATASETS = ("ItalyPowerDemand", "ArrowHead")
 ENCODINGS = ("none", "fixed", "learnable", "lspe", "rope", "erpe")

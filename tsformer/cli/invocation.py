@@ -7,8 +7,6 @@ import shutil
 import sys
 from pathlib import Path
 
-__all__ = ["as_typed"]
-
 
 def as_typed(command: str) -> str:
     """Return a command of tsformer as the user has to type it: it may not be on the path."""

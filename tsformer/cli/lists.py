@@ -8,8 +8,6 @@ import typer
 
 from tsformer.cli.printing import Json, table
 
-__all__ = ["datasets", "encodings", "methods"]
-
 
 def encodings(as_json: Json = False) -> None:
     """List the positional encodings.

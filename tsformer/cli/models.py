@@ -20,11 +20,8 @@ from tsformer.cli.tables import column_options, described, with_columns
 from tsformer.cli.tracking import Experiment, NoTrack, RunName, TrackingUri, Where, say_where
 
 if TYPE_CHECKING:
-    from tsformer.data.sources import Source
-    from tsformer.data.table import TableSchema
+    from tsformer.data.table import Source, TableSchema
     from tsformer.tracking.model_run import ModelRun
-
-__all__ = ["Set", "evaluate", "explain", "fit", "predict", "pretrain"]
 
 Set = Annotated[
     list[str],

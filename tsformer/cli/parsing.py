@@ -9,18 +9,6 @@ from typing import Any
 
 from tsformer._files import check_output
 
-__all__ = [
-    "as_setting",
-    "check_file",
-    "columns",
-    "names",
-    "number",
-    "picture",
-    "seeds",
-    "settings",
-    "varied",
-]
-
 
 def names(text: str) -> tuple[str, ...]:
     """Split ``"a,b"`` at the commas."""

@@ -9,8 +9,6 @@ import typer
 
 from tsformer.cli import parsing
 
-__all__ = ["plot_encoding"]
-
 
 def plot_encoding(
     encoding: Annotated[

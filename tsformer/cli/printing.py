@@ -21,8 +21,6 @@ from rich.text import Text
 if TYPE_CHECKING:
     from tsformer.studies import Progress
 
-__all__ = ["Json", "markdown", "one_line", "study_bar", "table"]
-
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 
 

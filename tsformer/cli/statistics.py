@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 _FILES = ("pairs.csv", "critical_difference.png", "pairs.png")
 
-__all__ = ["report", "statistics"]
-
 Rope = Annotated[float, typer.Option(help="Scores no further apart than this count as equal.")]
 Vary = Annotated[
     list[str],

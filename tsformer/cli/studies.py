@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from tsformer.studies import Comparison, Progress, Study
     from tsformer.studies.run.own_problem import OwnProblem
 
-__all__ = ["compare", "finish", "run"]
-
 # Flags that define a study; other flags choose where and how it runs.
 _OF_A_STUDY = (
     "datasets",

@@ -14,10 +14,7 @@ from tsformer._files import check_output
 from tsformer.cli import parsing
 
 if TYPE_CHECKING:
-    from tsformer.data.sources import Source
-    from tsformer.data.table import TableSchema
-
-__all__ = ["column_options", "convert", "described", "with_columns"]
+    from tsformer.data.table import Source, TableSchema
 
 _HELP = {
     "case": ("NAME", "Column with the name of the series."),

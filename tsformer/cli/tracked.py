@@ -11,8 +11,6 @@ from tsformer.cli.invocation import as_typed
 from tsformer.cli.models import Model
 from tsformer.cli.tracking import TrackingUri
 
-__all__ = ["register", "ui"]
-
 
 def ui(
     experiment: Annotated[

@@ -14,8 +14,6 @@ from tsformer.cli.invocation import as_typed
 if TYPE_CHECKING:
     from tsformer.tracking.model_run import ModelRun
 
-__all__ = ["Experiment", "NoTrack", "RunName", "TrackingUri", "Where", "say_where"]
-
 _PANEL = "Tracking in MLflow"
 NoTrack = Annotated[bool, typer.Option("--no-track", help="Track nothing.", rich_help_panel=_PANEL)]
 TrackingUri = Annotated[

@@ -21,8 +21,6 @@ from tsformer.data.table import TableSchema, read_table
 from tsformer.data.text import first_cells
 from tsformer.data.tsfile import DatasetError, read_ts
 
-__all__ = ["DatasetError", "list_datasets", "load_dataset"]
-
 Series = Any
 Labels = npt.NDArray[Any]
 

@@ -8,8 +8,6 @@ from math import ceil
 import torch
 from torch import Tensor
 
-__all__ = ["in_order", "shuffled"]
-
 
 def shuffled(n: int, batch_size: int, generator: torch.Generator) -> Iterator[Tensor]:
     """Yield the batches of one epoch: every series once, in random order.

@@ -22,18 +22,6 @@ from tsformer.data.rows import ArrayRows, LazySeries, Rows, gathered, is_sliced
 from tsformer.data.series import Floats, Gaps, Padded, SeriesError, SeriesSource, numbered, parts_of
 from tsformer.data.times import ordered_times, pad_times
 
-__all__ = [
-    "SERIES_FILE",
-    "as_channels",
-    "common_names",
-    "from_cells",
-    "lazy",
-    "to_arrays",
-    "to_items",
-    "to_padded",
-    "to_source",
-]
-
 #: The series in a folder that `tsformer convert` made.
 SERIES_FILE = "series.npy"
 #: One series, with its times where it has a pandas index.

@@ -20,8 +20,6 @@ from tsformer.data.containers import as_channels, from_cells
 from tsformer.data.parquet import PARQUET, open_parquet
 from tsformer.data.text import ending, open_text
 
-__all__ = ["FRAMES", "holds_cells", "read_cells", "read_frame"]
-
 #: Endings of the files.
 FRAMES = (*PARQUET, ".feather", ".jsonl", ".ndjson", ".arff")
 #: Columns that pandas adds for an index without a name.

@@ -13,8 +13,6 @@ import pandas as pd
 from tsformer._names import shortened
 from tsformer.data.native import has_dims, native
 
-__all__ = ["CASE", "check_ids", "cut_by_case", "refuse_nul", "series_ids"]
-
 #: Where `from_long` keeps the id of a series, in the `attrs` of its DataFrame.
 CASE = "case"
 

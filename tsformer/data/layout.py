@@ -19,8 +19,6 @@ import torch
 from tsformer._warnings import warn_caller
 from tsformer.data.series import Floats, SeriesSource
 
-__all__ = ["LayoutWarning", "id_columns", "layout_is_checked", "swapped_axes", "warn_of_layout"]
-
 #: Largest plausible ratio of the change between steps to the change between channels: on the
 #: archives' multivariate problems it is .06 to .72.
 _SMOOTH = 0.8

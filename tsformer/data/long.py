@@ -14,8 +14,6 @@ from tsformer.data.containers import as_channels, common_names, to_items
 from tsformer.data.ids import CASE, check_ids, cut_by_case, refuse_nul
 from tsformer.data.times import ordered_times
 
-__all__ = ["from_long", "to_long"]
-
 
 def from_long(
     table: Any,

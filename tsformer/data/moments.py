@@ -7,8 +7,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-__all__ = ["ROUNDING", "Moments", "Summary", "summarise"]
-
 #: Values are equal to rounding if they differ by at most this share of their magnitude.
 ROUNDING = 8 * torch.finfo(torch.float64).eps
 

@@ -16,8 +16,6 @@ from torch.nn.utils.rnn import PackedSequence, unpack_sequence
 
 from tsformer._optional import require
 
-__all__ = ["channel_names", "has_dims", "is_series", "native", "native_item", "to_numpy"]
-
 #: Names of dimensions, without the s of a plural.
 _ROLES = {
     "case": (

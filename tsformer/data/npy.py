@@ -12,8 +12,6 @@ import numpy.typing as npt
 
 from tsformer._files import FileVersion, changed
 
-__all__ = ["FileRows", "NpyHeader", "npy_header"]
-
 
 class FileRows:
     """Series one after another in a file, each channel after channel.

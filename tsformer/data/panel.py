@@ -12,8 +12,6 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-__all__ = ["Panel", "same_device", "send"]
-
 
 @dataclass(frozen=True)
 class Panel:

@@ -27,16 +27,6 @@ from tsformer._warnings import warn_caller
 from tsformer.data.ids import refuse_nul
 from tsformer.data.npy import FileRows
 
-__all__ = [
-    "PARQUET",
-    "ParquetSeries",
-    "holds_lists",
-    "open_parquet",
-    "parquet_files",
-    "refuse_repeated",
-    "unpacked",
-]
-
 #: Endings of the files.
 PARQUET = (".parquet", ".pq")
 #: Values to decode at a time: 16 MiB of float32.

@@ -24,8 +24,6 @@ from tsformer.data.size import Size
 from tsformer.data.stored_panel import AnyPanel, StoredPanel
 from tsformer.data.views import make_difference, views_in
 
-__all__ = ["GAPS", "GAP_FLAG", "SCALINGS", "Preprocessor", "Scaler", "Vocabulary"]
-
 SCALINGS = ("channel", "series", "series+size", None)
 GAPS = ("interpolate", "mask")
 #: Flags a missing value, next to values of magnitude 1. Larger flags cost accuracy where gaps carry

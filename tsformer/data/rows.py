@@ -14,8 +14,6 @@ from tsformer._files import FileVersion
 from tsformer.data.native import to_numpy
 from tsformer.data.series import Floats, Gaps, Padded, SeriesSource
 
-__all__ = ["ArrayRows", "LazySeries", "Rows", "is_sliced"]
-
 #: Bytes to read in order from a mapped file before its pages are released.
 _MAPPED = 2**22
 #: Scattered rows to read before that: each may map two megabytes.

@@ -16,8 +16,6 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Floats", "Gaps", "Padded", "SeriesError", "SeriesSource", "numbered", "parts_of"]
-
 Floats = npt.NDArray[np.floating[Any]]
 
 #: Values in a part: 16 MiB of float64, and a few times that while it is preprocessed.

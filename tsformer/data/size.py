@@ -7,8 +7,6 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
-__all__ = ["Size"]
-
 #: Sizes further from the mean of the training series are taken to be so far, in deviations.
 _MOST = 5.0
 

@@ -27,17 +27,6 @@ from tsformer.data.table import TEXT, Source, TableSchema, read_table, write_tab
 from tsformer.data.text import COMPRESSED, ending
 from tsformer.data.tsfile import DatasetError, has_times, read_ts, writable_labels, write_ts
 
-__all__ = [
-    "Source",
-    "convert_to_folder",
-    "is_file",
-    "is_folder",
-    "is_table",
-    "read_folder",
-    "read_source",
-    "write_series",
-]
-
 #: The labels in a folder that `convert_to_folder` made.
 LABELS_FILE = "labels.npy"
 

@@ -15,8 +15,6 @@ from torch import Tensor
 from tsformer.data.panel import Panel
 from tsformer.data.series import Padded, SeriesSource, numbered
 
-__all__ = ["AnyPanel", "StoredPanel"]
-
 #: Batches to read ahead.
 _AHEAD = 2
 

@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from tsformer._names import unknown
 
-__all__ = ["ORDER_TASKS", "make_order_task", "make_window_task"]
-
 ORDER_TASKS = ("order", "lag", "direction")
 
 _REACH = 3  # steps from its centre within which a bump of width 1 is visible

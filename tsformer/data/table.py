@@ -38,8 +38,6 @@ from tsformer.data.text import (
 )
 from tsformer.data.times import ordered_times, utc_offset
 
-__all__ = ["TEXT", "Source", "TableSchema", "read_table", "write_table"]
-
 #: Endings of the files that are read as text.
 TEXT = (".csv", ".tsv", ".txt")
 #: A wide table with fewer columns of values is probably a long table.

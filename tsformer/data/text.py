@@ -18,17 +18,6 @@ from typing import Any, TextIO
 
 import numpy as np
 
-__all__ = [
-    "COMPRESSED",
-    "MISSING",
-    "ending",
-    "first_cells",
-    "has_names",
-    "number_in",
-    "open_text",
-    "unpacking",
-]
-
 #: How a missing value is written. Labels and names are missing only where a cell is empty.
 MISSING = ["", "?", "NA", "N/A", "n/a", "NaN", "nan", "-nan", "NULL", "null", "None", "<NA>"]
 

@@ -13,8 +13,6 @@ import pandas as pd
 from tsformer._names import shortened
 from tsformer.data.series import Floats
 
-__all__ = ["ordered_times", "pad_times", "utc_offset"]
-
 #: A date of ISO 8601, with or without a time of day and an offset from UTC.
 _ISO = re.compile(
     r"\d{4}-\d\d(?:-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(Z|[+-]\d\d(?::?\d\d)?)?)?)?",

@@ -39,8 +39,6 @@ from tsformer.data.ids import check_ids
 from tsformer.data.text import open_text
 from tsformer.data.times import ordered_times
 
-__all__ = ["DatasetError", "read_ts", "writable_labels", "write_ts"]
-
 
 class DatasetError(ValueError):
     """A data set is unknown, unavailable, or inconsistent with its header or the catalogue."""

@@ -12,8 +12,6 @@ from torch import Tensor, nn
 from tsformer._names import unknown
 from tsformer.data.moments import ROUNDING, Moments
 
-__all__ = ["VIEWS", "Difference", "make_difference", "views_in"]
-
 VIEWS = ("values", "difference")
 
 

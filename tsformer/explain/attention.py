@@ -17,8 +17,6 @@ from tsformer.explain.logits import batch_steps
 from tsformer.model import TSTransformer
 from tsformer.model.stems import PatchStem
 
-__all__ = ["AttentionMaps", "attention_maps", "attention_weights", "rollout"]
-
 
 @dataclass(frozen=True)
 class AttentionMaps:

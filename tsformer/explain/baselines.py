@@ -14,8 +14,6 @@ from tsformer.data.series import Padded
 from tsformer.explain.logits import LogitsOfCodes, LogitsOfDifference, LogitsOfValues
 from tsformer.model import TSTransformer
 
-__all__ = ["BASELINES", "baseline_values", "logits_from_baseline"]
-
 #: The names that ``explain(baseline=...)`` accepts.
 BASELINES = ("mean", "zero")
 

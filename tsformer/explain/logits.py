@@ -18,8 +18,6 @@ from tsformer.data.preprocessor import Preprocessor
 from tsformer.explain.occlusion import steps_since_start
 from tsformer.model import TSTransformer
 
-__all__ = ["LogitsOfCodes", "LogitsOfDifference", "LogitsOfValues", "batch_steps"]
-
 #: Steps per forward pass for each step of a token: fits into the cache of a CPU.
 _STEPS = 2**12
 

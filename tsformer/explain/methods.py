@@ -22,16 +22,6 @@ from tsformer.explain.logits import LogitsOfDifference, batch_steps
 from tsformer.explain.occlusion import mean_falls, windows
 from tsformer.training.seeds import seeded
 
-__all__ = [
-    "METHODS",
-    "AttentionRollout",
-    "GradientTimesInput",
-    "IntegratedGradients",
-    "Method",
-    "Occlusion",
-    "ShapleySampling",
-]
-
 #: Integrated gradients: how often the steps may double.
 _MOST_DOUBLINGS = 5
 

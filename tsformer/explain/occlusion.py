@@ -11,8 +11,6 @@ from math import ceil
 import torch
 from torch import Tensor
 
-__all__ = ["mean_falls", "steps_since_start", "windows"]
-
 
 def mean_falls(
     logits: Callable[[Tensor], Tensor],

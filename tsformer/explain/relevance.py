@@ -25,8 +25,6 @@ from tsformer.explain.methods import METHODS, Method, Occlusion
 from tsformer.explain.occlusion import mean_falls, steps_since_start
 from tsformer.model import TSTransformer
 
-__all__ = ["make_method", "occlusion", "relevance"]
-
 
 def make_method(name: str, params: Mapping[str, Any] | None) -> Method:
     """Return the method of that name with these options."""

@@ -9,8 +9,6 @@ import numpy.typing as npt
 
 from tsformer._numbers import check_number
 
-__all__ = ["most_relevant_windows", "relevance_over_time"]
-
 #: Least relevance of a window, as a share of the largest.
 _LEAST = 0.25
 

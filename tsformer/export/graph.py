@@ -21,8 +21,6 @@ from tsformer.estimators.base import TransformerEstimator
 from tsformer.export.operators import Traced
 from tsformer.features import MiniRocket
 
-__all__ = ["Graph", "graph_of"]
-
 
 def graph_of(estimator: Any) -> Graph:
     """Return a fitted estimator's prediction as a module."""

@@ -9,8 +9,6 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-__all__ = ["InOnnx", "Traced"]
-
 
 class Traced(TorchFunctionMode):
     """While a model is traced, replaces functions that cannot be."""

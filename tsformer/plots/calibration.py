@@ -13,8 +13,6 @@ from tsformer.plots.figures import is_estimator, labels_of, new_figure, of_times
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["plot_reliability"]
-
 
 def plot_reliability(
     y_true: Any,

@@ -14,14 +14,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = [
-    "curve_range",
-    "matrix_range",
-    "plot_encoding",
-    "plot_encoding_change",
-    "with_margin",
-]
-
 _WIDTH = 10
 #: Tokens of a fitted model that are drawn.
 _MOST_TOKENS = 256

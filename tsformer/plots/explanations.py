@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["plot_attention", "plot_class_relevance", "plot_relevance"]
-
 #: Against the class, neither, for it: blue and red are told apart by colour-blind readers.
 _DIVERGING = "RdBu_r"
 _WIDTH = 8.0

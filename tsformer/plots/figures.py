@@ -18,27 +18,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = [
-    "ENCODING_COLORS",
-    "HEAD_COLORS",
-    "MARKERS",
-    "Panels",
-    "encoding_color",
-    "end_score_axis",
-    "fewer_ticks",
-    "figure_of",
-    "is_estimator",
-    "labels_of",
-    "new_figure",
-    "of_times",
-    "one_panel",
-    "scale_by_powers",
-    "shortened",
-    "text_width",
-    "widest",
-    "wrapped",
-]
-
 #: The colour of each encoding, by name. The first six are Okabe and Ito's, which colour-blind
 #: readers can distinguish; the control is grey. The others are similar, so figures print names too.
 ENCODING_COLORS = {

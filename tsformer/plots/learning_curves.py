@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["can_average", "plot_learning_curves"]
-
 
 def plot_learning_curves(
     results: pd.DataFrame,

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["plot_confusion", "plot_history"]
-
 _MOST_NUMBERED = 20
 _TRAINING, _VALIDATION = "#0072B2", "#D55E00"
 #: The panels, and the lines in each: column, label, colour.

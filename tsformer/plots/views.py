@@ -14,8 +14,6 @@ from tsformer.encodings import resolve
 from tsformer.encodings.base import overridden_hooks
 from tsformer.training.seeds import seeded
 
-__all__ = ["View", "encoding_name", "encoding_views"]
-
 _MOST_HEADS = 4
 
 

@@ -10,8 +10,6 @@ from pandas.api.types import is_object_dtype
 
 from tsformer._files import replacing
 
-__all__ = ["check_folder", "to_csv", "write_atomically"]
-
 
 def check_folder(folder: Path, names: Iterable[str], *, sign: str, text: str) -> None:
     """Raise FileExistsError if a file of another program would be overwritten."""

@@ -48,8 +48,6 @@ from tsformer.tracking.tracker import (
 )
 from tsformer.training.distributed import Ranks
 
-__all__ = ["autolog", "log_data", "log_scores", "use"]
-
 _N_EXAMPLES = 2
 #: Values of the data that are digested: 256 MiB of float64. Larger data: the first series.
 _MOST_VALUES = 2**25

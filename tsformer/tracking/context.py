@@ -24,18 +24,6 @@ from tsformer.tracking.run import TrackedRun
 from tsformer.tracking.settings import warn_untracked
 from tsformer.tracking.store import RunStore, prepare_store, resolve_uri
 
-__all__ = [
-    "DEFAULT_EXPERIMENT",
-    "Enclosing",
-    "activated",
-    "context_store",
-    "current",
-    "hides_fits",
-    "start_run",
-    "user_run_is_active",
-    "within",
-]
-
 DEFAULT_EXPERIMENT = "tsformer"
 
 

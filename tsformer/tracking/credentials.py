@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from urllib.parse import urlsplit, urlunsplit
 
-__all__ = ["masked", "without_credentials"]
-
 _USER = re.compile(r"(?<=://)[^/\s?#@]*(?:@[^/\s?#@]*)*@")
 #: In an address or, as HTTP libraries quote it, in the path of one.
 _QUERY = re.compile(r"(?<=\S)\?(?=\w)[^\s'\")]*")

@@ -9,8 +9,6 @@ from pathlib import Path
 
 from tsformer._optional import require
 
-__all__ = ["SQLITE", "creating", "user_lock_path"]
-
 SQLITE = "sqlite:///"
 #: Creating the tables takes seconds, on a busy machine a minute.
 _CREATION_SECONDS = 300

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import torch
 
-__all__ = ["peak_memory_mb", "reset_peak_memory"]
-
 _CLEAR = Path("/proc/self/clear_refs")
 _STATUS = Path("/proc/self/status")
 

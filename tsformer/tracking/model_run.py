@@ -22,8 +22,6 @@ from tsformer.tracking.run import TrackedRun
 from tsformer.tracking.settings import Settings, current_settings, warn, warn_untracked
 from tsformer.tracking.store import RunStore, resolve_uri
 
-__all__ = ["ModelRun", "track_evaluation", "tracked_fit"]
-
 
 @dataclass(frozen=True)
 class ModelRun:

@@ -7,8 +7,6 @@ import re
 
 from tsformer.tracking.settings import warn
 
-__all__ = ["Names", "storable", "storable_name"]
-
 # A database refuses longer names; some characters are left for a suffix and a prefix.
 _NAME_LENGTH = 220
 _REFUSED = re.compile(r"[^/\w.\- ]" if os.name == "nt" else r"[^/\w.\- :]")

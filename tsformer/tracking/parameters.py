@@ -8,8 +8,6 @@ from typing import Any
 from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.tracking.tracker import encoding_name
 
-__all__ = ["encoding_of", "name_of", "parameters_of"]
-
 _NOT_LOGGED = ("callbacks", "verbose")
 
 

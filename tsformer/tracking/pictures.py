@@ -9,8 +9,6 @@ from tsformer._optional import require
 from tsformer.tracking.run import TrackedRun
 from tsformer.tracking.settings import warn
 
-__all__ = ["copy_picture"]
-
 _COPIED_FROM = "tsformer.picture_of"
 
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from mlflow import MlflowClient
 
-__all__ = ["MISSING_TAG", "TAG_LENGTH", "RunEnded", "TrackedRun"]
-
 # MLflow's limits of one call and of values.
 _AT_ONCE = {"metrics": 1000, "params": 100, "tags": 100}
 _PARAM_LENGTH = 6000

@@ -21,14 +21,6 @@ from sklearn.metrics import (
 from tsformer.estimators.targets import read_columns
 from tsformer.metrics import expected_calibration_error
 
-__all__ = [
-    "array_of",
-    "classification_scores",
-    "label_scores",
-    "main_score",
-    "scored",
-]
-
 
 def main_score(estimator: Any) -> str:
     """Return the name of the score of `estimator.score`."""

@@ -40,8 +40,6 @@ from tsformer.tracking.settings import Settings, current_settings, speaking
 from tsformer.tracking.store import RunStore
 from tsformer.tracking.views import PLACE_TAG, make_views
 
-__all__ = ["install"]
-
 _WRAPPED = "_tsformer_tracks"
 _RESULTS = "the results of the search"
 _NOTE = (

@@ -17,9 +17,6 @@ from tsformer.estimators.series import SeriesEstimator
 if TYPE_CHECKING:
     from mlflow.models import ModelSignature
 
-
-__all__ = ["OUTPUTS", "ServedModel", "describe_input", "example_table", "signature_of"]
-
 #: Answers of a model: a table, with or without a column of novelty scores, labels, probabilities.
 OUTPUTS = ("table", "table+novelty", "predict", "predict_proba")
 

@@ -16,8 +16,6 @@ from tsformer.tracking.settings import reason
 from tsformer.tracking.store import RunStore, resolve_uri
 from tsformer.tracking.views import make_views
 
-__all__ = ["SERVER_ENVIRONMENT", "announce", "find_experiment", "pages_of", "server_command"]
-
 #: With one worker and without job execution the server takes half a gigabyte, not several.
 SERVER_ENVIRONMENT = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
 

@@ -12,16 +12,6 @@ from typing import Literal
 
 from tsformer.tracking.credentials import masked
 
-__all__ = [
-    "Settings",
-    "current_settings",
-    "reason",
-    "set_settings",
-    "speaking",
-    "warn",
-    "warn_untracked",
-]
-
 
 @dataclass(frozen=True)
 class Settings:

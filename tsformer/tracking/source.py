@@ -9,8 +9,6 @@ from pathlib import PurePath
 
 from tsformer.tracking.credentials import masked
 
-__all__ = ["command_line", "source_tags"]
-
 _LONGEST = 2000
 
 

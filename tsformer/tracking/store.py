@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
-__all__ = ["RunStore", "commit", "prepare_store", "resolve_uri"]
-
 _EXPERIMENT_TAGS = {
     "mlflow.experimentKind": "custom_model_development",  # training runs, not evaluations
     "mlflow.note.content": (

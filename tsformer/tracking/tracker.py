@@ -15,15 +15,6 @@ from tsformer.tracking.memory import peak_memory_mb, reset_peak_memory
 from tsformer.tracking.run import TrackedRun
 from tsformer.training.callbacks import Callback, TrainingState
 
-__all__ = [
-    "MLflowTracker",
-    "check_pictures",
-    "encoding_name",
-    "epoch_metrics",
-    "long_enough",
-    "n_parameters",
-]
-
 _MOST_POSITIONS = 256  # a map of more shows no more
 # Pictures take up to three seconds, 5 % of a fit of this length.
 _LONG_ENOUGH_SECONDS = 60.0

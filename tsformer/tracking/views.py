@@ -17,8 +17,6 @@ from tsformer.tracking.store import RunStore
 if TYPE_CHECKING:
     from mlflow.entities import Run
 
-__all__ = ["PLACE_TAG", "VARIANT_TAG", "make_views", "view_of_study"]
-
 #: Tag of summary runs with the hash of their variant, ``|hash|``; the study's run has all hashes.
 VARIANT_TAG = "tsformer.variant"
 #: Tag that orders the runs of a study: the study first, then the best encoding.

@@ -23,8 +23,6 @@ from tsformer.studies.analysis.statistics import (
     mean_scores,
 )
 
-__all__ = ["Findings", "analyse", "default_baseline"]
-
 
 @dataclass(frozen=True)
 class Findings:

@@ -9,14 +9,6 @@ import pandas as pd
 from tsformer._names import unknown
 from tsformer.studies.analysis.statistics import Statistics
 
-__all__ = [
-    "COSTS",
-    "FEWEST_RESAMPLED",
-    "costs",
-    "gains",
-    "mean_gains",
-]
-
 #: Column of a cost -> its name in tables and figures, in their order.
 COSTS = {
     "fit_seconds": "seconds per fit",

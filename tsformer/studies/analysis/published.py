@@ -13,16 +13,6 @@ import pandas as pd
 from tsformer._names import nearest, unknown
 from tsformer.data.archive import in_catalog, n_test
 
-__all__ = [
-    "PROTOCOL",
-    "Paths",
-    "Published",
-    "marked",
-    "published_accuracies",
-    "published_beside",
-    "read_published",
-]
-
 #: The protocol of a study without resamples: trained on the archive's train split, scored on its
 #: test split.
 PROTOCOL = "default split"

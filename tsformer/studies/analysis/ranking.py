@@ -10,8 +10,6 @@ import pandas as pd
 
 from tsformer._markdown import code, markdown_table
 
-__all__ = ["REMAINING", "answer", "rank", "ranking_page"]
-
 #: With fewer folds a standard deviation is a guess.
 _FEWEST_FOLDS = 3
 #: Outcomes of encodings that were not dropped.

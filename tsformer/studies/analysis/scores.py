@@ -15,21 +15,6 @@ from tsformer.studies.analysis.published import Paths, Published, published_besi
 from tsformer.studies.design.study_file import read_design
 from tsformer.studies.design.train_sizes import WHOLE
 
-__all__ = [
-    "StudyScores",
-    "VariantScores",
-    "complete",
-    "distinct_fits",
-    "fit_of",
-    "has_whole_split",
-    "labels",
-    "read_scores",
-    "read_study",
-    "skipped_fits",
-    "split_variants",
-    "variant_scores",
-]
-
 _COLUMNS = ("dataset", "method", "seed", "score")
 #: Column names in the results of `tsformer compare` -> names used here.
 _OURS = {"encoding": "method", "accuracy": "score"}

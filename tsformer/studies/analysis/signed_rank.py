@@ -11,8 +11,6 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["signed_rank_p"]
-
 
 def signed_rank_p(differences: npt.ArrayLike) -> float:
     """Return the two-sided p-value of Wilcoxon's signed-rank test.

@@ -14,16 +14,6 @@ from tsformer._optional import require
 from tsformer.studies.analysis.scores import repeat_columns
 from tsformer.studies.analysis.signed_rank import signed_rank_p
 
-__all__ = [
-    "Statistics",
-    "check_scores",
-    "compare_methods",
-    "holm",
-    "mean_ranks",
-    "mean_scores",
-    "p_text",
-]
-
 _COLUMNS = ("dataset", "method", "seed", "score")
 #: Draws of the Bayesian test: its probabilities are then accurate to about 0.01.
 _DRAWS = 4000

@@ -11,14 +11,6 @@ from tsformer._names import unknown
 from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.estimators.parameters import check_parameters as check_estimator_parameters
 
-__all__ = [
-    "HARMLESS",
-    "check_parameters",
-    "configuration",
-    "configuration_hash",
-    "digest",
-]
-
 # Set by the trials or the comparison.
 _NOT_SHARED = (
     "callbacks",

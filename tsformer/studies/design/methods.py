@@ -12,8 +12,6 @@ from tsformer.baselines.reader import PanelClassifier
 from tsformer.baselines.resolve import check_json, find, library_version
 from tsformer.studies.design.keys import check_parameters, digest
 
-__all__ = ["Method", "read_methods"]
-
 _TRANSFORMERS = (
     "tsformer",
     TRANSFORMER,

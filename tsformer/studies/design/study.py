@@ -25,8 +25,6 @@ from tsformer.studies.design.methods import Method, read_methods
 from tsformer.studies.design.study_file import read_study_file
 from tsformer.studies.design.train_sizes import WHOLE, train_sizes
 
-__all__ = ["Study", "Trial"]
-
 
 class Trial(NamedTuple):
     """One fit of a study.

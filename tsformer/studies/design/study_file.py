@@ -9,8 +9,6 @@ from typing import Any
 
 from tsformer._names import unknown
 
-__all__ = ["read_design", "read_study_file"]
-
 _KEYS = (
     *("datasets", "encodings", "methods", "seeds", "resamples", "parameters", "vary"),
     *("train_sizes", "leave_out", "splits", "title", "description"),

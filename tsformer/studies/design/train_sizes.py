@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["WHOLE", "train_sizes"]
-
 #: The size that is the whole train split, in every data set.
 WHOLE = "100%"
 

@@ -35,8 +35,6 @@ from tsformer.studies.report.verdict import verdict as verdict_of
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["content", "figures", "learning_curves", "published"]
-
 
 def content(study: StudyScores, findings: list[Findings], baseline: str | None) -> dict[str, Any]:
     """Return the variables of the template, figures aside."""

@@ -14,8 +14,6 @@ from tsformer import _markdown
 from tsformer._optional import require
 from tsformer.studies.analysis.statistics import p_text
 
-__all__ = ["code", "codes", "escaped", "html", "markdown", "markup", "names"]
-
 _MOST_NAMED = 10
 
 

@@ -9,8 +9,6 @@ import pandas as pd
 from tsformer._markdown import markdown_table
 from tsformer.studies.analysis.scores import distinct_fits, skipped_fits
 
-__all__ = ["summary_table", "to_markdown"]
-
 
 def summary_table(results: pd.DataFrame, failures: pd.DataFrame | None = None) -> pd.DataFrame:
     """Summarise fits over their seeds and resamples.

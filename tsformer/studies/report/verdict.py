@@ -12,8 +12,6 @@ from tsformer.studies.analysis.scores import fit_of
 from tsformer.studies.analysis.statistics import Statistics
 from tsformer.studies.report.render import code, codes, escaped, markup
 
-__all__ = ["ALPHA", "SURE", "against", "contrasts", "ordered_means", "paired", "verdict"]
-
 ALPHA = 0.05
 #: The posterior probability above which methods count as equivalent.
 SURE = 0.95

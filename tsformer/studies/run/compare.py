@@ -33,8 +33,6 @@ from tsformer.tracking import RunStore, prepare_store
 from tsformer.tracking.credentials import without_credentials
 from tsformer.tracking.views import make_views
 
-__all__ = ["Comparison", "compare"]
-
 
 @dataclass(frozen=True)
 class Comparison:

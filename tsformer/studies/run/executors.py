@@ -27,8 +27,6 @@ from tsformer.studies.run.lock import end_left_over
 from tsformer.studies.run.progress import ProgressReporter
 from tsformer.studies.run.worker import Task, TrialResult, failed, run_task
 
-__all__ = ["Workers", "cluster", "on_cluster", "one_by_one"]
-
 #: Attempts at a fit whose process ends: memory may have been short for a moment.
 _ATTEMPTS = 2
 _SECONDS_FOR_WORKERS = 60

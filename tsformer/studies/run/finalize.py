@@ -27,8 +27,6 @@ from tsformer.studies.run.summary_runs import summary_runs
 from tsformer.studies.run.trial import name_column
 from tsformer.tracking import TrackedRun
 
-__all__ = ["attempt", "by_variant", "finalize", "finalize_ranking"]
-
 T = TypeVar("T")
 
 

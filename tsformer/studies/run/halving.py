@@ -15,8 +15,6 @@ from tsformer.encodings.cost import time_ratios
 from tsformer.studies.analysis.ranking import rank
 from tsformer.studies.design.study import Study, Trial
 
-__all__ = ["Budget", "Halving", "seconds_of"]
-
 #: An encoding may take this many equal shares of the time that a round has.
 _MOST_SHARES = 4
 #: Standard errors within which a difference in accuracy is noise.

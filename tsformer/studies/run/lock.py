@@ -21,15 +21,6 @@ from tsformer.tracking.locks import SQLITE, user_lock_path
 if TYPE_CHECKING:
     from mlflow.entities import Run
 
-__all__ = [
-    "DRIVER_TAG",
-    "STUDY_TAG",
-    "StudyBusyError",
-    "end_left_over",
-    "exclusive",
-    "this_process",
-]
-
 #: Tag of a fit: name of the study that started it.
 STUDY_TAG = "tsformer.started_by"
 #: Tag of a study's run: host, process and start of the comparison that writes to it.

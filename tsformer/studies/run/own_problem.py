@@ -16,12 +16,10 @@ import numpy.typing as npt
 from tsformer._names import shortened
 from tsformer.data.containers import to_arrays
 from tsformer.data.series import Floats
-from tsformer.data.sources import Source
+from tsformer.data.table import Source
 from tsformer.data.tsfile import writable_labels, write_ts
 from tsformer.studies.run.problem import write_split
 from tsformer.studies.run.resample import cross_validation_folds, stratified_split
-
-__all__ = ["OwnProblem", "own_problem"]
 
 
 class OwnProblem(NamedTuple):

@@ -19,8 +19,6 @@ from tsformer.studies.design.train_sizes import WHOLE
 from tsformer.studies.run.resample import stratified_resample, taken
 from tsformer.studies.run.subset import nested_subset, subset_size
 
-__all__ = ["Problem", "fold_sizes", "n_train", "series_digest", "write_split"]
-
 # A worker gets the data sets of a study in any order; keeping more could fill its memory.
 _KEPT = 16
 # The file of a problem with the fold or the group of each series.

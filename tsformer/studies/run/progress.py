@@ -11,8 +11,6 @@ from typing import Literal
 from tsformer.studies.design.study import Trial
 from tsformer.training.callbacks import Callback, TrainingState
 
-__all__ = ["Progress", "ProgressReporter"]
-
 
 @dataclass(frozen=True)
 class Progress:

@@ -10,8 +10,6 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
-__all__ = ["cross_validation_folds", "stratified_resample", "stratified_split", "taken"]
-
 
 def stratified_resample(
     X_train: np.ndarray | Sequence[Any],

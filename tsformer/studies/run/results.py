@@ -16,8 +16,6 @@ from tsformer.studies.run.worker import TrialResult
 from tsformer.tracking import RunStore
 from tsformer.tracking.credentials import without_credentials
 
-__all__ = ["ResultStore"]
-
 
 class ResultStore:
     """Result rows, errors, and fits without a run in the MLflow store."""

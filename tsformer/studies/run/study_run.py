@@ -21,8 +21,6 @@ from tsformer.studies.design.study import Study
 from tsformer.tracking import RunStore, TrackedRun
 from tsformer.tracking.views import PLACE_TAG, VARIANT_TAG, view_of_study
 
-__all__ = ["log_findings", "log_scores", "study_note", "study_tags", "variant_tag"]
-
 
 def variant_tag(variants: Iterable[str]) -> str:
     """Return the tag that MLflow's views filter by; "" without variants."""

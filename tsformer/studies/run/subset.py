@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["nested_order", "nested_subset", "subset_size"]
-
 
 def subset_size(y: npt.NDArray[Any], size: str) -> int:
     """Return the number of series that a size stands for.

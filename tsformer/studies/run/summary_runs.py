@@ -19,8 +19,6 @@ from tsformer.tracking import RunStore, TrackedRun
 from tsformer.tracking.pictures import copy_picture
 from tsformer.tracking.views import PLACE_TAG, VARIANT_TAG
 
-__all__ = ["summary_runs"]
-
 #: Scores averaged over the compared fits.
 _SCORES = ("balanced_accuracy", "f1_macro", "log_loss")
 #: Costs averaged over data sets after the median over fits: one slow fit does not shift it.

@@ -33,19 +33,6 @@ from tsformer.training.callbacks import Callback, TrainingState
 from tsformer.training.plan import resolve_device
 from tsformer.training.run import suppress_interruption_warning
 
-__all__ = [
-    "COUNTS",
-    "SERIES",
-    "columns",
-    "describe",
-    "exits_as_errors",
-    "fit_trial",
-    "name_column",
-    "other_series",
-    "plain",
-    "read_back",
-]
-
 #: Tag of a fit: hash of its data set.
 SERIES = "tsformer.series"
 

@@ -9,14 +9,12 @@ import numpy.typing as npt
 
 from tsformer.data.containers import to_arrays
 from tsformer.data.ids import check_ids
-from tsformer.data.sources import Source
+from tsformer.data.table import Source
 from tsformer.estimators.targets import check_length, read_groups, read_targets
 from tsformer.studies.design.study import Study
 from tsformer.studies.run.compare import Comparison, compare
 from tsformer.studies.run.halving import seconds_of
 from tsformer.studies.run.own_problem import own_problem
-
-__all__ = ["which_encoding"]
 
 
 def which_encoding(

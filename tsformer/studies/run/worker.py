@@ -28,8 +28,6 @@ from tsformer.studies.run.trial import (
 from tsformer.tracking import RunStore, TrackedRun
 from tsformer.training.callbacks import Callback
 
-__all__ = ["Task", "TrialResult", "failed", "run_task"]
-
 
 @dataclass(frozen=True)
 class Task:

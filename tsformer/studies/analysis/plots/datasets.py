@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["plot_by_dataset"]
-
 
 def plot_by_dataset(
     results: pd.DataFrame, *, metric: str = "accuracy", panels: pd.Series | None = None

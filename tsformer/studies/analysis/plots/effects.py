@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["plot_cost", "plot_mean_gains", "plot_ranking"]
-
 #: A cost that differs by more than this factor is drawn on a log scale. Encodings share most of a
 #: model, and stay on a linear one; methods differ by orders of magnitude.
 _FAR_APART = 20

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["plot_boxes", "plot_comparison"]
-
 
 def plot_boxes(
     results: pd.DataFrame, *, metric: str = "accuracy", ax: Axes | None = None

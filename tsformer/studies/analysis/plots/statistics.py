@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["plot_chances", "plot_critical_difference", "plot_pairs"]
-
 #: Least gap between two bars of one height, of the range of mean ranks.
 _GAP = 0.05
 #: Degrees by which names below a matrix are turned.
