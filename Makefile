@@ -7,6 +7,9 @@ INSTALLED := .venv/.installed
 
 EPOCHS ?= 40
 
+# Modules are compiled once, not by each of a hundred processes.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help install demo lint format ui
 .DEFAULT_GOAL := help
 
@@ -28,7 +31,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@touch $@
 
 # One thread: models this small gain little from a second, and lose much when the cores are busy.
-demo test test-fast test-slow test-processes test-all coverage: export OMP_NUM_THREADS := 1
+demo test test-fast test-slow test-all coverage: export OMP_NUM_THREADS := 1
 
 demo: install ## compare six encodings on two real data sets, then try the default model
 	@$(BIN)/tsformer demo --max-epochs $(EPOCHS)
@@ -37,24 +40,20 @@ demo: install ## compare six encodings on two real data sets, then try the defau
 FAST := tests/augmentation tests/encodings tests/model tests/data tests/test_golden.py tests/test_structure.py \
 	--ignore tests/encodings/test_cost.py --ignore tests/encodings/test_learns_order.py
 
-.PHONY: test test-fast test-slow test-processes test-all coverage
-test: install ## run the tests except slow and processes; archive tests need TSFORMER_DATA=FOLDER
+.PHONY: test test-fast test-slow test-all coverage
+test: install ## run the tests of less than three seconds; archive tests need TSFORMER_DATA=FOLDER
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not processes and not exhaustive"
 
 test-fast: install ## run the tests of encodings, augmentation, model, data and saved models, in a minute
 	$(BIN)/python -m pytest -n 2 -m "not slow and not processes and not exhaustive and not archive" $(FAST)
 
-test-slow: install ## run the tests that take more than three seconds each
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "slow and not processes and not exhaustive"
+# One call for all of them, since each worker imports for half a minute.
+test-slow test-all: export TSFORMER_TEST_UI := 1
+test-slow: browser docs ## run the tests that are slow, kill processes or look at pages in a real browser
+	$(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder -rs -m "(slow or processes) and not exhaustive"
 
-# Their files are named: each worker would collect all tests for half a minute.
-test-processes: install ## run the tests that kill workers, drivers, servers and ranks
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "processes and not exhaustive" \
-		$$(grep -rl --include='*.py' 'mark\.processes' tests)
-
-test-all: export TSFORMER_TEST_UI := 1
-test-all: browser docs ## run every test, of all configurations and in a browser too, in two hours
-	$(BIN)/python -m pytest -n 2
+test-all: browser docs ## run every test, of all configurations too, in two hours
+	$(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder
 
 # Environments of their own, without the extras where the lowest versions are asked for.
 LOWEST := .venv-lowest
@@ -122,18 +121,13 @@ $(UI_INSTALLED): $(INSTALLED)
 	$(BIN)/python -m pip install --constraint constraints.txt --editable ".[ui-test]"
 	@touch $@
 
-.PHONY: browser test-ui
+.PHONY: browser
 browser: $(UI_INSTALLED)
 	@$(BIN)/python tools/browser.py \
 		|| { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -q \
 			&& apt-get install -q -y --no-install-recommends chromium; } \
 		|| $(BIN)/python -m playwright install chromium \
 		|| echo "no browser could be installed, so its tests are skipped; set CHROMIUM=/path/to/chromium"
-
-test-ui: export OMP_NUM_THREADS := 1
-test-ui: export TSFORMER_TEST_UI := 1
-test-ui: browser docs ## test MLflow's pages and the site in a real browser, which is installed if possible
-	$(BIN)/python -m pytest -n 2 --dist loadfile -rs -m "not exhaustive" tests/ui
 
 # Built from the source distribution, so that it is complete, with the setuptools of constraints.txt.
 .PHONY: dist

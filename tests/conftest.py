@@ -12,6 +12,9 @@ from pathlib import Path
 import pytest
 import torch
 
+#: Files of half a minute or more: workers end together if they start with them.
+LONGEST = ("ui/test_pages", "test_distributed", "test_killed", "test_commands", "test_compare")
+
 NEEDS_ARCHIVE = "needs the UCR and UEA archives: set TSFORMER_DATA to the folder that holds them"
 
 
@@ -32,10 +35,17 @@ def pytest_runtest_setup() -> None:
     torch.set_num_threads(1)
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:  # they wait for processes, each up to minutes where the machine is busy
+    for item in items:
+        # Processes may take minutes to start where the machine is busy.
         if item.get_closest_marker("processes") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(900))
+        # One worker sets up the fixtures of a file.
+        if not item.get_closest_marker("xdist_group"):
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+    # Workers end together if the longest files come first.
+    items.sort(key=lambda item: not any(part in item.nodeid for part in LONGEST))
     if _archive_is_here():
         return
     for item in items:

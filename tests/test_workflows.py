@@ -36,7 +36,7 @@ def commands(job: dict) -> list[str]:
 def test_there_are_workflows():
     assert set(WORKFLOWS) == {"lint.yml", "docs.yml", "tests.yml", "release.yml"}
     run = {command for job in JOBS.values() for command in commands(job)}
-    for target in ("lint", "docs", "dist", "test", "test-slow", "test-processes", "test-ui"):
+    for target in ("lint", "docs", "dist", "test", "test-slow"):
         assert f"make {target} PYTHON=python" in run
 
 

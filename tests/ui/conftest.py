@@ -1,4 +1,4 @@
-"""A small real comparison, shown by `tsformer ui`, in a real browser. Run by `make test-ui`."""
+"""A small real comparison, shown by `tsformer ui`, in a real browser. Run by `make test-slow`."""
 
 from __future__ import annotations
 
@@ -18,18 +18,20 @@ ENCODINGS = ("none", "tape+erpe", "learnable+gaussian")
 DATASETS = ("ItalyPowerDemand", "ArrowHead")
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest chooses by marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    # Of all tests alone: every conftest is called with the items of the whole session.
+    # Every conftest is called with the items of the whole session.
     ours = [item for item in items if HERE in item.path.parents]
     why = _why_not() if ours else ""
     for item in ours:
+        item.add_marker(pytest.mark.slow)
         if why:
             item.add_marker(pytest.mark.skip(reason=why))
 
 
 def _why_not() -> str:
     if not os.environ.get(WANTED):
-        return "in a browser; `make test-ui` runs them"
+        return "in a browser; `make test-slow` runs them"
     try:
         importlib.import_module("playwright.sync_api")
     except ImportError:

@@ -1,4 +1,4 @@
-"""The site that `make docs` has built, in a real browser. Run by `make test-ui`."""
+"""The site that `make docs` has built, in a real browser. Run by `make test-slow`."""
 
 from __future__ import annotations
 
