@@ -17,23 +17,6 @@ for library in ("typer", "rich", "sktime", "mlflow", "matplotlib"):
     pytest.importorskip(library, reason='needs the extra "all"')
 
 
-@pytest.mark.slow
-def test_help_has_examples_and_is_quick(tmp_path):
-    assert " plot-encoding " in tsformer(cwd=tmp_path).stdout
-    _, _, shown = tsformer("fit", "--help", cwd=tmp_path).stdout.partition("Example")
-    assert " tsformer fit" in shown
-    loaded = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "tsformer", "--help"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stderr
-    assert "typer" in loaded
-    for library in ("torch", "pandas", "mlflow", "sktime"):
-        assert f" {library}\n" not in loaded
-
-
 def test_every_command_has_an_example() -> None:
     from tsformer.cli.app import app
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -92,20 +91,6 @@ def test_a_command_is_named_as_it_can_be_typed(monkeypatch, tmp_path):
     script.unlink()
     python = script.with_name("python")
     assert invocation.as_typed(asked) == f"{python} -m tsformer compare --name tsformer"
-
-
-def test_after_ctrl_c_the_command_to_go_on_can_be_typed(monkeypatch, tmp_path, capsys):
-    def stopped(*args: object, **options: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("tsformer.studies.compare", stopped)
-    not_on_the_path(monkeypatch, tmp_path)
-    command = ["demo", "--max-epochs", "2"]
-    monkeypatch.setattr(sys, "argv", ["tsformer", *command])
-    with pytest.raises(SystemExit) as ended:
-        main(command)
-    assert ended.value.code == 130
-    assert "to resume:\n  .venv/bin/tsformer demo --max-epochs 2\n" in capsys.readouterr().err
 
 
 def not_on_the_path(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Path:

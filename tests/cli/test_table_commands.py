@@ -89,76 +89,6 @@ def test_a_model_of_a_long_table_reads_others_without_options(folder, run):
     assert "1 labels are unknown to the model and count as errors: '0007'" in err
 
 
-def test_a_table_without_the_columns_of_the_model(folder, run):
-    pd.read_csv("long.csv").assign(y="walk").to_csv("same.csv", index=False)
-    _, err = run("fit", "same.csv", *COLUMNS, *SMALL, exits=2)
-    assert "every series of same.csv has the label 'walk'" in err
-    assert list(Path("model").glob("*")) == []
-    _, err = run("fit", "long.csv", "--case", "id", "--time", "tt", "--label", "y", exits=2)
-    assert "column: 'tt' (did you mean 't'?)" in err
-    run("fit", "long.csv", *COLUMNS, *SMALL)
-    pd.read_csv("new.csv").rename(columns={"id": "Id", "c": "x"}).to_csv("other.csv", index=False)
-    _, err = run("predict", "model", "other.csv", exits=2)
-    assert err == (
-        "tsformer: other.csv lacks the columns that the model was trained on: 'id' (did you mean "
-        "'Id'?), 'c'. It has 'Id', 't', 'a', 'b', 'x'\n"
-    )
-    pd.read_csv("new.csv").rename(columns={"id": "Id"}).to_csv("other.csv", index=False)
-    out, _ = run("predict", "model", "other.csv", "--case", "Id")
-    assert list(read(out)) == ["Id", "label"]
-    _, err = run("evaluate", "model", "new.csv", "--no-track", exits=2)
-    assert "new.csv lacks the column that the model was trained on: 'y'" in err
-
-
-def test_how_text_is_written_is_kept_and_can_be_changed(folder, run):
-    table = motions("train", 10)
-    table["t"] = table["t"].dt.strftime("%d.%m.%Y %H:%M")
-    table.to_csv("de.csv", sep=";", decimal=",", index=False, encoding="utf-8-sig")
-    form = ["--sep", ";", "--decimal", ",", "--time-format", "%d.%m.%Y %H:%M"]
-    # With the times, which only dates that were understood can be.
-    run("fit", "de.csv", *COLUMNS, *form, *SMALL, "--set", "timestamps=index")
-    assert load("model").table_schema_.sep == ";"
-    out, _ = run("predict", "model", "de.csv")
-    table.to_csv("en.csv", index=False)
-    assert run("predict", "model", "en.csv", "--sep", ",", "--decimal", ".")[0] == out
-    _, err = run("predict", "model", "en.csv", exits=2)
-    assert "If that is its separator, add --sep ','" in err
-
-
-def test_a_wide_table(folder, run):
-    X, y = load_dataset("ItalyPowerDemand", "train")
-    wide = pd.DataFrame(X[:, 0], columns=[f"h{i}" for i in range(24)]).assign(season=y)
-    wide.iloc[:40].to_csv("wide.csv", index=False)
-    wide.iloc[40:].drop(columns="season").to_csv("new.csv", index=False)
-    out, err = run("fit", "wide.csv", "--label", "season", *SMALL)
-    assert "wide.csv: 40 series, 24 steps, 2 classes" in out
-    assert err == ""
-    rows = read(run("predict", "model", "new.csv")[0])
-    assert rows["series"].tolist() == [str(i) for i in range(27)]
-    assert rows["label"].tolist() == load("model").predict(X[40:]).tolist()
-    _, err = run("fit", "long.csv", "--label", "y", *SMALL, exits=2)
-    assert "name its columns with --case and --time" in err.partition("\n")[0]
-
-
-def test_a_file_without_the_names_of_columns(folder, run):
-    X, y = load_dataset("ItalyPowerDemand", "train")
-    np.savetxt("x.tsv", np.c_[y.astype(float), X[:, 0]], delimiter="\t", fmt="%g")
-    out, err = run("fit", "x.tsv", "--label", "0", *SMALL)
-    assert "x.tsv: 67 series, 24 steps, 2 classes" in out
-    assert "x.tsv has no line with the names of its columns" in err
-    out, err = run("predict", "model", "x.tsv")
-    assert (len(read(out)), err) == (67, ""), "the model knows that there are no names"
-    np.savetxt("new.tsv", X[:, 0], delimiter="\t", fmt="%g")
-    _, err = run("predict", "model", "new.tsv", exits=2)
-    assert "new.tsv has 24 columns, and the model was trained on 25: column 0, the label" in err
-    assert run("fit", "x.tsv", "--label", "0", "--no-header", *SMALL)[1] == ""
-    np.savetxt("x.tsv", np.c_[y.astype(float), np.arange(67) / 8, X[:, 0]], delimiter="\t")
-    _, err = run("fit", "x.tsv", "--label", "1", "--no-header", *SMALL, exits=2)
-    assert "each of the 67 series of x.tsv has a label of its own" in err
-    _, err = run("fit", "x.tsv", "--no-header", *SMALL, exits=2)
-    assert "name the column of x.tsv that has the labels, with --label" in err
-
-
 @pytest.fixture
 def models(tmp_path, monkeypatch):
     """Files by several names, and folders as they are told from others."""
@@ -281,21 +211,3 @@ def test_convert_to_a_folder_that_is_fitted_where_it_is(folder, run):
     run("convert", "long.csv", "--out", "one", "--case", "id", "--time", "t", "--value", "a")
     _, err = run("predict", "model", "one/", exits=2)
     assert "X has 1 channels, but TSTransformerClassifier was fitted with 2" in err
-
-
-def test_parquet_with_lists_is_fitted_predicted_and_converted(folder, run):
-    pytest.importorskip("pyarrow", reason='needs the extra "parquet"')
-    X, y = load_dataset("ItalyPowerDemand", "train")
-    lists = pd.DataFrame({"x": list(X[:, 0]), "season": y})
-    Path("lists").mkdir()
-    lists.iloc[:40].to_parquet("lists/0.parquet")
-    lists.iloc[40:].to_parquet("lists/1.parquet")
-    out, _ = run("fit", "lists/0.parquet", "--label", "season", *SMALL)
-    assert out.startswith("lists/0.parquet: 40 series, 24 steps, 2 classes\n")
-    rows = read(run("predict", "model", "lists/1.parquet")[0])
-    assert rows["label"].tolist() == load("model").predict(X[40:]).tolist()
-    out, _ = run("fit", "lists/", "--label", "season", "--out", "of_both", *SMALL)
-    assert "lspe on lists/: 67 series" in out
-    assert len(read(run("predict", "of_both", "lists/")[0])) == 67
-    out, _ = run("convert", "lists/", "--label", "season", "--out", "series")
-    assert out == "67 series with labels written to series\n"

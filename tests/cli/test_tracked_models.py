@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 
 from tsformer import load, load_dataset
@@ -99,21 +98,6 @@ def test_a_fit_is_a_run_and_its_evaluation_is_added_to_it(folder: Path, tsformer
     assert "confusion_test.png" in files
 
 
-def test_the_data_of_a_file_are_said_to_be_of_that_file(folder: Path, tsformer: Run) -> None:
-    X, y = load_dataset("ItalyPowerDemand", "train")
-    wide = pd.DataFrame(X[:, 0]).add_prefix("t").assign(y=y)
-    wide[::2].to_csv("wide.csv", index=False)
-    wide[1::2].to_csv("other.csv", index=False)
-    tsformer("fit", "wide.csv", "--label", "y", "--out", "wide", *SMALL)
-    tsformer("evaluate", "wide", "other.csv")
-    (run,) = [each for each in runs(folder) if each.data.params["dataset"] == "wide.csv"]
-    given = {each.dataset.name: each.dataset.source for each in run.inputs.dataset_inputs}
-    assert set(given) == {"wide.csv", "other.csv"}
-    for name, source in given.items():
-        assert "load_dataset" not in source
-        assert f"the file {name}" in source
-
-
 def test_a_run_of_another_name_in_another_experiment(folder: Path, tsformer: Run) -> None:
     n_runs = len(runs(folder))
     named = ("--experiment", "mine", "--run-name", "first")
@@ -182,18 +166,6 @@ def test_the_run_shows_explanations_of_as_many_series_of_each_class_as_are_asked
         drawn = client(folder).list_artifacts(run.info.run_id, f"explanations/{label}")
         first = [str(row) for row, of in enumerate(y) if of == label][:2]
         assert sorted(Path(file.path).stem for file in drawn) == sorted(first)
-
-
-def test_an_encoder_is_tracked_too(folder: Path, tsformer: Run) -> None:
-    out, _ = tsformer("pretrain", "ItalyPowerDemand", "--experiment", "pretraining", *SMALL)
-    (run,) = runs(folder, "pretraining")
-    assert f"runs/{run.info.run_id}" in out
-    assert run.info.status == "FINISHED"
-    assert run.data.params["dataset"] == "ItalyPowerDemand"
-    assert run.data.params["objective"] == "masked"
-    (row,) = load("encoder").history_
-    assert run.data.metrics["train/loss"] == pytest.approx(row["loss"])
-    assert not {name for name in run.data.metrics if "accuracy" in name}, "there are no labels"
 
 
 def test_a_store_that_is_away_gives_one_warning(

@@ -297,7 +297,7 @@ REFUSED = {
         lambda: hugging_face({**columns(RAGGED), "y": [0, 1, 0, 1]}),
         r"\['y'\] of series 0 are no series: leave them out",
     ),
-    "rows": (lambda: list(hugging_face(columns(RAGGED))), r"of dicts pass the series"),
+    "rows": (lambda: list(hugging_face(columns(RAGGED))), r"the series of dicts, as in"),
     "column vectors": (
         lambda: matlab(objects([x[:, None] for x in ONE])),
         r"4 column vectors, such as \(3, 1\), .* pass \[x\.ravel\(\) for x in X\.ravel\(\)\]",
@@ -367,7 +367,7 @@ def test_an_index_of_time_in_xarray():
     X = [xr.DataArray(x[:, :3], dims=("lead", "day"), coords={"day": days}) for x in WHOLE]
     assert to_padded(X, index=True).times[0].tolist() == [0.0, 86400.0, 4 * 86400.0]
     for container in ([lib("polars").DataFrame(x.T) for x in WHOLE], WHOLE.tolist()):
-        with pytest.raises(ValueError, match="timestamps='index' takes the time of each step from"):
+        with pytest.raises(ValueError, match="timestamps='index' takes times from a pandas index"):
             to_padded(container, index=True)
 
 
@@ -428,16 +428,16 @@ def test_refused_with_a_reason(X, message):
 
 
 LETTERS = ["abc", "abd"]
-TO_LONG = r"tsformer.data.from_long\(table, .*; for symbols use their codes, .* stem='embedding'"
+TO_LONG = "tsformer.data.from_long, use codes of symbols with stem='embedding'"
 
 
 @pytest.mark.parametrize(
     ("X", "message"),
     [
-        (LETTERS, f"X is a list of str, such as 'abc', but .* {TO_LONG}"),
-        (pd.Series(LETTERS), f"X is a Series of str, such as 'abc', but .* {TO_LONG}"),
-        ([Path("a.csv")], r"X is a list of PosixPath, .*'a.csv'.*; files must be read first"),
-        ([{"a": 1.0}], "X is a list of dict, such as {'a': 1.0}, but a series is made of numbers"),
+        (LETTERS, f"X is a list of str, such as 'abc', .* {TO_LONG}"),
+        (pd.Series(LETTERS), f"X is a Series of str, such as 'abc', .* {TO_LONG}"),
+        ([Path("a.csv")], r"X is a list of PosixPath, .*'a.csv'.*, read files first"),
+        ([{"a": 1.0}], "X is a list of dict, such as {'a': 1.0}, and a series is made of numbers"),
         ([["no", "yes"]], "X holds text, such as 'no'; for symbols use their codes"),
         (WHOLE.astype(str), r"X holds text, .*; for numbers in text use np.asarray\(X, dtype=f"),
         (np.array([["a", 1.0]], dtype=object), "X holds text, such as 'a'; for symbols"),

@@ -276,28 +276,7 @@ def test_ids_are_warned_of_in_fit():
 
 
 # --- where it is said ----------------------------------------------------------------------------
-
-
-SMALL = {"d_model": 4, "n_heads": 2, "n_layers": 0, "max_epochs": 1, "stem": "linear"}
 CONVOLUTIONS = {"n_features": 168, "n_groups": 0}
-ENSEMBLE = {"transformer_params": SMALL, "convolution_params": CONVOLUTIONS}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "estimator",
-    [
-        tsformer.TSTransformerClassifier(**SMALL),
-        tsformer.TSTransformerRegressor(**SMALL),
-        tsformer.RandomConvolutionClassifier(**CONVOLUTIONS),
-        tsformer.TSEnsembleClassifier("fast", **ENSEMBLE),
-    ],
-    ids=lambda estimator: type(estimator).__name__,
-)
-def test_fit_warns_once_at_its_callers_line(estimator):
-    with pytest.warns(LayoutWarning, match="8 series of 50 channels and 3 steps") as caught:
-        estimator.fit(NOISE, [0, 1] * 4)
-    assert [(each.category, each.filename) for each in caught] == [(LayoutWarning, __file__)]
 
 
 @pytest.mark.filterwarnings("error")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from time import perf_counter
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -89,24 +87,6 @@ def test_no_rows_and_no_table():
         from_long(TABLE[:0], **COLUMNS, value="x")
     with pytest.raises(TypeError, match=r"must be a DataFrame of pandas or polars.*got dict"):
         from_long({"case": [1]}, **COLUMNS, value="x")
-
-
-@pytest.mark.slow
-def test_many_short_series_are_read_in_linear_time():
-    """Looking up the rows of one series after the other took minutes for these."""
-    n, length = 20_000, 5
-    table = pd.DataFrame(
-        {
-            "c": np.repeat(np.arange(n).astype(str), length),
-            "t": np.tile(np.arange(length), n),
-            "v": np.arange(n * length, dtype=float),
-        }
-    ).sample(frac=1, random_state=0)
-    begun = perf_counter()
-    X = from_long(table, case="c", time="t", value="v")
-    assert perf_counter() - begun < 60
-    first = table["c"].iloc[0]
-    assert X[0]["v"].tolist() == [int(first) * length + step for step in range(length)]
 
 
 # --- and back ----------------------------------------------------------------------------------

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 import gzip
-import json
 import zipfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +10,6 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from timing import least_seconds
 
 from tsformer.data import from_long, load_dataset, read_ts, sources, write_ts
 from tsformer.data.containers import to_padded
@@ -131,8 +128,8 @@ def test_labels_of_a_ts_file():
     ("source", "schema", "message"),
     [
         ("x.xlsx", LONG, r"x\.xlsx ends in '\.xlsx'; files of series end in one of \.ts, \.csv"),
-        ("NATOPS", LONG, "no table, .*: leave out --case, --time, --label"),
-        ("x.ts", TableSchema(time_format="%d"), "no table, .*: leave out --time-format"),
+        ("NATOPS", LONG, "no columns to name: leave out --case, --time, --label"),
+        ("x.ts", TableSchema(time_format="%d"), "no columns to name: leave out --time-format"),
     ],
 )
 def test_what_cannot_be_read(source, schema, message):
@@ -346,26 +343,6 @@ def test_a_column_twice_is_named(ending, values):
     write(table, f"x.{ending}")
     with pytest.raises(ValueError, match=rf"x\.{ending} has 2 columns called 'a'; rename all but"):
         read_source(f"x.{ending}", Y)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["x.jsonl", "x.arff"])
-def test_many_columns_are_read_in_linear_time(name):
-    seconds = []
-    for n_steps in (1_000, 10_000):
-        names, values = [f"t{i}" for i in range(n_steps)], [i / 8 for i in range(n_steps)]
-        if name == "x.jsonl":
-            rows = [dict(zip(names, values, strict=True)) | {"c": label} for label in "abab"]
-            Path(name).write_text("\n".join(map(json.dumps, rows)))
-        else:
-            head = [f"@attribute {each} numeric" for each in names]
-            rows = [",".join(map(str, [*values, label])) for label in "abab"]
-            text = ["@relation x", *head, "@attribute c {a,b}", "@data", *rows]
-            Path(name).write_text("\n".join(text))
-        read = functools.partial(read_source, name, TableSchema(label="c"))
-        seconds.append(least_seconds(read))
-        assert read().X[:, 0].tolist() == [values] * 4
-    assert seconds[1] < 50 * seconds[0]  # 100 times as long if the time were quadratic
 
 
 # --- folders ------------------------------------------------------------------------------------

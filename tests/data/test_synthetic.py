@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.ensemble import RandomForestClassifier
 
 from tsformer.data import make_order_task, make_window_task
 from tsformer.data.synthetic import ORDER_TASKS
@@ -64,22 +63,6 @@ def test_the_reverse_of_one_class_is_the_other(kind):
     moments = [np.vstack([a.mean(axis=0), a.T @ a / len(a)]) for a in (reverse, *flat)]
     assert np.abs(moments[0] - moments[2]).max() < 0.04
     assert np.abs(moments[1] - moments[2]).max() > 0.15
-
-
-@pytest.mark.slow
-@every_task
-def test_a_bag_of_steps_is_at_chance(kind):
-    """Neither the values of a channel nor, of two, which come in one step tell of the class."""
-    X, y = make_order_task(kind, 2000, 24, random_state=0)
-    channels = list(X.swapaxes(0, 1))
-    bags = [np.sort(channel, axis=1) for channel in channels]
-    if len(channels) == 2:
-        edges = np.linspace(-0.5, 2.0, 9)
-        steps = [np.histogramdd(series.T, [edges, edges])[0].ravel() for series in X]
-        bags += [np.sort(channels[0] - channels[1], axis=1), np.array(steps)]
-    bag = np.concatenate(bags, axis=1)
-    model = RandomForestClassifier(100, random_state=0).fit(bag[:1000], y[:1000])
-    assert 0.44 < model.score(bag[1000:], y[1000:]) < 0.56
 
 
 @pytest.mark.parametrize(

@@ -418,20 +418,3 @@ def test_a_table_of_many_columns_takes_little_longer_than_pandas(tmp_path):
     found = read()
     np.testing.assert_array_equal(found.X[:, 0], table)
     assert found.y.tolist() == ["1", "NA"] * 3
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("ending", ["parquet", "feather"])
-def test_many_columns_of_types_of_pandas_are_read_as_fast_as_plain_ones(ending):
-    pytest.importorskip("pyarrow")
-    table = pd.DataFrame(np.random.default_rng(0).normal(size=(6, 2_000))).add_prefix("t")
-    table.iloc[2, 5] = np.nan
-    seconds = []
-    for values in (table, table.astype("Float64")):
-        values = pd.concat([pd.DataFrame({"id": [*"abcdef"], "y": ["1", "2"] * 3}), values], axis=1)
-        getattr(values, f"to_{ending}")(f"x.{ending}")
-        schema = TableSchema(case="id", label="y")
-        read = functools.partial(read_table, Path(f"x.{ending}"), schema, labelled=True)
-        seconds.append(least_seconds(read))
-        np.testing.assert_array_equal(read().X[:, 0], table)
-    assert seconds[1] < 4 * seconds[0] + 2

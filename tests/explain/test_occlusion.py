@@ -78,18 +78,6 @@ def test_it_needs_no_captum(make, plain, monkeypatch):
     assert clf.explain(plain.X, "occlusion").shape == plain.X.shape
 
 
-def test_a_model_finds_the_window_that_decides():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(60, 2, 40))
-    y = np.arange(60) % 2
-    X[y == 1, 1, 20:28] += np.sin(np.arange(8)) * 6
-    clf = RandomConvolutionClassifier(**FEW, random_state=0).fit(X[:40], y[:40])
-    found = clf.explain(X[40:], target=1)[y[40:] == 1]
-    channel, step = np.unravel_index(found.mean(axis=0).argmax(), (2, 40))
-    assert channel == 1
-    assert 18 <= step < 30
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -281,29 +281,6 @@ def test_times_count_from_the_first_step_and_padding_needs_none():
 
 
 @pytest.mark.slow
-def test_the_program_contains_the_preprocessor():
-    estimator = fitted(encoding="none", stem="linear")
-    state = to_torch_export(estimator).state_dict
-    for name, tensor in estimator.preprocessor_.state_dict().items():
-        torch.testing.assert_close(state[f"preprocessor.{name}"], tensor, rtol=0, atol=0)
-    assert {"preprocessor.mean", "preprocessor.std"} <= set(state)
-
-
-@pytest.mark.slow
-def test_a_series_without_any_value_gives_nan_and_leaves_the_others_alone():
-    X = series(12, LENGTH, seed=0)
-    estimator = fitted(encoding="rope", X=X, pooling="max", stem="linear")
-    module = to_torch_export(estimator).module()
-    X = torch.from_numpy(X)
-    empty = X.clone()
-    empty[3] = torch.nan
-    out, expected = module(empty), module(X)
-    assert out[3].isnan().all()
-    expected[3] = torch.nan
-    torch.testing.assert_close(out, expected, equal_nan=True)
-
-
-@pytest.mark.slow
 def test_metadata_describe_the_model(tmp_path):
     onnx = pytest.importorskip("onnx", reason='needs the extra "onnx"')
     learned = {"max_epochs": 10, "learning_rate": 0.01, "scaling": "channel"}

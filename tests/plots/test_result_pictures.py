@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
-import re
-import runpy
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from picture_checks import SIZES, assert_legible, assert_readable, images, panels
 
-import tsformer.plots
-import tsformer.studies
 from tsformer import TSTransformerClassifier
 from tsformer.data import load_dataset
 from tsformer.plots import plot_confusion, plot_history
@@ -21,15 +15,6 @@ from tsformer.plots.figures import shortened, text_width, wrapped
 
 figures = pytest.importorskip("matplotlib.figure")
 
-#: Those with a layout of their own, as docs/results/pictures.md says.
-WHOLE_FIGURES = {
-    "plot_attention",
-    "plot_encoding",
-    "plot_encoding_change",
-    "plot_by_dataset",
-    "plot_reliability",
-}
-PAGE = Path(__file__).parents[2] / "docs" / "results" / "pictures.md"
 HISTORY = [
     {"epoch": n, "loss": 1 / n, "val_loss": 0.2 + abs(n - 30) / 40, "val_score": 1 - 1 / n, "lr": 1}
     for n in range(1, 51)
@@ -129,45 +114,6 @@ def test_pictures_go_where_they_are_told() -> None:
     assert_legible(figure)
     with pytest.raises(ValueError, match=r"3 in all; got 1\. .*plt\.subplots\(1, 3\)"):
         plot_history(HISTORY, axes=ax)
-
-
-def drawing() -> dict[str, Any]:
-    """Return the public functions that draw."""
-    found = {}
-    for package in (tsformer.plots, tsformer.studies):
-        found |= {n: getattr(package, n) for n in package.__all__ if n.startswith("plot_")}
-    return found
-
-
-def test_every_picture_is_exported_and_documented() -> None:
-    written = {
-        name
-        for folder in ("plots", "studies/analysis/plots")
-        for path in (Path(tsformer.__file__).parent / folder).glob("*.py")
-        for name in re.findall(r"^def (plot_\w+)", path.read_text(encoding="utf-8"), flags=re.M)
-    }
-    functions = drawing()
-    assert set(functions) == written
-    assert {"plot_encoding", "plot_pairs"} < written
-    page = PAGE.read_text(encoding="utf-8")
-    for name, function in functions.items():
-        text = inspect.getdoc(function) or ""
-        for section in ("Parameters", "Returns", "Examples"):
-            assert f"\n{section}\n---" in text, f"{name} has no section {section}"
-        assert f"`{name}(" in page, f"docs/results/pictures.md lacks {name}"
-        signature = inspect.signature(function)
-        assert signature.return_annotation == "Figure"
-        assert bool({"ax", "axes"} & set(signature.parameters)) == (name not in WHOLE_FIGURES)
-
-
-@pytest.mark.slow
-def test_the_example_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.S)
-    (tmp_path / "example.py").write_text(code, encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("MPLBACKEND", "agg")
-    assert_legible(runpy.run_path("example.py")["figure"])
-    assert (tmp_path / "italy.png").stat().st_size > 10_000
 
 
 def test_lines_are_broken_where_they_may_be() -> None:

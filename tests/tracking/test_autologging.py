@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 import warnings
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -159,20 +157,6 @@ def test_an_ensemble_is_one_run(italy: tuple[Any, Any], quick: None) -> None:
     assert metrics["fit_seconds"] >= sum(classifier.seconds_.values())
 
 
-@pytest.mark.processes
-@pytest.mark.xdist_group("joblib")  # one pool of workers
-def test_members_that_are_trained_in_processes(italy: tuple[Any, Any], quick: None) -> None:
-    classifier = TSTransformerClassifier(**SMALL, max_epochs=2, n_estimators=2, n_jobs=2)
-    classifier.fit(*italy)
-    run = only_run()
-    rows = [row for history in classifier.histories_ for row in history]
-    assert history_of(run, "train/loss") == [(i, row["loss"]) for i, row in enumerate(rows, 1)]
-    assert run.data.metrics["n_epochs"] == 4
-    assert run.data.metrics["n_parameters"] == sum(
-        parameter.numel() for model in classifier.models_ for parameter in model.parameters()
-    )
-
-
 def test_fits_in_an_active_run_unless_exclusive(italy: tuple[Any, Any], quick: None) -> None:
     with mlflow.start_run() as mine:
         for encoding in ("none", "tape"):
@@ -233,14 +217,6 @@ def test_a_fit_that_fails_ends_failed_with_its_message(
     assert len(run.data.metrics) > 0
 
 
-def test_parameters_that_are_refused_end_failed(italy: tuple[Any, Any], quick: None) -> None:
-    with pytest.raises(ValueError, match="quality"):
-        TSEnsembleClassifier("goood").fit(*italy)
-    assert "goood" in only_run().data.tags["tsformer.error"]
-    with pytest.raises(TypeError, match="transformer_params"):
-        TSEnsembleClassifier(transformer_params="encoding").fit(*italy)
-
-
 def test_a_fit_that_is_interrupted_ends_killed(italy: tuple[Any, Any], quick: None) -> None:
     callbacks = [failing(KeyboardInterrupt())]
     with pytest.warns(UserWarning, match="interrupted"):
@@ -249,19 +225,6 @@ def test_a_fit_that_is_interrupted_ends_killed(italy: tuple[Any, Any], quick: No
     assert run.info.status == "KILLED"
     assert run.data.metrics["n_epochs"] == 1
     assert mlflow.last_active_run().info.status == "KILLED"
-
-
-def test_a_label_that_mlflow_refuses_in_names_costs_only_the_name(quick: None) -> None:
-    X = np.random.default_rng(0).normal(size=(12, 1, 20))
-    y = np.array(["sit", "walk (slow)"] * 6)
-    weights = {"sit": 1.0, "walk (slow)": 2.0}
-    with pytest.warns(UserWarning, match=r"'class_weight\.walk \(slow\)'") as got:
-        TSTransformerClassifier(**SMALL, max_epochs=1, class_weight=weights).fit(X, y)
-    assert len(got) == 1
-    run = only_run()
-    assert run.info.status == "FINISHED"
-    assert run.data.params["class_weight.walk _slow_"] == "2.0"
-    assert "train/accuracy" in run.data.metrics
 
 
 @pytest.mark.parametrize("users_run", [False, True])
@@ -388,24 +351,6 @@ def test_only_fits_that_took_long_draw_pictures(
     TSTransformerClassifier("tape", **SMALL, max_epochs=1).fit(*italy)
     pictures = {"training.png", "encoding.png", "confusion_train.png"}
     assert pictures & files_of(only_run()) == (pictures if drawn else set())
-
-
-@pytest.mark.slow
-def test_libraries_are_imported_when_they_are_used(tmp_path: Path) -> None:
-    code = (
-        "import sys, numpy as np, tsformer, tsformer.tracking, tsformer.studies, tsformer.plots\n"
-        "print({'mlflow', 'matplotlib', 'sktime'} & set(sys.modules))\n"
-        "tsformer.autolog(log_models=False)\n"
-        "X = np.random.default_rng(0).normal(size=(8, 1, 20))\n"
-        "fit = tsformer.TSTransformerClassifier(d_model=8, n_heads=2, n_layers=1, max_epochs=1)\n"
-        "fit.fit(X, [0, 1] * 4)\n"
-        "print({'matplotlib', 'PIL.Image', 'dask'} & set(sys.modules))\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
-    lines = done.stdout.splitlines()
-    assert (lines[0], lines[-1]) == ("set()", "set()")
 
 
 def test_other_pictures_are_refused() -> None:

@@ -71,17 +71,6 @@ def test_cards_lie_in_sections_and_no_metric_is_left_to_mlflow(store: RunStore) 
         assert folded == ["Everything else"]
 
 
-def test_scores_are_dots_and_costs_bars(store: RunStore) -> None:
-    """MLflow's bars start at 0, where .93 and .98 look alike; the axes of dots do not."""
-    summary(store, "s")
-    make_views(store, "s")
-    cards = view(store, view_of_study("s"))[1]["compareRunCharts"]
-    assert not [c for c in cards if c["type"] == "BAR" and c["metricKey"].startswith("test/")]
-    dots = {card["metricKey"] for card in cards if card.get("xaxis", {}).get("key") == "encoding"}
-    assert {"test/accuracy", "test/mean_rank", "test/accuracy/0", "test/accuracy/1"} <= dots
-    assert "fit_seconds" in {card["metricKey"] for card in cards if card["type"] == "BAR"}
-
-
 def test_each_variant_of_a_study_has_its_view_with_the_study_first(store: RunStore) -> None:
     for which, label in (("a1", "stem=linear"), ("b2", "stem=conv")):
         tags = {"tsformer.study": "s", VARIANT_TAG: f"|{which}|", PLACE_TAG: "001"}
@@ -103,17 +92,6 @@ def test_each_variant_of_a_study_has_its_view_with_the_study_first(store: RunSto
             [store.experiment_id], state["searchFilter"], order_by=[order]
         )
         assert [run.info.run_name for run in found] == ["mine", f"rope, {label}"]
-
-
-def test_methods_are_told_apart_by_their_names(store: RunStore) -> None:
-    fit(store, method="mine", encoding="lspe")
-    with store.start("rocket", kind="encoding", tags={"tsformer.study": "s"}) as run:
-        run.params({"method": "rocket", "study": "s"})
-        run.metrics({"test/accuracy": 0.9})
-    assert make_views(store, "s")[view_of_study("s")] == "Methods side by side"
-    for name in (view_of_study("s"), "fits"):
-        cards = view(store, name)[1]["compareRunCharts"]
-        assert "method" in {card["xaxis"]["key"] for card in cards if "xaxis" in card}
 
 
 def test_many_data_sets_do_not_make_the_tag_longer_than_mlflow_takes(store: RunStore) -> None:

@@ -108,17 +108,6 @@ def test_its_files_describe_it_and_hold_no_pickle(store: RunStore, address: str)
     assert "+" not in requirements, "a version that names a build is on no registry"
 
 
-def test_a_name_that_is_there_gets_another_version(
-    classifier: TSTransformerClassifier, store: RunStore, address: str, italy: tuple[Any, Any]
-) -> None:
-    assert address == "models:/italy/1"
-    again = register(classifier, "italy", store, output="predict_proba")
-    assert again == "models:/italy/2"
-    X = italy[0][:5]
-    answer = mlflow.pyfunc.load_model(str(model_folder(store, again))).predict({"series": X})
-    assert np.array_equal(answer, classifier.predict_proba(X))
-
-
 class Evil:
     """Its unpickling leaves a file."""
 
@@ -284,29 +273,6 @@ def test_what_is_no_series_is_refused_by_its_number() -> None:
         with pytest.raises(mlflow.exceptions.MlflowException, match=message) as refused:
             served.predict(table)
         assert refused.value.get_http_status_code() == 400
-
-
-@pytest.mark.slow
-def test_mlflow_evaluates_a_registered_model(
-    store: RunStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its evaluator wants a column of labels: the answer of ``output="predict"``."""
-    classifier = RandomConvolutionClassifier(168, random_state=0).fit(X, Y)
-    address = register(classifier, "evaluated", store)
-    monkeypatch.setenv("MLFLOW_LOGGING_LEVEL", "ERROR")
-    table = asked().assign(label=Y[::-1])
-    mlflow.set_tracking_uri(store.uri)
-    try:
-        with mlflow.start_run(experiment_id=store.experiment_id):
-            result = mlflow.models.evaluate(
-                address, table, targets="label", model_type="classifier",
-                model_config={"output": "predict"},
-                evaluator_config={"log_explainer": False, "pos_label": "yes"},
-            )  # fmt: skip
-    finally:
-        mlflow.set_tracking_uri(None)
-    assert result.metrics["accuracy_score"] == classifier.score(X, Y[::-1])
-    assert "confusion_matrix" in result.artifacts
 
 
 @pytest.fixture(scope="module")

@@ -57,21 +57,6 @@ def test_metrics_wait_and_go_together() -> None:
     assert client.calls[-1][0] == "set_terminated"
 
 
-def test_a_long_training_is_hardly_slowed() -> None:
-    """After a slow sending none follows for fifty times as long, however short the interval."""
-
-    class SlowClient(CountingClient):
-        def __getattr__(self, method: str) -> Any:
-            time.sleep(0.02)
-            return super().__getattr__(method)
-
-    client: Any = SlowClient()
-    run = TrackedRun(client, "some run", flush_seconds=0.0)
-    for epoch in range(200):
-        run.metrics({"train/loss": 1.0}, step=epoch)
-    assert len(client.calls) == 1
-
-
 def test_values_that_mlflow_cannot_store_are_dropped_or_cut(store: RunStore) -> None:
     with store.start("many", kind="fit") as run:
         run.metrics({"nan": math.nan, "inf": math.inf, "minus": -math.inf, "one": 1.0})

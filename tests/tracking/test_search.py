@@ -74,17 +74,6 @@ def test_a_grid_search(few: tuple[Any, Any]) -> None:
     assert len(runs()) == 1 + 4 + 1, "fits of folds have no runs"
 
 
-def test_a_search_that_is_fitted_again_has_one_refit_a_fit(
-    few: tuple[Any, Any], quick: None
-) -> None:
-    grid = {"n_features": [168, 336]}
-    search = GridSearchCV(RandomConvolutionClassifier(**TINY), grid, cv=2)
-    search.fit(*few)
-    search.fit(*few)
-    assert len(runs(kind="search")) == len(runs(kind="refit")) == 2
-    assert len(runs(kind="fit")) == 0
-
-
 @pytest.mark.parametrize("name", ["cross_val_score", "cross_validate"])
 def test_a_cross_validation(name: str, few: tuple[Any, Any], quick: None) -> None:
     """Both names were imported before `autolog` was called."""
@@ -180,20 +169,6 @@ def test_a_search_in_a_cross_validation_is_a_part_of_it(few: tuple[Any, Any], qu
     assert len(runs()) == 2
 
 
-def test_in_an_active_run(few: tuple[Any, Any], quick: None) -> None:
-    with mlflow.start_run() as mine:
-        for _ in range(2):
-            cross_val_score(RandomConvolutionClassifier(**TINY), *few, cv=2)
-    parents = runs(kind="search")
-    assert [parent_of(run) for run in parents] == ["", mine.info.run_id]
-    assert parents[0].info.run_id == mine.info.run_id
-    tsformer.autolog(exclusive=True)
-    before = len(runs())
-    with mlflow.start_run():
-        cross_val_score(RandomConvolutionClassifier(**TINY), *few, cv=2)
-    assert len(runs()) == before + 1
-
-
 def test_what_is_not_ours_is_not_tracked(few: tuple[Any, Any], quick: None) -> None:
     X, y = few
     GridSearchCV(RidgeClassifier(), {"alpha": [1.0, 2.0]}, cv=2).fit(X[:, 0], y)
@@ -244,13 +219,3 @@ def test_a_search_that_is_interrupted_leaves_nothing_running(
         search.fit(*few)
     assert [run.info.status for run in runs()] == ["KILLED"]
     assert mlflow.active_run() is None
-
-
-@pytest.mark.processes
-@pytest.mark.xdist_group("joblib")  # one pool of workers
-def test_fits_in_other_processes(italy: tuple[Any, Any], quick: None) -> None:
-    grid = {"tstransformerclassifier__encoding": ["none", "tape"]}
-    pipeline = make_pipeline(TSTransformerClassifier(**SMALL))
-    GridSearchCV(pipeline, grid, cv=2, n_jobs=2).fit(*italy)
-    kinds = sorted(run.data.tags["tsformer.kind"] for run in runs())
-    assert kinds == ["encoding", "encoding", "refit", "search"]

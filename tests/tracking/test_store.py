@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -174,22 +172,6 @@ def test_a_lock_leaves_nothing_beside_the_store(file: str, tmp_path: Path) -> No
     with creating("http://127.0.0.1:9"):
         pass
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.processes
-def test_processes_that_create_a_store_at_once(file: str) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", CREATES, file],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    ) as other:  # fmt: skip
-        assert other.stdin is not None
-        assert other.stdout is not None
-        assert other.stdout.readline() == "ready\n"
-        print("go", file=other.stdin, flush=True)
-        mine = prepare_store(file).experiment_id
-        said, _ = other.communicate(timeout=200)
-    assert other.returncode == 0
-    assert said.splitlines()[-1] == mine
 
 
 @pytest.mark.parametrize(

@@ -63,10 +63,3 @@ def test_no_other_machine_is_asked_for(tmp_path: Path, empty_store: Callable[[Pa
     assert {path.name for path in tmp_path.iterdir()} == {
         "mlflow.db", "mlruns", "model",
     }  # fmt: skip
-
-
-@pytest.mark.processes
-@pytest.mark.exhaustive  # that the test before can fail
-def test_the_watch_sees_what_mlflow_does_otherwise(tmp_path: Path) -> None:
-    lines = said(tmp_path, MLFLOW_DISABLE_TELEMETRY="false")
-    assert "asked for config.mlflow-telemetry.io" in lines, "who wants to report may"

@@ -95,18 +95,16 @@ BASELINES: Mapping[str, Baseline] = {
     "1nn-dtw": _numba(  # without a warping window
         "distance_based.KNeighborsTimeSeriesClassifier", {"distance": "dtw"}, random=False
     ),
-    # Their papers' 10,000 features are aeon's default as well. sktime has the same, and passes them
-    # on as tables of 10,000 columns, which takes seconds, however quick the features are.
+    # sktime passes the features on as tables of 10,000 columns, which takes seconds.
     "rocket": _aeon("convolution_based.RocketClassifier", quick={"n_kernels": 8}),
     "minirocket": _aeon(
         "convolution_based.MiniRocketClassifier", shortest=9, quick={"n_kernels": 84}
     ),
-    "multirocket": Baseline(
-        "tsformer.baselines.multirocket.MultiRocketClassifier",
-        needs=("sktime", "numba"),
+    "multirocket": _aeon(
+        "convolution_based.MultiRocketClassifier",
+        parameters={"n_kernels": 6250},  # as in its paper
         shortest=10,
-        compiled=True,
-        quick={"num_kernels": 84},
+        quick={"n_kernels": 84},
     ),
     "arsenal": _numba("kernel_based.Arsenal", quick={"num_kernels": 8, "n_estimators": 2}),
     "hydra": _aeon("convolution_based.HydraClassifier"),

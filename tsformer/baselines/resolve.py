@@ -6,7 +6,6 @@ import hashlib
 import importlib.metadata
 import importlib.util
 import inspect
-import json
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
@@ -125,23 +124,6 @@ def takes_a_seed(cls: type[Any]) -> bool:
         return _SEED in names
     bases = (vars(base).get("__init__") for base in cls.__mro__[:-1])
     return any(_SEED in inspect.signature(each).parameters for each in bases if each)
-
-
-def check_json(method: str, parameters: Mapping[str, Any]) -> None:
-    """Raise for parameters that cannot be stored with a study."""
-    for name, value in parameters.items():
-        if name == _SEED:
-            raise ValueError(
-                f"{name!r} cannot be a parameter of method {method!r}: the comparison sets it for "
-                "every fit"
-            )
-        try:
-            json.dumps(value, allow_nan=False)
-        except (TypeError, ValueError) as error:
-            raise TypeError(
-                f"parameters of a study are stored as JSON; {name}={value!r} of method {method!r} "
-                f"cannot be ({error})"
-            ) from error
 
 
 def check_names(estimator: str, cls: type[Any], parameters: Mapping[str, Any]) -> None:

@@ -102,7 +102,9 @@ def datasets(
                 row.train_size,
                 row.test_size,
                 row.channels,
-                _between(row.length_min, row.length_max),
+                row.length_min
+                if row.length_min == row.length_max
+                else f"{row.length_min}-{row.length_max}",
                 row.classes,
                 row.available,
             )
@@ -110,7 +112,3 @@ def datasets(
         ),
         as_json=as_json,
     )
-
-
-def _between(low: object, high: object) -> str:
-    return str(low) if low == high else f"{low}-{high}"

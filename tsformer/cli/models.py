@@ -16,7 +16,7 @@ from tsformer._names import shortened, unknown
 from tsformer.cli import parsing
 from tsformer.cli.invocation import as_typed
 from tsformer.cli.printing import Json
-from tsformer.cli.tables import column_options, described, with_columns
+from tsformer.cli.tables import described, with_columns
 from tsformer.cli.tracking import Experiment, NoTrack, RunName, TrackingUri, Where, say_where
 
 if TYPE_CHECKING:
@@ -136,7 +136,6 @@ def pretrain(
       tsformer pretrain FordA --out encoder && tsformer fit FordA --init-from encoder
     """
     from tsformer import TSTransformerEncoder
-    from tsformer.data.sources import is_folder, is_table
 
     asked = {
         "encoding": encoding,
@@ -149,42 +148,8 @@ def pretrain(
     encoder = TSTransformerEncoder(**options)
     X, run = _trained(encoder, dataset, columns, out, where, labelled=False)
     if X is not None:
-        labelled = "LABELLED" if is_folder(dataset) else dataset
-        named = column_options(columns)
-        if is_table(dataset) and columns.label is None:
-            named += " --label COLUMN"
-        following = (
-            f"fit {shlex.quote(labelled)}{named} --init-from {shlex.quote(str(out))}"
-            f"{_alike(encoder)}"
-        )
+        following = f"fit DATA --init-from {shlex.quote(str(out))}"
         _report(encoder, dataset, len(X), out, following, run)
-
-
-#: Parameters beside the encoding that a classifier shares with its pretrained encoder.
-_SHARED = (
-    "encoding_params",
-    "stem",
-    "stem_params",
-    "d_model",
-    "n_heads",
-    "n_layers",
-    "d_ff",
-    "norm_first",
-    "views",
-    "view_params",
-)
-
-
-def _alike(encoder: Any) -> str:
-    """Return the options of a classifier that matches an encoder."""
-    from tsformer import TSTransformerClassifier
-
-    usual, own = TSTransformerClassifier().get_params(), encoder.get_params()
-    words = [] if own["encoding"] == usual["encoding"] else ["--encoding", own["encoding"]]
-    for name in _SHARED:
-        if own[name] != usual[name]:
-            words += ["--set", parsing.as_setting(name, own[name])]
-    return "".join(f" {shlex.quote(word)}" for word in words)
 
 
 def _options(
@@ -331,6 +296,7 @@ def predict(
 
       tsformer predict model new.csv --proba --out predictions.csv
     """
+    import numpy as np
     import pandas as pd
 
     from tsformer.data.series import SeriesSource
@@ -343,7 +309,8 @@ def predict(
         classifier, found = _read_for(model, file, columns, labelled=False)
         cases = pd.RangeIndex(len(found.X)) if found.cases is None else pd.Index(found.cases)
         own = ranks.shard(len(found.X))
-        X = found.X.within(own) if isinstance(found.X, SeriesSource) else found.X[own]
+        stored = isinstance(found.X, SeriesSource)
+        X = found.X.part(np.arange(len(cases))[own]) if stored else found.X[own]
         rows = pd.DataFrame({"label": classifier.predict(X)}, index=cases[own])
         if proba:
             names = [f"p({label})" for label in classifier.classes_]

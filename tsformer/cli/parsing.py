@@ -81,12 +81,6 @@ def settings(pairs: list[str]) -> dict[str, Any]:
     return found
 
 
-def as_setting(name: str, value: Any) -> str:
-    """Return the pair that `settings` reads as this value, unquoted."""
-    plain = isinstance(value, str) and _value(value) == value
-    return f"{name}={value if plain else repr(value)}"
-
-
 def varied(pairs: list[str]) -> dict[str, list[Any]]:
     """Read ``name=a,b`` pairs: the values that each of these parameters takes."""
     found: dict[str, list[Any]] = {}

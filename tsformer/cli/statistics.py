@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -130,24 +129,18 @@ def report(
       tsformer report results/compare --baseline none --out page
     """
     from tsformer.studies.report.write import write_report
+    from tsformer.tracking.source import command_line
 
     if out is not None:
         check_output(out)
-    columns = parsing.columns(vary)
-    words = ["tsformer", "report", str(study)]
-    words += ["--out", str(out)] if out is not None else []
-    words += ["--baseline", baseline] if baseline is not None else []
-    words += ["--rope", str(rope)] if rope != 0.01 else []
-    words += ["--vary", ",".join(columns)] if columns is not None else []
-    words += [word for path in published for word in ("--published", str(path))]
     files = write_report(
         study,
         out,
         baseline=baseline,
         rope=rope,
-        vary=columns,
+        vary=parsing.columns(vary),
         published=published or None,
-        command=shlex.join(words),
+        command=command_line(),
     )
     typer.echo(f"page      {files.html}")
     typer.echo(f"markdown  {files.markdown}, with {len(files.figures)} figures")

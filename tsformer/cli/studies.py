@@ -29,22 +29,9 @@ if TYPE_CHECKING:
 
 # Flags that define a study; other flags choose where and how it runs.
 _OF_A_STUDY = (
-    "datasets",
-    "data",
-    "test",
-    "folds",
-    "group",
-    "encodings",
-    "methods",
-    "seeds",
-    "max_epochs",
-    "vary",
-    "resamples",
-    "train_sizes",
-    "set_",
+    *("datasets", "data", "test", "folds", "group", "encodings", "methods", "seeds", "max_epochs"),
+    *("vary", "resamples", "train_sizes", "set_"),
 )
-
-
 _ENCODINGS = "none,fixed,learnable,lspe"
 #: Folds of cross-validation where it is the default.
 _FOLDS = 5
@@ -379,8 +366,7 @@ def _own(data: str, test: str | None, columns: TableSchema, folds: int, *, err: 
 
 def _refuse_beside_a_study(context: typer.Context) -> None:
     for name in _OF_A_STUDY:
-        source = context.get_parameter_source(name)
-        if source is not None and source.name == "COMMANDLINE":
+        if _is_given(context, name):
             flag = "--" + name.strip("_").replace("_", "-")
             raise ValueError(
                 f"--study defines the whole study, so that a file has one meaning; remove {flag}, "

@@ -76,11 +76,6 @@ def _schema(said: dict[str, Any]) -> TableSchema:
     return TableSchema(value=parsing.names(value) if value is not None else None, **said)
 
 
-def column_options(schema: TableSchema) -> str:
-    """Return the options of a schema; "" for none."""
-    return "".join(f" {word}" for word in schema.options())
-
-
 def described(source: str, found: Source) -> str:
     """Return a line about the series that were read from a file."""
     import numpy as np

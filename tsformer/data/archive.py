@@ -257,18 +257,11 @@ def _read_lines(path: Path) -> tuple[list[Series], Labels]:
         raise DatasetError(str(error)) from error
     X = np.asarray(found.X)
     lengths = np.full(len(X), X.shape[2])
-    if not _has_equal_lengths(path.parent.name):  # shorter series end in NaN
+    entry = _catalog().to_dict("index").get(path.parent.name)
+    if entry is None or entry["length_min"] != entry["length_max"]:  # shorter ones end in NaN
         lengths = np.where(np.isnan(X[:, 0]), 0, np.arange(X.shape[2]) + 1).max(axis=1)
     series = [x[:, :length] for x, length in zip(X, lengths.tolist(), strict=True)]
     return series, np.array([_plain(label) for label in np.asarray(found.y).tolist()])
-
-
-def _has_equal_lengths(name: str) -> bool:
-    """Return whether the catalogue says that all series of a data set have the same length."""
-    if name not in _catalog().index:
-        return False
-    entry = _catalog().loc[name]
-    return bool(entry["length_min"] == entry["length_max"])
 
 
 def _plain(label: str) -> str:

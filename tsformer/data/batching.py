@@ -12,9 +12,8 @@ from torch import Tensor
 def shuffled(n: int, batch_size: int, generator: torch.Generator) -> Iterator[Tensor]:
     """Yield the batches of one epoch: every series once, in random order.
 
-    Batch sizes differ by at most one: a small last batch would overweight its series. Series of
-    similar length are not batched together, although that saves padding: batch norms would see one
-    length at a time, which costs accuracy where lengths depend on the class.
+    Sizes differ by at most one: a small last batch would overweight its series. Lengths are mixed:
+    batch norms would otherwise see one length at a time, which costs accuracy.
     """
     yield from torch.randperm(n, generator=generator).tensor_split(ceil(n / batch_size))
 

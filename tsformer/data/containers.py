@@ -74,7 +74,7 @@ def to_source(
             f"Complex data not supported: X is {X.dtype}; pass real and imaginary parts as "
             "separate channels"
         )
-    separate, cells = _one_by_one(X, index=index)
+    separate, cells = _one_by_one(X)
     if separate is not None:
         return _pad(separate, times, cells, index=index)
     if index:
@@ -84,8 +84,10 @@ def to_source(
         rows = ArrayRows(X)
         check(rows.checked(slice(0, 1), 1))
         return lazy(rows, times, names)
-    if _is_dataset(X):
-        items = DatasetRows(X)
+    arrays = ("__array__", "__dataframe__", "tocsr", "dtype")
+    by_number = hasattr(X, "__getitem__") and hasattr(X, "__len__")
+    if by_number and not isinstance(X, (list, tuple)) and not any(hasattr(X, a) for a in arrays):
+        items = DatasetRows(X)  # as a data set of PyTorch
         return lazy(items, times, items.channels)
     if isinstance(X, pd.DataFrame):
         X = _with_one_type(X)
@@ -123,9 +125,8 @@ def _rows_in_file(path: Path, check: Callable[[Any], npt.NDArray[Any]]) -> Rows 
 
 def _refuse_index(container: str) -> NoReturn:
     raise ValueError(
-        "timestamps='index' takes the time of each step from the pandas index of each series; "
-        f"a single {container} of all series has none. Pass a list of DataFrames, or times= and "
-        "timestamps=None"
+        f"timestamps='index' takes times from a pandas index, and a single {container} of all "
+        "series has none: pass a list of DataFrames, or times= and timestamps=None"
     )
 
 
@@ -137,22 +138,17 @@ def _refuse_no_container(X: Any) -> None:
         )
     if hasattr(X, "__getitem__") and not any(hasattr(X, way) for way in ("__len__", "__array__")):
         raise TypeError(
-            f"X is a {type(X).__name__} without __len__, so that the number of its series is not "
-            "known; "
-            + ("pass X.collect()" if hasattr(X, "collect") else "pass a data set with __len__")
-            + ", or collect its series in a list"
+            f"X is a {type(X).__name__} without __len__: collect its series in a list, or pass "
+            + ("X.collect()" if hasattr(X, "collect") else "a data set with __len__")
         )
-    not_a_container = X is None or isinstance(X, (str, bytes, os.PathLike, int, float))
     ways = ("__getitem__", "__array__", "__arrow_c_stream__", "shape")
-    if not not_a_container and any(hasattr(X, way) for way in ways):
-        return
-    iterable = ", which list(X) makes a list of" if hasattr(X, "__next__") else ""
-    raise TypeError(
-        "X must be an array (n, channels, length) or another container of series; got "
-        f"{type(X).__name__}{iterable}. Convert it to a NumPy array (n, channels, length), or to a "
-        "list of arrays (channels, length). tsformer.load_dataset reads problems by name, and "
-        "tsformer.data.read_ts reads .ts files"
-    )
+    if isinstance(X, (str, bytes)) or not any(hasattr(X, way) for way in ways):
+        iterable = ", which list(X) makes a list of" if hasattr(X, "__next__") else ""
+        raise TypeError(
+            f"X must be a container of series; got {type(X).__name__}{iterable}. Convert it to an "
+            "array (n, channels, length), or to a list of arrays (channels, length). "
+            "tsformer.load_dataset reads problems by name, tsformer.data.read_ts .ts files"
+        )
 
 
 def _refuse_text(X: Any) -> None:
@@ -167,11 +163,10 @@ def _refuse_text(X: Any) -> None:
     first: Any = X[0] if items and len(X) else None
     if isinstance(first, (str, bytes, os.PathLike, dict)):
         raise ValueError(
-            f"X is a {container} of {type(first).__name__}, such as {shortened(first, 40)}, "
-            "but a series is made of numbers. For a table with one row per observation use "
-            "tsformer.data.from_long(table, case=..., time=..., value=...); for symbols use their "
-            "codes, as in [[ord(symbol) for symbol in x] for x in X], and stem='embedding'; files "
-            "must be read first; of dicts pass the series, as in [x[key] for x in X]"
+            f"X is a {container} of {type(first).__name__}, such as {shortened(first, 40)}, and a "
+            "series is made of numbers: convert a long table with tsformer.data.from_long, use "
+            "codes of symbols with stem='embedding', read files first, and pass the series of "
+            "dicts, as in [x[key] for x in X]"
         )
     while isinstance(first, (list, tuple)) and first:
         first = first[0]
@@ -197,10 +192,9 @@ def _refuse_columns_of_text(X: pd.DataFrame) -> None:
         names = [str(X.columns[i]) for i in others]
         first = shortened(str(X.iloc[0, others[0]]), 40)
         raise ValueError(
-            f"X has columns that hold no numbers: {names[:10]}, such as {first}. In a table "
-            "without a two-level index each row is a series, and each column a step: drop other "
-            "columns, such as labels. For a table with one row per observation use "
-            "tsformer.data.from_long(X, case=..., time=..., value=...)"
+            f"X has columns that hold no numbers: {names[:10]}, such as {first}. Each row is a "
+            "series, and each column a step: drop other columns, such as labels, or convert a "
+            "table with one row per observation with tsformer.data.from_long"
         )
 
 
@@ -225,7 +219,7 @@ def _with_one_type(X: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(values, index=X.index, columns=X.columns)
 
 
-def _one_by_one(X: Any, *, index: bool = False) -> tuple[list[Item] | None, tuple[str, ...] | None]:
+def _one_by_one(X: Any) -> tuple[list[Item] | None, tuple[str, ...] | None]:
     """Return separate series and channel names, or None for one array."""
     if isinstance(X, pd.DataFrame):
         if isinstance(X.index, pd.MultiIndex):
@@ -243,8 +237,6 @@ def _one_by_one(X: Any, *, index: bool = False) -> tuple[list[Item] | None, tupl
         return None, None
     if not (any(x is None or is_series(x) for x in X) or _is_unequal(X)):
         return None, None
-    if index:
-        _check_index(X)
     return [_one(x, f"series {i}") for i, x in enumerate(X)], None
 
 
@@ -285,9 +277,17 @@ def _pad(
     for row, x in zip(values, series, strict=True):
         row[: x.shape[1]] = x.T
     if index:
-        _check_index(items)
-        times = [x.index for x in items if isinstance(x, (pd.DataFrame, pd.Series))]
+        times = [_index_of(x, i) for i, x in enumerate(items)]
     return _finish(values, lengths, times, channels)
+
+
+def _index_of(x: Item, i: int) -> pd.Index:
+    if not isinstance(x, (pd.DataFrame, pd.Series)):
+        raise ValueError(
+            f"timestamps='index' takes times from a pandas index, but series {i} is a "
+            f"{type(x).__name__}; pass a list of DataFrames, or times= and timestamps=None"
+        )
+    return x.index
 
 
 def _check_shape(X: Any) -> None:
@@ -309,19 +309,8 @@ def _check_shape(X: Any) -> None:
         )
 
 
-def _is_dataset(X: Any) -> bool:
-    """Whether items come by number, as in data sets of PyTorch."""
-    arrays = ("__array__", "__dataframe__", "tocsr", "dtype")
-    by_number = hasattr(X, "__getitem__") and hasattr(X, "__len__")
-    return by_number and not isinstance(X, (list, tuple)) and not any(hasattr(X, a) for a in arrays)
-
-
 class DatasetRows:
-    """The items of a data set with `__len__` and `__getitem__`, one series each.
-
-    An item is a series ``(length,)`` or ``(channels, length)``, a tuple that begins with one, or a
-    dict or a table of one row with a series for each channel. `__getitems__` reads several.
-    """
+    """The items of a data set with `__len__` and `__getitem__`, one series each."""
 
     def __init__(self, dataset: Any):
         self.dataset = dataset
@@ -673,14 +662,3 @@ def common_names(items: Sequence[Item]) -> tuple[str, ...] | None:
             )
     names = list(frames[0].columns)
     return tuple(names) if all(isinstance(name, str) for name in names) else None
-
-
-def _check_index(X: Sequence[Any]) -> None:
-    """Raise ValueError if a series has no pandas index."""
-    for i, x in enumerate(X):
-        if not isinstance(x, (pd.DataFrame, pd.Series)) and not hasattr(x, "coords"):
-            raise ValueError(
-                "timestamps='index' takes the time of each step from a pandas index, but series "
-                f"{i} is a {type(x).__name__}; pass a list of DataFrames, or times= and "
-                "timestamps=None"
-            )

@@ -41,11 +41,7 @@ def series_ids(X: Any) -> pd.Index | None:
 
 
 def check_ids(X: Any, other: Any, name: str, *, of: str = "X") -> None:
-    """Raise ValueError if `X` and `other` carry ids that contradict each other.
-
-    The index 0, 1, 2, ... is not an id, and neither are the whole numbers that scikit-learn's
-    splits leave behind.
-    """
+    """Raise ValueError if `X` and `other` carry ids that contradict each other."""
     ids = series_ids(X)
     others = series_ids(other) if has_dims(other) or _is_pandas(other) else None
     if ids is None or others is None or len(ids) != len(others) or ids.equals(others):

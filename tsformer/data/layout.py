@@ -264,11 +264,7 @@ def _case_and_time(table: Floats, names: list[Any]) -> tuple[Any, Any] | None:
 
 
 def _evidence(case: npt.NDArray[np.intp], time: npt.NDArray[np.intp]) -> float:
-    """Return minus the log of the chance that unrelated columns look like case and time.
-
-    Pairs without repetition are as rare as people without a common birthday; times that rise
-    within each case are one order out of all.
-    """
+    """Return minus the log of the chance that unrelated columns look like case and time."""
     n_times = int(time.max()) + 1
     for rows in (1000, len(case)):  # a few rows exclude most pairs
         pairs = case[:rows] * n_times + time[:rows]

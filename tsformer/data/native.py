@@ -44,7 +44,9 @@ def native(X: Any) -> Any:
     if isinstance(X, PackedSequence):
         return [_by_channel(to_numpy(x)) for x in unpack_sequence(X)]
     if isinstance(X, torch.Tensor) and X.is_nested:
-        return _from_nested(X)
+        nested = [to_numpy(x) for x in X.unbind()]
+        jagged = X.layout == torch.jagged and not isinstance(X.shape[1], int)  # along the time
+        return [_by_channel(x) for x in nested] if jagged else nested
     if has_dims(X):
         return _in_order(X, ("case", "channel", "time") if len(X.dims) > 2 else ("case", "time"))
     if _is_dataset_of_arrays(X):
@@ -138,13 +140,6 @@ def _from_tensor(x: torch.Tensor) -> npt.NDArray[Any]:
     return array
 
 
-def _from_nested(X: torch.Tensor) -> list[npt.NDArray[Any]]:
-    """Convert a nested tensor; its jagged dimension is the time."""
-    items = [to_numpy(x) for x in X.unbind()]
-    jagged = X.layout == torch.jagged and not isinstance(X.shape[1], int)
-    return [_by_channel(x) for x in items] if jagged else items
-
-
 def _by_channel(x: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Transpose (length, channels)."""
     return x.T if x.ndim == 2 else x
@@ -187,7 +182,10 @@ def _in_order(X: Any, roles: Sequence[str]) -> Any:
     dims = [str(name) for name in X.dims]
     if len(dims) != len(roles) or _is_unnamed(X):
         return X
-    found = [_role(name) for name in dims]
+    plain = [name.lower().removesuffix("s") for name in dims]
+    found = [
+        next((role for role, names in _ROLES.items() if name in names), None) for name in plain
+    ]
     missing = [role for role in roles if role not in found]
     if found.count(None) == len(missing) == 1:
         found[found.index(None)] = missing[0]
@@ -203,12 +201,6 @@ def _in_order(X: Any, roles: Sequence[str]) -> Any:
 def _is_unnamed(X: Any) -> bool:
     """Whether an array has the default names of dimensions."""
     return all(str(name) == f"dim_{i}" for i, name in enumerate(X.dims))
-
-
-def _role(name: str) -> str | None:
-    """Return the role of a dimension by its name."""
-    name = name.lower().removesuffix("s")
-    return next((role for role, names in _ROLES.items() if name in names), None)
 
 
 def _is_table(X: Any) -> bool:

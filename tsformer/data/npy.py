@@ -14,11 +14,7 @@ from tsformer._files import FileVersion, changed
 
 
 class FileRows:
-    """Series one after another in a file, each channel after channel.
-
-    The file is neither mapped nor kept open: a map counts towards ``ulimit -v``, and a process dies
-    if a mapped file shrinks. Each read checks that the file did not change since it was opened.
-    """
+    """Series one after another in a file; the file is neither mapped nor kept open."""
 
     def __init__(
         self,

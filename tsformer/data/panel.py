@@ -97,10 +97,9 @@ class Panel:
         rows: Tensor | None = None,
         device: torch.device | None = None,
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """Return a batch of series by their `index` on the CPU: the arguments of a model.
+        """Return the arguments of a model for series by their `index` on the CPU.
 
-        `rows` are the same indices on the panel's device. Values ``[B, L', C]``, mask and times
-        ``[B, L']`` end with the longest series; the mask is None if every step is valid.
+        `rows` are the same indices on the panel's device. The mask is None if every step is valid.
         """
         lengths = self.lengths[index]
         longest = int(lengths.max())

@@ -56,11 +56,7 @@ class _Lists(NamedTuple):
 
 
 class ParquetSeries:
-    """The series of a Parquet file, or of all in a folder, read from first to last.
-
-    A column of lists is a channel, and a column of lists of lists has several. Other columns are
-    left out.
-    """
+    """The series of a Parquet file, or of all in a folder, read from first to last."""
 
     def __init__(self, path: str | os.PathLike[str], columns: Sequence[str] | None = None):
         self.path = Path(path)

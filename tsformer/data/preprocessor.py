@@ -327,11 +327,7 @@ class Scaler(Preprocessor):
         return scaled, scaled.abs() + mean.abs() / std, elapsed
 
     def moments(self, x: Tensor, observed: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the mean and deviation that scale series ``x [B, L, C]``.
-
-        ``[C]`` from the training series, or ``[B, 1, C]`` if each series has its own; 0 and 1
-        without scaling. The deviation of a constant is infinite.
-        """
+        """Return mean and deviation, ``[C]`` or ``[B, 1, C]``, that scale ``x [B, L, C]``."""
         if self.mean is not None and self.std is not None:
             return self.mean, self.std
         if self.scaling is not None and self.scaling.startswith("series"):

@@ -114,10 +114,6 @@ class SeriesSource(ABC):
         """Return the series that a boolean mask ``[n]`` selects."""
         return self.part(np.flatnonzero(chosen))
 
-    def within(self, rows: slice) -> Self:
-        """Return a slice of the series."""
-        return self.part(np.arange(len(self))[rows])
-
     @abstractmethod
     def joined(self, other: Self) -> Self:
         """Return these series and then others from the same source."""

@@ -20,14 +20,6 @@ class Size(nn.Module):
     and :math:`u` is the geometric mean of :math:`\sigma` over the training series. Both are
     standardised over the training series and cut at five deviations. `floor`, the least
     deviation in training, is the size of a constant channel.
-
-    Examples
-    --------
-    >>> size = Size()
-    >>> mean, std = torch.zeros(3, 1, 1).double(), torch.tensor([0.01, 1.0, 100.0]).double()
-    >>> size.fit([(mean, std[:, None, None])])
-    >>> size(mean, std[:, None, None])[:, 0, 0].round(decimals=3).tolist()
-    [-1.225, 0.0, 1.225]
     """
 
     floor: Tensor

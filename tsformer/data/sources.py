@@ -86,12 +86,16 @@ def read_source(
     if suffix == ".npz":
         return _read_npz(path, columns, labelled)
     if is_file(source) and suffix != ".ts":
-        raise ValueError(_ending(path))
-    if schema:
+        endings = ", ".join((".ts", *TEXT, *FRAMES, ".npz"))
         raise ValueError(
-            f"{source} is no table, so that it has no columns to name: leave out "
-            + ", ".join(word for word in schema.options() if word.startswith("--"))
-            + f", or name a file that ends in one of {', '.join((*TEXT, *FRAMES))}"
+            f"{path} ends in {path.suffix!r}; files of series end in one of {endings}; text may be "
+            f"compressed ({', '.join(COMPRESSED)})"
+        )
+    if schema:
+        flags = ", ".join(f"--{name.replace('_', '-')}" for name in schema.as_dict())
+        endings = ", ".join((*TEXT, *FRAMES))
+        raise ValueError(
+            f"{source} has no columns to name: leave out {flags}, or name a table ({endings})"
         )
     if is_series_folder(source):
         stored = to_source(source)
@@ -195,10 +199,7 @@ def write_series(path: Path, source: Source, *, comment: str | None = None) -> N
 def convert_to_folder(
     sources: Sequence[str], folder: Path, schema: TableSchema | None = None, *, split: str = "train"
 ) -> tuple[int, bool]:
-    """Write series to ``series.npy`` in a new folder, and labels to ``labels.npy``.
-
-    Each source is read twice, for its size and for its values: one table at a time is in memory.
-    """
+    """Write series to ``series.npy`` in a new folder, and labels to ``labels.npy``."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise FileExistsError(f"{folder} exists; choose another name, or remove it first")
 
@@ -298,11 +299,3 @@ def read_labels(folder: str | os.PathLike[str], n: int) -> npt.NDArray[np.str_] 
             f"{found[1]}"
         )
     return labels
-
-
-def _ending(path: Path) -> str:
-    endings = ", ".join((".ts", *TEXT, *FRAMES, ".npz"))
-    return (
-        f"{path} ends in {path.suffix!r}; files of series end in one of {endings}; text may be "
-        f"compressed ({', '.join(COMPRESSED)})"
-    )

@@ -21,13 +21,7 @@ _AHEAD = 2
 
 @dataclass(eq=False)
 class StoredPanel:
-    """Series that are read and preprocessed when a batch is taken.
-
-    Batches equal the batches of the `Panel` from `kept`, bit for bit: preprocessing a series does
-    not depend on other series. `preprocess` returns values ``[B, L, n_inputs]``, mask and times
-    ``[B, L]`` of a `Padded`; `masked` says whether steps inside series are masked, `timed` whether
-    there are times.
-    """
+    """Series that are read and preprocessed batch by batch, equal to `kept` bit for bit."""
 
     device: ClassVar = torch.device("cpu")
 
@@ -78,10 +72,7 @@ class StoredPanel:
 
     @contextmanager
     def ahead(self, batches: Iterable[Tensor]) -> Iterator[Iterable[Tensor]]:
-        """Read the batches in a thread, while the block works on earlier batches.
-
-        The block takes each batch when it gets it; the thread ends with the block.
-        """
+        """Read the batches in a thread, while the block works on earlier batches."""
         waiting: deque[tuple[Tensor, Future[Panel]]] = deque()
         earlier = self._coming
 

@@ -8,7 +8,6 @@ one. The messages of this module name the options of the command line, which it 
 from __future__ import annotations
 
 import csv
-import shlex
 import warnings
 from collections import Counter
 from collections.abc import Iterable
@@ -46,10 +45,7 @@ _FEW_STEPS = 10
 
 @dataclass(frozen=True)
 class TableSchema:
-    """The roles of the columns of a table, and how its text is written.
-
-    With `time` the table is long, else wide; None is the default.
-    """
+    """The roles of the columns of a table, and how its text is written."""
 
     case: str | None = None
     time: str | None = None
@@ -97,17 +93,6 @@ class TableSchema:
         """Return this schema, overridden by the fields of `other`."""
         said = {f.name: getattr(other, f.name) for f in fields(other)}
         return replace(self, **{name: value for name, value in said.items() if value is not None})
-
-    def options(self) -> list[str]:
-        """Return the equivalent options of the command line."""
-        words = []
-        for name, said in self.as_dict().items():
-            flag = name.replace("_", "-")
-            if isinstance(said, bool):
-                words.append(f"--{flag}" if said else f"--no-{flag}")
-            else:
-                words += [f"--{flag}", shlex.quote(",".join(said) if name == "value" else said)]
-        return words
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields that are set, ready for JSON."""
@@ -372,7 +357,13 @@ def _read_text(
 ) -> tuple[TableSchema, pd.DataFrame]:
     sep = schema.sep or ("\t" if ending(path) == ".tsv" else ",")
     try:
-        _refuse_nul_characters(path)
+        with open_text(path) as file:  # pandas cuts text at a NUL character
+            for number, line in enumerate(file, 1):
+                if "\0" in line:
+                    raise ValueError(
+                        f"{path} is not UTF-8 text; save it in UTF-8: line {number} has a NUL "
+                        "character"
+                    )
         before, names = first_cells(path, sep)
         if not names:
             raise ValueError(f"{path} is empty")
@@ -437,16 +428,6 @@ def _find_header(path: Path, schema: TableSchema, cells: list[str]) -> bool:
     return header
 
 
-def _refuse_nul_characters(path: Path) -> None:
-    """Raise ValueError for a NUL character, at which pandas cuts text."""
-    with open_text(path) as file:
-        for number, line in enumerate(file, 1):
-            if "\0" in line:
-                raise ValueError(
-                    f"{path} is not UTF-8 text; save it in UTF-8: line {number} has a NUL character"
-                )
-
-
 def _text(cell: str) -> str | None:
     """Return a cell as spelled, None if it is empty."""
     return cell or None
@@ -460,7 +441,8 @@ def _numbers(table: pd.DataFrame, schema: TableSchema, path: Path) -> pd.DataFra
     if texts.shape[1]:
         cells = texts.to_numpy(dtype=object).ravel()  # all at once: there may be 100,000 columns
         # With decimal commas 1.234 is ambiguous: it may mean 1234.
-        plain = [_with_points(cell) for cell in cells] if schema.decimal == "," else cells
+        swapped = {ord(","): ".", ord("."): ","} if schema.decimal == "," else {}
+        plain = [cell.translate(swapped) if isinstance(cell, str) else cell for cell in cells]
         found = pd.to_numeric(pd.Series(plain, dtype=object), errors="coerce")
         numbers = found.to_numpy(dtype=np.float64, na_value=np.nan).reshape(texts.shape)
         wrong = np.isnan(numbers) & texts.notna().to_numpy()
@@ -519,10 +501,6 @@ def _times(column: pd.Series, time_format: str | None) -> pd.Series:
             f"row {row}: {shortened(column[row], 32)} in column {column.name!r} is {expected}"
         )
     return dates
-
-
-def _with_points(cell: Any) -> Any:
-    return cell.translate({ord(","): ".", ord("."): ","}) if isinstance(cell, str) else cell
 
 
 def _listed(names: Iterable[str], most: int = 20) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import bz2
 import csv
 import gzip
+import io
 import lzma
 import os
 import re
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TextIO
@@ -29,13 +30,7 @@ _INTEGER = re.compile(r"[0-9]+")
 
 
 def ending(path: str | os.PathLike[str]) -> str:
-    """Return the ending of a file in lower case, of its content if it is compressed.
-
-    Examples
-    --------
-    >>> ending("x.CSV"), ending("x.csv.gz"), ending("x.gz")
-    ('.csv', '.csv', '')
-    """
+    """Return the ending of a file in lower case, of its content if it is compressed."""
     path = Path(path)
     suffix = path.suffix.lower()
     if suffix not in COMPRESSED:
@@ -56,27 +51,19 @@ def open_text(
     path = Path(path)
     options: dict[str, Any] = {"encoding": "utf-8-sig", "errors": errors, "newline": newline}
     suffix = path.suffix.lower()
-    with unpacking(path), _decoding(path):
+    with unpacking(path), ExitStack() as stack:
         if suffix == ".zip":
-            import io
-
-            with zipfile.ZipFile(path) as archive, archive.open(_member(path, archive)) as file:
-                yield io.TextIOWrapper(file, **options)
+            archive = stack.enter_context(zipfile.ZipFile(path))
+            member = stack.enter_context(archive.open(_member(path, archive)))
+            file: TextIO = io.TextIOWrapper(member, **options)
         elif suffix in _OPENERS:
-            with _OPENERS[suffix](path, "rt", **options) as file:
-                yield file
+            file = stack.enter_context(_OPENERS[suffix](path, "rt", **options))
         else:
-            with path.open(**options) as file:
-                yield file
-
-
-@contextmanager
-def _decoding(path: Path) -> Iterator[None]:
-    """Name the file in errors about its encoding."""
-    try:
-        yield
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not UTF-8 text; save it in UTF-8") from error
+            file = stack.enter_context(path.open(**options))
+        try:
+            yield file
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{path} is not UTF-8 text; save it in UTF-8") from error
 
 
 @contextmanager

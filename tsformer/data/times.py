@@ -127,11 +127,7 @@ def _first(index: pd.Index) -> str:
 
 
 def pad_times(times: Any, lengths: npt.NDArray[np.int64]) -> tuple[Floats, str]:
-    """Return the times of series as padded numbers ``[n, L]``, and their unit.
-
-    `times` are non-decreasing numbers or dates: (length,) for all series, (n, length), or a list of
-    n. The result is the time since the first step, for "dates" in seconds, zero past the end.
-    """
+    """Return times since the first step ``[n, L]``, dates in seconds, and their unit."""
     each = _one_by_one(times, lengths)
     padded = np.zeros((len(lengths), int(lengths.max())))
     clocks = set()

@@ -33,12 +33,9 @@ class Difference(nn.Module):
 
     .. math:: d_t = s \, (x_t - x_{t-1}) / (\sigma \, \Delta t)
 
-    where :math:`\sigma` is the deviation over the training series (`std` ``[C]``, learned), and
-    :math:`\Delta t` the time between the two steps in median steps. Without two observed values at
-    different times it is 0; the first value of a series takes the difference of the second.
-
-    It shows a model changes that slow and large movements hide. At full scale it also gives noise
-    the weight of the signal, which costs accuracy where the signal is smooth.
+    :math:`\sigma` is the deviation over the training series, :math:`\Delta t` the time between
+    the steps in median steps. It is 0 without two observed values at different times; the first
+    value of a series takes the difference of the second.
     """
 
     std: Tensor

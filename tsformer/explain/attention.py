@@ -42,12 +42,7 @@ class AttentionMaps:
 def attention_weights(
     model: TSTransformer, values: Tensor, mask: Tensor | None = None, times: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor | None, Tensor]:
-    """Compute the attention weights of every block, outside the fused kernel.
-
-    Arguments are the model's, which must not be in use elsewhere. Returns weights
-    ``[B, n_layers, H, N, N]`` (rows sum to 1, or 0 at padding), the features ``[B, N, D]`` of the
-    last block, the mask ``[B, N]`` or None, and the times ``[1 | B, N]`` of the tokens.
-    """
+    """Return weights ``[B, n_layers, H, N, N]``, features ``[B, N, D]``, mask and token times."""
     if not len(model.blocks):
         raise ValueError(
             "there are no attention weights, as n_layers=0 makes a model without attention blocks; "

@@ -25,11 +25,7 @@ def logits_from_baseline(
     baseline: Any,
     temperature: float,
 ) -> LogitsOfDifference:
-    """Return the logits of a model in eval mode by the difference of series from a baseline.
-
-    `baseline` is "mean", "zero", a number or an array (C,), (C, L) or (n, C, L). For codes, "mean"
-    is the mean vector of all codes and "zero" the vector of an unknown code.
-    """
+    """Return the logits of a model in eval mode by the difference of series from a baseline."""
     values = torch.from_numpy(series.values)
     times = None if series.times is None else torch.from_numpy(series.times)
     observed = ~values.isnan()

@@ -23,9 +23,7 @@ def mean_falls(
 ) -> Tensor:
     """Return the mean fall ``[B, L, F]`` of a logit over the windows with each feature.
 
-    `logits` maps hidden features ``[k, B, L, F]`` to logits ``[k, B]``. `clock` ``[B, L]``,
-    `window` and `stride` are in median steps. `channel` ``[F]`` holds the channel of each
-    feature, and `at_once` windows are hidden in one call.
+    `logits` maps hidden features ``[k, B, L, F]`` to logits ``[k, B]``; sizes are in median steps.
     """
     n_shifts = ceil(window / stride)
     found = torch.zeros(*clock.shape, len(channel), dtype=torch.float64)

@@ -52,10 +52,7 @@ def relevance(
     baseline: Any,
     temperatures: Sequence[float],
 ) -> npt.NDArray[np.float64]:
-    """Return the relevance ``(n, C, L)`` to the logits of the classes `targets` ``(n,)``.
-
-    The mean over models, after division of the logits by their temperatures.
-    """
+    """Return the mean relevance ``(n, C, L)`` over models for the classes `targets` ``(n,)``."""
     of_class = torch.from_numpy(targets)
     lengths = torch.from_numpy(series.lengths)
     total = torch.zeros(series.values.shape, dtype=torch.float64)
@@ -82,11 +79,7 @@ def occlusion(
     method: Occlusion,
     baseline: Any,
 ) -> npt.NDArray[np.float64]:
-    """Return the relevance ``(n, C, L)`` by occlusion for any classifier.
-
-    `logits` maps series to logits ``[n, K]``, and `classes` ``[n]`` are explained. `preprocessor`
-    holds the means of the training series and their median step.
-    """
+    """Return the relevance ``(n, C, L)`` by occlusion for any classifier."""
     values = torch.from_numpy(series.values)
     times = None if series.times is None else torch.from_numpy(series.times)
     empty = baseline_values(baseline, preprocessor, values).numpy()

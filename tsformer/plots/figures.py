@@ -189,10 +189,7 @@ def widest(names: Iterable[object], fontsize: float) -> float:
 
 
 def wrapped(text: str, width: float, fontsize: float) -> str:
-    """Return a text in lines no wider than `width` inches, broken at blanks, `+` and `_` first.
-
-    A word wider than a line is broken.
-    """
+    """Return a text in lines no wider than `width` inches, broken at blanks, `+` and `_`."""
     lines = []
     for paragraph in text.split("\n"):
         line = ""
@@ -218,13 +215,7 @@ def _breakable(text: str) -> list[str]:
 
 
 def shortened(name: object, most: int = 48) -> str:
-    """Shorten a name to `most` characters by cutting its middle.
-
-    Examples
-    --------
-    >>> shortened("class_with_a_long_name_1", 15)
-    'class_w…_name_1'
-    """
+    """Shorten a name to `most` characters by cutting its middle."""
     text = str(name)
     if len(text) <= most:
         return text

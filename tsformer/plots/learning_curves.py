@@ -139,10 +139,7 @@ def _tidy(results: pd.DataFrame, metric: str) -> pd.DataFrame:
 
 
 def can_average(results: pd.DataFrame, metric: str = "accuracy") -> bool:
-    """Return whether `plot_learning_curves` can draw the mean over the data sets of these results.
-
-    All sizes must be percentages, and some data set have every method, size and seed.
-    """
+    """Return whether `plot_learning_curves` can draw the mean over these data sets."""
     rows = _tidy(results, metric)
     return bool(rows["size"].str.endswith("%").all() and _complete(rows))
 

@@ -58,14 +58,7 @@ class View:
 def encoding_views(
     encoding: Any, n_positions: int, /, *, d_model: int, n_heads: int, **encoding_params: Any
 ) -> list[View]:
-    """Evaluate each hook that an encoding overrides.
-
-    Examples
-    --------
-    >>> (view,) = encoding_views("rope", 5, d_model=8, n_heads=2)
-    >>> view.matrix.shape, list(view.curves)
-    ((5, 5), ['every head'])
-    """
+    """Evaluate each hook that an encoding overrides."""
     if d_model % n_heads:
         raise ValueError(
             f"the number of heads must divide d_model; got {n_heads} heads, d_model={d_model}"

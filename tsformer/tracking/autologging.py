@@ -206,7 +206,7 @@ class _FitLog:
         if not summary:
             models = _modules(estimator)
             encodings = [model.encoding for model in models if hasattr(model, "encoding")]
-            values["n_epochs"] = self._replay(_transformer(estimator))
+            values["n_epochs"] = self._replay(getattr(estimator, "transformer_", estimator))
             values["n_parameters"] = sum(map(n_parameters, models))
             values["n_parameters_encoding"] = sum(map(n_parameters, encodings))
         if not summary or parts:
@@ -312,11 +312,6 @@ def _calls_callbacks(estimator: Any) -> bool:
     if members is None:
         return False  # nothing is trained by epochs
     return members == 1 or own["n_jobs"] in (1, None)
-
-
-def _transformer(estimator: Any) -> Any:
-    """Return the part that is trained by epochs, or None."""
-    return getattr(estimator, "transformer_", estimator)
 
 
 def _modules(estimator: Any) -> list[Any]:

@@ -29,10 +29,7 @@ DEFAULT_EXPERIMENT = "tsformer"
 
 @dataclass
 class Enclosing:
-    """The run around tracked work; a free run is taken by the first fit.
-
-    While `hides_fits` returns True, fits have no runs.
-    """
+    """The run around tracked work; a free run is taken by the first fit."""
 
     store: RunStore
     run: TrackedRun
@@ -98,10 +95,7 @@ def start_run(
     experiment: str | None = None,
     tags: Mapping[str, str] | None = None,
 ) -> tuple[RunStore | None, TrackedRun]:
-    """Return the run by the rules of this module.
-
-    If the store fails, a warning is issued, and the run records nothing.
-    """
+    """Return the run by the rules of this module; without a store it records nothing."""
     mlflow = require("mlflow", extra="tracking", purpose="tracking")
     settings: dict[str, Any] = {"kind": kind, "tags": tags}
     try:
@@ -149,11 +143,7 @@ def _uri_of(mlflow: Any) -> str:
 
 @contextmanager
 def activated(store: RunStore | None, run: TrackedRun) -> Iterator[None]:
-    """Make a new run MLflow's active run inside the block, as MLflow's own flavours do.
-
-    ``mlflow.log_metric`` of a callback writes to it, and ``mlflow.last_active_run()`` returns it
-    afterwards. Borrowed runs and runs of another store are left alone.
-    """
+    """Make a new run MLflow's active run inside the block, as MLflow's own flavours do."""
     mlflow = require("mlflow", extra="tracking", purpose="tracking")
     if store is None or run.borrowed or run.lost or store.uri != _uri_of(mlflow):
         yield

@@ -11,13 +11,7 @@ _QUERY = re.compile(r"(?<=\S)\?(?=\w)[^\s'\")]*")
 
 
 def without_credentials(uri: str) -> str:
-    """Return the address of a store without user, password and query.
-
-    Examples
-    --------
-    >>> without_credentials("https://me:secret@host:5000/mlflow?token=secret")
-    'https://host:5000/mlflow'
-    """
+    """Return the address of a store without user, password and query."""
     if uri.startswith("sqlite:"):
         return uri
     parts = urlsplit(uri)
@@ -25,11 +19,5 @@ def without_credentials(uri: str) -> str:
 
 
 def masked(text: str) -> str:
-    """Return a message without the credentials of the addresses in it.
-
-    Examples
-    --------
-    >>> masked("request to https://me:secret@host:5000?token=secret/api failed")
-    'request to https://host:5000 failed'
-    """
+    """Return a message without the credentials of the addresses in it."""
     return _QUERY.sub("", _USER.sub("", text))

@@ -15,11 +15,7 @@ _CREATION_SECONDS = 300
 
 
 def creating(uri: str) -> AbstractContextManager[object]:
-    """Return a context in which no other process creates this store.
-
-    The operating system releases the lock when its process ends. A tracking server creates its
-    store itself.
-    """
+    """Return a context in which no other process creates this store."""
     if not uri.startswith(SQLITE):
         return nullcontext()
     filelock = require("filelock", extra="tracking", purpose="tracking")

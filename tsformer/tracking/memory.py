@@ -13,10 +13,7 @@ _STATUS = Path("/proc/self/status")
 
 
 def reset_peak_memory(device: torch.device) -> None:
-    """Reset the peak of the device's memory or, on the CPU, of this process.
-
-    On the CPU only Linux supports this; elsewhere the peak is that since the process started.
-    """
+    """Reset the peak of the device's memory or, on Linux, of this process."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
     elif _CLEAR.exists():

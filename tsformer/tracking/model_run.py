@@ -50,11 +50,7 @@ def tracked_fit(
     experiment: str | None = None,
     run_name: str | None = None,
 ) -> Iterator[ModelRun]:
-    """Track the fit in the block, as `tsformer.autolog` does.
-
-    The estimator keeps the run's address, also when saved. If the store fails, one warning is
-    issued, and the fit is not tracked.
-    """
+    """Track the fit in the block, as `tsformer.autolog` does."""
     name = run_name or f"{name_of(estimator)} on {dataset}"
     store, run = start_run(name, kind="fit", tracking_uri=tracking_uri, experiment=experiment)
     model_run = ModelRun(store, run)
@@ -93,7 +89,7 @@ def track_evaluation(
     """Add test scores, and the data by name and digest, to the run of the model's fit.
 
     The run must be in the store in use or in a local SQLite file: a stranger's model must not
-    choose a server. Else, and with an experiment or a name, a new run is made. Failures warn.
+    choose a server. Else, and with an experiment or a name, a new run is made.
     """
     own = None if experiment or run_name else _own_run(estimator, tracking_uri)
     if own is None:

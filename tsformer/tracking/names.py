@@ -38,10 +38,7 @@ def storable_name(name: str) -> str:
 
 
 class Names:
-    """The names under which one run stores parameters, metrics or tags.
-
-    Different names stay different: a suffix tells two apart that would be stored as one.
-    """
+    """The names under which one run stores parameters, metrics or tags."""
 
     def __init__(self) -> None:
         self._stored: dict[str, str] = {}

@@ -74,15 +74,7 @@ def _several_label_scores(y: npt.NDArray[Any], probabilities: npt.NDArray[Any]) 
 def classification_scores(
     y: npt.NDArray[Any], probabilities: npt.NDArray[Any], classes: npt.NDArray[Any]
 ) -> dict[str, float]:
-    """Return the scores of probabilities (n, K) of the sorted `classes`.
-
-    Examples
-    --------
-    >>> classes = np.array(["a", "b"])
-    >>> p = np.array([[0.9, 0.1], [0.4, 0.6]])
-    >>> classification_scores(np.array(["a", "a"]), p, classes)["accuracy"]
-    0.5
-    """
+    """Return the scores of probabilities (n, K) of the sorted `classes`."""
     return {
         **label_scores(y, classes[probabilities.argmax(axis=1)]),
         "log_loss": float(log_loss(y, probabilities, labels=classes)),
@@ -94,13 +86,7 @@ def classification_scores(
 
 
 def label_scores(y: npt.NDArray[Any], predicted: npt.NDArray[Any]) -> dict[str, float]:
-    """Return accuracy, balanced accuracy and macro F1 of predicted labels (n,).
-
-    Examples
-    --------
-    >>> label_scores(np.array(["a", "a", "b"]), np.array(["a", "b", "b"]))["balanced_accuracy"]
-    0.75
-    """
+    """Return accuracy, balanced accuracy and macro F1 of predicted labels (n,)."""
     return {
         "accuracy": float(accuracy_score(y, predicted)),
         # scikit-learn's warns of predicted classes that are not in `y`.

@@ -62,20 +62,15 @@ class _Candidate:
 def install() -> None:
     """Wrap searches and cross-validation, once."""
     for kind in [BaseSearchCV, *_subclasses(BaseSearchCV)]:
-        if "fit" in vars(kind):  # its own, or MLflow's replacement
-            _wrap_fit(kind)
+        original = vars(kind).get("fit")  # its own, or MLflow's replacement
+        if original is not None and not hasattr(original, _WRAPPED):
+            setattr(kind, "fit", _wrapped(original, _fit))  # noqa: B010
     original = _validation.cross_validate
     if not hasattr(original, _WRAPPED):
         wrapped = _wrapped(original, _cross_validate)
         for module in list(sys.modules.values()):  # `from sklearn.model_selection import ...`
             if getattr(module, "__dict__", {}).get("cross_validate") is original:
                 setattr(module, "cross_validate", wrapped)  # noqa: B010  mypy knows no such name
-
-
-def _wrap_fit(kind: type[Any]) -> None:
-    original = vars(kind)["fit"]
-    if not hasattr(original, _WRAPPED):
-        setattr(kind, "fit", _wrapped(original, _fit))  # noqa: B010
 
 
 def _wrapped(original: Callable[..., Any], wrapper: Callable[..., Any]) -> Callable[..., Any]:

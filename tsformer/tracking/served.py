@@ -75,10 +75,7 @@ class ServedModel:
 
 
 def signature_of(estimator: SeriesEstimator, output: str) -> ModelSignature:
-    """Return MLflow's signature of the model, for one of `OUTPUTS`.
-
-    The type of ``series`` is "any": MLflow's arrays refuse integers, its tensors unequal lengths.
-    """
+    """Return MLflow's signature of the model, for one of `OUTPUTS`."""
     types = require("mlflow.types", extra="tracking", purpose="registering a model")
     schema = require("mlflow.types.schema", extra="tracking", purpose="registering a model")
     models = require("mlflow.models", extra="tracking", purpose="registering a model")

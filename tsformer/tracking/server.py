@@ -86,10 +86,7 @@ def pages_of(store: RunStore, server: str) -> dict[str, str]:
 
 
 def server_command(store: RunStore, port: int) -> list[str]:
-    """Return the command that serves a SQLite store on this machine only.
-
-    Run it with `SERVER_ENVIRONMENT`.
-    """
+    """Return the command that serves a SQLite store; needs `SERVER_ENVIRONMENT`."""
     with socket.socket() as probe:
         # As the server does: a port whose connections were just closed is free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -13,15 +13,7 @@ _LONGEST = 2000
 
 
 def command_line(argv: Sequence[str] | None = None) -> str:
-    """Return the command line of a process, without passwords.
-
-    Examples
-    --------
-    >>> command_line(["/venv/bin/tsformer", "compare", "--study", "a study.toml"])
-    "tsformer compare --study 'a study.toml'"
-    >>> command_line(["train.py", "http://me:secret@host:5000"])
-    'train.py http://host:5000'
-    """
+    """Return the command line of a process, without passwords."""
     argv = sys.argv if argv is None else argv
     path = PurePath(argv[0] if argv else "")
     program = path.parent.name if path.name == "__main__.py" else path.name
@@ -32,13 +24,7 @@ def command_line(argv: Sequence[str] | None = None) -> str:
 
 
 def source_tags(command: str) -> dict[str, str]:
-    """Return the tags of a run's source: the program, and the whole command.
-
-    Examples
-    --------
-    >>> source_tags("tsformer fit data/mine.ts")["mlflow.source.name"]
-    'tsformer fit'
-    """
+    """Return the tags of a run's source: the program, and the whole command."""
     program, *arguments = command.split()
     if program == "tsformer" and arguments and not arguments[0].startswith("-"):
         program = f"tsformer {arguments[0]}"

@@ -302,21 +302,15 @@ def _kill(client: MlflowClient, run: Run) -> None:
     client.set_terminated(run.info.run_id, "KILLED", end_time=end_time)
 
 
+@functools.lru_cache(maxsize=8)
 def _client(uri: str) -> Any:
-    # MLflow's defaults wait four minutes for an unreachable server.
+    mlflow = require("mlflow", extra="tracking", purpose="tracking")
+    # MLflow's defaults wait four minutes for an unreachable server, and print two lines per run.
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
-    # MLflow would print two lines per run.
     os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
-    return _cached_client(uri)
-
-
-@functools.lru_cache(maxsize=8)
-def _cached_client(uri: str) -> MlflowClient:
-    mlflow = require("mlflow", extra="tracking", purpose="tracking")
     with creating(uri):
-        client: MlflowClient = mlflow.MlflowClient(tracking_uri=uri)
-    return client
+        return mlflow.MlflowClient(tracking_uri=uri)
 
 
 @functools.cache

@@ -113,7 +113,6 @@ def test_a_file_has_tables_of_methods(tmp_path: Path) -> None:
     [
         ({"methods": {}}, ValueError, "encodings or methods must name at least one"),
         ({"methods": {"minirokcet": {}}}, ValueError, "did you mean 'minirocket'"),
-        ({"methods": {"LightGBM": {"d_model": 8}}}, ValueError, "under the name of another"),
         ({"methods": {"random_forest": {}}}, ValueError, "'random_forest' names no estimator"),
         ({"methods": {"a": {"estimator": "rokcet"}}}, ValueError, "did you mean 'rocket'"),
         ({"methods": {"a": {"estimator": 3}}}, TypeError, "estimator of method 'a' must be"),

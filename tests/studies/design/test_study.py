@@ -195,7 +195,6 @@ def test_our_own_studies_can_be_read() -> None:
             {"vary": {"stem": ["conv"]}, "parameters": {"stem": "conv"}},
             *(ValueError, "given in both vary and parameters"),
         ),
-        ({"vary": {"compile": ["auto", False]}}, ValueError, "compile=False, which are the same"),
         ({"vary": {"n_jobs": [1, 2]}}, ValueError, "does not affect results"),
         ({"resamples": 0}, ValueError, "resamples must be at least 1"),
         ({"splits": {"AA": "two folds"}}, ValueError, "unknown data set of this study 'AA'"),
@@ -238,7 +237,3 @@ def test_words_on_splits_are_part_of_the_design_but_of_no_key(tmp_path: Path) ->
     assert "splits" not in plain.as_dict()
     (tmp_path / "study.json").write_text(json.dumps(study.as_dict()), encoding="utf-8")
     assert Study.from_toml(tmp_path / "study.json").splits == {"A": "two folds"}
-
-
-def test_values_that_differ_in_some_variant_are_not_refused() -> None:
-    Study(("A",), ("none",), vary={"scaling": ["auto", "channel"], "stem": ["linear", "conv"]})

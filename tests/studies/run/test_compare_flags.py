@@ -7,7 +7,6 @@ import io
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,7 +15,7 @@ import pytest
 from tsformer.cli import main
 from tsformer.studies import Progress
 from tsformer.studies.design.study import Trial
-from tsformer.tracking import TrackedRun, prepare_store
+from tsformer.tracking import prepare_store
 
 for library in ("typer", "rich", "mlflow", "matplotlib"):
     pytest.importorskip(library, reason='needs the extra "all"')
@@ -200,51 +199,6 @@ def test_encodings_are_ranked_within_a_budget(
     code, out, err = run(*flags, "--json")
     assert [row["folds"] for row in json.loads(out)["ranking"]] == [2, 2]
     assert "accuracy" not in err, "read back, not repeated"
-
-
-@pytest.mark.slow
-def test_train_sizes_draw_the_same_series_for_every_method(
-    run: Run, uri: str, experiment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    figure = TrackedRun.figure
-
-    def curves(run: TrackedRun, draw: Any, name: str, **options: Any) -> None:
-        if name == "learning_curves.png":
-            figure(run, draw, name, **options)
-
-    monkeypatch.setattr(TrackedRun, "figure", curves)
-    monkeypatch.setattr("tsformer.studies.run.finalize._report", lambda *args: None)
-    flags = [
-        "--datasets", "ItalyPowerDemand", "--methods", "majority,summary-ridge", "--seeds", 2,
-        "--train-sizes", "10,50%,100%", "--tracking-uri", uri, "--experiment", experiment,
-    ]  # fmt: skip
-    assert run(*flags)[0] == 0
-    path = tmp_path / "results/compare/results.csv"
-    written = path.read_bytes()
-    assert run(*flags)[0] == 0
-    assert path.read_bytes() == written, "read back, not repeated"
-    rows = pd.read_csv(path, dtype={"train_size": str})
-    assert len(rows) == 12
-    sizes = rows.groupby("train_size")["n_train"].agg(["min", "max"])
-    assert sizes.to_numpy().tolist() == [[10, 10], [67, 67], [34, 34]]
-    fits = {run.info.run_id: run for run in prepare_store(uri, experiment).runs("FINISHED")}
-    rows["drawn"] = [
-        next(
-            each.dataset.digest
-            for each in fits[run_id].inputs.dataset_inputs
-            if each.tags[0].value == "train"
-        )
-        for run_id in rows["run_id"]
-    ]
-    drawn = rows.groupby(["train_size", "seed"])["drawn"]
-    assert (drawn.nunique() == 1).all(), "the same for every method"
-    assert drawn.first().groupby("train_size").nunique().tolist() == [2, 1, 2], "another by seed"
-    params = fits[rows["run_id"][0]].data.params
-    assert (params["train_size"], params["n_train"]) == ("10", "10")
-    store = prepare_store(uri, experiment)
-    (parent,) = store.runs(tags={"tsformer.kind": "study"})
-    picture = store.client().download_artifacts(parent.info.run_id, "learning_curves.png")
-    assert Path(picture).stat().st_size > 5_000
 
 
 def test_the_bar_says_what_is_done_running_failed_and_left(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-import shutil
 import socket
-import ssl
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +14,6 @@ import pytest
 
 from tsformer import TSTransformerClassifier, load_dataset
 from tsformer.cli import main
-from tsformer.studies import Study, compare
 
 pytest.importorskip("mlflow", reason='needs the extra "tracking"')
 pytest.importorskip("distributed", reason='needs the extra "dask"')
@@ -25,7 +22,6 @@ psutil = pytest.importorskip("psutil")
 ROOT = Path(__file__).parents[3]
 #: Of schedulers, their dashboards and MLflow's pages, as the pages have them.
 PORTS = ("8786", "8787", "5000")
-LOOPBACK = {"127.0.0.1", "::1"}
 
 
 def commands(page: str, section: str = "") -> str:
@@ -112,81 +108,6 @@ def test_all_of_a_cluster_on_one_machine_listens_to_that_machine_only(
     # A nanny, a worker and a dashboard for each.
     assert len(listening(workers)) == 6
     assert interfaces(workers) == {"127.0.0.1"}
-
-
-@pytest.mark.processes
-def test_without_the_certificate_nobody_gets_into_a_cluster_of_several_machines(
-    processes: Any, ports: dict[str, int], tmp_path: Path, wait_until: Callable[..., None],
-    empty_store: Callable[[Path], str],
-) -> None:  # fmt: skip
-    if shutil.which("openssl") is None:
-        pytest.skip("needs openssl")
-    page = "docs/cluster.md"
-    lines = commands(page, "Several machines")
-    made = processes.shell(lines.partition("\ndask scheduler")[0] + "\nenv", HOME=str(tmp_path))
-    assert made.wait(timeout=240) == 0, processes.said(made)
-    folder = tmp_path / "dask-tls"
-    assert f"DASK_CONFIG={folder}\n" in processes.said(made)
-    assert (folder / "key.pem").stat().st_mode & 0o077 == 0
-    inside = {"DASK_CONFIG": str(folder)}
-
-    def local(line: str) -> str:
-        return elsewhere(line, ports).replace("login-node", "127.0.0.1")
-
-    line = local(command("dask scheduler", page, "Several machines"))
-    scheduler = processes.shell(line, **inside)
-    line = local(command("dask worker", page, "Several machines"))
-    workers = start_workers(line, 1, processes, wait_until, **inside)
-    dashboards = {(at, port) for at, port in listening(scheduler) if port == ports["8787"]}
-    assert dashboards == {("127.0.0.1", ports["8787"])}
-
-    # Every port that other machines can reach wants to see the certificate.
-    open_ports = {
-        port
-        for process in (scheduler, workers)
-        for address, port in listening(process)
-        if address not in LOOPBACK
-    }
-    assert len(open_ports) == 2, "the scheduler and a worker"
-    for port in open_ports:
-        assert refusal(port) == "TLSV13_ALERT_CERTIFICATE_REQUIRED"
-        assert refusal(port, tls=False) == "closed"
-
-    line = local(command("tsformer compare", page, "Several machines"))
-    small = "--datasets ItalyPowerDemand --encodings none --seeds 1 --max-epochs 1"
-    line = re.sub(r"--study \S+", small, line)
-    uri = f"sqlite:///{tmp_path}/mlflow.db"
-    line = re.sub(r"--tracking-uri \S+", f"--tracking-uri {uri}", line)
-    (scheduler_address,) = re.findall(r"tls://\S+", line)
-    study = Study(("ItalyPowerDemand",), ("none",), seeds=1)
-    for address, message in (
-        (scheduler_address, "DASK_CONFIG must name the folder"),
-        (scheduler_address.replace("tls://", "tcp://"), "no Dask scheduler lets this process in"),
-    ):
-        with pytest.raises(ConnectionError, match=message):
-            compare(study, out=tmp_path / "refused", tracking_uri=uri, scheduler=address)
-    assert not (tmp_path / "mlflow.db").exists()
-    empty_store(tmp_path / "mlflow.db")
-    welcome = processes.shell(line, **inside)
-    assert welcome.wait(timeout=300) == 0, processes.said(welcome)
-    assert (tmp_path / "results/compare/results.csv").read_text().count("\n") == 2
-
-
-def refusal(port: int, *, tls: bool = True) -> str:
-    """Return how a port ends a conversation with somebody who has no certificate."""
-    context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as plain:
-        try:
-            if not tls:
-                plain.sendall(bytes(64))
-                return "open" if plain.recv(1) else "closed"
-            with context.wrap_socket(plain) as wrapped:
-                return "open" if wrapped.recv(1) else "closed"
-        except ssl.SSLError as error:
-            return str(error.reason)
-        except ConnectionError:
-            return "closed"
 
 
 @pytest.mark.processes

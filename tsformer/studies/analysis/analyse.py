@@ -74,10 +74,7 @@ def default_baseline(study: StudyScores) -> str | None:
 def analyse(
     study: StudyScores, *, baseline: str | None = None, rope: float = 0.01
 ) -> list[Findings]:
-    """Compute statistics, gains and costs of a study.
-
-    The report, the study's run in MLflow and ``tsformer statistics`` all show what this returns.
-    """
+    """Compute statistics, gains and costs of a study."""
     methods = list(study.rows["method"].unique())
     if study.published is not None:
         methods += study.published.rows["method"].unique().tolist()

@@ -98,10 +98,7 @@ def published_accuracies(paths: Paths) -> pd.DataFrame:
 
 
 def published_beside(rows: pd.DataFrame, paths: Paths) -> Published:
-    """Return the published results on a study's data sets and the archive's split.
-
-    Results are left out beside a study with resamples: its scores are means over other splits.
-    """
+    """Return the published results on a study's data sets and the archive's split."""
     table = read_published(paths)
     none = pd.DataFrame(columns=["dataset", "method", "score", "source"])
     if "resample" in rows.columns and (rows["resample"] != 0).any():

@@ -33,36 +33,10 @@ def rank(
     n_folds: int,
     first: pd.Series | None = None,
 ) -> pd.DataFrame:
-    """Rank encodings by their mean score over the folds that all remaining encodings share.
+    """Rank encodings ``[folds x encodings]`` by their mean score over shared folds.
 
-    Parameters
-    ----------
-    scores : DataFrame [folds x encodings]
-        Accuracy, NaN where an encoding was not fitted.
-    dropped : mapping
-        Encodings that do not remain, and why.
-    n_folds : int
-        Number of folds of the data; `scores` may have fewer.
-    first : Series [encodings], optional
-        Accuracy in a first round with fewer epochs, for encodings without other scores.
-
-    Returns
-    -------
-    DataFrame
-        One row per encoding, the leader first and dropped encodings last: `encoding`, `folds`,
-        `accuracy`, `behind` (the leader's accuracy minus its own on the same folds), `margin`
-        (half-width of a 95 % interval of `behind`, NaN below three folds, or if all differences
-        are equal), `outcome`.
-
-    References
-    ----------
-    Nadeau and Bengio, "Inference for the Generalization Error", Machine Learning 2003.
-
-    Examples
-    --------
-    >>> scores = pd.DataFrame({"none": [0.5, 0.6, 0.5], "rope": [0.9, 0.9, 0.8]})
-    >>> rank(scores, {}, n_folds=3).round(2).to_numpy().tolist()
-    [['rope', 3, 0.87, 0.0, 0.0, 'leads'], ['none', 3, 0.53, 0.33, 0.23, 'behind']]
+    `first` has the accuracies of a first round with fewer epochs. Intervals: Nadeau and Bengio,
+    "Inference for the Generalization Error", Machine Learning 2003.
     """
     remaining = [name for name in scores.columns if name not in dropped]
     shared = scores[remaining].dropna()
@@ -115,14 +89,7 @@ def _margin(apart: pd.Series, n_folds: int) -> float:
 
 
 def answer(ranking: pd.DataFrame) -> str:
-    """Return the ranking in one sentence of Markdown.
-
-    Examples
-    --------
-    >>> scores = pd.DataFrame({"none": [0.5, 0.6, 0.5], "rope": [0.9, 0.9, 0.8]})
-    >>> print(answer(rank(scores, {}, n_folds=3)))
-    `rope` leads `none` by 33.3 ± 22.7 points over 3 folds.
-    """
+    """Return the ranking in one sentence of Markdown."""
     behind, margin = (ranking.set_index("encoding")[column] for column in ("behind", "margin"))
     outcomes = ranking.groupby("outcome", sort=False)["encoding"].agg(list).to_dict()
     leader, *others = ranking.loc[ranking["outcome"].isin(REMAINING), "encoding"]

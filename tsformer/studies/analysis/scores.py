@@ -159,10 +159,7 @@ def read_scores(
 
 
 def variant_scores(study: StudyScores) -> list[VariantScores]:
-    """Return the scores of each variant of a study, and the subset to compare.
-
-    Other packages need not pair their seeds: all of their fits are compared.
-    """
+    """Return the scores of each variant of a study, and the subset to compare."""
     return [
         VariantScores(label, rows, complete(rows) if study.ours else rows)
         for label, rows in split_variants(study.rows, study.varied).items()
@@ -177,14 +174,7 @@ def has_whole_split(variant: VariantScores) -> bool:
 
 
 def split_variants(rows: pd.DataFrame, vary: Iterable[str] = ()) -> dict[str, pd.DataFrame]:
-    """Split rows by the parameters that a study varied.
-
-    Examples
-    --------
-    >>> rows = pd.DataFrame({"dataset": ["A", "A"], "stem": ["conv", "linear"], "score": [1, 0.5]})
-    >>> list(split_variants(rows, ["stem"]))
-    ['stem=conv', 'stem=linear']
-    """
+    """Split rows by the parameters that a study varied."""
     varied = _with_several_values(rows, vary)
     if not varied:
         return {"": rows}
@@ -198,11 +188,7 @@ def labels(rows: pd.DataFrame, varied: Iterable[str]) -> pd.Series:
 
 
 def complete(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows whose data set, seed and resample have a score of every method.
-
-    In an unfinished study some encodings have more seeds than others: means over all rows would
-    compare different draws, not different encodings.
-    """
+    """Return the rows whose data set, seed and resample have a score of every method."""
     keys = repeat_columns(rows)
     n_methods = rows.groupby(keys, sort=False)["method"].transform("nunique")
     return rows[n_methods == rows["method"].nunique()]

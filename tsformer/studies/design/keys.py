@@ -13,14 +13,8 @@ from tsformer.estimators.parameters import check_parameters as check_estimator_p
 
 # Set by the trials or the comparison.
 _NOT_SHARED = (
-    "callbacks",
-    "checkpoint_dir",
-    "checkpoint_minutes",
-    "encoding",
-    "random_state",
-    "resume",
-    "verbose",
-    "warm_start",
+    *("callbacks", "checkpoint_dir", "checkpoint_minutes", "encoding"),
+    *("random_state", "resume", "verbose", "warm_start"),
 )
 #: Allowed, without effect on results.
 HARMLESS = ("n_jobs", "n_threads")
@@ -29,21 +23,27 @@ HARMLESS = ("n_jobs", "n_threads")
 def check_parameters(parameters: Mapping[str, Any]) -> None:
     """Raise for parameters that the fits of a study cannot share."""
     allowed = [name for name in TSTransformerClassifier().get_params() if name not in _NOT_SHARED]
-    for name, value in parameters.items():
+    for name in parameters:
         if name in _NOT_SHARED:
             raise ValueError(
                 f"{name!r} cannot be a parameter of a study: the comparison sets it for every fit"
             )
         if name not in allowed:
             raise ValueError(unknown("parameter of TSTransformerClassifier", name, allowed))
-        try:
-            json.dumps(value)
-        except TypeError as error:
-            raise TypeError(
-                f"parameters of a study are stored as JSON; {name}={value!r} cannot be ({error})"
-            ) from error
+    check_json("the study", parameters)
     # Fail now rather than in every fit.
     check_estimator_parameters(TSTransformerClassifier(**parameters))
+
+
+def check_json(of: str, parameters: Mapping[str, Any]) -> None:
+    """Raise TypeError for parameters that cannot be stored with a study."""
+    for name, value in parameters.items():
+        try:
+            json.dumps(value, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise TypeError(
+                f"parameters of {of} are stored as JSON; {name}={value!r} cannot be ({error})"
+            ) from error
 
 
 def configuration(parameters: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from typing import Any
 from tsformer._names import nearest, shortened
 from tsformer.baselines.catalogue import BASELINES, TRANSFORMER
 from tsformer.baselines.reader import PanelClassifier
-from tsformer.baselines.resolve import check_json, find, library_version
-from tsformer.studies.design.keys import check_parameters, digest
+from tsformer.baselines.resolve import find, library_version
+from tsformer.studies.design.keys import check_json, check_parameters
 
 _TRANSFORMERS = (
     "tsformer",
@@ -18,13 +18,6 @@ _TRANSFORMERS = (
     "tsformer.estimators.TSTransformerClassifier",
     "tsformer.estimators.classifier.TSTransformerClassifier",
 )
-#: Names of well-known classifiers: without an estimator such a method would be the transformer.
-_OTHERS = frozenset({
-    "adaboost", "catboost", "cnn", "decision-tree", "extra-trees", "fcn", "gradient-boosting",
-    "gru", "hc2", "hive-cote", "knn", "lgbm", "lightgbm", "logistic-regression", "lstm", "mamba",
-    "mlp", "patchtst", "random-forest", "rf", "ridge", "rnn", "stc", "svc", "svm", "tcn",
-    "timesnet", "weasel", "xgb", "xgboost",
-})  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -70,10 +63,6 @@ class Method:
         library = ", ".join(library_version(each) for each in (path, *parts))
         return {"estimator": path, "library": library, "parameters": self.parameters}
 
-    def hash(self) -> str:
-        """Return a hash of the configuration, eight hex digits."""
-        return digest(self.configuration())
-
     def check(self) -> None:
         """Construct the classifier once, to raise its errors before any fit."""
         if not self.transformer:
@@ -96,14 +85,19 @@ def read_methods(
                 f'{{"estimator": "minirocket"}}; got {shortened(said)}'
             )
         given = dict(said)
-        estimator = given.pop("estimator", None) or _by_name(name)
+        estimator = given.pop("estimator", None) or _by_name(name, given)
         if not isinstance(estimator, str):
             raise TypeError(
                 f"estimator of method {name!r} must be a name or the dotted path of a class; got "
                 f"{shortened(estimator)}"
             )
         find(estimator)
-        check_json(name, given)
+        if "random_state" in given:
+            raise ValueError(
+                f"'random_state' cannot be a parameter of method {name!r}: the comparison sets it "
+                "for every fit"
+            )
+        check_json(f"method {name!r}", given)
         method = Method(name, estimator, given)
         if method.transformer:
             rest = {key: value for key, value in given.items() if key != "encoding"}
@@ -112,20 +106,15 @@ def read_methods(
     return found
 
 
-def _by_name(name: str) -> str:
+def _by_name(name: str, given: Mapping[str, Any]) -> str:
     """Return the classifier of a method that names none."""
     if name in BASELINES:
         return name
     near = nearest(name, BASELINES)
-    if near and near[0] != "tsformer":  # a typo must not select the transformer
+    if not given or (near and near[0] != "tsformer"):  # a typo must not select the transformer
+        meant = f": did you mean {near[0]!r}?" if near else "."
         raise ValueError(
-            f"method {name!r} names no estimator: did you mean {near[0]!r}? Otherwise say which, "
-            'as in estimator = "tsformer"'
-        )
-    if name.lower().replace("_", "-") in _OTHERS:
-        raise ValueError(
-            f"method {name!r} names no estimator, and would be the transformer under the name of "
-            "another classifier; name the class by its dotted path, as in "
+            f"method {name!r} names no estimator{meant} Name one or the path of a class, as in "
             'estimator = "sklearn.svm.SVC", or say estimator = "tsformer"'
         )
     return TRANSFORMER

@@ -78,7 +78,7 @@ class Study:
         ``estimator``, a name in `tsformer.baselines.BASELINES` or the dotted path of any class that
         follows scikit-learn's contract, as in ``{"rf": {"estimator":
         "sklearn.ensemble.RandomForestClassifier", "n_estimators": 500}}``. Without ``estimator``
-        the name selects the classifier, or `TSTransformerClassifier`.
+        the name selects the classifier, or with parameters `TSTransformerClassifier`.
     train_sizes : sequence of int or str
         How much of each train split to train on: numbers of series, percentages as in ``"10%"``, or
         both; by default the whole. Every size is a variant of the study. A seed draws the same
@@ -169,16 +169,17 @@ class Study:
         check_parameters(self.parameters)
         for values in _combinations(self.vary):
             check_parameters({**self.parameters, **values})
-        _check_that_all_differ(self.vary, self.parameters)
-        object.__setattr__(self, "_methods", read_methods(self.methods, self.parameters))
+        own = {name: Method(name, TRANSFORMER, {"encoding": name}) for name in self.encodings}
+        own |= read_methods(self.methods, self.parameters)
+        object.__setattr__(self, "_methods", own)
         methods = {name: dict(said) for name, said in self.methods.items()}
         object.__setattr__(self, "methods", methods)
         for name in methods:
             if name in self.encodings:
                 raise ValueError(f"{name!r} is both an encoding and a method; rename the method")
         object.__setattr__(self, "leave_out", self._left_out())
-        alone = not self.encodings and not any(each.transformer for each in self._methods.values())
-        if alone and (self.parameters or self.vary):
+        transformers = [each for each in own.values() if each.transformer]
+        if not transformers and (self.parameters or self.vary):
             names = ", ".join(map(repr, (*self.parameters, *self.vary)))
             raise ValueError(
                 "parameters and vary are for TSTransformerClassifier, and no method of this study "
@@ -231,14 +232,9 @@ class Study:
         """The encodings, followed by the names of the methods."""
         return (*self.encodings, *self.methods)
 
-    def method(self, name: str) -> Method | None:
-        """Return the method of this name, or None for an encoding."""
-        return self._methods.get(name)
-
-    def is_transformer(self, name: str) -> bool:
-        """Return whether an encoding or method of the study is a `TSTransformerClassifier`."""
-        method = self.method(name)
-        return method is None or method.transformer
+    def method(self, name: str) -> Method:
+        """Return the method of this name; an encoding is the transformer with it."""
+        return self._methods[name]
 
     def check(self) -> None:
         """Construct the classifiers of all methods, to raise their errors before any fit.
@@ -280,40 +276,32 @@ class Study:
         return variants[variant]
 
     def parameters_of(self, variant: str = "", method: str = "") -> dict[str, Any]:
-        """Return the parameters in this variant, except encoding and seed.
-
-        `method` is an encoding or a method of the study; by default any of the encodings.
-        """
-        values = {
-            name: value for name, value in self._values_of(variant).items() if name in self.vary
-        }
-        found = self.method(method)
-        if found is not None and not found.transformer:
+        """Return the parameters of a method, by default the first, except encoding and seed."""
+        found = self.method(method or self.names[0])
+        if not found.transformer:
             return found.parameters
-        own = {} if found is None else dict(found.given)
-        own.pop("encoding", None)
-        return {**self.parameters, **values, **own}
+        values = self._values_of(variant)
+        varied = {name: value for name, value in values.items() if name in self.vary}
+        own = {name: value for name, value in found.given.items() if name != "encoding"}
+        return {**self.parameters, **varied, **own}
 
     def encoding_of(self, method: str) -> str:
         """Return the encoding of a method that is a transformer; an encoding is its own."""
-        found = self.method(method)
-        if found is None:
-            return method
         default = TSTransformerClassifier().encoding
-        return str(_in_one_spelling(found.given.get("encoding", default)))
+        return str(_in_one_spelling(self.method(method).given.get("encoding", default)))
 
     def configuration(self, variant: str = "", method: str = "") -> dict[str, Any]:
         """Return everything that can affect a fit of this variant, including the defaults.
 
         The defaults of other libraries are represented by the version of the library.
         """
-        found = self.method(method)
-        if found is None:
-            return configuration(self.parameters_of(variant))
-        if not found.transformer:
-            return found.configuration()
-        own = configuration(self.parameters_of(variant, method))
-        return {"estimator": TRANSFORMER, "encoding": self.encoding_of(method), **own}
+        name = method or self.names[0]
+        if not self.method(name).transformer:
+            return self.method(name).configuration()
+        own = configuration(self.parameters_of(variant, name))
+        if name in self.encodings:
+            return own
+        return {"estimator": TRANSFORMER, "encoding": self.encoding_of(name), **own}
 
     def hash_of(self, variant: str = "", method: str = "") -> str:
         """Return a hash of the variant's configuration, eight hex digits.
@@ -324,9 +312,9 @@ class Study:
         For a method that is not the transformer it is a hash of class, parameters and version of
         the library.
         """
-        found = self.method(method)
-        if found is not None and not found.transformer:
-            return found.hash()
+        found = self.method(method or self.names[0])
+        if not found.transformer:
+            return digest(found.configuration())
         return configuration_hash(self.parameters_of(variant, method))
 
     def hashes(self) -> list[str]:
@@ -337,11 +325,8 @@ class Study:
     @property
     def name(self) -> str:
         """Name of the study as a whole, with a hash that covers everything."""
-        configurations = [self.configuration(variant) for variant in self.variants]
-        configurations += [
-            self.configuration(variant, name) for variant in self.variants for name in self.methods
-        ]
-        return f"study-{digest([self.as_dict(), configurations])}"
+        pairs = itertools.product(self.variants, self.names)
+        return f"study-{digest([self.as_dict(), *itertools.starmap(self.configuration, pairs)])}"
 
     @property
     def label(self) -> str:
@@ -421,14 +406,9 @@ class Study:
         two names, seeds or variants run once. A transformer among the methods shares its fits with
         its encoding. Subsets of the train split depend on the seed for every method.
         """
-        found = self.method(method)
-        size = self.train_size_of(variant)
-        what, of = method, str(seed)
-        if found is not None and found.transformer:
-            what = self.encoding_of(method)
-        elif found is not None:
-            random = found.random or size != WHOLE
-            what, of = found.class_name, of if random else "any"
+        found, size = self.method(method), self.train_size_of(variant)
+        what = self.encoding_of(method) if found.transformer else found.class_name
+        of = seed if found.random or size != WHOLE else "any"
         key = f"{dataset}/{what}/{of}/{self.hash_of(variant, method)}"
         key = f"{key}/resample-{resample}" if resample else key
         return key if size == WHOLE else f"{key}/train-{size}"
@@ -476,25 +456,6 @@ def _varied(
         for value in values:
             _check_once(f"vary, at {name!r},", value, values)
     return {name: tuple(values) for name, values in vary.items()}
-
-
-def _check_that_all_differ(
-    vary: Mapping[str, Sequence[Any]], parameters: Mapping[str, Any]
-) -> None:
-    """Raise ValueError if two values of a parameter give the same fits in every variant."""
-    for name, values in vary.items():
-        rest = _combinations({other: of for other, of in vary.items() if other != name})
-        for first, second in itertools.combinations(values, 2):
-            same = (
-                configuration_hash({**parameters, **others, name: first})
-                == configuration_hash({**parameters, **others, name: second})
-                for others in rest
-            )
-            if all(same):
-                raise ValueError(
-                    f"vary has {name}={first!r} and {name}={second!r}, which are the same fits "
-                    "here, with one key: name one of them"
-                )
 
 
 def _check_once(what: str, value: Any, values: Sequence[Any]) -> None:

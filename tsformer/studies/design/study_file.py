@@ -17,10 +17,7 @@ _TABLES = ("parameters", "vary", "methods", "leave_out", "splits")
 
 
 def read_study_file(path: str | Path) -> dict[str, Any]:
-    """Return the content of a study file as keyword arguments of `Study`.
-
-    It is TOML, or the ``study.json`` that `compare` wrote beside results.
-    """
+    """Return the content of a study file, TOML or ``study.json``, as arguments of `Study`."""
     try:
         said = read_design(Path(path)) if Path(path).suffix == ".json" else None
         if said is None:

@@ -11,13 +11,7 @@ WHOLE = "100%"
 
 
 def train_sizes(values: Any) -> tuple[str, ...]:
-    """Return sizes in their one spelling, as in ``("20", "50%")``.
-
-    Examples
-    --------
-    >>> train_sizes([20, "50", "12.50 %", "100%"])
-    ('20', '50', '12.5%', '100%')
-    """
+    """Return sizes in their one spelling, as in ``("20", "50%")``."""
     if isinstance(values, str | int) or not isinstance(values, Iterable):
         raise TypeError(f'train_sizes must be a list such as [20, "50%", "100%"]; got {values!r}')
     sizes = tuple(map(_one, values))

@@ -57,7 +57,6 @@ def content(study: StudyScores, findings: list[Findings], baseline: str | None) 
         "facts": _facts(study),
         "published": published(study, findings),
         "stems": [_stem(each, findings) for each in findings],
-        "side_by_side": _side_by_side(compared),
         "alpha": ALPHA,
         "sure": SURE,
         "verdict": verdict_of,
@@ -185,25 +184,6 @@ def _facts(study: StudyScores) -> dict[str, Any]:
 def _stem(found: Findings, findings: list[Findings]) -> str:
     """Return the prefix of a variant's file names."""
     return f"{re.sub(r'[^A-Za-z0-9]+', '_', found.label)}_" if len(findings) > 1 else ""
-
-
-def _side_by_side(compared: list[Findings]) -> dict[str, Any]:
-    """Return rank, score and gain of each method in each variant."""
-    columns = []
-    for each in compared:
-        assert each.statistics is not None
-        means, gains = each.statistics.scores.mean().to_dict(), _gains(each)
-        columns.append(
-            {
-                name: {"rank": rank, "score": means[name], "gain": gains.get(name)}
-                for name, rank in each.statistics.ranks.items()
-            }
-        )
-    header = [f"{each.label}: {what}" for each in compared for what in ("rank", "score", "gain")]
-    absent = {"rank": None, "score": None, "gain": None}
-    names = dict.fromkeys(name for column in columns for name in column)
-    rows = {name: [column.get(name, absent) for column in columns] for name in names}
-    return {"header": header, "rows": rows}
 
 
 def _gains(found: Findings) -> dict[Any, Any]:

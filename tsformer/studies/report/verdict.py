@@ -18,17 +18,7 @@ SURE = 0.95
 
 
 def verdict(found: Findings, baseline: str | None = None, noun: str = "method") -> str:
-    """Answer in one or two sentences of Markdown whether a method beats the baseline.
-
-    Examples
-    --------
-    >>> from tsformer.studies.analysis.statistics import compare_methods
-    >>> rows = [(d, m, 0, s + d / 99) for d in range(7) for m, s in (("none", 0.3), ("rope", 0.4))]
-    >>> rows = pd.DataFrame(rows, columns=["dataset", "method", "seed", "score"])
-    >>> found = Findings("", rows, rows, compare_methods(rows))
-    >>> print(verdict(found, "none", "encoding"))
-    `rope` beats `none` on these 7 data sets. `rope` ranks first, and the difference is significant.
-    """
+    """Answer in one or two sentences of Markdown whether a method beats the baseline."""
     statistics = found.statistics
     if found.on_one_data_set:
         text = _best_on_one_data_set(found)
@@ -55,11 +45,7 @@ def contrasts(statistics: Statistics) -> dict[str, Any]:
 
 
 def against(statistics: Statistics, baseline: str) -> dict[str, list[Any]]:
-    """Return methods by their significant difference from the baseline, and equivalent methods.
-
-    Wilcoxon's test compares ranks: one large loss can outweigh many small gains in the mean, so
-    that a direction needs the mean score and most data sets.
-    """
+    """Return methods by their significant difference from the baseline, and equivalent methods."""
     table = statistics.against(baseline)
     lead = table["wins"] - table["loses"]
     better = (table["difference"] > 0) & (lead > 0)

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 import os
 import platform
-import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import tsformer
 from tsformer._optional import require
-from tsformer.baselines.catalogue import BASELINES
 from tsformer.studies._files import check_folder, write_atomically
 from tsformer.studies.analysis.analyse import Findings, analyse, default_baseline
 from tsformer.studies.analysis.published import Paths
@@ -25,7 +24,7 @@ from tsformer.studies.report.render import html, markdown
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["ReportFiles", "compare_command", "write_findings", "write_report"]
+__all__ = ["ReportFiles", "write_findings", "write_report"]
 
 _LIBRARIES = ("numpy", "pandas", "scipy", "torch", "matplotlib", "baycomp", "scikit-posthocs")
 
@@ -111,7 +110,7 @@ def write_findings(
     """Write the report of findings that `analyse` returned for these scores and baseline."""
     drawn = figures(scores, findings, baseline)
     pictures = {f"{name}.png": _png(figure) for name, figure in drawn.items()}
-    commands = [compare_command(scores.design)] if scores.design is not None else []
+    commands = [] if scores.design is None else ["tsformer compare --study study.json"]
     versions = [f"tsformer {tsformer.__version__}", f"Python {platform.python_version()}"]
     text = markdown(
         _title(scores),
@@ -119,6 +118,7 @@ def write_findings(
             **content(scores, findings, baseline),
             "pictures": pictures,
             "commands": "\n".join([*commands, *([command] if command else [])]),
+            "design_text": json.dumps(scores.design, ensure_ascii=False),
             "digest": hashlib.sha256(scores.path.read_bytes()).hexdigest()[:16],
             "versions": [*versions, *(f"{name} {_version(name)}" for name in _LIBRARIES)],
         },
@@ -134,39 +134,6 @@ def write_findings(
     write_atomically(page, files.html)
     write_atomically(text, files.markdown)
     return files
-
-
-def compare_command(design: Mapping[str, Any]) -> str:
-    """Return the shell command that runs a study of this design.
-
-    Parameters of methods, methods that are left out and how data of one's own were split are in
-    its file only, ``study.json``.
-
-    Examples
-    --------
-    >>> compare_command({"datasets": ["A", "B"], "encodings": ["none"], "seeds": [0, 1],
-    ...                  "parameters": {"d_model": 32}})
-    'tsformer compare --datasets A,B --encodings none --seeds 0,1 --set d_model=32'
-    """
-    words = ["tsformer", "compare"]
-    methods = design.get("methods", {})
-    without_flag = any(parameters or name not in BASELINES for name, parameters in methods.items())
-    if without_flag or design.get("leave_out") or design.get("splits"):
-        return shlex.join([*words, "--study", "study.json"])
-    words += ["--datasets", ",".join(design["datasets"])]
-    words += ["--encodings", ",".join(design["encodings"])] if design["encodings"] else []
-    words += ["--methods", ",".join(methods)] if methods else []
-    seeds = ",".join(map(str, design["seeds"]))
-    words += ["--seeds", seeds if "," in seeds else f"{seeds},"]
-    for name, values in design.get("vary", {}).items():
-        words += ["--vary", f"{name}={','.join(map(str, values))}"]
-    if design.get("train_sizes"):
-        words += ["--train-sizes", ",".join(design["train_sizes"])]
-    if design.get("resamples", 1) > 1:
-        words += ["--resamples", str(design["resamples"])]
-    for name, value in design.get("parameters", {}).items():
-        words += ["--set", f"{name}={value}"]
-    return shlex.join(words)
 
 
 def _title(scores: StudyScores) -> str:

@@ -378,7 +378,8 @@ def _check_reach(store: RunStore, scheduler: str | None) -> None:
 
 def _modules(study: Study, *, elsewhere: bool) -> tuple[str, ...]:
     """Return the modules that register the study's encodings, for other processes to import."""
-    names = (study.encoding_of(name) for name in study.names if study.is_transformer(name))
+    methods = [study.method(name) for name in study.names]
+    names = (study.encoding_of(method.name) for method in methods if method.transformer)
     parts = {part.strip() for encoding in names for part in encoding.split("+")}
     modules = {part: find(part).__module__ for part in parts}
     for part, module in modules.items():
@@ -387,8 +388,8 @@ def _modules(study: Study, *, elsewhere: bool) -> tuple[str, ...]:
                 f"the encoding {part!r} is defined in the main script, which other processes "
                 "cannot import; move it to a module of its own, or use jobs=1"
             )
-    for method in map(study.method, study.methods):
-        if elsewhere and method is not None and method.estimator.startswith("__main__."):
+    for method in methods:
+        if elsewhere and method.estimator.startswith("__main__."):
             raise ValueError(
                 f"the class of method {method.name!r} is defined in the main script, which other "
                 "processes cannot import; move it to a module of its own, or use jobs=1"

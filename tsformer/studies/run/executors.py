@@ -47,18 +47,14 @@ def one_by_one(
         progress.fit_start(task.trial)
         method = task.study.method(task.trial.method)
         # A worker cannot import classes of the main script.
-        if method is None or method.ours or method.estimator.startswith("__main__."):
+        if method.ours or method.estimator.startswith("__main__."):
             yield run_task(task, [progress])
         else:
             yield from workers.run([task])
 
 
 class Workers:
-    """Worker processes on this machine, each with its share of the cores as threads.
-
-    If a process ends during a fit, a new one repeats the fit after all others; the second loss
-    fails the fit. A process ends itself if a fit takes longer than `time_limit` seconds.
-    """
+    """Worker processes on this machine, each with its share of the cores as threads."""
 
     def __init__(self, jobs: int, time_limit: float | None = None):
         self.jobs = jobs
@@ -197,11 +193,7 @@ def cluster(scheduler: str) -> Iterator[Any]:
 
 
 def on_cluster(tasks: Sequence[Task], client: Any) -> Iterator[TrialResult]:
-    """Run tasks on the workers of a Dask cluster, which may join and leave at any time.
-
-    Dask repeats a task whose worker was lost, and gives up after four losses. A lost worker counts
-    against every task assigned to it, so each task gets two such rounds.
-    """
+    """Run tasks on the workers of a Dask cluster, which may join and leave at any time."""
     distributed = require("distributed", extra="dask", purpose="running a comparison on a cluster")
     client.wait_for_workers(1, timeout=_SECONDS_FOR_WORKERS)
     running = {client.submit(run_task, task, pure=False): task for task in tasks}

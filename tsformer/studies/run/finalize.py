@@ -51,8 +51,9 @@ def finalize(
     parent.text(table, "summary.md")
     parent.figure(lambda: figure, "comparison.png")
     attempt(lambda: log_scores(results, store.study, parent), "logging the scores")
-    if store.study.train_sizes:
-        attempt(lambda: _log_curves(results, store.study, parent), "drawing the learning curves")
+    if len(store.study.train_sizes) > 1:
+        named = _labelled(results, store.study, store.study.vary)
+        parent.figure(lambda: plot_learning_curves(named), "learning_curves.png")
     scores = read_study(store.path)
     report_path = None
     if all(map(importlib.util.find_spec, ("scikit_posthocs", "baycomp", "jinja2"))):
@@ -108,13 +109,6 @@ def _report(scores: StudyScores, folder: Path, parent: TrackedRun) -> Path:
     files = write_findings(scores, findings, folder / "report", baseline=baseline, command=command)
     parent.text(files.html.read_text(encoding="utf-8"), files.html.name)
     return files.html
-
-
-def _log_curves(results: pd.DataFrame, study: Study, parent: TrackedRun) -> None:
-    """Log ``learning_curves.png`` if the study has several train sizes."""
-    if results["train_size"].nunique() > 1:
-        named = _labelled(results, study, study.vary)
-        parent.figure(lambda: plot_learning_curves(named), "learning_curves.png")
 
 
 def by_variant(results: pd.DataFrame, study: Study) -> pd.DataFrame:

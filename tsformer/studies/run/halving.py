@@ -28,13 +28,7 @@ _LENGTHS = (64, 256)
 
 
 def seconds_of(budget: float | str) -> float:
-    """Return the seconds of a budget such as ``600`` or ``"10min"``.
-
-    Examples
-    --------
-    >>> seconds_of("600"), seconds_of("10min"), seconds_of("1h 30min")
-    (600.0, 600.0, 5400.0)
-    """
+    """Return the seconds of a budget such as ``600`` or ``"10min"``."""
     try:
         seconds = float(budget)
     except (TypeError, ValueError):
@@ -68,18 +62,8 @@ class Budget:
 class Halving:
     """Fit a fold with all encodings, then the next with encodings that may be the best.
 
-    After each round the better half remains, at least two encodings. So does any other encoding
-    within two standard errors of the best (of the difference between two accuracies on that many
-    test series), as long as the time left suffices for all remaining folds of everything kept.
-    Then, in order of rank, encodings whose next fit does not fit into the time left are dropped. If
-    it suffices for fewer than two, no further round begins and none is dropped.
-
-    An encoding that would take more than four equal shares of the budget is not fitted. If the
-    budget is shorter than one fold of the others, they are first ranked on fold 0 with fewer
-    epochs, in half of the budget.
-
-    A resumed comparison takes the same decisions again: fits of earlier calls count with their
-    own seconds, when it is their turn.
+    `which_encoding` describes the rounds. Fits of earlier calls count with their own seconds, so
+    that a resumed comparison takes the same decisions again.
     """
 
     def __init__(
@@ -214,14 +198,15 @@ class Halving:
     def _advance(
         self, scores: Mapping[str, list[float]], n_test: int, n_left: int, after: str
     ) -> list[str]:
-        """Return the encodings for the next fold, the best first; drop the others.
-
-        If the time left does not suffice for two, none is returned or dropped.
-        """
+        """Return the encodings for the next fold, the best first; drop the others."""
         means = {name: fmean(values) for name, values in scores.items()}
         ranked, left = sorted(means, key=lambda name: -means[name]), self._budget.left
         half = ranked[: max(2, math.ceil(len(ranked) / 2))]
-        level = [name for name in ranked if _is_noise(means[ranked[0]], means[name], n_test)]
+        best = means[ranked[0]]
+        errors = {
+            n: math.sqrt((best * (1 - best) + p * (1 - p)) / n_test) for n, p in means.items()
+        }
+        level = [name for name in ranked if best - means[name] <= _NOISE * errors[name]]
         wanted, kept = list(half), list[str]()
         for name in ranked[len(half) :]:
             if name in level and n_left * self._sum([*wanted, name]) <= left:
@@ -250,12 +235,6 @@ class Halving:
 
     def _trial(self, name: str, fold: int) -> Trial:
         return Trial(self.study.datasets[0], name, self.study.seeds[0], resample=fold)
-
-
-def _is_noise(best: float, accuracy: float, n_test: int) -> bool:
-    """Return whether two accuracies on so many series differ by two standard errors or less."""
-    variance = (best * (1 - best) + accuracy * (1 - accuracy)) / n_test
-    return best - accuracy <= _NOISE * math.sqrt(variance)
 
 
 def _fit_seconds(row: Mapping[str, Any]) -> float:

@@ -33,17 +33,7 @@ class StudyBusyError(BlockingIOError):
 
 @contextmanager
 def exclusive(store: RunStore, study: str) -> Iterator[None]:
-    """Hold the lock of a study inside the block.
-
-    The operating system releases the lock when the process ends, however it ends. On a tracking
-    server the run of the study names the host of its comparison, whose processes are invisible
-    here.
-
-    Raises
-    ------
-    StudyBusyError
-        If a comparison on this machine holds the lock, or one on another machine has not ended.
-    """
+    """Hold the lock of a study inside the block; it ends with the process."""
     filelock = require("filelock", extra="tracking", purpose="tracking")
     path = _path(store, study)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -65,10 +55,7 @@ def exclusive(store: RunStore, study: str) -> Iterator[None]:
 
 
 def end_left_over(store: RunStore, study: str, keys: Collection[str]) -> None:
-    """Mark fits of these keys KILLED that a dead comparison left RUNNING.
-
-    The caller holds the lock of `study`. Other studies may have some of its fits.
-    """
+    """Mark fits of these keys KILLED that a dead comparison left RUNNING."""
     for run in store.runs("RUNNING", {"tsformer.kind": "fit"}):
         if run.data.tags.get("tsformer.key") in keys and not _is_alive(store, study, run):
             store.kill(run.info.run_id)

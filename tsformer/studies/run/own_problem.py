@@ -48,10 +48,7 @@ def own_problem(
     n_folds: int = 0,
     folder: Path = Path("data"),
 ) -> OwnProblem:
-    """Write series as a problem in a folder that `load_dataset` searches.
-
-    The name ends in a hash of the series: a study finds its fits by the name of the data set.
-    """
+    """Write series as a problem, named by a hash of them, that `load_dataset` finds."""
     X, labels = to_arrays(train.X), _labels(train)
     classes = np.unique(labels)
     if len(classes) < 2:

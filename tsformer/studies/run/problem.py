@@ -27,10 +27,7 @@ _SPLIT = "_SPLIT.csv"
 
 @dataclass(frozen=True)
 class Problem:
-    """A data set with a split, or with a subset of its train split.
-
-    Tasks carry only the name: a worker loads the data itself and keeps them for the next fit.
-    """
+    """A data set with a split, or with a subset of its train split."""
 
     name: str
     resample: int
@@ -44,11 +41,7 @@ class Problem:
 
     @classmethod
     def load(cls, name: str, resample: int = 0, train_size: str = WHOLE, seed: int = 0) -> Problem:
-        """Load by name: the official split for 0, else the stratified resample of that number.
-
-        If the problem has folds, `resample` is the test fold. A `train_size` other than the whole
-        draws a subset of the train split with `seed`.
-        """
+        """Load by name: split or fold number `resample`, and the `train_size` drawn with `seed`."""
         split, table = _official(name), _split_table(name)
         folds, groups = table.get("fold"), table.get("group")
         if folds is not None:

@@ -33,7 +33,7 @@ class Progress:
     error : str
         The message of a fit that raised, at "fit-end".
     seconds_left : float or None
-        Estimated time remaining; None until there is something to base it on.
+        Estimated time remaining; None until the first fit has ended.
     """
 
     event: Literal["start", "fit-start", "epoch", "fit-end", "end"]
@@ -75,7 +75,6 @@ class ProgressReporter(Callback):
         self._waiting = dict.fromkeys(trial for trial in trials if trial not in skipped)
         self._trial: Trial | None = None  # the one running in this process
         self._begun = 0.0
-        self._first_epoch: tuple[float, float] | None = None  # its seconds and its part of the fit
         self._seconds: dict[str, list[float]] = {}
         self._all_left: float | None = None  # of all that waits, until a fit ends
         self._send("start")
@@ -84,21 +83,11 @@ class ProgressReporter(Callback):
         """Report that a fit begins in this process."""
         self._trial = trial
         self._begun = perf_counter()
-        self._first_epoch = None
         self._send("fit-start", trial)
 
     def on_epoch_end(self, state: TrainingState) -> None:
-        part = state.epoch / state.n_epochs
-        if self._first_epoch is None:
-            self._first_epoch = (perf_counter() - self._begun, part)
-        self._send(
-            "epoch",
-            self._trial,
-            part=part,
-            epoch=state.epoch,
-            n_epochs=state.n_epochs,
-            loss=state.history[-1]["loss"],
-        )
+        counts = {"epoch": state.epoch, "n_epochs": state.n_epochs}
+        self._send("epoch", self._trial, **counts, loss=state.history[-1]["loss"])
 
     def fit_end(
         self, trial: Trial, *, seconds: float, accuracy: float | None = None, error: str = ""
@@ -117,9 +106,7 @@ class ProgressReporter(Callback):
         """Report that the comparison is over."""
         self._send("end")
 
-    def _send(
-        self, event: str, trial: Trial | None = None, *, part: float = 0.0, **fields: object
-    ) -> None:
+    def _send(self, event: str, trial: Trial | None = None, **fields: object) -> None:
         if self.listener is None:
             return
         workers = self.workers()
@@ -132,28 +119,20 @@ class ProgressReporter(Callback):
                 failed=self.failed,
                 running=min(workers, len(self._waiting)),
                 trial=trial,
-                seconds_left=self._seconds_left(part, max(workers, 1)),
+                seconds_left=self._seconds_left(max(workers, 1)),
                 **fields,  # type: ignore[arg-type]
             )
         )
 
-    def _seconds_left(self, part: float, workers: int) -> float | None:
+    def _seconds_left(self, workers: int) -> float | None:
         """Estimate from earlier fits on the same data set, else from the average fit."""
         if not self._waiting:
             return 0.0
-        elapsed = perf_counter() - self._begun
         if not self._seconds:
-            return self._seconds_left_of_first_fits(part, elapsed)
+            return None
         if self._all_left is None:  # once a fit: an epoch may be faster than the sum
             usual = fmean(s for seconds in self._seconds.values() for s in seconds)
             means = {dataset: fmean(seconds) for dataset, seconds in self._seconds.items()}
             self._all_left = sum(means.get(trial.dataset, usual) for trial in self._waiting)
-        running = elapsed if self._trial in self._waiting else 0.0
+        running = perf_counter() - self._begun if self._trial in self._waiting else 0.0
         return max(self._all_left - running, 0.0) / min(workers, len(self._waiting))
-
-    def _seconds_left_of_first_fits(self, part: float, elapsed: float) -> float | None:
-        """Estimate from this fit's epochs after the first, which loads libraries."""
-        if self._first_epoch is None or part <= self._first_epoch[1]:
-            return None
-        seconds, first = self._first_epoch
-        return (elapsed - seconds) / (part - first) * (len(self._waiting) - part)

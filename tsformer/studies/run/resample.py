@@ -49,18 +49,7 @@ def stratified_resample(
 def stratified_split(
     y: np.ndarray, *, test_share: float = 0.3, seed: int = 0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Split series without an official split: the same share of each class is for testing.
-
-    Series are taken to be independent. Where several come from one person or machine, a model may
-    recognise it by the others: split such data by person or machine instead.
-
-    Examples
-    --------
-    >>> y = np.array(list("aaabbbbbbb"))
-    >>> train, test = stratified_split(y)
-    >>> "".join(y[train]), "".join(y[test])
-    ('aabbbbb', 'abb')
-    """
+    """Split series at random: the same share of each class is for testing."""
     generator = np.random.default_rng(seed)
     test: list[int] = []
     for label in np.unique(y):

@@ -55,7 +55,8 @@ class ResultStore:
         for tags in self._tags():
             self.store.kill_doubled(self._keys, tags)
             for key, run in self.store.finished(self._keys, tags).items():
-                self._refuse_other_series(self._keys[key][0], run)
+                if said := other_series(self._keys[key][0], run, self.store):
+                    raise ValueError(said)
                 for trial in self._keys[key]:
                     known = self.rows.get(trial)
                     if known is None or known["run_id"] != run.info.run_id:
@@ -64,15 +65,12 @@ class ResultStore:
                         self.errors.pop(trial, None)
                     self.unrecorded.discard(trial)
 
-    def _refuse_other_series(self, trial: Trial, run: Any) -> None:
-        """Raise ValueError if a data set has other series now than when a fit was made."""
-        if said := other_series(trial, run, self.store):
-            raise ValueError(said)
-
     def _refuse_to_lose(self) -> None:
         """Raise if rows of the CSV exist nowhere else, because another store recorded them."""
+        recorded: set[str] = set()  # unrecorded fits lack an id
         try:
-            recorded = self._in_file()
+            if self.path.exists() and self.path.stat().st_size:
+                recorded = set(pd.read_csv(self.path, dtype={"run_id": str})["run_id"].dropna())
         except (ValueError, KeyError) as error:  # not a results table
             raise FileExistsError(
                 f"{self.path} is not a results file of a study and would be overwritten: choose "
@@ -85,12 +83,6 @@ class ResultStore:
                 "and that would be lost: name their store with --tracking-uri, choose another "
                 "folder with --out, or move the file"
             )
-
-    def _in_file(self) -> set[str]:
-        """Return the run ids in the CSV; unrecorded fits lack an id."""
-        if not self.path.exists() or not self.path.stat().st_size:
-            return set()
-        return set(pd.read_csv(self.path, dtype={"run_id": str})["run_id"].dropna())
 
     def add(self, result: TrialResult) -> list[Trial]:
         """Add a result; return all trials that share the fit."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 import pandas as pd
 
+from tsformer.studies._files import to_csv
 from tsformer.studies.analysis.analyse import Findings
 from tsformer.studies.analysis.plots import (
     plot_boxes,
@@ -15,7 +16,6 @@ from tsformer.studies.analysis.plots import (
     plot_pairs,
 )
 from tsformer.studies.analysis.scores import labels
-from tsformer.studies.analysis.statistics import Statistics
 from tsformer.studies.design.keys import digest
 from tsformer.studies.design.study import Study
 from tsformer.tracking import RunStore, TrackedRun
@@ -85,14 +85,13 @@ def log_findings(findings: list[Findings], run: TrackedRun) -> None:
     for each in findings:
         folder = f"{each.label}/" if each.label else ""
         fits = each.rows.rename(columns={"method": "encoding", "score": "accuracy"})
-        run.figure(lambda fits=fits: plot_boxes(fits), f"{folder}boxes.png")  # type: ignore[misc]
-        if each.statistics is not None:
-            _log(each.statistics, folder, run)
-
-
-def _log(found: Statistics, folder: str, run: TrackedRun) -> None:
-    ranks = pd.DataFrame({"mean_rank": found.ranks, "mean_score": found.scores.mean()})
-    run.text(ranks.to_csv(index_label="encoding", lineterminator="\n"), f"{folder}ranks.csv")
-    run.text(found.pairs.to_csv(index=False, lineterminator="\n"), f"{folder}pairs.csv")
-    run.figure(lambda: plot_critical_difference(found), f"{folder}critical_difference.png")
-    run.figure(lambda: plot_pairs(found), f"{folder}pairs.png")
+        run.figure(functools.partial(plot_boxes, fits), f"{folder}boxes.png")
+        found = each.statistics
+        if found is None:
+            continue
+        ranks = pd.DataFrame({"mean_rank": found.ranks, "mean_score": found.scores.mean()})
+        run.text(ranks.to_csv(index_label="encoding", lineterminator="\n"), f"{folder}ranks.csv")
+        run.text(to_csv(found.pairs), f"{folder}pairs.csv")
+        diagram = functools.partial(plot_critical_difference, found)
+        run.figure(diagram, f"{folder}critical_difference.png")
+        run.figure(functools.partial(plot_pairs, found), f"{folder}pairs.png")

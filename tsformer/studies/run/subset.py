@@ -9,16 +9,7 @@ import numpy.typing as npt
 
 
 def subset_size(y: npt.NDArray[Any], size: str) -> int:
-    """Return the number of series that a size stands for.
-
-    A percentage is rounded, and is at least one series of each class.
-
-    Examples
-    --------
-    >>> y = np.array(list("aaaaaaaabb"))
-    >>> subset_size(y, "50%"), subset_size(y, "1%"), subset_size(y, "3")
-    (5, 2, 3)
-    """
+    """Return the number of series that a size stands for."""
     n_classes = len(np.unique(y))
     if size.endswith("%"):
         return max(n_classes, int(len(y) * float(size[:-1]) / 100 + 0.5))

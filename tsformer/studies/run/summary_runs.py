@@ -37,11 +37,7 @@ _NOTE = (
 def summary_runs(
     study: Study, scores: StudyScores, store: RunStore, parent: TrackedRun
 ) -> list[str]:
-    """Create one run per encoding or method that summarises its fits: MLflow's groups lack spread.
-
-    If the study varied other parameters, there is one per encoding and variant. All are averaged
-    over the same draws, as the report does.
-    """
+    """Create a run per encoding or method and variant that summarises its fits."""
     parts = variant_scores(scores)
     made = []
     for variant, values in study.variants.items():

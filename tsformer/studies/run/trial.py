@@ -110,7 +110,7 @@ def fit_trial(
     """Train on the train split, score the test split once, log both, and end the run."""
     with run, exits_as_errors(interrupts=not callbacks), suppress_interruption_warning():
         _log_inputs(trial, study, problem, run)
-        if study.is_transformer(trial.method):
+        if study.method(trial.method).transformer:
             return _fit_transformer(trial, study, problem, run, callbacks)
         return _fit_other(trial, study, problem, run)
 
@@ -144,7 +144,6 @@ def _fit_transformer(
 def _fit_other(trial: Trial, study: Study, problem: Problem, run: TrackedRun) -> dict[str, Any]:
     """Fit and score a classifier other than the transformer, and return its row."""
     method = study.method(trial.method)
-    assert method is not None
     classifier = PanelClassifier(method.estimator, method.given, trial.seed)
     device = _device(method)
     with unobserved():
@@ -212,7 +211,7 @@ def _log_inputs(trial: Trial, study: Study, problem: Problem, run: TrackedRun) -
     """Log the configuration of a trial and its data."""
     named: dict[str, Any] = {"dataset": trial.dataset}
     named |= {"method": trial.method} if study.methods else {}
-    if study.is_transformer(trial.method):
+    if study.method(trial.method).transformer:
         named["encoding"] = study.encoding_of(trial.method)
     named |= {"seed": trial.seed, "resample": trial.resample}
     if problem.train_size != WHOLE:

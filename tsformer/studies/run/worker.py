@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-import tsformer
 from tsformer.baselines import PanelClassifier, find, load_class
 from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.estimators.observers import unobserved
@@ -46,10 +45,7 @@ class Task:
         object.__setattr__(self, "library", self._library())
 
     def other_versions(self) -> str:
-        """Return the error of a worker whose libraries differ from the driver's, else "".
-
-        Its fit would be recorded under another key.
-        """
+        """Return the error of a worker whose libraries differ from the driver's, else ""."""
         if self.study.key(*self.trial) == self.key:
             return ""
         return (
@@ -59,10 +55,7 @@ class Task:
         )
 
     def _library(self) -> str:
-        method = self.study.method(self.trial.method)
-        if method is None:
-            return f"tsformer {tsformer.__version__}"
-        return str(method.configuration()["library"])
+        return str(self.study.method(self.trial.method).configuration()["library"])
 
     def problem(self) -> Problem:
         """Load the data to train and score on."""
@@ -89,8 +82,7 @@ def run_task(
 ) -> TrialResult:
     """Return the result of a task; fit unless the store has a finished run.
 
-    Only the driver passes callbacks, and takes KeyboardInterrupt for Ctrl-C. `on_begin` is called
-    after imports and compilation, before the fit.
+    Only the driver passes callbacks. `on_begin` is called after imports and compilation.
     """
     if error := task.other_versions():
         return TrialResult(task.trial, None, error)
@@ -102,9 +94,8 @@ def run_task(
             for module in task.modules:
                 importlib.import_module(module)
             problem = task.problem()
-            _import_method(task)
+            load_class(task.study.method(task.trial.method).estimator)  # before it is timed
             _warm_up(task, problem)
-            _compile_method(task, problem)
         run = _start(task)
         begun = time.perf_counter()
         on_begin()
@@ -162,25 +153,13 @@ _FEW_CLASSES, _FEW_SERIES = 4, 3
 
 
 def _warm_up(task: Task, problem: Problem) -> None:
-    """Fit once before the first timed fit of this package in a process."""
+    """Fit before the first timed fit: ours in a process, a method that compiles for its shape."""
     method = task.study.method(task.trial.method)
-    if not _WARM and (method is None or method.ours):
+    if not _WARM and method.ours:
         classifier = TSTransformerClassifier("none", d_model=8, n_heads=1, max_epochs=1)
         classifier.fit(problem.X_train, problem.y_train)
         _WARM.append(True)
-
-
-def _import_method(task: Task) -> None:
-    """Import the class of a method before its fit is timed."""
-    method = task.study.method(task.trial.method)
-    if method is not None:
-        load_class(method.estimator)
-
-
-def _compile_method(task: Task, problem: Problem) -> None:
-    """Fit a method that compiles on a few series, once for one channel and once for several."""
-    method = task.study.method(task.trial.method)
-    if method is None or not find(method.estimator).compiled:
+    if not find(method.estimator).compiled:
         return
     variant = (method.class_name, repr(method.parameters), len(problem.X_train[0]) > 1)
     if variant in _COMPILED:

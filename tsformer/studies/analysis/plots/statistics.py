@@ -96,11 +96,7 @@ def plot_critical_difference(
 
 
 def _part_bars(drawn: dict[str, Any], gap: float) -> None:
-    """Give bars of one height a gap between them, or a height of their own below.
-
-    The library lets one begin right behind the end of another: they look like one bar, of all
-    their methods.
-    """
+    """Give bars of one height a gap between them, or a height of their own below."""
     heights: list[float] = []  # where the last bar of each height ends
     before = len({bar.get_ydata()[0] for (bar,) in drawn["crossbars"]})
     for (bar,) in drawn["crossbars"]:  # ordered by where they begin
