@@ -228,31 +228,6 @@ def test_a_fit_that_is_interrupted_ends_killed(italy: tuple[Any, Any], quick: No
 
 
 @pytest.mark.parametrize("users_run", [False, True])
-def test_nothing_stays_running_whose_experiment_is_deleted_in_mid_fit(
-    italy: tuple[Any, Any], quick: None, users_run: bool
-) -> None:
-    client = mlflow.MlflowClient()
-    name = experiment()
-
-    def delete() -> None:
-        client.delete_experiment(client.get_experiment_by_name(name).experiment_id)
-
-    if users_run:
-        mlflow.start_run()
-    with pytest.warns(UserWarning, match="Current state is deleted") as got:
-        TSTransformerClassifier(**SMALL, max_epochs=2, callbacks=[Do(delete)]).fit(*italy)
-    assert len(got) == 1
-    if users_run:
-        with pytest.raises(mlflow.exceptions.MlflowException):
-            mlflow.end_run()
-    ids = [client.get_experiment_by_name(name).experiment_id]
-    deleted = mlflow.entities.ViewType.DELETED_ONLY
-    (run,) = client.search_runs(ids, run_view_type=deleted)
-    assert run.info.status == "KILLED"
-    assert "tsformer.missing" in run.data.tags
-
-
-@pytest.mark.parametrize("users_run", [False, True])
 def test_the_users_end_run_in_mid_fit_loses_nothing(
     italy: tuple[Any, Any], quick: None, users_run: bool
 ) -> None:

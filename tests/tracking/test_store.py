@@ -11,7 +11,7 @@ import pytest
 from tsformer.tracking import RunStore, prepare_store, resolve_uri
 from tsformer.tracking.credentials import masked, without_credentials
 from tsformer.tracking.locks import creating
-from tsformer.tracking.source import command_line, source_tags
+from tsformer.tracking.store import command_line, source_tags
 
 mlflow = pytest.importorskip("mlflow", reason='needs the extra "tracking"')
 

@@ -129,7 +129,7 @@ def report(
       tsformer report results/compare --baseline none --out page
     """
     from tsformer.studies.report.write import write_report
-    from tsformer.tracking.source import command_line
+    from tsformer.tracking.store import command_line
 
     if out is not None:
         check_output(out)

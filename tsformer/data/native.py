@@ -182,10 +182,8 @@ def _in_order(X: Any, roles: Sequence[str]) -> Any:
     dims = [str(name) for name in X.dims]
     if len(dims) != len(roles) or _is_unnamed(X):
         return X
-    plain = [name.lower().removesuffix("s") for name in dims]
-    found = [
-        next((role for role, names in _ROLES.items() if name in names), None) for name in plain
-    ]
+    role_of = {name: role for role, names in _ROLES.items() for name in names}
+    found = [role_of.get(name.lower().removesuffix("s")) for name in dims]
     missing = [role for role in roles if role not in found]
     if found.count(None) == len(missing) == 1:
         found[found.index(None)] = missing[0]

@@ -24,36 +24,22 @@ _STEPS = 2**12
 
 @dataclass(frozen=True)
 class LogitsOfDifference(ABC):
-    """The logits of one model for a batch of series, by their difference from the baseline.
-
-    Attributes
-    ----------
-    model : TSTransformer
-        In eval mode.
-    preprocessor, rest : Preprocessor
-        From `series`, and from features, to the inputs of the model.
-    temperature : float
-        Divides the logits.
-    series : Tensor [B, L, C] of float64
-        NaN where a value is missing and past the end of a series.
-    difference, baseline : Tensor [B, L, F] of float64
-        Features of the series minus the baseline's, 0 where a value is missing; and the latter.
-    times : Tensor [B, L] of float64, optional
-    channel : Tensor [F] of int64
-        The channel of each feature.
-    size : Tensor [B, 1, 2 C] of float64, optional
-        The size of the series, for ``scaling="series+size"``.
-    """
+    """The logits of one model, in eval mode, by the difference of series from a baseline."""
 
     model: TSTransformer
+    #: From `series`, and from features, to the inputs of the model.
     preprocessor: Preprocessor
     rest: Preprocessor
     temperature: float
+    #: ``[B, L, C]``, NaN where a value is missing and past the end of a series.
     series: Tensor
+    #: Features ``[B, L, F]`` minus the baseline's, 0 where a value is missing; and the latter.
     difference: Tensor
     baseline: Tensor
     times: Tensor | None
+    #: The channel of each feature ``[F]``.
     channel: Tensor
+    #: ``[B, 1, 2 C]`` for ``scaling="series+size"``.
     size: Tensor | None = None
 
     def take(self, rows: Tensor, length: int | None = None) -> Self:

@@ -19,34 +19,19 @@ _MOST_HEADS = 4
 
 @dataclass(frozen=True)
 class View:
-    """Effect of one hook of an encoding on `N` positions.
-
-    Attributes
-    ----------
-    name : str
-        Name of the part.
-    says : str
-        Description of the values.
-    note : str
-        Input of the hook, such as a signal, queries or random weights; mostly empty.
-    hook : {"embed", "rotate", "bias", "mix", "none"}
-        The hook, or "none" if no hook is overridden.
-    maps : dict of str to ndarray ``[N, F]``
-        Heat maps by title: position × feature (`embed`, `rotate`), or query × key position of each
-        of the first heads (`bias`, `mix`).
-    matrix : ndarray ``[N, N]``, optional
-        Similarity of two positions: cosine of the added codes (`embed`), or score of a query and
-        a key of ones in the first head, relative to the unrotated score (`rotate`).
-    curves : dict of str to ndarray ``[2 N - 1]``
-        Mean value, or score, at the distances ``-(N - 1) .. N - 1`` from query to key, by head.
-    """
+    """Effect of one hook of an encoding on `N` positions."""
 
     name: str
     says: str
+    #: "embed", "rotate", "bias" or "mix"; "none" if no hook is overridden.
     hook: str
+    #: Heat maps ``[N, F]`` or ``[N, N]`` by title.
     maps: dict[str, np.ndarray]
+    #: Similarity of two positions ``[N, N]``.
     matrix: np.ndarray | None
+    #: Mean value, or score, at the distances ``-(N - 1) .. N - 1``, by head.
     curves: dict[str, np.ndarray]
+    #: Input of the hook, such as a signal; mostly empty.
     note: str = ""
 
     @property

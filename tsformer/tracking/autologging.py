@@ -27,7 +27,6 @@ from tsformer.estimators.observers import Fit, add_observer, remove_observer
 from tsformer.plots import encoding_color, plot_confusion, plot_history, plot_reliability
 from tsformer.tracking import search
 from tsformer.tracking.context import activated, hides_fits, start_run, user_run_is_active
-from tsformer.tracking.parameters import encoding_of, name_of, parameters_of
 from tsformer.tracking.register import card_of_run, write_model
 from tsformer.tracking.run import TrackedRun
 from tsformer.tracking.scores import array_of, scored
@@ -42,9 +41,12 @@ from tsformer.tracking.settings import (
 from tsformer.tracking.tracker import (
     MLflowTracker,
     check_pictures,
+    encoding_of,
     epoch_metrics,
     long_enough,
     n_parameters,
+    name_of,
+    parameters_of,
 )
 from tsformer.training.distributed import Ranks
 

@@ -21,9 +21,9 @@ from tsformer.estimators.card import card
 from tsformer.estimators.loading import load
 from tsformer.estimators.series import SeriesEstimator
 from tsformer.tracking.names import storable
-from tsformer.tracking.parameters import encoding_of
 from tsformer.tracking.served import ServedModel, describe_input, example_table, signature_of
 from tsformer.tracking.store import RunStore
+from tsformer.tracking.tracker import encoding_of
 
 if TYPE_CHECKING:
     import torch

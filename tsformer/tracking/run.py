@@ -278,20 +278,14 @@ class TrackedRun:
             warn(f"{what} could not be tracked {reason(error)}", stacklevel=3)
 
     def _abandon(self, status: str) -> None:
-        """Try to end a run whose store failed, also a deleted run."""
+        """Try to end a run whose store failed."""
         if self.client is None:
             return
         try:
-            info = self.client.get_run(self.run_id).info
-            deleted = info.lifecycle_stage == "deleted"
-            if deleted:  # MLflow refuses to end it
-                self.client.restore_run(self.run_id)
             missing = [*self._missing, "what came after a failure of the store"]
             self.client.set_tag(self.run_id, MISSING_TAG, storable(", ".join(missing), TAG_LENGTH))
-            if info.status == "RUNNING" and (deleted or not self.borrowed):
+            if not self.borrowed and self.client.get_run(self.run_id).info.status == "RUNNING":
                 self.client.set_terminated(self.run_id, status, end_time=self._now())
-            if deleted:
-                self.client.delete_run(self.run_id)
         except Exception:  # the warning of the failure was issued before
             return
 

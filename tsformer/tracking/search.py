@@ -33,11 +33,11 @@ from tsformer.tracking.context import (
     within,
 )
 from tsformer.tracking.names import storable_name
-from tsformer.tracking.parameters import name_of
 from tsformer.tracking.run import TrackedRun
 from tsformer.tracking.scores import main_score
 from tsformer.tracking.settings import Settings, current_settings, speaking
 from tsformer.tracking.store import RunStore
+from tsformer.tracking.tracker import name_of
 from tsformer.tracking.views import PLACE_TAG, make_views
 
 _WRAPPED = "_tsformer_tracks"

@@ -7,20 +7,20 @@ import os
 import shlex
 import socket
 import subprocess
+import sys
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from tsformer._optional import require
 from tsformer._version import __version__
-from tsformer.tracking.credentials import without_credentials
+from tsformer.tracking.credentials import masked, without_credentials
 from tsformer.tracking.locks import SQLITE, creating
 from tsformer.tracking.names import Names, storable
 from tsformer.tracking.run import MISSING_TAG, TAG_LENGTH, TrackedRun
 from tsformer.tracking.settings import reason, warn_untracked
-from tsformer.tracking.source import command_line, source_tags
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -35,6 +35,7 @@ _EXPERIMENT_TAGS = {
     ),
 }
 _NAME_LENGTH = 250
+_COMMAND_LENGTH = 2000
 
 
 def resolve_uri(uri: str | None = None) -> str:
@@ -109,6 +110,29 @@ def prepare_store(uri: str | None = None, experiment: str = "tsformer") -> RunSt
             f"experiments restore --experiment-id {found.experiment_id}`, or choose another name"
         )
     return RunStore(uri, found.experiment_id)
+
+
+def command_line(argv: Sequence[str] | None = None) -> str:
+    """Return the command line of a process, without passwords."""
+    argv = sys.argv if argv is None else argv
+    path = PurePath(argv[0] if argv else "")
+    program = path.parent.name if path.name == "__main__.py" else path.name
+    if program == "ipykernel_launcher.py":
+        return "notebook"
+    words = [program or "python", *map(masked, argv[1:])]
+    return shlex.join(words)[:_COMMAND_LENGTH]
+
+
+def source_tags(command: str) -> dict[str, str]:
+    """Return the tags of a run's source: the program, and the whole command."""
+    program, *arguments = command.split()
+    if program == "tsformer" and arguments and not arguments[0].startswith("-"):
+        program = f"tsformer {arguments[0]}"
+    return {
+        "mlflow.source.name": program,
+        "mlflow.source.type": "LOCAL",
+        "tsformer.command": command,
+    }
 
 
 @dataclass(frozen=True)

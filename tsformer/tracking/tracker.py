@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from torch import nn
 
+from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.plots import plot_encoding_change, plot_history
 from tsformer.tracking.memory import peak_memory_mb, reset_peak_memory
 from tsformer.tracking.run import TrackedRun
@@ -18,6 +19,7 @@ from tsformer.training.callbacks import Callback, TrainingState
 _MOST_POSITIONS = 256  # a map of more shows no more
 # Pictures take up to three seconds, 5 % of a fit of this length.
 _LONG_ENOUGH_SECONDS = 60.0
+_NOT_LOGGED = ("callbacks", "verbose")
 
 
 class MLflowTracker(Callback):
@@ -131,3 +133,33 @@ def encoding_name(encoding: Any) -> str:
 def n_parameters(module: nn.Module) -> int:
     """Return the number of parameters of a module."""
     return sum(parameter.numel() for parameter in module.parameters())
+
+
+def encoding_of(estimator: Any) -> str:
+    """Return the name of the encoding, or ""."""
+    own = estimator.get_params(deep=False)
+    if "transformer_params" in own:
+        given = own["transformer_params"]
+        own = TSTransformerClassifier().get_params(deep=False)
+        own |= given if isinstance(given, Mapping) else {}
+    return encoding_name(own["encoding"]) if "encoding" in own else ""
+
+
+def name_of(estimator: Any) -> str:
+    """Return the name of a run: the encoding, or else the class."""
+    return encoding_of(estimator) or type(estimator).__name__
+
+
+def parameters_of(estimator: Any) -> dict[str, Any]:
+    """Return the parameters; entries of a dict are named ``outer.inner``."""
+    encoding = encoding_of(estimator)
+    flat: dict[str, Any] = {"estimator": type(estimator).__name__}
+    flat |= {"encoding": encoding} if encoding else {}
+    for name, value in estimator.get_params(deep=False).items():
+        if name in _NOT_LOGGED or name in flat:
+            continue
+        if isinstance(value, Mapping) and value:
+            flat |= {f"{name}.{inner}": own for inner, own in value.items()}
+        else:
+            flat[name] = value
+    return flat

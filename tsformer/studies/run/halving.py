@@ -203,10 +203,8 @@ class Halving:
         ranked, left = sorted(means, key=lambda name: -means[name]), self._budget.left
         half = ranked[: max(2, math.ceil(len(ranked) / 2))]
         best = means[ranked[0]]
-        errors = {
-            n: math.sqrt((best * (1 - best) + p * (1 - p)) / n_test) for n, p in means.items()
-        }
-        level = [name for name in ranked if best - means[name] <= _NOISE * errors[name]]
+        variances = {name: (best * (1 - best) + p * (1 - p)) / n_test for name, p in means.items()}
+        level = [n for n in ranked if best - means[n] <= _NOISE * math.sqrt(variances[n])]
         wanted, kept = list(half), list[str]()
         for name in ranked[len(half) :]:
             if name in level and n_left * self._sum([*wanted, name]) <= left:

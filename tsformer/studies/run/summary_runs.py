@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
+
 import pandas as pd
 
+from tsformer._optional import require
 from tsformer.plots import encoding_color
 from tsformer.studies.analysis.scores import (
     StudyScores,
@@ -16,7 +20,7 @@ from tsformer.studies.design.study import Study
 from tsformer.studies.run.study_run import variant_tag
 from tsformer.studies.run.trial import name_column, plain
 from tsformer.tracking import RunStore, TrackedRun
-from tsformer.tracking.pictures import copy_picture
+from tsformer.tracking.settings import warn
 from tsformer.tracking.views import PLACE_TAG, VARIANT_TAG
 
 #: Scores averaged over the compared fits.
@@ -110,3 +114,28 @@ def _note(fits: pd.DataFrame, left_out: int, study: str) -> str:
         if left_out
         else "",
     )
+
+
+#: Tag of a summary run: the fit whose picture it has.
+_COPIED_FROM = "tsformer.picture_of"
+
+
+def copy_picture(run: TrackedRun, source: str) -> None:
+    """Copy the picture of the encoding, if there is one, from another run."""
+    if run.client is None or run.lost or not source:
+        return
+    try:
+        if run.client.get_run(run.run_id).data.tags.get(_COPIED_FROM) == source:
+            return  # MLflow would add another
+        if not any(each.path == "encoding.png" for each in run.client.list_artifacts(source)):
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(run.client.download_artifacts(source, "encoding.png", folder))
+            image = require("PIL.Image", extra="plots", purpose="figures in MLflow")
+            with image.open(path) as picture:
+                run.image(picture.convert("RGB"), "encoding")
+            run.client.log_artifact(run.run_id, str(path))
+    except Exception as error:  # tracking never fails a fit
+        warn(f"no figure of the encoding in {run.run_id}: {type(error).__name__}: {error}")
+    else:
+        run.tags({_COPIED_FROM: source})
