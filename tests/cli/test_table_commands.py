@@ -191,23 +191,3 @@ def test_convert_there_and_back_and_as_a_data_set_of_ones_own(folder, run, monke
     assert "r.ts: 2 series, 3 steps, targets from 0.5 to 2.5; written to r.csv" in out
     _, err = run("convert", "test.csv", "data/Own/Own_TEST.ts", *COLUMNS, exits=2)
     assert "data/Own/Own_TEST.ts exists; choose another name, or remove it first" in err
-
-
-def test_convert_to_a_folder_that_is_fitted_where_it_is(folder, run):
-    out, _ = run("convert", "long.csv", "test.csv", "--out", "series", *COLUMNS)
-    assert out == "30 series with labels written to series\n"
-    out, _ = run("fit", "series/", *SMALL)
-    assert "lspe on series/: 30 series, 2 epochs" in out
-    assert (
-        "on the 30 test series of series/" in run("evaluate", "model", "series/", "--no-track")[0]
-    )
-    assert len(read(run("predict", "model", "series/")[0])) == 30
-    out, _ = run("pretrain", "series/", *SMALL)
-    assert "lspe on series/: 30 series" in out
-    _, err = run("convert", "long.csv", "--out", "series", *COLUMNS, exits=2)
-    assert "series exists; choose another name" in err
-    _, err = run("convert", "long.csv", *COLUMNS, exits=2)
-    assert "name one file to read and one to write, or a folder with --out; got 1 name" in err
-    run("convert", "long.csv", "--out", "one", "--case", "id", "--time", "t", "--value", "a")
-    _, err = run("predict", "model", "one/", exits=2)
-    assert "X has 1 channels, but TSTransformerClassifier was fitted with 2" in err

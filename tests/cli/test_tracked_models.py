@@ -114,18 +114,6 @@ def test_a_run_of_another_name_in_another_experiment(folder: Path, tsformer: Run
     assert len(runs(folder)) == n_runs + 1
 
 
-def test_the_store_of_the_model_is_found_from_elsewhere(
-    folder: Path,
-    tsformer: Run,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    out, _ = tsformer("evaluate", str(folder / "model"), "ItalyPowerDemand")
-    assert f"see it  tsformer ui --tracking-uri sqlite:///{folder}/mlflow.db\n" in out
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_nothing_is_tracked_if_asked_or_without_mlflow(
     tsformer: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -294,24 +294,6 @@ def test_without_sktime_the_extra_is_named(downloads, monkeypatch):
         load_dataset("BasicMotions")
 
 
-def test_two_downloads_at_once(downloads):
-    downloads.does = lambda folder: (put("data"), put(folder))  # the other process is first
-    assert len(load_dataset("BasicMotions", "train+test")[0]) == 80
-    assert os.listdir("data") == ["BasicMotions"]
-
-
-def test_sktime_is_what_downloads(monkeypatch):
-    """The call fits sktime's real function, down to the folder its downloader is given."""
-    from sktime.datasets import _data_io
-
-    monkeypatch.setattr("tsformer.data.archive._places", lambda: [("data", Path("data"))])
-    monkeypatch.setattr(
-        _data_io, "_cache_dataset", lambda url, name, extract_path: put(extract_path, name, name)
-    )
-    assert load_dataset("ItalyPowerDemand", "train+test")[0].shape == (1096, 1, 24)
-    assert os.listdir("data") == ["ItalyPowerDemand"]
-
-
 # ------------------------------------------------------------------------------------ catalogue
 
 

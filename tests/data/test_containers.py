@@ -466,7 +466,7 @@ def test_what_is_advised_for_text_is_read():
 def test_no_container():
     with pytest.raises(TypeError, match=r"got generator, which list\(X\) makes a list of"):
         to_padded(x for x in WHOLE)
-    with pytest.raises(TypeError, match=r"got set\. Convert it to a NumPy array"):
+    with pytest.raises(TypeError, match=r"got set\. Convert it to an array"):
         to_padded({1.0, 2.0})
 
 

@@ -131,5 +131,5 @@ def test_names():
         views_in("values+values")
     with pytest.raises(ValueError, match="unknown option of the difference 'scal'"):
         make_difference({"scal": 1.0})
-    with pytest.raises(ValueError, match="scale of the difference must be positive; got 0"):
+    with pytest.raises(ValueError, match="scale of the difference must be a float > 0; got 0"):
         make_difference({"scale": 0})

@@ -228,19 +228,6 @@ def test_a_regressor_answers_with_numbers(store: RunStore) -> None:
     assert (column.name, column.type) == ("prediction", mlflow.types.DataType.double)
 
 
-@pytest.mark.parametrize(
-    ("labels", "kind"),
-    [([0, 1], "long"), ([True, False], "boolean"), ([0.0, 1.0], "double"), (["a", "b"], "string")],
-)
-def test_labels_keep_their_type(labels: list[Any], kind: str) -> None:
-    classifier = RandomConvolutionClassifier(168, random_state=0).fit(X, labels * 6)
-    answer = ServedModel(classifier).predict(asked())
-    assert set(answer["prediction"]) <= set(labels)
-    assert list(answer)[1:] == [f"p({label})" for label in sorted(labels)]
-    (column, *_) = signature_of(classifier, "table").outputs.inputs
-    assert column.type.name == kind
-
-
 def test_times_have_a_column_of_their_own() -> None:
     classifier = TSTransformerClassifier("tape", **SMALL)
     classifier.fit(X, Y, times=NUMBERS)

@@ -18,7 +18,6 @@ from tsformer.baselines.catalogue import TRANSFORMER, Baseline
 from tsformer.baselines.resolve import check_names, find, load_class, takes_a_seed
 from tsformer.data.containers import to_arrays
 from tsformer.data.ids import check_ids, refuse_nul
-from tsformer.estimators.ensemble import TSEnsembleClassifier
 
 #: sktime's torch networks never shuffle: with series sorted by class, a batch has one class.
 _NEVER_SHUFFLES = ("sktime.classification.deep_learning", "BaseDeepClassifierPytorch")
@@ -216,14 +215,6 @@ class PanelClassifier:
                 f"{expected[0]} series{of}; got shape {answer.shape}"
             )
         return answer
-
-    def score_parts(self, X: Any, y: npt.ArrayLike) -> dict[str, float]:
-        """Return the accuracy of each part of a `TSEnsembleClassifier`, else nothing."""
-        if not isinstance(self.estimator_, TSEnsembleClassifier):
-            return {}
-        with _isolated(self.random_state):
-            scores = self.estimator_.score_parts(self._reader.read(X), y)
-        return {name: score for name, score in scores.items() if name != "ensemble"}
 
 
 def _with_tuples(cls: type[Any], parameters: Mapping[str, Any]) -> dict[str, Any]:

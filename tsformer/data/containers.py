@@ -74,6 +74,8 @@ def to_source(
             f"Complex data not supported: X is {X.dtype}; pass real and imaginary parts as "
             "separate channels"
         )
+    if index and isinstance(X, (list, tuple)):
+        _check_index(X)
     separate, cells = _one_by_one(X)
     if separate is not None:
         return _pad(separate, times, cells, index=index)
@@ -277,17 +279,19 @@ def _pad(
     for row, x in zip(values, series, strict=True):
         row[: x.shape[1]] = x.T
     if index:
-        times = [_index_of(x, i) for i, x in enumerate(items)]
+        _check_index(items)
+        times = [x.index for x in items if isinstance(x, (pd.DataFrame, pd.Series))]
     return _finish(values, lengths, times, channels)
 
 
-def _index_of(x: Item, i: int) -> pd.Index:
-    if not isinstance(x, (pd.DataFrame, pd.Series)):
-        raise ValueError(
-            f"timestamps='index' takes times from a pandas index, but series {i} is a "
-            f"{type(x).__name__}; pass a list of DataFrames, or times= and timestamps=None"
-        )
-    return x.index
+def _check_index(X: Sequence[Any]) -> None:
+    """Raise ValueError if a series has no pandas index."""
+    for i, x in enumerate(X):
+        if not isinstance(x, (pd.DataFrame, pd.Series)) and not hasattr(x, "coords"):
+            raise ValueError(
+                f"timestamps='index' takes times from a pandas index, but series {i} is a "
+                f"{type(x).__name__}; pass a list of DataFrames, or times= and timestamps=None"
+            )
 
 
 def _check_shape(X: Any) -> None:

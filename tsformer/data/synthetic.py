@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tsformer._names import unknown
+from tsformer._numbers import check_number
 
 ORDER_TASKS = ("order", "lag", "direction")
 
@@ -132,10 +133,8 @@ def make_window_task(
     ((4, 3, 32), [8, 8, 8, 8], np.False_)
     """
     _check_sizes(n_cases, noise)
-    if n_channels < 1:
-        raise ValueError(f"n_channels must be at least 1; got {n_channels}")
-    if not 2 <= window <= length:
-        raise ValueError(f"window must be from 2 to the length, {length}; got {window}")
+    check_number("n_channels", n_channels, 1, whole=True)
+    check_number("window", window, 2, length, whole=True)
     rng = np.random.default_rng(random_state)
     up = rng.permutation(n_cases) % 2 == 0
     begin = rng.integers(length - window + 1, size=n_cases)
@@ -150,10 +149,8 @@ def make_window_task(
 
 
 def _check_sizes(n_cases: int, noise: float) -> None:
-    if n_cases < 2:
-        raise ValueError(f"n_cases must be at least 2, a series per class; got {n_cases}")
-    if not noise >= 0:
-        raise ValueError(f"noise is a standard deviation and must be >= 0; got {noise}")
+    check_number("n_cases", n_cases, 2, whole=True)
+    check_number("noise", noise, 0)
 
 
 def _order(
@@ -172,8 +169,7 @@ def _order(
 def _lag(
     rng: np.random.Generator, forward: NDArray[np.bool_], length: int, lag: int
 ) -> NDArray[np.float64]:
-    if lag < 1:
-        raise ValueError(f"lag must be at least 1 step; got {lag}")
+    check_number("lag", lag, 1, whole=True)
     last = length - 1 - _REACH - lag
     _check_room("lag", length, _REACH, last)
     leading = rng.integers(_REACH, last + 1, size=(len(forward), 3))

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from tsformer._names import unknown
+from tsformer._numbers import check_number
 from tsformer.data.moments import ROUNDING, Moments
 
 VIEWS = ("values", "difference")
@@ -42,8 +43,7 @@ class Difference(nn.Module):
 
     def __init__(self, scale: float = 0.25):
         super().__init__()
-        if not scale > 0:
-            raise ValueError(f"scale of the difference must be positive; got {scale!r}")
+        check_number("scale of the difference", scale, 0, excluded=True)
         self.scale = scale
         self.register_buffer("std", torch.ones(0, dtype=torch.float64))
 

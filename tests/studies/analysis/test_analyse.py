@@ -14,8 +14,6 @@ pytest.importorskip("baycomp", reason='needs the extra "statistics"')
 from tsformer.studies.analysis.analyse import Findings, analyse, default_baseline
 from tsformer.studies.analysis.scores import (
     StudyScores,
-    VariantScores,
-    has_whole_split,
     read_study,
 )
 
@@ -104,55 +102,6 @@ def test_gains_are_over_no_encoding_or_else_over_the_transformer(
     assert default_baseline(study) == baseline
     (only,) = analyse(study, baseline=baseline)
     assert (only.gains is None) == (baseline is None)
-
-
-def study_with_parts(folder: Path, cells: list[str]) -> StudyScores:
-    """Return a study of an ensemble on three data sets, the last of which another method lacks."""
-    (folder / "study.json").write_text(
-        '{"methods": {"ensemble": {}, "ridge": {}}, "leave_out": {"ridge": ["c"]}}'
-    )
-    datasets = ["a", "a", "b", "b", "c", "c"]
-    whole = [0.5, 0.7, 0.9, 0.9, 0.1, 0.1]
-    columns = {"dataset": datasets, "seed": [0, 1] * 3, "accuracy": whole, "parts": cells}
-    ensemble = pd.DataFrame(columns).assign(method="ensemble")
-    ridge = ensemble[:4].assign(method="ridge", accuracy=0.4, parts="")
-    pd.concat([ensemble, ridge]).to_csv(folder / "results.csv", index=False)
-    return read_study(folder)
-
-
-def test_parts_have_means_over_the_data_sets_and_fits_of_the_whole(tmp_path: Path) -> None:
-    both = '{"random_convolutions": 0.4, "transformer": 0.6}'
-    ridge_alone = '{"random_convolutions": 0.8}'
-    cells = [both, both, ridge_alone, ridge_alone, both, both]
-    (of,) = analyse(study_with_parts(tmp_path, cells))
-    assert of.parts is not None
-    assert of.statistics is not None
-    assert of.parts.index.tolist() == ["ensemble"]
-    expected = {"whole": 0.75, "random_convolutions": 0.6, "transformer": 0.6}
-    assert of.parts.loc["ensemble"].to_dict() == pytest.approx(expected)
-    assert of.statistics.scores["ensemble"].mean() == pytest.approx(0.75)
-    # A fit whose parts were not scored counts for neither.
-    (of,) = analyse(study_with_parts(tmp_path, ["", *['{"transformer": 0.6}'] * 5]))
-    assert of.parts is not None
-    assert of.parts.loc["ensemble", "whole"] == pytest.approx((0.7 + 0.9) / 2)
-
-
-@pytest.mark.parametrize("cell", ["wheel", "[0.5]", '{"transformer": "good"}'])
-def test_parts_that_cannot_be_read_are_named(cell: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"results\.csv: the column `parts` must be empty or hold"):
-        analyse(study_with_parts(tmp_path, [cell] * 6))
-
-
-@pytest.mark.parametrize(
-    ("sizes", "whole"),
-    [(["10%"] * 2, False), (["10%", "100%"], False), (["100%"] * 2, True), (None, True)],
-)
-def test_parts_of_a_train_split_are_told_by_the_rows(sizes: list[str] | None, whole: bool) -> None:
-    """Whatever the study varied: one size alone is not varied, and a table may have no design."""
-    rows = pd.DataFrame({"method": ["a", "b"], "score": [0.5, 0.6]})
-    if sizes is not None:
-        rows = rows.assign(train_size=sizes)
-    assert has_whole_split(VariantScores("", rows, rows)) is whole
 
 
 @pytest.mark.parametrize(

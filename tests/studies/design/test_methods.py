@@ -119,7 +119,7 @@ def test_a_file_has_tables_of_methods(tmp_path: Path) -> None:
         ({"methods": {"a": "rocket"}}, TypeError, "method 'a' must be a table"),
         ({"methods": {"a": {"d_modle": 1}}}, ValueError, "did you mean 'd_model'"),
         ({"methods": {"a": {"d_model": print}}}, TypeError, "d_model=<built-in"),
-        ({"methods": {"rocket": {"n_jobs": float("nan")}}}, TypeError, "n_jobs=nan of method"),
+        ({"methods": {"rocket": {"n_jobs": float("nan")}}}, TypeError, "n_jobs=nan cannot be"),
         ({"methods": {"rocket": {"random_state": 1}}}, ValueError, "the comparison sets it"),
         ({"encodings": ("none",), "methods": {"none": {}}}, ValueError, "both an encoding and a"),
         (

@@ -150,7 +150,7 @@ def test_events_tell_how_far_it_is(done: Done) -> None:
     assert [e.accuracy for e in ends] == done.comparison.results.accuracy.tolist()
     assert [e.done for e in ends] == [1, 2, 3, 4]
     assert done.events[0].seconds_left is None
-    later = [e.seconds_left for e in done.events[3:]]
+    later = [e.seconds_left for e in done.events[4:]]
     assert all(seconds is not None and seconds >= 0 for seconds in later)
     assert later[-1] == 0.0
 

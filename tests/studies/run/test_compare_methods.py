@@ -14,7 +14,6 @@ import pandas as pd
 import pytest
 from run_once import Done
 
-from tsformer import TSEnsembleClassifier, load_dataset
 from tsformer.baselines import BASELINES, Baseline
 from tsformer.data.tsfile import write_ts
 from tsformer.studies import Study, compare
@@ -133,31 +132,6 @@ def test_each_fit_is_a_run_with_the_parameters_of_its_class(done: Done) -> None:
         client.download_artifacts(rows(done, "near").run_id[0], "predictions.csv")
     )
     assert list(predicted) == ["case", "true", "predicted"]
-
-
-@pytest.mark.usefixtures("no_figures")
-def test_each_part_of_an_ensemble_is_scored(uri: str, experiment: str) -> None:
-    parameters = {
-        "quality": "fast",
-        "transformer_params": {"d_model": 8, "n_layers": 1, "n_heads": 2, "max_epochs": 1},
-        "convolution_params": {"n_features": 168},
-    }
-    study = Study(("Gaps",), methods={"ensemble": parameters}, seeds=1)
-    store = prepare_store(uri, experiment)
-    task = worker.Task(study.trials()[0], study, store, "")
-    row = worker.run_task(task).row
-    X, y = load_dataset("Gaps", "train")
-    alone = TSEnsembleClassifier(**parameters, random_state=0).fit(X, y)
-    scores = alone.score_parts(*load_dataset("Gaps", "test"))
-    assert row is not None
-    assert row["accuracy"] == scores.pop("ensemble")
-    assert json.loads(row["parts"]) == scores
-    assert list(scores) == ["random_convolutions", "transformer"]
-    (run,) = store.runs("FINISHED")
-    assert run.data.metrics["test/part_accuracy/transformer"] == scores["transformer"]
-    again = worker.run_task(task).row
-    assert again is not None
-    assert again["parts"] == row["parts"], "read back"
 
 
 @pytest.mark.usefixtures("no_figures")

@@ -12,9 +12,8 @@ import pytest
 
 from tsformer.plots import encoding_color
 from tsformer.studies import Study
-from tsformer.studies.analysis.analyse import analyse
 from tsformer.studies.analysis.scores import StudyScores, read_study
-from tsformer.studies.run.study_run import log_findings, log_scores, study_note, study_tags
+from tsformer.studies.run.study_run import study_note, study_tags
 from tsformer.studies.run.summary_runs import summary_runs
 from tsformer.tracking import RunStore, prepare_store
 
@@ -117,25 +116,3 @@ def test_the_run_of_a_study_says_what_it_is_for_and_links_to_its_view() -> None:
         link = "#/experiments/7/runs?compareRunsMode=CHART&viewStateShareKey=encodings-"
         assert f"[{variant}]({link}{study.name}-" in note
     assert note.endswith("Made by `tsformer compare --study sums.toml`.")
-
-
-@pytest.mark.slow
-def test_the_study_shows_ranks_and_pictures_of_each_variant(
-    store: RunStore, tmp_path: Path
-) -> None:
-    for library in ("baycomp", "scikit_posthocs"):
-        pytest.importorskip(library, reason='needs the extra "statistics"')
-    table = results()
-    with store.start("study", kind="study") as run:
-        log_findings(analyse(scores(table, tmp_path)), run)
-        for rows in (table, table, table[table.seed == 0]):
-            log_scores(rows, STUDY, run)
-    folder = Path(store.client().download_artifacts(run.run_id, "", str(tmp_path)))
-    for variant, best in (("stem=conv", "lspe"), ("stem=linear", "none")):
-        ranks = pd.read_csv(folder / variant / "ranks.csv")
-        assert ranks.encoding[0] == best
-        assert ranks.mean_rank.tolist() == [1, 2]
-        for picture in ("boxes.png", "critical_difference.png", "pairs.png"):
-            assert image.imread(folder / variant / picture).std() > 0.05
-    assert image.imread(folder / "scores.png").std() > 0.05
-    assert len(list((folder / "images").glob("scores*.webp"))) == 2, "once for the same results"

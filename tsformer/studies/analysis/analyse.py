@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 from dataclasses import dataclass, replace
 
 import pandas as pd
@@ -38,7 +37,6 @@ class Findings:
     obstacle: str = ""
     published: pd.DataFrame | None = None
     beside: pd.DataFrame | None = None
-    parts: pd.DataFrame | None = None
 
     @property
     def left_out(self) -> list[str]:
@@ -87,8 +85,6 @@ def analyse(
         _analyse_variant(variant, others if has_whole_split(variant) else None, baseline, rope)
         for variant in variant_scores(study)
     ]
-    if study.ours and "parts" in study.rows.columns:
-        findings = [replace(each, parts=_parts(each, study)) for each in findings]
     if baseline is not None and all(baseline in each.not_ranked for each in findings):
         raise ValueError(
             f"gains over {baseline} cannot be computed: it lacks a data set that was compared; "
@@ -141,25 +137,6 @@ def _analyse_variant(
         return found
     table = gains(statistics, baseline)
     return replace(found, gains=table, mean_gains=mean_gains(table))
-
-
-def _parts(found: Findings, study: StudyScores) -> pd.DataFrame | None:
-    """Return the mean scores of each ensemble and of its parts, on the same fits."""
-    fits = found.used[found.used["parts"] != ""]
-    if fits.empty:
-        return None
-    try:
-        scores = [{name: float(s) for name, s in json.loads(x).items()} for x in fits["parts"]]
-    except (AttributeError, TypeError, ValueError) as error:
-        raise ValueError(
-            f"{study.path}: the column `parts` must be empty or hold the scores of an ensemble's "
-            'parts as JSON, such as {"transformer": 0.9}; run the comparison again with the same '
-            f"--out to rewrite the file ({error})"
-        ) from error
-    parts = pd.DataFrame(scores, index=fits.index)
-    # First over the fits of a data set, as the mean score of a method is.
-    each = parts.assign(whole=fits["score"]).groupby([fits["method"], fits["dataset"]]).mean()
-    return each.groupby("method").mean()[["whole", *parts.columns]]
 
 
 def _beside(used: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:

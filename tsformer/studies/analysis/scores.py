@@ -19,7 +19,7 @@ _COLUMNS = ("dataset", "method", "seed", "score")
 #: Column names in the results of `tsformer compare` -> names used here.
 _OURS = {"encoding": "method", "accuracy": "score"}
 #: Columns of text: a method named "None" is not a missing value, and an id of digits no number.
-_WORDS = ("dataset", "method", "encoding", "parts", "helped", "run_id")
+_WORDS = ("dataset", "method", "encoding", "helped", "run_id")
 #: The error of a fit that was skipped begins with it.
 _UNREADABLE = "UnreadableSeries: "
 

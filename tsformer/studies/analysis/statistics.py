@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from tsformer._names import unknown
+from tsformer._numbers import check_number
 from tsformer._optional import require
 from tsformer.studies.analysis.scores import repeat_columns
 from tsformer.studies.analysis.signed_rank import signed_rank_p
@@ -143,10 +144,7 @@ def compare_methods(
     [[3, 0, 0]]
     """
     check_scores(results)
-    if not rope > 0:
-        raise ValueError(
-            f"rope must be a float > 0, such as 0.01 for one percentage point; got {rope!r}"
-        )
+    check_number("rope", rope, 0, excluded=True)
     scores = mean_scores(results)
     incomplete = scores.index[scores.isna().any(axis=1)].tolist()
     scores = scores.drop(index=incomplete)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tsformer._names import unknown
+from tsformer._numbers import check_number
 from tsformer.baselines.catalogue import TRANSFORMER
 from tsformer.encodings import find
 from tsformer.encodings import names as registered
@@ -152,12 +153,7 @@ class Study:
         object.__setattr__(self, "seeds", _distinct("seeds", seeds, int))
         object.__setattr__(self, "parameters", dict(self.parameters))
         object.__setattr__(self, "vary", _varied(self.vary, self.parameters))
-        if not isinstance(self.resamples, int) or isinstance(self.resamples, bool):
-            raise TypeError(f"resamples must be of type int; got {self.resamples!r}")
-        if self.resamples < 1:
-            raise ValueError(
-                f"resamples must be at least 1, which is the official split; got {self.resamples}"
-            )
+        check_number("resamples", self.resamples, 1, whole=True)
         object.__setattr__(self, "train_sizes", train_sizes(self.train_sizes))
         object.__setattr__(self, "splits", self._splits())
         for name in ("title", "description"):
@@ -169,14 +165,14 @@ class Study:
         check_parameters(self.parameters)
         for values in _combinations(self.vary):
             check_parameters({**self.parameters, **values})
+        for name in self.methods:
+            if name in self.encodings:
+                raise ValueError(f"{name!r} is both an encoding and a method; rename the method")
         own = {name: Method(name, TRANSFORMER, {"encoding": name}) for name in self.encodings}
         own |= read_methods(self.methods, self.parameters)
         object.__setattr__(self, "_methods", own)
         methods = {name: dict(said) for name, said in self.methods.items()}
         object.__setattr__(self, "methods", methods)
-        for name in methods:
-            if name in self.encodings:
-                raise ValueError(f"{name!r} is both an encoding and a method; rename the method")
         object.__setattr__(self, "leave_out", self._left_out())
         transformers = [each for each in own.values() if each.transformer]
         if not transformers and (self.parameters or self.vary):
@@ -234,6 +230,8 @@ class Study:
 
     def method(self, name: str) -> Method:
         """Return the method of this name; an encoding is the transformer with it."""
+        if name not in self._methods:
+            raise ValueError(unknown("method of this study", name, self.names))
         return self._methods[name]
 
     def check(self) -> None:

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import joblib
 import pandas as pd
 
+from tsformer._numbers import check_number
 from tsformer._optional import require
 from tsformer.encodings import find
 from tsformer.studies._files import check_folder, write_atomically
@@ -51,9 +52,8 @@ class Comparison:
         `n_parameters_encoding`, `peak_memory_mb` of the fit, `predict_seconds` and
         `predict_memory_mb` of predicting the test split, `configuration` (hash of the shared
         parameters), `version` of tsformer, its `commit` in a checkout, and `run_id` in MLflow.
-        In a study with methods, `method` is in place of `encoding`, `parts` has the accuracy of
-        each part of a `TSEnsembleClassifier` alone, as JSON, and `helped` says whether series were
-        ``padded``, ``cut`` or ``interpolated`` because it cannot read them as they are.
+        In a study with methods, `method` is in place of `encoding`, and `helped` says whether
+        series were ``padded``, ``cut`` or ``interpolated`` to be readable.
         Missing values are NaN, such as the log loss of a method without probabilities.
     failures : DataFrame
         One row per fit that raised: `dataset`, `encoding`, varied parameters, `seed`, `resample`,
@@ -325,8 +325,7 @@ def _where_to_look(store: RunStore, views: Mapping[str, str]) -> str:
 
 
 def _check_jobs(jobs: int, scheduler: str | None) -> int:
-    if not isinstance(jobs, int) or isinstance(jobs, bool) or (jobs < 1 and jobs != -1):
-        raise ValueError(f"jobs must be an int >= 1, or -1 for all cores; got {jobs!r}")
+    check_number("jobs", jobs, 1, whole=True, also=(-1,))
     if scheduler is not None and jobs != 1:
         raise ValueError(
             f"jobs={jobs} is for this machine only; with scheduler={scheduler!r} the number of "
@@ -338,8 +337,7 @@ def _check_jobs(jobs: int, scheduler: str | None) -> int:
 def _check_time_limit(seconds: float | None, scheduler: str | None) -> None:
     if seconds is None:
         return
-    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds > 0:
-        raise ValueError(f"fit_time_limit must be a number of seconds > 0; got {seconds!r}")
+    check_number("fit_time_limit", seconds, 0, excluded=True)
     if scheduler is not None:
         raise ValueError(
             f"fit_time_limit={seconds} ends processes of this machine, and scheduler={scheduler!r} "

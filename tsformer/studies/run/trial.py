@@ -50,8 +50,6 @@ _METRICS = {name: f"test/{name}" for name in _SCORES} | {name: name for name in 
 #: Columns of the results that are integers.
 COUNTS = ("n_epochs", "n_parameters", "n_parameters_encoding")
 
-# Prefix of metrics: the accuracies of the parts of an ensemble.
-_PART = "test/part_accuracy/"
 # Tag of a run: how the series were made readable.
 _HELPED = "tsformer.helped"
 
@@ -63,7 +61,7 @@ def columns(study: Study) -> list[str]:
     """Return the columns of the results, in order."""
     counted = ["n_train"] if study.train_sizes else []
     trial = ["dataset", name_column(study), *study.varied, *counted, "seed", "resample"]
-    others = ["parts", "helped"] if study.methods else []
+    others = ["helped"] if study.methods else []
     return [*trial, *_METRICS, *others, "configuration", "version", "commit", "run_id"]
 
 
@@ -159,10 +157,8 @@ def _fit_other(trial: Trial, study: Study, problem: Problem, run: TrackedRun) ->
             raise KeyboardInterrupt
         run.metrics(fit)
         scores = _score(classifier, problem, run, device)
-        parts = classifier.score_parts(problem.X_test, problem.y_test)
-        run.metrics({_PART + name: score for name, score in parts.items()})
     run.tags({_HELPED: classifier.helped_})
-    return _row(trial, study, run, {**scores, **fit}, parts=parts, helped=classifier.helped_)
+    return _row(trial, study, run, {**scores, **fit}, helped=classifier.helped_)
 
 
 def _cpu_seconds() -> float:
@@ -186,7 +182,6 @@ def _row(
     run: TrackedRun,
     values: Mapping[str, float],
     *,
-    parts: Mapping[str, float] | None = None,
     helped: str = "",
 ) -> dict[str, Any]:
     if run.ended():
@@ -195,16 +190,12 @@ def _row(
         **describe(trial, study),
         **dict.fromkeys(_METRICS, np.nan),
         **values,
-        **({"parts": _in_a_cell(parts), "helped": helped} if study.methods else {}),
+        **({"helped": helped} if study.methods else {}),
         "configuration": study.hash_of(trial.variant, trial.method),
         "version": tsformer.__version__,
         "commit": commit(),
         "run_id": run.run_id,
     }
-
-
-def _in_a_cell(parts: Mapping[str, float] | None) -> str:
-    return json.dumps(dict(sorted(parts.items()))) if parts else ""
 
 
 def _log_inputs(trial: Trial, study: Study, problem: Problem, run: TrackedRun) -> None:
@@ -242,9 +233,7 @@ def read_back(trial: Trial, study: Study, run: Any) -> dict[str, Any]:
     metrics = {name: run.data.metrics.get(metric, np.nan) for name, metric in _METRICS.items()}
     others = {}
     if study.methods:
-        logged = sorted(name for name in run.data.metrics if name.startswith(_PART))
-        parts = {name.removeprefix(_PART): run.data.metrics[name] for name in logged}
-        others = {"parts": _in_a_cell(parts), "helped": run.data.tags.get(_HELPED, "")}
+        others = {"helped": run.data.tags.get(_HELPED, "")}
     return {
         **describe(trial, study),
         **metrics,
