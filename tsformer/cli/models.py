@@ -48,6 +48,15 @@ Resume = Annotated[
 #: From this number of series on, a label for each series is an error.
 _SEVERAL = 9
 Model = Annotated[Path, typer.Argument(help="A folder written by `tsformer fit`.")]
+TestData = Annotated[
+    str, typer.Argument(help="A data set (its test split), a table (CSV, Parquet) or a .ts file.")
+]
+Options = Annotated[
+    list[str],
+    typer.Option(
+        "--set", metavar="NAME=VALUE", help="An option of the method or encoding; can be repeated."
+    ),
+]
 
 
 @with_columns
@@ -329,10 +338,7 @@ def predict(
 @with_columns
 def evaluate(
     model: Model,
-    dataset: Annotated[
-        str,
-        typer.Argument(help="A data set (its test split), a table (CSV, Parquet) or a .ts file."),
-    ],
+    dataset: TestData,
     columns: TableSchema,
     explanations: Annotated[
         int,
@@ -410,10 +416,7 @@ def evaluate(
 @with_columns
 def explain(
     model: Model,
-    dataset: Annotated[
-        str,
-        typer.Argument(help="A data set (its test split), a table (CSV, Parquet) or a .ts file."),
-    ],
+    dataset: TestData,
     columns: TableSchema,
     series: Annotated[
         str, typer.Option(metavar="NAME|N", help="The series: its name, or its number from 0.")
@@ -434,12 +437,7 @@ def explain(
     out: Annotated[Path, typer.Option(metavar="FILE.png", help="The file to write.")] = Path(
         "why.png"
     ),
-    set_: Annotated[
-        list[str],
-        typer.Option(
-            "--set", metavar="NAME=VALUE", help="An option of the method; can be repeated."
-        ),
-    ] = [],  # noqa: B006  Typer reads the default and gives each call its own list
+    set_: Options = [],  # noqa: B006  Typer reads the default and gives each call its own list
 ) -> None:
     """Draw a series coloured by the relevance of each value for a class.
 

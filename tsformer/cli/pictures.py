@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from tsformer.cli import parsing
+from tsformer.cli.models import Options
 
 
 def plot_encoding(
@@ -21,12 +22,7 @@ def plot_encoding(
         Path | None,
         typer.Option(metavar="FILE.png", help="The file to write; by default encoding_NAME.png."),
     ] = None,
-    set_: Annotated[
-        list[str],
-        typer.Option(
-            "--set", metavar="NAME=VALUE", help="An option of the encoding; can be repeated."
-        ),
-    ] = [],  # noqa: B006  Typer reads the default and gives each call its own list
+    set_: Options = [],  # noqa: B006  Typer reads the default and gives each call its own list
 ) -> None:
     """Draw an encoding before training.
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import pickle
+from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
 import pytest
 
 from tsformer.data import DatasetError
 from tsformer.studies import Study, compare
 from tsformer.studies.run import executors
-from tsformer.studies.run.executors import Workers, one_by_one
+from tsformer.studies.run.executors import Workers, on_cluster, one_by_one
 from tsformer.studies.run.progress import ProgressReporter
 from tsformer.studies.run.trial import _interrupted
 from tsformer.studies.run.worker import Task, TrialResult, run_task
@@ -107,6 +108,67 @@ def test_a_worker_that_was_killed_between_two_tasks_is_replaced(
     (task,) = tasks(encodings=("none",))
     assert worker.submit(task) == "of another process"
     assert len(Pool.made) == 2
+
+
+class Answer(NamedTuple):
+    """A future."""
+
+    result: Any
+
+
+class KilledWorker(Exception):
+    """Raised by Dask for a task whose workers were lost."""
+
+
+class Cluster:
+    """A Dask client and its futures: each loses the workers of some methods so many times."""
+
+    loop = None
+
+    def __init__(self, losses: dict[str, int]):
+        self.losses = losses
+        self.futures: deque[Any] = deque()
+
+    def submit(self, run: Any, task: Task, *, pure: bool) -> Any:
+        def result() -> TrialResult:
+            self.losses[task.trial.method] -= 1
+            if self.losses[task.trial.method] >= 0:
+                raise KilledWorker("4 workers were lost")
+            return TrialResult(task.trial, {})
+
+        self.futures.append(Answer(result))
+        return self.futures[-1]
+
+    def as_completed(self, futures: list[Any], loop: None) -> Cluster:
+        return self
+
+    def __iter__(self) -> Iterator[Any]:
+        while self.futures:
+            yield self.futures.popleft()
+
+    def add(self, future: Any) -> None:
+        assert future in self.futures
+
+    def wait_for_workers(self, n_workers: int, timeout: float) -> None:
+        assert n_workers == 1
+
+    def cancel(self, futures: list[Any]) -> None:
+        assert futures == []
+
+
+def test_a_cluster_that_gives_up_a_fit_gets_it_once_more(
+    ends: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = Cluster({"unlucky": 1, "crashes": 2, "good": 0})
+    dask = SimpleNamespace(as_completed=client.as_completed, KilledWorker=KilledWorker)
+    monkeypatch.setattr(executors, "require", lambda *args, **options: dask)
+    methods = {name: {"estimator": ENDS, "how": name} for name in client.losses}
+    found = {r.trial.method: r.error for r in on_cluster(tasks(methods=methods), client)}
+    assert ends == ["unlucky", "crashes", "crashes"]
+    assert found.pop("crashes").startswith(
+        "ProcessLost: the process of crashes ended in 2 attempts (4 workers were lost)"
+    )
+    assert found == {"unlucky": "", "good": ""}
 
 
 def test_methods_of_other_libraries_run_in_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
