@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 from uuid import uuid4
 
-__all__ = ["FileVersion", "changed", "check_output", "replacing"]
-
 #: The file that marks a folder of this package, and its description.
 _OWN_FOLDERS = {"estimator.json": "a saved model", "series.npy": "a folder of series"}
 
@@ -71,12 +69,7 @@ def check_output(path: Path, inputs: Iterable[Path] = (), *, replaces: bool = Fa
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """Yield a file that replaces `path` atomically at the end of the block.
-
-    The file has a unique temporary name and is synced before it is renamed: readers of `path` see
-    the old content or the new, even after a kill or a power failure. If the block raises, the
-    temporary file is removed.
-    """
+    """Yield a file that replaces `path` atomically at the end of the block."""
     unfinished = path.with_name(f".{path.name}.{uuid4().hex[:12]}")
     try:
         with unfinished.open("xb") as file:

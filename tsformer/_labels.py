@@ -17,8 +17,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-__all__ = ["LabelKind", "OneLabel", "SeveralLabels"]
-
 
 @dataclass(frozen=True, eq=False)
 class OneLabel:

@@ -5,29 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-__all__ = ["code", "escaped", "markdown_table"]
-
 
 def escaped(value: object) -> str:
-    r"""Escape a value for a line of Markdown.
-
-    Examples
-    --------
-    >>> print(escaped("*a* <b>"))
-    \*a\* \<b\>
-    """
+    """Escape a value for a line of Markdown."""
     text = re.sub(r"([\\`*_<>|\[\]&~])", r"\\\1", str(value))
     return " ".join(text.split()) if len(text.splitlines()) > 1 else text
 
 
 def code(name: object) -> str:
-    r"""Return a name in code style, or escaped if it has characters that end a code span.
-
-    Examples
-    --------
-    >>> print(code("none"), code("a|b"))
-    `none` a\|b
-    """
+    """Return a name in code style, or escaped if it has characters that end a code span."""
     text = " ".join(str(name).split())
     return escaped(text) if not text or re.search(r"[`|\\]", text) else f"`{text}`"
 

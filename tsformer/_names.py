@@ -3,8 +3,6 @@
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["nearest", "shortened", "unknown"]
-
 
 def shortened(value: object, most: int = 100) -> str:
     """Return the `repr` of a value for an error message, cut after `most` characters."""
@@ -13,26 +11,14 @@ def shortened(value: object, most: int = 100) -> str:
 
 
 def nearest(name: object, choices: Iterable[object]) -> list[str]:
-    """Return the choices that are spelled like `name`, at most five, the nearest first.
-
-    Examples
-    --------
-    >>> nearest("lpse", ["rope", "lspe"])
-    ['lspe']
-    """
+    """Return the choices that are spelled like `name`, at most five, the nearest first."""
     spelled = {str(choice).lower(): choice for choice in choices if isinstance(choice, str)}
     near = difflib.get_close_matches(str(name)[:100].lower(), spelled, n=5, cutoff=0.6)
     return [spelled[key] for key in near]
 
 
 def unknown(kind: str, name: object, choices: Iterable[object], *, most: int = 40) -> str:
-    """Return an error message for an unknown name, with the nearest match and the choices.
-
-    Examples
-    --------
-    >>> unknown("encoding", "lpse", ["lspe", "rope"])
-    "unknown encoding 'lpse': did you mean 'lspe'? Choose from: 'lspe', 'rope'"
-    """
+    """Return an error message for an unknown name, with the nearest match and the choices."""
     choices = list(choices)
     near = nearest(name, choices)
     message = f"unknown {kind} {shortened(name)}"

@@ -8,8 +8,6 @@ from typing import Any
 
 from tsformer._names import shortened
 
-__all__ = ["check_number", "is_one_of"]
-
 
 def is_one_of(value: Any, choices: tuple[Any, ...]) -> bool:
     """Whether a value is among some choices; arrays are not."""

@@ -8,8 +8,6 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from types import ModuleType
 
-__all__ = ["install_command", "require"]
-
 
 def require(module: str, *, extra: str, purpose: str) -> ModuleType:
     """Import `module`, or raise an ImportError that names the extra to install."""
@@ -26,10 +24,7 @@ def require(module: str, *, extra: str, purpose: str) -> ModuleType:
 
 
 def install_command(extra: str) -> str:
-    """Return the pip command that installs an extra into the running Python.
-
-    If the package is imported from a source folder, the command names the folder.
-    """
+    """Return the pip command that installs an extra into the running Python."""
     beside = Path(sys.executable).parent
     if importlib.util.find_spec("pip") is None:
         pip = f"uv pip install --python {sys.executable}"

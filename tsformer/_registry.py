@@ -8,8 +8,6 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from tsformer._names import unknown
 
-__all__ = ["Named", "Registry", "build", "check_options", "part_names", "share_out"]
-
 Base = TypeVar("Base")
 
 
@@ -129,6 +127,16 @@ class Named:
         """The registered name, else the name of the class."""
         return self.name or type(self).__qualname__
 
+    def saved(self) -> tuple[str, dict[str, Any]]:
+        """Return the registered name and the options."""
+        if self.registry._classes.get(self.name) is not type(self):
+            kind, cls = self.registry.kind, type(self).__name__
+            raise ValueError(
+                f"{kind}={self!r} cannot be saved, as its class is not registered: define it as "
+                f"class {cls}({kind.capitalize()}, name=...)"
+            )
+        return self.name, dict(vars(self))
+
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and vars(self) == vars(other)
 
@@ -183,13 +191,7 @@ def build(
 
 
 def part_names(spec: str) -> list[str]:
-    """Split a sum into the names of its parts.
-
-    Examples
-    --------
-    >>> part_names("tape + erpe")
-    ['tape', 'erpe']
-    """
+    """Split a sum into the names of its parts."""
     parts = [name.strip() for name in spec.split("+")]
     doubled = {name for name in parts if parts.count(name) > 1}
     if doubled:
@@ -204,13 +206,7 @@ def share_out(
     *,
     argument: str,
 ) -> list[dict[str, Any]]:
-    """Assign each option to the one part that has it.
-
-    Examples
-    --------
-    >>> share_out(["a", "b"], [["p", "q"], ["q"]], {"p": 1, "b": {"q": 2}}, argument="params")
-    [{'p': 1}, {'q': 2}]
-    """
+    """Assign each option to the one part that has it."""
     if len(parts) == 1:
         return [dict(params)]
     shares: list[dict[str, Any]] = [{} for _ in parts]

@@ -18,8 +18,6 @@ from typing import Any, NamedTuple
 
 import torch
 
-__all__ = ["limit_threads", "share_of_threads", "threads", "threads_for"]
-
 #: Multiply-adds of a step's largest operation per additional thread: about 10 ms of work.
 _WORTH_A_THREAD = 2**28
 #: Environment variables with the user's choice; joblib sets them for its workers too.
@@ -37,10 +35,7 @@ class _Block(NamedTuple):
 
 
 class _Numbers:
-    """Set the number of threads in nested blocks; restore it after the last.
-
-    Torch has a number for each thread, and a number for the process, the default of new threads.
-    """
+    """Set the number of threads in nested blocks; restore it after the last."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()

@@ -19,8 +19,6 @@ from torch import nn
 
 from tsformer._threads import threads
 
-__all__ = ["in_plain_torch", "on_meta_device", "plain_torch", "trainable"]
-
 P = ParamSpec("P")
 Result = TypeVar("Result")
 AnyModule = TypeVar("AnyModule", bound=nn.Module)

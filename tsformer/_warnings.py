@@ -7,8 +7,6 @@ import sys
 import warnings
 from pathlib import Path
 
-__all__ = ["warn_caller"]
-
 #: Skipped frames: this package and `contextlib`, which runs its context managers.
 _SKIPPED = (str(Path(__file__).parent), contextlib.__file__)
 

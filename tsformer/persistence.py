@@ -25,14 +25,6 @@ from torch import Tensor
 from tsformer._files import replacing
 from tsformer._version import __version__
 
-__all__ = [
-    "check_destination",
-    "read_folder",
-    "removed_on_failure",
-    "save_or_rescue",
-    "write_folder",
-]
-
 FORMAT = 2
 _JSON = "estimator.json"
 _CARD = "README.md"
@@ -55,12 +47,7 @@ def write_folder(
     tensors: Mapping[str, Tensor],
     card: str,
 ) -> None:
-    """Write a description, tensors and a card in Markdown to a folder, atomically.
-
-    The weights get a unique file name. The description, which contains the name, is replaced
-    atomically: if the process is killed, the folder holds the old model or the new model. The card
-    follows; a card that someone edited is not overwritten.
-    """
+    """Write a description, tensors and a card in Markdown to a folder, atomically."""
     # Imported here, so that training needs only torch and scikit-learn.
     from safetensors.torch import save as serialised
 
@@ -92,10 +79,7 @@ def write_folder(
 
 
 def check_destination(path: str | os.PathLike[str]) -> None:
-    """Raise the errors of `write_folder` for `path`, before a long fit.
-
-    Creates the folder, and writes and removes a file as large as a model.
-    """
+    """Raise the errors of `write_folder` for `path`, before a long fit."""
     folder = _destination(path)
     try:
         folder.mkdir(parents=True, exist_ok=True)

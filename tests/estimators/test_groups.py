@@ -11,9 +11,8 @@ from small_estimators import FIVE, classifier, convolutions
 
 from tsformer.data.series import Padded
 from tsformer.estimators import base
-from tsformer.estimators.label_preservation import agreement_kept
 from tsformer.estimators.recipe import AUTO_EARLY_STOPPING_CASES
-from tsformer.estimators.scaling_choice import suited_scaling
+from tsformer.estimators.trials import agreement_kept, suited_scaling
 
 TINY = {"max_epochs": 1, "stem": "linear", "scaling": None}
 N, N_GROUPS = 48, 8

@@ -15,8 +15,8 @@ from small_estimators import classifier
 from tsformer import TSTransformerClassifier
 from tsformer.data import parquet, preprocessor, series
 from tsformer.data.containers import to_source
-from tsformer.estimators import label_preservation
 from tsformer.estimators import series as estimators_series
+from tsformer.estimators import trials
 from tsformer.training import inference
 from tsformer.training.callbacks import Callback
 
@@ -64,7 +64,8 @@ def in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parquet, "_VALUES", 3 * CHANNELS * LENGTH)
     monkeypatch.setattr(preprocessor, "_KEPT", 0)
     monkeypatch.setattr(inference, "_TOKENS", {"cpu": 8 * LENGTH})
-    monkeypatch.setattr(label_preservation, "_SERIES", (5, 8))
+    monkeypatch.setattr(trials, "AUGMENTATION_TRIAL", (8, 1000, 8))
+    monkeypatch.setattr(trials, "_FEWEST_FOR_AUGMENTATION", 5)
 
 
 class Items(torch.utils.data.Dataset):

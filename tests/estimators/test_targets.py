@@ -15,7 +15,6 @@ from small_estimators import FIVE, convolutions, encoder
 
 from tsformer import TSTransformerClassifier
 from tsformer.data import from_long
-from tsformer.estimators import recipe
 from tsformer.estimators.targets import read_targets, split_unlabelled
 from tsformer.inspection import permutation_importance
 
@@ -273,7 +272,10 @@ def test_groups_in_one_column_give_no_warning_about_y():
 
 def test_a_wrong_option_fails_before_the_scaling_is_chosen(monkeypatch):
     X, y = np.random.default_rng(0).normal(size=(24, 1, 30)), [0, 1] * 12
-    monkeypatch.setattr(recipe, "suited_scaling", lambda *data: pytest.fail("scaling was chosen"))
+    monkeypatch.setattr(
+        "tsformer.estimators.classifier.suited_scaling",
+        lambda *data: pytest.fail("scaling was chosen"),
+    )
     for wrong in ({"encoding": "lsp"}, {"n_heads": 3}, {"compile": "cuda-graphs"}):
         with pytest.raises(ValueError, match=r"lspe|n_heads|CUDA"):
             TSTransformerClassifier(**wrong, device="cpu").fit(X, y)

@@ -163,4 +163,4 @@ def test_what_the_frames_of_the_error_held_is_free_before_the_block_is_left():
     ):
         fails()
     assert seen[1:] == [True]
-    assert ran_out.reason == " (Tried to allocate 2.00 MiB.)"
+    assert ran_out == [" (Tried to allocate 2.00 MiB.)"]

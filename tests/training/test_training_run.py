@@ -25,7 +25,8 @@ from torch import nn
 
 from tsformer.training import Callback, History, NonFiniteLossError, forward
 from tsformer.training.callbacks import TrainingState
-from tsformer.training.run import EarlyStopping, Snapshots, TrainingRun
+from tsformer.training.checkpoint import LoopState
+from tsformer.training.run import EarlyStopping, TrainingRun
 from tsformer.training.seeds import RandomStream
 
 
@@ -67,10 +68,12 @@ def test_weights_kept_after_a_non_finite_loss_predict(learning_rate, batch_size)
 
 
 def test_the_weights_of_the_start_are_kept_with_those_of_two_epochs():
-    snapshots = Snapshots(0, {})
-    for epoch in (1, 2, 3):
-        snapshots.add(epoch, {})
-    assert [epoch for epoch, _ in snapshots.kept] == [0, 2, 3]
+    run = TrainingRun(TrainingState(make_model(), make_plan(), History()), cross_entropy)
+    at = LoopState(run, torch.Generator())
+    for _ in range(3):
+        at.end_epoch()
+        run.state.history.append({})
+    assert [epoch for epoch, _ in at.kept] == [0, 2, 3]
 
 
 def test_a_head_that_is_not_finite_is_not_kept():

@@ -21,10 +21,8 @@ from tsformer._threads import threads_for
 from tsformer._torch_state import in_plain_torch
 from tsformer._warnings import warn_caller
 from tsformer.augmentation import Augmentation, AugmentationSpec, Sum
-from tsformer.augmentation import find as find_augmentation
-from tsformer.augmentation import names as augmentation_names
 from tsformer.data.ids import check_ids
-from tsformer.data.preprocessor import SCALINGS, Preprocessor, Scaler, Vocabulary
+from tsformer.data.preprocessor import SCALINGS, Scaler, Vocabulary
 from tsformer.data.series import SeriesSource
 from tsformer.data.stored_panel import AnyPanel
 from tsformer.data.views import make_difference, views_in
@@ -44,7 +42,6 @@ from tsformer.estimators.pretrained import (
     is_fitted,
     source_of,
     take_over,
-    warn_of,
 )
 from tsformer.estimators.saved import (
     HISTORY,
@@ -73,8 +70,6 @@ from tsformer.training.loop import train_ensemble
 from tsformer.training.plan import PRECISIONS, Pretrained, resolve_device, resolve_precision
 from tsformer.training.seeds import seeded
 
-__all__ = ["HeadNorm", "Scaling", "TrainingJob", "TransformerEstimator"]
-
 #: Seeds of the weights, the training run and the validation split.
 MemberSeeds = tuple[int, int, int]
 
@@ -84,6 +79,12 @@ _PRETRAINING = 2**20
 HeadNorm = Annotated[str | None, one_of(*HEAD_NORMS, None)]
 Scaling = Annotated[str | None, one_of("auto", *SCALINGS)]
 _Flag = one_of(True, False)
+
+#: Parameters that the model's configuration has under the same names.
+_CONFIG = (
+    *("encoding", "stem", "d_model", "n_heads", "n_layers", "d_ff", "dropout", "pooling"),
+    "head_norm",
+)
 
 
 @dataclass
@@ -313,7 +314,9 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
     ) -> TrainingJob:
         """Do all of `fit` except training."""
         reset = not (self.warm_start and hasattr(self, "models_"))
-        source = source_of(self.init_from, TransformerEstimator) if reset else None
+        source = None
+        if reset and self.init_from is not None:
+            source = source_of(self.init_from, TransformerEstimator)
         seeds = self._seeds()
 
         data = self._read_training(X, y, sample_weight, groups, times, reset=reset)
@@ -325,7 +328,10 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         if reset:
             names = self._make_models(data, unlabelled, source, seeds)
         else:
-            names = self._continue_models()
+            names = [frozenset[str]()] * len(self.models_)
+            self._check_same_shape()
+            self.models_ = list(self.models_)
+            self.histories_ = [History(earlier) for earlier in self.histories_]
         plans = self._make_plans(data, held_out is not None, names, seeds)
         self._learn_novelty(data)
         self._record(
@@ -341,7 +347,10 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
             plans=plans,
             weights=_normalised(data.weights),
             validation=None if held_out is None else self._validation(held_out),
-            callbacks=self._member_callbacks(),
+            callbacks=[
+                [*(self.callbacks or ()), *([ProgressBar()] if self.verbose else ())]
+                for _ in range(self.n_estimators)
+            ],
             histories=self.histories_,
         )
 
@@ -405,7 +414,9 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
             series = series.joined(unlabelled.series)
             if groups is not None and unlabelled.groups is not None:
                 groups = np.concatenate([groups, unlabelled.groups])
-        self.preprocessor_ = self._make_preprocessor(scaling).fit(series)
+        views = recipe.views_for(self.views, self.stem)
+        scaler = Scaler(scaling, views=views, view_params=self.view_params)
+        self.preprocessor_ = (Vocabulary() if self.stem == "embedding" else scaler).fit(series)
         config = self._model_config(int(series.lengths.max()))
         self.models_ = [self._drawn_model(config, weights_seed) for weights_seed, _, _ in seeds]
         self.histories_ = [History() for _ in self.models_]
@@ -415,13 +426,6 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
             pretrained = self._take_over(fitted_source(source, series, seed, groups))
         self._warn_if_blind(self.models_[0])
         return pretrained
-
-    def _continue_models(self) -> list[frozenset[str]]:
-        """Continue with the fitted models and copies of their histories."""
-        self._check_same_shape()
-        self.models_ = list(self.models_)
-        self.histories_ = [History(earlier) for earlier in self.histories_]
-        return [frozenset()] * len(self.models_)
 
     def _take_over(self, source: Any) -> list[frozenset[str]]:
         """Copy the weights of a fitted source; return their names."""
@@ -434,7 +438,8 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
             )
             for member, model in enumerate(self.models_)
         ]
-        warn_of((message for _, messages in taken for message in messages))
+        for message in sorted({message for _, messages in taken for message in messages}):
+            warn_caller(message)
         return [names for names, _ in taken]
 
     def _make_plans(
@@ -455,8 +460,11 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
                 'pretrained layers are never trained; use fewer, or set freeze="backbone"'
             )
         self.device_ = resolve_device(self.device)
-        self.augmentation_ = self._fit_augmentation(data)
+        self.augmentation_ = self._specified_augmentation()
+        if self.augmentation_ is not None and recipe.is_auto(self.augmentation):
+            self.augmentation_ = self._adapt_augmentation(self.augmentation_, data)
         self._set_temperatures()
+        n_frozen = n_epochs if self.freeze == "backbone" else int(self.n_epochs_frozen)
         return [
             TrainingPlan(
                 n_epochs=n_epochs,
@@ -464,7 +472,9 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
                 learning_rate=self.learning_rate,
                 weight_decay=self.weight_decay,
                 augmentation=self.augmentation_,
-                pretrained=self._pretrained(names, n_epochs),
+                pretrained=Pretrained(names, float(self.pretrained_lr_scale), n_frozen)
+                if names
+                else None,
                 n_iter_no_change=self.n_iter_no_change if stops else None,
                 device=self.device_,
                 bfloat16=resolve_precision(self.precision, self.device_),
@@ -487,13 +497,6 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
     def _pretraining(self, scaling: str | None) -> Any:
         """Return the unfitted encoder that pretrains on unlabelled series."""
         raise NotImplementedError  # only a classifier has unlabelled series
-
-    def _pretrained(self, names: frozenset[str], n_epochs: int) -> Pretrained | None:
-        """Return the training options of pretrained parameters."""
-        if not names:
-            return None
-        frozen = n_epochs if self.freeze == "backbone" else int(self.n_epochs_frozen)
-        return Pretrained(names, float(self.pretrained_lr_scale), frozen)
 
     def _train(self, job: TrainingJob) -> None:
         """Train the models of a job; drop untrained members."""
@@ -561,23 +564,10 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         """Return the scaling, given the source of the initial weights or None."""
         return recipe.scaling_like(source) if self.scaling == "auto" else self.scaling
 
-    def _make_preprocessor(self, scaling: str | None) -> Preprocessor:
-        if self.stem == "embedding":
-            return Vocabulary()
-        views = recipe.views_for(self.views, self.stem)
-        return Scaler(scaling, views=views, view_params=self.view_params)
-
     def _specified_augmentation(self) -> Augmentation | None:
         """Return the augmentation that the parameters specify."""
         specified = recipe.augmentation_for(self.augmentation, self.stem)
         return make_augmentation(specified, self.augmentation_params)
-
-    def _fit_augmentation(self, data: TrainingData) -> Augmentation | None:
-        """Return the augmentation, adapted to the training series if "auto"."""
-        made = self._specified_augmentation()
-        if made is None or not isinstance(self.augmentation, str) or self.augmentation != "auto":
-            return made
-        return self._adapt_augmentation(made, data)
 
     def _adapt_augmentation(
         self, augmentation: Augmentation, data: TrainingData
@@ -593,27 +583,14 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
                 "n_outputs": self._n_outputs(),
                 "stem_params": self.preprocessor_.stem_params(),
             }
+        default = self._conv_params if self.stem == "conv" else {}
+        sizes["stem_params"] = {**default, **(self.stem_params or {}), **sizes["stem_params"]}
         return ModelConfig(
             max_len=max_len,
-            encoding=self.encoding,
             encoding_params=dict(self.encoding_params or {}),
-            stem=self.stem,
-            d_model=self.d_model,
-            n_heads=self.n_heads,
-            n_layers=self.n_layers,
-            d_ff=self.d_ff,
-            dropout=self.dropout,
             norm_first=bool(self.norm_first),
-            pooling=self.pooling,
-            head_norm=self.head_norm,
-            **sizes
-            | {
-                "stem_params": {
-                    **(self._conv_params if self.stem == "conv" else {}),
-                    **(self.stem_params or {}),
-                    **sizes["stem_params"],
-                }
-            },
+            **{name: getattr(self, name) for name in _CONFIG},
+            **sizes,
         )
 
     def _make_model(self, config: ModelConfig) -> TSTransformer:
@@ -623,14 +600,6 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         """Return a model with initial weights drawn from `seed`."""
         with seeded(seed, torch.device("cpu")):
             return self._make_model(config)
-
-    def _member_callbacks(self) -> list[list[Callback]]:
-        """Return the callbacks of each member."""
-        callbacks = [list(self.callbacks or ()) for _ in range(self.n_estimators)]
-        if self.verbose:
-            for own in callbacks:
-                own.append(ProgressBar())
-        return callbacks
 
     def _drop_untrained(self) -> None:
         """Drop members without a finished epoch, except the first."""
@@ -787,8 +756,12 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
     def _saved_parameters(self) -> dict[str, Any]:
         parameters = super()._saved_parameters()
         parameters["encoding"] = _by_name(parameters["encoding"])
-        if isinstance(self.augmentation, Augmentation):
-            parameters |= _described_augmentation(self.augmentation)
+        made = self.augmentation
+        if isinstance(made, Augmentation):
+            parts = made.parts if isinstance(made, Sum) else (made,)
+            params = dict(part.saved() for part in parts)
+            parameters["augmentation"] = "+".join(params)
+            parameters["augmentation_params"] = params if len(params) > 1 else params[parts[0].name]
         return parameters
 
     @classmethod
@@ -802,7 +775,12 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
     def _describe_models(self) -> dict[str, Any]:
         # From the models, since parameters may have changed after the fit.
         first, *further = (
-            {"model": _describe_config(model.config), **_describe_history(history)}
+            {
+                "model": vars(model.config) | {"encoding": _by_name(model.config.encoding)},
+                "history": list(history),
+                "best_epoch": history.best_epoch,
+                "interrupted": history.interrupted,
+            }
             for model, history in zip(self.models_, self.histories_, strict=True)
         )
         return {**first, "members": further}
@@ -811,12 +789,14 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         self, described: dict[str, Any], saved: Sequence[Mapping[str, Tensor]]
     ) -> list[TSTransformer]:
         check_fields(described, MEMBERS)
-        members = [described, *described["members"]]
-        for member in members:
-            check_fields(member, HISTORY)
-        self.histories_ = [_restore_history(member) for member in members]
         models: list[TSTransformer] = []
-        for member, own in zip(members, saved, strict=True):
+        self.histories_ = []
+        for member, own in zip([described, *described["members"]], saved, strict=True):
+            check_fields(member, HISTORY)
+            history = History(member["history"])
+            history.best_epoch = member["best_epoch"]
+            history.interrupted = member["interrupted"]
+            self.histories_.append(history)
             fields = member.get("model")
             check_fields(fields, MODEL, of="model")
             config = ModelConfig(**fields)
@@ -901,45 +881,9 @@ def _mean(histories: list[History]) -> History:
     return mean
 
 
-def _describe_config(config: ModelConfig) -> dict[str, Any]:
-    described = dict(vars(config))
-    return described | {"encoding": _by_name(described["encoding"])}
-
-
-def _describe_history(history: History) -> dict[str, Any]:
-    return {
-        "history": list(history),
-        "best_epoch": history.best_epoch,
-        "interrupted": history.interrupted,
-    }
-
-
-def _restore_history(described: dict[str, Any]) -> History:
-    history = History(described["history"])
-    history.best_epoch = described["best_epoch"]
-    history.interrupted = described["interrupted"]
-    return history
-
-
 def _kept_epoch(history: History) -> dict[str, float]:
     """Return the epoch whose weights were kept."""
     return next((row for row in history if row["epoch"] == history.best_epoch), history[-1])
-
-
-def _described_augmentation(augmentation: Augmentation) -> dict[str, Any]:
-    """Return the name and the options of a registered augmentation."""
-    parts = augmentation.parts if isinstance(augmentation, Sum) else (augmentation,)
-    for part in parts:
-        if part.name not in augmentation_names() or find_augmentation(part.name) is not type(part):
-            raise ValueError(
-                f"augmentation={part!r} cannot be saved, as its class is not registered: define it "
-                f"as class {type(part).__name__}(Augmentation, name=...)"
-            )
-    params = {part.name: vars(part) for part in parts}
-    return {
-        "augmentation": "+".join(params),
-        "augmentation_params": params if len(params) > 1 else dict(vars(parts[0])),
-    }
 
 
 def _by_name(encoding: Any) -> Any:

@@ -11,8 +11,6 @@ from tsformer._markdown import code, escaped, markdown_table
 from tsformer._version import __version__
 from tsformer.estimators.summary import Summary
 
-__all__ = ["card", "listed"]
-
 #: Most names in a list, and the longest name.
 _MOST_NAMES, _LONGEST_NAME = 20, 40
 _PACKAGES = ("torch", "numpy", "scikit-learn")
@@ -23,10 +21,7 @@ _OF_SCORES = (
 
 
 def card(estimator: Any, source: str = '"."') -> str:
-    """Return the card of a fitted estimator as Markdown.
-
-    `source` is the Python expression of the folder in the program that loads the model.
-    """
+    """Return the card of a fitted estimator as Markdown."""
     facts = estimator._training.get("data", {"series": "not recorded"})
     data = ((name, escaped(value)) for name, value in facts.items())
     scores = [

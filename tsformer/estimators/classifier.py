@@ -36,12 +36,11 @@ from tsformer.estimators.targets import (
     read_weights,
     split_unlabelled,
 )
+from tsformer.estimators.trials import suited_scaling
 from tsformer.explain.attention import AttentionMaps, attention_maps
 from tsformer.explain.relevance import make_method, relevance
 from tsformer.model import TSTransformer
 from tsformer.training.run import suppress_interruption_warning
-
-__all__ = ["TSTransformerClassifier"]
 
 #: Bounds of the factor of temperatures in `calibrate`.
 _FACTORS = (0.05, 20.0)
@@ -98,7 +97,7 @@ class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
         see `tsformer.data.size`; None leaves the values unchanged. "auto" compares "channel" and
         "series" by the leave-one-out cross-entropy of a ridge classifier on random convolutions, on
         up to 512 training series. It takes "series+size" if "channel" would leave more than half of
-        the series with a deviation below a tenth, see `tsformer.estimators.scaling_choice`. With
+        the series with a deviation below a tenth, see `tsformer.estimators.trials`. With
         `init_from` "auto" is the scaling of the source, and "channel" for other stems than "conv".
         `preprocessor_.scaling` is the choice. Codes are never scaled. Do not add scikit-learn's
         `StandardScaler`: it standardises each step of a 2-D `X` separately and rejects a 3-D `X`.
@@ -119,7 +118,7 @@ class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
         Random changes of the series of each training step: a name from
         ``tsformer.augmentation.names()``, a sum of names such as ``"warp+jitter"``, or your own.
         "auto" is "warp+cutmix" for the conv stem and None for other stems. "auto" drops the warp if
-        it hides the classes of the data set, see `tsformer.estimators.label_preservation`, and
+        it hides the classes of the data set, see `tsformer.estimators.trials`, and
         mixes fewer series for more than ten classes (a share of five divided by their number) or
         200 series (100 per epoch).
     augmentation_params : dict, optional
@@ -327,7 +326,7 @@ class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
         if self.scaling != "auto" or source is not None or self.stem != "conv":
             return super()._choose_scaling(source, data)
         strata = self._strata(data.targets)
-        return recipe.suited_scaling(data.series, strata, data.weights, data.groups)
+        return suited_scaling(data.series, strata, data.weights, data.groups)
 
     def _adapt_augmentation(
         self, augmentation: Augmentation, data: TrainingData
@@ -565,7 +564,6 @@ class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
         ValueError
             If `out` has another shape, or is not of floating point.
         """
-        check_is_fitted(self)
         series = self._source(X, times, reset=False)
         shape = len(series), self._n_outputs()
         if out is None:

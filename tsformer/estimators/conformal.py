@@ -14,8 +14,6 @@ from tsformer._warnings import warn_caller
 from tsformer.estimators.saved import SETS, check_fields
 from tsformer.estimators.targets import Targets
 
-__all__ = ["Conformal", "rank_of"]
-
 #: Rounding error of ``(n + 1) * coverage``, which must not move the rank.
 _ROUNDING = 1e-9
 _Proba = npt.NDArray[np.floating[Any]]

@@ -24,15 +24,13 @@ from tsformer.estimators.card import card
 from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.estimators.ensemble import TSEnsembleClassifier
 from tsformer.estimators.holdout import group_folds
-from tsformer.estimators.labels import LabelClassifier
+from tsformer.estimators.labels import LabelClassifier, accuracies
 from tsformer.estimators.observers import unobserved
 from tsformer.estimators.parameters import check_fields_of, real, whole, with_parameters
 from tsformer.estimators.random_convolution import RandomConvolutionClassifier
 from tsformer.estimators.saved import EARLY, check_fields, restored_parameters
 from tsformer.estimators.series import drawn_seed
 from tsformer.estimators.targets import check_length, read_groups, read_targets
-
-__all__ = ["EarlyAnswer", "EarlyClassifier", "StreamingClassifier"]
 
 #: Rules tried: quantiles of the confidence as thresholds, and numbers of agreeing answers.
 _QUANTILES, _AGREEING = np.linspace(0, 1, 101), (1, 2, 3)
@@ -212,8 +210,9 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
                 f"every series needs a label; {type(final).__name__} has the classes "
                 f"{final.classes_.tolist()[:10]} of the labels {classes.tolist()[:10]}"
             )
-        proba = _left_out(final, len(share))
-        if proba is None:
+        convolutions = isinstance(final, RandomConvolutionClassifier)
+        proba = final._left_out()[0] if convolutions else []
+        if len(proba) != len(share):  # random convolutions leave out a sample of very many
             proba = np.zeros((len(share), len(classes)))
             for fold in group_folds(targets, groups, self.cv, seed):
                 test = fold[prefixes.case]
@@ -307,13 +306,10 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         -------
         float
         """
-        from sklearn.metrics import accuracy_score  # here, as in scikit-learn: importing it is slow
-
         check_ids(X, y, "y")
         check_ids(X, sample_weight, "sample_weight")
-        predicted, labels = self.predict(X, times), read_targets(y, "y")
-        check_length(len(predicted), labels, "y")
-        return float(accuracy_score(labels, predicted, sample_weight=sample_weight))
+        (accuracy,) = accuracies([self.predict(X, times)], y, sample_weight)
+        return accuracy
 
     def predict_early(self, X: Any, times: Any = None) -> tuple[npt.NDArray[Any], _Ints]:
         """Replay complete series: predict the class, and the number of steps until the answer.
@@ -333,7 +329,8 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         series = _read(self.classifier_, X, times)
         answers, steps = self._ask(series, complete=True)
-        stop, case = self._stop(answers), np.arange(len(series))
+        case = np.arange(len(series))
+        stop = _stop(answers, self.threshold_, self.n_agreeing_)
         return self._named(answers[stop, case]), steps[stop, case].astype(np.int64)
 
     def decide(self, X: Any, times: Any = None) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
@@ -356,7 +353,7 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         series = _read(self.classifier_, X, times)
         answers, _ = self._ask(series, complete=False)
-        stop = self._stop(answers)
+        stop = _stop(answers, self.threshold_, self.n_agreeing_)
         labels, decided = self._named(self._proba(series)), stop >= 0
         labels[decided] = self._named(answers[stop[decided], np.flatnonzero(decided)])
         return labels, decided
@@ -402,9 +399,6 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         none = np.empty((0, len(self.classes_)))
         proba = self._proba(prefixes.series) if len(prefixes.case) else none
         return _by_point(prefixes, proba, len(self.steps_), len(series))
-
-    def _stop(self, answers: _Floats) -> _Ints:
-        return _stop(answers, self.threshold_, self.n_agreeing_)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -572,7 +566,7 @@ class StreamingClassifier:
             new = prefixes.point > self._point
             if new.any():
                 self._answers[prefixes.point[new], 0] = early._proba(prefixes.series.take(new))
-                stop = int(early._stop(self._answers)[0])
+                stop = int(_stop(self._answers, early.threshold_, early.n_agreeing_)[0])
                 self._point = int(prefixes.point[-1])
                 point = stop if stop >= 0 else self._point
                 proba = self._answers[point, 0]
@@ -635,14 +629,6 @@ def _by_point(
     steps = np.full((n_points, n_series), np.nan)
     steps[prefixes.point, prefixes.case] = prefixes.series.lengths
     return answers, steps
-
-
-def _left_out(classifier: Any, n_prefixes: int) -> _Floats | None:
-    """Return leave-one-group-out probabilities of all prefixes, or None."""
-    if not isinstance(classifier, RandomConvolutionClassifier):
-        return None
-    proba = classifier._left_out()[0]
-    return proba if len(proba) == n_prefixes else None  # a sample, of very many
 
 
 def _stop(answers: _Floats, threshold: float, n_agreeing: int) -> _Ints:

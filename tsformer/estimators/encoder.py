@@ -7,7 +7,6 @@ from typing import Annotated, Any, Self
 import numpy as np
 import numpy.typing as npt
 import torch
-from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from tsformer._torch_state import in_plain_torch
@@ -26,14 +25,10 @@ from tsformer.objectives import (
     ObjectiveSpec,
     Pretext,
     PretrainingTransformer,
+    resolve,
 )
-from tsformer.objectives import find as find_objective
-from tsformer.objectives import names as objective_names
-from tsformer.objectives import resolve as resolve_objective
 from tsformer.training.inference import pretext_losses
 from tsformer.training.memory import batch_for
-
-__all__ = ["TSTransformerEncoder"]
 
 
 @with_parameters
@@ -120,7 +115,7 @@ class TSTransformerEncoder(TransformerEstimator):
         self._make_objective().check(symbolic=self.stem == "embedding")
 
     def _make_objective(self) -> Objective:
-        return resolve_objective(self.objective, **(self.objective_params or {}))
+        return resolve(self.objective, **(self.objective_params or {}))
 
     @in_plain_torch
     def fit(  # type: ignore[override]  # there are no labels to validate with
@@ -193,7 +188,6 @@ class TSTransformerEncoder(TransformerEstimator):
         -------
         float
         """
-        check_is_fitted(self)
         series = self._source(X, times, reset=False)
         panel = self.preprocessor_.panel(series).to(self.device_)
         losses = [
@@ -260,26 +254,16 @@ class TSTransformerEncoder(TransformerEstimator):
     def _saved_parameters(self) -> dict[str, Any]:
         parameters = super()._saved_parameters()
         if isinstance(self.objective, Objective):
-            name, params = _described(self.objective)
+            name, params = self.objective.saved()
             parameters |= {"objective": name, "objective_params": params}
         return parameters
 
     def _describe_targets(self) -> dict[str, Any]:
-        name, params = _described(self.objective_)
+        name, params = self.objective_.saved()
         return {"objective": {"name": name, "params": params}}
 
     def _restore_targets(self, described: dict[str, Any]) -> None:
         check_fields(described.get("objective"), PRETEXT, of="objective")
-        name, params = described["objective"]["name"], described["objective"]["params"]
-        self.objective_ = resolve_objective(name, **params)
-
-
-def _described(objective: Objective) -> tuple[str, dict[str, Any]]:
-    """Return the name and the options of a registered objective."""
-    name = objective.name
-    if name not in objective_names() or find_objective(name) is not type(objective):
-        raise ValueError(
-            f"objective={objective!r} cannot be saved, as its class is not registered: define it "
-            f"as class {type(objective).__name__}(Objective, name=...)"
+        self.objective_ = resolve(
+            described["objective"]["name"], **described["objective"]["params"]
         )
-    return name, dict(vars(objective))

@@ -4,7 +4,6 @@ import inspect
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import field, replace
-from functools import partial
 from math import inf
 from time import perf_counter
 from typing import Annotated, Any, Self
@@ -14,8 +13,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import torch
-from sklearn.utils import assert_all_finite
-from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from tsformer._names import unknown
@@ -24,13 +21,11 @@ from tsformer._warnings import warn_caller
 from tsformer.data.ids import check_ids
 from tsformer.data.layout import layout_is_checked
 from tsformer.data.preprocessor import Scaler
-from tsformer.data.series import Padded, SeriesSource
 from tsformer.estimators.base import TrainingJob
 from tsformer.estimators.classifier import TSTransformerClassifier
-from tsformer.estimators.labels import LabelClassifier
+from tsformer.estimators.labels import LabelClassifier, accuracies
 from tsformer.estimators.novelty import Novelty
 from tsformer.estimators.parameters import (
-    check_parameters,
     one_of,
     options,
     real,
@@ -41,17 +36,15 @@ from tsformer.estimators.random_convolution import RandomConvolutionClassifier
 from tsformer.estimators.saved import ENSEMBLE, check_fields, restored_parameters
 from tsformer.estimators.series import drawn_seed
 from tsformer.estimators.summary import Summary, table_of
-from tsformer.estimators.targets import Targets, check_length, read_as_fitted
+from tsformer.estimators.targets import Targets
 from tsformer.estimators.time_limit import (
     Deadline,
     GrowingConvolutions,
     epoch_seconds,
     what_fits,
 )
-from tsformer.training import Callback, NonFiniteLossError, ProgressBar, TrainingState
+from tsformer.training import NonFiniteLossError, ProgressBar, TrainingState
 from tsformer.training.plan import resolve_device
-
-__all__ = ["QUALITIES", "WEIGHTS", "TSEnsembleClassifier"]
 
 #: Members of the transformer.
 QUALITIES = {"fast": 1, "good": 2, "best": 4}
@@ -279,15 +272,24 @@ class TSEnsembleClassifier(LabelClassifier):
             transformer._check_model(series)
             labels = fitted._kind.decode(data.targets)
             given = {"sample_weight": data.weights, "groups": data.groups}
-            prepare = partial(
-                _prepared, fitted, transformer, series, labels, observation.callbacks, **given
-            )
+
+            def prepare() -> TrainingJob:
+                with layout_is_checked():
+                    job = transformer._prepare(series, labels, **given)
+                transformer._share_input(fitted)
+                for own in job.callbacks:
+                    own += observation.callbacks
+                return job
+
+            def fit_convolutions(part: RandomConvolutionClassifier) -> None:
+                with layout_is_checked():
+                    part.fit(series, labels, **given)
+                part._share_input(fitted)
+
             bar = _EnsembleBar(transformer.n_estimators) if self.verbose else None
             shown: AbstractContextManager[object] = nullcontext() if bar is None else bar
             with shown:
-                growing = GrowingConvolutions(
-                    convolutions, partial(_fit_checked, fitted, X=series, y=labels, **given)
-                )
+                growing = GrowingConvolutions(convolutions, fit_convolutions)
                 limit = inf if self.time_limit is None else self.time_limit
                 growing.grow(begun + limit / 2)
                 fitted.seconds_ = dict(growing.seconds)
@@ -398,14 +400,16 @@ class TSEnsembleClassifier(LabelClassifier):
         for name, cls in _OVERRIDES.items():
             _check_overrides(name, getattr(self, name) or {}, cls)
         names = ("timestamps", "class_weight", "device", "n_threads")
-        shared = {name: getattr(self, name) for name in names}
-        shared["random_state"] = self._state()
+        seed = self.random_state
+        if not isinstance(seed, (int, np.integer)):
+            seed = int(np.random.SeedSequence(drawn_seed(seed)).generate_state(1)[0])
+        shared = {name: getattr(self, name) for name in names} | {"random_state": int(seed)}
         convolutions = RandomConvolutionClassifier(**shared, **(self.convolution_params or {}))
         own = {"n_estimators": QUALITIES[self.quality], "n_jobs": self.n_jobs}
         given = self.transformer_params or {}
         transformer = TSTransformerClassifier(**{**shared, **own, **given})
-        check_parameters(convolutions)
-        check_parameters(transformer)
+        convolutions._check_parameters()
+        transformer._check_parameters()
         if transformer.stem == "embedding":
             raise ValueError(
                 "stem='embedding' reads codes, which random convolutions do not support; use "
@@ -418,12 +422,6 @@ class TSEnsembleClassifier(LabelClassifier):
             )
         resolve_device(self.device)
         return convolutions, transformer
-
-    def _state(self) -> int:
-        """Return the `random_state` of both parts."""
-        if isinstance(self.random_state, (int, np.integer)):
-            return int(self.random_state)
-        return int(np.random.SeedSequence(drawn_seed(self.random_state)).generate_state(1)[0])
 
     # Predicting.
 
@@ -474,7 +472,7 @@ class TSEnsembleClassifier(LabelClassifier):
             From "random_convolutions", and "transformer" if there is one, to an ndarray
             ``(n, n_classes)``.
         """
-        series = self._series(X, times)
+        series = self._read(X, times, reset=False)
         return {name: part.predict_proba(series) for name, part in self._parts().items()}
 
     @in_plain_torch
@@ -497,22 +495,13 @@ class TSEnsembleClassifier(LabelClassifier):
             From "ensemble", "random_convolutions", and "transformer" if there is one, to the
             accuracy.
         """
-        from sklearn.metrics import accuracy_score  # here, as in scikit-learn: importing it is slow
-
         check_ids(X, y, "y")
         check_ids(X, sample_weight, "sample_weight")
         logits = self._logits_of_parts(X, times)
-        labels = read_as_fitted(y, "y", self._target_shape, labels=True)
-        assert_all_finite(labels, input_name="y")
-        predicted = {
-            name: self._kind.decide(each.numpy())
-            for name, each in {"ensemble": self._mean(logits), **logits}.items()
-        }
-        check_length(len(predicted["ensemble"]), labels, "y")
-        return {
-            name: float(accuracy_score(labels, each, sample_weight=sample_weight))
-            for name, each in predicted.items()
-        }
+        logits = {"ensemble": self._mean(logits), **logits}
+        predicted = [self._kind.decide(each.numpy()) for each in logits.values()]
+        scores = accuracies(predicted, y, sample_weight, self._target_shape)
+        return dict(zip(logits, scores, strict=True))
 
     def _left_out(self) -> tuple[npt.NDArray[Any], Targets]:
         return super()._left_out() if self.transformer_ else self.random_convolutions_._left_out()
@@ -529,7 +518,7 @@ class TSEnsembleClassifier(LabelClassifier):
 
     def _logits_of_parts(self, X: Any, times: Any) -> dict[str, Tensor]:
         """Return the logits of each part."""
-        series = self._series(X, times)
+        series = self._read(X, times, reset=False)
         return {
             name: torch.from_numpy(part._logits(series, None)).double()
             for name, part in self._parts().items()
@@ -539,11 +528,6 @@ class TSEnsembleClassifier(LabelClassifier):
         """Return the logits of the weighted mean of probabilities."""
         weights = [self.weights_[name] for name in logits]
         return self._kind.mean_logits(torch.stack([*logits.values()]), weights)
-
-    def _series(self, X: Any, times: Any) -> Padded:
-        """Read series once for all parts."""
-        check_is_fitted(self)
-        return self._read(X, times, reset=False)
 
     def _parts(self) -> dict[str, RandomConvolutionClassifier | TSTransformerClassifier]:
         """Return the fitted parts by name."""
@@ -666,32 +650,6 @@ def _saved_overrides(params: Mapping[str, Any], cls: type[Any]) -> dict[str, Any
     """Return the parameters of a part as they are saved."""
     saved, default = cls(**params)._saved_parameters(), cls()._saved_parameters()
     return {key: value for key, value in saved.items() if key in params or value != default[key]}
-
-
-def _prepared(
-    ensemble: TSEnsembleClassifier,
-    transformer: TSTransformerClassifier,
-    series: SeriesSource,
-    labels: Any,
-    callbacks: list[Callback],
-    **given: Any,
-) -> TrainingJob:
-    """Prepare the transformer's training, with callbacks of the observers."""
-    with layout_is_checked():
-        job = transformer._prepare(series, labels, **given)
-    transformer._share_input(ensemble)
-    for own in job.callbacks:
-        own += callbacks
-    return job
-
-
-def _fit_checked(
-    ensemble: TSEnsembleClassifier, part: RandomConvolutionClassifier, **given: Any
-) -> None:
-    """Fit random convolutions to the series of the ensemble."""
-    with layout_is_checked():
-        part.fit(**given)
-    part._share_input(ensemble)
 
 
 def _shortened(

@@ -7,8 +7,6 @@ import numpy.typing as npt
 
 from tsformer.estimators.targets import Groups
 
-__all__ = ["group_folds", "hold_out"]
-
 
 def hold_out(
     targets: npt.NDArray[np.int64],
@@ -16,27 +14,7 @@ def hold_out(
     seed: int,
     groups: Groups | None = None,
 ) -> npt.NDArray[np.bool_]:
-    """Choose a stratified part of the series for validation, never all members of a class.
-
-    Unlike scikit-learn's stratified split, classes with one member are allowed: it stays in
-    training.
-
-    Parameters
-    ----------
-    targets : ndarray (n,)
-        Class index of each series.
-    fraction : float
-        Share of the series to hold out.
-    seed : int
-        Seed of the random choice.
-    groups : ndarray (n,), optional
-        Group of each series. Whole groups are held out, so that the share is approximate.
-
-    Returns
-    -------
-    ndarray (n,) of bool
-        True for the series held out.
-    """
+    """Choose a stratified part of the series for validation, never all members of a class."""
     if groups is not None:
         return _hold_out_groups(targets, fraction, seed, groups)
     rng = np.random.default_rng(seed)
@@ -90,11 +68,7 @@ def _hold_out_groups(
 def group_folds(
     targets: npt.NDArray[np.int64], groups: Groups, n_folds: int, seed: int
 ) -> list[npt.NDArray[np.bool_]]:
-    """Return the test part of each stratified fold of whole groups, at most `n_folds`.
-
-    From the largest group on, each group goes to the fold that keeps the variance of the folds'
-    shares lowest, of each class and of all series.
-    """
+    """Return the test part of each stratified fold of whole groups, at most `n_folds`."""
     # StratifiedGroupKFold of scikit-learn takes minutes for 50,000 groups.
     of_group = np.unique(groups, return_inverse=True)[1]
     of_class = np.unique(targets, return_inverse=True)[1]

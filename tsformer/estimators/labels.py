@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -34,8 +34,6 @@ from tsformer.estimators.targets import (
 )
 from tsformer.explain.methods import Occlusion
 from tsformer.explain.relevance import make_method, occlusion
-
-__all__ = ["LabelClassifier"]
 
 
 class LabelClassifier(ClassifierMixin, SeriesEstimator):
@@ -90,7 +88,6 @@ class LabelClassifier(ClassifierMixin, SeriesEstimator):
         -------
         ndarray (n,) of labels, or (n, n_labels) of 0 and 1 for several labels
         """
-        check_is_fitted(self)
         series = self._source(X, times, reset=False)
         chunks = self._in_chunks(series, lambda chunk: self._kind.decide(self._logits(chunk, None)))
         return np.concatenate([predicted for _, predicted in chunks])
@@ -113,15 +110,10 @@ class LabelClassifier(ClassifierMixin, SeriesEstimator):
         -------
         float
         """
-        from sklearn.metrics import accuracy_score  # here, as in scikit-learn: importing it is slow
-
         check_ids(X, y, "y")
         check_ids(X, sample_weight, "sample_weight")
-        predicted = self.predict(X, times)
-        labels = read_as_fitted(y, "y", self._target_shape, labels=True)
-        assert_all_finite(labels, input_name="y")
-        check_length(len(predicted), labels, "y")
-        return float(accuracy_score(labels, predicted, sample_weight=sample_weight))
+        (accuracy,) = accuracies([self.predict(X, times)], y, sample_weight, self._target_shape)
+        return accuracy
 
     @in_plain_torch
     def explain(
@@ -441,3 +433,21 @@ class LabelClassifier(ClassifierMixin, SeriesEstimator):
         if "sets" in state:
             estimator.conformal_ = Conformal.restored(state["sets"], len(estimator.classes_))
         return estimator
+
+
+def accuracies(
+    predictions: Iterable[npt.NDArray[Any]],
+    y: Any,
+    sample_weight: npt.ArrayLike | None,
+    shape: tuple[int, ...] = (),
+) -> list[float]:
+    """Return the accuracy of each prediction of the same labels."""
+    from sklearn.metrics import accuracy_score  # here, as in scikit-learn: importing it is slow
+
+    labels = read_as_fitted(y, "y", shape, labels=True)
+    assert_all_finite(labels, input_name="y")
+    scores = []
+    for predicted in predictions:
+        check_length(len(predicted), labels, "y")
+        scores.append(float(accuracy_score(labels, predicted, sample_weight=sample_weight)))
+    return scores

@@ -15,8 +15,6 @@ from tsformer.estimators.series import SeriesEstimator
 from tsformer.persistence import read_folder
 from tsformer.training.plan import resolve_device
 
-__all__ = ["load"]
-
 
 @in_plain_torch
 def load(path: str | os.PathLike[str], *, device: str | torch.device = "auto") -> SeriesEstimator:

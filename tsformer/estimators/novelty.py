@@ -23,8 +23,6 @@ from tsformer.features.random_convolutions import RandomConvolutions
 from tsformer.features.regular import regular
 from tsformer.features.ridge import group_parts
 
-__all__ = ["Leverage", "Novelty", "quantile"]
-
 #: Features of the shape.
 _N_FEATURES = 168
 #: Most training series to learn from.

@@ -10,8 +10,6 @@ from typing import Any
 
 from tsformer.training import Callback
 
-__all__ = ["Fit", "Observer", "add_observer", "observed", "remove_observer", "unobserved"]
-
 
 @dataclass
 class Fit:

@@ -19,20 +19,6 @@ from tsformer._names import shortened, unknown
 from tsformer._numbers import check_number, is_one_of
 from tsformer.augmentation import Augmentation, AugmentationSpec, resolve
 
-__all__ = [
-    "Check",
-    "check_arguments",
-    "check_fields_of",
-    "check_new_values",
-    "check_parameters",
-    "make_augmentation",
-    "one_of",
-    "options",
-    "real",
-    "whole",
-    "with_parameters",
-]
-
 AnyClass = TypeVar("AnyClass", bound=type[Any])
 #: Raises TypeError or ValueError for an invalid value of the named parameter.
 Check = Callable[[str, Any], None]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -20,8 +19,6 @@ from tsformer.estimators.observers import unobserved
 from tsformer.model import TSTransformer
 from tsformer.model.stems import STEMS, ConvStem
 from tsformer.training.run import suppress_interruption_warning
-
-__all__ = ["fitted_source", "is_fitted", "source_of", "take_over", "warn_of"]
 
 #: Copied parts of the model, and the hyperparameters that determine the meaning of their weights.
 _PARTS = {
@@ -42,7 +39,7 @@ def is_fitted(estimator: Any) -> bool:
 
 
 def source_of(init_from: Any, kind: type[Any]) -> Any:
-    """Return the estimator of `init_from`, fitted or not, or None."""
+    """Return the estimator of `init_from`, fitted or not."""
     if isinstance(init_from, (str, os.PathLike)):
         found: Any = load(init_from, device="cpu")
         if not isinstance(found, kind):
@@ -53,8 +50,6 @@ def source_of(init_from: Any, kind: type[Any]) -> Any:
             )
         return found
     given = init_from.estimator if isinstance(init_from, FrozenEstimator) else init_from
-    if given is None:
-        return None
     if isinstance(given, kind):
         if not is_fitted(given) and get_tags(given).target_tags.required:
             raise ValueError(
@@ -152,12 +147,6 @@ def take_over(
         )
     names = frozenset(name for name, _ in model.named_parameters() if name in fitting)
     return names, messages
-
-
-def warn_of(messages: Iterable[str]) -> None:
-    """Issue each message once."""
-    for message in sorted(set(messages)):
-        warn_caller(message)
 
 
 def _listed(reasons: list[str]) -> str:

@@ -19,15 +19,13 @@ from tsformer.data.series import SeriesSource
 from tsformer.estimators.labels import LabelClassifier
 from tsformer.estimators.parameters import one_of, whole, with_parameters
 from tsformer.estimators.saved import CONVOLUTIONS, check_fields, load_checked
-from tsformer.estimators.scaling_choice import better_scaling, fitted_convolutions
 from tsformer.estimators.series import drawn_seed
 from tsformer.estimators.summary import Summary, table_of
 from tsformer.estimators.targets import Targets
+from tsformer.estimators.trials import better_scaling, fitted_convolutions
 from tsformer.features.random_convolutions import ConvolutionClassifier
 from tsformer.features.regular import regular
 from tsformer.training.plan import resolve_device
-
-__all__ = ["FEWEST", "RandomConvolutionClassifier"]
 
 #: Share of the features that ``scaling="auto"`` compares scalings with.
 _SHARE_OF_TRIAL = 1 / 8
@@ -175,33 +173,32 @@ class RandomConvolutionClassifier(
         self.device_ = resolve_device(self.device)
         data = self._read_training(X, y, sample_weight, groups, times)
         data = self._weighted(data, reset=True)
-        series, targets, weights, groups = (
-            data.series.padded(),
-            data.targets,
-            data.weights,
-            data.groups,
-        )
-
-        seed = drawn_seed(self.random_state)
-
+        series = data.series.padded()
         options: dict[str, Any] = {
             "kind": self._kind,
-            "seed": seed,
+            "seed": drawn_seed(self.random_state),
             "device": self.device_,
-            "groups": groups,
+            "groups": data.groups,
         }
         if self.scaling == "auto":
-            options_of_trial = options | self._share_of_features(_SHARE_OF_TRIAL)
-            self.preprocessor_ = better_scaling(series, targets, weights, **options_of_trial)
+            features = self._share_of_features(_SHARE_OF_TRIAL)
+            self.preprocessor_ = better_scaling(
+                series, data.targets, data.weights, **options, **features
+            )
         else:
             self.preprocessor_ = Scaler(self.scaling, gap_flag=None).fit(series)
-        options |= {"n_features": self.n_features, "n_groups": self.n_groups}
-        panel = self._panel(self.preprocessor_, series)
-        model = fitted_convolutions(panel, targets, weights, **options)
+        model = fitted_convolutions(
+            self._panel(self.preprocessor_, series),
+            data.targets,
+            data.weights,
+            n_features=self.n_features,
+            n_groups=self.n_groups,
+            **options,
+        )
         self.models_ = [model.to(self.device_).eval()]
         self._learn_novelty(data)
         self._record(data)
-        by = "single series" if groups is None else "groups"
+        by = "single series" if data.groups is None else "groups"
         assert model.ridge.left_out is not None
         proba, known = model.ridge.left_out
         self._training = {

@@ -1,7 +1,7 @@
 """The recipe: the meaning of every ``"auto"``, given the stem and the training series.
 
-Views and augmentation were chosen for the conv stem and apply only to it. ``device``,
-``precision``, ``compile`` and ``n_threads`` depend on the machine: see `tsformer.training.plan` and
+`trials` measures the scaling and the effect of an augmentation. ``device``, ``precision``,
+``compile`` and ``n_threads`` depend on the machine: see `tsformer.training.plan` and
 `tsformer._threads`.
 """
 
@@ -13,35 +13,10 @@ from typing import Any
 
 from tsformer.augmentation import Augmentation, AugmentationSpec, CutMix, Sum
 from tsformer.data.series import SeriesSource
-from tsformer.estimators.label_preservation import LEAST_KEPT, agreement_kept
-from tsformer.estimators.scaling_choice import suited_scaling
 from tsformer.estimators.targets import Groups, Targets
+from tsformer.estimators.trials import LEAST_KEPT, agreement_kept
 from tsformer.training.memory import MANY_SERIES, batch_for
 from tsformer.training.plan import epochs_for
-
-__all__ = [
-    "AUTO_EARLY_STOPPING_CASES",
-    "AUTO_EPOCHS",
-    "AUTO_EPOCHS_OF_MANY",
-    "AUTO_MIN_EPOCHS",
-    "AUTO_MIN_EPOCHS_OF_MANY",
-    "AUTO_SERIES",
-    "AUTO_STEPS",
-    "CONV_PARAMS",
-    "MIXED",
-    "MIXED_TEMPERATURE",
-    "MOST_MIXED",
-    "augmentation_for",
-    "automatic_epochs",
-    "batch_size_for",
-    "epochs_of",
-    "fit_augmentation",
-    "scaling_like",
-    "stops_early",
-    "suited_scaling",
-    "temperature_for",
-    "views_for",
-]
 
 #: Epochs, bounds on the optimizer steps, and smallest number of epochs.
 AUTO_EPOCHS, AUTO_STEPS, AUTO_MIN_EPOCHS = 60, (1000, 2500), 20
@@ -61,16 +36,21 @@ MOST_MIXED = 100.0
 MIXED_TEMPERATURE = 0.75
 
 
+def is_auto(value: object) -> bool:
+    """Whether a parameter is "auto"; an array or a class is not."""
+    return isinstance(value, str) and value == "auto"
+
+
 def views_for(views: str, stem: str) -> str:
     """Return the views of each channel."""
-    if isinstance(views, str) and views == "auto":
+    if is_auto(views):
         return "values+difference" if stem == "conv" else "values"
     return views
 
 
 def augmentation_for(augmentation: AugmentationSpec | None, stem: str) -> AugmentationSpec | None:
     """Return the augmentation, before `fit_augmentation` adapts it."""
-    if isinstance(augmentation, str) and augmentation == "auto":
+    if is_auto(augmentation):
         return "warp+cutmix" if stem == "conv" else None
     return augmentation
 

@@ -26,8 +26,6 @@ from tsformer.estimators.targets import (
     series_weights,
 )
 
-__all__ = ["TSTransformerRegressor"]
-
 
 @with_parameters
 class TSTransformerRegressor(MultiOutputMixin, RegressorMixin, TransformerEstimator):

@@ -26,33 +26,6 @@ from tsformer.model.norms import HEAD_NORMS
 from tsformer.model.stems import STEMS
 from tsformer.model.transformer import POOLINGS
 
-__all__ = [
-    "CONVOLUTIONS",
-    "EARLY",
-    "ENSEMBLE",
-    "ESTIMATOR",
-    "HISTORY",
-    "LABELS",
-    "MEMBERS",
-    "MODEL",
-    "PREPROCESSOR",
-    "PRETEXT",
-    "REGRESSION",
-    "SCALER",
-    "SETS",
-    "TEMPERATURES",
-    "TRACKED_RUN",
-    "TRAINING",
-    "check_fields",
-    "described_labels",
-    "described_weights",
-    "load_checked",
-    "made_as_saved",
-    "restored_labels",
-    "restored_parameters",
-    "restored_weights",
-]
-
 #: A check of a value, and a description of the allowed values.
 Field = tuple[Callable[[Any], bool], str]
 

@@ -54,8 +54,6 @@ from tsformer.training.inference import forward
 from tsformer.training.memory import place
 from tsformer.training.plan import resolve_device
 
-__all__ = ["SeriesEstimator", "TrainingData", "drawn_seed"]
-
 #: Number of series per chunk of outputs.
 _CHUNK = 2**16
 
@@ -269,6 +267,8 @@ class SeriesEstimator(BaseEstimator):
 
     def _source(self, X: Any, times: Any = None, *, reset: bool) -> SeriesSource:
         """Check `X`; with `reset`, learn what later calls must agree with."""
+        if not reset:
+            check_is_fitted(self)
         columns: list[bool] = []  # whether X is 2-D; stays empty unless X is a single array
 
         def check(array: Any) -> npt.NDArray[Any]:
@@ -392,7 +392,6 @@ class SeriesEstimator(BaseEstimator):
         self, X: Any, times: Any = None, function: str = "forward"
     ) -> npt.NDArray[np.float32]:
         """Return the outputs of all models, ``[members, n, ...]``."""
-        check_is_fitted(self)
         series = self._source(X, times, reset=False)
         panel = place(self._panel(self.preprocessor_, series), self.device_)
         outputs = np.stack(
@@ -460,7 +459,6 @@ class SeriesEstimator(BaseEstimator):
         >>> clf.novelty_score(X[60:]).max() < 1 < clf.novelty_score(1000 * X[60:]).min()
         np.True_
         """
-        check_is_fitted(self)
         series = self._source(X, times, reset=False)
         novelty: Novelty | None = getattr(self, "novelty_", None)
         if novelty is None:

@@ -19,20 +19,6 @@ from sklearn.utils.validation import _check_sample_weight, column_or_1d
 from tsformer._names import shortened, unknown
 from tsformer.data.ids import check_ids, refuse_nul
 
-__all__ = [
-    "Groups",
-    "Targets",
-    "check_length",
-    "part_of",
-    "read_as_fitted",
-    "read_columns",
-    "read_groups",
-    "read_targets",
-    "read_weights",
-    "series_weights",
-    "split_unlabelled",
-]
-
 #: One number per series [n], the index of its class or the target of a regression; or several
 #: labels or targets per series [n, K].
 Targets = npt.NDArray[Any]
@@ -41,15 +27,7 @@ Groups = npt.NDArray[np.int64]
 
 
 def read_targets(y: Any, name: str) -> npt.NDArray[Any]:
-    """Return targets as an array ``(n,)``, of a dtype that fits their values.
-
-    Parameters
-    ----------
-    y : array-like (n,) or (n, 1)
-        Labels or numbers; the second shape is accepted with scikit-learn's warning.
-    name : str
-        Name of `y` in error messages.
-    """
+    """Return targets as an array ``(n,)``, of a dtype that fits their values."""
     if isinstance(y, str):
         raise ValueError(
             f"{name} should be a 1d array of one value per series; got the string {y!r}. For a "
@@ -75,10 +53,7 @@ def read_targets(y: Any, name: str) -> npt.NDArray[Any]:
 
 
 def read_columns(y: Any, *, labels: bool = False) -> npt.NDArray[np.float64] | None:
-    """Return several numbers per series ``(n, columns)``, or None for other targets.
-
-    The values are numbers, booleans and NaN, in at least two columns; `labels` are 0, 1 and NaN.
-    """
+    """Return several numbers per series ``(n, columns)``, or None for other targets."""
     if isinstance(y, (list, tuple)) and not (len(y) and np.ndim(y[0])):
         return None  # one value per series
     y = y.toarray() if issparse(y) else _plain(y)
@@ -115,25 +90,7 @@ def read_as_fitted(
 
 
 def split_unlabelled(y: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
-    """Find unknown labels: -1, "-1", None, NaN, NaT or pandas.NA.
-
-    Parameters
-    ----------
-    y : array-like (n,) or (n, 1)
-        Labels.
-
-    Returns
-    -------
-    labels : ndarray (n,)
-        The values of `y`.
-    known : ndarray (n,) of bool
-        False for unknown labels.
-
-    Examples
-    --------
-    >>> split_unlabelled(["a", None, "-1"])[1]
-    array([ True, False, False])
-    """
+    """Find unknown labels: -1, "-1", None, NaN, NaT or pandas.NA."""
     y = _plain(y)
     _refuse_columns(y, "y")
     refuse_nul(y, "y")
@@ -148,22 +105,7 @@ def split_unlabelled(y: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
 
 
 def read_groups(groups: Any, X: Any, n_series: int) -> Groups | None:
-    """Return the index of the group of each series, or None without groups.
-
-    Parameters
-    ----------
-    groups : array-like (n,) or None
-        Labels of any one type.
-    X : object
-        The container of the series, with their ids.
-    n_series : int
-        Number of series.
-
-    Examples
-    --------
-    >>> read_groups(["b", "a", "b"], None, 3)
-    array([1, 0, 1])
-    """
+    """Return the index of the group of each series, or None without groups."""
     if groups is None:
         return None
     check_ids(X, groups, "groups")
@@ -247,19 +189,7 @@ def series_weights(
     targets: npt.NDArray[np.int64],
     classes: npt.NDArray[Any],
 ) -> npt.NDArray[np.float64] | None:
-    """Return the weight of each series, or None if all are equal.
-
-    Parameters
-    ----------
-    sample_weight : array-like (n,), optional
-        Weight of each series.
-    class_weight : dict, "balanced" or None
-        Weight of each label; labels missing from a dict have weight 1.
-    targets : ndarray (n,)
-        Class index of each series.
-    classes : ndarray (n_classes,)
-        The class labels.
-    """
+    """Return the weight of each series, or None if all are equal."""
     if sample_weight is None and class_weight is None:
         return None
     weights = read_weights(sample_weight, len(targets))

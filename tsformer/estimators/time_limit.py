@@ -13,21 +13,11 @@ from sklearn.base import clone
 
 from tsformer.estimators.base import TrainingJob
 from tsformer.estimators.classifier import TSTransformerClassifier
-from tsformer.estimators.label_preservation import TRIAL as AUGMENTATION_TRIAL
 from tsformer.estimators.random_convolution import FEWEST, RandomConvolutionClassifier
-from tsformer.estimators.scaling_choice import TRIAL as SCALING_TRIAL
+from tsformer.estimators.recipe import is_auto
+from tsformer.estimators.trials import AUGMENTATION_TRIAL, SCALING_TRIAL
 from tsformer.training import Callback, TrainingState, train
 from tsformer.training.step import Loss
-
-__all__ = [
-    "LEAST_FEATURES",
-    "LEAST_SHARE",
-    "Deadline",
-    "GrowingConvolutions",
-    "epoch_seconds",
-    "larger_share",
-    "what_fits",
-]
 
 #: Smallest share of its epochs for which a model is trained.
 LEAST_SHARE = 0.1
@@ -44,12 +34,7 @@ _EPOCHS_CAPTURED = 5
 
 
 def epoch_seconds(job: TrainingJob, loss: Loss, *, at_most: float) -> float:
-    """Measure the seconds of an epoch by training a copy of the first model.
-
-    The copy is trained for three optimizer steps and then, if there is time, for 20 steps or one
-    epoch, on evenly spaced series. Each measurement is the faster of two, as the first allocates
-    memory; with CUDA graphs, it is repeated until steps are captured.
-    """
+    """Measure the seconds of an epoch by training a copy of the first model."""
     n_steps = ceil(len(job.panel) / job.plans[0].batch_size)
     first = _step_seconds(job, loss, _FIRST_STEPS)
     if min(_STEPS, n_steps) * first > at_most:
@@ -96,20 +81,7 @@ class _AsLongAsThereIsTime(Callback):
 def what_fits(
     seconds: float, *, epoch_seconds: float, n_epochs: int, n_members: int, n_jobs: int = 1
 ) -> tuple[int, int] | None:
-    """Return the number of members and epochs that fit into `seconds`, or None.
-
-    As many members as fit, at most `n_members`, each for `n_epochs`; otherwise a single member for
-    fewer epochs. The final pass for batch norms counts as an epoch.
-
-    Examples
-    --------
-    >>> what_fits(50.0, epoch_seconds=0.1, n_epochs=199, n_members=4)
-    (2, 199)
-    >>> what_fits(5.0, epoch_seconds=0.1, n_epochs=199, n_members=4)
-    (1, 49)
-    >>> what_fits(1.0, epoch_seconds=0.1, n_epochs=199, n_members=4) is None
-    True
-    """
+    """Return the number of members and epochs that fit into `seconds`, or None."""
     rounds = int(seconds / (epoch_seconds * (n_epochs + 1)))
     if rounds >= 1:
         return min(n_members, rounds * n_jobs), n_epochs
@@ -118,19 +90,7 @@ def what_fits(
 
 
 def larger_share(share: float, seconds_left: float, *, seconds: float) -> float | None:
-    """Return the next share of the features of random convolutions, or None.
-
-    All features if their estimated cubic time fits, otherwise twice as many.
-
-    Examples
-    --------
-    >>> larger_share(1 / 4, 100.0, seconds=1.0)
-    1.0
-    >>> larger_share(1 / 4, 10.0, seconds=1.0)
-    0.5
-    >>> larger_share(1 / 4, 7.0, seconds=1.0) is None
-    True
-    """
+    """Return the next share of the features of random convolutions, or None."""
     if share == 1:
         return None
     doublings = round(-log2(share))
@@ -156,10 +116,7 @@ class GrowingConvolutions:
         self.seconds: dict[str, float] = {}
 
     def grow(self, end: float) -> None:
-        """Fit with more and more features until `end`, by `time.perf_counter`.
-
-        The first fit always runs: with all features if `end` is infinite, otherwise with a 32nd.
-        """
+        """Fit with more and more features until `end`, by `time.perf_counter`."""
         share = (1.0 if end == inf else LEAST_FEATURES) if not self._share else self._larger(end)
         while share is not None:
             part = clone(self._convolutions)
@@ -188,7 +145,7 @@ class GrowingConvolutions:
         costs = [
             2 * _cost(min(n_series, most), n_features, n_groups)
             for name, (most, n_features, n_groups) in choices.items()
-            if measured and isinstance(value := getattr(transformer, name), str) and value == "auto"
+            if measured and is_auto(getattr(transformer, name))
         ]
         return seconds * sum(costs) / done
 
@@ -203,11 +160,7 @@ def _cost(n_series: int, n_features: int, n_groups: int) -> float:
 
 
 class Deadline(Callback):
-    """Stops training before a point in time.
-
-    Stops after an epoch if another epoch would end too late. Skips a run if less than half of its
-    time is left.
-    """
+    """Stops training before a point in time."""
 
     stateless = True
 

@@ -12,17 +12,6 @@ from math import log2
 import torch
 from torch import Tensor
 
-__all__ = [
-    "KERNEL_LENGTH",
-    "LONGEST",
-    "STEPS",
-    "differences",
-    "draw_channels",
-    "largest_dilation",
-    "response_blocks",
-    "responses",
-]
-
 KERNEL_LENGTH = 9
 #: The largest dilation of a loaded model: that of series of eight million steps.
 LONGEST = 2**20
@@ -73,11 +62,7 @@ def largest_dilation(length: int) -> float:
 
 
 def draw_channels(n_groups: int, n_channels: int, generator: torch.Generator) -> Tensor:
-    """Draw the channels of each group of kernels, Tensor ``[G, C]`` of zeros and ones.
-
-    Their number is ``2^u`` rounded down, `u` uniform between 0 and ``log2(min(C, 9) + 1)``, as in
-    MiniRocket. A single channel is read by one group of all kernels: ``[1, 1]``.
-    """
+    """Draw the channels of each group of kernels, Tensor ``[G, C]`` of zeros and ones."""
     if n_channels == 1:
         return torch.ones(1, 1)
     exponents = torch.rand(n_groups, generator=generator) * log2(min(n_channels, 9) + 1)

@@ -16,8 +16,6 @@ from tsformer.features.convolution import (
 )
 from tsformer.features.learned import Learned
 
-__all__ = ["Hydra"]
-
 
 class Hydra(Learned):
     """How strongly and how often each of `k` competing kernels responds most, for `g` groups.

@@ -8,8 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-__all__ = ["Learned"]
-
 
 class Learned(nn.Module):
     """A module with empty buffers; `fit` or `load_state_dict` sets their shapes."""

@@ -19,8 +19,6 @@ from tsformer.features.convolution import (
 )
 from tsformer.features.learned import Learned
 
-__all__ = ["KERNELS", "MiniRocket"]
-
 N_KERNELS = 84
 _MAX_DILATIONS = 32
 #: Kernels that read the same channels. Seven, so that both halves below are whole groups.
@@ -31,10 +29,7 @@ _GOLDEN = (sqrt(5) + 1) / 2
 
 
 def _kernels() -> Tensor:
-    """Return the 84 kernels ``[84, 9]`` with three weights 2 and six -1.
-
-    Every second one comes first: these two halves take turns in being padded.
-    """
+    """Return the 84 kernels ``[84, 9]`` with three weights 2 and six -1."""
     chosen = list(combinations(range(KERNEL_LENGTH), 3))
     kernels = torch.full((N_KERNELS, KERNEL_LENGTH), -1.0)
     for kernel, places in zip(kernels, chosen[::2] + chosen[1::2], strict=True):

@@ -14,8 +14,6 @@ from tsformer.features.learned import Learned
 from tsformer.features.minirocket import MiniRocket
 from tsformer.features.ridge import RidgeClassifier
 
-__all__ = ["ConvolutionClassifier", "RandomConvolutions", "SparseScaler", "StandardScaler"]
-
 
 class RandomConvolutions(nn.Module):
     """Scaled features of MiniRocket and of Hydra, each of values and of first differences.

@@ -7,8 +7,6 @@ from torch import Tensor
 
 from tsformer.data.panel import Panel
 
-__all__ = ["regular"]
-
 #: A series with long pauses is resampled to at most this many times its steps.
 _MOST = 4
 

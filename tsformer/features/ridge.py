@@ -13,8 +13,6 @@ from torch import Tensor
 from tsformer._labels import LabelKind
 from tsformer.features.learned import Learned
 
-__all__ = ["RidgeClassifier", "group_parts"]
-
 #: Penalties tried, in units of the mean eigenvalue of the kernel matrix.
 _GRID = torch.logspace(-5, 2, 22, dtype=torch.float64)
 #: Features converted to float64 at a time.

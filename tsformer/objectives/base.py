@@ -18,17 +18,6 @@ from tsformer._registry import Named, Registry, build
 from tsformer.augmentation import Batch
 from tsformer.model import ModelConfig, TSTransformer
 
-__all__ = [
-    "InputLayout",
-    "Objective",
-    "ObjectiveSpec",
-    "Posed",
-    "Pretext",
-    "PretrainingTransformer",
-    "check_between",
-    "resolve",
-]
-
 
 @dataclass(frozen=True)
 class InputLayout:

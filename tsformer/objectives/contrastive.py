@@ -17,8 +17,6 @@ from tsformer.objectives.base import (
     check_between,
 )
 
-__all__ = ["Contrastive", "nt_xent"]
-
 
 class Contrastive(Objective, name="contrastive"):
     r"""Attract embeddings of two views of a series; repel other series.
@@ -123,12 +121,7 @@ class Contrastive(Objective, name="contrastive"):
 
 
 def nt_xent(z: Tensor, temperature: float) -> Tensor:
-    """Return the loss of each series, the mean over its two views.
-
-    Returns
-    -------
-    Tensor [B]
-    """
+    """Return the loss of each series, the mean over its two views."""
     B = len(z) // 2
     z = F.normalize(z, dim=1)
     itself = torch.eye(2 * B, dtype=torch.bool, device=z.device)

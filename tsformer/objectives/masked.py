@@ -18,8 +18,6 @@ from tsformer.objectives.base import (
     check_between,
 )
 
-__all__ = ["Masked", "spans"]
-
 
 class Masked(Objective, name="masked"):
     r"""Hide spans of each channel, and reconstruct the hidden values.
@@ -137,12 +135,7 @@ def spans(
     span: float,
     device: torch.device | None = None,
 ) -> Tensor:
-    """Sample the hidden tokens of each channel as alternating geometric spans.
-
-    Returns
-    -------
-    Tensor [B, N, C] of bool
-    """
+    """Sample the hidden tokens of each channel as alternating geometric spans."""
     starts_hidden = torch.rand(n_series, n_channels, 1, device=device) < ratio
     drawn = torch.rand(n_series, n_channels, n_tokens, device=device)
     odd = torch.arange(n_tokens, device=device) % 2 == 1
@@ -162,10 +155,7 @@ def _log_goes_on(mean: float) -> float:
 
 
 def _over_gaps(hidden: Tensor, observed: Tensor) -> Tensor:
-    """Hide interpolated values beside hidden values; return ``[B, L, C]``.
-
-    A missing step is hidden if the observed step before or after it is hidden.
-    """
+    """Hide interpolated values beside hidden values; return ``[B, L, C]``."""
     L = hidden.shape[1]
     step = torch.arange(L, device=hidden.device)[None, :, None].expand(hidden.shape)
     before = step.where(observed, -1).cummax(dim=1).values

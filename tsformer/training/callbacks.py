@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from time import monotonic
@@ -18,8 +16,6 @@ from tsformer.training.plan import TrainingPlan
 
 if TYPE_CHECKING:
     import pandas as pd
-
-__all__ = ["Callback", "History", "ProgressBar", "TrainingState"]
 
 #: Seconds between progress lines without a terminal.
 SECONDS_BETWEEN_LINES = 5.0
@@ -239,13 +235,3 @@ class _Lines:
             return None
         each = (self._updated - start) / (done - before)
         return max(each * (total - done) - (monotonic() - self._updated), 0.0)
-
-
-@contextmanager
-def running(callbacks: Sequence[Callback], state: TrainingState) -> Iterator[None]:
-    """Call `on_train_begin` before the block and `on_train_end` after it."""
-    with ExitStack() as stack:
-        for callback in callbacks:
-            callback.on_train_begin(state)
-            stack.callback(callback.on_train_end, state)
-        yield

@@ -26,9 +26,7 @@ from tsformer.data.stored_panel import AnyPanel
 from tsformer.objectives import Pretext
 from tsformer.training.distributed import Ranks
 from tsformer.training.plan import TrainingPlan
-from tsformer.training.run import Snapshots, TrainingRun
-
-__all__ = ["CheckpointFile", "Checkpointer", "LoopState", "fingerprint"]
+from tsformer.training.run import Snapshot, TrainingRun
 
 #: Fields of a plan that change neither the steps of a training run nor their order.
 _IRRELEVANT = ("device", "compile", "checkpoint_dir", "checkpoint_minutes", "resume")
@@ -41,7 +39,8 @@ class LoopState:
         self.step = 0
         self.batch = 0
         self.total = torch.zeros((), device=run.state.plan.device)
-        self.snapshots = Snapshots(run.state.epoch, copy.deepcopy(run.state.model.state_dict()))
+        #: Weights of the start and of the last two epochs.
+        self.kept: list[Snapshot] = [(run.state.epoch, self._weights(run))]
         self._run = run
         self._generator = generator
         self._shuffling = generator.get_state()
@@ -53,23 +52,26 @@ class LoopState:
         self._shuffling = self._generator.get_state()
         self.total = torch.zeros_like(self.total)
 
+    @staticmethod
+    def _weights(run: TrainingRun) -> dict[str, Tensor]:
+        return copy.deepcopy(run.state.model.state_dict())
+
     def end_epoch(self) -> None:
         """Take a snapshot of the weights at the end of an epoch."""
-        state = self._run.state
-        self.snapshots.add(state.epoch + 1, copy.deepcopy(state.model.state_dict()))
+        newest = self._run.state.epoch + 1, self._weights(self._run)
+        self.kept = [self.kept[0], self.kept[-1], newest]
         self.batch = 0
         self._shuffling = self._generator.get_state()
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state as tensors and plain values."""
         stopping = self._run.stopping
-        first = self.snapshots.kept[0][1]
         return {
             "step": self.step,
             "batch": self.batch,
             "total": self.total,
-            "snapshots": self.snapshots.kept,
-            "best": first if stopping.best_weights is None else stopping.best_weights,
+            "snapshots": self.kept,
+            "best": stopping.best_weights or self.kept[0][1],
             "best_loss": stopping.best_loss,
             "shuffling": self._shuffling,
         }
@@ -78,7 +80,7 @@ class LoopState:
         """Restore a `state_dict`; `best_epoch` is saved separately."""
         self.step, self.batch = state["step"], state["batch"]
         self.total = state["total"].to(self.total.device)
-        self.snapshots.kept = [(epoch, weights) for epoch, weights in state["snapshots"]]
+        self.kept = [(epoch, weights) for epoch, weights in state["snapshots"]]
         stopping = self._run.stopping
         stopping.best_loss, stopping.best_epoch = state["best_loss"], best_epoch
         stopping.best_weights = None if best_epoch is None else state["best"]
@@ -87,11 +89,7 @@ class LoopState:
 
 
 class Checkpointer:
-    """Saves a training run every few minutes; a no-op without a `checkpoint_dir`.
-
-    With several processes, the first process writes and all processes read. After a resume inside
-    an epoch, the reported loss of this epoch misses the earlier series of the other processes.
-    """
+    """Saves a training run every few minutes; a no-op without a `checkpoint_dir`."""
 
     def __init__(
         self,
@@ -167,11 +165,7 @@ class Checkpointer:
 
 
 class CheckpointFile:
-    """The latest state of one training run, in a file named after the run's fingerprint.
-
-    Several runs, such as the fits of a grid search, may share a folder: each finds its own file.
-    The file is replaced atomically, so that a killed run leaves a complete file.
-    """
+    """The latest state of one training run, in a file named after the run's fingerprint."""
 
     def __init__(self, folder: Path, name: str, minutes: float):
         if folder.exists() and not folder.is_dir():

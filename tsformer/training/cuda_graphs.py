@@ -22,8 +22,6 @@ from tsformer.training.memory import catch_oom, is_out_of_memory
 from tsformer.training.plan import TrainingPlan
 from tsformer.training.step import TrainingStep, clip_and_update
 
-__all__ = ["GraphedStep", "step_class"]
-
 #: Plain steps of each shape before its capture: they initialise libraries and the optimizer.
 _STEPS_BEFORE = 3
 #: Largest ratio of padded to actual steps at which all batches share one length.
@@ -226,9 +224,7 @@ def _states_of_the_cpu() -> tuple[bytes, object, bytes]:
 
 
 def step_class(plan: TrainingPlan, panel: AnyPanel, ranks: Ranks) -> type[TrainingStep]:
-    """Return the step class for a plan; warn if steps cannot be captured."""
-    if not plan.graphed:
-        return TrainingStep
+    """Return the step class for a captured plan; warn if steps cannot be captured."""
     if ranks.size > 1:
         reason = "several processes share each step"
     elif not same_device(panel.device, plan.device):

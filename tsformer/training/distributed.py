@@ -15,8 +15,6 @@ from torch import Tensor, nn
 
 from tsformer.model.norms import MaskedBatchNorm
 
-__all__ = ["Ranks", "process_group"]
-
 
 @dataclass(frozen=True)
 class Ranks:
@@ -47,13 +45,7 @@ class Ranks:
         return batch.tensor_split(self.size)[self.rank]
 
     def shard(self, n: int) -> slice:
-        """Return the slice of `n` series that this process predicts.
-
-        Examples
-        --------
-        >>> [Ranks(rank, 3).shard(10) for rank in range(3)]
-        [slice(0, 3, None), slice(3, 6, None), slice(6, 10, None)]
-        """
+        """Return the slice of `n` series that this process predicts."""
         if n < self.size > 1:
             raise ValueError(
                 f"{self.size} processes cannot share {n} series: each needs at least one; start "
@@ -77,13 +69,9 @@ class Ranks:
                 "needs at least one; raise batch_size, or start fewer processes"
             )
 
-    def check_same(self, seed: int, device: torch.device) -> None:
+    def check_same(self, seed: int) -> None:
         """Raise ValueError if the seeds of the processes differ."""
-        if self.size == 1:
-            return
-        seeds = [torch.zeros(1, dtype=torch.int64, device=device) for _ in range(self.size)]
-        dist.all_gather(seeds, torch.tensor([seed], device=device))
-        if len({int(each) for each in seeds}) > 1:
+        if len(set(self.gather(seed))) > 1:
             raise ValueError(
                 f"the {self.size} processes of this training run have different seeds, so they "
                 "would not share batches; set random_state to the same int in all of them"

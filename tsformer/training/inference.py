@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from math import ceil
 from typing import Any
 
@@ -22,13 +23,22 @@ from tsformer.training.memory import in_halves
 from tsformer.training.plan import TrainingPlan
 from tsformer.training.seeds import drawing
 
-__all__ = ["forward", "norm_weights", "posed", "pretext_losses", "update_bn"]
-
 #: Tokens per batch: few on a CPU, to fit its cache; many on a GPU, to keep it busy.
 _TOKENS = {"cpu": 2**12}
 _TOKENS_ELSEWHERE = 2**17
 #: Separates the draws of an objective from the draws of an augmentation.
 _STREAM = (1,)
+
+
+@contextmanager
+def _evaluating(model: nn.Module) -> Iterator[None]:
+    """Put the model into eval mode inside the block."""
+    was_training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(was_training)
 
 
 def forward(
@@ -69,33 +79,24 @@ def forward(
         return output
 
     device = panel.device if device is None else device
-    was_training = model.training
-    model.eval()
+    stride = getattr(getattr(model, "stem", None), "stride", 1)
+    n_steps = _TOKENS.get(device.type, _TOKENS_ELSEWHERE) * stride
     outputs: Tensor | None = None
-    try:
-        with (
-            threads_for(model, _TOKENS["cpu"]),
-            torch.inference_mode(),
-            torch.autocast(device.type, torch.bfloat16, enabled=bfloat16),
-            panel.ahead(in_order(panel.lengths, _steps_at_once(model, device))) as batches,
-        ):
-            for index in batches:
-                for part, output in in_halves(run, index, device, panel.lengths):
-                    if outputs is None:
-                        with torch.inference_mode(False):  # the caller may change it in place
-                            outputs = torch.empty((len(panel), *output.shape[1:]), device=device)
-                    outputs.index_copy_(0, send(part, device), output)
-    finally:
-        model.train(was_training)
+    with (
+        _evaluating(model),
+        threads_for(model, _TOKENS["cpu"]),
+        torch.inference_mode(),
+        torch.autocast(device.type, torch.bfloat16, enabled=bfloat16),
+        panel.ahead(in_order(panel.lengths, n_steps)) as batches,
+    ):
+        for index in batches:
+            for part, output in in_halves(run, index, device, panel.lengths):
+                if outputs is None:
+                    with torch.inference_mode(False):  # the caller may change it in place
+                        outputs = torch.empty((len(panel), *output.shape[1:]), device=device)
+                outputs.index_copy_(0, send(part, device), output)
     assert outputs is not None  # there is at least one series
     return outputs.cpu()
-
-
-def _steps_at_once(model: nn.Module, device: torch.device) -> int:
-    """Return the number of padded steps per batch."""
-    stem: Any = getattr(model, "stem", None)
-    stride = 1 if stem is None else stem.stride
-    return _TOKENS.get(device.type, _TOKENS_ELSEWHERE) * stride
 
 
 def posed(pretext: Pretext, batch: Batch, *, seed: int, step: int) -> Posed:
@@ -113,35 +114,21 @@ def pretext_losses(
     seed: int,
     bfloat16: bool = False,
 ) -> Tensor:
-    """Compute the loss of each series in eval mode, without gradients.
-
-    Batches are consecutive series, and their tasks depend on the seed and the number of the batch:
-    the same arguments give the same losses.
-
-    Returns
-    -------
-    Tensor [n]
-        On the device of the panel.
-    """
-    device = panel.device
-    was_training = model.training
-    model.eval()
+    """Compute the loss of each series in eval mode, without gradients."""
+    batches = torch.arange(len(panel)).tensor_split(ceil(len(panel) / batch_size))
     losses = []
-    try:
-        batches = torch.arange(len(panel)).tensor_split(ceil(len(panel) / batch_size))
-        with (
-            threads_for(model, batch_size * getattr(model, "max_tokens", 0)),
-            torch.inference_mode(),
-            torch.autocast(device.type, torch.bfloat16, enabled=bfloat16),
-            panel.ahead(batches) as coming,
-        ):
-            for number, index in enumerate(coming):
-                batch = Batch(*panel.take(index), symbolic=panel.symbolic, n_flags=panel.n_flags)
-                task = posed(pretext, batch, seed=seed, step=number)
-                outputs = model(task.batch.values, task.batch.mask, task.batch.times)
-                losses.append(pretext.losses(outputs.float(), task))
-    finally:
-        model.train(was_training)
+    with (
+        _evaluating(model),
+        threads_for(model, batch_size * getattr(model, "max_tokens", 0)),
+        torch.inference_mode(),
+        torch.autocast(panel.device.type, torch.bfloat16, enabled=bfloat16),
+        panel.ahead(batches) as coming,
+    ):
+        for number, index in enumerate(coming):
+            batch = Batch(*panel.take(index), symbolic=panel.symbolic, n_flags=panel.n_flags)
+            task = posed(pretext, batch, seed=seed, step=number)
+            outputs = model(task.batch.values, task.batch.mask, task.batch.times)
+            losses.append(pretext.losses(outputs.float(), task))
     return torch.cat(losses)
 
 
@@ -155,25 +142,7 @@ def norm_weights(model: nn.Module, weights: Tensor | None, loss: object) -> Tens
 def update_bn(
     model: nn.Module, panel: AnyPanel, plan: TrainingPlan, weights: Tensor | None = None
 ) -> None:
-    """Recompute the running averages of batch norms in one pass without training.
-
-    Averages kept during training lag behind the weights: after a short run they are still close to
-    their initial values, and on small data they depend on the last few batches.
-
-    Unlike `torch.optim.swa_utils.update_bn` this runs only the stem if all batch norms are in it,
-    shuffles batches as training does, and disables dropout.
-
-    Parameters
-    ----------
-    model : nn.Module
-        Only its running averages change.
-    panel : Panel or StoredPanel
-        The training series.
-    plan : TrainingPlan
-        Has the batch size of the training. Norms that are frozen to its end keep their averages.
-    weights : Tensor [n], optional
-        Weights of the series in the norm of the head.
-    """
+    """Recompute the running averages of batch norms in one pass without training."""
     frozen = plan.frozen(plan.n_epochs - 1)
     norms = [
         module
@@ -183,10 +152,6 @@ def update_bn(
     if not norms:
         return
     momenta = [norm.momentum for norm in norms]
-    was_training = model.training
-    model.eval()
-    for norm in norms:
-        norm.train()
     run = _pass_of(model, norms)
     head: Any = getattr(model, "head_norm", None)
     on_host = None if weights is None or head not in norms else weights.cpu().double()
@@ -198,10 +163,13 @@ def update_bn(
     batches = list(shuffled(len(panel), plan.batch_size, generator))
     try:
         with (
+            _evaluating(model),  # averages kept during training lag behind the weights
             torch.no_grad(),
             torch.autocast(plan.device.type, torch.bfloat16, enabled=plan.bfloat16),
             panel.ahead([ranks.part(batch) for batch in batches]) as coming,
         ):
+            for norm in norms:
+                norm.train()
             for count, (batch, index) in enumerate(zip(batches, coming, strict=True), start=1):
                 for norm in norms:
                     norm.momentum = 1 / count  # makes the average the plain mean
@@ -218,7 +186,6 @@ def update_bn(
     finally:
         for norm, momentum in zip(norms, momenta, strict=True):
             norm.momentum = momentum
-        model.train(was_training)
 
 
 def _pass_of(model: Any, norms: Sequence[nn.Module]) -> Callable[..., object]:

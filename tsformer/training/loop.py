@@ -30,16 +30,7 @@ from tsformer.training.run import (
     mark_interrupted,
     training_session,
 )
-from tsformer.training.step import Loss
-
-__all__ = [
-    "decay_groups",
-    "make_optimizer",
-    "set_frozen",
-    "set_learning_rate",
-    "train",
-    "train_ensemble",
-]
+from tsformer.training.step import Loss, TrainingStep
 
 
 def train(
@@ -246,7 +237,7 @@ def _execute(run: TrainingRun, panel: AnyPanel, targets: Tensor, weights: Tensor
     panel, targets = place(panel, plan.device), targets.to(plan.device)
     weights = None if weights is None else weights.to(plan.device)
     ranks = Ranks.current()
-    ranks.check_same(plan.seed, plan.device)
+    ranks.check_same(plan.seed)
     if ranks.size > 1 and isinstance(run.loss, Pretext):
         raise ValueError(
             f"{ranks.size} processes cannot pretrain: an objective compares the series of a whole "
@@ -273,9 +264,8 @@ def _epochs(
 ) -> None:
     state, model, plan = run.state, run.state.model, run.state.plan
     optimizer = make_optimizer(model, plan)
-    step = step_class(plan, panel, ranks)(
-        model, optimizer, panel, targets, weights, run.loss, plan, ranks
-    )
+    cls = step_class(plan, panel, ranks) if plan.graphed else TrainingStep
+    step = cls(model, optimizer, panel, targets, weights, run.loss, plan, ranks)
     generator = torch.Generator().manual_seed(plan.seed)
     n_steps = plan.n_epochs * math.ceil(len(panel) / plan.batch_size)
     at = LoopState(run, generator)
@@ -301,9 +291,9 @@ def _epochs(
                     checkpointer.save_if_due()
             loss = ranks.add_up(at.total).item() / len(panel)
             if not math.isfinite(loss):
-                run.raise_non_finite(loss, at.snapshots.kept, panel)
+                run.raise_non_finite(loss, at.kept, panel)
             at.end_epoch()
-            run.end_epoch(loss, plan.rate(at.step - 1, n_steps), start, at.snapshots.newest)
+            run.end_epoch(loss, plan.rate(at.step - 1, n_steps), start, at.kept[-1][1])
             state.stop = ranks.any(state.stop, plan.device) if ranks.size > 1 else state.stop
         checkpointer.save()
     finally:
@@ -330,11 +320,7 @@ def make_optimizer(model: nn.Module, plan: TrainingPlan) -> torch.optim.AdamW:
 
 
 def decay_groups(model: nn.Module, pretrained: Pretrained | None = None) -> list[dict[str, Any]]:
-    """Group parameters: decayed weights of linear and convolution layers, and all others.
-
-    Selection by layer rather than by rank excludes position tables from the decay. Pretrained
-    parameters form separate groups with the factor of the learning rate as ``"lr_scale"``.
-    """
+    """Group parameters: decayed weights of linear and convolution layers, and all others."""
     decayed = [
         m.weight for m in model.modules() if isinstance(m, (nn.Linear, nn.Conv1d, nn.Conv2d))
     ]

@@ -11,17 +11,6 @@ from torch import Tensor
 
 from tsformer.data.stored_panel import AnyPanel
 
-__all__ = [
-    "DEFAULT_BATCH",
-    "MANY_SERIES",
-    "batch_for",
-    "catch_oom",
-    "exceeds_device_memory",
-    "in_halves",
-    "is_out_of_memory",
-    "place",
-]
-
 #: Series per step, unless memory is short.
 DEFAULT_BATCH = 16
 #: From this many series on, larger batches are faster and as accurate.
@@ -59,29 +48,17 @@ def place(panel: AnyPanel, device: torch.device) -> AnyPanel:
     return panel.pinned() if exceeds_device_memory(panel.n_bytes, device) else panel.to(device)
 
 
-class _RanOut:
-    """True once the block has run out of memory."""
-
-    def __init__(self) -> None:
-        self.of_memory = False
-        self.reason = ""
-
-    def __bool__(self) -> bool:
-        return self.of_memory
-
-
 @contextmanager
-def catch_oom() -> Iterator[_RanOut]:
-    """Catch an out-of-memory error, release its tensors and set the yielded flag."""
-    ran_out = _RanOut()
+def catch_oom() -> Iterator[list[str]]:
+    """Catch an out-of-memory error, release its tensors and yield a list for its reason."""
+    ran_out: list[str] = []
     try:
         yield ran_out
     except Exception as error:
         if not is_out_of_memory(error):
             raise
-        ran_out.of_memory = True
         reason = str(error).partition(" If reserved but unallocated")[0]
-        ran_out.reason = f" ({reason})" if reason else ""
+        ran_out.append(f" ({reason})" if reason else "")
         # The error keeps the tensors of its frames alive.
         traceback.clear_frames(error.__traceback__)
     if ran_out and torch.cuda.is_available():
@@ -94,19 +71,7 @@ def in_halves(
     device: torch.device,
     lengths: Tensor | None = None,
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Call a function on all series, or on halves if memory runs out.
-
-    Parameters
-    ----------
-    function : callable
-        From indices ``[n]`` of series to a row for each.
-    index : Tensor [B] of int64
-        Indices of all series.
-    device : torch.device
-        Device of the function, for the error message.
-    lengths : Tensor [n] of int64, optional
-        Length of each series, for the error message.
-    """
+    """Call a function on all series, or on halves if memory runs out."""
     waiting = [index]
     while waiting:
         part = waiting.pop(0)
@@ -120,5 +85,5 @@ def in_halves(
             steps = "" if lengths is None else f" of {int(lengths[part])} steps"
             raise MemoryError(
                 f"one series{steps} does not fit into the memory of {device}; use a stem with a "
-                f"larger stride, which makes fewer tokens{ran_out.reason}"
+                f"larger stride, which makes fewer tokens{ran_out[0]}"
             )

@@ -12,8 +12,6 @@ import torch
 from tsformer._names import shortened, unknown
 from tsformer.augmentation import Augmentation
 
-__all__ = ["Pretrained", "TrainingPlan", "epochs_for", "resolve_device", "resolve_precision"]
-
 PRECISIONS = ("auto", "float32", "bfloat16")
 
 

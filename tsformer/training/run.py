@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, NoReturn
@@ -14,23 +14,11 @@ from torch import Tensor, nn
 
 from tsformer.data.stored_panel import AnyPanel
 from tsformer.objectives import Pretext
-from tsformer.training.callbacks import Callback, History, TrainingState, running
+from tsformer.training.callbacks import Callback, History, TrainingState
 from tsformer.training.inference import forward, norm_weights, pretext_losses, update_bn
 from tsformer.training.plan import TrainingPlan
 from tsformer.training.seeds import RandomStream
 from tsformer.training.step import Loss
-
-__all__ = [
-    "EarlyStopping",
-    "NonFiniteLossError",
-    "Snapshot",
-    "Snapshots",
-    "TrainingRun",
-    "Validation",
-    "mark_interrupted",
-    "suppress_interruption_warning",
-    "training_session",
-]
 
 #: An epoch and the weights at its end.
 Snapshot = tuple[int, dict[str, Tensor]]
@@ -40,34 +28,9 @@ class NonFiniteLossError(RuntimeError):
     """The training loss is not finite; the model keeps the last good weights."""
 
 
-class Snapshots:
-    """Weights of the start and of the last two epochs."""
-
-    def __init__(self, epoch: int, weights: dict[str, Tensor]):
-        self.kept: list[Snapshot] = [(epoch, weights)]
-
-    @property
-    def newest(self) -> dict[str, Tensor]:
-        """The latest weights."""
-        return self.kept[-1][1]
-
-    def add(self, epoch: int, weights: dict[str, Tensor]) -> None:
-        """Keep the weights of an epoch."""
-        self.kept = [self.kept[0], self.kept[-1], (epoch, weights)]
-
-
 @dataclass
 class EarlyStopping:
-    """Track the epoch of the lowest validation loss; stop after `patience` further epochs.
-
-    Examples
-    --------
-    >>> stopping = EarlyStopping(patience=2)
-    >>> for epoch, loss in enumerate([0.9, 0.5, 0.6, 0.7], start=1):
-    ...     stopping.update(epoch, loss, {})
-    >>> stopping.best_epoch, stopping.should_stop(epoch=3), stopping.should_stop(epoch=4)
-    (2, False, True)
-    """
+    """Track the epoch of the lowest validation loss; stop after `patience` further epochs."""
 
     patience: int | None
     start: int = 0
@@ -168,62 +131,39 @@ class TrainingRun:
 
     def raise_non_finite(self, loss: float, kept: Sequence[Snapshot], panel: AnyPanel) -> NoReturn:
         """Restore the latest good weights and raise NonFiniteLossError."""
-        state = self.state
+        state, plan = self.state, self.state.plan
+        model: Any = state.model
+        # Outputs of an objective may differ in shape among series; embeddings do not.
+        options = {
+            "bfloat16": plan.bfloat16,
+            "function": model.embed if isinstance(self.loss, Pretext) else None,
+            "device": plan.device,
+        }
         with self.random.drawing():
-            # Outputs of an objective may differ in shape among series; embeddings do not.
-            model: Any = state.model
-            function = model.embed if isinstance(self.loss, Pretext) else None
-            epoch = _return_to_last_finite(state.model, kept, panel, state.plan, function)
+            # The last step of an epoch can spoil the weights after a finite loss.
+            for epoch, weights in reversed(kept):
+                model.load_state_dict(weights)
+                kept_epoch = epoch
+                if forward(model, panel, **options).isfinite().all():
+                    break
         raise NonFiniteLossError(
             f"the training loss became {loss} in epoch {state.epoch + 1} of {state.n_epochs}; "
-            f"the weights of epoch {epoch} are kept. A lower learning_rate "
+            f"the weights of epoch {kept_epoch} are kept. A lower learning_rate "
             f"(it was {state.plan.learning_rate:g}) usually helps"
         )
-
-
-def _return_to_last_finite(
-    model: nn.Module,
-    kept: Sequence[Snapshot],
-    panel: AnyPanel,
-    plan: TrainingPlan,
-    function: Callable[..., Tensor] | None,
-) -> int:
-    """Load the latest weights with finite outputs; return their epoch."""
-    # The last step of an epoch can spoil the weights after a finite loss.
-    for epoch, weights in reversed(kept):
-        model.load_state_dict(weights)
-        outputs = forward(
-            model, panel, bfloat16=plan.bfloat16, function=function, device=plan.device
-        )
-        if outputs.isfinite().all():
-            return epoch
-    return kept[0][0]
 
 
 @contextmanager
 def training_session(
     run: TrainingRun, panel: AnyPanel, weights: Tensor | None, seed: int
 ) -> Iterator[None]:
-    """Run the epochs of a model inside the block.
-
-    Calls the callbacks before and after it. Ctrl-C ends the block with a warning. Then the averages
-    of batch norms are recomputed for the final weights, unless validation selected the weights of
-    an epoch together with their averages. The model ends in eval mode.
-
-    Parameters
-    ----------
-    run : TrainingRun
-        The model and its callbacks.
-    panel : Panel or StoredPanel
-        The training series.
-    weights : Tensor [n] or None
-        Weights of the series.
-    seed : int
-        Seed of the model's random draws.
-    """
+    """Run the epochs of a model inside the block; then recompute averages of batch norms."""
     state = run.state
     run.random = RandomStream(seed, state.plan.device)
-    with running(run.callbacks, state):
+    with ExitStack() as stack:
+        for callback in run.callbacks:
+            callback.on_train_begin(state)
+            stack.callback(callback.on_train_end, state)
         try:
             state.history.interrupted, state.history.best_epoch = False, None
             try:

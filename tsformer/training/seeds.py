@@ -14,8 +14,6 @@ from torch import Tensor
 
 from tsformer._torch_state import plain_torch
 
-__all__ = ["RandomStream", "drawing", "seeded"]
-
 
 class _Turn:
     """Reentrant lock on the global generators: one thread at a time."""
@@ -62,11 +60,7 @@ class RandomStream:
 
     @contextmanager
     def drawing(self) -> Iterator[None]:
-        """Let torch's global generators continue this stream inside the block.
-
-        After the block the generators have their previous states. Inside it, torch has its default
-        settings.
-        """
+        """Let torch's global generators continue this stream inside the block."""
         with _TURN.lock, plain_torch():
             before = self._get()
             self._set(self.states)

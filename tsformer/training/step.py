@@ -22,8 +22,6 @@ from tsformer.training.memory import catch_oom
 from tsformer.training.plan import TrainingPlan
 from tsformer.training.seeds import drawing
 
-__all__ = ["Inputs", "Loss", "TrainingStep", "augmented", "clip_and_update", "mixed"]
-
 #: From outputs and targets to the loss of each series.
 Loss = Callable[[Tensor, Tensor], Tensor]
 #: Arguments of a model: values, mask, times.
@@ -34,27 +32,7 @@ class TrainingStep:
     """Takes optimizer steps on batches of a panel.
 
     If a batch does not fit into memory, its tokens go through the blocks in pieces, and each piece
-    is recomputed for its gradient. Batch norms, before and after the blocks, still see the whole
-    batch. All later batches use pieces of this size.
-
-    Parameters
-    ----------
-    model : nn.Module
-        The model.
-    optimizer : Optimizer
-        Optimizer of its parameters.
-    panel : Panel or StoredPanel
-        All series, on the plan's device or on the host.
-    targets, weights : Tensor [n, ...], Tensor [n] or None
-        On the plan's device.
-    loss : callable or Pretext
-        From outputs and targets to one loss per series; or an objective, which needs no targets.
-    plan : TrainingPlan
-        Device, precision, clipping, and whether the model is compiled.
-    ranks : Ranks, optional
-        The processes that share each batch; by default this process alone. Each reads its part of a
-        batch. With an augmentation each reads and augments the whole batch, so that the draws equal
-        the draws of a single process, and trains on its part.
+    is recomputed for its gradient. Batch norms still see the whole batch.
     """
 
     def __init__(
@@ -91,24 +69,14 @@ class TrainingStep:
         return self.ranks.part(batch) if self._divided else batch
 
     def __call__(self, index: Tensor, rows: Tensor, *, number: int = 0) -> Tensor:
-        """Take a step on a batch; return this process's sum of losses, on the device.
-
-        Parameters
-        ----------
-        index : Tensor
-            Series that this process reads, as returned by `read`, on the CPU.
-        rows : Tensor [B]
-            All series of the batch, on the plan's device.
-        number : int, default=0
-            Number of the step, which determines the draws of an augmentation.
-        """
+        """Take a step on a batch; return this process's sum of losses, on the device."""
         while True:
             with catch_oom() as ran_out:
                 total = self._gradients(index, rows, number)
             if not ran_out:
                 clip_and_update(self.optimizer, self.plan.max_grad_norm)
                 return total
-            self._halve(len(rows), ran_out.reason)
+            self._halve(len(rows), ran_out[0])
 
     def _gradients(self, index: Tensor, rows: Tensor, number: int) -> Tensor:
         """Compute the gradient of the batch's mean loss."""
@@ -226,27 +194,7 @@ def augmented(
     symbolic: bool = False,
     n_flags: int = 0,
 ) -> Batch:
-    """Augment the batch of a step.
-
-    The draws depend only on the seed and the number of the step. So different models see the same
-    series, and a resumed run continues with the same draws. A step that is replayed from a CUDA
-    graph draws from the random stream of the run instead.
-
-    Parameters
-    ----------
-    inputs : tuple of Tensor or None
-        Values ``[B, L, C]``, mask and times, as a model is called with.
-    augmentation : Augmentation or None
-        None changes nothing.
-    step : int
-        Number of the step in the training run.
-    seed : int
-        Seed of the training run.
-    symbolic : bool, default=False
-        Whether the values are codes.
-    n_flags : int, default=0
-        Number of channels, at the end, that flag missing values.
-    """
+    """Augment the batch of a step."""
     values, mask, times = inputs
     batch = Batch(values, mask, times, symbolic, n_flags)
     if augmentation is None:
@@ -256,17 +204,7 @@ def augmented(
 
 
 def mixed(losses: Callable[[Tensor], Tensor], rows: Tensor, batch: Batch) -> Tensor:
-    """Average the losses for the targets of a series and its partner, by their shares.
-
-    Parameters
-    ----------
-    losses : callable
-        From indices ``[B]`` of series to the losses with the targets and weights of these series.
-    rows : Tensor [B] of int64
-        Indices of the series.
-    batch : Batch
-        The augmented batch.
-    """
+    """Average the losses for the targets of a series and its partner, by their shares."""
     own = losses(rows)
     if batch.partner is None or batch.share is None:
         return own

@@ -3,16 +3,6 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-# Public name -> the module that holds it and imports the framework, resolved on first use.
-_PUBLIC = {
-    "AeonRandomConvolutionClassifier": "tsformer.estimators.frameworks.aeon",
-    "AeonTSEnsembleClassifier": "tsformer.estimators.frameworks.aeon",
-    "AeonTSTransformerClassifier": "tsformer.estimators.frameworks.aeon",
-    "SktimeRandomConvolutionClassifier": "tsformer.estimators.frameworks.sktime",
-    "SktimeTSEnsembleClassifier": "tsformer.estimators.frameworks.sktime",
-    "SktimeTSTransformerClassifier": "tsformer.estimators.frameworks.sktime",
-}
-
 __all__ = [
     "AeonRandomConvolutionClassifier",
     "AeonTSEnsembleClassifier",
@@ -36,9 +26,10 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _PUBLIC:
-        raise AttributeError(f"module 'tsformer.estimators.frameworks' has no attribute {name!r}")
-    return getattr(import_module(_PUBLIC[name]), name)
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    framework = "aeon" if name.startswith("Aeon") else "sktime"
+    return getattr(import_module(f"{__name__}.{framework}"), name)
 
 
 def __dir__() -> list[str]:

@@ -15,12 +15,6 @@ from tsformer.estimators.frameworks.base import (
     FrameworkTransformer,
 )
 
-__all__ = [
-    "AeonRandomConvolutionClassifier",
-    "AeonTSEnsembleClassifier",
-    "AeonTSTransformerClassifier",
-]
-
 # Not an import statement, whose error would not name the extra. A type checker sees Any.
 _BaseClassifier: Any = require(
     "aeon.classification.base", extra="aeon", purpose="AeonTSTransformerClassifier"

@@ -14,14 +14,6 @@ from tsformer.estimators.parameters import check_arguments, check_new_values
 from tsformer.estimators.pretrained import is_fitted
 from tsformer.estimators.random_convolution import RandomConvolutionClassifier
 
-__all__ = [
-    "TAGS",
-    "FrameworkClassifier",
-    "FrameworkConvolutions",
-    "FrameworkEnsemble",
-    "FrameworkTransformer",
-]
-
 #: Tags with the same name and value in both frameworks.
 TAGS: dict[str, Any] = {
     "capability:multivariate": True,

@@ -12,12 +12,6 @@ from tsformer.estimators.frameworks.base import (
     FrameworkTransformer,
 )
 
-__all__ = [
-    "SktimeRandomConvolutionClassifier",
-    "SktimeTSEnsembleClassifier",
-    "SktimeTSTransformerClassifier",
-]
-
 # Not an import statement, whose error would not name the extra. A type checker sees Any.
 _BaseClassifier: Any = require(
     "sktime.classification.base", extra="data", purpose="SktimeTSTransformerClassifier"
