@@ -8,6 +8,7 @@ from math import inf, nan
 import numpy as np
 import pytest
 
+from tsformer._names import unknown
 from tsformer._numbers import check_number
 
 
@@ -45,3 +46,9 @@ def test_what_is_in_range_passes(value, bounds, options):
 def test_anything_else_is_rejected(value, bounds, options, error, says):
     with pytest.raises(error, match=says):
         check_number("p", value, *bounds, **options)
+
+
+def test_the_choices_after_an_unknown_name():
+    near = "unknown stem 'cnv': did you mean 'conv'? Choose from: 'conv', None"
+    assert unknown("stem", "cnv", ["conv", None]) == near
+    assert unknown("stem", "x", ["conv", None]) == "unknown stem 'x'; choose from: 'conv', None"

@@ -79,17 +79,6 @@ print(clf.history_[-1]["loss"])
     assert last == f"epoch 2/2  loss {float(loss):.4f}  0:00:00 left"
 
 
-@pytest.mark.slow
-@pytest.mark.exhaustive  # by the clock; what is imported is tested above
-def test_import_is_quick(tmp_path):
-    code = (
-        "import torch; from time import perf_counter; begun = perf_counter()\n"
-        "import tsformer; print(perf_counter() - begun)"
-    )
-    # The quickest of three: the machine may be busy with something else.
-    assert min(float(python(code, tmp_path)) for _ in range(3)) < 0.3
-
-
 def test_every_public_name_is_there():
     import tsformer
 

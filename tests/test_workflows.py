@@ -13,7 +13,6 @@ yaml = pytest.importorskip("yaml", reason='comes with the extra "tracking"')
 ROOT = Path(__file__).parents[1]
 GITHUB = ROOT / ".github"
 WORKFLOWS = {path.name: yaml.safe_load(path.read_text()) for path in GITHUB.glob("workflows/*")}
-FORMS = [path for path in GITHUB.glob("ISSUE_TEMPLATE/*.yml") if path.name != "config.yml"]
 JOBS = {
     f"{file}-{name}": job
     for file, workflow in WORKFLOWS.items()
@@ -88,17 +87,6 @@ def test_only_the_upload_may_ask_for_a_token():
     assert set(publish["needs"]) == set(WORKFLOWS["release.yml"]["jobs"]) - {"publish"}
     assert pages["if"] == "github.event_name == 'push'"  # that of main, by the triggers
     assert commands(publish) == commands(pages) == []  # no code of ours runs where the token is
-
-
-@pytest.mark.parametrize("path", FORMS, ids=lambda path: path.stem)
-def test_forms(path):
-    form = yaml.safe_load(path.read_text())
-    assert set(form) == {"name", "description", "labels", "body"}
-    asked = [part for part in form["body"] if part["type"] != "markdown"]
-    assert {part["type"] for part in asked} <= {"textarea", "input"}
-    assert all(part["attributes"]["label"] for part in asked)
-    assert len({part["id"] for part in asked}) == len(asked) >= 3
-    assert any(part.get("validations", {}).get("required") for part in asked)
 
 
 def test_the_citation():

@@ -1,4 +1,4 @@
-"""Error messages: shortened values, and unknown names with the nearest match."""
+"""Texts for users: shortened values, lists, and unknown names with the nearest match."""
 
 import difflib
 from collections.abc import Iterable
@@ -30,3 +30,12 @@ def unknown(kind: str, name: object, choices: Iterable[object], *, most: int = 4
     if len(near) > 1:
         message += f" Near it: {', '.join(repr(each) for each in near[1:])}."
     return f"{message} ({len(choices)} are known)"
+
+
+def listed(names: Iterable[object], counts: Iterable[int] = ()) -> str:
+    """Return names of at most 40 characters with counts, at most 20."""
+    texts = [text if len(text) <= 40 else f"{text[:37]}..." for text in map(str, names)]
+    numbers = [f" ({n:,})" for n in counts] or [""] * len(texts)
+    parts = [text + number for text, number in zip(texts, numbers, strict=True)]
+    rest = [f"and {len(parts) - 20:,} more"] if len(parts) > 20 else []
+    return ", ".join([*parts[:20], *rest])

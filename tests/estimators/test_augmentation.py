@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from small_estimators import classifier, regressor
+from small_estimators import classifier
 
 from tsformer import load
 from tsformer.augmentation import Augmentation, CutMix, Jitter, Sum, Warp
@@ -31,34 +31,6 @@ def test_the_default_augments_behind_the_conv_stem_only():
     np.testing.assert_array_equal(proba(**linear), proba(augmentation=None, **linear))
     patient = proba(augmentation_params={"warp": {"p": 1.0}})
     np.testing.assert_array_equal(patient, proba(augmentation=Sum([Warp(p=1.0), CutMix()])))
-
-
-def test_regression_is_augmented_too():
-    fits = [
-        regressor(augmentation=augmentation).fit(X, X[:, 0, -1]).predict(X)
-        for augmentation in (None, "warp")
-    ]
-    assert not np.array_equal(*fits)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"augmentation": "wrap"}, "unknown augmentation 'wrap': did you mean 'warp'"),
-        (
-            {"augmentation": "warp", "augmentation_params": {"sgima": 1}},
-            "unknown option .*'sgima': did you mean 'sigma'",
-        ),
-        ({"augmentation": None, "augmentation_params": {"sigma": 1}}, "augmentation is None"),
-        ({"augmentation": "jitter", "stem": "embedding"}, "cannot augment series of codes"),
-    ],
-)
-def test_what_is_impossible_is_refused_before_training(options, message):
-    series = np.ones((12, 1, 20)) if "stem" in options else X
-    clf = classifier(**options)
-    with pytest.raises(ValueError, match=message):
-        clf.fit(series, Y)
-    assert not hasattr(clf, "models_")
 
 
 @pytest.mark.parametrize(

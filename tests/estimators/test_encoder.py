@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-
 import numpy as np
 import pytest
 import torch
@@ -11,7 +9,7 @@ from sklearn.base import clone
 from small_estimators import SMALL
 
 import tsformer
-from tsformer import TSTransformerEncoder, TSTransformerRegressor
+from tsformer import TSTransformerEncoder
 from tsformer.augmentation import Batch
 from tsformer.objectives import Masked
 from tsformer.training.inference import posed
@@ -23,18 +21,6 @@ def waves() -> np.ndarray:
     rng = np.random.default_rng(0)
     phase = rng.uniform(0, 6, size=(40, 2, 1))
     return np.sin(phase + 0.5 * np.arange(30)) + 0.05 * rng.normal(size=(40, 2, 30))
-
-
-def test_parameters_are_those_of_the_regressor_and_an_objective():
-    ours = inspect.signature(TSTransformerEncoder).parameters
-    theirs = inspect.signature(TSTransformerRegressor).parameters
-    own = ("objective", "objective_params")
-    assert [name for name in ours if name not in own] == list(theirs)
-    for name in theirs:
-        # The views are those of a classifier, whose weights they initialise.
-        changed = {"views": "auto"}.get(name, theirs[name].default)
-        assert str(ours[name]) == str(theirs[name].replace(default=changed))
-    assert set(vars(TSTransformerEncoder())) == set(ours)
 
 
 @pytest.mark.slow

@@ -44,13 +44,6 @@ def test_weights_that_cannot_be(make, italy):
 # Earlier fits
 
 
-def test_fit_starts_anew(make, italy, motions):
-    clf = make().fit(*motions).fit(*italy)
-    assert same_weights(clf, make().fit(*italy))
-    assert clf.n_iter_ == 3
-    assert clf.n_channels_ == 1
-
-
 def test_warm_start_goes_on(make, italy):
     X, y = italy
     clf = make(warm_start=True, max_epochs=4, learning_rate=5e-3).fit(X, y)
@@ -155,3 +148,19 @@ def test_a_model_blind_to_direction_warns(make, italy, recwarn):
         backwards, forwards = clf.predict_proba(X[..., ::-1]), clf.predict_proba(X)
         assert np.allclose(backwards, forwards, atol=1e-5) == (encoding == "none")
     assert not recwarn.list
+
+
+# Other lengths
+
+
+def test_predicting_series_of_other_lengths(make, vowels, italy):
+    X, y = vowels
+    clf = make("learnable").fit(X, y)
+    long = [np.tile(x, 4) for x in X[:5]]
+    for series in ([x[:, :1] for x in X[:5]], long, [*X[:2], *long]):
+        assert np.isfinite(clf.predict_proba(series)).all()
+    np.testing.assert_allclose(
+        clf.predict_proba([X[0], *long])[0], clf.predict_proba(X[:1])[0], atol=1e-6
+    )
+    flat = make().fit(italy[0][:, 0], italy[1])
+    assert flat.predict(italy[0][:3, :, :10]).shape == (3,)

@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-import tsformer
-
 
 def with_gaps(X: np.ndarray, part: float, seed: int = 0) -> np.ndarray:
     X = X.copy()
@@ -110,13 +108,3 @@ def test_a_single_output_that_is_not_finite_is_refused_as_well(make, italy):
         clf.model_.head.bias[0] = torch.nan
     with pytest.raises(ValueError, match="outputs for series 0 are not finite"):
         clf.predict_proba(X[:5])
-
-
-@pytest.mark.archive
-@pytest.mark.slow
-def test_a_real_problem_with_gaps(make):
-    X, y = tsformer.load_dataset("MelbournePedestrian", split="train")
-    assert any(np.isnan(x).any() for x in X)
-    X_test, y_test = tsformer.load_dataset("MelbournePedestrian", split="test")
-    clf = make(max_epochs=6, learning_rate=5e-3).fit(X[::2], y[::2])
-    assert clf.score(X_test[::8], y_test[::8]) > 0.6  # chance is 0.1

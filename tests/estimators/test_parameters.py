@@ -19,19 +19,6 @@ from tsformer import (
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "message"),
-    [
-        ("stem_params", {"kernal_size": 3}, "did you mean 'kernel_size'"),
-        ("n_heads", 3, r"n_heads must divide d_model; .*one of \[1, 2, 4, 8, 16\]"),
-        ("device", "gpu", "device 'gpu' cannot be used here"),
-    ],
-)
-def test_errors_say_what_to_do(name, value, message, make, italy):
-    with pytest.raises(ValueError, match=message):
-        make(**{name: value}).fit(*italy)
-
-
-@pytest.mark.parametrize(
     ("X", "message"),
     [
         (sparse.csr_matrix(np.eye(20)), "[Ss]parse"),

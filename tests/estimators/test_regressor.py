@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
-
 import numpy as np
 import pytest
 
-from tsformer import TSTransformerClassifier, TSTransformerRegressor
+from tsformer import TSTransformerRegressor
 
 SMALL = {"d_model": 16, "n_heads": 2, "n_layers": 1, "random_state": 0}
 
@@ -28,27 +26,6 @@ def test_learns_a_number(evening):
     residual = np.square(y[1::2] - predicted).sum() / np.square(y[1::2] - y[1::2].mean()).sum()
     assert reg.score(X[1::2], y[1::2]) == pytest.approx(1 - residual)
     assert reg.target_mean_ == pytest.approx(y[::2].mean())
-
-
-def test_parameters_are_those_of_the_classifier_except_for_classes():
-    ours = inspect.signature(TSTransformerRegressor).parameters
-    theirs = inspect.signature(TSTransformerClassifier).parameters
-    of_classes = ("class_weight", "label_smoothing", "temperature", "unlabelled")
-    assert list(ours) == [name for name in theirs if name not in of_classes]
-    # What hides the size of values, or changes them, is off in a regression.
-    off = {"head_norm": None, "scaling": "channel", "views": "values", "augmentation": None}
-    assert {name: ours[name].default for name in off} == off
-    # Equal in default, kind and annotation; the text tells 1 from True and 1.0.
-    for name in ours:
-        same = theirs[name].replace(default=off.get(name, theirs[name].default))
-        assert ours[name] == same
-        assert str(ours[name]) == str(same)
-    assert all(parameter.annotation is not parameter.empty for parameter in ours.values())
-    assert set(vars(TSTransformerRegressor())) == set(ours)
-    with pytest.raises(
-        TypeError, match="unknown parameter of TSTransformerRegressor 'class_weight'"
-    ):
-        TSTransformerRegressor(class_weight="balanced")
 
 
 def test_validation_data_stop_and_are_scored(evening):

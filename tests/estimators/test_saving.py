@@ -131,10 +131,10 @@ def test_the_best_epochs_of_members_come_back(path):
 
 
 def test_callbacks_and_device_stay_behind(path):
-    clf = fitted(callbacks=[Callback()], device="cpu")
+    clf = fitted(callbacks=[Callback()], device="cpu", n_threads=1)
     clf.save(path)
     assert load(path).callbacks is None
-    assert load(path).device == "auto"
+    assert load(path).device == load(path).n_threads == "auto"
     assert load(path, device="cpu").device == "cpu"
     with pytest.raises(ValueError, match="device 'gpu' cannot be used here"):
         load(path, device="gpu")

@@ -237,14 +237,6 @@ def test_a_ridge_fits_all_labels_at_once():
     assert alone.scale[0] == alone.scale[1]
 
 
-def test_zero_weights_leave_series_out():
-    kept = np.arange(16) % 3 > 0
-    weighted = random_convolutions(scaling="series").fit(X, Y, sample_weight=kept)
-    alone = random_convolutions(scaling="series").fit(X[kept], Y[kept])
-    assert weighted._training["data"] == alone._training["data"]
-    np.testing.assert_allclose(weighted.predict_proba(X), alone.predict_proba(X))
-
-
 def test_model_selection_and_validation_data():
     assert cross_val_score(random_convolutions(), X, Y, cv=2).shape == (2,)
     search = GridSearchCV(random_convolutions(), {"n_groups": [0, 2]}, cv=2, scoring="f1_macro")

@@ -313,21 +313,6 @@ def test_a_file_that_changes_during_a_fit(how, problem, tmp_path):
         fitted(stored, y, callbacks=[Change()])
 
 
-def test_a_mapped_file_that_changes_and_one_that_is_replaced(problem, tmp_path):
-    X, _ = problem
-    path = tmp_path / "X.npy"
-    np.save(path, X)
-    mapped, one = to_source(np.load(path, mmap_mode="r")[::1]), np.array([1])
-    np.save(tmp_path / "new.npy", -X)
-    (tmp_path / "new.npy").replace(path)  # the mapping outlives the file
-    np.testing.assert_array_equal(mapped.read(one).values[0].T, X[1])
-    mapped = to_source(np.load(path, mmap_mode="r+")[::1])
-    with path.open("r+b") as file:
-        file.write(b" ")
-    with pytest.raises(OSError, match=r"X\.npy was changed or replaced after it was opened"):
-        mapped.read(one)
-
-
 def test_parquet_that_changes_while_it_is_unpacked(problem, tmp_path, monkeypatch):
     folder = write_parquet(tmp_path / "parquet", problem[0])
     check = parquet._check_room

@@ -19,7 +19,7 @@ from marks import exhaustive_except, slow_except
 from small_estimators import FIVE, SMALL, Raises, classifier, convolutions
 from torch import nn
 
-from tsformer import _threads, load
+from tsformer import _threads
 from tsformer._threads import limit_threads, share_of_threads, threads, threads_for
 from tsformer.augmentation import Augmentation
 from tsformer.encodings import PositionalEncoding
@@ -283,11 +283,6 @@ def test_processes_share_the_threads(two_threads: None, monkeypatch: pytest.Monk
     torch.set_num_threads(2)
 
 
-def test_the_number_of_threads_is_not_saved(tmp_path: Any) -> None:
-    convolutions(n_threads=1).fit(X, Y).save(tmp_path / "model")
-    assert load(tmp_path / "model").get_params()["n_threads"] == "auto"
-
-
 PROGRAM = """
 import torch
 from tsformer import _threads
@@ -320,38 +315,3 @@ def test_in_a_program_of_its_own(variable: str | None) -> None:
     variables = {} if variable is None else {variable: "3"}
     before, auto, more = map(int, run_alone(PROGRAM, **variables))
     assert (auto, more) == ((1, 1) if variable is None else (before, 1))
-
-
-BESIDE = """
-import subprocess, sys
-from time import process_time
-
-import numpy as np
-from tsformer import TSTransformerClassifier
-
-X, y = np.random.default_rng(0).standard_normal((50, 1, 150)), np.arange(50) % 2
-
-def seconds(n_threads):
-    start = process_time()
-    TSTransformerClassifier(max_epochs=1, random_state=0, n_threads=n_threads).fit(X, y)
-    return process_time() - start
-
-seconds(1)
-quiet = seconds(1)
-busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
-try:
-    print(quiet, seconds("auto"))
-finally:
-    for each in busy:
-        each.kill()
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.processes
-@pytest.mark.exhaustive  # the reason for the number of threads that the test before checks
-def test_a_fit_beside_two_busy_processes_takes_no_more_processor_time() -> None:
-    # Two threads take ten times as much: they wait for each other. The time on the clock follows
-    # from the share of the processors that the system grants, which other programs change.
-    quiet, beside = map(float, run_alone(BESIDE))
-    assert beside <= 4 * quiet

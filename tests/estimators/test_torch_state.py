@@ -233,17 +233,6 @@ def test_gradients_in_explanations() -> None:
                 np.testing.assert_array_equal(fitted.explain(X[:3], method), expected)
 
 
-@pytest.mark.slow
-def test_exported_programs() -> None:
-    from tsformer.export import to_torch_export
-
-    fitted, series = classifier(stem="linear").fit(X, Y), torch.from_numpy(X).float()
-    expected = to_torch_export(fitted).module()(series)
-    with STATES["hostile"]():
-        program = to_torch_export(fitted)
-    torch.testing.assert_close(program.module()(series), expected, rtol=0, atol=0)
-
-
 class OfAUser(PositionalEncoding):
     """Relies on torch's default dtype and device, as the encoding of a user may."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 import torch
-from timing import least_seconds
 
 from tsformer.features import RandomConvolutions, convolution
 
@@ -78,13 +77,3 @@ def test_memory_does_not_grow_with_the_responses(monkeypatch):
     sizes.clear()
     convolutions(torch.randn(2, 9000, 1, generator=seeded(2)))
     assert max(sizes) <= 84 * 1024
-
-
-@pytest.mark.slow
-def test_time_grows_with_the_length_and_no_faster():
-    def seconds(length: int) -> float:
-        x = torch.randn(1, length, 1, generator=seeded(1))
-        return least_seconds(lambda: made(x, n_features=504, n_groups=2))
-
-    seconds(1024)  # libraries initialise themselves
-    assert seconds(16_384) < 10 * seconds(4096)  # 16 times as long if the time were quadratic

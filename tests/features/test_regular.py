@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tsformer.data.panel import Panel
-from tsformer.features.regular import regular
+from tsformer.features.random_convolutions import regular
 
 
 def panel(values, times, lengths=None, mask=None) -> Panel:

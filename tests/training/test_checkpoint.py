@@ -292,12 +292,6 @@ def test_threads_that_save_the_same_run_do_not_meet(tmp_path):
     assert os.listdir(tmp_path) == ["training-same.pt"]
 
 
-def test_a_file_is_not_a_folder(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(NotADirectoryError, match=r"must be a folder, .*file is a file"):
-        fit(make_model(), *make_panel(), saved_at_end(tmp_path / "file"))
-
-
 @pytest.mark.parametrize(("minutes", "n_saved"), [(0.0, 31), (0.5, 31), (1.5, 11), (60.0, 1)])
 def test_minutes_between_checkpoints(minutes, n_saved, tmp_path, monkeypatch):
     """Of 30 steps of half a minute each."""

@@ -68,13 +68,6 @@ def test_no_stem_or_pooling_does(stem, pooling):
     assert step_on("none", stem=stem, pooling=pooling) == set()
 
 
-def test_the_watch_sees_what_waits():
-    with Watch() as watch:
-        x = torch.arange(3.0)
-        x[x > 1].sum().item()
-    assert watch.seen == {"aten::index", "aten::_local_scalar_dense"}
-
-
 def test_a_step_in_which_an_encoding_waits_is_seen(monkeypatch):
     real = EncodingStack.embed
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tsformer.training import TrainingPlan
-from tsformer.training.plan import epochs_for, resolve_device, resolve_precision
+from tsformer.training.plan import resolve_device, resolve_precision
 
 CPU = torch.device("cpu")
 
@@ -35,14 +35,6 @@ def test_rate_of_a_very_short_run(n_steps):
     rate = rates(n_steps)[:-1]
     assert rate[0] == 0.5
     assert (rate > 0).all()
-
-
-@pytest.mark.parametrize(
-    ("n_cases", "batch_size", "epochs"),
-    [(12, 32, 1000), (64, 32, 500), (8000, 32, 4), (33, 32, 500)],
-)
-def test_budget_is_in_steps(n_cases, batch_size, epochs):
-    assert epochs_for(1000, n_cases, batch_size) == epochs
 
 
 def test_device():

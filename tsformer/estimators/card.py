@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from importlib import metadata
 from typing import Any
 
@@ -11,8 +11,6 @@ from tsformer._markdown import code, escaped, markdown_table
 from tsformer._version import __version__
 from tsformer.estimators.summary import Summary
 
-#: Most names in a list, and the longest name.
-_MOST_NAMES, _LONGEST_NAME = 20, 40
 _PACKAGES = ("torch", "numpy", "scikit-learn")
 _OF_SCORES = (
     "These series may have chosen the epoch, the temperature or the penalty: expect slightly lower "
@@ -39,16 +37,6 @@ def card(estimator: Any, source: str = '"."') -> str:
     }
     text = "\n".join(f"## {title}\n\n{section}" for title, section in sections.items())
     return f"# {type(estimator).__name__}\n\n{_purpose(estimator)}\n\n{text}"
-
-
-def listed(names: Iterable[object], counts: Iterable[int] = ()) -> str:
-    """Return shortened names with counts, at most 20."""
-    texts = [str(name) for name in names]
-    texts = [t if len(t) <= _LONGEST_NAME else f"{t[: _LONGEST_NAME - 3]}..." for t in texts]
-    numbers = [f" ({n:,})" for n in counts] or [""] * len(texts)
-    parts = [text + number for text, number in zip(texts, numbers, strict=True)]
-    rest = len(parts) - _MOST_NAMES
-    return ", ".join([*parts[:_MOST_NAMES], *([f"and {rest:,} more"] if rest > 0 else [])])
 
 
 def _purpose(estimator: Any) -> str:

@@ -17,7 +17,7 @@ from tsformer.estimators import recipe
 from tsformer.estimators.base import HeadNorm, Scaling, TransformerEstimator
 from tsformer.estimators.parameters import options, with_parameters
 from tsformer.estimators.saved import PRETEXT, check_fields
-from tsformer.estimators.targets import Targets, series_weights
+from tsformer.estimators.targets import Targets
 from tsformer.model import ModelConfig, TSTransformer
 from tsformer.objectives import (
     InputLayout,
@@ -218,9 +218,6 @@ class TSTransformerEncoder(TransformerEstimator):
             self.objective_ = self._make_objective()
         none: Targets = y
         return none
-
-    def _weights(self, sample_weight: npt.ArrayLike | None, targets: Targets) -> Targets | None:
-        return series_weights(sample_weight, None, np.zeros(len(targets), np.int64), np.zeros(1))
 
     def _n_outputs(self) -> int:
         return self.objective_.n_outputs(self.preprocessor_.n_channels)

@@ -14,13 +14,13 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from tsformer._labels import LabelKind, OneLabel, SeveralLabels
+from tsformer._names import listed
 from tsformer._numbers import check_number
 from tsformer._torch_state import in_plain_torch
 from tsformer._warnings import warn_caller
 from tsformer.data.ids import check_ids
 from tsformer.data.preprocessor import Scaler
 from tsformer.data.series import Padded
-from tsformer.estimators.card import listed
 from tsformer.estimators.conformal import Conformal
 from tsformer.estimators.saved import LABELS, check_fields, described_labels, restored_labels
 from tsformer.estimators.series import SeriesEstimator, TrainingData

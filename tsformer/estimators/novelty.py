@@ -19,8 +19,7 @@ from tsformer.data.preprocessor import Scaler
 from tsformer.data.series import Padded, SeriesSource, numbered, parts_of
 from tsformer.estimators.targets import Groups
 from tsformer.features.learned import Learned
-from tsformer.features.random_convolutions import RandomConvolutions
-from tsformer.features.regular import regular
+from tsformer.features.random_convolutions import RandomConvolutions, regular
 from tsformer.features.ridge import group_parts
 
 #: Features of the shape.

@@ -23,8 +23,7 @@ from tsformer.estimators.series import drawn_seed
 from tsformer.estimators.summary import Summary, table_of
 from tsformer.estimators.targets import Targets
 from tsformer.estimators.trials import better_scaling, fitted_convolutions
-from tsformer.features.random_convolutions import ConvolutionClassifier
-from tsformer.features.regular import regular
+from tsformer.features.random_convolutions import ConvolutionClassifier, regular
 from tsformer.training.plan import resolve_device
 
 #: Share of the features that ``scaling="auto"`` compares scalings with.
@@ -150,7 +149,8 @@ class RandomConvolutionClassifier(
             chosen by leaving out whole groups; if all series are in one group, single series.
         times : ndarray (length,) or (n, length), or list of (length,) arrays, optional
             Times of the steps, non-decreasing numbers or dates; regular steps by default. Series
-            with times are interpolated to regular steps, see `tsformer.features.regular`.
+            with times are interpolated linearly at regular steps, a median interval of training
+            apart, at most four times as many as the series has.
 
         Returns
         -------

@@ -23,7 +23,6 @@ from tsformer.estimators.targets import (
     check_length,
     read_as_fitted,
     read_columns,
-    series_weights,
 )
 
 
@@ -184,9 +183,6 @@ class TSTransformerRegressor(MultiOutputMixin, RegressorMixin, TransformerEstima
             targets = weighted.targets * self.target_std_ + self.target_mean_
             weighted.targets = self._targets(targets, "y", reset=True)
         return weighted
-
-    def _weights(self, sample_weight: npt.ArrayLike | None, targets: Targets) -> Targets | None:
-        return series_weights(sample_weight, None, np.zeros(len(targets), np.int64), np.zeros(1))
 
     def _describe_targets(self) -> dict[str, Any]:
         moments = {"target_mean": self.target_mean_, "target_std": self.target_std_}

@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from tsformer import persistence
+from tsformer._names import listed
 from tsformer._torch_state import in_plain_torch, trainable
 from tsformer._warnings import warn_caller
 from tsformer.data.containers import to_source
@@ -31,7 +32,7 @@ from tsformer.data.preprocessor import Preprocessor, Vocabulary
 from tsformer.data.series import Padded, SeriesError, SeriesSource, numbered
 from tsformer.data.stored_panel import AnyPanel
 from tsformer.data.table import TableSchema
-from tsformer.estimators.card import card, listed
+from tsformer.estimators.card import card
 from tsformer.estimators.novelty import Novelty
 from tsformer.estimators.observers import Fit, observed
 from tsformer.estimators.parameters import check_fields_of, check_new_values
@@ -49,7 +50,14 @@ from tsformer.estimators.saved import (
     restored_weights,
 )
 from tsformer.estimators.summary import Summary, recipe_of
-from tsformer.estimators.targets import Groups, Targets, check_length, part_of, read_groups
+from tsformer.estimators.targets import (
+    Groups,
+    Targets,
+    check_length,
+    part_of,
+    read_groups,
+    series_weights,
+)
 from tsformer.training.inference import forward
 from tsformer.training.memory import place
 from tsformer.training.plan import resolve_device
@@ -236,9 +244,9 @@ class SeriesEstimator(BaseEstimator):
         targets = self._targets_of(series, y, "y", reset=reset)
         return TrainingData(series, targets, sample_weight, read_groups(groups, X, len(series)))
 
-    @abstractmethod
     def _weights(self, sample_weight: npt.ArrayLike | None, targets: Targets) -> Targets | None:
         """Return the weight of each series, or None if all are equal."""
+        return series_weights(sample_weight, None, np.zeros(len(targets), np.int64), np.zeros(1))
 
     def _weighted(self, data: TrainingData, *, reset: bool) -> TrainingData:
         """Compute the weights; leave out series of weight 0."""

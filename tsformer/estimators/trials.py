@@ -19,8 +19,7 @@ from tsformer.data.preprocessor import Scaler
 from tsformer.data.series import Floats, SeriesSource
 from tsformer.estimators.holdout import group_folds
 from tsformer.estimators.targets import Groups, Targets
-from tsformer.features.random_convolutions import ConvolutionClassifier, RandomConvolutions
-from tsformer.features.regular import regular
+from tsformer.features.random_convolutions import ConvolutionClassifier, RandomConvolutions, regular
 from tsformer.training.inference import forward
 from tsformer.training.seeds import seeded
 

@@ -1,4 +1,7 @@
-"""RandomConvolutions: features of MiniRocket and Hydra, of values and of first differences."""
+"""RandomConvolutions: features of MiniRocket and Hydra, of values and of first differences.
+
+Kernels slide over regular steps: `regular` resamples series with times.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from tsformer._labels import LabelKind
+from tsformer.data.panel import Panel
 from tsformer.features.convolution import STEPS, differences
 from tsformer.features.hydra import Hydra
 from tsformer.features.learned import Learned
@@ -192,3 +196,41 @@ class SparseScaler(StandardScaler):
     def forward(self, counts: Tensor) -> Tensor:
         roots = counts.clamp(min=0).sqrt()
         return (roots != 0) * (roots - self.mean) / self.std
+
+
+#: A series with long pauses is resampled to at most this many times its steps.
+_MOST = 4
+
+
+def regular(panel: Panel) -> Panel:
+    """Interpolate a panel with times linearly at regular times.
+
+    The steps are ``t_0 + k u``, in units of the median interval of training. `u` is 1, or larger if
+    a series would get more than four times its steps. Of equal times the last counts.
+    """
+    if panel.times is None:
+        return panel
+    steps = torch.arange(panel.values.shape[1])
+    valid = panel.mask if panel.mask is not None else steps < panel.lengths[:, None]
+    first = valid.long().argmax(dim=1, keepdim=True)
+    last = first + valid.sum(dim=1, keepdim=True) - 1
+    # Padding gets infinite times: searchsorted needs sorted rows.
+    times = panel.times.double().where(steps <= last, torch.inf)
+    start, stop = times.gather(1, first), times.gather(1, last)
+    most = _MOST * (last - first + 1)
+    unit = ((stop - start) / (most - 1).clamp(min=1)).clamp(min=1.0)
+    lengths = ((stop - start) / unit + 1e-6).floor().long() + 1
+    asked = start + torch.arange(int(lengths.max())) * unit
+    asked = asked.minimum(stop)
+    left = torch.searchsorted(times, asked.contiguous(), right=True) - 1
+    left = left.clamp(min=first, max=last)
+    right = (left + 1).minimum(last)
+    apart = times.gather(1, right) - times.gather(1, left)
+    part = (asked - times.gather(1, left)).where(apart > 0, 0.0) / apart.where(apart > 0, 1.0)
+    values = _at(panel.values, left).lerp(_at(panel.values, right), part.float()[..., None])
+    inside = torch.arange(asked.shape[1]) < lengths
+    return Panel(values.where(inside[..., None], 0.0), lengths[:, 0])
+
+
+def _at(values: Tensor, steps: Tensor) -> Tensor:
+    return values.gather(1, steps[..., None].expand(-1, -1, values.shape[2]))
