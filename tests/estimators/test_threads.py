@@ -19,8 +19,8 @@ from marks import exhaustive_except, slow_except
 from small_estimators import FIVE, SMALL, Raises, classifier, convolutions
 from torch import nn
 
-from tsformer import _threads
-from tsformer._threads import limit_threads, share_of_threads, threads, threads_for
+from tsformer import _torch_state
+from tsformer._torch_state import limit_threads, share_of_threads, threads, threads_for
 from tsformer.augmentation import Augmentation
 from tsformer.encodings import PositionalEncoding
 from tsformer.training import Callback
@@ -168,7 +168,7 @@ def two_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Make the number that torch takes from the machine two."""
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(_threads, "_default", lambda: 2)
+    monkeypatch.setattr(_torch_state, "_default", lambda: 2)
     torch.set_num_threads(2)
     yield
     assert torch.get_num_threads() == 2
@@ -275,7 +275,7 @@ def test_processes_share_the_threads(two_threads: None, monkeypatch: pytest.Monk
     with threads(6):
         assert share_of_threads(2) == {"n_threads": 3}
         assert share_of_threads(8) == {"n_threads": 1}
-    monkeypatch.setattr(_threads._NUMBERS, "limit", None)
+    monkeypatch.setattr(_torch_state._NUMBERS, "limit", None)
     limit_threads(5)  # as in a worker, in which nobody chose this number
     watched = Watched()
     convolutions().fit(watched, Y)
@@ -285,8 +285,8 @@ def test_processes_share_the_threads(two_threads: None, monkeypatch: pytest.Monk
 
 PROGRAM = """
 import torch
-from tsformer import _threads
-from tsformer._threads import threads
+from tsformer import _torch_state
+from tsformer._torch_state import threads
 
 before = torch.get_num_threads()
 with threads("auto"):

@@ -17,8 +17,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 from torch import Tensor
 
-from tsformer._threads import threads_for
-from tsformer._torch_state import in_plain_torch
+from tsformer._torch_state import in_plain_torch, threads_for
 from tsformer._warnings import warn_caller
 from tsformer.augmentation import Augmentation, AugmentationSpec, Sum
 from tsformer.data.ids import check_ids

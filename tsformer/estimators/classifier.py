@@ -500,7 +500,7 @@ class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
         scores = scores.double()
         labelled = self._labelled(targets)
         # Explicit indices refer to all series; generators split the labelled series.
-        split = labelled if cv is None or isinstance(cv, Integral) or hasattr(cv, "split") else ...
+        split = labelled if isinstance(cv, Integral) or hasattr(cv, "split") else ...
         numbers = np.arange(len(targets))
         split_numbers, split_targets = numbers[split], targets[split]
         labels = pd.Series(self.classes_[targets])

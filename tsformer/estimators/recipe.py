@@ -2,7 +2,7 @@
 
 `trials` measures the scaling and the effect of an augmentation. ``device``, ``precision``,
 ``compile`` and ``n_threads`` depend on the machine: see `tsformer.training.plan` and
-`tsformer._threads`.
+`tsformer._torch_state`.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from tsformer._labels import LabelKind, OneLabel
-from tsformer._threads import threads
+from tsformer._torch_state import threads
 from tsformer.augmentation import Augmentation, Batch
 from tsformer.data.panel import Panel
 from tsformer.data.preprocessor import Scaler

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from tsformer._names import shortened, unknown
 from tsformer._registry import check_options
-from tsformer._threads import threads_for
+from tsformer._torch_state import threads_for
 from tsformer.data.batching import in_order
 from tsformer.data.preprocessor import Preprocessor, Scaler
 from tsformer.data.series import Padded

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from tsformer._threads import threads_for
+from tsformer._torch_state import threads_for
 from tsformer.augmentation import Batch
 from tsformer.data.batching import in_order, shuffled
 from tsformer.data.panel import send

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from tsformer._threads import share_of_threads, threads, threads_for
+from tsformer._torch_state import share_of_threads, threads, threads_for
 from tsformer.data.batching import shuffled
 from tsformer.data.panel import send
 from tsformer.data.stored_panel import AnyPanel

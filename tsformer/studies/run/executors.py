@@ -22,7 +22,7 @@ import torch
 from joblib.externals.loky import ProcessPoolExecutor
 
 from tsformer._optional import require
-from tsformer._threads import limit_threads
+from tsformer._torch_state import limit_threads
 from tsformer.studies.run.lock import end_left_over
 from tsformer.studies.run.progress import ProgressReporter
 from tsformer.studies.run.worker import Task, TrialResult, failed, run_task
