@@ -8,7 +8,6 @@ import shlex
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
-import pandas as pd
 import pytest
 from marks import exhaustive_except
 
@@ -149,47 +148,6 @@ def test_every_page_is_reached_from_another():
                 if entry and not entry.startswith(":"):
                     linked.add(str(((DOCS / page).parent / entry).resolve().relative_to(DOCS)))
     assert {page.removesuffix(".md") for page in PAGES} - linked == {"index"}
-
-
-@pytest.mark.slow
-def test_commands_on_ones_own_tables_run(tmp_path, monkeypatch, capsys):
-    for library in ("sktime", "mlflow", "typer", "matplotlib"):
-        pytest.importorskip(library, reason='needs the extra "all"')
-    from tsformer.cli import main
-    from tsformer.data import load_dataset, to_long
-
-    parts = {"long": "train", "test": "test", "new": "test"}
-    for name, split in parts.items():
-        X, y = load_dataset("BasicMotions", split)
-        long = to_long(X[:, :3, :20], y, case="id", time="t", value=["a", "b", "c"], label="y")
-        long = long if name != "new" else long.drop(columns="y")
-        long.to_csv(tmp_path / f"{name}.csv", index=False)
-    X, y = load_dataset("ItalyPowerDemand", "train")
-    pd.DataFrame(X[:, 0]).add_prefix("h").assign(y=y).to_csv(tmp_path / "wide.csv", index=False)
-
-    (block,) = re.findall(
-        r"```bash\n(tsformer fit long\.csv.*?)```", PAGES["guide/data.md"], re.DOTALL
-    )
-    commands = [shlex.split(line, comments=True)[1:] for line in block.splitlines()]
-    assert [words[0] for words in commands] == [
-        "fit", "predict", "evaluate", "compare", "fit", "convert",
-    ]  # fmt: skip
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("tsformer.studies.run.finalize._report", lambda *args: None)
-    printed = []
-    for words in commands:
-        if words[0] in ("fit", "compare"):  # as they stand, they take minutes
-            words += ["--max-epochs", "1", "--set", "n_layers=1", "--set", "d_model=8"]
-        words += ["--seeds", "1"] if words[0] == "compare" else []
-        with pytest.raises(SystemExit) as stopped:  # in this process, since each import takes time
-            main(words)
-        said = capsys.readouterr()
-        assert not stopped.value.code, said.err
-        printed.append(said.out)
-    assert printed[1].startswith("id,label,p(Badminton),")
-    assert "28 series to train on and 12 to test on" in printed[3]
-    assert (tmp_path / "wide/estimator.json").is_file()
-    assert len(load_dataset("Own", "train", folder=tmp_path / "data")[1]) == 40
 
 
 LISTED = PAGES["how_it_works.md"].partition("## The map")[2]

@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -228,13 +227,6 @@ def test_a_link_is_followed(saved, tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["models", "newest", "not yet"]
 
 
-def test_the_working_directory_is_a_folder_like_any_other(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for clf in (fitted(), fitted("rope")):
-        clf.save(".")
-        assert_same(load("."), clf)
-
-
 @pytest.mark.parametrize("at_call", [1, 2])
 @pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
 def test_a_stop_while_renaming_leaves_the_old_one(saved, monkeypatch, at_call, error):
@@ -338,14 +330,6 @@ def test_a_model_that_cannot_be_saved_there_is_saved_elsewhere(tmp_path, monkeyp
         assert str(raised.value).endswith(f"saved in {rescued}")
         assert_same(load(rescued), clf)
     assert (tmp_path / "taken").read_text() == "mine"
-
-
-def test_a_model_that_can_be_saved_nowhere_leaves_no_folders(tmp_path, full_disk, monkeypatch):
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.chdir(tmp_path)
-    with full_disk(), pytest.raises(OSError, match="File too large"):
-        save_or_rescue(fitted().save, tmp_path / "model")
-    assert list(tmp_path.iterdir()) == [tmp_path / "model"]
 
 
 SAVING = """

@@ -40,23 +40,6 @@ def test_a_stem_of_codes_is_tagged_as_categorical():
     assert tags == [True, False]
 
 
-def test_codes_are_names_not_amounts():
-    X, y = events(n=24)
-    renamed = np.select([X == 1, X == 2, X == 7, X == 30], [-5, 0, 4, 10**6], default=10**7)
-    one, other = (classifier("rope", stem="embedding").fit(each, y) for each in (X, renamed))
-    np.testing.assert_array_equal(other.predict_proba(renamed), one.predict_proba(X))
-
-
-def test_unknown_codes_are_all_read_as_one(fitted):
-    X, _ = events(n=6, seed=3)
-    one, other = X.copy(), X.copy()
-    one[:, 4], other[:, 4] = 55, -8
-    with pytest.warns(UserWarning, match=r"not in the training data \(1 distinct\), .* 55"):
-        first = fitted.predict_proba(one)
-    with pytest.warns(UserWarning, match="-8"):
-        np.testing.assert_array_equal(fitted.predict_proba(other), first)
-
-
 def test_warm_start_keeps_the_vocabulary():
     X, y = events()
     clf = classifier(stem="embedding", warm_start=True).fit(X[:24], y[:24])
