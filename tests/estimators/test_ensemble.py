@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 from math import inf
 from time import perf_counter
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -207,7 +206,7 @@ def test_the_estimated_seconds_of_the_transformers_choices():
 
     def seconds(scaling_of_convolutions, **options):
         part = RandomConvolutionClassifier(scaling=scaling_of_convolutions)
-        growing = GrowingConvolutions(part, lambda _: None)
+        growing = GrowingConvolutions(part, lambda _: None, {})
         growing.grow(inf)
         growing._least = (10.0, growing.part)
         return growing.choice_seconds(200, Transformer(**options))
@@ -341,14 +340,6 @@ def test_only_a_few_steps_are_measured_where_twenty_take_too_long(at_most, serie
     job = classifier(**LINEAR)._prepare(np.tile(X, (30, 1, 1)), np.tile(Y, 30))
     assert time_limit.epoch_seconds(job, None, at_most=at_most) == pytest.approx(3.0)
     assert trained == series
-
-
-def test_measuring_ends_where_another_epoch_would_take_too_long():
-    limit = time_limit._AsLongAsThereIsTime(1.0)
-    for seconds, stops in ([0.4], False), ([0.6], True), ([0.4, 0.2], False), ([0.4, 0.4], True):
-        state = SimpleNamespace(history=[{"seconds": each} for each in seconds], stop=None)
-        limit.on_epoch_end(state)
-        assert state.stop == stops, seconds
 
 
 @pytest.mark.parametrize(("graphed", "epochs"), [(False, [2, 2]), (True, [5, 5])])

@@ -327,8 +327,8 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         if reset:
             names = self._make_models(data, unlabelled, source, seeds)
         else:
-            names = [frozenset[str]()] * len(self.models_)
             self._check_same_shape()
+            names = [frozenset[str]()] * len(self.models_)
             self.models_ = list(self.models_)
             self.histories_ = [History(earlier) for earlier in self.histories_]
         plans = self._make_plans(data, held_out is not None, names, seeds)
@@ -414,8 +414,12 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
             if groups is not None and unlabelled.groups is not None:
                 groups = np.concatenate([groups, unlabelled.groups])
         views = recipe.views_for(self.views, self.stem)
-        scaler = Scaler(scaling, views=views, view_params=self.view_params)
-        self.preprocessor_ = (Vocabulary() if self.stem == "embedding" else scaler).fit(series)
+        made = (
+            Vocabulary()
+            if self.stem == "embedding"
+            else Scaler(scaling, views=views, view_params=self.view_params)
+        )
+        self.preprocessor_ = made.fit(series)
         config = self._model_config(int(series.lengths.max()))
         self.models_ = [self._drawn_model(config, weights_seed) for weights_seed, _, _ in seeds]
         self.histories_ = [History() for _ in self.models_]

@@ -30,7 +30,6 @@ from tsformer.estimators.series import TrainingData
 from tsformer.estimators.targets import (
     Groups,
     Targets,
-    check_length,
     read_columns,
     read_groups,
     read_weights,
@@ -440,8 +439,7 @@ class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
         check_ids(X, y, "y")
         check_ids(X, sample_weight, "sample_weight")
         series = self._read(X, times, reset=False)
-        targets = self._targets(y, "y", reset=False)
-        check_length(len(series), targets, "y")
+        targets = self._targets_of(series, y, "y", reset=False)
         weights = read_weights(sample_weight, len(series))
         found = read_groups(groups, X, len(series))
         labelled = self._labelled(targets)

@@ -289,13 +289,12 @@ class TSEnsembleClassifier(LabelClassifier):
             bar = _EnsembleBar(transformer.n_estimators) if self.verbose else None
             shown: AbstractContextManager[object] = nullcontext() if bar is None else bar
             with shown:
-                growing = GrowingConvolutions(convolutions, fit_convolutions)
+                fitted.seconds_ = {}
+                growing = GrowingConvolutions(convolutions, fit_convolutions, fitted.seconds_)
                 limit = inf if self.time_limit is None else self.time_limit
                 growing.grow(begun + limit / 2)
-                fitted.seconds_ = dict(growing.seconds)
-                fitted.random_convolutions_, fitted.transformer_ = growing.part, None
-                fitted.weights_ = {"random_convolutions": 1.0}
-                fitted.unexplained_ = growing.part.model_.ridge.unexplained
+                fitted._keep(growing.part)
+                fitted.transformer_, fitted.weights_ = None, {"random_convolutions": 1.0}
                 used = {key: growing.part._used()[key] for key in ("device", "n_threads")}
                 fitted._training = {"data": growing.part._training["data"], "used": used}
                 explained = fitted.unexplained_ < self.gate
@@ -312,9 +311,10 @@ class TSEnsembleClassifier(LabelClassifier):
                     elif bar is not None:
                         bar.explain(self.unexplained_)
                     if self.transformer_ is None and limit < inf:
-                        self._grow_on(growing, begun + limit)
+                        growing.grow(begun + limit)
                 except KeyboardInterrupt:
                     interrupted = True
+                self._keep(growing.part)
                 histories = getattr(transformer, "histories_", [])
                 observation.interrupted |= interrupted or any(h.interrupted for h in histories)
         if interrupted:
@@ -331,15 +331,10 @@ class TSEnsembleClassifier(LabelClassifier):
     def _learned_before(self, error: BaseException) -> bool:
         return isinstance(error, NonFiniteLossError) or self.transformer_ is not None
 
-    def _grow_on(self, growing: GrowingConvolutions, end: float) -> None:
-        """Refit the random convolutions with more features in the remaining time."""
-        before = dict(growing.seconds)
-        growing.grow(end)
-        self.random_convolutions_ = growing.part
-        self.unexplained_ = growing.part.model_.ridge.unexplained
-        for name, seconds in growing.seconds.items():
-            own = self.seconds_.get(name, 0.0) - before.get(name, 0.0)
-            self.seconds_[name] = own + seconds
+    def _keep(self, convolutions: RandomConvolutionClassifier) -> None:
+        """Keep fitted random convolutions."""
+        self.random_convolutions_ = convolutions
+        self.unexplained_ = convolutions.model_.ridge.unexplained
 
     def _train(
         self,

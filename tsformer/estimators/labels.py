@@ -234,8 +234,7 @@ class LabelClassifier(ClassifierMixin, SeriesEstimator):
         else:
             check_ids(X, y, "y")
             series = self._source(X, times, reset=False)
-            targets = self._targets(y, "y", reset=False)
-            check_length(len(series), targets, "y")
+            targets = self._targets_of(series, y, "y", reset=False)
             proba = self.predict_proba(series)
         known = targets >= 0  # -1 marks unlabelled series
         self.conformal_ = Conformal.fit(
@@ -327,9 +326,7 @@ class LabelClassifier(ClassifierMixin, SeriesEstimator):
             return predicted
         check_ids(X, target, "target")
         labels = [target] * len(series) if np.ndim(target) == 0 else target
-        classes = self._targets(labels, "target", reset=False)
-        check_length(len(series), classes, "target")
-        return classes
+        return self._targets_of(series, labels, "target", reset=False)
 
     def _refuse_several(self, method: str) -> None:
         """Raise ValueError for a method that needs one label per series."""

@@ -60,22 +60,11 @@ def _step_seconds(job: TrainingJob, loss: Loss, n_steps: int, at_most: float = i
             resume=False,
         ),
         weights=None if job.weights is None else job.weights[rows],
-        callbacks=[_AsLongAsThereIsTime(at_most)],
+        callbacks=[Deadline(perf_counter() + at_most)],
     )
     if history.interrupted:
         raise KeyboardInterrupt
     return min(row["seconds"] for row in history) / ceil(n_series / plan.batch_size)
-
-
-class _AsLongAsThereIsTime(Callback):
-    """Stops training if another epoch would exceed `at_most` seconds in all."""
-
-    def __init__(self, at_most: float):
-        self.at_most = at_most
-
-    def on_epoch_end(self, state: TrainingState) -> None:
-        seconds = [row["seconds"] for row in state.history]
-        state.stop = sum(seconds) + seconds[-1] > self.at_most
 
 
 def what_fits(
@@ -108,12 +97,13 @@ class GrowingConvolutions:
         self,
         convolutions: RandomConvolutionClassifier,
         fit: Callable[[RandomConvolutionClassifier], None],
+        seconds: dict[str, float],
     ):
         self._convolutions = convolutions
         self._fit = fit
         self._share = 0.0
         self._least: tuple[float, RandomConvolutionClassifier] | None = None
-        self.seconds: dict[str, float] = {}
+        self.seconds = seconds
 
     def grow(self, end: float) -> None:
         """Fit with more and more features until `end`, by `time.perf_counter`."""
@@ -164,12 +154,13 @@ class Deadline(Callback):
 
     stateless = True
 
-    def __init__(self, at: float, run_seconds: float):
+    def __init__(self, at: float, run_seconds: float | None = None):
         self.at = at
         self.run_seconds = run_seconds
 
     def on_train_begin(self, state: TrainingState) -> None:
-        state.stop = perf_counter() + self.run_seconds / 2 > self.at
+        if self.run_seconds is not None:  # no run with less than half of its time
+            state.stop = perf_counter() + self.run_seconds / 2 > self.at
 
     def on_epoch_end(self, state: TrainingState) -> None:
         # The forward pass for batch norms takes half an epoch.
