@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cache, partial, wraps
 from numbers import Integral
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
 
 import torch
 from torch import nn
@@ -164,8 +164,10 @@ class _Numbers(_Blocks):
                     self.before = self.thread.before
                 self.users += 1
             before: int = self.thread.before
-            if isinstance(n_threads, Integral) and n_threads is not True and int(n_threads) > 0:
-                block = _Block(int(n_threads), int(n_threads), automatic=False)
+            valid = isinstance(n_threads, Integral) and not isinstance(n_threads, bool)
+            number = int(cast(Any, n_threads)) if valid else 0
+            if number > 0:
+                block = _Block(number, number, automatic=False)
             elif n_threads is None and blocks:
                 block = blocks[-1]
             elif most is not None:

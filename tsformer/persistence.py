@@ -114,25 +114,18 @@ def save_or_rescue(save: Callable[[Path], None], path: str | os.PathLike[str]) -
         save(path)
     except (OSError, ValueError) as error:
         for parent in (path.absolute().parent, Path.cwd(), Path(tempfile.gettempdir())):
-            rescued = _saved_in_new_folder(save, parent, prefix=f"{path.name or 'model'}-")
-            if rescued is not None:
-                raise OSError(
-                    f"the model could not be saved in {path} ({error}): it is saved in {rescued}"
-                ) from error
+            folder = None
+            try:
+                folder = Path(tempfile.mkdtemp(prefix=f"{path.name or 'model'}-", dir=parent))
+                save(folder)
+            except (OSError, ValueError):
+                if folder is not None:
+                    shutil.rmtree(folder, ignore_errors=True)
+                continue
+            raise OSError(
+                f"the model could not be saved in {path} ({error}): it is saved in {folder}"
+            ) from error
         raise
-
-
-def _saved_in_new_folder(save: Callable[[Path], None], parent: Path, prefix: str) -> Path | None:
-    """Save to a new folder; return None if it cannot be written."""
-    folder = None
-    try:
-        folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
-        save(folder)
-    except (OSError, ValueError):
-        if folder is not None:
-            shutil.rmtree(folder, ignore_errors=True)
-        return None
-    return folder
 
 
 def read_folder(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -171,7 +164,9 @@ def read_folder(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str,
     except (SafetensorError, KeyError, RuntimeError) as error:
         raise ValueError(f"{weights} is corrupted: {error}") from error
     for name, tensor in tensors.items():
-        if tensor.is_floating_point() and not bool(_comparable(tensor).isfinite().all()):
+        # torch cannot test 8-bit floats.
+        comparable = tensor if tensor.element_size() > 1 else tensor.float()
+        if tensor.is_floating_point() and not bool(comparable.isfinite().all()):
             raise ValueError(
                 f"{weights} is corrupted: tensor {name!r} has values that are not finite"
             )
@@ -236,11 +231,6 @@ def _described(folder: Path) -> dict[str, Any] | None:
         return None
     ours = isinstance(state, dict) and _DIGEST.fullmatch(str(state.get("weights_sha256")))
     return state if ours else None
-
-
-def _comparable(tensor: Tensor) -> Tensor:
-    """Convert 8-bit floats, which torch cannot test for finite values."""
-    return tensor if tensor.element_size() > 1 else tensor.float()
 
 
 def _weights_name(state: Mapping[str, Any]) -> str:

@@ -210,8 +210,9 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
                 f"every series needs a label; {type(final).__name__} has the classes "
                 f"{final.classes_.tolist()[:10]} of the labels {classes.tolist()[:10]}"
             )
-        convolutions = isinstance(final, RandomConvolutionClassifier)
-        proba = final._left_out()[0] if convolutions else []
+        proba = np.empty((0, len(classes)))
+        if isinstance(final, RandomConvolutionClassifier):
+            proba, _ = final._left_out()
         if len(proba) != len(share):  # random convolutions leave out a sample of very many
             proba = np.zeros((len(share), len(classes)))
             for fold in group_folds(targets, groups, self.cv, seed):

@@ -181,10 +181,8 @@ class RandomConvolutionClassifier(
             "groups": data.groups,
         }
         if self.scaling == "auto":
-            features = self._share_of_features(_SHARE_OF_TRIAL)
-            self.preprocessor_ = better_scaling(
-                series, data.targets, data.weights, **options, **features
-            )
+            trial = options | self._share_of_features(_SHARE_OF_TRIAL)
+            self.preprocessor_ = better_scaling(series, data.targets, data.weights, **trial)
         else:
             self.preprocessor_ = Scaler(self.scaling, gap_flag=None).fit(series)
         model = fitted_convolutions(

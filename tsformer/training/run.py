@@ -134,7 +134,7 @@ class TrainingRun:
         state, plan = self.state, self.state.plan
         model: Any = state.model
         # Outputs of an objective may differ in shape among series; embeddings do not.
-        options = {
+        options: dict[str, Any] = {
             "bfloat16": plan.bfloat16,
             "function": model.embed if isinstance(self.loss, Pretext) else None,
             "device": plan.device,
