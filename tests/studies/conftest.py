@@ -63,9 +63,25 @@ class Processes:
 
     def start(self, *command: object, **variables: str) -> subprocess.Popen[bytes]:
         """Start Python with these arguments; what it says goes to a file named by its number."""
+        return self._start([sys.executable, *map(str, command)], variables)
+
+    def shell(self, lines: str, **variables: str) -> subprocess.Popen[bytes]:
+        """Start lines of a page in a shell that finds the programs beside this Python."""
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        return self._start(["bash", "-euc", lines], {"PATH": path, **variables})
+
+    def path(self, folder: str) -> str:
+        """Return PYTHONPATH with the modules of a folder."""
+        return os.pathsep.join(filter(None, [folder, os.environ.get("PYTHONPATH")]))
+
+    def said(self, process: subprocess.Popen[bytes]) -> str:
+        """Return what a process has printed so far."""
+        return (self.folder / f"process-{self._started.index(process)}.log").read_text()
+
+    def _start(self, command: list[str], variables: dict[str, str]) -> subprocess.Popen[bytes]:
         with (self.folder / f"process-{len(self._started)}.log").open("wb") as log:
             process = subprocess.Popen(
-                [sys.executable, *map(str, command)],
+                command,
                 cwd=self.folder,
                 env={**os.environ, "OMP_NUM_THREADS": "1", **variables},
                 stdin=subprocess.DEVNULL,
@@ -75,14 +91,6 @@ class Processes:
             )
         self._started.append(process)
         return process
-
-    def path(self, folder: str) -> str:
-        """Return PYTHONPATH with the modules of a folder."""
-        return os.pathsep.join(filter(None, [folder, os.environ.get("PYTHONPATH")]))
-
-    def said(self, process: subprocess.Popen[bytes]) -> str:
-        """Return what a process has printed so far."""
-        return (self.folder / f"process-{self._started.index(process)}.log").read_text()
 
     def server(self, port: int) -> subprocess.Popen[bytes]:
         """Start MLflow's server on a SQLite file of the test's own, and wait until it answers."""

@@ -1,0 +1,212 @@
+"""The servers that the pages start, as written there: who can reach them, and who gets in."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import socket
+import ssl
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tsformer import TSTransformerClassifier, load_dataset
+from tsformer.cli import main
+from tsformer.studies import Study, compare
+
+pytest.importorskip("mlflow", reason='needs the extra "tracking"')
+pytest.importorskip("distributed", reason='needs the extra "dask"')
+psutil = pytest.importorskip("psutil")
+
+ROOT = Path(__file__).parents[3]
+#: Of schedulers, their dashboards and MLflow's pages, as the pages have them.
+PORTS = ("8786", "8787", "5000")
+LOOPBACK = {"127.0.0.1", "::1"}
+
+
+def commands(page: str, section: str = "") -> str:
+    """Return the lines of the code blocks of a page, or of one of its sections."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    if section:
+        text = text.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
+    indented = re.findall(r"^ {4}(.*)$", text, re.MULTILINE)
+    fenced = re.findall(r"^```bash\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return "\n".join([*indented, *fenced]).replace("\\\n", " ")
+
+
+def command(start: str, page: str, section: str = "") -> str:
+    """Return the one command of a page that starts with these words."""
+    (found,) = re.findall(rf"^{re.escape(start)}\b.*$", commands(page, section), re.MULTILINE)
+    return str(found).removesuffix(" &")
+
+
+def elsewhere(line: str, ports: dict[str, int]) -> str:
+    """Replace the ports of a line."""
+    for old, new in ports.items():
+        line = line.replace(old, str(new))
+    return line
+
+
+def listening(process: subprocess.Popen[bytes]) -> set[tuple[str, int]]:
+    """Return the addresses and ports at which a process and its children listen."""
+    found = set()
+    parent = psutil.Process(process.pid)
+    for each in [parent, *parent.children(recursive=True)]:
+        try:
+            sockets = each.net_connections(kind="inet")
+        except psutil.NoSuchProcess:
+            continue
+        found |= {tuple(s.laddr) for s in sockets if s.status == psutil.CONN_LISTEN}
+    return found
+
+
+def interfaces(process: subprocess.Popen[bytes]) -> set[str]:
+    return {address for address, _ in listening(process)}
+
+
+@pytest.fixture
+def ports() -> dict[str, int]:
+    """A free port for each that the pages name."""
+    probes = {name: socket.create_server(("127.0.0.1", 0)) for name in PORTS}
+    try:
+        return {name: probe.getsockname()[1] for name, probe in probes.items()}
+    finally:
+        for probe in probes.values():
+            probe.close()
+
+
+def start_workers(
+    line: str, number: int, processes: Any, wait_until: Callable[..., None], **variables: str
+) -> subprocess.Popen[bytes]:
+    """Start some workers in place of four, and wait until all are known to the scheduler."""
+    assert "--nworkers 4" in line
+    line = line.replace("--nworkers 4", f"--nworkers {number}")
+    workers = processes.shell(line, **variables)
+    wait_until(
+        lambda: (
+            workers.poll() is not None or processes.said(workers).count("Registered to:") == number
+        )
+    )
+    assert workers.poll() is None, processes.said(workers)
+    return workers
+
+
+@pytest.mark.processes
+def test_all_of_a_cluster_on_one_machine_listens_to_that_machine_only(
+    processes: Any, ports: dict[str, int], wait_until: Callable[..., None]
+) -> None:
+    page = "docs/cluster.md"
+    server = processes.shell(elsewhere(commands(page, "Where the runs go"), ports))
+    line = elsewhere(command("dask scheduler", page, "The three commands"), ports)
+    scheduler = processes.shell(line)
+    line = elsewhere(command("dask worker", page, "The three commands"), ports)
+    workers = start_workers(line, 2, processes, wait_until)
+    wait_until(lambda: server.poll() is not None or listening(server))
+    assert interfaces(server) == {"127.0.0.1"}
+    assert {port for _, port in listening(scheduler)} == {ports["8786"], ports["8787"]}
+    assert interfaces(scheduler) == {"127.0.0.1"}
+    # A nanny, a worker and a dashboard for each.
+    assert len(listening(workers)) == 6
+    assert interfaces(workers) == {"127.0.0.1"}
+
+
+@pytest.mark.processes
+def test_without_the_certificate_nobody_gets_into_a_cluster_of_several_machines(
+    processes: Any, ports: dict[str, int], tmp_path: Path, wait_until: Callable[..., None],
+    empty_store: Callable[[Path], str],
+) -> None:  # fmt: skip
+    if shutil.which("openssl") is None:
+        pytest.skip("needs openssl")
+    page = "docs/cluster.md"
+    lines = commands(page, "Several machines")
+    made = processes.shell(lines.partition("\ndask scheduler")[0] + "\nenv", HOME=str(tmp_path))
+    assert made.wait(timeout=240) == 0, processes.said(made)
+    folder = tmp_path / "dask-tls"
+    assert f"DASK_CONFIG={folder}\n" in processes.said(made)
+    assert (folder / "key.pem").stat().st_mode & 0o077 == 0
+    inside = {"DASK_CONFIG": str(folder)}
+
+    def local(line: str) -> str:
+        return elsewhere(line, ports).replace("login-node", "127.0.0.1")
+
+    line = local(command("dask scheduler", page, "Several machines"))
+    scheduler = processes.shell(line, **inside)
+    line = local(command("dask worker", page, "Several machines"))
+    workers = start_workers(line, 1, processes, wait_until, **inside)
+    dashboards = {(at, port) for at, port in listening(scheduler) if port == ports["8787"]}
+    assert dashboards == {("127.0.0.1", ports["8787"])}
+
+    # Every port that other machines can reach wants to see the certificate.
+    open_ports = {
+        port
+        for process in (scheduler, workers)
+        for address, port in listening(process)
+        if address not in LOOPBACK
+    }
+    assert len(open_ports) == 2, "the scheduler and a worker"
+    for port in open_ports:
+        assert refusal(port) == "TLSV13_ALERT_CERTIFICATE_REQUIRED"
+        assert refusal(port, tls=False) == "closed"
+
+    line = local(command("tsformer compare", page, "Several machines"))
+    small = "--datasets ItalyPowerDemand --encodings none --seeds 1 --max-epochs 1"
+    line = re.sub(r"--study \S+", small, line)
+    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    line = re.sub(r"--tracking-uri \S+", f"--tracking-uri {uri}", line)
+    (scheduler_address,) = re.findall(r"tls://\S+", line)
+    study = Study(("ItalyPowerDemand",), ("none",), seeds=1)
+    for address, message in (
+        (scheduler_address, "DASK_CONFIG must name the folder"),
+        (scheduler_address.replace("tls://", "tcp://"), "no Dask scheduler lets this process in"),
+    ):
+        with pytest.raises(ConnectionError, match=message):
+            compare(study, out=tmp_path / "refused", tracking_uri=uri, scheduler=address)
+    assert not (tmp_path / "mlflow.db").exists()
+    empty_store(tmp_path / "mlflow.db")
+    welcome = processes.shell(line, **inside)
+    assert welcome.wait(timeout=300) == 0, processes.said(welcome)
+    assert (tmp_path / "results/compare/results.csv").read_text().count("\n") == 2
+
+
+def refusal(port: int, *, tls: bool = True) -> str:
+    """Return how a port ends a conversation with somebody who has no certificate."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as plain:
+        try:
+            if not tls:
+                plain.sendall(bytes(64))
+                return "open" if plain.recv(1) else "closed"
+            with context.wrap_socket(plain) as wrapped:
+                return "open" if wrapped.recv(1) else "closed"
+        except ssl.SSLError as error:
+            return str(error.reason)
+        except ConnectionError:
+            return "closed"
+
+
+@pytest.mark.processes
+def test_models_are_served_to_this_machine_only(
+    processes: Any, ports: dict[str, int], tmp_path: Path, wait_until: Callable[..., None],
+    empty_store: Callable[[Path], str], monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    empty_store(tmp_path / "mlflow.db")
+    X, y = load_dataset("ItalyPowerDemand", split="train")
+    TSTransformerClassifier("none", d_model=8, n_heads=1, max_epochs=1).fit(X, y).save(
+        tmp_path / "model"
+    )
+    page = "docs/guide/serving.md"
+    monkeypatch.chdir(tmp_path)
+    for exported in command("export MLFLOW_TRACKING_URI", page).split()[1:]:
+        monkeypatch.setenv(*exported.split("="))
+    with pytest.raises(SystemExit) as ended:
+        main(shlex.split(command("tsformer register", page))[1:])
+    assert ended.value.code == 0
+    port = ports["8786"]
+    models = processes.shell(command("mlflow models serve", page).replace("5001", str(port)))
+    wait_until(lambda: models.poll() is not None or listening(models))
+    assert listening(models) == {("127.0.0.1", port)}, processes.said(models)
