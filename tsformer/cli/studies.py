@@ -7,6 +7,7 @@ import json
 import os
 import shlex
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from tsformer.data.table import TableSchema
-    from tsformer.studies import Comparison, Progress, Study
+    from tsformer.studies import Comparison, Study
     from tsformer.studies.run.own_problem import OwnProblem
 
 # Flags that define a study; other flags choose where and how it runs.
@@ -270,23 +271,16 @@ def run(study: Study, own: OwnProblem | None = None, **options: Any) -> Comparis
     # MLflow's log of new tables and its own bars would interrupt ours.
     os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
     os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
-    started = False
     try:
-        with study_bar() as show:
-
-            def on_progress(progress: Progress) -> None:
-                nonlocal started
-                started = True
-                show(progress)
-
-            return compare(study, on_progress=on_progress, **options)
+        with (
+            study_bar() as show,
+            nullcontext(show) if own is None else own.kept_if_begun(show) as listener,
+        ):
+            return compare(study, on_progress=listener, **options)
     except KeyboardInterrupt:
         typer.echo("finished fits are kept; to resume:", err=True)
         typer.echo(f"  {as_typed(shlex.join(['tsformer', *sys.argv[1:]]))}", err=True)
         raise
-    finally:
-        if own is not None and not started:
-            own.discard()
 
 
 def finish(comparison: Comparison, *, err: bool = False) -> None:

@@ -141,16 +141,25 @@ def test_a_budget_is_a_time(budget: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("y", "groups", "message"),
+    ("y", "options", "message"),
     [
-        (["a", np.nan, "b", "a"], None, "y contains NaN"),
-        ([0, 1, 0, 1], ["a", np.nan, "b", "a"], "groups contains NaN"),
-        (pd.Series([0, 1, 0, 1], index=[3, 2, 1, 0]), None, "ids in another order"),
+        (["a", np.nan, "b", "a"], {}, "y contains NaN"),
+        ([0, 1, 0, 1], {"groups": ["a", np.nan, "b", "a"]}, "groups contains NaN"),
+        (pd.Series([0, 1, 0, 1], index=[3, 2, 1, 0]), {}, "ids in another order"),
+        ([0, 1, 0], {}, "X holds 4 series, but y 3 values"),
+        ([0, 1, 0, 1], {"encodings": ["none"]}, "between two encodings or more"),
+        ([0, 1, 0, 1], {"encodings": ["none", "rop"]}, "rop"),
+        ([0, 1, 0, 1], {"n_folds": 1}, "at least 2"),
+        ([0, 1, 0, 1], {"jobs": 0}, "jobs must be an int"),
     ],
 )
-def test_labels_that_would_pass_as_others_are_refused(y: Any, groups: Any, message: str) -> None:
+def test_a_refused_call_leaves_no_files(
+    y: Any, options: Any, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match=message):
-        which_encoding(pd.DataFrame(np.eye(4)), y, groups=groups, budget=60)
+        which_encoding(pd.DataFrame(np.eye(4)), y, **{"budget": 60, "n_folds": 2} | options)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.slow

@@ -10,8 +10,8 @@ import pytest
 from tsformer.data import list_datasets, load_dataset
 from tsformer.data.sources import Source
 from tsformer.data.table import TableSchema
-from tsformer.studies import Study
-from tsformer.studies.run.own_problem import own_problem
+from tsformer.studies import Progress, Study
+from tsformer.studies.run.own_problem import OwnProblem, own_problem
 from tsformer.studies.run.problem import Problem
 from tsformer.studies.run.trial import fit_trial
 from tsformer.tracking import TrackedRun
@@ -187,11 +187,21 @@ def test_fit_gets_the_groups(monkeypatch):
     assert [groups.tolist() for groups in seen] == [problem.groups_train.tolist()] * 2
 
 
-def test_what_is_discarded_leaves_nothing_and_others_stay(tmp_path):
-    first = own_problem("x", series())
-    again, other = own_problem("x", series()), own_problem("x", series(8))
-    other.discard()
-    again.discard()
-    assert [each.name for each in (tmp_path / "data").iterdir()] == [first.name]
-    first.discard()
+def test_a_new_problem_of_a_refused_comparison_is_deleted_and_others_stay(tmp_path):
+    def refuse(problem: OwnProblem, n_events: int = 0) -> list[str]:
+        heard = []
+        with contextlib.suppress(ArithmeticError), problem.kept_if_begun(heard.append) as listener:
+            for _ in range(n_events):
+                listener(Progress("start", 1, 0, 0, 0))
+            raise ArithmeticError
+        assert len(heard) == n_events
+        return sorted(each.name for each in (tmp_path / "data").glob("*"))
+
+    first, again = own_problem("x", series()), own_problem("x", series())
+    assert refuse(again) == [first.name]
+    begun = own_problem("y", series())
+    assert refuse(begun, 1) == [first.name, begun.name]
+    assert refuse(own_problem("x", series(8))) == [first.name, begun.name]
+    assert refuse(first) == [begun.name]
+    assert refuse(begun) == []
     assert list(tmp_path.iterdir()) == []

@@ -6,7 +6,8 @@ import hashlib
 import re
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ from tsformer.data.series import Floats
 from tsformer.data.table import Source
 from tsformer.data.tsfile import writable_labels, write_ts
 from tsformer.studies.run.problem import write_split
+from tsformer.studies.run.progress import Progress
 from tsformer.studies.run.resample import cross_validation_folds, stratified_split
 
 
@@ -32,12 +34,26 @@ class OwnProblem(NamedTuple):
     split: str
     new: bool
 
-    def discard(self) -> None:
-        """Delete the problem if this call wrote it, and an empty folder around it."""
-        if self.new:
-            shutil.rmtree(self.home)
-            if not any(self.home.parent.iterdir()):
-                self.home.parent.rmdir()
+    @contextmanager
+    def kept_if_begun(
+        self, listener: Callable[[Progress], None] | None
+    ) -> Iterator[Callable[[Progress], None]]:
+        """Yield a listener for `compare`; delete a new problem if it hears of no event."""
+        begun = False
+
+        def listen(progress: Progress) -> None:
+            nonlocal begun
+            begun = True
+            if listener is not None:
+                listener(progress)
+
+        try:
+            yield listen
+        finally:
+            if self.new and not begun:
+                shutil.rmtree(self.home)
+                if not any(self.home.parent.iterdir()):
+                    self.home.parent.rmdir()
 
 
 def own_problem(

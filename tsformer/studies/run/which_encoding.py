@@ -92,12 +92,13 @@ def which_encoding(
     numbers = read_groups(groups, X, len(series))
     named = None if numbers is None else numbers.astype(str)
     problem = own_problem(name, Source(series, labels, groups=named), n_folds=n_folds)
-    study = Study(
-        (problem.name,),
-        (encodings,) if isinstance(encodings, str) else tuple(encodings),
-        seeds=(seed,),
-        parameters=parameters or {},
-        resamples=n_folds,
-        splits={problem.name: problem.split},
-    )
-    return compare(study, budget=budget, **options)
+    with problem.kept_if_begun(options.pop("on_progress", None)) as listener:
+        study = Study(
+            (problem.name,),
+            (encodings,) if isinstance(encodings, str) else tuple(encodings),
+            seeds=(seed,),
+            parameters=parameters or {},
+            resamples=n_folds,
+            splits={problem.name: problem.split},
+        )
+        return compare(study, budget=budget, on_progress=listener, **options)
