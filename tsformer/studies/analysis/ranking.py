@@ -51,7 +51,7 @@ def rank(
         if not n:
             both = pd.concat([quick[leader], quick[name]], axis=1, keys=["leader", "own"])
         apart = (both["leader"] - both["own"]).round(9)
-        margin = 0.0 if name == leader else _margin(apart, n_folds)
+        margin = _margin(apart, n_folds)
         outcome = UNSURE if np.isnan(margin) else BEHIND if apart.mean() > margin else LEVEL
         outcome = LEADS if name == leader else outcome
         rows.append(

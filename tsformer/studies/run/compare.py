@@ -295,9 +295,16 @@ class _Fits:
         self.progress = ProgressReporter(self.listener, trials, skipped, self.n_parallel)
         waiting = set(to.waiting())
         left = [trial for trial in trials if trial in waiting]
-        while left and not (is_late and is_late(left[0])):
+
+        def in_time(trial: Trial) -> bool:
+            return is_late is None or not is_late(trial)
+
+        while left:
             n = self.n_parallel() if is_late else len(left)
-            some, left = left[:n], left[n:]
+            some = list(itertools.takewhile(in_time, left[:n]))
+            if not some:
+                return
+            left = left[len(some) :]
             tasks = [Task(each, to.study, to.store, self.parent_id, self.modules) for each in some]
             for result in self._execute(tasks):
                 for trial in to.add(result):

@@ -160,7 +160,7 @@ class Halving:
         trials = [self._trial(name, fold) for name in sorted(names, key=self._cost)]
         for trial in trials:
             if trial in results.rows and (trial, self._epochs) not in self._counted:
-                self._budget.spend(results.seconds[trial])  # by an earlier call
+                self._budget.spend(results.seconds[trial] / self._jobs)  # by an earlier call
                 self._learn(trial, results)
         for trial in self._fit_trials(trials, results, self._is_late):
             if trial in results.rows:
@@ -193,7 +193,8 @@ class Halving:
 
     def _sum(self, names: Sequence[str]) -> float:
         """Estimate the seconds of one fold."""
-        return sum(map(self._cost, names)) / self._jobs
+        costs = [self._cost(name) for name in names]
+        return max(sum(costs) / self._jobs, *costs)
 
     def _advance(
         self, scores: Mapping[str, list[float]], n_test: int, n_left: int, after: str
@@ -210,8 +211,8 @@ class Halving:
             if name in level and n_left * self._sum([*wanted, name]) <= left:
                 wanted.append(name)
         for name in wanted:
-            most = min(left - self._sum(kept), _MOST_SHARES * left / len(ranked))
-            if self._sum([name]) <= most:
+            most = _MOST_SHARES * left / len(ranked) * self._jobs
+            if self._sum([*kept, name]) <= left and self._cost(name) <= most:
                 kept.append(name)
         if len(kept) < 2 or kept[0] != ranked[0]:
             return []  # a fold without the best encoding would not count
