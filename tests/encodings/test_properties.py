@@ -260,6 +260,14 @@ def test_gradient_reaches_every_parameter(name):
 
 
 @every_encoding
+def test_weights_of_a_diverged_training_give_nan_and_no_error(name):
+    model = make_model(name)
+    for parameter in model.parameters():
+        torch.nn.init.constant_(parameter, torch.nan)
+    assert model(series()).isnan().all()
+
+
+@every_encoding
 def test_two_predictions_agree(name):
     model, x = make_model(name), series()
     first = model(x)

@@ -77,11 +77,11 @@ class CoPE(PositionalEncoding, name="cope"):
     def bias(self, q: Tensor, k: Tensor, t: Tensor) -> Tensor:
         scale = self.table.shape[1] ** -0.5
         gates = at_least_float32(q @ k.mT * scale).sigmoid()
-        steps = at_least_float32(t).diff(dim=1)[:, None, None]
+        steps = at_least_float32(t).diff()[:, None, None]
         counted = F.pad(((gates[..., 1:] + gates[..., :-1]) / 2 * steps).cumsum(dim=-1), (1, 0))
         position = counted - counted.diagonal(dim1=-2, dim2=-1)[..., None]
         row = position.clamp(-self.max_distance, self.max_distance) + self.max_distance
-        low = row.detach().floor().clamp(max=2 * self.max_distance - 1).long()
+        low = row.detach().long().clamp(0, 2 * self.max_distance - 1)  # also of NaN
         products = q @ self.table.to(q.dtype).T * scale
         share = (row - low).to(q.dtype)
         return torch.lerp(products.gather(-1, low), products.gather(-1, low + 1), share)
