@@ -56,9 +56,14 @@ def test_each_estimator_has_a_card_whose_program_runs(name, tmp_path, monkeypatc
     assert rows["`random_state`"] == ["0", "0"]
     if name not in ("regressor", "encoder"):
         assert rows["classes"] == ["no (8), yes (8)"]
-    loaded = load(tmp_path)
+    loaded, summary = load(tmp_path), fitted.summary()
     assert card(loaded) == card(fitted)
-    assert str(loaded.summary()) == str(fitted.summary())
+    assert str(loaded.summary()) == str(summary)
+    recipe = summary.recipe.set_index("parameter")
+    automatic = {key for key, value in fitted.get_params(deep=False).items() if value == "auto"}
+    assert automatic == set(recipe.index[recipe["set"] == "auto"])
+    assert not set(recipe["used"]) & {"auto", "not recorded"}
+    assert "timestamps" not in recipe.index, "a default"
     run_program(tmp_path, monkeypatch)
     assert capsys.readouterr().out
 

@@ -99,9 +99,8 @@ def test_a_fit_forgets_scores_and_a_refused_fit_keeps_them(name, calibrated):
         clf.fit(X, Y).predict_set(X)
 
 
-@every_classifier
-def test_bad_arguments_are_refused(name, calibrated):
-    clf = copy.deepcopy(calibrated[name])
+def test_bad_arguments_are_refused(calibrated):
+    clf = copy.deepcopy(calibrated["convolutions"])
     for coverage in (0, 1, 90, -0.1, np.nan):
         with pytest.raises(ValueError, match=r"coverage must be a float > 0 and < 1"):
             clf.predict_set(RAGGED, TIMES, coverage=coverage)
@@ -117,7 +116,7 @@ def test_bad_arguments_are_refused(name, calibrated):
         clf.calibrate_sets(RAGGED, Y, times=TIMES, sample_weight=WEIGHTS)
     np.testing.assert_array_equal(
         clf.predict_set(RAGGED, TIMES, coverage=0.75),
-        calibrated[name].predict_set(RAGGED, TIMES, coverage=0.75),
+        calibrated["convolutions"].predict_set(RAGGED, TIMES, coverage=0.75),
     )
 
 
@@ -183,14 +182,12 @@ def test_an_interrupted_fit_has_no_scores():
     assert not hasattr(clf, "conformal_")
 
 
-@pytest.mark.parametrize(
-    "scores", [[], [[0.1], [0.2], [0.3]], [[1.5]], [["a"]], [[None]], "many", [0.1]]
-)
-def test_a_file_with_other_scores_is_refused(scores, calibrated, tmp_path):
+def test_a_file_with_other_scores_is_refused(calibrated, tmp_path):
     calibrated["convolutions"].save(tmp_path / "model")
     path = tmp_path / "model/estimator.json"
     state = json.loads(path.read_text())
-    state["sets"]["scores"] = scores
-    path.write_text(json.dumps(state))
-    with pytest.raises(ValueError, match=r"sets\.scores must be"):
-        load(tmp_path / "model")
+    for scores in ([], [[0.1], [0.2], [0.3]], [[1.5]], [["a"]], [[None]], "many", [0.1]):
+        state["sets"]["scores"] = scores
+        path.write_text(json.dumps(state))
+        with pytest.raises(ValueError, match=r"sets\.scores must be"):
+            load(tmp_path / "model")

@@ -58,7 +58,7 @@ def test_labels_are_predicted_independently(fitted):
         assert fitted.score_parts(X, Y)["ensemble"] == fitted.score(X, Y)
 
 
-def test_saved_exported_and_described(fitted, tmp_path):
+def test_saved_and_described(fitted, tmp_path):
     fitted.save(tmp_path / "model")
     assert_same(answers(load(tmp_path / "model")), answers(fitted))
     card = (tmp_path / "model" / "README.md").read_text()
@@ -104,15 +104,12 @@ def test_other_targets_in_score(fitted, y):
 
 
 @pytest.mark.parametrize("make", [classifier, random_convolutions, whole_ensemble])
-def test_class_weights_are_refused(make):
+def test_refused_fits(make):
     with pytest.raises(ValueError, match="class_weight='balanced' weights classes of one label"):
         make(class_weight="balanced").fit(X, Y)
-
-
-@pytest.mark.parametrize("make", [random_convolutions, whole_ensemble])
-def test_a_ridge_needs_every_label(make):
-    with pytest.raises(ValueError, match=r"y contains NaN, .* needs every .* accepts unknown"):
-        make().fit(X, np.where(np.arange(16)[:, None] == 2, np.nan, Y))
+    if make is not classifier:
+        with pytest.raises(ValueError, match=r"y contains NaN, .* needs every .* accepts unknown"):
+            make().fit(X, np.where(np.arange(16)[:, None] == 2, np.nan, Y))
 
 
 CONTAINERS = {
@@ -170,16 +167,16 @@ def test_one_hot_rows_may_be_classes():
         random_convolutions().fit(X, np.eye(2)[Y[:, 0]])
 
 
-@pytest.mark.parametrize("value", [0, 1])
 @pytest.mark.parametrize("make", [classifier, random_convolutions, whole_ensemble])
-def test_constant_labels(make, value):
+def test_constant_labels(make):
+    constant = np.tile([0, 1, 1], (16, 1))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        clf = make().fit(X, np.full((16, 2), value))
+        clf = make().fit(X, constant)
     proba = clf.predict_proba(X)
     assert ((proba > 0) & (proba < 1)).all()
     if make is not classifier:  # two epochs may be too few
-        assert (clf.predict(X) == value).all()
+        assert (clf.predict(X) == constant).all()
 
 
 def test_loss_with_unknown_labels_and_smoothing():
@@ -249,15 +246,15 @@ def test_model_selection_and_validation_data():
     assert found.importances.shape == (2, 1)
 
 
-@pytest.mark.parametrize("change", [{"several_labels": 1}, {"classes": {"values": [1, 2, 3]}}])
-def test_tampered_descriptions_are_refused(change, tmp_path):
+def test_tampered_descriptions_are_refused(tmp_path):
     random_convolutions().fit(X, Y).save(tmp_path / "model")
     file = tmp_path / "model" / "estimator.json"
     described = json.loads(file.read_text())
-    classes = described["classes"] | change.pop("classes", {})
-    file.write_text(json.dumps(described | {"classes": classes} | change))
-    with pytest.raises(ValueError, match="several"):
-        load(tmp_path / "model")
+    classes = described["classes"] | {"values": [1, 2, 3]}
+    for change in ({"several_labels": 1}, {"classes": classes}):
+        file.write_text(json.dumps(described | change))
+        with pytest.raises(ValueError, match="several"):
+            load(tmp_path / "model")
 
 
 @pytest.mark.slow

@@ -22,6 +22,7 @@ import pandas as pd
 import pytest
 
 from tsformer import (
+    EarlyClassifier,
     RandomConvolutionClassifier,
     TSEnsembleClassifier,
     TSTransformerClassifier,
@@ -150,6 +151,8 @@ def test_what_cannot_be_registered_is_refused(
     regressor = TSTransformerRegressor("none", **SMALL).fit(X, y.astype(float))
     with pytest.raises(ValueError, match="TSTransformerRegressor has no predict_proba"):
         register(regressor, "x", store, output="predict_proba")
+    with pytest.raises(ValueError, match="EarlyClassifier is not served; register its attribute c"):
+        register(EarlyClassifier(), "x", store)  # type: ignore[arg-type]
     assert len(store.runs()) == n_runs, "nothing is left of them"
     with pytest.raises(ValueError, match="cannot register a model as 'a/b'"):
         register(classifier, "a/b", store)

@@ -11,6 +11,7 @@ import pandas as pd
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import Tags, check_array
+from sklearn.utils.multiclass import unique_labels
 from sklearn.utils.validation import check_is_fitted
 
 from tsformer import persistence
@@ -257,7 +258,7 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         if np.ndim(shares) == 0:
             shares = np.arange(1, shares + 1) / shares
         exact = np.array([*shares, 1.0]) * longest
-        return np.unique(np.ceil(exact.round(6)).astype(np.int64))  # 10 * 0.7 is above 7
+        return np.unique(np.ceil(exact.round(6)).astype(np.int64).clip(1))  # 10 * 0.7 is above 7
 
     # Predicting.
 
@@ -380,6 +381,7 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         series, labels = _read(self.classifier_, X, times), read_targets(y, "y")
         check_length(len(series), labels, "y")
         answers, steps = self._ask(series, complete=True)
+        unique_labels(self.classes_, labels)  # raises for strings among numbers
         known = {label: i for i, label in enumerate(self.classes_.tolist())}
         targets = np.array([known.get(label, -1) for label in labels.tolist()])
         return _trade_offs(answers, steps / series.lengths, targets)
@@ -606,6 +608,11 @@ def _cut(series: Padded, steps: _Ints, *, complete: bool) -> _Prefixes:
     """Cut series at the points that they have reached; complete series also at their end."""
     lengths = series.lengths
     with_value = np.asarray(~np.isnan(series.values).all(axis=2))
+    if (empty := ~with_value[:, : steps[-1]].any(axis=1)).any():
+        raise ValueError(
+            f"series {empty.argmax()} has no value in its first {steps[-1]} steps, of which the "
+            "rule must decide; drop it"
+        )
     cases = []
     for step in steps[:-1]:
         reached = lengths > step if complete else lengths >= step
