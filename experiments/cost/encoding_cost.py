@@ -150,7 +150,7 @@ def draw(cost: pd.DataFrame, path: Path) -> None:
 
     cost = cost[cost["device"] == "cpu"]
     kinds = [kind for kind in ("embed", "rotate", "bias", "mix") if kind in set(cost["kind"])]
-    figure = new_figure(3.6 * len(kinds), 7)
+    figure = new_figure(3.6 * len(kinds), 7.5)
     panels = figure.subplots(2, len(kinds), sharex=True, sharey="row", squeeze=False)
     for column, kind in zip(panels.T, kinds, strict=True):
         for ax, quantity in zip(column, ("time_ratio", "memory_ratio"), strict=True):
@@ -163,8 +163,10 @@ def draw(cost: pd.DataFrame, path: Path) -> None:
             ax.set_xticks(sorted(cost["length"].unique()), sorted(cost["length"].unique()))
             ax.yaxis.set_major_formatter("{x:g}")
             ax.minorticks_off()
-        column[0].set_title(kind)
-        column[0].legend(fontsize=8, frameon=False)
+        column[0].set_title(kind, fontsize=11)
+        column[0].legend(
+            fontsize=8, frameon=False, ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.08)
+        )
         column[1].set_xlabel("steps")
     panels[0, 0].set_ylabel("time relative to none")
     panels[1, 0].set_ylabel("peak memory relative to none")
