@@ -11,15 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from small_problem import (
-    CPU,
-    cross_entropy,
-    fit,
-    make_model,
-    make_panel,
-    make_plan,
-    wrong_labels,
-)
+from small_problem import CPU, cross_entropy, fit, make_model, make_panel, make_plan, wrong_labels
 from torch import Tensor
 
 from tsformer.augmentation import resolve

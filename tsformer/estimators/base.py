@@ -19,7 +19,7 @@ from torch import Tensor
 
 from tsformer._torch_state import in_plain_torch, threads_for
 from tsformer._warnings import warn_caller
-from tsformer.augmentation import Augmentation, AugmentationSpec, Sum
+from tsformer.augmentation import Augmentation, AugmentationSpec, Sum, resolve
 from tsformer.data.ids import check_ids
 from tsformer.data.preprocessor import SCALINGS, Scaler, Vocabulary
 from tsformer.data.series import SeriesSource
@@ -28,20 +28,8 @@ from tsformer.data.views import make_difference, views_in
 from tsformer.encodings import EncodingSpec, PositionalEncoding, find, names
 from tsformer.estimators import recipe
 from tsformer.estimators.holdout import hold_out
-from tsformer.estimators.parameters import (
-    make_augmentation,
-    one_of,
-    options,
-    real,
-    whole,
-    with_parameters,
-)
-from tsformer.estimators.pretrained import (
-    fitted_source,
-    is_fitted,
-    source_of,
-    take_over,
-)
+from tsformer.estimators.parameters import one_of, options, real, whole, with_parameters
+from tsformer.estimators.pretrained import fitted_source, is_fitted, source_of, take_over
 from tsformer.estimators.saved import (
     HISTORY,
     MEMBERS,
@@ -570,7 +558,12 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
     def _specified_augmentation(self) -> Augmentation | None:
         """Return the augmentation that the parameters specify."""
         specified = recipe.augmentation_for(self.augmentation, self.stem)
-        return make_augmentation(specified, self.augmentation_params)
+        if specified is None and self.augmentation_params:
+            raise ValueError(
+                f"augmentation_params={self.augmentation_params!r} needs an augmentation, but "
+                "augmentation is None; set augmentation"
+            )
+        return None if specified is None else resolve(specified, **(self.augmentation_params or {}))
 
     def _adapt_augmentation(
         self, augmentation: Augmentation, data: TrainingData

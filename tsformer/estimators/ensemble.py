@@ -25,24 +25,13 @@ from tsformer.estimators.base import TrainingJob
 from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.estimators.labels import LabelClassifier, accuracies
 from tsformer.estimators.novelty import Novelty
-from tsformer.estimators.parameters import (
-    one_of,
-    options,
-    real,
-    whole,
-    with_parameters,
-)
+from tsformer.estimators.parameters import one_of, options, real, whole, with_parameters
 from tsformer.estimators.random_convolution import RandomConvolutionClassifier
 from tsformer.estimators.saved import ENSEMBLE, check_fields, restored_parameters
 from tsformer.estimators.series import drawn_seed
 from tsformer.estimators.summary import Summary, table_of
 from tsformer.estimators.targets import Targets
-from tsformer.estimators.time_limit import (
-    Deadline,
-    GrowingConvolutions,
-    epoch_seconds,
-    what_fits,
-)
+from tsformer.estimators.time_limit import Deadline, GrowingConvolutions, epoch_seconds, what_fits
 from tsformer.training import NonFiniteLossError, ProgressBar, TrainingState
 from tsformer.training.plan import resolve_device
 

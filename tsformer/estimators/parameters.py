@@ -17,7 +17,6 @@ from typing import Any, TypeVar, dataclass_transform, get_args
 
 from tsformer._names import shortened, unknown
 from tsformer._numbers import check_number, is_one_of
-from tsformer.augmentation import Augmentation, AugmentationSpec, resolve
 
 AnyClass = TypeVar("AnyClass", bound=type[Any])
 #: Raises TypeError or ValueError for an invalid value of the named parameter.
@@ -123,17 +122,3 @@ def check_fields_of(estimator: Any) -> None:
     for each in fields(estimator):
         for check in get_args(each.type)[1:] if hasattr(each.type, "__metadata__") else ():
             check(each.name, getattr(estimator, each.name))
-
-
-def make_augmentation(
-    augmentation: AugmentationSpec | None, params: Mapping[str, Any] | None
-) -> Augmentation | None:
-    """Return the augmentation of two parameters, or None."""
-    if augmentation is None:
-        if params:
-            raise ValueError(
-                f"augmentation_params={dict(params)!r} needs an augmentation, but augmentation is "
-                "None; set augmentation"
-            )
-        return None
-    return resolve(augmentation, **(params or {}))

@@ -18,12 +18,7 @@ from tsformer.estimators.base import HeadNorm, Scaling, TransformerEstimator
 from tsformer.estimators.parameters import with_parameters
 from tsformer.estimators.saved import REGRESSION, check_fields
 from tsformer.estimators.series import TrainingData
-from tsformer.estimators.targets import (
-    Targets,
-    check_length,
-    read_as_fitted,
-    read_columns,
-)
+from tsformer.estimators.targets import Targets, check_length, read_as_fitted, read_columns
 
 
 @with_parameters
