@@ -203,7 +203,7 @@ def test_times_of_the_index(name, fitted):
     expected = answers(fitted[name], RAGGED, times=TIMES)
     assert_same(answers(by_index, frames), expected)
     assert_same(answers(by_index, pd.concat(frames, keys=range(16))), expected)
-    with pytest.raises(ValueError, match=r"timestamps='index' takes .* Pass a list of DataFrames"):
+    with pytest.raises(ValueError, match=r"timestamps='index' takes .* pass a list of DataFrames"):
         MAKERS[name](timestamps="index").fit(X, Y)
 
 
