@@ -230,16 +230,6 @@ def test_errors_name_the_series(problem):
         fitted(Sliced(X), y)
 
 
-@pytest.mark.usefixtures("in_parts")
-def test_values_beyond_float32_are_refused_by_number(problem):
-    X, y = problem
-    clf = fitted(X, y, scaling=None)
-    X = X.astype(np.float64)
-    X[21, 0, 2] = 1e39
-    with pytest.raises(ValueError, match=r"too large for float32 .* series 21, channel 0, step 2"):
-        clf.predict(X)
-
-
 def test_files_that_hold_no_series(tmp_path, problem):
     _, y = problem
     with pytest.raises(FileNotFoundError, match=r"no such file: .*nothing\.npy"):

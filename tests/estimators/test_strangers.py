@@ -122,7 +122,6 @@ FIELDS = [
     ("members", "members.0.model.d_model", 8000, r"tensor '[\w.]+' must be"),
     ("ensemble", "parts.transformer.model.d_model", 8000, r"parts.transformer: tensor '[\w.]+' mu"),
     # No model at all.
-    ("classifier", "model.n_heads", 0, "model.n_heads must be an int >= 1; got 0"),
     ("classifier", "model.dropout", math.nan, "model.dropout must be a number >= 0 and < 1; got"),
     ("classifier", "model.stem", ["conv"], "model.stem must be one of 'conv', "),
     ("classifier", "model.encoding", {"a": 1}, "model.encoding must be a string"),
@@ -133,7 +132,6 @@ FIELDS = [
     ("classifier", "history.0", [1], "history must be a list of objects of numbers"),
     ("classifier", "temperatures", [1.0, 1.0], "temperatures must have"),
     ("classifier", "temperatures", [0.0], "temperatures must be"),
-    ("classifier", "best_epoch", -1, "best_epoch must be an int >= 0, or null"),
     # Not for these inputs, and not for these outputs.
     (
         "classifier",
@@ -144,15 +142,11 @@ FIELDS = [
     ("convolutions", "classes.values", ["a", "b"], r"tensor 'coef' of RidgeClassifier must be"),
     ("ensemble", "classes.values", ["a", "b"], "parts.random_convolutions: classes differ from"),
     ("classifier", "classes.values", ["b", "a", "c"], "distinct labels of dtype <U1, sorted"),
-    ("classifier", "classes.values", ["a", "b", "long"], "distinct labels of dtype <U1, sorted"),
     ("classifier", "classes.values", "abc", "classes.values must be a list of labels"),
-    ("classifier", "classes.dtype", "V8", "classes.dtype must be a dtype of labels; got 'V8'"),
     ("classifier", "classes.dtype", "nonsense", "must be a NumPy dtype; got 'nonsense'"),
     ("regressor", "target_std", 0.0, "target_std must be a finite number > 0; got 0.0"),
-    ("regressor", "target_mean", math.inf, "target_mean must be a finite number; got inf"),
     ("classifier", "clock", "sundial", "clock must be one of None, 'numbers', 'dates'; got 'sund"),
     ("ensemble", "clock", "dates", "clock is None, but 'dates' in the ensemble"),
-    ("classifier", "time_step", 0, "time_step must be a finite number > 0, or null"),
     ("classifier", "time_step", 1.0, "clock is None, but time_step 1.0"),
     ("classifier", "n_channels", 3, "n_features_in must be n_channels, 3; got 2"),
     ("classifier", "feature_names_in", ["a"], "feature_names_in must be 2 names; got 1"),

@@ -37,18 +37,6 @@ class RandomStream:
     generators, which all threads share. So training runs in several threads take turns: inside
     `drawing`, the global generators belong to this stream. Other threads of the program that draw
     at the same moment are not isolated.
-
-    Examples
-    --------
-    >>> import torch
-    >>> stream = RandomStream(0, torch.device("cpu"))
-    >>> drawn = []
-    >>> for _ in range(2):
-    ...     with stream.drawing():
-    ...         drawn.append(torch.rand(1))
-    ...     _ = torch.rand(7)  # draws outside of the stream make no difference
-    >>> torch.equal(torch.cat(drawn), torch.rand(2, generator=torch.Generator().manual_seed(0)))
-    True
     """
 
     def __init__(self, seed: int, device: torch.device):

@@ -194,7 +194,7 @@ def augmented(
     symbolic: bool = False,
     n_flags: int = 0,
 ) -> Batch:
-    """Augment the batch of a step."""
+    """Augment the batch of a step; the draws depend on the seed and the step alone."""
     values, mask, times = inputs
     batch = Batch(values, mask, times, symbolic, n_flags)
     if augmentation is None:
