@@ -394,14 +394,6 @@ def test_a_long_table_of_frames():
 # --- one array, text and lists ------------------------------------------------------------------
 
 
-def test_array_of_three_dimensions():
-    series = to_padded(WHOLE)
-    np.testing.assert_array_equal(series.values, WHOLE.transpose(0, 2, 1))
-    assert series.values.dtype == np.float64
-    assert series.lengths.tolist() == [6] * 4
-    assert not np.shares_memory(series.values, WHOLE)
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int8, np.uint16, bool])
 def test_types_of_numbers(dtype):
     X = (10 * WHOLE).astype(dtype)

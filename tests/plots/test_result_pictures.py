@@ -11,7 +11,7 @@ from picture_checks import SIZES, assert_legible, assert_readable, images, panel
 from tsformer import TSTransformerClassifier
 from tsformer.data import load_dataset
 from tsformer.plots import plot_confusion, plot_history
-from tsformer.plots.figures import shortened, text_width, wrapped
+from tsformer.plots.figures import shortened
 
 figures = pytest.importorskip("matplotlib.figure")
 
@@ -114,18 +114,6 @@ def test_pictures_go_where_they_are_told() -> None:
     assert_legible(figure)
     with pytest.raises(ValueError, match=r"3 in all; got 1\. .*plt\.subplots\(1, 3\)"):
         plot_history(HISTORY, axes=ax)
-
-
-def test_lines_are_broken_where_they_may_be() -> None:
-    assert wrapped("one two", 10, 9) == "one two"
-    text = "tape+erpe, stem=convolution, head_norm=None"
-    lines = wrapped(text, 1.2, 9).split("\n")
-    assert len(lines) > 2
-    assert all(text_width(line, 9) <= 1.2 for line in lines)
-    assert all(line[-1] in "+_,e" for line in lines)
-    word = "x" * 100
-    assert wrapped(word, 0.5, 9).replace("\n", "") == word
-    assert wrapped("x", 0.001, 9) == "x"
 
 
 def test_names_that_differ_at_their_ends_stay_apart() -> None:

@@ -5,41 +5,12 @@ from __future__ import annotations
 import time
 from typing import Any
 
-import numpy as np
 import pytest
 
-from tsformer.tracking import TrackedRun, prepare_store
+from tsformer.tracking import prepare_store
 
 mlflow = pytest.importorskip("mlflow", reason='needs the extra "tracking"')
 MlflowClient, MlflowException = mlflow.MlflowClient, mlflow.MlflowException
-
-
-class LosesTheRace:
-    """A client whose first call of log_inputs fails, as MLflow's does for the second to come."""
-
-    def __init__(self, client: Any, failures: int):
-        self._client = client
-        self.failures = failures
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._client, name)
-
-    def log_inputs(self, *args: Any, **kwargs: Any) -> None:
-        if self.failures:
-            self.failures -= 1
-            raise RuntimeError("UNIQUE constraint failed: datasets.name")
-        self._client.log_inputs(*args, **kwargs)
-
-
-@pytest.mark.slow
-def test_the_second_to_log_a_data_set_keeps_its_run(uri: str, experiment: str) -> None:
-    store = prepare_store(uri, experiment)
-    started = store.start("second", kind="fit")
-    with TrackedRun(LosesTheRace(store.client(), 1), started.run_id) as run:  # type: ignore[arg-type]
-        run.dataset(np.zeros((2, 1, 3)), np.array(["a", "b"]), name="new", context="train")
-    assert not run.lost
-    (found,) = store.runs("FINISHED")
-    assert [used.dataset.name for used in found.inputs.dataset_inputs] == ["new"]
 
 
 def test_the_second_to_write_a_parameter_of_one_run_keeps_it(
