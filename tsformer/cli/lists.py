@@ -102,9 +102,7 @@ def datasets(
                 row.train_size,
                 row.test_size,
                 row.channels,
-                row.length_min
-                if row.length_min == row.length_max
-                else f"{row.length_min}-{row.length_max}",
+                "-".join(dict.fromkeys((str(row.length_min), str(row.length_max)))),
                 row.classes,
                 row.available,
             )
