@@ -50,10 +50,10 @@ test-fast: install ## run the tests of encodings, augmentation, model, data and 
 # One call for all of them, since each worker imports for half a minute.
 test-slow test-all: export TSFORMER_TEST_UI := 1
 test-slow: browser docs ## run the tests that are slow, kill processes or look at pages in a real browser
-	$(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder -rs -m "(slow or processes) and not exhaustive"
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -rs -m "(slow or processes) and not exhaustive"
 
 test-all: browser docs ## run every test, of all configurations too, in two hours
-	$(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 # Environments of their own, without the extras where the lowest versions are asked for.
 LOWEST := .venv-lowest

@@ -35,15 +35,11 @@ def pytest_runtest_setup() -> None:
     torch.set_num_threads(1)
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         # Processes may take minutes to start where the machine is busy.
         if item.get_closest_marker("processes") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(900))
-        # One worker sets up the fixtures of a file.
-        if not item.get_closest_marker("xdist_group"):
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
     # Workers end together if the longest files come first.
     items.sort(key=lambda item: not any(part in item.nodeid for part in LONGEST))
     if _archive_is_here():

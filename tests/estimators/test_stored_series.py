@@ -202,7 +202,6 @@ def test_symbols_that_are_not_in_memory():
 
 
 @pytest.mark.processes
-@pytest.mark.xdist_group("joblib")  # one pool of workers
 def test_members_that_train_in_processes_of_their_own(problem, tmp_path, monkeypatch):
     X, y = problem
     monkeypatch.setattr(preprocessor, "_KEPT", 0)

@@ -24,7 +24,6 @@ from tsformer.training.distributed import Ranks
 pytestmark = [
     pytest.mark.skipif(not dist.is_available(), reason="this torch has no distributed training"),
     pytest.mark.processes,
-    pytest.mark.xdist_group("torchrun"),  # the same two processes for all tests
 ]
 
 HERE = Path(__file__).parent
