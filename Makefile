@@ -6,6 +6,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 
 EPOCHS ?= 40
+SITE := docs/_build/html
 
 # Modules are compiled once, not by each of a hundred processes.
 unexport PYTHONDONTWRITEBYTECODE
@@ -26,7 +27,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@echo "creating .venv with $(PYTHON)"
 	@$(PYTHON) -m venv .venv
 	@echo "installing tsformer and its dependencies, log in .venv/install.log"
-	@$(BIN)/python -m pip install --no-compile --constraint constraints.txt --editable ".[all,docs,test,dev]" >.venv/install.log 2>&1 \
+	@$(BIN)/python -m pip install --no-compile --constraint constraints.txt --editable ".[all,docs,test,dev,ui-test]" >.venv/install.log 2>&1 \
 		|| { tail -n 20 .venv/install.log >&2; exit 1; }
 	@touch $@
 
@@ -49,10 +50,10 @@ test-fast: install ## run the tests of encodings, augmentation, model, data and 
 
 # One call for all of them, since each worker imports for half a minute.
 test-slow test-all: export TSFORMER_TEST_UI := 1
-test-slow: browser docs ## run the tests that are slow, kill processes or look at pages in a real browser
+test-slow: browser $(SITE)/index.html ## run the tests that are slow, kill processes or look at pages in a real browser
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -rs -m "(slow or processes) and not exhaustive"
 
-test-all: browser docs ## run every test, of all configurations too, in two hours
+test-all: browser $(SITE)/index.html ## run every test, of all configurations too, in two hours
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 # Environments of their own, without the extras where the lowest versions are asked for.
@@ -103,26 +104,21 @@ docs-screenshots: browser ## take the guide's screenshots of MLflow's pages agai
 	$(BIN)/python tools/ui_screenshot.py --commit
 
 # The gallery's programs run while it is built; pages and programs that did not change are kept.
-SITE := docs/_build/html
-
 .PHONY: docs docs-serve
 docs docs-serve: export OMP_NUM_THREADS := 1
 docs: install ## build the site into docs/_build/html, with warnings as errors
 	$(BIN)/python -m sphinx -q -W --keep-going -d docs/_build/doctrees docs $(SITE)
 
+# The tests of pages need a site, and take the one that is there.
+$(SITE)/index.html: | install
+	$(MAKE) docs
+
 docs-serve: docs ## show the site on http://127.0.0.1:8000
 	$(BIN)/python -m http.server --bind 127.0.0.1 --directory $(SITE) 8000
 
-# The browser: one that is there, else Debian's if apt-get may install it, else Playwright's.
-UI_INSTALLED := .venv/.installed-ui
-
-$(UI_INSTALLED): $(INSTALLED)
-	@rm -f $@
-	$(BIN)/python -m pip install --constraint constraints.txt --editable ".[ui-test]"
-	@touch $@
-
+# One that is there, else Debian's if apt-get may install it, else Playwright's.
 .PHONY: browser
-browser: $(UI_INSTALLED)
+browser: install ## find or install a browser for the tests of pages
 	@$(BIN)/python tools/browser.py \
 		|| { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -q \
 			&& apt-get install -q -y --no-install-recommends chromium; } \

@@ -12,8 +12,11 @@ from pathlib import Path
 import pytest
 import torch
 
-#: Files of half a minute or more: workers end together if they start with them.
-LONGEST = ("ui/test_pages", "test_distributed", "test_killed", "test_commands", "test_compare")
+#: Files of half a minute or more. Workers end together if these come first.
+LONGEST = (
+    *("tests/ui/", "test_killed", "test_documented_servers", "test_cluster", "test_distributed"),
+    *("test_commands", "test_compare", "test_guide", "test_learns_order", "test_export"),
+)
 
 NEEDS_ARCHIVE = "needs the UCR and UEA archives: set TSFORMER_DATA to the folder that holds them"
 
@@ -40,7 +43,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         # Processes may take minutes to start where the machine is busy.
         if item.get_closest_marker("processes") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(900))
-    # Workers end together if the longest files come first.
     items.sort(key=lambda item: not any(part in item.nodeid for part in LONGEST))
     if _archive_is_here():
         return

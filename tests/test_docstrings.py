@@ -8,6 +8,8 @@ import pkgutil
 import re
 import warnings
 from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 from marks import slow_except
@@ -24,10 +26,11 @@ from tsformer import (
     objectives,
 )
 
+#: Modules with examples.
 MODULES = [
     name
     for _, name, _ in pkgutil.walk_packages(tsformer.__path__, "tsformer.")
-    if not name.startswith("tsformer.cli") and name != "tsformer.__main__"
+    if ">>> " in Path(find_spec(name).origin).read_text(encoding="utf-8")
 ]
 
 

@@ -70,10 +70,11 @@ def short_fits():
 @pytest.mark.filterwarnings("ignore::UserWarning")  # short fits are warned of, as they should be
 @pytest.mark.parametrize("in_full", exhaustive_except([False, True], [False]))
 @pytest.mark.parametrize("code", PROGRAMS)
-def test_program_runs(code, in_full, tmp_path, monkeypatch, capsys):
+def test_program_runs(code, in_full, tmp_path, monkeypatch, capsys, empty_store):
     for library in ("sktime", "mlflow", "matplotlib", "captum", "onnxruntime"):
         pytest.importorskip(library, reason='needs the extras "all" and "test"')
     (tmp_path / "program.py").write_text(code, encoding="utf-8")
+    empty_store(tmp_path / "mlflow.db")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "agg")
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)

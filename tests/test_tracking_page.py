@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import runpy
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,13 +19,17 @@ PAGE = (Path(__file__).parents[1] / "docs/tracking.md").read_text(encoding="utf-
 
 
 @pytest.mark.slow
-def test_the_example_runs_in_an_empty_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_the_example_runs(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    empty_store: Callable[[Path], str],
 ) -> None:
     pytest.importorskip("mlflow", reason='needs the extra "tracking"')
     pytest.importorskip("sktime", reason='the problem comes with the extra "data"')
     (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     (tmp_path / "example.py").write_text(code, encoding="utf-8")
+    uri = empty_store(tmp_path / "mlflow.db")
     monkeypatch.chdir(tmp_path)
     for name in ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME", "MLFLOW_EXPERIMENT_ID"):
         monkeypatch.delenv(name, raising=False)
@@ -35,7 +40,7 @@ def test_the_example_runs_in_an_empty_folder(
     assert "best {'encoding'" in capsys.readouterr().out
     from tsformer.tracking.server import find_experiment
 
-    store = find_experiment(f"sqlite:///{tmp_path / 'mlflow.db'}")
+    store = find_experiment(uri)
     count = {kind: len(store.runs("FINISHED", {"tsformer.kind": kind})) for kind in KINDS}
     assert count == {"search": 1, "fit": 1, "encoding": 3, "refit": 1}
 

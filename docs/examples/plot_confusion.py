@@ -17,7 +17,7 @@ print(X.shape, X_test.shape)
 # %%
 # Series are arrays of shape (series, channels, steps); labels may have any type.
 
-classifier = TSTransformerClassifier(d_model=16, n_layers=1, max_epochs=40, random_state=0)
+classifier = TSTransformerClassifier(d_model=16, n_layers=1, max_epochs=25, random_state=0)
 classifier.fit(X, y)
 print(f"accuracy {classifier.score(X_test, y_test):.3f}")
 

@@ -22,7 +22,7 @@ class KeepEncoding(Callback):
         self.before = deepcopy(state.model.encoding.at(0))
 
 
-X, y = make_order_task("order", 128, length=48, random_state=0)
+X, y = make_order_task("order", 96, length=32, random_state=0)
 keeper = KeepEncoding()
 classifier = TSTransformerClassifier(
     "learnable+t5",
@@ -37,6 +37,6 @@ classifier = TSTransformerClassifier(
 classifier.fit(X, y)
 
 figure = plot_encoding_change(
-    classifier.callbacks[0].before, classifier.model_.encoding.at(0), 48, d_model=16
+    classifier.callbacks[0].before, classifier.model_.encoding.at(0), 32, d_model=16
 )
 figure

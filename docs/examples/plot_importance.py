@@ -13,9 +13,11 @@ from tsformer import RandomConvolutionClassifier
 from tsformer.data import make_window_task
 from tsformer.inspection import permutation_importance
 
-X, y, _ = make_window_task(300, random_state=0)
-classifier = RandomConvolutionClassifier(n_features=1680, random_state=0).fit(X[:200], y[:200])
-X_test, y_test = X[200:], y[200:]
+X, y, _ = make_window_task(200, random_state=0)
+classifier = RandomConvolutionClassifier(n_features=336, n_groups=2, random_state=0).fit(
+    X[:120], y[:120]
+)
+X_test, y_test = X[120:], y[120:]
 
 channels = permutation_importance(classifier, X_test, y_test, random_state=0)
 windows = permutation_importance(

@@ -13,20 +13,20 @@ import numpy as np
 from tsformer import TSTransformerClassifier
 
 rng = np.random.default_rng(0)
-n, length = 240, 40
+n, length = 180, 40
 y = np.arange(n) % 2
 dense_where = rng.uniform(0.3, 3.0, size=(n, 1))  # early in some series, late in others
 times = 100 * np.sort(rng.uniform(size=(n, length)), axis=1) ** dense_where
 bump = np.exp(-(((times - np.where(y == 0, 35, 55)[:, None]) / 8) ** 2))
 X = (bump + rng.normal(0, 0.1, size=(n, length)))[:, None, :]
 
-small = {"d_model": 16, "n_layers": 1, "max_epochs": 12, "learning_rate": 0.01, "random_state": 0}
+small = {"d_model": 16, "n_layers": 1, "max_epochs": 10, "learning_rate": 0.01, "random_state": 0}
 with_times = TSTransformerClassifier("fixed", **small)
-with_times.fit(X[:160], y[:160], times=times[:160])
-without = TSTransformerClassifier("fixed", **small).fit(X[:160], y[:160])
+with_times.fit(X[:100], y[:100], times=times[:100])
+without = TSTransformerClassifier("fixed", **small).fit(X[:100], y[:100])
 scores = {
-    "with times": with_times.score(X[160:], y[160:], times=times[160:]),
-    "without": without.score(X[160:], y[160:]),
+    "with times": with_times.score(X[100:], y[100:], times=times[100:]),
+    "without": without.score(X[100:], y[100:]),
 }
 
 # %%

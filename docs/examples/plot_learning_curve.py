@@ -21,7 +21,7 @@ for size in (12, 25, 50):
     for seed, (part, _) in enumerate(
         StratifiedShuffleSplit(2, train_size=size, random_state=0).split(X, y)
     ):
-        classifier = RandomConvolutionClassifier(n_features=1680, n_groups=8, random_state=seed)
+        classifier = RandomConvolutionClassifier(n_features=336, n_groups=2, random_state=seed)
         accuracy = classifier.fit(X[part], y[part]).score(X_test, y_test)
         rows.append(("OSULeaf", "random convolutions", size, seed, accuracy))
 

@@ -22,7 +22,7 @@ def with_gaps(X, share):
     return np.where(rng.random(X.shape) < share, np.nan, X)
 
 
-classifier = TSTransformerClassifier(d_model=16, n_layers=1, max_epochs=40, random_state=0)
+classifier = TSTransformerClassifier(d_model=16, n_layers=1, max_epochs=25, random_state=0)
 classifier.fit(with_gaps(X, 0.3), y)
 
 shares = [0.0, 0.2, 0.4, 0.6, 0.8, 0.9]

@@ -31,8 +31,8 @@ class Ramp(PositionalEncoding, name="ramp", replace=True):
 # %%
 # The task: which of two bumps came first?
 
-X, y = make_order_task("order", 128, length=48, random_state=0)
-X_test, y_test = make_order_task("order", 128, length=48, random_state=1)
+X, y = make_order_task("order", 96, length=32, random_state=0)
+X_test, y_test = make_order_task("order", 96, length=32, random_state=1)
 classifier = TSTransformerClassifier(
     "ramp", stem="linear", d_model=16, n_layers=1, max_epochs=30, learning_rate=0.01, random_state=0
 )
@@ -41,5 +41,5 @@ print(f"accuracy {classifier.fit(X, y).score(X_test, y_test):.2f}")
 # %%
 # The trained encoding:
 
-figure = plot_encoding(classifier.model_.encoding.at(0), 48, d_model=16, name="ramp")
+figure = plot_encoding(classifier.model_.encoding.at(0), 32, d_model=16, name="ramp")
 figure

@@ -17,7 +17,7 @@ X, y = load_dataset("OSULeaf", split="train")
 X_test, y_test = load_dataset("OSULeaf", split="test")
 X_held, X_new, y_held, y_new = train_test_split(X_test, y_test, test_size=0.5, random_state=0)
 
-coverages = np.linspace(0.5, 0.95, 7)
+coverages = np.linspace(0.5, 0.95, 4)
 found, size = {}, {}
 for n_train in (200, 50, 18):
     classifier = RandomConvolutionClassifier(n_features=336, n_groups=2, random_state=0)

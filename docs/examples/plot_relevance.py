@@ -12,18 +12,18 @@ from tsformer.data import make_window_task
 from tsformer.explain import most_relevant_windows
 from tsformer.plots import plot_relevance
 
-X, y, decisive = make_window_task(200, random_state=0)
+X, y, decisive = make_window_task(160, random_state=0)
 classifier = TSTransformerClassifier(
     d_model=8, n_heads=2, n_layers=1, max_epochs=30, learning_rate=0.01, random_state=0
 )
-classifier.fit(X[:150], y[:150])
-print(f"accuracy {classifier.score(X[150:], y[150:]):.2f}")
+classifier.fit(X[:120], y[:120])
+print(f"accuracy {classifier.score(X[120:], y[120:]):.2f}")
 
 # %%
 # Relevance has the shape of the series, and adds up to the change of the logit from a series of
 # channel means. :doc:`/explanations` compares the methods.
 
-case = 151
+case = 121
 relevance = classifier.explain(X[case : case + 1])[0]
 print("most relevant:", most_relevant_windows(relevance, 1, width=8))
 print("the window is at steps", decisive[case, 0].nonzero()[0][[0, -1]])

@@ -23,8 +23,8 @@ X_test, y_test = load_dataset("ArrowHead", split="test")
 small = {"d_model": 16, "n_layers": 1, "random_state": 0}
 classifiers = {
     "random convolutions": RandomConvolutionClassifier(random_state=0),
-    "transformer, 10 epochs": TSTransformerClassifier(max_epochs=10, **small),
-    "transformer, 60 epochs": TSTransformerClassifier(max_epochs=60, **small),
+    "transformer, 5 epochs": TSTransformerClassifier(max_epochs=5, **small),
+    "transformer, 30 epochs": TSTransformerClassifier(max_epochs=30, **small),
 }
 
 figure, ax = plt.subplots(layout="constrained")

@@ -32,7 +32,7 @@ _QUICK: dict[str, dict[str, Any]] = {
 
 #: Ours, and of each library one; others of a library are read by the same code.
 _ENOUGH = {
-    *("tsformer", "random-convolutions", "ensemble", "summary-ridge", "multirocket"),
+    *("tsformer", "random-convolutions", "ensemble", "summary-ridge"),
     *("majority", "flat-ridge", "rocket", "1nn-dtw", "resnet"),
 }
 

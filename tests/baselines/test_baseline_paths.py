@@ -41,6 +41,8 @@ def test_other_code_anywhere_in_a_file_or_package_is_another_classifier(
     script = ModuleType("__main__")
     script.__file__ = str(tmp_path / "script.py")
     monkeypatch.setitem(sys.modules, "__main__", script)
+    # Listing all distributions takes a second.
+    monkeypatch.setattr("tsformer.baselines.resolve._distributions", None)
     found = []
     for code in ("class C: pass\n", "class C: x = 1\n"):
         for name in ("mine_inside/impl.py", "mine_alone.py", "script.py"):

@@ -7,6 +7,7 @@ import pickle
 
 import pytest
 import torch
+from marks import exhaustive_except
 from small_models import CHANNELS, LENGTH, make_model, same, series, steps
 from torch import Tensor
 
@@ -33,9 +34,10 @@ every_encoding = pytest.mark.parametrize("name", ENCODINGS)
 
 
 @every_encoding
-@pytest.mark.parametrize("length", [1, 6, LENGTH, 3 * LENGTH])
+@pytest.mark.parametrize("length", [1, 3 * LENGTH])
 def test_padding_changes_nothing(name, length):
     model, x = make_model(name), series(length=length)
+    assert model(x).isfinite().all()
     padded = torch.cat([x, torch.full((4, 5, CHANNELS), 7.0, dtype=x.dtype)], dim=1)
     keep = torch.arange(length + 5)[None] < torch.full((4, 1), length)
     assert same(model(padded, keep), model(x))
@@ -113,7 +115,7 @@ def test_constant_series_varies_over_time_alike_in_every_series(name):
     assert gaps.min() > 1e-3, "two steps share a code"
 
 
-@pytest.mark.parametrize("d_model", [1, 2, 3, 15, 16])
+@pytest.mark.parametrize("d_model", [1, 2, 15])
 @pytest.mark.parametrize("name", [*EMBEDS, "tape+erpe"])
 def test_any_width(name, d_model):
     model = make_model(name, d_model=d_model, n_heads=1)
@@ -125,19 +127,13 @@ def test_any_width(name, d_model):
 
 
 @every_encoding
-@pytest.mark.parametrize("n_heads", [1, 2, 4, 16])
+@pytest.mark.parametrize("n_heads", [1, 16])
 def test_any_number_of_heads(name, n_heads):
     model = make_model(name, d_model=32, n_heads=n_heads)
     assert model(series()).isfinite().all()
     heads = torch.randn(1, n_heads, LENGTH, 32 // n_heads, dtype=torch.float64)
     bias = model.encoding.at(0).bias(heads, heads, steps())
     assert bias is None or bias.shape == (1, n_heads, LENGTH, LENGTH)
-
-
-@every_encoding
-@pytest.mark.parametrize("length", [1, 3 * LENGTH])
-def test_any_length(name, length):
-    assert make_model(name)(series(length=length)).isfinite().all()
 
 
 def codes(name: str, length: int) -> list[Tensor]:
@@ -276,7 +272,7 @@ def test_two_predictions_agree(name):
 
 
 @pytest.mark.slow
-@every_encoding
+@pytest.mark.parametrize("name", exhaustive_except(ENCODINGS))
 def test_traces_as_one_graph(name):
     torch.compiler.reset()  # the number of models traced for one forward() is limited
     model, x = make_model(name, n_layers=1), series()

@@ -68,11 +68,19 @@ def test_saved_and_described(fitted, tmp_path):
 
 
 @pytest.mark.slow
-def test_exported(fitted):
-    for estimator in (fitted, regressor().fit(X, NUMBERS)):
-        exported = to_torch_export(estimator).module()(torch.from_numpy(X).float())
-        method = getattr(estimator, "predict_proba", estimator.predict)
-        np.testing.assert_allclose(exported, method(X), rtol=1e-3, atol=1e-3)
+@pytest.mark.parametrize(
+    ("estimator", "y"),
+    [
+        (classifier(n_estimators=2), Y),
+        (random_convolutions(n_features=0, n_groups=1), Y),
+        (regressor(), NUMBERS),
+    ],
+)
+def test_exported(estimator, y):
+    fitted = estimator.fit(X, y)
+    exported = to_torch_export(fitted).module()(torch.from_numpy(X).float())
+    predict = getattr(fitted, "predict_proba", fitted.predict)
+    np.testing.assert_allclose(exported, predict(X), rtol=1e-3, atol=1e-3)
 
 
 def test_served_and_scored(fitted):

@@ -24,7 +24,7 @@ def solved():
 
 @pytest.fixture(scope="module")
 def asked(solved):
-    X, y, decisive = make_window_task(100, random_state=1)
+    X, y, decisive = make_window_task(60, random_state=1)
     right = solved.predict(X) == y
     assert right.mean() > 0.95
     return X[right], decisive[right]
@@ -40,7 +40,7 @@ def hits(relevance: np.ndarray, decisive: np.ndarray) -> float:
 @pytest.mark.parametrize("problem", exhaustive_except(["window", "twice"], ["window"]))
 def test_the_largest_relevance_is_in_a_decisive_window(problem, seed):
     classifier = known_windows.solved(problem, seed)
-    X, y, decisive = known_windows.draw(problem, 100, 300 + seed)
+    X, y, decisive = known_windows.draw(problem, 60, 300 + seed)
     right = classifier.predict(X) == y
     assert right.mean() > 0.95
     assert decisive.mean() == pytest.approx({"window": 8, "twice": 16}[problem] / (3 * 32))

@@ -59,16 +59,16 @@ def test_all_stems_are_tested():
 
 
 @every_stem
-@pytest.mark.parametrize("length", [1, 2, 3, 7, 12, 39, 40, 41])
-def test_number_and_times_of_tokens(name, options, length):
+def test_number_and_times_of_tokens(name, options):
     stem = make(name, options)
-    tokens, mask, times = stem(series(3, length, name), None, steps(length))
-    assert tokens.shape == (3, stem.n_tokens(length), D)
-    assert times.shape == (1, stem.n_tokens(length))
-    assert mask is None
-    whole = length // stem.stride  # the last token may stand for fewer steps, and be nearer
-    torch.testing.assert_close(times[:, :whole], steps(whole))
-    assert (times.diff() > 0).all()
+    for length in (1, 2, 3, 7, 12, 39, 40, 41):
+        tokens, mask, times = stem(series(3, length, name), None, steps(length))
+        assert tokens.shape == (3, stem.n_tokens(length), D)
+        assert times.shape == (1, stem.n_tokens(length))
+        assert mask is None
+        whole = length // stem.stride  # the last token may stand for fewer steps, and be nearer
+        torch.testing.assert_close(times[:, :whole], steps(whole))
+        assert (times.diff() > 0).all()
 
 
 @every_stem

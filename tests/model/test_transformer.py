@@ -67,13 +67,12 @@ def test_values_at_padding_are_ignored_even_nan(stem):
     assert all(p.grad.isfinite().all() for p in model.parameters())
 
 
-@pytest.mark.parametrize("encoding", [*names(), "tape+erpe"])
-@pytest.mark.parametrize("stem", STEMS)
-def test_models_that_differ_in_encoding_share_all_other_weights(encoding, stem):
-    reference = make_model(encoding="none", stem=stem).state_dict()
-    model = make_model(encoding=encoding, stem=stem).state_dict()
-    assert set(reference) == {key for key in model if not key.startswith("encoding.")}
-    assert all(torch.equal(model[key], value) for key, value in reference.items())
+def test_models_that_differ_in_encoding_share_all_other_weights():
+    reference = make_model(encoding="none").state_dict()
+    for encoding in [*names(), "tape+erpe"]:
+        model = make_model(encoding=encoding).state_dict()
+        assert set(reference) == {key for key in model if not key.startswith("encoding.")}
+        assert all(torch.equal(model[key], value) for key, value in reference.items()), encoding
 
 
 def test_max_tokens_is_what_the_encoding_is_made_for():

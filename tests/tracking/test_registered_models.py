@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import re
 import shutil
 import signal
 import socket
@@ -266,14 +267,24 @@ def test_what_is_no_series_is_refused_by_its_number() -> None:
 
 
 @pytest.fixture(scope="module")
-def server(store: RunStore, address: str) -> Iterator[str]:
+def listening() -> list[tuple[str, int]]:
+    """The addresses at which the server and its children listen."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def server(store: RunStore, address: str, listening: list[tuple[str, int]]) -> Iterator[str]:
+    """Serve a model by the command of the page on serving."""
+    psutil = pytest.importorskip("psutil")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     beside = str(Path(sys.executable).parent)
-    command = [sys.executable, "-m", "mlflow", "models", "serve", "-m", address]
+    page = (Path(__file__).parents[2] / "docs/guide/serving.md").read_text(encoding="utf-8")
+    (command,) = re.findall(r"^mlflow (models serve .*) &$", page, re.MULTILINE)
+    command = command.replace("models:/motions/1", address).replace("5001", str(port))
     process = subprocess.Popen(
-        [*command, "--env-manager", "local", "--host", "127.0.0.1", "--port", str(port)],
+        [sys.executable, "-m", "mlflow", *command.split()],
         env={
             **os.environ,
             "MLFLOW_TRACKING_URI": store.uri,
@@ -282,18 +293,23 @@ def server(store: RunStore, address: str) -> Iterator[str]:
         start_new_session=True,
     )
     try:
-        yield wait_for(f"http://127.0.0.1:{port}", process)
+        wait_for(f"http://127.0.0.1:{port}", process)
+        parent = psutil.Process(process.pid)
+        for each in (parent, *parent.children(recursive=True)):
+            sockets = each.net_connections(kind="inet")
+            listening += [tuple(s.laddr) for s in sockets if s.status == psutil.CONN_LISTEN]
+        yield f"http://127.0.0.1:{port}"
     finally:
         os.killpg(process.pid, signal.SIGTERM)
         process.wait(timeout=30)
 
 
-def wait_for(server: str, process: subprocess.Popen[bytes]) -> str:
+def wait_for(server: str, process: subprocess.Popen[bytes]) -> None:
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline and process.poll() is None:
         try:
             with urllib.request.urlopen(f"{server}/ping", timeout=5):
-                return server
+                return
         except OSError:  # not up yet
             time.sleep(0.5)
     raise AssertionError(f"no server at {server}; its exit code is {process.poll()}")
@@ -307,6 +323,13 @@ def post(server: str, asked: dict[str, Any]) -> Any:
     )
     with urllib.request.urlopen(request, timeout=60) as answer:
         return json.load(answer)
+
+
+@pytest.mark.slow
+def test_models_are_served_to_this_machine_only(
+    server: str, listening: list[tuple[str, int]]
+) -> None:
+    assert set(listening) == {("127.0.0.1", int(server.rpartition(":")[2]))}
 
 
 @pytest.mark.slow

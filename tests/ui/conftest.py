@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,8 @@ HERE = Path(__file__).parent
 WANTED = "TSFORMER_TEST_UI"
 ENCODINGS = ("none", "tape+erpe", "learnable+gaussian")
 DATASETS = ("ItalyPowerDemand", "ArrowHead")
+#: Pictures of a fit that no test looks at; a picture takes longer than a fit.
+UNSEEN = ("training.png", "confusion.png", "reliability.png")
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest chooses by marks
@@ -40,16 +42,28 @@ def _why_not() -> str:
 
 
 @pytest.fixture(scope="session")
-def comparison(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Any]:
+def comparison(
+    tmp_path_factory: pytest.TempPathFactory, empty_store: Callable[[Path], str]
+) -> tuple[str, Any]:
     """The store of three encodings on two data sets with two seeds, and what came of it."""
     from tsformer.studies import Study, compare
+    from tsformer.tracking import TrackedRun
+
+    figure = TrackedRun.figure
+
+    def seen(run: TrackedRun, draw: Any, path: str, **options: Any) -> None:
+        if path not in UNSEEN:
+            figure(run, draw, path, **options)
 
     folder = tmp_path_factory.mktemp("ui")
-    store = f"sqlite:///{folder}/mlflow.db"
+    store = empty_store(folder / "mlflow.db")
     small = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 3}
     titles = {"title": "sums of encodings", "description": "Do **sums** help?"}
     study = Study(DATASETS, ENCODINGS, seeds=2, parameters=small, **titles)
-    return store, compare(study, out=folder / "out", tracking_uri=store)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TrackedRun, "figure", seen)
+        patch.setattr("tsformer.studies.run.finalize._report", lambda *args: None)
+        return store, compare(study, out=folder / "out", tracking_uri=store)
 
 
 @pytest.fixture(scope="session")

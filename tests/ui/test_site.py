@@ -21,11 +21,9 @@ FONT_SIZE = "p => parseFloat(getComputedStyle(p).fontSize)"
 PAGES = (
     "index.html",
     "guide/data.html",
-    "tracking.html",
     "encodings.html",
     "gallery/index.html",
     "gallery/plot_relevance.html",
-    "api/index.html",
     "api/tsformer.TSTransformerClassifier.html",
     "results/index.html",
 )

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -150,7 +151,8 @@ def library_version(path: str) -> str:
     try:
         return f"{top} {importlib.metadata.version(top)}"
     except importlib.metadata.PackageNotFoundError:
-        for name in _distributions().get(top, ()):
+        names = _distributions().get(top, ()) if _is_installed(top) else ()
+        for name in names:
             return f"{name} {importlib.metadata.version(name)}"
     files = _files_of(top)
     if not files:
@@ -167,12 +169,27 @@ def _distributions() -> Mapping[str, list[str]]:
     return importlib.metadata.packages_distributions()
 
 
+def _spec(top: str) -> ModuleSpec | None:
+    try:
+        return importlib.util.find_spec(top)
+    except (ImportError, ValueError):  # a script has a file and no spec
+        return None
+
+
+def _is_installed(top: str) -> bool:
+    """Tell whether a module lies in a folder with distributions."""
+    spec = _spec(top)
+    if spec is None:
+        return False
+    for place in spec.submodule_search_locations or [spec.origin or ""]:
+        if next(iter(importlib.metadata.distributions(path=[str(Path(place).parent)])), None):
+            return True
+    return False
+
+
 def _files_of(top: str) -> list[tuple[str, Path]]:
     """Return all files of a module or package with their names."""
-    try:
-        spec = importlib.util.find_spec(top)
-    except (ImportError, ValueError):  # a script has a file and no spec
-        spec = None
+    spec = _spec(top)
     if spec is not None and spec.submodule_search_locations is not None:
         folders = [Path(each) for each in spec.submodule_search_locations]
         return [

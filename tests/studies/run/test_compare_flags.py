@@ -155,18 +155,18 @@ def test_methods_are_compared_on_ones_own_data_without_a_group_in_both_parts(
 ) -> None:
     (tmp_path / "mine.py").write_text("from sklearn.svm import SVC\nclass Mine(SVC): pass\n")
     code, out, _ = run(
-        "--data", "own.csv", "--label", "state", "--group", "patient", "--seeds", 1,
+        "--data", "own.csv", "--label", "state", "--group", "patient", "--folds", 3, "--seeds", 1,
         "--methods", "majority,mine.Mine", "--allow-import",
         "--tracking-uri", uri, "--experiment", experiment,
     )  # fmt: skip
     assert code == 0
-    assert "24 series of 12 groups in 5 folds, in data/own-" in out
+    assert "24 series of 12 groups in 3 folds, in data/own-" in out
     rows = pd.read_csv(tmp_path / "results/compare/results.csv")
-    assert rows["method"].value_counts().to_dict() == {"majority": 5, "Mine": 5}
-    assert sorted(set(rows["resample"])) == [0, 1, 2, 3, 4]
+    assert rows["method"].value_counts().to_dict() == {"majority": 3, "Mine": 3}
+    assert sorted(set(rows["resample"])) == [0, 1, 2]
     assert (rows.loc[rows["method"] == "Mine", "accuracy"] > 0.9).all()
     report = (tmp_path / "results/compare/report/report.md").read_text("utf-8")
-    assert f"- {rows['dataset'][0]}: cross-validated in 5 stratified folds, each" in report
+    assert f"- {rows['dataset'][0]}: cross-validated in 3 stratified folds, each" in report
     assert "all series of one 'patient', of 12, are in one fold.\n" in report
     monkeypatch.setattr("tsformer.studies.run.finalize._report", lambda *args: None)
     columns = ("--label", "state", "--value", ",".join(f"t{i}" for i in range(12)))

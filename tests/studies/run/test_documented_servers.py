@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 import shutil
 import socket
 import ssl
@@ -14,8 +13,6 @@ from typing import Any
 
 import pytest
 
-from tsformer import TSTransformerClassifier, load_dataset
-from tsformer.cli import main
 from tsformer.studies import Study, compare
 
 pytest.importorskip("mlflow", reason='needs the extra "tracking"')
@@ -187,26 +184,3 @@ def refusal(port: int, *, tls: bool = True) -> str:
             return str(error.reason)
         except ConnectionError:
             return "closed"
-
-
-@pytest.mark.processes
-def test_models_are_served_to_this_machine_only(
-    processes: Any, ports: dict[str, int], tmp_path: Path, wait_until: Callable[..., None],
-    empty_store: Callable[[Path], str], monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
-    empty_store(tmp_path / "mlflow.db")
-    X, y = load_dataset("ItalyPowerDemand", split="train")
-    TSTransformerClassifier("none", d_model=8, n_heads=1, max_epochs=1).fit(X, y).save(
-        tmp_path / "model"
-    )
-    page = "docs/guide/serving.md"
-    monkeypatch.chdir(tmp_path)
-    for exported in command("export MLFLOW_TRACKING_URI", page).split()[1:]:
-        monkeypatch.setenv(*exported.split("="))
-    with pytest.raises(SystemExit) as ended:
-        main(shlex.split(command("tsformer register", page))[1:])
-    assert ended.value.code == 0
-    port = ports["8786"]
-    models = processes.shell(command("mlflow models serve", page).replace("5001", str(port)))
-    wait_until(lambda: models.poll() is not None or listening(models))
-    assert listening(models) == {("127.0.0.1", port)}, processes.said(models)

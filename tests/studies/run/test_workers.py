@@ -229,11 +229,11 @@ def test_a_crash_or_a_hang_costs_one_fit(uri: str, experiment: str, tmp_path: Pa
     methods = {how: {"estimator": ENDS, "how": how} for how in ("segfault", "hang")}
     methods["near"] = {"estimator": "foreign_classifiers.Nearest"}
     study = Study(("ItalyPowerDemand",), methods=methods, seeds=1)
-    found = compare(study, out=tmp_path, tracking_uri=uri, experiment=experiment, fit_time_limit=10)
+    found = compare(study, out=tmp_path, tracking_uri=uri, experiment=experiment, fit_time_limit=5)
     assert found.results["method"].tolist() == ["near"]
     errors = dict(zip(found.failures["method"], found.failures["error"], strict=True))
     assert "the process of segfault ended in 2 attempts (SIGSEGV(-11))" in errors["segfault"]
-    assert errors["hang"] == "FitTimeLimit: hang had not ended after 10 seconds"
+    assert errors["hang"] == "FitTimeLimit: hang had not ended after 5 seconds"
     store = prepare_store(uri, experiment)
     assert len(store.runs("FAILED", {"tsformer.kind": "fit"})) == 2
     assert len(store.runs("KILLED", {"tsformer.kind": "fit"})) == 3

@@ -178,7 +178,10 @@ def _run_within(seconds: float | None, log: Path, task: Task) -> TrialResult:
 @contextmanager
 def cluster(scheduler: str) -> Iterator[Any]:
     """Connect to a Dask scheduler, "tcp://host:port", or "tls://host:port" with certificates."""
-    distributed = require("distributed", extra="dask", purpose="running a comparison on a cluster")
+    purpose = "running a comparison on a cluster"
+    distributed = require("distributed", extra="dask", purpose=purpose)
+    # Otherwise the thread of the client imports it, and has ten seconds to start.
+    require("tornado.platform.asyncio", extra="dask", purpose=purpose)
     try:
         client = distributed.Client(scheduler, timeout=5, set_as_default=False)
     except (OSError, TypeError, ValueError) as error:  # TypeError: tls:// without a certificate
