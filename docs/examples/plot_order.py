@@ -14,7 +14,7 @@ from tsformer import TSTransformerClassifier
 from tsformer.data import make_order_task
 from tsformer.plots import encoding_color
 
-X, y = make_order_task("direction", 64, length=24, random_state=0)
+X, y = make_order_task("direction", 96, length=24, random_state=0)
 X_test, y_test = make_order_task("direction", 64, length=24, random_state=1)
 
 names = ("none", "alibi", "fixed", "rope", "erpe")

@@ -17,16 +17,16 @@ import tempfile
 from tsformer.data import make_order_task
 from tsformer.studies import plot_ranking, which_encoding
 
-X, y = make_order_task("direction", 72, length=16, noise=1.0, random_state=0)
+X, y = make_order_task("direction", 90, length=16, noise=1.0, random_state=0)
 small = {"stem": "linear", "d_model": 16, "n_heads": 2, "n_layers": 1, "max_epochs": 10}
 with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
     comparison = which_encoding(
         X,
         y,
-        encodings=["none", "rope"],
+        encodings=["none", "fixed", "rope"],
         n_folds=3,
         parameters=small,
-        budget="1min",
+        budget="5min",
         tracking_uri=f"sqlite:///{folder}/mlflow.db",
     )
 
