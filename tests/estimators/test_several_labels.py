@@ -72,7 +72,7 @@ def test_saved_and_described(fitted, tmp_path):
     ("estimator", "y"),
     [
         (classifier(n_estimators=2), Y),
-        (random_convolutions(n_features=0, n_groups=1), Y),
+        (random_convolutions(n_features=0, n_groups=2), Y),
         (regressor(), NUMBERS),
     ],
 )
