@@ -48,6 +48,7 @@ def test_the_answer_names_the_leader_and_every_other_fate() -> None:
     )
     page = ranking_page(rank(SCORES, DROPPED, n_folds=5).assign(fit_seconds=nan))
     assert "| `dape` | 0 | – | – | – | not fitted |" in page
+    assert "| 1.8 ± 2.4 | – | cannot be told from the leader |" in page
 
 
 def test_equal_differences_give_no_interval_of_width_zero() -> None:

@@ -188,19 +188,19 @@ def test_fit_gets_the_groups(monkeypatch):
 
 
 def test_a_new_problem_of_a_refused_comparison_is_deleted_and_others_stay(tmp_path):
-    def refuse(problem: OwnProblem, n_events: int = 0) -> list[str]:
-        heard = []
+    def refuse(problem: OwnProblem, *events: Progress) -> list[str]:
+        heard: list[Progress] = []
         with contextlib.suppress(ArithmeticError), problem.kept_if_begun(heard.append) as listener:
-            for _ in range(n_events):
-                listener(Progress("start", 1, 0, 0, 0))
+            for event in events:
+                listener(event)
             raise ArithmeticError
-        assert len(heard) == n_events
+        assert heard == list(events)
         return sorted(each.name for each in (tmp_path / "data").glob("*"))
 
     first, again = own_problem("x", series()), own_problem("x", series())
     assert refuse(again) == [first.name]
     begun = own_problem("y", series())
-    assert refuse(begun, 1) == [first.name, begun.name]
+    assert refuse(begun, Progress("start", 1, 0, 0, 0)) == [first.name, begun.name]
     assert refuse(own_problem("x", series(8))) == [first.name, begun.name]
     assert refuse(first) == [begun.name]
     assert refuse(begun) == []
