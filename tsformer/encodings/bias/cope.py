@@ -55,7 +55,6 @@ class CoPE(PositionalEncoding, name="cope"):
     """
 
     extrapolation = "clamps"
-    symmetric = False
     per_block = True
     reference = "Golovneva et al. 2024"
 

@@ -57,7 +57,6 @@ class DAPE(PositionalEncoding, name="dape"):
     """
 
     extrapolation: Extrapolation = "interpolates"
-    symmetric: bool = False
     per_block = True
     reference = "Zheng et al. 2024"
 

@@ -54,7 +54,6 @@ class FIRE(PositionalEncoding, name="fire"):
 
     bias_of_times = True
     extrapolation = "interpolates"
-    symmetric = False
     reference = "Li et al. 2024"
 
     def __init__(

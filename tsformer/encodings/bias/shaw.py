@@ -51,7 +51,6 @@ class Shaw(PositionalEncoding, name="shaw"):
     """
 
     extrapolation = "clamps"
-    symmetric = False
     per_block = True
     reference = "Shaw et al. 2018"
 

@@ -57,7 +57,6 @@ class T5(PositionalEncoding, name="t5"):
 
     bias_of_times = True
     extrapolation = "clamps"
-    symmetric = False
     reference = "Raffel et al. 2020"
 
     def __init__(

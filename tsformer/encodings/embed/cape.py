@@ -58,7 +58,6 @@ class CAPE(PositionalEncoding, name="cape"):
     """
 
     extrapolation = "extends"
-    symmetric = False
     reference = "Likhomanenko et al. 2021"
 
     def __init__(

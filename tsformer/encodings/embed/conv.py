@@ -49,7 +49,6 @@ class ConvEncoding(PositionalEncoding, name="conv"):
     """
 
     extrapolation = "extends"
-    symmetric = False
     reference = "Chu et al. 2023"
 
     def __init__(

@@ -41,7 +41,6 @@ class FixedEncoding(PositionalEncoding, name="fixed"):
     """
 
     extrapolation = "extends"
-    symmetric = False
     reference = "Vaswani et al. 2017"
 
     def __init__(self, *, d_model: int, n_heads: int, max_len: int, base: float = 10000.0):

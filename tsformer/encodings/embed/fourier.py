@@ -56,7 +56,6 @@ class FourierEncoding(PositionalEncoding, name="fourier"):
     """
 
     extrapolation = "extends"
-    symmetric = False
     reference = "Li et al. 2021"
 
     def __init__(

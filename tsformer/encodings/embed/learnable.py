@@ -43,7 +43,6 @@ class LearnableEncoding(PositionalEncoding, name="learnable"):
     """
 
     extrapolation = "interpolates"
-    symmetric = False
     reference = "Devlin et al. 2019"
 
     def __init__(self, *, d_model: int, n_heads: int, max_len: int, init_std: float = 0.02):

@@ -53,7 +53,6 @@ class LSPE(PositionalEncoding, name="lspe"):
     """
 
     extrapolation = "extends"
-    symmetric = False
     reference = "Wang et al. 2022"
 
     def __init__(

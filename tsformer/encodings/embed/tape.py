@@ -40,7 +40,6 @@ class TAPE(PositionalEncoding, name="tape"):
     """
 
     extrapolation = "extends"
-    symmetric = False
     reference = "Foumani et al. 2024"
 
     def __init__(self, *, d_model: int, n_heads: int, max_len: int, base: float = 10000.0):

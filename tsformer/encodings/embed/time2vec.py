@@ -45,7 +45,6 @@ class Time2Vec(PositionalEncoding, name="time2vec"):
     """
 
     extrapolation = "extends"
-    symmetric = False
     reference = "Kazemi et al. 2019"
 
     def __init__(self, *, d_model: int, n_heads: int, max_len: int):

@@ -146,7 +146,6 @@ class WaveletEncoding(PositionalEncoding, name="wavelet"):
     """
 
     extrapolation = "extends"
-    symmetric = False
     reference = "Irani and Metsis 2026"
 
     low_pass: Tensor

@@ -47,7 +47,6 @@ class ERPE(PositionalEncoding, name="erpe"):
     """
 
     extrapolation = "clamps"
-    symmetric = False
     per_block = True
     reference = "Foumani et al. 2024"
 

@@ -56,7 +56,6 @@ class FoPE(RoPE, name="fope"):
     """
 
     extrapolation = "extends"
-    symmetric = False
     reference = "Hua et al. 2025"
 
     def __init__(

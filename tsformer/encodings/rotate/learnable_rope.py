@@ -50,7 +50,6 @@ class LearnableRoPE(RoPE, name="learnable_rope"):
     """
 
     extrapolation = "extends"
-    symmetric = False
     per_block = True
     reference = "Huang and Chen 2025"
 

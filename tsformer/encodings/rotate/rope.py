@@ -52,7 +52,6 @@ class RoPE(PositionalEncoding, name="rope"):
     """
 
     extrapolation = "extends"
-    symmetric = False
     reference = "Su et al. 2021"
 
     def __init__(

@@ -36,7 +36,6 @@ class StochasticEncoding(PositionalEncoding):
     """
 
     extrapolation = "extends"
-    symmetric = False
     reference = "Liutkus et al. 2021"
 
     noise: Tensor

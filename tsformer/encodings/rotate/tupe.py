@@ -47,7 +47,6 @@ class TUPE(PositionalEncoding, name="tupe"):
     """
 
     extrapolation = "interpolates"
-    symmetric = False
     reference = "Ke et al. 2021"
 
     def __init__(self, *, d_model: int, n_heads: int, max_len: int, init_std: float = 0.02):

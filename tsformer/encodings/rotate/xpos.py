@@ -58,7 +58,6 @@ class XPos(RoPE, name="xpos"):
     """
 
     extrapolation = "extends"
-    symmetric = False
     reference = "Sun et al. 2023"
 
     def __init__(
