@@ -83,8 +83,11 @@ def test_each_estimator_has_a_card_whose_program_runs(name, tmp_path, monkeypatc
 def test_the_program_makes_series_as_the_model_reads_them(
     options, series, keywords, tmp_path, monkeypatch
 ):
-    quick(**options).fit(series, Y, **keywords).save(tmp_path)
+    fitted = quick(**options).fit(series, Y, **keywords)
+    fitted.save(tmp_path)
     run_program(tmp_path, monkeypatch)
+    named = "columns=model.feature_names_in_" in (tmp_path / "README.md").read_text()
+    assert named == hasattr(fitted, "feature_names_in_")
 
 
 def test_the_data_are_described():

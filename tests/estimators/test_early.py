@@ -165,6 +165,8 @@ def test_series_that_begin_with_a_gap_or_are_longer_than_in_training(fitted):
     assert other.steps_.tolist() == [7, 10]
     assert other.predict_early(longer)[1].max() <= 10
     assert other.decide(longer)[1].all()
+    other.threshold_ = 1.1
+    assert other.decide(X[..., :10])[1].all(), "at the last point in any case"
     longer[1, :, :10] = np.nan
     for ask in (other.predict_early, other.decide):
         with pytest.raises(ValueError, match="series 1 has no value in its first 10 steps"):
