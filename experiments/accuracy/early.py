@@ -29,8 +29,6 @@ from tsformer.data.containers import to_padded
 from tsformer.estimators.early import _stop
 
 DATASETS = ["ArrowHead", "Car", "ECG200", "FaceFour", "Lightning2", "NATOPS"]
-#: Problems on which a transformer is fitted too.
-SMALL = ["ArrowHead", "FaceFour"]
 WANTED = ["harmonic", *(f"{share:.1f}" for share in (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9))]
 KEYS = ["dataset", "method", "wanted"]
 SCORES = ["accuracy", "earliness", "harmonic_mean"]
@@ -130,9 +128,8 @@ def cells(options: argparse.Namespace) -> list[tuple[str, str, str]]:
     """Return the values of `KEYS` of all rows; rows of one fit are neighbours."""
     found = []
     for method in options.methods:
-        chosen = [each for each in options.datasets if method != "transformer" or each in SMALL]
         wanted = ["harmonic"] if method == "teaser" else WANTED
-        found += [(each, method, share) for each in chosen for share in wanted]
+        found += [(each, method, share) for each in options.datasets for share in wanted]
     return found
 
 
