@@ -5,9 +5,7 @@ from __future__ import annotations
 import inspect
 from importlib import import_module
 
-import numpy as np
 import pytest
-from scipy import sparse
 from sklearn.base import clone
 
 from tsformer import (
@@ -16,20 +14,6 @@ from tsformer import (
     TSTransformerClassifier,
     TSTransformerRegressor,
 )
-
-
-@pytest.mark.parametrize(
-    ("X", "message"),
-    [
-        (sparse.csr_matrix(np.eye(20)), "[Ss]parse"),
-        ("motions.ts", "got str. Convert .* tsformer.load_dataset reads"),
-        (None, "another container of series; got NoneType"),
-    ],
-)
-def test_wrong_series(X, message, make):
-    with pytest.raises((ValueError, TypeError), match=message):
-        make().fit(X, np.arange(20) % 2)
-
 
 OURS = [
     (TSTransformerClassifier, "encodng", "encoding"),
