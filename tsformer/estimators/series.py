@@ -50,14 +50,7 @@ from tsformer.estimators.saved import (
     restored_weights,
 )
 from tsformer.estimators.summary import Summary, recipe_of
-from tsformer.estimators.targets import (
-    Groups,
-    Targets,
-    check_length,
-    part_of,
-    read_groups,
-    series_weights,
-)
+from tsformer.estimators.targets import Groups, Targets, check_length, read_groups, series_weights
 from tsformer.training.inference import forward
 from tsformer.training.memory import place
 from tsformer.training.plan import resolve_device
@@ -85,12 +78,12 @@ class TrainingData:
 
     def part(self, chosen: npt.NDArray[np.bool_]) -> TrainingData:
         """Return the series that a mask ``[n]`` selects."""
-        return TrainingData(
-            self.series.take(chosen),
-            self.targets[chosen],
-            part_of(self.weights, chosen),
-            part_of(self.groups, chosen),
-        )
+        weights = self.weights
+        if np.ndim(weights) == 1:  # `read_weights` rejects other shapes
+            check_length(len(chosen), np.asarray(weights), "sample_weight")
+            weights = np.asarray(weights)[chosen]
+        groups = None if self.groups is None else self.groups[chosen]
+        return TrainingData(self.series.take(chosen), self.targets[chosen], weights, groups)
 
 
 class SeriesEstimator(BaseEstimator):

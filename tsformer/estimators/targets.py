@@ -229,17 +229,6 @@ def read_weights(sample_weight: npt.ArrayLike | None, n_series: int) -> npt.NDAr
     return weights
 
 
-def part_of(values: Any, chosen: npt.NDArray[np.bool_]) -> Any:
-    """Return the weights or groups of the chosen series."""
-    if values is None:
-        return None
-    array = np.asarray(values)
-    if array.ndim != 1:  # `read_weights` rejects other shapes
-        return values
-    check_length(len(chosen), array, "sample_weight")
-    return array[chosen]
-
-
 def _by_label(given: Mapping[Any, Any], labels: list[Any]) -> npt.NDArray[np.float64]:
     """Look up class weights; unlike scikit-learn, "1" is not 1."""
     unknown_keys = [key for key in given if key not in labels]

@@ -23,19 +23,8 @@ TAGS: dict[str, Any] = {
 }
 
 _SMALL: dict[str, Any] = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 2}
-_TRANSFORMER_PARAMS = [_SMALL, {**_SMALL, "encoding": "tape+erpe", "stem": "linear"}]
-_CONVOLUTION_PARAMS: list[dict[str, Any]] = [
-    {"n_features": 168, "n_groups": 2},
-    {"n_features": 168, "n_groups": 0, "scaling": "channel"},
-]
-_ENSEMBLE_PARAMS: list[dict[str, Any]] = [
-    {
-        "quality": quality,
-        "transformer_params": {**_SMALL, "stem": "linear"},
-        "convolution_params": _CONVOLUTION_PARAMS[0],
-    }
-    for quality in ("fast", "good")
-]
+_LINEAR: dict[str, Any] = {**_SMALL, "stem": "linear"}
+_FEW: dict[str, Any] = {"n_features": 168, "n_groups": 2}
 
 
 class FrameworkClassifier:
@@ -98,7 +87,7 @@ class FrameworkClassifier:
 class FrameworkTransformer(FrameworkClassifier, delegate=TSTransformerClassifier):
     """Base of the adapters of `TSTransformerClassifier`."""
 
-    _test_params = _TRANSFORMER_PARAMS
+    _test_params: ClassVar = [_SMALL, {**_LINEAR, "encoding": "tape+erpe"}]
 
     classifier_: TSTransformerClassifier
     init_from: Any
@@ -120,7 +109,7 @@ class FrameworkTransformer(FrameworkClassifier, delegate=TSTransformerClassifier
 class FrameworkConvolutions(FrameworkClassifier, delegate=RandomConvolutionClassifier):
     """Base of the adapters of `RandomConvolutionClassifier`."""
 
-    _test_params = _CONVOLUTION_PARAMS
+    _test_params: ClassVar = [_FEW, {**_FEW, "n_groups": 0, "scaling": "channel"}]
 
     classifier_: RandomConvolutionClassifier
 
@@ -128,7 +117,10 @@ class FrameworkConvolutions(FrameworkClassifier, delegate=RandomConvolutionClass
 class FrameworkEnsemble(FrameworkClassifier, delegate=TSEnsembleClassifier):
     """Base of the adapters of `TSEnsembleClassifier`."""
 
-    _test_params = _ENSEMBLE_PARAMS
+    _test_params: ClassVar = [
+        {"quality": quality, "transformer_params": _LINEAR, "convolution_params": _FEW}
+        for quality in ("fast", "good")
+    ]
 
     classifier_: TSEnsembleClassifier
     transformer_params: Any
