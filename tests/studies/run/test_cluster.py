@@ -11,6 +11,7 @@ import pytest
 from foreign_classifiers import in_fits, waiting
 
 from tsformer.studies import Progress, Study, compare
+from tsformer.studies.run.executors import cluster
 from tsformer.tracking import prepare_store
 
 pytest.importorskip("mlflow", reason='needs the extra "tracking"')
@@ -110,3 +111,23 @@ def test_no_scheduler_there(tmp_path: Path, port: int) -> None:
     ):
         compare(STUDY, out=tmp_path, scheduler=f"tcp://127.0.0.1:{port}")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_client_without_a_certificate_is_closed(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise the garbage collector closes it, in the thread of the next client."""
+    distributed = pytest.importorskip("distributed", reason='needs the extra "dask"')
+    close = distributed.Client.close
+    closed: list[str] = []
+
+    def recorded(client: Any) -> None:
+        close(client)
+        closed.append(client.status)
+
+    monkeypatch.setattr(distributed.Client, "close", recorded)
+    address = f"tls://127.0.0.1:{port}"
+    with pytest.raises(ConnectionError) as raised, cluster(address):
+        pass
+    assert closed == ["closed"]
+    assert f"no Dask scheduler lets this process in at {address!r}" in str(raised.value)

@@ -178,12 +178,19 @@ def _run_within(seconds: float | None, log: Path, task: Task) -> TrialResult:
 @contextmanager
 def cluster(scheduler: str) -> Iterator[Any]:
     """Connect to a Dask scheduler, "tcp://host:port", or "tls://host:port" with certificates."""
-    purpose = "running a comparison on a cluster"
-    distributed = require("distributed", extra="dask", purpose=purpose)
-    # Otherwise the thread of the client imports it, and has ten seconds to start.
-    require("tornado.platform.asyncio", extra="dask", purpose=purpose)
+    distributed = require("distributed", extra="dask", purpose="running a comparison on a cluster")
+
+    class Client(distributed.Client):  # type: ignore[name-defined]
+        def start(self, **options: Any) -> None:
+            try:
+                super().start(**options)
+            except BaseException:
+                # The garbage collector would, in any thread: that of the next client waits for it.
+                self.close()
+                raise
+
     try:
-        client = distributed.Client(scheduler, timeout=5, set_as_default=False)
+        client = Client(scheduler, timeout=5, set_as_default=False)
     except (OSError, TypeError, ValueError) as error:  # TypeError: tls:// without a certificate
         raise ConnectionError(
             f"no Dask scheduler lets this process in at {scheduler!r}; start one as "
