@@ -33,6 +33,11 @@ def test_the_default_augments_behind_the_conv_stem_only():
     np.testing.assert_array_equal(patient, proba(augmentation=Sum([Warp(p=1.0), CutMix()])))
 
 
+def test_codes_are_refused():
+    with pytest.raises(ValueError, match="cannot augment series of codes"):
+        classifier(stem="embedding", augmentation="jitter").fit(np.ones((12, 1, 20)), Y)
+
+
 @pytest.mark.parametrize(
     ("augmentation", "saved"),
     [
