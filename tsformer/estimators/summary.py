@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from html import escape
 from math import ceil
 from typing import Any
@@ -58,7 +58,7 @@ class Summary:
     layers: pd.DataFrame
     sizes: Mapping[str, int]
     recipe: pd.DataFrame
-    parts: Mapping[str, Summary] = field(default_factory=dict)
+    parts: Mapping[str, Summary]
 
     @property
     def _tables(self) -> list[pd.DataFrame]:
