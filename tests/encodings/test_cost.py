@@ -34,7 +34,7 @@ def test_the_figures_are_relative_to_none_and_of_encodings_that_exist():
     assert measured["none"] == 1.0
     assert set(measured) <= {*names(), "tape+erpe"}, "a row for an encoding that is gone"
     assert len(measured) > 20
-    assert 0.5 < min(measured.values()) < max(measured.values()) < 20
+    assert 0.5 < min(measured.values()) < max(measured.values()) < 100
     assert time_ratios(12345) == {}
     assert time_ratios(1024, device="abacus") == {}
 
