@@ -8,7 +8,7 @@ missing. The same from the shell, with a report::
 
     tsformer compare --datasets ArrowHead,OSULeaf --encodings none,lspe,tape+erpe --seeds 3
 
-Two data sets, two seeds and a small model make this page quick and say nothing about encodings;
+One data set, two seeds and a small model make this page quick and say nothing about encodings;
 :doc:`/results/encodings` does.
 """
 
