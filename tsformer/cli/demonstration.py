@@ -36,7 +36,7 @@ def demo(
     """Compare six encodings on real data, then the default model: run this first.
 
     Behind the linear stem, one token per step, only the encoding knows the order of steps. Takes
-    about four minutes on one core and downloads nothing.
+    about seven minutes on one core and downloads nothing.
 
     [bold]Example[/bold]
 
