@@ -10,7 +10,6 @@ from batches import CHANNELS, KINDS, LENGTHS, MASKED, batch, padded, read_slowly
 
 from tsformer.augmentation import Augmentation, Batch, CutMix, Jitter, Slice, Warp
 from tsformer.augmentation.cutmix import mixed
-from tsformer.augmentation.reading import read, relative_times
 from tsformer.augmentation.slice import sliced
 from tsformer.augmentation.warp import warped
 from tsformer.training.seeds import seeded
@@ -135,30 +134,6 @@ def test_flags_of_missing_values_get_no_noise():
     assert torch.equal(flagged[..., -1:], given.values[..., -1:])
     assert torch.equal(flagged[..., :-1], plain[..., :-1])
     assert not torch.equal(plain[..., -1:], given.values[..., -1:])
-
-
-@every_kind
-def test_relative_times(kind):
-    given = batch(kind)
-    found = relative_times(given).expand(given.values.shape[:2])
-    for i in range(B):
-        times, _, steps = series(given, i)
-        span = times[-1] - times[0] or 1.0
-        expected = torch.tensor([(t - times[0]) / span for t in times])
-        torch.testing.assert_close(found[i, steps], expected)
-
-
-@every_kind
-def test_reading_anywhere(kind):
-    given = batch(kind)
-    at = torch.rand(B, 6, generator=torch.Generator().manual_seed(1))
-    found = read(given, relative_times(given), at)
-    for i in range(B):
-        times, values, _ = series(given, i)
-        for u, value in zip(at[i].tolist(), found[i].double(), strict=True):
-            t = times[0] + u * (times[-1] - times[0])
-            expected = read_slowly(times, values, t, symbolic=given.symbolic)
-            torch.testing.assert_close(value, expected, rtol=0, atol=1e-4)
 
 
 ITSELF = torch.arange(B)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import pickle
 from dataclasses import replace
 
 import pytest
@@ -141,16 +140,6 @@ def test_nothing_leaves_or_waits_for_the_device_or_makes_shapes_of_data(name, ki
     out = always(name)(replace(given, **meta))
     for tensor in (out.values, out.partner, out.share):
         assert tensor is None or tensor.device.type == "meta"
-
-
-@every_augmentation
-def test_copies_do_the_same(name):
-    given, original = batch("times"), always(name)
-    for twin in (copy.deepcopy(original), pickle.loads(pickle.dumps(original))):
-        assert repr(twin) == repr(original)
-        with seeded(5, CPU):
-            theirs = twin(given)
-        assert torch.equal(theirs.values, augmented(name, given, seed=5).values)
 
 
 @pytest.mark.parametrize("row", available(), ids=lambda row: row["name"])

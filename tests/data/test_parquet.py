@@ -169,6 +169,23 @@ def test_nothing_is_left_of_what_fails(tmp_path):
     assert os.listdir(tmp_path / "unpacked") == []
 
 
+def test_a_file_that_changes_while_it_is_unpacked(monkeypatch):
+    path, check = write("X.parquet", {"x": nested(X)}), parquet._check_room
+
+    def change(*args):
+        os.utime(path, ns=(0, 0))
+        check(*args)
+
+    monkeypatch.setattr(parquet, "_check_room", change)
+    with pytest.raises(OSError, match=r"X\.parquet was changed or replaced after it was opened"):
+        to_source(path)
+
+
+def test_a_folder_without_series(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"has no series\.npy and no Parquet .*convert"):
+        to_source(tmp_path / "unpacked")
+
+
 def test_no_room(tmp_path, monkeypatch):
     path = write("x.parquet", {"x": nested(X)})
     monkeypatch.setattr(parquet.shutil, "disk_usage", lambda _: SimpleNamespace(free=2**8))

@@ -61,8 +61,7 @@ FIVE: dict[str, Callable[..., Any]] = {
 MAKERS: dict[str, Callable[..., Any]] = {
     "classifier": partial(classifier, "tape+erpe", n_estimators=2, scaling="channel"),
     "regressor": regressor,
-    "masked": partial(encoder, objective_params={"ratio": 0.2}),
-    "contrastive": partial(encoder, objective="contrastive", n_estimators=2, stem="linear"),
+    "encoder": partial(encoder, objective="contrastive", n_estimators=2, stem="linear"),
     "convolutions": partial(convolutions, scaling="series"),
     "ensemble": partial(
         ensemble, "good", {"stem": "linear", "scaling": "channel"}, {"scaling": "series"}

@@ -25,8 +25,10 @@ BY_CASE = {
 }
 
 
-@pytest.mark.parametrize("name", BY_CASE)
-@pytest.mark.parametrize("make", [classifier, encoder, convolutions])
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [*((name, convolutions) for name in BY_CASE), ("wide", classifier), ("cells", encoder)],
+)
 def test_rows_of_pandas_output_have_the_index_of_the_series(name, make):
     pytest.importorskip("polars")
     series = BY_CASE[name]()
@@ -54,23 +56,17 @@ ADVISED = {
 }
 
 
+@pytest.fixture(scope="module")
+def clf():
+    return convolutions().fit(X[:, 0], Y)
+
+
 @pytest.mark.parametrize("name", ADVISED)
-def test_the_call_that_predicts(name):
+def test_the_call_that_predicts(name, clf):
     series, call = ADVISED[name]
-    clf = convolutions().fit(X[:, 0], Y)
     with pytest.raises(ValueError, match=rf"(use|pass) {re.escape(call)}(,|$)"):
         clf.predict(series)
     predicted = clf.predict(eval(call, {"X": series, "np": np}))
     assert len(predicted) == (1 if name.startswith("one") else 12)
     if np.ndim(series) == 1:
         np.testing.assert_array_equal(predicted, clf.predict(X[:1, 0]))
-
-
-@pytest.mark.parametrize("one", [X[0], X[0].tolist(), pd.DataFrame(X[0].T), torch.tensor(X[0])])
-def test_the_call_that_predicts_one_series_of_several_channels(one):
-    clf = convolutions().fit(X, Y)
-    with pytest.raises(ValueError, match=r"to pass a single series use \[X\]$"):
-        clf.predict(one)
-    np.testing.assert_array_equal(clf.predict([one]), clf.predict(X[:1]))
-    with pytest.raises(ValueError, match=r"use \[X\] with X of shape \(2, length\)"):
-        clf.predict(STEPS)

@@ -16,7 +16,6 @@ import pytest
 import torch
 from sklearn.base import clone, is_regressor
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import cross_val_score
 from small_estimators import (
     MAKERS,
     RAGGED,
@@ -33,7 +32,7 @@ from small_estimators import (
 )
 
 from tsformer import load
-from tsformer.training import Callback, NonFiniteLossError
+from tsformer.training import Callback
 
 #: Their training can be interrupted and leaves a model.
 TRAINED = [name for name in MAKERS if name != "convolutions"]
@@ -124,20 +123,19 @@ def test_one_seed_one_model(name):
 
     generator = answer(np.random.RandomState(3))
     assert_same(answer(np.random.RandomState(3)), generator)
+    assert differ(answer(None), generator)
     assert differ(answer(1), answer(0))
-    assert differ(answer(None), answer(None))
 
 
 @every_estimator
-@pytest.mark.parametrize("seed", [0, None])
-def test_generators_of_the_program_are_left_alone(name, seed, tmp_path):
+def test_generators_of_the_program_are_left_alone(name, tmp_path):
     def states() -> list[Any]:
         numpy = np.random.get_state()  # noqa: NPY002
         return [torch.get_rng_state().tolist(), numpy[1].tolist(), numpy[2], random.getstate()]
 
     before = states()
     more = {} if name in ("convolutions", "ensemble") else {"early_stopping": True}
-    estimator = MAKERS[name](random_state=seed, **more).fit(X, Y)
+    estimator = MAKERS[name](random_state=None, **more).fit(X, Y)
     estimator.save(tmp_path / "model")
     answers(load(tmp_path / "model"))
     assert states() == before
@@ -230,9 +228,7 @@ def test_names_and_columns(name, fitted):
 @every_estimator
 def test_weights(name):
     plain = answers(MAKERS[name]().fit(X, Y))
-    for level in (1.0, 3.0):
-        equal = MAKERS[name]().fit(X, Y, sample_weight=np.full(16, level))
-        assert_same(answers(equal), plain)
+    assert_same(answers(MAKERS[name]().fit(X, Y, sample_weight=np.full(16, 3.0))), plain)
     weighted = answers(MAKERS[name]().fit(X, Y, sample_weight=WEIGHTS))
     assert differ(weighted, plain)
     some = np.where(np.arange(16) < 3, 0.0, WEIGHTS)
@@ -249,10 +245,8 @@ def test_class_weights_are_sample_weights(name):
     by_class = MAKERS[name](class_weight={0: 3.0}).fit(X, Y, sample_weight=WEIGHTS)
     by_sample = MAKERS[name]().fit(X, Y, sample_weight=WEIGHTS * np.where(Y == 0, 3.0, 1.0))
     assert_same(answers(by_class), answers(by_sample))
-    more = MAKERS[name](class_weight={0: 3.0, 1: 1.0, 2: 9.0}).fit(X, Y, sample_weight=WEIGHTS)
-    assert_same(answers(more), answers(by_class))
     balanced = MAKERS[name](class_weight="balanced").fit(X[3:], Y[3:])
-    inverse = MAKERS[name](class_weight={0: 13 / 12, 1: 13 / 14}).fit(X[3:], Y[3:])
+    inverse = MAKERS[name](class_weight={0: 13 / 12, 1: 13 / 14, 2: 9}).fit(X[3:], Y[3:])
     assert_same(answers(balanced), answers(inverse), atol=1e-6)
 
 
@@ -274,7 +268,7 @@ def test_ctrl_c_keeps_the_epochs_that_ended(name):
         assert estimator.fit(X, Y) is estimator
     messages = [str(each.message) for each in caught]
     assert any("interrupted after 2 of 5 epochs; the weights" in each for each in messages)
-    if name in ("classifier", "contrastive", "ensemble"):
+    if name in ("classifier", "encoder", "ensemble"):
         assert any("only 1 of 2 members were trained; the others" in each for each in messages)
     part = estimator.transformer_ if name == "ensemble" else estimator
     assert part.history_.interrupted
@@ -283,10 +277,9 @@ def test_ctrl_c_keeps_the_epochs_that_ended(name):
 
 
 @pytest.mark.parametrize("name", TRAINED)
-@pytest.mark.parametrize("error", [OSError, NonFiniteLossError])
-def test_an_error_in_training_passes_and_leaves_a_model(name, error):
-    estimator = with_training(name, max_epochs=5, callbacks=[Raises(error("now"), 2)])
-    with pytest.raises(error, match="now"):
+def test_an_error_in_training_passes_and_leaves_a_model(name):
+    estimator = with_training(name, max_epochs=5, callbacks=[Raises(OSError("now"), 2)])
+    with pytest.raises(OSError, match="now"):
         estimator.fit(X, Y)
     assert all(np.isfinite(value).all() for value in answers(estimator).values())
 
@@ -303,19 +296,13 @@ class Counts(Callback):
             raise OSError("no power")
 
 
-def started(**training: Any) -> Any:
-    source = encoder(random_state=1, stem="linear")
-    return classifier(init_from=source, stem="linear", **training)
-
-
 MIXED = {"augmentation": "warp+cutmix", "augmentation_params": {"warp": {"p": 0.5}}}
 RESUMED: dict[str, Callable[..., Any]] = {
     "members": partial(classifier, n_estimators=2, stem_params={"n_tokens": 16}, **MIXED),
-    "regressor": MAKERS["regressor"],
-    "masked": MAKERS["masked"],
-    "contrastive": MAKERS["contrastive"],
-    "frozen": partial(started, freeze="backbone"),
-    "thawing": partial(started, n_epochs_frozen=2),
+    "encoder": MAKERS["encoder"],
+    "thawing": partial(
+        classifier, init_from=encoder(stem="linear"), stem="linear", n_epochs_frozen=2
+    ),
     "unlabelled": partial(classifier, unlabelled="use", stem="linear"),
     "ensemble": lambda **training: ensemble("good", training),
 }
@@ -335,9 +322,3 @@ def test_a_fit_that_was_interrupted_goes_on_where_it_was(name, tmp_path):
     resumed = make(**kept, resume=True, callbacks=[rest]).fit(X, y)
     assert rest.epochs == all_epochs.epochs - last + 1, "the epoch of the failure is repeated"
     assert_same(answers(resumed), answers(whole))
-
-
-@every_estimator
-def test_cross_validation(name):
-    scores = cross_val_score(MAKERS[name](), X, Y, cv=2, error_score="raise")
-    assert np.isfinite(scores).all()

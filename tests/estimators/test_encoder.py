@@ -51,12 +51,6 @@ def test_score_is_minus_the_error_of_hidden_values_by_hand(waves):
     assert encoder.score(waves[30:]) == pytest.approx(-np.square(errors).mean(), rel=1e-4)
 
 
-def test_other_options_of_the_objective_are_another_training_run(waves, tmp_path):
-    encoder = TSTransformerEncoder(**SMALL, checkpoint_dir=tmp_path).fit(waves)
-    with pytest.warns(UserWarning, match="found no checkpoint of this training run"):
-        encoder.set_params(resume=True, objective_params={"ratio": 0.3}).fit(waves)
-
-
 def test_an_instance_is_saved_by_its_name_and_what_has_none_is_refused(waves, tmp_path):
     encoder = TSTransformerEncoder(**SMALL, objective=Masked(ratio=0.2)).fit(waves)
     encoder.save(tmp_path / "encoder")

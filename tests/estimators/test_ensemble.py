@@ -54,11 +54,6 @@ def test_each_part_is_the_estimator_alone(fitted):
         np.testing.assert_array_equal(part.predict_proba(X), proba)
 
 
-def test_quality_is_the_number_of_members():
-    assert ensemble.QUALITIES == {"fast": 1, "good": 2, "best": 4}
-    assert len(make("best", {"max_epochs": 1}).fit(X, Y).transformer_.models_) == 4
-
-
 def test_the_score_of_each_part_stands_beside_that_of_the_whole(fitted):
     labels = np.where(np.arange(16) < 4, "no", Y)
     weight = np.arange(16.0)
@@ -165,15 +160,6 @@ def test_what_was_chosen_is_the_estimator_alone(monkeypatch):
         if name == "transformer":
             alone.set_params(callbacks=None)
         np.testing.assert_array_equal(alone.fit(X, Y).predict_proba(X), proba)
-
-
-@pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("limit", [9, 11])
-def test_no_time_for_a_transformer(limit, monkeypatch):
-    clock = Clock(monkeypatch, convolutions=10.0)
-    clf = clock.fit("good", time_limit=limit)
-    assert clf.transformer_ is None
-    assert clf.weights_ == {"random_convolutions": 1.0}
 
 
 def test_a_limit_that_is_exceeded_warns(monkeypatch):

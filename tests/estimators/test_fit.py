@@ -11,14 +11,6 @@ import torch
 from tsformer.training import Callback
 
 
-def state_of(clf) -> dict[str, torch.Tensor]:
-    return clf.model_.state_dict()
-
-
-def same_weights(a, b) -> bool:
-    return all(torch.equal(value, state_of(b)[key]) for key, value in state_of(a).items())
-
-
 class Plans(Callback):
     """Ends a fit before its first epoch."""
 

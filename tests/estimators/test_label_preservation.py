@@ -104,18 +104,6 @@ def test_more_series_than_are_looked_at():
     assert kept(many, np.tile(Y, 6), Noise()) < 0.3
 
 
-def test_unequal_lengths_gaps_and_times():
-    gaps = SHAPE.copy()
-    gaps[:, :, 10:15] = np.nan
-    assert kept(gaps) > 0.8
-    times = np.tile(np.arange(LENGTH) * 2.0, (N, 1))
-    assert kept(SHAPE, times=times, clock="numbers") > 0.8
-    values = SHAPE.transpose(0, 2, 1).copy()
-    lengths = RNG.integers(130, LENGTH + 1, N)
-    values[np.arange(LENGTH) >= lengths[:, None]] = np.nan
-    assert agreement_kept(Warp(p=1.0), Padded(values, lengths), Y, scaling="channel") > 0.8
-
-
 def test_padding_is_masked_where_series_are_augmented():
     class Sees(Augmentation):
         def __call__(self, batch):

@@ -11,7 +11,7 @@ import pytest
 import torch
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from small_estimators import MAKERS, RAGGED, TIMES, Raises, X, Y, classifier, convolutions
+from small_estimators import MAKERS, RAGGED, TIMES, X, Y, convolutions
 
 from tsformer import load, persistence
 from tsformer.data.containers import to_source
@@ -128,12 +128,6 @@ def test_a_fit_learns_anew(fitted):
     estimator = copy.deepcopy(fitted["convolutions"]).fit(1000 * X, Y)
     assert (estimator.novelty_score(1000 * X) < 1).all()
     assert (estimator.novelty_score(X) > 1).all()
-
-
-def test_an_interrupted_fit_has_scores():
-    with pytest.warns(UserWarning, match="interrupted"):
-        clf = classifier(callbacks=[Raises(KeyboardInterrupt(), 1)]).fit(X, Y)
-    assert len(clf.novelty_score(X)) == 16
 
 
 def test_series_in_a_file_have_the_same_scores(tmp_path, monkeypatch):

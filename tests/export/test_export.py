@@ -27,6 +27,7 @@ from tsformer import (
 )
 from tsformer.encodings import PositionalEncoding, available
 from tsformer.export import to_onnx, to_torch_export
+from tsformer.export.graph import graph_of
 
 LENGTH = 20
 SIZES = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 1, "random_state": 0}
@@ -200,11 +201,11 @@ def with_random_weights(estimator: RandomConvolutionClassifier) -> RandomConvolu
 
 
 def test_random_convolutions_of_short_series():
-    # One dilation and no features of MiniRocket: the export takes a few seconds.
+    """The module that is exported, as an export takes seconds."""
     X = series(12, 9, seed=0)
-    estimator = RandomConvolutionClassifier(0, n_groups=2, random_state=0)
+    estimator = RandomConvolutionClassifier(**CONVOLUTIONS, random_state=0)
     with_random_weights(estimator.fit(X, np.arange(12) % 3))
-    module = to_torch_export(estimator).module()
+    module = graph_of(estimator)
     for n, length in [(2, 5), (4, 40)]:
         X = series(n, length)
         agree(estimator, module(torch.from_numpy(X)).numpy(), [X])

@@ -134,13 +134,6 @@ def test_noise_gives_nearly_equal_probabilities():
     assert float(own.loss) == pytest.approx(math.log(3), abs=0.05)
 
 
-def test_weights_count_by_their_ratios():
-    features, y, weights = problem(20, 40)
-    own, tenfold = fitted(features, y, weights), fitted(features, y, 10 * weights)
-    torch.testing.assert_close(own.coef, tenfold.coef)
-    assert not torch.allclose(own.coef, fitted(features, y).coef)
-
-
 @pytest.mark.parametrize(("n", "n_classes"), [(1, 1), (5, 1), (2, 2), (4, 2), (200, 100)], ids=str)
 def test_few_series_or_many_classes(n, n_classes):
     features, y, _ = problem(n, 50, n_classes)

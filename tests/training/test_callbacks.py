@@ -79,13 +79,6 @@ def test_called_in_order_and_ended_like_nested_blocks(fails_at, expected):
     assert ", ".join(log) == expected
 
 
-def test_ended_on_ctrl_c():
-    log = []
-    with pytest.warns(UserWarning, match="interrupted after 1 of 2"):
-        run(Logs("a", log, fails_at="epoch1", error=KeyboardInterrupt))
-    assert log == ["begin a", "epoch1 a", "end a"]
-
-
 def test_stop_ends_training_after_this_epoch():
     class Stops(Callback):
         def on_epoch_end(self, state):

@@ -220,7 +220,7 @@ def watched(step, monkeypatch) -> tuple[GraphedStep, list[str]]:
         yield
 
     monkeypatch.setattr(cuda_graphs, "_sync_debug_mode", mode)
-    *_, graphed = steps_of(Replayed, ragged=False)
+    graphed = make_step(make_model(), *make_panel(8), make_plan(), kind=Replayed)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         assert GraphedStep._watched(graphed, step) == "total"
@@ -297,7 +297,7 @@ def test_the_side_stream_waits_and_is_waited_for(step, monkeypatch):
     monkeypatch.setattr(cuda_graphs, "_side_stream", lambda _: streams["side"])
     monkeypatch.setattr(torch.cuda, "current_stream", lambda _: streams["here"])
     monkeypatch.setattr(torch.cuda, "stream", lambda _: nullcontext())
-    *_, graphed = steps_of(Replayed, ragged=False)
+    graphed = make_step(make_model(), *make_panel(8), make_plan(), kind=Replayed)
 
     def taken():
         order.append("step")
@@ -396,7 +396,7 @@ def test_an_error_in_a_capture_says_what_to_do(inside, message, streams, monkeyp
 
 def test_draws_of_an_augmentation_on_the_cpu_are_seen_in_the_capture(streams):
     """Outside of it the step seeds them, and gives back the state that it found."""
-    *_, step = steps_of(Replayed, ragged=False)
+    step = make_step(make_model(), *make_panel(8), make_plan(), kind=Replayed)
     with pytest.warns(UserWarning, match="they sample random numbers on the CPU"):
         assert GraphedStep._capture(step, draws) is None
     assert not step._captures

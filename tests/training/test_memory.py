@@ -50,11 +50,14 @@ class Small(nn.Module):
         return self.block(x, *rest)
 
 
-@pytest.mark.parametrize("ragged", [False, True])
 @pytest.mark.parametrize(
-    ("encoding", "stem", "head_norm"), [("tape+erpe", "conv", "batch"), ("fire", "patch", None)]
+    ("encoding", "stem", "head_norm", "ragged", "weighted"),
+    [
+        ("tape+erpe", "conv", "batch", True, True),
+        ("tape+erpe", "conv", "batch", False, False),
+        ("fire", "patch", None, True, False),
+    ],
 )
-@pytest.mark.parametrize("weighted", [False, True])
 def test_pieces_give_the_steps_of_the_whole_batch(encoding, stem, head_norm, ragged, weighted):
     """Batch norms, too, see the whole batch: the first parameters to show it are theirs."""
     panel, targets = make_panel(ragged=ragged)
