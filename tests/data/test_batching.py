@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tsformer.data.batching import in_order, shuffled
+from tsformer.data.panel import in_order, shuffled
 
 
 def generator(seed: int = 0) -> torch.Generator:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tsformer.data.containers import to_padded
-from tsformer.data.moments import Moments, Summary
+from tsformer.data.views import Moments, Summary
 from tsformer.data.preprocessor import Scaler
 
 

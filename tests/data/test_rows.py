@@ -13,10 +13,9 @@ import torch
 
 from tsformer.data import preprocessor
 from tsformer.data.containers import to_source
-from tsformer.data.npy import FileRows
+from tsformer.data.panel import StoredPanel
 from tsformer.data.preprocessor import Scaler
-from tsformer.data.rows import ArrayRows
-from tsformer.data.stored_panel import StoredPanel
+from tsformer.data.series import ArrayRows, FileRows
 
 X = np.random.default_rng(0).normal(size=(11, 2, 5))
 

@@ -17,7 +17,7 @@ from sklearn.metrics import log_loss
 from small_estimators import FIVE, RAGGED, TIMES, X, Y, classifier, convolutions
 
 from tsformer import load
-from tsformer.estimators.card import card
+from tsformer.estimators.summary import card
 
 LABELS = np.array(["no", "yes"])[Y]
 FRAMES = [pd.DataFrame(x.T, columns=["left", "right"]) for x in X]

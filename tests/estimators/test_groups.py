@@ -11,8 +11,7 @@ from small_estimators import FIVE, classifier, convolutions
 
 from tsformer.data.series import Padded
 from tsformer.estimators import base
-from tsformer.estimators.recipe import AUTO_EARLY_STOPPING_CASES
-from tsformer.estimators.trials import agreement_kept, suited_scaling
+from tsformer.estimators.recipe import AUTO_EARLY_STOPPING_CASES, agreement_kept, suited_scaling
 
 TINY = {"max_epochs": 1, "stem": "linear", "scaling": None}
 N, N_GROUPS = 48, 8

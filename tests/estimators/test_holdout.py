@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tsformer.estimators.holdout import group_folds, hold_out
+from tsformer.estimators.targets import group_folds, hold_out
 
 
 def counts(targets: np.ndarray, held_out: np.ndarray) -> list[int]:

@@ -12,7 +12,7 @@ from small_estimators import classifier
 from tsformer import TSTransformerClassifier
 from tsformer.augmentation import Augmentation, CutMix, Sum, Warp
 from tsformer.data.series import Padded
-from tsformer.estimators.trials import LEAST_KEPT, agreement_kept
+from tsformer.estimators.recipe import LEAST_KEPT, agreement_kept
 
 RNG = np.random.default_rng(0)
 N, LENGTH = 60, 160

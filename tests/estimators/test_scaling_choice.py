@@ -7,8 +7,8 @@ import pytest
 from small_estimators import classifier, convolutions, encoder, regressor
 
 from tsformer.data.series import Padded
-from tsformer.estimators import trials
-from tsformer.estimators.trials import _share_of_flat, suited_scaling
+from tsformer.estimators import recipe
+from tsformer.estimators.recipe import _share_of_flat, suited_scaling
 
 RNG = np.random.default_rng(0)
 Y = np.arange(48) % 2
@@ -47,7 +47,7 @@ def test_series_that_would_be_flat_are_standardised_by_themselves(monkeypatch):
     some = SIZES[np.r_[:48:2, 1:48:2, 1:48:2]]  # two thirds are small
     y = np.repeat([0, 1, 1], 24)
     assert chosen(some, y) == "series+size"
-    monkeypatch.setattr(trials, "_MOST", 1.0)
+    monkeypatch.setattr(recipe, "_MOST", 1.0)
     assert chosen(some, y) == "channel"
 
 
@@ -129,15 +129,15 @@ def test_a_single_class_has_nothing_to_tell_apart():
 
 
 def test_of_many_series_some_are_drawn(monkeypatch):
-    monkeypatch.setattr(trials, "SCALING_TRIAL", (24, 1250, 8))
+    monkeypatch.setattr(recipe, "SCALING_TRIAL", (24, 1250, 8))
     sizes = []
-    fit = trials.fitted_convolutions
+    fit = recipe.fitted_convolutions
 
     def counted(panel, *args, **options):
         sizes.append(len(panel))
         return fit(panel, *args, **options)
 
-    monkeypatch.setattr(trials, "fitted_convolutions", counted)
+    monkeypatch.setattr(recipe, "fitted_convolutions", counted)
     X = WAVES * np.exp(RNG.standard_normal((48, 1, 1)))  # none so small that it decides alone
     assert chosen(X) == chosen(X) == "series"
     assert sizes == [24] * 4

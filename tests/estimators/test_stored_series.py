@@ -14,7 +14,7 @@ from small_estimators import classifier
 from tsformer import TSTransformerClassifier
 from tsformer.data import preprocessor, series
 from tsformer.estimators import series as estimators_series
-from tsformer.estimators import trials
+from tsformer.estimators import recipe
 from tsformer.training import inference
 
 N, CHANNELS, LENGTH = 48, 2, 20
@@ -61,8 +61,8 @@ def in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(series, "_VALUES", 5 * CHANNELS * LENGTH)
     monkeypatch.setattr(preprocessor, "_KEPT", 0)
     monkeypatch.setattr(inference, "_TOKENS", {"cpu": 8 * LENGTH})
-    monkeypatch.setattr(trials, "AUGMENTATION_TRIAL", (8, 1000, 8))
-    monkeypatch.setattr(trials, "_FEWEST_FOR_AUGMENTATION", 5)
+    monkeypatch.setattr(recipe, "AUGMENTATION_TRIAL", (8, 1000, 8))
+    monkeypatch.setattr(recipe, "_FEWEST_FOR_AUGMENTATION", 5)
 
 
 class Items(torch.utils.data.Dataset):

@@ -13,7 +13,7 @@ from small_estimators import SMALL, classifier
 
 from tsformer import TSTransformerClassifier, TSTransformerEncoder
 from tsformer.estimators import base
-from tsformer.estimators.pretrained import fitted_source
+from tsformer.estimators.loading import fitted_source
 from tsformer.estimators.targets import read_targets, split_unlabelled
 
 KNOWN = np.arange(24) % 3 == 0

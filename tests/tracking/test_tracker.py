@@ -94,7 +94,7 @@ def test_members_follow_each_other_in_one_run(store: RunStore, italy: tuple[Any,
 
 CHILD = """
 import torch
-from tsformer.tracking.memory import peak_memory_mb, reset_peak_memory
+from tsformer.tracking.tracker import peak_memory_mb, reset_peak_memory
 cpu = torch.device("cpu")
 reset_peak_memory(cpu)
 peaks = [peak_memory_mb(cpu)]

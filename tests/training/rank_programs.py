@@ -79,7 +79,7 @@ def fit_stored(X: Any, y: Any) -> tuple[dict[str, Any], list[float]]:
 def fit_and_count_reads(folder: Path) -> dict[str, Any]:
     """Return what `fit_stored` returns, and which series were read in training, by their place."""
     from tsformer import TSTransformerClassifier
-    from tsformer.data import preprocessor, rows
+    from tsformer.data import preprocessor, series
 
     X, y = np.load(folder / "X.npy"), np.load(folder / "y.npy")
     stored = {"memory": X, "memmap": folder / "X.npy", "folder": folder / "series"}

@@ -9,7 +9,7 @@ import torch
 from small_problem import fit, make_model, make_panel, make_plan
 from torch import nn
 
-from tsformer.data.batching import shuffled
+from tsformer.data.panel import shuffled
 from tsformer.model.norms import MaskedBatchNorm
 from tsformer.training.inference import update_bn
 

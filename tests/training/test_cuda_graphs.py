@@ -20,8 +20,7 @@ from small_problem import (
 )
 
 from tsformer.augmentation import resolve
-from tsformer.data.batching import shuffled
-from tsformer.data.panel import Panel, same_device
+from tsformer.data.panel import Panel, same_device, shuffled
 from tsformer.training import cuda_graphs
 from tsformer.training.cuda_graphs import GraphedStep, _of_one_length, step_class
 from tsformer.training.loop import make_optimizer, set_learning_rate

@@ -16,8 +16,6 @@ from torch import Tensor
 from tsformer._numbers import check_number
 from tsformer._registry import Named, Registry, build, part_names, share_out
 
-__all__ = ["Augmentation", "AugmentationSpec", "Batch", "Sum", "check_range", "resolve"]
-
 
 @dataclass(frozen=True, eq=False)
 class Batch:

@@ -10,8 +10,6 @@ from torch import Tensor
 from tsformer.augmentation.base import Augmentation, Batch, check_range
 from tsformer.augmentation.reading import read, relative_times
 
-__all__ = ["CutMix", "mixed"]
-
 
 class CutMix(Augmentation, name="cutmix"):
     """Replace a stretch of the series by that of another series of the batch.

@@ -8,8 +8,6 @@ import torch
 
 from tsformer.augmentation.base import Augmentation, Batch, check_range
 
-__all__ = ["Jitter"]
-
 
 class Jitter(Augmentation, name="jitter"):
     """Add independent Gaussian noise to the values of valid steps: ``x + sigma z``.

@@ -11,8 +11,6 @@ from torch import Tensor
 
 from tsformer.augmentation.base import Batch
 
-__all__ = ["read", "relative_times", "shifted"]
-
 
 def relative_times(batch: Batch) -> Tensor:
     """Return times ``[1 | B, L]`` relative to the series: 0 at its first valid step, 1 at its last.

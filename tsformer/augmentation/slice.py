@@ -10,8 +10,6 @@ from torch import Tensor
 from tsformer.augmentation.base import Augmentation, Batch, check_range
 from tsformer.augmentation.reading import relative_times, shifted
 
-__all__ = ["Slice", "sliced"]
-
 
 class Slice(Augmentation, name="slice"):
     """Stretch a random contiguous part of the series to its full length.

@@ -10,8 +10,6 @@ from torch import Tensor
 from tsformer.augmentation.base import Augmentation, Batch, check_range
 from tsformer.augmentation.reading import relative_times, shifted
 
-__all__ = ["Warp", "warped"]
-
 
 class Warp(Augmentation, name="warp"):
     """Let time run at a random speed, between ends that stay in place.

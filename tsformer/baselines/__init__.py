@@ -4,9 +4,8 @@ A short list of names stands for well-kept implementations elsewhere; any class 
 scikit-learn's contract can be named by its path. Whatever it reads, it is given the same series.
 """
 
-from tsformer.baselines.catalogue import BASELINES, Baseline
 from tsformer.baselines.reader import PanelClassifier, UnreadableSeries
-from tsformer.baselines.resolve import find, library_version, load_class
+from tsformer.baselines.resolve import BASELINES, Baseline, find, library_version, load_class
 
 __all__ = [
     "BASELINES",

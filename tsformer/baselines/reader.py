@@ -14,8 +14,14 @@ import numpy.typing as npt
 import torch
 
 from tsformer._names import shortened
-from tsformer.baselines.catalogue import TRANSFORMER, Baseline
-from tsformer.baselines.resolve import check_names, find, load_class, takes_a_seed
+from tsformer.baselines.resolve import (
+    TRANSFORMER,
+    Baseline,
+    check_names,
+    find,
+    load_class,
+    takes_a_seed,
+)
 from tsformer.data.containers import to_arrays
 from tsformer.data.ids import check_ids, refuse_nul
 

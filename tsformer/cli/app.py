@@ -13,7 +13,6 @@ from tsformer.cli import (
     demonstration,
     lists,
     models,
-    pictures,
     statistics,
     studies,
     tables,
@@ -49,7 +48,7 @@ for command in (
     tracked.register,
     lists.encodings,
     lists.methods,
-    pictures.plot_encoding,
+    lists.plot_encoding,
     lists.datasets,
     tables.convert,
 ):

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tsformer._files import check_output
-from tsformer.cli.invocation import as_typed
-from tsformer.cli.printing import table
+from tsformer.cli.printing import as_typed, table
 from tsformer.cli.studies import finish, run
 
 if TYPE_CHECKING:

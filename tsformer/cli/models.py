@@ -14,8 +14,7 @@ import typer
 from tsformer._files import check_output
 from tsformer._names import shortened, unknown
 from tsformer.cli import parsing
-from tsformer.cli.invocation import as_typed
-from tsformer.cli.printing import Json
+from tsformer.cli.printing import Json, as_typed
 from tsformer.cli.tables import described, with_columns
 from tsformer.cli.tracking import Experiment, NoTrack, RunName, TrackingUri, Where, say_where
 

@@ -1,12 +1,15 @@
-"""Tables and the progress bar."""
+"""Tables, the progress bar, and commands as they have to be typed."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -109,3 +112,15 @@ def study_bar() -> Iterator[Callable[[Progress], None]]:
 
     with bar:
         yield show
+
+
+def as_typed(command: str) -> str:
+    """Return a command of tsformer as the user has to type it: it may not be on the path."""
+    return command.replace("tsformer", _program(), 1)
+
+
+def _program() -> str:
+    if shutil.which("tsformer"):
+        return "tsformer"
+    beside = Path(sys.executable).with_name("tsformer")
+    return os.path.relpath(beside) if beside.is_file() else f"{sys.executable} -m tsformer"

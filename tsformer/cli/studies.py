@@ -15,9 +15,8 @@ import typer
 
 from tsformer._files import check_output
 from tsformer.cli import parsing
-from tsformer.cli.invocation import as_typed
 from tsformer.cli.models import MaxEpochs, Set
-from tsformer.cli.printing import Json, markdown, one_line, study_bar
+from tsformer.cli.printing import Json, as_typed, markdown, one_line, study_bar
 from tsformer.cli.tables import described, with_columns
 from tsformer.cli.tracking import TrackingUri
 

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from tsformer.cli.invocation import as_typed
 from tsformer.cli.models import Model
+from tsformer.cli.printing import as_typed
 from tsformer.cli.tracking import TrackingUri
 
 
@@ -27,7 +27,7 @@ def ui(
     """
     os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
     from tsformer.tracking import server
-    from tsformer.tracking.credentials import without_credentials
+    from tsformer.tracking.settings import without_credentials
 
     store = server.find_experiment(tracking_uri, experiment)
     if not store.uri.startswith("sqlite:///"):
@@ -67,8 +67,8 @@ def register(
     os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
     estimator = tsformer.load(model)  # before a store is created for it
     from tsformer.tracking import prepare_store
-    from tsformer.tracking.credentials import without_credentials
     from tsformer.tracking.register import register
+    from tsformer.tracking.settings import without_credentials
 
     store = prepare_store(tracking_uri, experiment)
     address = register(estimator, name, store, output=output)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tsformer.cli.invocation import as_typed
+from tsformer.cli.printing import as_typed
 
 if TYPE_CHECKING:
     from tsformer.tracking.model_run import ModelRun

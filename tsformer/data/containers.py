@@ -16,9 +16,16 @@ import pandas as pd
 from tsformer._names import shortened
 from tsformer.data.ids import cut_by_case
 from tsformer.data.native import channel_names, is_series, native, native_item, to_numpy
-from tsformer.data.npy import FileRows, npy_header
 from tsformer.data.parquet import ParquetSeries, parquet_files, unpacked
-from tsformer.data.rows import ArrayRows, LazySeries, Rows, gathered, is_sliced
+from tsformer.data.rows import (
+    ArrayRows,
+    FileRows,
+    LazySeries,
+    Rows,
+    gathered,
+    is_sliced,
+    npy_header,
+)
 from tsformer.data.series import Floats, Gaps, Padded, SeriesError, SeriesSource, numbered, parts_of
 from tsformer.data.times import ordered_times, pad_times
 

@@ -17,11 +17,9 @@ from torch import Tensor, nn
 
 from tsformer._names import unknown
 from tsformer._warnings import warn_caller
-from tsformer.data.moments import Moments, Summary, summarise
-from tsformer.data.panel import Panel
+from tsformer.data.moments import Moments, Size, Summary, summarise
+from tsformer.data.panel import AnyPanel, Panel, StoredPanel
 from tsformer.data.series import Gaps, Padded, SeriesError, SeriesSource, numbered
-from tsformer.data.size import Size
-from tsformer.data.stored_panel import AnyPanel, StoredPanel
 from tsformer.data.views import make_difference, views_in
 
 SCALINGS = ("channel", "series", "series+size", None)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 from importlib.resources import files
 
-__all__ = ["time_ratios"]
-
 
 def time_ratios(length: int, device: str = "cpu") -> dict[str, float]:
     """Return the time of a training step with each encoding, relative to that with `none`.

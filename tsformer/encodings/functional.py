@@ -1,12 +1,10 @@
-"""Functions of time that encodings behind different hooks share."""
+"""Functions of positions that several encodings share."""
 
 from __future__ import annotations
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-
-__all__ = ["at_least_float32", "interpolated_rows", "sinusoid"]
 
 
 def at_least_float32(t: Tensor) -> Tensor:
@@ -33,3 +31,28 @@ def interpolated_rows(table: Tensor, t: Tensor) -> Tensor:
     return torch.lerp(
         F.embedding(low, table), F.embedding(high, table), (t - low)[..., None].to(table.dtype)
     )
+
+
+#: Next to the weight of the query's own token, ``exp(-60)`` vanishes in float32.
+NEGLIGIBLE = -60.0
+
+
+def relative_times(t: Tensor) -> Tensor:
+    """Return the times from queries to keys, ``t_j - t_i`` ``[1 | B, 1, N, N]``."""
+    return t[:, None, None, :] - t[:, None, :, None]
+
+
+def mask_negligible(bias: Tensor) -> Tensor:
+    """Replace negligible biases by minus infinity; a bias must be zero at a distance of zero.
+
+    Somewhat smaller weights would be denormal numbers, with which a CPU computes many times slower
+    than with zeros.
+    """
+    return bias.masked_fill(bias < NEGLIGIBLE, float("-inf"))
+
+
+def checked_max_distance(name: str, asked: int | None, default: int) -> int:
+    """Return the clipping distance, or its default of at least 1."""
+    if asked is not None and asked < 1:
+        raise ValueError(f"max_distance of {name} must be at least 1 token; got {asked!r}")
+    return max(default, 1) if asked is None else asked

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from tsformer.encodings.base import PositionalEncoding
 
-__all__ = ["NoEncoding"]
-
 
 class NoEncoding(PositionalEncoding, name="none"):
     """Encode nothing: ``x -> x``.

@@ -10,10 +10,15 @@ from typing import Any
 from torch import Tensor, nn
 
 from tsformer._registry import check_options, part_names, share_out
-from tsformer.encodings.base import Chain, Hooks, PositionalEncoding, SharedBias, Sum
-from tsformer.encodings.checked import check_signatures, hooks_of
-
-__all__ = ["EncodingSpec", "EncodingStack", "resolve"]
+from tsformer.encodings.base import (
+    Chain,
+    Hooks,
+    PositionalEncoding,
+    SharedBias,
+    Sum,
+    check_signatures,
+    hooks_of,
+)
 
 #: An encoding to build: a name or sum of names such as ``"tape+erpe"``, a class, or a function that
 #: takes the sizes and options as keywords and returns a module. `resolve` builds it.

@@ -21,15 +21,14 @@ from tsformer._torch_state import in_plain_torch, threads_for
 from tsformer._warnings import warn_caller
 from tsformer.augmentation import Augmentation, AugmentationSpec, Sum, resolve
 from tsformer.data.ids import check_ids
+from tsformer.data.panel import AnyPanel
 from tsformer.data.preprocessor import SCALINGS, Scaler, Vocabulary
 from tsformer.data.series import SeriesSource
-from tsformer.data.stored_panel import AnyPanel
 from tsformer.data.views import make_difference, views_in
 from tsformer.encodings import EncodingSpec, PositionalEncoding, find, names
 from tsformer.estimators import recipe
-from tsformer.estimators.holdout import hold_out
+from tsformer.estimators.loading import fitted_source, is_fitted, source_of, take_over
 from tsformer.estimators.parameters import one_of, options, real, whole, with_parameters
-from tsformer.estimators.pretrained import fitted_source, is_fitted, source_of, take_over
 from tsformer.estimators.saved import (
     HISTORY,
     MEMBERS,
@@ -40,7 +39,7 @@ from tsformer.estimators.saved import (
 )
 from tsformer.estimators.series import SeriesEstimator, TrainingData, drawn_seed
 from tsformer.estimators.summary import Summary, layers_of
-from tsformer.estimators.targets import Targets
+from tsformer.estimators.targets import Targets, hold_out
 from tsformer.model import ModelConfig, TSTransformer
 from tsformer.model.norms import HEAD_NORMS
 from tsformer.model.stems import STEMS

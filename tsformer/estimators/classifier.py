@@ -25,6 +25,7 @@ from tsformer.estimators.encoder import TSTransformerEncoder
 from tsformer.estimators.labels import LabelClassifier
 from tsformer.estimators.observers import unobserved
 from tsformer.estimators.parameters import one_of, real, with_parameters
+from tsformer.estimators.recipe import suited_scaling
 from tsformer.estimators.saved import TEMPERATURES, check_fields
 from tsformer.estimators.series import TrainingData
 from tsformer.estimators.targets import (
@@ -35,7 +36,6 @@ from tsformer.estimators.targets import (
     read_weights,
     split_unlabelled,
 )
-from tsformer.estimators.trials import suited_scaling
 from tsformer.explain.attention import AttentionMaps, attention_maps
 from tsformer.explain.relevance import make_method, relevance
 from tsformer.model import TSTransformer
@@ -93,10 +93,10 @@ class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
         Standardisation of the values. "channel" uses the mean and standard deviation of each
         channel over the training series; "series" those statistics of each channel within each
         series; "series+size" adds the mean and the logarithm of the deviation as two more channels,
-        see `tsformer.data.size`; None leaves the values unchanged. "auto" compares "channel" and
+        see `tsformer.data.moments`; None leaves the values unchanged. "auto" compares "channel" and
         "series" by the leave-one-out cross-entropy of a ridge classifier on random convolutions, on
         up to 512 training series. It takes "series+size" if "channel" would leave more than half of
-        the series with a deviation below a tenth, see `tsformer.estimators.trials`. With
+        the series with a deviation below a tenth, see `tsformer.estimators.recipe`. With
         `init_from` "auto" is the scaling of the source, and "channel" for other stems than "conv".
         `preprocessor_.scaling` is the choice. Codes are never scaled. Do not add scikit-learn's
         `StandardScaler`: it standardises each step of a 2-D `X` separately and rejects a 3-D `X`.
@@ -117,7 +117,7 @@ class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
         Random changes of the series of each training step: a name from
         ``tsformer.augmentation.names()``, a sum of names such as ``"warp+jitter"``, or your own.
         "auto" is "warp+cutmix" for the conv stem and None for other stems. "auto" drops the warp if
-        it hides the classes of the data set, see `tsformer.estimators.trials`, and
+        it hides the classes of the data set, see `tsformer.estimators.recipe`, and
         mixes fewer series for more than ten classes (a share of five divided by their number) or
         200 series (100 per epoch).
     augmentation_params : dict, optional

@@ -21,17 +21,16 @@ from tsformer.data.containers import to_items, to_padded
 from tsformer.data.ids import check_ids
 from tsformer.data.layout import layout_is_checked
 from tsformer.data.series import Padded
-from tsformer.estimators.card import card
 from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.estimators.ensemble import TSEnsembleClassifier
-from tsformer.estimators.holdout import group_folds
 from tsformer.estimators.labels import LabelClassifier, accuracies
 from tsformer.estimators.observers import unobserved
 from tsformer.estimators.parameters import check_fields_of, real, whole, with_parameters
 from tsformer.estimators.random_convolution import RandomConvolutionClassifier
 from tsformer.estimators.saved import EARLY, check_fields, restored_parameters
 from tsformer.estimators.series import drawn_seed
-from tsformer.estimators.targets import check_length, read_groups, read_targets
+from tsformer.estimators.summary import card
+from tsformer.estimators.targets import check_length, group_folds, read_groups, read_targets
 
 #: Rules tried: quantiles of the confidence as thresholds, and numbers of agreeing answers.
 _QUANTILES, _AGREEING = np.linspace(0, 1, 101), (1, 2, 3)

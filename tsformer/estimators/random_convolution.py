@@ -18,11 +18,11 @@ from tsformer.data.preprocessor import Preprocessor, Scaler
 from tsformer.data.series import SeriesSource
 from tsformer.estimators.labels import LabelClassifier
 from tsformer.estimators.parameters import one_of, whole, with_parameters
+from tsformer.estimators.recipe import better_scaling, fitted_convolutions
 from tsformer.estimators.saved import CONVOLUTIONS, check_fields, load_checked
 from tsformer.estimators.series import drawn_seed
 from tsformer.estimators.summary import Summary, table_of
 from tsformer.estimators.targets import Targets
-from tsformer.estimators.trials import better_scaling, fitted_convolutions
 from tsformer.features.random_convolutions import ConvolutionClassifier, regular
 from tsformer.training.plan import resolve_device
 

@@ -1,22 +1,218 @@
 """The recipe: the meaning of every ``"auto"``, given the stem and the training series.
 
-`trials` measures the scaling and the effect of an augmentation. ``device``, ``precision``,
-``compile`` and ``n_threads`` depend on the machine: see `tsformer.training.plan` and
-`tsformer._torch_state`.
+Scaling and augmentation are chosen by ridge classifiers on random convolutions, independent of
+`random_state`, so that all members of an ensemble agree. ``device``, ``precision``, ``compile`` and
+``n_threads`` depend on the machine: see `tsformer.training.plan` and `tsformer._torch_state`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from math import ceil
 from typing import Any
 
-from tsformer.augmentation import Augmentation, AugmentationSpec, CutMix, Sum
-from tsformer.data.series import SeriesSource
-from tsformer.estimators.targets import Groups, Targets
-from tsformer.estimators.trials import LEAST_KEPT, agreement_kept
+import numpy as np
+import torch
+
+from tsformer._labels import LabelKind, OneLabel
+from tsformer._torch_state import threads
+from tsformer.augmentation import Augmentation, AugmentationSpec, Batch, CutMix, Sum
+from tsformer.data.panel import Panel
+from tsformer.data.preprocessor import Scaler
+from tsformer.data.series import Floats, SeriesSource
+from tsformer.estimators.targets import Groups, Targets, group_folds
+from tsformer.features.random_convolutions import ConvolutionClassifier, RandomConvolutions, regular
+from tsformer.training.inference import forward
 from tsformer.training.memory import MANY_SERIES, batch_for
 from tsformer.training.plan import epochs_for
+from tsformer.training.seeds import seeded
+
+#: Smallest remaining agreement on augmented series for ``augmentation="auto"``; see
+#: ``experiments/results/warping_rule.csv``.
+LEAST_KEPT = 0.25
+#: Largest sample, features and groups of each of the two computations for a choice.
+SCALING_TRIAL, AUGMENTATION_TRIAL = (512, 1250, 8), (256, 1000, 8)
+#: Smallest number of series for a choice.
+_FEWEST_FOR_SCALING, _FEWEST_FOR_AUGMENTATION = 10, 40
+#: Largest difference of equal values, in standard deviations.
+_ALIKE = 0.1
+#: A channel of a series is flat if its deviation is less than this share of the deviation over all
+#: series; and the share of flat channels above which each series is standardised.
+_FLAT, _MOST = 0.1, 0.5
+#: Multiply-adds per matrix entry in the decomposition, for the number of threads.
+_PASSES = 32
+_N_FOLDS = 5
+#: Smallest agreement on unaugmented series for a meaningful ratio.
+_LEAST_AGREEMENT = 0.2
+_PENALTIES = np.logspace(0, 5, 6)
+_SEED = 0
+_CPU = torch.device("cpu")
+
+
+def suited_scaling(
+    series: SeriesSource, targets: Targets, weights: Targets | None, groups: Groups | None = None
+) -> str:
+    """Choose the scaling for a transformer by a sample of the training series."""
+    most, n_features, n_groups = SCALING_TRIAL
+    places = np.arange(len(targets))
+    if len(places) > most:
+        places = np.sort(np.random.default_rng(_SEED).choice(places, most, replace=False))
+    drawn = np.isin(np.arange(len(targets)), places)
+    classes, of_class = np.unique(targets[drawn], return_inverse=True)
+    if len(of_class) < _FEWEST_FOR_SCALING or len(classes) == 1:
+        return "channel"
+    some = series.take(drawn)
+    # Random convolutions are invariant to the amplitude, but a network is not.
+    if _share_of_flat(some) > _MOST:
+        return "series+size"
+    scaler = better_scaling(
+        some,
+        of_class,
+        None if weights is None else weights[drawn],
+        scalings=("channel", "series"),
+        groups=None if groups is None else groups[drawn],
+        n_features=n_features,
+        n_groups=n_groups,
+        kind=OneLabel(classes),
+        seed=_SEED,
+        device=_CPU,
+    )
+    assert scaler.scaling is not None
+    return scaler.scaling
+
+
+def _share_of_flat(series: SeriesSource) -> float:
+    """Return the share of flat channels among varying channels."""
+    over_all, by_itself = (Scaler(name).fit(series) for name in ("channel", "series"))
+    n_flat = n_varying = 0
+    for index in series.parts():
+        x = torch.from_numpy(series.read(index).values)
+        observed = ~x.isnan()
+        whole, own = (scaler.moments(x, observed)[1] for scaler in (over_all, by_itself))
+        n_flat += int((own < _FLAT * whole).sum())
+        n_varying += int(own.isfinite().sum())
+    return n_flat / max(n_varying, 1)
+
+
+def better_scaling(
+    series: SeriesSource,
+    targets: Targets,
+    weights: Targets | None,
+    *,
+    scalings: tuple[str, str] = ("series", "channel"),
+    **options: Any,
+) -> Scaler:
+    """Return the fitted scaling with the lower leave-one-out cross-entropy."""
+    scalers = [Scaler(name, gap_flag=None).fit(series) for name in scalings]
+    panels = [scaler.transform(series) for scaler in scalers]
+    if float((panels[0].values - panels[1].values).abs().max()) <= _ALIKE:
+        return scalers[0]
+    fits = [fitted_convolutions(regular(panel), targets, weights, **options) for panel in panels]
+    return scalers[int(np.argmin([float(fit.ridge.loss) for fit in fits]))]
+
+
+def fitted_convolutions(
+    panel: Panel,
+    targets: Targets,
+    weights: Targets | None,
+    *,
+    n_features: int,
+    n_groups: int,
+    kind: LabelKind,
+    seed: int,
+    device: torch.device,
+    groups: Groups | None = None,
+) -> ConvolutionClassifier:
+    """Sample kernels, compute features on `device`, and fit a ridge classifier."""
+    model = ConvolutionClassifier(n_features, n_groups)
+    masked = panel.with_mask()
+    generator = torch.Generator().manual_seed(seed % 2**63)  # the CPU's: the same on each device
+    model.convolutions.draw(masked.values, masked.mask, generator)
+    model.to(device)
+    features = forward(model, panel.to(device), function=model.convolutions.unscaled)
+    model.cpu()  # the ridge needs float64, which not every device has
+    model.convolutions.fit_scales(features)
+    for part in features.split(256):  # in place, to save memory
+        part.copy_(model.convolutions.scale(part))
+    # The decomposition consists of matrix-vector products.
+    with threads(work=_PASSES * min(features.shape) ** 2):
+        model.ridge.fit(
+            features,
+            torch.from_numpy(targets),
+            kind=kind,
+            weights=None if weights is None else torch.from_numpy(weights),
+            groups=None if groups is None else torch.from_numpy(groups),
+        )
+    return model
+
+
+def agreement_kept(
+    augmentation: Augmentation,
+    series: SeriesSource,
+    targets: Targets,
+    *,
+    scaling: str | None,
+    groups: Groups | None = None,
+) -> float:
+    """Return the share of a classifier's agreement with the labels on augmented series.
+
+    The agreement is Cohen's kappa of labels and cross-validated predictions. The result is the
+    ratio of kappa after and before augmentation, clipped to [0, 1].
+    """
+    # Imported here, since they load rich.
+    from sklearn.linear_model import RidgeClassifierCV
+    from sklearn.metrics import cohen_kappa_score
+
+    generator = np.random.default_rng(_SEED)
+    most = AUGMENTATION_TRIAL[0]
+    if len(targets) > most:
+        drawn = generator.permutation(len(targets)) < most
+        series, targets = series.take(drawn), targets[drawn]
+        groups = None if groups is None else groups[drawn]
+    classes, targets = np.unique(targets, return_inverse=True)
+    if len(targets) < _FEWEST_FOR_AUGMENTATION or len(classes) == 1:
+        return 1.0
+    panel = Scaler(scaling, gap_flag=None).fit(series).transform(series)
+    plain, changed = _features(panel, augmentation)
+    answers = np.empty((2, len(targets)), dtype=np.int64)
+    if groups is None or len(np.unique(groups)) == 1:
+        left_out = _folds(targets, generator)
+    else:
+        left_out = group_folds(targets, groups, _N_FOLDS, _SEED)
+    for out in left_out:
+        if len(np.unique(targets[~out])) == 1:
+            answers[:, out] = targets[~out][0]
+            continue
+        ridge = RidgeClassifierCV(alphas=_PENALTIES).fit(plain[~out], targets[~out])
+        for row, features in zip(answers, (plain, changed), strict=True):
+            row[out] = ridge.predict(features[out])
+    before, after = (float(cohen_kappa_score(targets, row)) for row in answers)
+    return 1.0 if before < _LEAST_AGREEMENT else min(max(after / before, 0.0), 1.0)
+
+
+def _features(panel: Panel, augmentation: Augmentation) -> tuple[Floats, Floats]:
+    """Return the features ``[n, F]`` of plain and augmented series."""
+    whole = panel.with_mask()
+    with seeded(_SEED, _CPU):
+        values = augmentation(Batch(whole.values, whole.mask, whole.times)).values
+    plain, changed = regular(panel), regular(replace(panel, values=values))
+    convolutions = RandomConvolutions(*AUGMENTATION_TRIAL[1:])
+    masked = plain.with_mask()
+    convolutions.draw(masked.values, masked.mask, torch.Generator().manual_seed(_SEED))
+    features = forward(convolutions, plain, function=convolutions.unscaled)
+    convolutions.fit_scales(features)
+    return convolutions.scale(features).numpy(), forward(convolutions, changed).numpy()
+
+
+def _folds(targets: Targets, generator: np.random.Generator) -> list[Any]:
+    """Return a mask of the series of each fold, stratified by class."""
+    shuffled = generator.permutation(len(targets))
+    by_class = shuffled[np.argsort(targets[shuffled], kind="stable")]
+    folds = np.empty(len(targets), dtype=np.int64)
+    folds[by_class] = np.arange(len(targets)) % _N_FOLDS
+    return [folds == fold for fold in range(_N_FOLDS)]
+
 
 #: Epochs, bounds on the optimizer steps, and smallest number of epochs.
 AUTO_EPOCHS, AUTO_STEPS, AUTO_MIN_EPOCHS = 60, (1000, 2500), 20

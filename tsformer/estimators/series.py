@@ -28,11 +28,10 @@ from tsformer._warnings import warn_caller
 from tsformer.data.containers import to_source
 from tsformer.data.ids import check_ids, series_ids
 from tsformer.data.layout import swapped_axes, warn_of_layout
+from tsformer.data.panel import AnyPanel
 from tsformer.data.preprocessor import Preprocessor, Vocabulary
 from tsformer.data.series import Padded, SeriesError, SeriesSource, numbered
-from tsformer.data.stored_panel import AnyPanel
 from tsformer.data.table import TableSchema
-from tsformer.estimators.card import card
 from tsformer.estimators.novelty import Novelty
 from tsformer.estimators.observers import Fit, observed
 from tsformer.estimators.parameters import check_fields_of, check_new_values
@@ -49,7 +48,7 @@ from tsformer.estimators.saved import (
     restored_parameters,
     restored_weights,
 )
-from tsformer.estimators.summary import Summary, recipe_of
+from tsformer.estimators.summary import Summary, card, recipe_of
 from tsformer.estimators.targets import Groups, Targets, check_length, read_groups, series_weights
 from tsformer.training.inference import forward
 from tsformer.training.memory import place

@@ -14,8 +14,7 @@ from sklearn.base import clone
 from tsformer.estimators.base import TrainingJob
 from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.estimators.random_convolution import FEWEST, RandomConvolutionClassifier
-from tsformer.estimators.recipe import is_auto
-from tsformer.estimators.trials import AUGMENTATION_TRIAL, SCALING_TRIAL
+from tsformer.estimators.recipe import AUGMENTATION_TRIAL, SCALING_TRIAL, is_auto
 from tsformer.training import Callback, TrainingState, train
 from tsformer.training.step import Loss
 

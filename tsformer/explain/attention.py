@@ -11,8 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from tsformer.data.batching import in_order
-from tsformer.data.panel import Panel
+from tsformer.data.panel import Panel, in_order
 from tsformer.explain.logits import batch_steps
 from tsformer.model import TSTransformer
 from tsformer.model.stems import PatchStem

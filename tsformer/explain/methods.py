@@ -18,8 +18,7 @@ from tsformer._numbers import check_number
 from tsformer._optional import require
 from tsformer._warnings import warn_caller
 from tsformer.explain.attention import rollout
-from tsformer.explain.logits import LogitsOfDifference, batch_steps
-from tsformer.explain.occlusion import mean_falls, windows
+from tsformer.explain.logits import LogitsOfDifference, batch_steps, mean_falls, windows
 from tsformer.training.seeds import seeded
 
 #: Integrated gradients: how often the steps may double.

@@ -16,13 +16,12 @@ from torch import Tensor
 from tsformer._names import shortened, unknown
 from tsformer._registry import check_options
 from tsformer._torch_state import threads_for
-from tsformer.data.batching import in_order
+from tsformer.data.panel import in_order
 from tsformer.data.preprocessor import Preprocessor, Scaler
 from tsformer.data.series import Padded
 from tsformer.explain.baselines import baseline_values, logits_from_baseline
-from tsformer.explain.logits import batch_steps
+from tsformer.explain.logits import batch_steps, mean_falls, steps_since_start
 from tsformer.explain.methods import METHODS, Method, Occlusion
-from tsformer.explain.occlusion import mean_falls, steps_since_start
 from tsformer.model import TSTransformer
 
 

@@ -33,8 +33,7 @@ import tsformer
 from tsformer._optional import require
 from tsformer._torch_state import in_plain_torch
 from tsformer.estimators.series import SeriesEstimator
-from tsformer.export.graph import Graph, graph_of
-from tsformer.export.operators import InOnnx
+from tsformer.export.graph import Graph, InOnnx, graph_of
 
 __all__ = ["to_onnx", "to_torch_export"]
 

@@ -10,11 +10,11 @@ from torch import Tensor
 from tsformer.features.convolution import (
     KERNEL_LENGTH,
     LONGEST,
+    Learned,
     draw_channels,
     largest_dilation,
     response_blocks,
 )
-from tsformer.features.learned import Learned
 
 
 class Hydra(Learned):

@@ -12,12 +12,12 @@ from torch import Tensor
 from tsformer.features.convolution import (
     KERNEL_LENGTH,
     LONGEST,
+    Learned,
     draw_channels,
     largest_dilation,
     response_blocks,
     responses,
 )
-from tsformer.features.learned import Learned
 
 N_KERNELS = 84
 _MAX_DILATIONS = 32

@@ -12,9 +12,8 @@ from torch import Tensor, nn
 
 from tsformer._labels import LabelKind
 from tsformer.data.panel import Panel
-from tsformer.features.convolution import STEPS, differences
+from tsformer.features.convolution import STEPS, Learned, differences
 from tsformer.features.hydra import Hydra
-from tsformer.features.learned import Learned
 from tsformer.features.minirocket import MiniRocket
 from tsformer.features.ridge import RidgeClassifier
 

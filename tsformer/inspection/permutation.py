@@ -19,8 +19,6 @@ from tsformer.data.series import Floats, Padded
 from tsformer.estimators.series import SeriesEstimator
 from tsformer.estimators.targets import check_length, read_as_fitted
 
-__all__ = ["permutation_importance"]
-
 GROUPS = ("channel", "window")
 
 

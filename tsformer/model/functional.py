@@ -9,8 +9,6 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-__all__ = ["attend", "visible_keys"]
-
 #: Scores per chunk of a bias's gradient: 4 MiB of float32, about the cache of one core.
 _CHUNK = 2**20
 

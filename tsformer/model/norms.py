@@ -11,17 +11,6 @@ from torch import Tensor, nn
 
 from tsformer._names import unknown
 
-__all__ = [
-    "FEWEST",
-    "HEAD_NORMS",
-    "NORMS",
-    "ChannelNorm",
-    "MaskedBatchNorm",
-    "PooledBatchNorm",
-    "effective_size",
-    "make_norm",
-]
-
 #: Smallest effective size of a weighted batch that is normalised by its own statistics.
 FEWEST = 1.5
 #: Prevents division by zero if all weights are zero.

@@ -22,16 +22,6 @@ from torch import Tensor, nn
 from tsformer._names import unknown
 from tsformer.model.norms import make_norm
 
-__all__ = [
-    "STEMS",
-    "ConvStem",
-    "EmbeddingStem",
-    "LinearStem",
-    "PatchStem",
-    "Stem",
-    "make_stem",
-]
-
 DOWNSAMPLINGS = ("stride", "mean", "pool")
 #: Smaller than every value of GELU, so that a masked step is never the maximum of a window.
 _BELOW_GELU = -1.0

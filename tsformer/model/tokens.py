@@ -12,8 +12,6 @@ from torch import Tensor, nn
 
 from tsformer.model.transformer import EncoderConfig, TransformerEncoder
 
-__all__ = ["TokenConfig", "TokenTransformer"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class TokenConfig(EncoderConfig):

@@ -15,21 +15,6 @@ from tsformer.model.functional import attend, visible_keys
 from tsformer.model.norms import HEAD_NORMS, PooledBatchNorm, make_norm
 from tsformer.model.stems import make_stem
 
-__all__ = [
-    "POOLINGS",
-    "AttentionPooling",
-    "Dropout",
-    "EncoderConfig",
-    "MaxPooling",
-    "MeanPooling",
-    "ModelConfig",
-    "SelfAttention",
-    "TSTransformer",
-    "TransformerBlock",
-    "TransformerEncoder",
-    "make_pooling",
-]
-
 #: A mask compares 16 random bits per value, four values to a draw, with the rate in these units.
 _LEVELS = 2**16
 

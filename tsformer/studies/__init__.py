@@ -20,8 +20,8 @@ from tsformer.studies.analysis.statistics import Statistics, compare_methods
 from tsformer.studies.design.study import Study, Trial
 from tsformer.studies.report.summary import summary_table
 from tsformer.studies.run.compare import Comparison, compare
+from tsformer.studies.run.own_problem import which_encoding
 from tsformer.studies.run.progress import Progress
-from tsformer.studies.run.which_encoding import which_encoding
 
 __all__ = [
     "Comparison",

@@ -15,10 +15,15 @@ import numpy as np
 from tsformer.plots import plot_relevance
 from tsformer.tracking.autologging import log_data, log_scores, use
 from tsformer.tracking.context import Enclosing, start_run, within
-from tsformer.tracking.credentials import without_credentials
 from tsformer.tracking.locks import SQLITE
 from tsformer.tracking.run import TrackedRun
-from tsformer.tracking.settings import Settings, current_settings, warn, warn_untracked
+from tsformer.tracking.settings import (
+    Settings,
+    current_settings,
+    warn,
+    warn_untracked,
+    without_credentials,
+)
 from tsformer.tracking.store import RunStore, resolve_uri
 from tsformer.tracking.tracker import name_of, parameters_of
 

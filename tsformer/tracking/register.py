@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from tsformer._optional import require
 from tsformer._version import __version__
-from tsformer.estimators.card import card
 from tsformer.estimators.loading import load
 from tsformer.estimators.series import SeriesEstimator
+from tsformer.estimators.summary import card
 from tsformer.tracking.names import storable
 from tsformer.tracking.served import ServedModel, describe_input, example_table, signature_of
 from tsformer.tracking.store import RunStore

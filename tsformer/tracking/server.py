@@ -10,9 +10,8 @@ from pathlib import Path
 
 from tsformer._names import unknown
 from tsformer._optional import require
-from tsformer.tracking.credentials import without_credentials
 from tsformer.tracking.locks import SQLITE
-from tsformer.tracking.settings import reason
+from tsformer.tracking.settings import reason, without_credentials
 from tsformer.tracking.store import RunStore, resolve_uri
 from tsformer.tracking.views import make_views
 

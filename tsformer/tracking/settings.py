@@ -1,16 +1,33 @@
-"""The options of `tsformer.autolog` in this process, and the warnings that they silence."""
+"""The options of `tsformer.autolog` in this process, and warnings without credentials."""
 
 from __future__ import annotations
 
 import logging
+import re
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Literal
+from urllib.parse import urlsplit, urlunsplit
 
-from tsformer.tracking.credentials import masked
+_USER = re.compile(r"(?<=://)[^/\s?#@]*(?:@[^/\s?#@]*)*@")
+#: In an address or, as HTTP libraries quote it, in the path of one.
+_QUERY = re.compile(r"(?<=\S)\?(?=\w)[^\s'\")]*")
+
+
+def without_credentials(uri: str) -> str:
+    """Return the address of a store without user, password and query."""
+    if uri.startswith("sqlite:"):
+        return uri
+    parts = urlsplit(uri)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+def masked(text: str) -> str:
+    """Return a message without the credentials of the addresses in it."""
+    return _QUERY.sub("", _USER.sub("", text))
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from tsformer._optional import require
 from tsformer._version import __version__
-from tsformer.tracking.credentials import masked, without_credentials
 from tsformer.tracking.locks import SQLITE, creating
 from tsformer.tracking.names import Names, storable
 from tsformer.tracking.run import MISSING_TAG, TAG_LENGTH, TrackedRun
-from tsformer.tracking.settings import reason, warn_untracked
+from tsformer.tracking.settings import masked, reason, warn_untracked, without_credentials
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

@@ -1,20 +1,55 @@
-"""MLflowTracker: the callback that logs a training to a run."""
+"""MLflowTracker: the callback that logs a training to a run, with its peak memory."""
 
 from __future__ import annotations
 
 import copy
 import importlib.util
+import math
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal
 
+import torch
 from torch import nn
 
 from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.plots import plot_encoding_change, plot_history
-from tsformer.tracking.memory import peak_memory_mb, reset_peak_memory
 from tsformer.tracking.run import TrackedRun
 from tsformer.training.callbacks import Callback, TrainingState
+
+_CLEAR = Path("/proc/self/clear_refs")
+_STATUS = Path("/proc/self/status")
+
+
+def reset_peak_memory(device: torch.device) -> None:
+    """Reset the peak of the device's memory or, on Linux, of this process."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+    elif _CLEAR.exists():
+        try:
+            _CLEAR.write_text("5")
+        except OSError:  # a hardened container: the peak is then that since the process started
+            return
+
+
+def peak_memory_mb(device: torch.device) -> float:
+    """Return the peak in MB (10^6 bytes); NaN if the system does not report it."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device) / 1e6
+    if sys.platform == "win32":
+        return math.nan
+    if _STATUS.exists():
+        # Not ru_maxrss: a new process inherits its parent's, and it cannot be reset.
+        for line in _STATUS.read_text(encoding="ascii", errors="replace").splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024 / 1e6
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 1e6 if sys.platform == "darwin" else peak * 1024 / 1e6
+
 
 _MOST_POSITIONS = 256  # a map of more shows no more
 # Pictures take up to three seconds, 5 % of a fit of this length.

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from tsformer._files import replacing
-from tsformer.data.stored_panel import AnyPanel
+from tsformer.data.panel import AnyPanel
 from tsformer.objectives import Pretext
 from tsformer.training.distributed import Ranks
 from tsformer.training.plan import TrainingPlan

@@ -15,8 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tsformer.data.panel import Panel, same_device
-from tsformer.data.stored_panel import AnyPanel
+from tsformer.data.panel import AnyPanel, Panel, same_device
 from tsformer.training.distributed import Ranks
 from tsformer.training.memory import catch_oom, is_out_of_memory
 from tsformer.training.plan import TrainingPlan

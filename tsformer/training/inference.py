@@ -13,9 +13,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from tsformer._torch_state import threads_for
 from tsformer.augmentation import Batch
-from tsformer.data.batching import in_order, shuffled
-from tsformer.data.panel import send
-from tsformer.data.stored_panel import AnyPanel
+from tsformer.data.panel import AnyPanel, in_order, send, shuffled
 from tsformer.model.norms import FEWEST, MaskedBatchNorm, PooledBatchNorm, effective_size
 from tsformer.objectives import Posed, Pretext
 from tsformer.training.distributed import Ranks

@@ -13,9 +13,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from tsformer._torch_state import share_of_threads, threads, threads_for
-from tsformer.data.batching import shuffled
-from tsformer.data.panel import send
-from tsformer.data.stored_panel import AnyPanel
+from tsformer.data.panel import AnyPanel, send, shuffled
 from tsformer.objectives import Pretext
 from tsformer.training.callbacks import Callback, History, TrainingState
 from tsformer.training.checkpoint import Checkpointer, LoopState

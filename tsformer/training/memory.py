@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-from tsformer.data.stored_panel import AnyPanel
+from tsformer.data.panel import AnyPanel
 
 #: Series per step, unless memory is short.
 DEFAULT_BATCH = 16

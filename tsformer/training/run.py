@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from torch import Tensor, nn
 
-from tsformer.data.stored_panel import AnyPanel
+from tsformer.data.panel import AnyPanel
 from tsformer.objectives import Pretext
 from tsformer.training.callbacks import Callback, History, TrainingState
 from tsformer.training.inference import forward, norm_weights, pretext_losses, update_bn

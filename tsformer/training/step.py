@@ -13,8 +13,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from tsformer.augmentation import Augmentation, Batch
-from tsformer.data.panel import same_device
-from tsformer.data.stored_panel import AnyPanel
+from tsformer.data.panel import AnyPanel, same_device
 from tsformer.objectives import Pretext
 from tsformer.training.distributed import Ranks
 from tsformer.training.inference import norm_weights, posed

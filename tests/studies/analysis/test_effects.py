@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("baycomp", reason='needs the extra "statistics"')
 
-from tsformer.studies.analysis.effects import costs, gains, mean_gains
+from tsformer.studies.analysis.analyse import costs, gains, mean_gains
 from tsformer.studies.analysis.statistics import Statistics, compare_methods
 
 PROBLEMS = ("SmoothSubspace", "Chinatown", "ECG200", "GunPoint", "Coffee", "ShapeletSim")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tsformer.studies import Study
-from tsformer.studies.design.train_sizes import train_sizes
+from tsformer.studies.design.study_file import train_sizes
 
 
 def test_each_size_has_one_spelling() -> None:

@@ -11,7 +11,7 @@ from tsformer.tracking import TrackedRun
 def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Log no figures, which take longer than a small fit; test_compare.py looks at them."""
     monkeypatch.setattr(TrackedRun, "figure", lambda *args, **options: None)
-    monkeypatch.setattr("tsformer.studies.run.summary_runs.copy_picture", lambda *args: None)
+    monkeypatch.setattr("tsformer.studies.run.finalize.copy_picture", lambda *args: None)
 
 
 @pytest.fixture

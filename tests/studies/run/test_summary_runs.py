@@ -13,8 +13,7 @@ import pytest
 from tsformer.plots import encoding_color
 from tsformer.studies import Study
 from tsformer.studies.analysis.scores import StudyScores, read_study
-from tsformer.studies.run.study_run import study_note, study_tags
-from tsformer.studies.run.summary_runs import summary_runs
+from tsformer.studies.run.finalize import study_note, study_tags, summary_runs
 from tsformer.tracking import RunStore, prepare_store
 
 pytest.importorskip("mlflow", reason='needs the extra "tracking"')

@@ -6,9 +6,7 @@ import torch
 from torch import Tensor
 
 from tsformer.encodings.base import PositionalEncoding
-from tsformer.encodings.bias.distances import mask_negligible, relative_times
-
-__all__ = ["ALiBi"]
+from tsformer.encodings.functional import mask_negligible, relative_times
 
 
 class ALiBi(PositionalEncoding, name="alibi"):

@@ -7,10 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tsformer.encodings.base import PositionalEncoding
-from tsformer.encodings.bias.distances import checked_max_distance
-from tsformer.encodings.functional import at_least_float32
-
-__all__ = ["CoPE"]
+from tsformer.encodings.functional import at_least_float32, checked_max_distance
 
 
 class CoPE(PositionalEncoding, name="cope"):

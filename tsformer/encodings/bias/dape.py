@@ -8,12 +8,9 @@ from torch import Tensor, nn
 
 from tsformer._names import unknown
 from tsformer.encodings.base import Extrapolation, PositionalEncoding
-from tsformer.encodings.bias.distances import NEGLIGIBLE
 from tsformer.encodings.bias.fire import FIRE
 from tsformer.encodings.bias.kerple import Kerple
-from tsformer.encodings.functional import at_least_float32
-
-__all__ = ["DAPE"]
+from tsformer.encodings.functional import NEGLIGIBLE, at_least_float32
 
 _STATIC: dict[str, type[PositionalEncoding]] = {"fire": FIRE, "kerple": Kerple}
 

@@ -9,9 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tsformer.encodings.base import PositionalEncoding
-from tsformer.encodings.bias.distances import relative_times
-
-__all__ = ["FIRE", "relu_network"]
+from tsformer.encodings.functional import relative_times
 
 
 class FIRE(PositionalEncoding, name="fire"):

@@ -6,9 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from tsformer.encodings.base import PositionalEncoding
-from tsformer.encodings.bias.distances import mask_negligible, relative_times
-
-__all__ = ["GaussianBias"]
+from tsformer.encodings.functional import mask_negligible, relative_times
 
 
 class GaussianBias(PositionalEncoding, name="gaussian"):

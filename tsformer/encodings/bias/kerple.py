@@ -8,9 +8,7 @@ from torch import Tensor, nn
 
 from tsformer._names import unknown
 from tsformer.encodings.base import PositionalEncoding
-from tsformer.encodings.bias.distances import mask_negligible, relative_times
-
-__all__ = ["Kerple"]
+from tsformer.encodings.functional import mask_negligible, relative_times
 
 
 class Kerple(PositionalEncoding, name="kerple"):

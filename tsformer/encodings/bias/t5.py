@@ -8,9 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from tsformer.encodings.base import PositionalEncoding
-from tsformer.encodings.bias.distances import checked_max_distance, relative_times
-
-__all__ = ["T5"]
+from tsformer.encodings.functional import checked_max_distance, relative_times
 
 
 class T5(PositionalEncoding, name="t5"):

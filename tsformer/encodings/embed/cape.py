@@ -10,8 +10,6 @@ from torch import Tensor
 from tsformer.encodings.base import PositionalEncoding
 from tsformer.encodings.functional import sinusoid
 
-__all__ = ["CAPE"]
-
 
 class CAPE(PositionalEncoding, name="cape"):
     """Add the sinusoid of times that are randomly shifted, jittered and stretched in training.

@@ -7,8 +7,6 @@ from torch import Tensor, nn
 
 from tsformer.encodings.base import PositionalEncoding
 
-__all__ = ["ConvEncoding"]
-
 
 class ConvEncoding(PositionalEncoding, name="conv"):
     """Add a trained depthwise convolution of the tokens: ``x + DepthwiseConv_k(x)``.

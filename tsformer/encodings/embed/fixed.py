@@ -7,8 +7,6 @@ from torch import Tensor
 from tsformer.encodings.base import PositionalEncoding
 from tsformer.encodings.functional import sinusoid
 
-__all__ = ["FixedEncoding"]
-
 
 class FixedEncoding(PositionalEncoding, name="fixed"):
     """Add the sinusoid of the original transformer: ``x + PE(t)``.

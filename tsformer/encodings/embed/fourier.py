@@ -8,8 +8,6 @@ from torch import Tensor, nn
 from tsformer.encodings.base import PositionalEncoding
 from tsformer.encodings.functional import at_least_float32
 
-__all__ = ["FourierEncoding"]
-
 
 class FourierEncoding(PositionalEncoding, name="fourier"):
     """Add Fourier features passed through a network: ``x + MLP([cos(W t), sin(W t)] / sqrt(F))``.

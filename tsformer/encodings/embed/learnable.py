@@ -8,8 +8,6 @@ from torch import Tensor, nn
 from tsformer.encodings.base import PositionalEncoding
 from tsformer.encodings.functional import interpolated_rows
 
-__all__ = ["LearnableEncoding"]
-
 
 class LearnableEncoding(PositionalEncoding, name="learnable"):
     """Add a trained vector for each position: ``x + P[t]``.

@@ -8,8 +8,6 @@ from tsformer._names import unknown
 from tsformer.encodings.base import PositionalEncoding
 from tsformer.encodings.functional import sinusoid
 
-__all__ = ["LSPE"]
-
 
 class LSPE(PositionalEncoding, name="lspe"):
     """Add the sinusoid passed through a small network: ``x + FFN(PE(t))``.

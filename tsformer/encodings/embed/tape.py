@@ -7,8 +7,6 @@ from torch import Tensor
 from tsformer.encodings.base import PositionalEncoding
 from tsformer.encodings.functional import sinusoid
 
-__all__ = ["TAPE"]
-
 
 class TAPE(PositionalEncoding, name="tape"):
     """Add the sinusoid with wavelengths scaled to the length of the series: ``x + PE(t D / L)``.

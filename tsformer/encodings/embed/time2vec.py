@@ -10,8 +10,6 @@ from torch import Tensor, nn
 from tsformer.encodings.base import PositionalEncoding
 from tsformer.encodings.functional import at_least_float32
 
-__all__ = ["Time2Vec"]
-
 
 class Time2Vec(PositionalEncoding, name="time2vec"):
     """Add a trained line and trained sines of time: ``x + [w_0 s + f_0, sin(w_k s + f_k)]``.

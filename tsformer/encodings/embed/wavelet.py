@@ -12,8 +12,6 @@ from torch import Tensor, nn
 from tsformer._names import unknown
 from tsformer.encodings.base import PositionalEncoding
 
-__all__ = ["WAVELETS", "WaveletEncoding", "causal_multiresolution", "multiresolution"]
-
 _ROOT3 = sqrt(3.0)
 
 #: Low-pass filters of Daubechies' orthogonal wavelets with 1, 2 and 4 vanishing moments.

@@ -7,8 +7,6 @@ from torch import Tensor, nn
 
 from tsformer.encodings.base import PositionalEncoding
 
-__all__ = ["ERPE"]
-
 
 class ERPE(PositionalEncoding, name="erpe"):
     """Add a trained weight for each distance to the attention weights, after the softmax.

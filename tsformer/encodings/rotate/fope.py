@@ -9,8 +9,6 @@ from torch import Tensor, nn
 
 from tsformer.encodings.rotate.rope import RoPE
 
-__all__ = ["FoPE"]
-
 
 class FoPE(RoPE, name="fope"):
     """Rotate as `rope` does, with a sum of all frequencies in place of a single one.

@@ -7,8 +7,6 @@ from torch import Tensor, nn
 
 from tsformer.encodings.rotate.rope import RoPE
 
-__all__ = ["LearnableRoPE"]
-
 
 class LearnableRoPE(RoPE, name="learnable_rope"):
     """Rotate as `rope` does, with trained frequencies.

@@ -8,8 +8,6 @@ from torch import Tensor
 from tsformer.encodings.base import PositionalEncoding
 from tsformer.encodings.functional import at_least_float32
 
-__all__ = ["RoPE"]
-
 
 class RoPE(PositionalEncoding, name="rope"):
     """Rotate pairs of query and key features by an angle that grows with time.

@@ -24,8 +24,6 @@ from torch import Tensor, nn
 from tsformer.encodings.base import PositionalEncoding
 from tsformer.encodings.functional import at_least_float32
 
-__all__ = ["ConvSPE", "SineSPE"]
-
 
 class StochasticEncoding(PositionalEncoding):
     """Base class of both: reproducible noise, resampling in training, and the gate.

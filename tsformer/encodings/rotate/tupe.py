@@ -8,8 +8,6 @@ from torch import Tensor, nn
 from tsformer.encodings.base import PositionalEncoding
 from tsformer.encodings.functional import interpolated_rows
 
-__all__ = ["TUPE"]
-
 
 class TUPE(PositionalEncoding, name="tupe"):
     """Add to each score the product of the two positions: ``(q k + p_q p_k) / sqrt(2 E)``.

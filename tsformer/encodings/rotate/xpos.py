@@ -7,8 +7,6 @@ from torch import Tensor
 
 from tsformer.encodings.rotate.rope import RoPE
 
-__all__ = ["XPos"]
-
 
 class XPos(RoPE, name="xpos"):
     """Rotate as `rope` does, and scale each pair by how much later the query is than the key.

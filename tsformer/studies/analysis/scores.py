@@ -12,8 +12,7 @@ import pandas as pd
 
 from tsformer._names import unknown
 from tsformer.studies.analysis.published import Paths, Published, published_beside
-from tsformer.studies.design.study_file import read_design
-from tsformer.studies.design.train_sizes import WHOLE
+from tsformer.studies.design.study_file import WHOLE, read_design
 
 _COLUMNS = ("dataset", "method", "seed", "score")
 #: Column names in the results of `tsformer compare` -> names used here.

@@ -11,20 +11,20 @@ from typing import Any, NamedTuple
 
 from tsformer._names import unknown
 from tsformer._numbers import check_number
-from tsformer.baselines.catalogue import TRANSFORMER
+from tsformer.baselines.resolve import TRANSFORMER
 from tsformer.encodings import find
 from tsformer.encodings import names as registered
 from tsformer.estimators.classifier import TSTransformerClassifier
-from tsformer.studies.design.keys import (
+from tsformer.studies.design.methods import (
     HARMLESS,
+    Method,
     check_parameters,
     configuration,
     configuration_hash,
     digest,
+    read_methods,
 )
-from tsformer.studies.design.methods import Method, read_methods
-from tsformer.studies.design.study_file import read_study_file
-from tsformer.studies.design.train_sizes import WHOLE, train_sizes
+from tsformer.studies.design.study_file import WHOLE, read_study_file, train_sizes
 
 
 class Trial(NamedTuple):
@@ -83,7 +83,7 @@ class Study:
     train_sizes : sequence of int or str
         How much of each train split to train on: numbers of series, percentages as in ``"10%"``, or
         both; by default the whole. Every size is a variant of the study. A seed draws the same
-        nested stratified subsets for every method: `tsformer.studies.run.subset.nested_order`.
+        nested stratified subsets for every method: `tsformer.studies.run.resample.nested_order`.
         ``"100%"`` shares its fits with studies without sizes.
     leave_out : mapping
         Names of encodings or methods, and the data sets on which each is not fitted, as in

@@ -10,8 +10,7 @@ import pandas as pd
 
 from tsformer.data import list_datasets
 from tsformer.plots.learning_curves import can_average, plot_learning_curves
-from tsformer.studies.analysis.analyse import Findings
-from tsformer.studies.analysis.effects import COSTS, FEWEST_RESAMPLED
+from tsformer.studies.analysis.analyse import COSTS, FEWEST_RESAMPLED, Findings
 from tsformer.studies.analysis.plots import (
     plot_chances,
     plot_cost,
@@ -27,7 +26,7 @@ from tsformer.studies.analysis.scores import (
     labels,
     variant_scores,
 )
-from tsformer.studies.design.train_sizes import WHOLE
+from tsformer.studies.design.study_file import WHOLE
 from tsformer.studies.report.render import code
 from tsformer.studies.report.verdict import ALPHA, SURE, against, contrasts, ordered_means, paired
 from tsformer.studies.report.verdict import verdict as verdict_of

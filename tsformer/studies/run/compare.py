@@ -28,10 +28,10 @@ from tsformer.studies.run.lock import DRIVER_TAG, exclusive, this_process
 from tsformer.studies.run.problem import Problem, fold_sizes, n_train
 from tsformer.studies.run.progress import Progress, ProgressReporter
 from tsformer.studies.run.results import ResultStore
-from tsformer.studies.run.study_run import study_note, study_tags
+from tsformer.studies.run.summary_runs import study_note, study_tags
 from tsformer.studies.run.worker import Task, TrialResult
 from tsformer.tracking import RunStore, prepare_store
-from tsformer.tracking.credentials import without_credentials
+from tsformer.tracking.settings import without_credentials
 from tsformer.tracking.views import make_views
 
 

@@ -22,8 +22,7 @@ from tsformer.studies.design.study import Study
 from tsformer.studies.report.summary import summary_table, to_markdown
 from tsformer.studies.report.write import write_findings
 from tsformer.studies.run.results import ResultStore
-from tsformer.studies.run.study_run import log_findings, log_scores, study_note
-from tsformer.studies.run.summary_runs import summary_runs
+from tsformer.studies.run.summary_runs import log_findings, log_scores, study_note, summary_runs
 from tsformer.studies.run.trial import name_column
 from tsformer.tracking import TrackedRun
 

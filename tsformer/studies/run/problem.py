@@ -15,9 +15,8 @@ import pandas as pd
 
 from tsformer.data import load_dataset
 from tsformer.data.archive import folder_of
-from tsformer.studies.design.train_sizes import WHOLE
-from tsformer.studies.run.resample import stratified_resample, taken
-from tsformer.studies.run.subset import nested_subset, subset_size
+from tsformer.studies.design.study_file import WHOLE
+from tsformer.studies.run.resample import nested_subset, stratified_resample, subset_size, taken
 
 # A worker gets the data sets of a study in any order; keeping more could fill its memory.
 _KEPT = 16

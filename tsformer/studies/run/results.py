@@ -14,7 +14,7 @@ from tsformer.studies.run.lock import end_left_over
 from tsformer.studies.run.trial import COUNTS, columns, describe, other_series, read_back
 from tsformer.studies.run.worker import TrialResult
 from tsformer.tracking import RunStore
-from tsformer.tracking.credentials import without_credentials
+from tsformer.tracking.settings import without_credentials
 
 
 class ResultStore:

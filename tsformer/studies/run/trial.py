@@ -21,14 +21,14 @@ from tsformer.estimators.observers import unobserved
 from tsformer.plots import plot_confusion, plot_reliability
 from tsformer.studies.design.methods import Method
 from tsformer.studies.design.study import Study, Trial
-from tsformer.studies.design.train_sizes import WHOLE
+from tsformer.studies.design.study_file import WHOLE
 from tsformer.studies.run.problem import Problem, n_train, series_digest
 from tsformer.tracking import MLflowTracker, RunStore, TrackedRun
-from tsformer.tracking.credentials import without_credentials
-from tsformer.tracking.memory import peak_memory_mb, reset_peak_memory
 from tsformer.tracking.run import RunEnded
 from tsformer.tracking.scores import classification_scores, label_scores
+from tsformer.tracking.settings import without_credentials
 from tsformer.tracking.store import commit
+from tsformer.tracking.tracker import peak_memory_mb, reset_peak_memory
 from tsformer.training.callbacks import Callback, TrainingState
 from tsformer.training.plan import resolve_device
 from tsformer.training.run import suppress_interruption_warning

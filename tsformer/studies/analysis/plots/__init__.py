@@ -1,8 +1,7 @@
 """Figures of a study's scores and statistics, made without pyplot."""
 
-from tsformer.studies.analysis.plots.datasets import plot_by_dataset
 from tsformer.studies.analysis.plots.effects import plot_cost, plot_mean_gains, plot_ranking
-from tsformer.studies.analysis.plots.fits import plot_boxes, plot_comparison
+from tsformer.studies.analysis.plots.fits import plot_boxes, plot_by_dataset, plot_comparison
 from tsformer.studies.analysis.plots.statistics import (
     plot_chances,
     plot_critical_difference,

@@ -19,7 +19,7 @@ from tsformer.plots.figures import (
     widest,
     wrapped,
 )
-from tsformer.studies.analysis.effects import COSTS
+from tsformer.studies.analysis.analyse import COSTS
 from tsformer.studies.analysis.ranking import REMAINING
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def plot_mean_gains(
     Parameters
     ----------
     tables : mapping of str to DataFrame
-        Label of a variant to what `tsformer.studies.analysis.effects.mean_gains` returns. A mean of
+        Label of a variant to what `tsformer.studies.analysis.analyse.mean_gains` returns. A mean of
         too few data sets has no interval there, and none here.
     baseline : str
         The method over which gains were computed.
@@ -158,7 +158,7 @@ def plot_cost(costs: pd.DataFrame, *, axes: Axes | Sequence[Axes] | None = None)
     Parameters
     ----------
     costs : DataFrame
-        As `tsformer.studies.analysis.effects.costs` returns. A method without any cost, a published
+        As `tsformer.studies.analysis.analyse.costs` returns. A method without any cost, a published
         one, is not drawn.
 
     axes : Axes or sequence of Axes, optional
