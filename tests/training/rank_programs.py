@@ -84,16 +84,16 @@ def fit_and_count_reads(folder: Path) -> dict[str, Any]:
     X, y = np.load(folder / "X.npy"), np.load(folder / "y.npy")
     stored = {"memory": X, "memmap": folder / "X.npy", "folder": folder / "series"}
     reads: list[list[int]] = []
-    read, begun = rows.LazySeries.read, TSTransformerClassifier._train
+    read, begun = series.LazySeries.read, TSTransformerClassifier._train
 
     def counted(self: Any, index: Any) -> Any:
         reads.append(self._index[index].tolist())
         return read(self, index)
 
     def train(self: Any, job: Any) -> None:
-        rows.LazySeries.read = counted
+        series.LazySeries.read = counted
         begun(self, job)
-        rows.LazySeries.read = read
+        series.LazySeries.read = read
 
     TSTransformerClassifier._train = train
     preprocessor._KEPT = 0  # so that nothing that was preprocessed is kept

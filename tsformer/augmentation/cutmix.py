@@ -7,8 +7,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from tsformer.augmentation.base import Augmentation, Batch, check_range
-from tsformer.augmentation.reading import read, relative_times
+from tsformer.augmentation.base import Augmentation, Batch, check_range, read, relative_times
 
 
 class CutMix(Augmentation, name="cutmix"):
@@ -86,16 +85,6 @@ def mixed(batch: Batch, partner: Tensor, start: Tensor, width: Tensor) -> Batch:
     Of `n` valid steps, number `r` is replaced if ``(r + 1/2) / n`` is at least `start` ``[B, 1]``
     and less than ``start + width``. `partner` ``[B]`` holds indices; a series that is its own
     partner is unchanged.
-
-    Examples
-    --------
-    >>> batch = Batch(torch.tensor([[0.0, 1.0, 2.0, 3.0], [5.0, 6.0, 7.0, 8.0]])[..., None])
-    >>> out = mixed(batch, torch.tensor([1, 1]), torch.tensor([[0.5]]), torch.tensor([[0.25]]))
-    >>> out.values[..., 0]
-    tensor([[0., 1., 7., 3.],
-            [5., 6., 7., 8.]])
-    >>> out.share
-    tensor([0.7500, 1.0000])
     """
     x, mask, times = batch.values, batch.mask, batch.times
     B, L = x.shape[:2]

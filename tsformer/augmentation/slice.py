@@ -7,8 +7,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from tsformer.augmentation.base import Augmentation, Batch, check_range
-from tsformer.augmentation.reading import relative_times, shifted
+from tsformer.augmentation.base import Augmentation, Batch, check_range, relative_times, shifted
 
 
 class Slice(Augmentation, name="slice"):
@@ -70,12 +69,6 @@ def sliced(batch: Batch, removed: Tensor, place: Tensor) -> Batch:
 
     The share `removed` ``[B, 1]`` of its time is cut off, the share `place` ``[B, 1]`` of the cut
     at the start. Without a cut a series is unchanged, bit by bit.
-
-    Examples
-    --------
-    >>> batch = Batch(torch.tensor([[0.0, 1.0, 2.0]])[..., None])
-    >>> sliced(batch, torch.tensor([[0.5]]), torch.tensor([[1.0]])).values.flatten()
-    tensor([1.0000, 1.5000, 2.0000])
     """
     where = relative_times(batch)
     return replace(batch, values=shifted(batch, where, removed * (place - where)))

@@ -7,8 +7,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from tsformer.augmentation.base import Augmentation, Batch, check_range
-from tsformer.augmentation.reading import relative_times, shifted
+from tsformer.augmentation.base import Augmentation, Batch, check_range, relative_times, shifted
 
 
 class Warp(Augmentation, name="warp"):
@@ -74,12 +73,6 @@ def warped(batch: Batch, speed: Tensor) -> Batch:
 
     `speed` ``[B, K]`` holds positive speeds at `K` equidistant points in relative time; only their
     ratios matter. A series whose speeds are all 1 is unchanged, bit by bit.
-
-    Examples
-    --------
-    >>> batch = Batch(torch.tensor([[0.0, 1.0, 2.0]])[..., None])
-    >>> warped(batch, torch.tensor([[1.0, 3.0]])).values.flatten()
-    tensor([0.0000, 0.7500, 2.0000])
     """
     where = relative_times(batch)
     n_pieces = speed.shape[1] - 1

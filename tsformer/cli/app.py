@@ -9,15 +9,7 @@ from typing import Annotated
 import typer
 
 import tsformer
-from tsformer.cli import (
-    demonstration,
-    lists,
-    models,
-    statistics,
-    studies,
-    tables,
-    tracked,
-)
+from tsformer.cli import demonstration, lists, models, statistics, studies, tables, tracked
 
 
 def _help(command: Callable[..., None]) -> str:

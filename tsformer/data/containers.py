@@ -17,16 +17,22 @@ from tsformer._names import shortened
 from tsformer.data.ids import cut_by_case
 from tsformer.data.native import channel_names, is_series, native, native_item, to_numpy
 from tsformer.data.parquet import ParquetSeries, parquet_files, unpacked
-from tsformer.data.rows import (
+from tsformer.data.series import (
     ArrayRows,
     FileRows,
+    Floats,
+    Gaps,
     LazySeries,
+    Padded,
     Rows,
+    SeriesError,
+    SeriesSource,
     gathered,
     is_sliced,
     npy_header,
+    numbered,
+    parts_of,
 )
-from tsformer.data.series import Floats, Gaps, Padded, SeriesError, SeriesSource, numbered, parts_of
 from tsformer.data.times import ordered_times, pad_times
 
 #: The series in a folder that `tsformer convert` made.

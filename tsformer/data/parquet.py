@@ -25,7 +25,7 @@ from tsformer._names import unknown
 from tsformer._optional import require
 from tsformer._warnings import warn_caller
 from tsformer.data.ids import refuse_nul
-from tsformer.data.rows import FileRows
+from tsformer.data.series import FileRows
 
 #: Endings of the files.
 PARQUET = (".parquet", ".pq")

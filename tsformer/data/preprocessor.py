@@ -17,10 +17,9 @@ from torch import Tensor, nn
 
 from tsformer._names import unknown
 from tsformer._warnings import warn_caller
-from tsformer.data.moments import Moments, Size, Summary, summarise
 from tsformer.data.panel import AnyPanel, Panel, StoredPanel
 from tsformer.data.series import Gaps, Padded, SeriesError, SeriesSource, numbered
-from tsformer.data.views import make_difference, views_in
+from tsformer.data.views import Moments, Size, Summary, make_difference, summarise, views_in
 
 SCALINGS = ("channel", "series", "series+size", None)
 GAPS = ("interpolate", "mask")
@@ -227,7 +226,6 @@ class Scaler(Preprocessor):
 
     @property
     def n_flags(self) -> int:
-        """Number of inputs, the last channels, that flag missing values."""
         flagged = self.gaps == "mask" or self.gap_flag is not None
         return len(self.gap_channels) if flagged else 0
 
@@ -359,7 +357,6 @@ class Scaler(Preprocessor):
             )
 
     def describe(self) -> dict[str, Any]:
-        """Return what `state_dict` does not hold, ready for JSON."""
         return super().describe() | {
             "scaling": self.scaling,
             "flagged": self.flagged.tolist(),

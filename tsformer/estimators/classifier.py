@@ -93,7 +93,7 @@ class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
         Standardisation of the values. "channel" uses the mean and standard deviation of each
         channel over the training series; "series" those statistics of each channel within each
         series; "series+size" adds the mean and the logarithm of the deviation as two more channels,
-        see `tsformer.data.moments`; None leaves the values unchanged. "auto" compares "channel" and
+        see `tsformer.data.views`; None leaves the values unchanged. "auto" compares "channel" and
         "series" by the leave-one-out cross-entropy of a ridge classifier on random convolutions, on
         up to 512 training series. It takes "series+size" if "channel" would leave more than half of
         the series with a deviation below a tenth, see `tsformer.estimators.recipe`. With

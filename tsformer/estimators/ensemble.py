@@ -421,21 +421,6 @@ class TSEnsembleClassifier(LabelClassifier):
 
     @in_plain_torch
     def predict_proba(self, X: Any, times: Any = None) -> npt.NDArray[np.float64]:
-        """Compute the probability of each class or label, in the order of `classes_`.
-
-        Parameters
-        ----------
-        X : as in `fit`
-            Series of any length, with the same channels as in `fit`.
-        times : as in `fit`, optional
-            Times of the steps, if `fit` had times.
-
-        Returns
-        -------
-        ndarray (n, n_classes) of float64
-            Rows sum to 1, unless there are several labels per series.
-            The weighted mean of `predict_proba_parts`.
-        """
         parts = self.predict_proba_parts(X, times)
         mean: npt.NDArray[np.float64] = sum(
             (self.weights_[name] * proba for name, proba in parts.items()), np.zeros(())
@@ -445,6 +430,8 @@ class TSEnsembleClassifier(LabelClassifier):
     @in_plain_torch
     def predict_proba_parts(self, X: Any, times: Any = None) -> dict[str, npt.NDArray[np.float64]]:
         """Compute the probability of each class according to each part.
+
+        Their mean with the weights `weights_` is `predict_proba`.
 
         Parameters
         ----------

@@ -54,7 +54,20 @@ class LabelClassifier(ClassifierMixin, SeriesEstimator):
 
     @abstractmethod
     def predict_proba(self, X: Any, times: Any = None) -> npt.NDArray[Any]:
-        """Compute the probability of each class, in the order of `classes_`."""
+        """Compute the probability of each class or label, in the order of `classes_`.
+
+        Parameters
+        ----------
+        X : as in `fit`
+            Series of any length, with the same channels as in `fit`.
+        times : as in `fit`, optional
+            Times of the steps, if `fit` had times.
+
+        Returns
+        -------
+        ndarray (n, n_classes) of float64
+            Rows sum to 1, unless there are several labels per series.
+        """
 
     @abstractmethod
     def _logits(self, X: Any, times: Any) -> npt.NDArray[np.floating[Any]]:
@@ -66,7 +79,7 @@ class LabelClassifier(ClassifierMixin, SeriesEstimator):
 
         Parameters
         ----------
-        X, times : as in `transform`
+        X, times : as in `predict_proba`
 
         Returns
         -------
@@ -82,7 +95,7 @@ class LabelClassifier(ClassifierMixin, SeriesEstimator):
 
         Parameters
         ----------
-        X, times : as in `transform`
+        X, times : as in `predict_proba`
 
         Returns
         -------
@@ -100,7 +113,7 @@ class LabelClassifier(ClassifierMixin, SeriesEstimator):
 
         Parameters
         ----------
-        X, times : as in `transform`
+        X, times : as in `predict_proba`
         y : array-like (n,) or (n, n_labels)
             True labels.
         sample_weight : array-like (n,), optional
@@ -134,7 +147,7 @@ class LabelClassifier(ClassifierMixin, SeriesEstimator):
 
         Parameters
         ----------
-        X, times : as in `transform`
+        X, times : as in `predict_proba`
         method : {"occlusion"}, default="occlusion"
             `TSTransformerClassifier` has more.
         target : label or array-like (n,) of labels, optional
@@ -263,10 +276,7 @@ class LabelClassifier(ClassifierMixin, SeriesEstimator):
 
         Parameters
         ----------
-        X : as in `fit`
-            Series of any length, with the same channels as in `fit`.
-        times : as in `fit`, optional
-            Times of the steps, if `fit` had times.
+        X, times : as in `predict_proba`
         coverage : float in (0, 1), default=0.9
             Probability that a set contains the true class. Choose it before looking at the sets.
 

@@ -13,10 +13,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from tsformer.data.moments import Summary, summarise
 from tsformer.data.panel import Panel
 from tsformer.data.preprocessor import Scaler
 from tsformer.data.series import Padded, SeriesSource, numbered, parts_of
+from tsformer.data.views import Summary, summarise
 from tsformer.estimators.targets import Groups
 from tsformer.features.convolution import Learned
 from tsformer.features.random_convolutions import RandomConvolutions, regular

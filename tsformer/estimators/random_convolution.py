@@ -265,17 +265,6 @@ class RandomConvolutionClassifier(
 
     @in_plain_torch
     def predict_proba(self, X: Any, times: Any = None) -> npt.NDArray[np.float64]:
-        """Compute the probability of each class or label, in the order of `classes_`.
-
-        Parameters
-        ----------
-        X, times : as in `transform`
-
-        Returns
-        -------
-        ndarray (n, n_classes) of float64
-            Rows sum to 1, unless there are several labels per series.
-        """
         logits = torch.from_numpy(self._logits(X, times)).double()
         return self._kind.probabilities(logits).numpy()
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from tsformer._torch_state import in_plain_torch
 from tsformer.augmentation import AugmentationSpec
 from tsformer.data.ids import check_ids
-from tsformer.data.moments import ROUNDING, summarise
+from tsformer.data.views import ROUNDING, summarise
 from tsformer.estimators.base import HeadNorm, Scaling, TransformerEstimator
 from tsformer.estimators.parameters import with_parameters
 from tsformer.estimators.saved import REGRESSION, check_fields

@@ -30,24 +30,9 @@ def attend(
     output and the gradients of `q`, `k`, `v` as if the bias were constant. The gradient of the
     bias, equal to the gradient of the scores, follows in cache-sized chunks.
 
-    Parameters
-    ----------
-    q, k : Tensor [B, H, N, E']
-        Queries and keys; their width may differ from the values' width.
-    v : Tensor [B, H, N, E]
-        Values.
-    bias : Tensor [1 | B, 1 | H, N, N], optional
-        Added to the scaled scores.
-    mask : Tensor [B, N] of bool, optional
-        True for valid keys, False at padding.
-    scale : float
-        Factor on the scores.
-    causal : bool, default=False
-        Whether a query sees only its own and earlier keys. Then padding must come last.
-
-    Returns
-    -------
-    Tensor [B, H, N, E]
+    Queries and keys are ``[B, H, N, E']``, values and the result ``[B, H, N, E]``, the bias
+    ``[1 | B, 1 | H, N, N]``; `mask` ``[B, N]`` is False for keys at padding. If `causal`, a query
+    sees only its own and earlier keys, and padding must come last.
     """
     E = v.shape[-1]
     width = max(q.shape[-1], E)  # the kernel needs all three equally wide

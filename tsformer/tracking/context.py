@@ -19,10 +19,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tsformer._optional import require
-from tsformer.tracking.locks import SQLITE
 from tsformer.tracking.run import TrackedRun
 from tsformer.tracking.settings import warn_untracked
-from tsformer.tracking.store import RunStore, prepare_store, resolve_uri
+from tsformer.tracking.store import SQLITE, RunStore, prepare_store, resolve_uri
 
 DEFAULT_EXPERIMENT = "tsformer"
 

@@ -15,7 +15,6 @@ import numpy as np
 from tsformer.plots import plot_relevance
 from tsformer.tracking.autologging import log_data, log_scores, use
 from tsformer.tracking.context import Enclosing, start_run, within
-from tsformer.tracking.locks import SQLITE
 from tsformer.tracking.run import TrackedRun
 from tsformer.tracking.settings import (
     Settings,
@@ -24,7 +23,7 @@ from tsformer.tracking.settings import (
     warn_untracked,
     without_credentials,
 )
-from tsformer.tracking.store import RunStore, resolve_uri
+from tsformer.tracking.store import SQLITE, RunStore, resolve_uri
 from tsformer.tracking.tracker import name_of, parameters_of
 
 

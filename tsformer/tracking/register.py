@@ -20,7 +20,7 @@ from tsformer._version import __version__
 from tsformer.estimators.loading import load
 from tsformer.estimators.series import SeriesEstimator
 from tsformer.estimators.summary import card
-from tsformer.tracking.names import storable
+from tsformer.tracking.run import storable
 from tsformer.tracking.served import ServedModel, describe_input, example_table, signature_of
 from tsformer.tracking.store import RunStore
 from tsformer.tracking.tracker import encoding_of

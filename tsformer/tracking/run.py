@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 import time
 import traceback
@@ -15,17 +16,68 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from tsformer._optional import require
-from tsformer.tracking.names import Names, storable
 from tsformer.tracking.settings import reason, warn, warn_untracked
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from mlflow import MlflowClient
 
+# A database refuses longer names; some characters are left for a suffix and a prefix.
+_KEY_LENGTH = 220
+_REFUSED = re.compile(r"[^/\w.\- ]" if os.name == "nt" else r"[^/\w.\- :]")
+
+
+def storable(value: object, length: int | None = None) -> str:
+    """Return a value as text, NUL and surrogates escaped, of at most `length` characters."""
+    try:
+        text = str(value)
+    except Exception as error:  # a class of the user's
+        text = f"<{type(value).__name__}: str() raised {type(error).__name__}>"
+    # A database may refuse NUL, and UTF-8 has no lone surrogates.
+    text = text[:length].replace("\0", r"\x00")
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")[:length]
+
+
+def storable_name(name: str) -> str:
+    """Return a name with characters and path parts replaced that MLflow refuses.
+
+    Examples
+    --------
+    >>> storable_name("class_weight.walk (slow)")
+    'class_weight.walk _slow_'
+    >>> storable_name("../a//b")
+    'a/b'
+    """
+    parts = _REFUSED.sub("_", name[:_KEY_LENGTH]).split("/")
+    return "/".join(part for part in parts if part.strip(".")) or "_"
+
+
+class Names:
+    """The names under which one run stores parameters, metrics or tags."""
+
+    def __init__(self) -> None:
+        self._stored: dict[str, str] = {}
+
+    def __call__(self, name: object) -> str:
+        """Return the stored form of a name; warn if it differs, once."""
+        text = name if isinstance(name, str) else storable(name, _KEY_LENGTH)
+        if text not in self._stored:
+            short = stored = storable_name(text)
+            number = 1
+            while stored in self._stored.values():
+                number += 1
+                stored = f"{short}_{number}"
+            self._stored[text] = stored
+            if stored != text:
+                shown = ascii(text[:_KEY_LENGTH])
+                warn(f"MLflow refuses the name {shown}: it is stored as {stored!r}", stacklevel=4)
+        return self._stored[text]
+
+
 # MLflow's limits of one call and of values.
 _AT_ONCE = {"metrics": 1000, "params": 100, "tags": 100}
 _PARAM_LENGTH = 6000
-_NAME_LENGTH = 250
+NAME_LENGTH = 250
 TAG_LENGTH = 5000
 _REFUSALS = ("INVALID_PARAMETER_VALUE", "BAD_REQUEST")
 _DESCRIPTION = "mlflow.note.content"
@@ -235,7 +287,7 @@ class TrackedRun:
             _dense(X),
             source=sources.CodeDatasetSource({"code": loader}),
             targets=None if y is None else np.asarray(y),
-            name=storable(name, _NAME_LENGTH),
+            name=storable(name, NAME_LENGTH),
         )
         used = entities.DatasetInput(
             entities.Dataset.from_dictionary(described.to_dict()),

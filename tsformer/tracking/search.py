@@ -32,8 +32,7 @@ from tsformer.tracking.context import (
     user_run_is_active,
     within,
 )
-from tsformer.tracking.names import storable_name
-from tsformer.tracking.run import TrackedRun
+from tsformer.tracking.run import TrackedRun, storable_name
 from tsformer.tracking.scores import main_score
 from tsformer.tracking.settings import Settings, current_settings, speaking
 from tsformer.tracking.store import RunStore

@@ -10,9 +10,8 @@ from pathlib import Path
 
 from tsformer._names import unknown
 from tsformer._optional import require
-from tsformer.tracking.locks import SQLITE
 from tsformer.tracking.settings import reason, without_credentials
-from tsformer.tracking.store import RunStore, resolve_uri
+from tsformer.tracking.store import SQLITE, RunStore, resolve_uri
 from tsformer.tracking.views import make_views
 
 #: With one worker and without job execution the server takes half a gigabyte, not several.

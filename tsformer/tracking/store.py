@@ -3,27 +3,50 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
 import shlex
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from tsformer._optional import require
 from tsformer._version import __version__
-from tsformer.tracking.locks import SQLITE, creating
-from tsformer.tracking.names import Names, storable
-from tsformer.tracking.run import MISSING_TAG, TAG_LENGTH, TrackedRun
+from tsformer.tracking.run import MISSING_TAG, NAME_LENGTH, TAG_LENGTH, Names, TrackedRun, storable
 from tsformer.tracking.settings import masked, reason, warn_untracked, without_credentials
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
+
+SQLITE = "sqlite:///"
+#: Creating the tables takes seconds, on a busy machine a minute.
+_CREATION_SECONDS = 300
+
+
+def creating(uri: str) -> AbstractContextManager[object]:
+    """Return a context in which no other process creates this store."""
+    if not uri.startswith(SQLITE):
+        return nullcontext()
+    filelock = require("filelock", extra="tracking", purpose="tracking")
+    path = user_lock_path(str(Path(uri.removeprefix(SQLITE)).resolve()))
+    # A new object each time: the thread that holds a shared one could acquire it again.
+    lock: AbstractContextManager[object] = filelock.FileLock(path, timeout=_CREATION_SECONDS)
+    return lock
+
+
+def user_lock_path(name: str) -> Path:
+    """Return a lock file of this user, since users cannot open each other's files."""
+    hashed = hashlib.sha256(f"{Path.home()} {name}".encode(errors="replace")).hexdigest()[:16]
+    return Path(tempfile.gettempdir()) / f"tsformer-{hashed}.lock"
+
 
 _EXPERIMENT_TAGS = {
     "mlflow.experimentKind": "custom_model_development",  # training runs, not evaluations
@@ -33,7 +56,6 @@ _EXPERIMENT_TAGS = {
         "`study`, `search`, `encoding` (the summary of its fits), `fit`."
     ),
 }
-_NAME_LENGTH = 250
 _COMMAND_LENGTH = 2000
 
 
@@ -251,7 +273,7 @@ class RunStore:
         }
         names = Names()
         everything = {names(tag): storable(v, TAG_LENGTH) for tag, v in everything.items()}
-        name = storable(name, _NAME_LENGTH)
+        name = storable(name, NAME_LENGTH)
         try:
             client = _client(self.uri)
             earlier = self.runs(tags={"tsformer.key": key}) if again else []

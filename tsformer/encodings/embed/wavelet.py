@@ -28,29 +28,9 @@ WAVELETS = {
 def multiresolution(signal: Tensor, low_pass: Tensor, n_levels: int) -> Tensor:
     """Decompose signals into their components at each level of a wavelet transform.
 
-    Row 0 is what remains after `n_levels` smoothings, row `j` the detail between smoothing number
-    ``n_levels - j`` and the next; the rows add up to the signal, which is padded with zeros at both
-    ends.
-
-    Parameters
-    ----------
-    signal : Tensor [B, N]
-        Signals.
-    low_pass : Tensor [F]
-        The wavelet's orthogonal low-pass filter; `F` even.
-    n_levels : int
-        Number of levels `J`.
-
-    Returns
-    -------
-    Tensor [B, J + 1, N]
-
-    Examples
-    --------
-    >>> haar = torch.tensor(WAVELETS["haar"])
-    >>> multiresolution(torch.tensor([[1.0, 3.0, 5.0, 7.0]]), haar, 1).round()
-    tensor([[[ 2.,  2.,  6.,  6.],
-             [-1.,  1., -1.,  1.]]])
+    Maps ``[B, N]`` to ``[B, J + 1, N]`` with an even filter ``[F]``. Row 0 is what remains after
+    all smoothings, row `j` the detail between smoothing number ``J - j`` and the next; the rows add
+    up to the signal, which is padded with zeros at both ends.
     """
     kernel = low_pass[None, None]
     approximation = signal[:, None]

@@ -83,15 +83,6 @@ class AeonRandomConvolutionClassifier(FrameworkConvolutions, _BaseClassifier):
     See Also
     --------
     tsformer.RandomConvolutionClassifier : Documents the parameters.
-
-    Examples
-    --------
-    >>> from aeon.datasets import load_unit_test
-    >>> from tsformer.estimators.frameworks import AeonRandomConvolutionClassifier
-    >>> X, y = load_unit_test(split="train")
-    >>> clf = AeonRandomConvolutionClassifier(random_state=0)
-    >>> clf.fit(X, y).predict_proba(X[:3]).shape
-    (3, 2)
     """
 
     _tags: ClassVar[dict[str, Any]] = {
@@ -116,16 +107,6 @@ class AeonTSEnsembleClassifier(FrameworkEnsemble, _Threaded, _BaseClassifier):
     See Also
     --------
     tsformer.TSEnsembleClassifier : Documents the parameters.
-
-    Examples
-    --------
-    >>> from aeon.datasets import load_unit_test
-    >>> from tsformer.estimators.frameworks import AeonTSEnsembleClassifier
-    >>> X, y = load_unit_test(split="train")
-    >>> small = {"max_epochs": 5, "d_model": 16}
-    >>> clf = AeonTSEnsembleClassifier("fast", transformer_params=small, random_state=0)
-    >>> clf.fit(X, y).predict_proba(X[:3]).shape
-    (3, 2)
     """
 
     _tags: ClassVar[dict[str, Any]] = {

@@ -82,15 +82,6 @@ class SktimeRandomConvolutionClassifier(FrameworkConvolutions, _BaseClassifier):
     See Also
     --------
     tsformer.RandomConvolutionClassifier : Documents the parameters.
-
-    Examples
-    --------
-    >>> from sktime.datasets import load_unit_test
-    >>> from tsformer.estimators.frameworks import SktimeRandomConvolutionClassifier
-    >>> X, y = load_unit_test(split="train")
-    >>> clf = SktimeRandomConvolutionClassifier(random_state=0)
-    >>> clf.fit(X, y).predict_proba(X[:3]).shape
-    (3, 2)
     """
 
     _tags: ClassVar[dict[str, Any]] = _TAGS
@@ -113,16 +104,6 @@ class SktimeTSEnsembleClassifier(FrameworkEnsemble, _BaseClassifier):
     See Also
     --------
     tsformer.TSEnsembleClassifier : Documents the parameters.
-
-    Examples
-    --------
-    >>> from sktime.datasets import load_unit_test
-    >>> from tsformer.estimators.frameworks import SktimeTSEnsembleClassifier
-    >>> X, y = load_unit_test(split="train")
-    >>> small = {"max_epochs": 5, "d_model": 16}
-    >>> clf = SktimeTSEnsembleClassifier("fast", transformer_params=small, random_state=0)
-    >>> clf.fit(X, y).predict_proba(X[:3]).shape
-    (3, 2)
     """
 
     _tags: ClassVar[dict[str, Any]] = _TAGS

@@ -19,19 +19,7 @@ def signed_rank_p(differences: npt.ArrayLike) -> float:
     is at least as far from its mean as the observed one. Ties share their mean rank; the rank of a
     zero is split between both sides, as by ``zero_method="zsplit"`` of `scipy.stats.wilcoxon`.
 
-    Parameters
-    ----------
-    differences : array-like (n,)
-        Paired differences.
-
-    References
-    ----------
     Wilcoxon, "Individual Comparisons by Ranking Methods", Biometrics Bulletin 1945.
-
-    Examples
-    --------
-    >>> signed_rank_p([0.1, 0.2, 0.3])
-    0.25
     """
     from scipy.stats import rankdata
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from tsformer._optional import require
 from tsformer.studies._files import write_atomically
 from tsformer.tracking import RunStore
-from tsformer.tracking.locks import SQLITE, user_lock_path
 from tsformer.tracking.settings import without_credentials
+from tsformer.tracking.store import SQLITE, user_lock_path
 
 if TYPE_CHECKING:
     from mlflow.entities import Run

@@ -24,13 +24,6 @@ def stratified_resample(
     All series, train before test, are shuffled within each class. The same seed gives the same
     split as the functions of this name in sktime and aeon, so that published results of numbered
     resamples refer to these splits.
-
-    Examples
-    --------
-    >>> X, y = np.arange(6.0).reshape(6, 1, 1), np.array(list("aabbab"))
-    >>> X_train, y_train, X_test, y_test = stratified_resample(X[:4], y[:4], X[4:], y[4:], seed=1)
-    >>> y_train.tolist(), y_test.tolist()
-    (['a', 'a', 'b', 'b'], ['a', 'b'])
     """
     y = np.concatenate([y_train, y_test])
     n_train = {label: int(np.sum(y_train == label)) for label in np.unique(y)}
@@ -75,13 +68,6 @@ def cross_validation_folds(
 
     Each fold has about the same share of each class. All series of a group are in one fold, so
     that no model is tested on a patient or machine that it was trained on.
-
-    Examples
-    --------
-    >>> y, groups = np.array(list("abababab")), np.array([1, 1, 2, 2, 3, 3, 4, 4])
-    >>> folds = cross_validation_folds(y, groups, n_folds=2)
-    >>> [len(set(folds[groups == group])) for group in range(1, 5)]
-    [1, 1, 1, 1]
     """
     n_apart = len(y) if groups is None else len(np.unique(groups))
     what = "series" if groups is None else "groups"
@@ -153,18 +139,8 @@ def nested_order(y: npt.NDArray[Any], *, seed: int) -> npt.NDArray[np.intp]:
 
     Series are shuffled within their classes. The order starts with one series of each class and
     continues by the Sainte-Lague method: each prefix minimises the sum over classes of
-    ``(drawn - due) ** 2 / due``, where `due` is the proportional number.
-
-    References
-    ----------
-    Balinski and Young, "Fair Representation", 2001.
-
-    Examples
-    --------
-    >>> y = np.array(list("aaaaaabbb"))
-    >>> order = nested_order(y, seed=0)
-    >>> [sorted(y[order[:n]].tolist()) for n in (2, 3, 6)]
-    [['a', 'b'], ['a', 'a', 'b'], ['a', 'a', 'a', 'a', 'b', 'b']]
+    ``(drawn - due) ** 2 / due``, where `due` is the proportional number (Balinski
+    and Young, "Fair Representation", 2001).
     """
     shuffled = np.random.default_rng(seed).permutation(len(y))
     _, classes, counts = np.unique(y[shuffled], return_inverse=True, return_counts=True)

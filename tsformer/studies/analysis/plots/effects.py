@@ -160,7 +160,6 @@ def plot_cost(costs: pd.DataFrame, *, axes: Axes | Sequence[Axes] | None = None)
     costs : DataFrame
         As `tsformer.studies.analysis.analyse.costs` returns. A method without any cost, a published
         one, is not drawn.
-
     axes : Axes or sequence of Axes, optional
         Where to draw: one panel for each cost that the table has. By default, a new figure.
 

@@ -34,7 +34,6 @@ def plot_critical_difference(
         What to draw.
     alpha : float, default=0.05
         Pairs with a lower corrected p differ; none does if Friedman's test is not significant.
-
     ax : Axes, optional
         Where to draw. By default, a new figure.
 
@@ -128,7 +127,6 @@ def plot_pairs(statistics: Statistics, *, alpha: float = 0.05, ax: Axes | None =
         What to draw.
     alpha : float, default=0.05
         Pairs with a lower corrected p are bold, provided that Friedman's test is significant.
-
     ax : Axes, optional
         Where to draw. By default, a new figure.
 
@@ -140,15 +138,6 @@ def plot_pairs(statistics: Statistics, *, alpha: float = 0.05, ax: Axes | None =
     ----------
     Ismail-Fawaz et al., "An Approach to Multiple Comparison Benchmark Evaluations that is Stable
     Under Manipulation of the Comparate Set", 2023.
-
-    Examples
-    --------
-    >>> from tsformer.studies import compare_methods
-    >>> rows = [(d, m, 0, s + d / 9) for d in range(6) for m, s in (("none", 0.3), ("rope", 0.4))]
-    >>> rows = pd.DataFrame(rows, columns=["dataset", "method", "seed", "score"])
-    >>> figure = plot_pairs(compare_methods(rows))
-    >>> [label.get_text() for label in figure.axes[0].get_yticklabels()]
-    ['rope  0.678', 'none  0.578']
     """
     names = list(statistics.ranks.index)
     place = {name: i for i, name in enumerate(names)}
@@ -201,7 +190,6 @@ def plot_chances(statistics: Statistics, reference: str, *, ax: Axes | None = No
         What to draw.
     reference : str
         The method to compare the others with.
-
     ax : Axes, optional
         Where to draw. By default, a new figure.
 
@@ -213,15 +201,6 @@ def plot_chances(statistics: Statistics, reference: str, *, ax: Axes | None = No
     ------
     ValueError
         If there is no such method.
-
-    Examples
-    --------
-    >>> from tsformer.studies import compare_methods
-    >>> rows = [(d, m, 0, s + d / 9) for d in range(6) for m, s in (("none", 0.3), ("rope", 0.4))]
-    >>> rows = pd.DataFrame(rows, columns=["dataset", "method", "seed", "score"])
-    >>> figure = plot_chances(compare_methods(rows), "none")
-    >>> [label.get_text() for label in figure.axes[0].get_yticklabels()]
-    ['rope']
     """
     pairs = statistics.against(reference)
     names = list(map(shortened, pairs["method"]))
