@@ -218,8 +218,7 @@ def load_class(estimator: str) -> type[Any]:
         raise TypeError(f"{estimator} must be a class with fit and predict; got {found!r}")
     if kind := _other_kind(found):
         raise TypeError(f"{estimator} is {kind}; name a classifier")
-    checked: type[Any] = found
-    return checked
+    return found
 
 
 def parameter_names(cls: type[Any]) -> list[str] | None:

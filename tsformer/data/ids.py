@@ -23,8 +23,7 @@ def series_ids(X: Any) -> pd.Index | None:
         X = next(iter(X.data_vars.values()), None)
     if has_dims(X):
         X = native(X)
-        index: pd.Index | None = X.indexes.get(X.dims[0]) if X.dims else None
-        return index
+        return X.indexes.get(X.dims[0]) if X.dims else None
     if isinstance(X, (pd.DataFrame, pd.Series)):
         rows = X.index
         if not isinstance(rows, pd.MultiIndex) or rows.nlevels != 2:

@@ -136,8 +136,7 @@ def _from_tensor(x: torch.Tensor) -> npt.NDArray[Any]:
     x = x.detach().cpu().resolve_conj().resolve_neg()
     if x.dtype.is_floating_point and x.dtype not in (torch.float16, torch.float32, torch.float64):
         x = x.float()
-    array: npt.NDArray[Any] = x.numpy()
-    return array
+    return x.numpy()
 
 
 def _by_channel(x: npt.NDArray[Any]) -> npt.NDArray[Any]:

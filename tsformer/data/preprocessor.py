@@ -133,8 +133,7 @@ class Preprocessor(nn.Module):
 
     def _batch(self, series: Padded) -> tuple[Tensor, Tensor, Tensor | None]:
         times = None if series.times is None else torch.from_numpy(series.times)
-        outputs: tuple[Tensor, Tensor, Tensor | None] = self(torch.from_numpy(series.values), times)
-        return outputs
+        return self(torch.from_numpy(series.values), times)
 
     def _masks(self, gaps: Gaps) -> bool:
         """Whether `forward` masks any step that is not past the end of a series."""

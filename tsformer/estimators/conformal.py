@@ -44,8 +44,7 @@ class Conformal:
     def sets(self, proba: _Proba, coverage: float) -> npt.NDArray[np.bool_]:
         """Return the sets ``[n, K]`` for probabilities ``[n, K]``."""
         thresholds = [_threshold(scores, coverage) for scores in self.scores]
-        within: npt.NDArray[np.bool_] = 1.0 - proba <= np.array(thresholds)
-        return within
+        return 1.0 - proba <= np.array(thresholds)
 
     def warn_of_few(self, classes: Sequence[Any], coverage: float) -> None:
         """Warn of classes with too few calibration series."""

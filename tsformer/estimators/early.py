@@ -387,13 +387,11 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
 
     def _proba(self, series: Padded) -> _Floats:
         """Return the probabilities of all that has arrived."""
-        proba: _Floats = self.classifier_.predict_proba(_input(self.classifier_, series))
-        return proba
+        return self.classifier_.predict_proba(_input(self.classifier_, series))
 
     def _named(self, proba: _Floats) -> npt.NDArray[Any]:
         """Return the labels with the largest probabilities."""
-        labels: npt.NDArray[Any] = self.classes_[proba.argmax(axis=-1)]
-        return labels
+        return self.classes_[proba.argmax(axis=-1)]
 
     def _ask(self, series: Padded, *, complete: bool) -> tuple[_Floats, _Floats]:
         """Return probabilities and numbers of steps at all points that were reached."""

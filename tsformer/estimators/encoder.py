@@ -216,8 +216,7 @@ class TSTransformerEncoder(TransformerEstimator):
     def _targets(self, y: Any, name: str, *, reset: bool) -> Targets:
         if reset:
             self.objective_ = self._make_objective()
-        none: Targets = y
-        return none
+        return y
 
     def _n_outputs(self) -> int:
         return self.objective_.n_outputs(self.preprocessor_.n_channels)

@@ -422,10 +422,7 @@ class TSEnsembleClassifier(LabelClassifier):
     @in_plain_torch
     def predict_proba(self, X: Any, times: Any = None) -> npt.NDArray[np.float64]:
         parts = self.predict_proba_parts(X, times)
-        mean: npt.NDArray[np.float64] = sum(
-            (self.weights_[name] * proba for name, proba in parts.items()), np.zeros(())
-        )
-        return mean
+        return sum((self.weights_[name] * proba for name, proba in parts.items()), np.zeros(()))
 
     @in_plain_torch
     def predict_proba_parts(self, X: Any, times: Any = None) -> dict[str, npt.NDArray[np.float64]]:

@@ -332,8 +332,7 @@ class LabelClassifier(ClassifierMixin, SeriesEstimator):
     def _explained_classes(self, X: Any, series: Padded, target: Any) -> Targets:
         """Return the index of the explained class of each series."""
         if target is None:
-            predicted: Targets = self._logits(series, None).argmax(axis=1)
-            return predicted
+            return self._logits(series, None).argmax(axis=1)
         check_ids(X, target, "target")
         labels = [target] * len(series) if np.ndim(target) == 0 else target
         return self._targets_of(series, labels, "target", reset=False)

@@ -281,8 +281,7 @@ def fit_augmentation(
 def scaling_like(source: Any) -> str | None:
     """Return the scaling of the source of the initial weights."""
     if hasattr(source, "preprocessor_"):
-        scaling: str | None = source.preprocessor_.describe()["scaling"]
-        return scaling
+        return source.preprocessor_.describe()["scaling"]
     return "channel" if source is None or source.scaling == "auto" else source.scaling
 
 

@@ -90,8 +90,7 @@ class TSTransformerRegressor(MultiOutputMixin, RegressorMixin, TransformerEstima
         -------
         ndarray (n,) or (n, n_targets) of float64
         """
-        predicted: npt.NDArray[np.float64] = self.predict_members(X, times).mean(axis=0)
-        return predicted
+        return self.predict_members(X, times).mean(axis=0)
 
     @in_plain_torch
     def predict_members(self, X: Any, times: Any = None) -> npt.NDArray[np.float64]:

@@ -563,8 +563,7 @@ class SeriesEstimator(BaseEstimator):
 
     def _labels_dtype(self) -> np.dtype[Any]:
         """Return the dtype of the class labels, or of floats without labels."""
-        dtype: np.dtype[Any] = getattr(self, "classes_", np.empty(0)).dtype
-        return dtype
+        return getattr(self, "classes_", np.empty(0)).dtype
 
     @classmethod
     def _restored(cls, state: dict[str, Any], device: str | torch.device) -> Self:

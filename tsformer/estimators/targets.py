@@ -111,8 +111,7 @@ def read_groups(groups: Any, X: Any, n_series: int) -> Groups | None:
     check_ids(X, groups, "groups")
     labels = read_targets(groups, "groups")
     check_length(n_series, labels, "groups")
-    numbers: Groups = np.unique(labels, return_inverse=True)[1].astype(np.int64)
-    return numbers
+    return np.unique(labels, return_inverse=True)[1].astype(np.int64)
 
 
 def check_length(n_series: int, given: npt.NDArray[Any], name: str, of: str = "X") -> None:
@@ -223,10 +222,9 @@ def read_weights(sample_weight: npt.ArrayLike | None, n_series: int) -> npt.NDAr
         )
     if np.asarray(sample_weight).ndim == 1:
         check_length(n_series, np.asarray(sample_weight), "sample_weight")
-    weights: npt.NDArray[np.float64] = _check_sample_weight(
+    return _check_sample_weight(
         sample_weight, np.empty((n_series, 0)), dtype=np.float64, ensure_non_negative=True
     )
-    return weights
 
 
 def _by_label(given: Mapping[Any, Any], labels: list[Any]) -> npt.NDArray[np.float64]:

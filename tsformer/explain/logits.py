@@ -49,8 +49,7 @@ def windows(clock: Tensor, channel: Tensor, window: float, shift: float) -> Tens
     """Return the number of each feature's window and channel, ``[B, L, F]``."""
     number = ((clock + shift) / window).floor().long()
     number = number[..., None] * (int(channel.max()) + 1) + channel
-    consecutive: Tensor = number.unique(return_inverse=True)[1]
-    return consecutive
+    return number.unique(return_inverse=True)[1]
 
 
 def steps_since_start(values: Tensor, times: Tensor | None, time_step: float | None) -> Tensor:
@@ -179,8 +178,7 @@ class LogitsOfValues(LogitsOfDifference):
         self, features: Tensor, observed: Tensor, times: Tensor | None, size: Tensor | None
     ) -> Tensor:
         x = features.where(observed, torch.nan)
-        logits: Tensor = self.model(*self._for_model(self.rest(x, times, size)))
-        return logits
+        return self.model(*self._for_model(self.rest(x, times, size)))
 
 
 class LogitsOfCodes(LogitsOfDifference):

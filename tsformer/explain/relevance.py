@@ -65,8 +65,7 @@ def relevance(
                 longest = int(lengths[rows].max())
                 found: Tensor = method.relevance(logits.take(rows, longest), of_class[rows])
                 total[rows, :longest] += found.detach()
-    mean: npt.NDArray[np.float64] = (total / len(models)).transpose(1, 2).contiguous().numpy()
-    return mean
+    return (total / len(models)).transpose(1, 2).contiguous().numpy()
 
 
 def occlusion(

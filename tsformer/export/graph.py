@@ -93,8 +93,7 @@ def graph_of(estimator: Any) -> Graph:
     for kind in (TransformerGraph, ConvolutionGraph, EnsembleGraph):
         if isinstance(estimator, kind.exports):
             check_is_fitted(estimator)
-            graph: Graph = kind(estimator)
-            return graph
+            return kind(estimator)
     raise TypeError(
         "a fitted TSTransformerClassifier or another estimator of this package can be exported; "
         f"got {type(estimator).__name__}. Of a pipeline or search, pass the estimator inside it"

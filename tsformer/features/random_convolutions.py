@@ -134,15 +134,13 @@ class ConvolutionClassifier(nn.Module):
         self, values: Tensor, mask: Tensor | None = None, times: Tensor | None = None
     ) -> Tensor:
         """Return the scaled features ``[B, F]`` of series ``[B, L, C]``, valid by `mask`."""
-        features: Tensor = self.convolutions(values, mask, times)
-        return features
+        return self.convolutions(values, mask, times)
 
     def forward(
         self, values: Tensor, mask: Tensor | None = None, times: Tensor | None = None
     ) -> Tensor:
         """Return logits ``[B, K]``."""
-        logits: Tensor = self.ridge(self.embed(values, mask, times))
-        return logits
+        return self.ridge(self.embed(values, mask, times))
 
 
 class StandardScaler(Learned):

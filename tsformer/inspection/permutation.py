@@ -157,5 +157,4 @@ def _window(series: Padded, start: float, stop: float) -> npt.NDArray[np.bool_]:
     """Return the mask ``[n, L, 1]`` of a window of relative time."""
     steps = np.arange(series.values.shape[1])
     fraction = (steps + 0.5) / series.lengths[:, None]
-    within: npt.NDArray[np.bool_] = ((fraction >= start) & (fraction < stop))[..., None]
-    return within
+    return ((fraction >= start) & (fraction < stop))[..., None]

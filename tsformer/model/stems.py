@@ -52,8 +52,7 @@ class Stem(nn.Module):
 def _windows(x: Tensor, stride: int) -> Tensor:
     """Cut ``[B, L]`` into zero-padded windows ``[B, N, stride]``."""
     missing = -x.shape[1] % stride
-    windows: Tensor = F.pad(x, (0, missing)).unflatten(1, (-1, stride))
-    return windows
+    return F.pad(x, (0, missing)).unflatten(1, (-1, stride))
 
 
 class LinearStem(Stem):

@@ -119,8 +119,7 @@ class TokenTransformer(TransformerEncoder):
         x = self.embedding(tokens) * self.config.d_model**0.5
         if mask is not None:
             x = x * mask[..., None]
-        logits: Tensor = self.output(self.forward_features(x, mask, t))
-        return logits
+        return self.output(self.forward_features(x, mask, t))
 
     def _check(self, tokens: Tensor) -> None:
         if tokens.is_floating_point() or tokens.is_complex() or tokens.dtype == torch.bool:

@@ -70,8 +70,7 @@ class SelfAttention(nn.Module):
         mixed = encoding.mix(v if mask is None else v * mask[:, None, :, None], t)
         if mixed is not None:
             out = out + mixed
-        y: Tensor = self.out(out.transpose(1, 2).reshape(B, N, D))
-        return y
+        return self.out(out.transpose(1, 2).reshape(B, N, D))
 
     def weights(self, x: Tensor, t: Tensor, encoding: Hooks, mask: Tensor | None = None) -> Tensor:
         """Compute the attention weights of `forward`, which the fused kernel does not return.
@@ -280,8 +279,7 @@ class AttentionPooling(nn.Module):
         score = self.score(x)
         if mask is not None:
             score = score.masked_fill(~mask[..., None], float("-inf"))
-        weights: Tensor = score.softmax(dim=1)[..., 0]
-        return weights
+        return score.softmax(dim=1)[..., 0]
 
 
 POOLINGS = {"mean": MeanPooling, "attention": AttentionPooling, "max": MaxPooling}
@@ -427,8 +425,7 @@ class TSTransformer(TransformerEncoder):
 
         `mask` ``[B, N]`` is True for valid tokens; None if all are.
         """
-        pooled: Tensor = self.pooling(tokens, mask)
-        return pooled
+        return self.pooling(tokens, mask)
 
     def forward_head(self, pooled: Tensor, weights: Tensor | None = None) -> Tensor:
         """Map pooled embeddings ``[B, D]`` to logits ``[B, K]`` by a norm and a linear layer.
@@ -441,8 +438,7 @@ class TSTransformer(TransformerEncoder):
             pooled = self.head_norm(pooled, weights)
         elif self.head_norm is not None:
             pooled = self.head_norm(pooled)
-        logits: Tensor = self.head(pooled)
-        return logits
+        return self.head(pooled)
 
 
 def _hold_last(t: Tensor, mask: Tensor) -> Tensor:

@@ -70,14 +70,12 @@ def encoding_color(name: str) -> str:
 def new_figure(width: float, height: float) -> Figure:
     """Return an empty figure; width and height are in hundreds of pixels."""
     module = require("matplotlib.figure", extra="plots", purpose="drawing a figure")
-    figure: Figure = module.Figure(figsize=(width, height), dpi=100, layout="constrained")
-    return figure
+    return module.Figure(figsize=(width, height), dpi=100, layout="constrained")
 
 
 def figure_of(ax: Axes) -> Figure:
     """Return the figure that a panel is in, also if it is in a part of that figure."""
-    figure: Figure = ax.figure.figure
-    return figure
+    return ax.figure.figure
 
 
 def one_panel(ax: Axes | None, width: float, height: float) -> Axes:

@@ -165,5 +165,4 @@ def _smooth_curves(n_curves: int, length: int) -> Tensor:
     window = 2 * max(length // 16, 1) + 1
     generator = torch.Generator().manual_seed(0)
     noise = torch.randn(1, n_curves, length + window - 1, generator=generator)
-    smooth: Tensor = torch.nn.functional.avg_pool1d(noise, window, stride=1)[0] * window**0.5
-    return smooth
+    return torch.nn.functional.avg_pool1d(noise, window, stride=1)[0] * window**0.5

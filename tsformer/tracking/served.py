@@ -93,10 +93,7 @@ def signature_of(estimator: SeriesEstimator, output: str) -> ModelSignature:
         "predict": [several if estimator._target_shape else types.ColSpec(kind)],
         "predict_proba": [tensor],
     }
-    signature: ModelSignature = models.ModelSignature(
-        inputs=types.Schema(inputs), outputs=types.Schema(outputs[output])
-    )
-    return signature
+    return models.ModelSignature(inputs=types.Schema(inputs), outputs=types.Schema(outputs[output]))
 
 
 def example_table(estimator: SeriesEstimator, X: Any) -> pd.DataFrame | None:

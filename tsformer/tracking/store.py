@@ -38,8 +38,7 @@ def creating(uri: str) -> AbstractContextManager[object]:
     filelock = require("filelock", extra="tracking", purpose="tracking")
     path = user_lock_path(str(Path(uri.removeprefix(SQLITE)).resolve()))
     # A new object each time: the thread that holds a shared one could acquire it again.
-    lock: AbstractContextManager[object] = filelock.FileLock(path, timeout=_CREATION_SECONDS)
-    return lock
+    return filelock.FileLock(path, timeout=_CREATION_SECONDS)
 
 
 def user_lock_path(name: str) -> Path:
@@ -176,8 +175,7 @@ class RunStore:
 
     def client(self) -> MlflowClient:
         """Return the client of the store, one per process."""
-        client: MlflowClient = _client(self.uri)
-        return client
+        return _client(self.uri)
 
     def runs(self, status: str | None = None, tags: Mapping[str, str] | None = None) -> list[Run]:
         """Return the runs with this status, such as "FINISHED", and these tags, oldest first."""

@@ -73,8 +73,7 @@ def forward(
     function = model if function is None else function
 
     def run(part: Tensor) -> Tensor:
-        output: Tensor = function(*panel.take(part, device=device)).float()
-        return output
+        return function(*panel.take(part, device=device)).float()
 
     device = panel.device if device is None else device
     stride = getattr(getattr(model, "stem", None), "stride", 1)
@@ -189,14 +188,12 @@ def update_bn(
 def _pass_of(model: Any, norms: Sequence[nn.Module]) -> Callable[..., object]:
     """Return the forward pass up to the last batch norm."""
     if not hasattr(model, "forward_stem"):
-        run: Callable[..., object] = model
-        return run
+        return model
     in_stem = set(model.stem.modules())
     at_the_head = set(model.head_norm.modules()) if model.head_norm is not None else set()
     others = set(norms) - in_stem
     if not others:
-        forward_stem: Callable[..., object] = model.forward_stem
-        return forward_stem
+        return model.forward_stem
     if others - at_the_head:  # a norm inside the blocks needs the whole batch
         return model.__call__
 
@@ -208,11 +205,9 @@ def _pass_of(model: Any, norms: Sequence[nn.Module]) -> Callable[..., object]:
         def pooled(part: Tensor) -> Tensor:
             some = None if mask is None else mask[part]
             features = model.forward_features(tokens[part], some, t if len(t) == 1 else t[part])
-            pool: Tensor = model.pool(features, some)
-            return pool
+            return model.pool(features, some)
 
         parts = in_halves(pooled, torch.arange(len(x), device=x.device), x.device)
-        logits: Tensor = model.forward_head(torch.cat([rows for _, rows in parts]), weights)
-        return logits
+        return model.forward_head(torch.cat([rows for _, rows in parts]), weights)
 
     return forward

@@ -123,8 +123,7 @@ class TrainingStep:
         model: Any = self.model
 
         def pooled(tokens: Tensor, mask: Tensor | None, t: Tensor) -> Tensor:
-            features: Tensor = model.pool(model.forward_features(tokens, mask, t), mask)
-            return features
+            return model.pool(model.forward_features(tokens, mask, t), mask)
 
         with self._autocast():
             tokens, mask, t = model.forward_stem(*inputs)

@@ -76,12 +76,10 @@ class FrameworkClassifier:
         return self
 
     def _predict(self, X: Any) -> npt.NDArray[Any]:
-        predicted: npt.NDArray[Any] = self.classifier_.predict(X)
-        return predicted
+        return self.classifier_.predict(X)
 
     def _predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
-        proba: npt.NDArray[np.float64] = self.classifier_.predict_proba(X)
-        return proba
+        return self.classifier_.predict_proba(X)
 
 
 class FrameworkTransformer(FrameworkClassifier, delegate=TSTransformerClassifier):

@@ -46,12 +46,11 @@ def html(text: str, pictures: Mapping[str, bytes]) -> str:
                 token.attrSet("id", place)
     body = parser.renderer.render(tokens, parser.options, {})
     top, _, rest = body.partition("<h2")
-    page: str = (
+    return (
         _environment()
         .get_template("report.html.jinja")
         .render(top=top, rest=f"<h2{rest}" if rest else "", headings=headings)
     )
-    return page
 
 
 def code(name: object) -> str:
@@ -101,8 +100,7 @@ def _environment() -> Any:
 
 def markup(text: str) -> str:
     """Mark text as Markdown that needs no escaping."""
-    markup: str = require("markupsafe", extra="statistics", purpose="a report").Markup(text)
-    return markup
+    return require("markupsafe", extra="statistics", purpose="a report").Markup(text)
 
 
 def escaped(value: object) -> str:
