@@ -210,7 +210,8 @@ def load_class(estimator: str) -> type[Any]:
     module = _import(home, estimator)
     found = getattr(module, name, None)
     if found is None:
-        classes = [each for each in dir(module) if _is_classifier(getattr(module, each, None))]
+        things: dict[str, Any] = {each: getattr(module, each, None) for each in dir(module)}
+        classes = [n for n, it in things.items() if _fits_and_predicts(it) and not _other_kind(it)]
         if not classes:
             raise ValueError(f"{estimator}: {home} has no classifier {name!r}, nor any other")
         raise ValueError(unknown(f"class of {home}", name, classes))
@@ -339,10 +340,6 @@ def _import(home: str, estimator: str) -> ModuleType:
 def _import_error(estimator: str, error: BaseException) -> str:
     reason = " ".join(str(error).split())
     return f"{estimator} cannot be imported: its module raised {type(error).__name__}: {reason}"
-
-
-def _is_classifier(found: Any) -> bool:
-    return _fits_and_predicts(found) and not _other_kind(found)
 
 
 def _fits_and_predicts(found: object) -> bool:

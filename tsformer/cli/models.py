@@ -451,7 +451,7 @@ def explain(
     import numpy as np
 
     from tsformer.explain import BASELINES, most_relevant_windows
-    from tsformer.plots import plot_relevance
+    from tsformer.plots.explanations import plot_relevance_of
 
     out = parsing.picture(out)
     parsing.check_file(out, [model, *_paths(dataset)])
@@ -478,17 +478,10 @@ def explain(
         f"{dataset}, series {series}{known}: predicted {predicted} ({probabilities.max():.0%}); "
         f"{method.replace('_', ' ')} for {shown}"
     )
-    length = int(panel.lengths[0])
-    figure = plot_relevance(
-        panel.values[0, :length].T,
-        relevance,
-        times=None if panel.times is None else panel.times[0, :length],
-        channels=panel.channels,
-        title=title,
-    )
-    figure.savefig(out)
+    plot_relevance_of(panel, relevance, title).savefig(out)
     typer.echo(title)
-    for place, (channel, begin, end) in enumerate(most_relevant_windows(relevance[:, :length]), 1):
+    relevance = relevance[:, : int(panel.lengths[0])]
+    for place, (channel, begin, end) in enumerate(most_relevant_windows(relevance), 1):
         total = relevance[channel, begin:end].sum()
         name = channel if panel.channels is None else panel.channels[channel]
         typer.echo(f"{place}. channel {name}, steps {begin} to {end - 1}: {total:+.3f}")

@@ -194,7 +194,11 @@ def to_long(
     >>> from_long(table, case="case", time="hour", value="pulse", label="label")[1].to_dict()
     {'b': 'well', 'a': 'ill'}
     """
-    frames = [_as_frame(x, f"series {i}") for i, x in enumerate(to_items(X))]
+    tables = (pd.DataFrame, pd.Series)
+    frames = [
+        pd.DataFrame(x if isinstance(x, tables) else as_channels(x, f"series {i}").T)
+        for i, x in enumerate(to_items(X))
+    ]
     common_names(frames)
     columns = frames[0].columns
     series: Any = cases
@@ -233,14 +237,6 @@ def _columns(value: Any, table: pd.DataFrame) -> list[Hashable]:
     """Return `value` as a list of columns."""
     single = isinstance(value, Hashable) and value in table.columns
     return [value] if single or not pd.api.types.is_list_like(value) else list(value)
-
-
-def _as_frame(x: Any, what: str) -> pd.DataFrame:
-    if isinstance(x, pd.DataFrame):
-        return x
-    if isinstance(x, pd.Series):
-        return x.to_frame()
-    return pd.DataFrame(as_channels(x, what).T)
 
 
 def _names_of_channels(columns: pd.Index, value: str | Sequence[str] | None) -> list[str]:

@@ -599,8 +599,9 @@ class TSEnsembleClassifier(LabelClassifier):
     def _saved_parameters(self) -> dict[str, Any]:
         parameters = super()._saved_parameters()
         for name, cls in _OVERRIDES.items():
-            if parameters[name]:
-                parameters[name] = _saved_overrides(parameters[name], cls)
+            if given := parameters[name]:
+                saved, default = cls(**given)._saved_parameters(), cls()._saved_parameters()
+                parameters[name] = {k: v for k, v in saved.items() if k in given or v != default[k]}
         return parameters
 
 
@@ -612,12 +613,6 @@ def _check_overrides(name: str, params: Mapping[str, Any], cls: type[Any]) -> No
             raise ValueError(f"{name} must not contain {each!r}: {_RESERVED[each]}")
         if each not in known:
             raise ValueError(unknown(f"parameter of {cls.__name__} in {name}", each, known))
-
-
-def _saved_overrides(params: Mapping[str, Any], cls: type[Any]) -> dict[str, Any]:
-    """Return the parameters of a part as they are saved."""
-    saved, default = cls(**params)._saved_parameters(), cls()._saved_parameters()
-    return {key: value for key, value in saved.items() if key in params or value != default[key]}
 
 
 def _shortened(

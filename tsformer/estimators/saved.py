@@ -102,10 +102,6 @@ def _is_table(columns: list[Any]) -> bool:
     return numbers and len(columns[0]) > 0 and len(set(map(len, columns))) == 1
 
 
-def _is_scores(scores: Any) -> bool:
-    return isinstance(scores, list) and all(_number(v) and 0 <= v <= 1 for v in scores)
-
-
 _BOOLEAN: Field = (lambda v: isinstance(v, bool), "true or false")
 _MAPPING: Field = (lambda v: isinstance(v, dict), "an object")
 _TEXT: Field = (lambda v: isinstance(v, str), "a string")
@@ -132,7 +128,10 @@ TEMPERATURES: dict[str, Field] = {
 }
 #: Scores of prediction sets.
 SETS: dict[str, Field] = {
-    "scores": _list_of(_is_scores, "lists of numbers from 0 to 1"),
+    "scores": _list_of(
+        lambda v: isinstance(v, list) and all(_number(p) and 0 <= p <= 1 for p in v),
+        "lists of numbers from 0 to 1",
+    ),
     "mixture": _list_of(_finite(0)[0], "finite numbers > 0"),
 }
 #: The rule of early answers.

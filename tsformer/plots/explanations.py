@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tsformer.data.containers import to_arrays
+from tsformer.data.series import Padded
 from tsformer.explain.summaries import most_relevant_windows
 from tsformer.plots.figures import (
     Panels,
@@ -134,6 +135,14 @@ def plot_relevance(
         panels.figure.suptitle(title, fontsize=11)
     panels.label("step" if times is None else "time")
     return panels.figure
+
+
+def plot_relevance_of(series: Padded, relevance: npt.ArrayLike, title: str) -> Figure:
+    """Draw the first of some series coloured by relevance."""
+    length = int(series.lengths[0])
+    times = None if series.times is None else series.times[0, :length]
+    values, names = series.values[0, :length].T, series.channels
+    return plot_relevance(values, relevance, times=times, channels=names, title=title)
 
 
 def _names_of(channels: Sequence[Any] | None, n: int) -> list[Any]:

@@ -191,7 +191,7 @@ def wrapped(text: str, width: float, fontsize: float) -> str:
     lines = []
     for paragraph in text.split("\n"):
         line = ""
-        for word in _breakable(paragraph):
+        for word in re.findall(r".*?(?:[ +_]|$)", paragraph):
             while text_width((line + word).rstrip(), fontsize) > width and len(line + word) > 1:
                 if line:
                     lines.append(line.rstrip())
@@ -205,11 +205,6 @@ def wrapped(text: str, width: float, fontsize: float) -> str:
             line += word
         lines.append(line.rstrip())
     return "\n".join(lines)
-
-
-def _breakable(text: str) -> list[str]:
-    """Return the text in pieces after which a line may end."""
-    return re.findall(r".*?(?:[ +_]|$)", text)
 
 
 def shortened(name: object, most: int = 48) -> str:

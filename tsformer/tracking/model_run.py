@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tsformer.plots import plot_relevance
+from tsformer.plots.explanations import plot_relevance_of
 from tsformer.tracking.autologging import log_data, log_scores, use
 from tsformer.tracking.context import Enclosing, start_run, within
 from tsformer.tracking.run import TrackedRun
@@ -127,15 +127,8 @@ def _log_explanations(run: TrackedRun, estimator: Any, X: Any, y: Any, n_per_cla
             alone = series.take(np.arange(len(series)) == row)
 
             def draw(alone: Any = alone, row: int = row, label: Any = label) -> Any:
-                length = int(alone.lengths[0])
-                predicted = estimator.predict(alone)[0]
-                return plot_relevance(
-                    alone.values[0, :length].T,
-                    estimator.explain(alone)[0],
-                    times=None if alone.times is None else alone.times[0, :length],
-                    channels=alone.channels,
-                    title=f"series {row}, labelled {label}: why {predicted}",
-                )
+                title = f"series {row}, labelled {label}: why {estimator.predict(alone)[0]}"
+                return plot_relevance_of(alone, estimator.explain(alone)[0], title)
 
             folder = re.sub(r"[^\w.-]", "_", str(label))
             run.figure(draw, f"explanations/{folder}/{row}.png")

@@ -90,7 +90,9 @@ def _fit(original: Callable[..., Any], search: Any, *args: Any, **kwargs: Any) -
     settings = _settings_for(search.get_params(deep=False))  # grids may hold estimators
     if settings is None:
         return original(search, *args, **kwargs)
-    over = ", ".join(_short(dict.fromkeys(_searched_by(search))))
+    found = getattr(search, "param_grid", None) or getattr(search, "param_distributions", None)
+    grids = found if isinstance(found, list) else [found or {}]
+    over = ", ".join(_short(dict.fromkeys(name for grid in grids for name in grid)))
     name = " over ".join(filter(None, (type(search).__name__, over)))
     with _tracked(name, search, settings) as (store, run):
         result = original(search, *args, **kwargs)
@@ -166,13 +168,6 @@ def _ours(value: Any) -> list[Any]:
     if not isinstance(value, (list, tuple)):
         return []
     return [each for part in value for each in _ours(part)]
-
-
-def _searched_by(search: Any) -> list[str]:
-    """Return the names of the parameters that a search varies."""
-    found = getattr(search, "param_grid", None) or getattr(search, "param_distributions", None)
-    grids = found if isinstance(found, list) else [found or {}]
-    return list(dict.fromkeys(name for grid in grids for name in grid))
 
 
 def _log_search(store: RunStore, run: TrackedRun, search: Any) -> None:

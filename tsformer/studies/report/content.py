@@ -185,17 +185,13 @@ def _stem(found: Findings, findings: list[Findings]) -> str:
     return f"{re.sub(r'[^A-Za-z0-9]+', '_', found.label)}_" if len(findings) > 1 else ""
 
 
-def _gains(found: Findings) -> dict[Any, Any]:
-    if found.mean_gains is None:
-        return {}
-    return {row["method"]: row for row in found.mean_gains.to_dict("records")}
-
-
 def _methods(found: Findings, baseline: str | None) -> list[dict[str, Any]]:
     """Return rank, score and comparison with the baseline of each method."""
     statistics = found.statistics
     assert statistics is not None
-    means, gains, pairs = statistics.scores.mean().to_dict(), _gains(found), {}
+    means, pairs = statistics.scores.mean().to_dict(), {}
+    table = found.mean_gains
+    gains = {} if table is None else {row["method"]: row for row in table.to_dict("records")}
     if found.gains is not None and baseline is not None:
         pairs = {row["method"]: row for row in statistics.against(baseline).to_dict("records")}
     return [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -256,6 +256,10 @@ def compare(
                 figure_path, report_path = finalize_ranking(ranking, result_store, folder, parent)
         views = make_views(store, study.name)
         fits.progress.end()
+    where = store.ui_command()
+    if views and not store.uri.startswith("sqlite:"):
+        server = without_credentials(store.uri).rstrip("/")
+        where = f"{server}/{store.page_of_view(next(iter(views)))}"
     return Comparison(
         study=study,
         results=result_store.results(),
@@ -264,7 +268,7 @@ def compare(
         csv_path=result_store.path,
         figure_path=figure_path,
         report_path=report_path,
-        ui_command=_where_to_look(store, views),
+        ui_command=where,
         ranking=ranking,
     )
 
@@ -322,13 +326,6 @@ class _Fits:
         if self.elsewhere:
             return self.workers.run(tasks)
         return executors.one_by_one(tasks, self.workers, self.progress)
-
-
-def _where_to_look(store: RunStore, views: Mapping[str, str]) -> str:
-    if views and not store.uri.startswith("sqlite:"):
-        server = without_credentials(store.uri).rstrip("/")
-        return f"{server}/{store.page_of_view(next(iter(views)))}"
-    return store.ui_command()
 
 
 def _check_jobs(jobs: int, scheduler: str | None) -> int:

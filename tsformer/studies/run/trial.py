@@ -19,7 +19,6 @@ from tsformer.baselines import PanelClassifier
 from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.estimators.observers import unobserved
 from tsformer.plots import plot_confusion, plot_reliability
-from tsformer.studies.design.methods import Method
 from tsformer.studies.design.study import Study, Trial
 from tsformer.studies.design.study_file import WHOLE
 from tsformer.studies.run.problem import Problem, n_train, series_digest
@@ -143,7 +142,8 @@ def _fit_other(trial: Trial, study: Study, problem: Problem, run: TrackedRun) ->
     """Fit and score a classifier other than the transformer, and return its row."""
     method = study.method(trial.method)
     classifier = PanelClassifier(method.estimator, method.given, trial.seed)
-    device = _device(method)
+    # Other libraries stay on the CPU.
+    device = resolve_device(method.parameters.get("device", "auto") if method.ours else "cpu")
     with unobserved():
         reset_peak_memory(device)
         begun, used = time.perf_counter(), _cpu_seconds()
@@ -221,11 +221,6 @@ def _log_inputs(trial: Trial, study: Study, problem: Problem, run: TrackedRun) -
         loader = problem.loader(context)
         run.dataset(X, y, name=trial.dataset, context=context, loader=loader)
     run.tags({SERIES: series_digest(trial.dataset)})
-
-
-def _device(method: Method) -> torch.device:
-    """Return the device of a method; other libraries stay on the CPU."""
-    return resolve_device(method.parameters.get("device", "auto") if method.ours else "cpu")
 
 
 def read_back(trial: Trial, study: Study, run: Any) -> dict[str, Any]:
