@@ -23,12 +23,6 @@ class SummaryRidgeClassifier(ClassifierMixin, BaseEstimator):
 
     A data set on which no method beats it needs no order of the steps beyond a trend. Missing
     values are skipped.
-
-    Examples
-    --------
-    >>> X = [np.arange(n, dtype=float)[None] * s for s in (1, -1) for n in (4, 5, 6)]
-    >>> SummaryRidgeClassifier().fit(X, list("aaabbb")).predict([np.arange(9.0)[None]]).tolist()
-    ['a']
     """
 
     pipeline_: Pipeline

@@ -99,13 +99,6 @@ def has_names(
     """Tell whether a first line has column names, and whether that is certain.
 
     Numbers that count from 0 or 1 are names; beside text, so are increasing numbers such as years.
-
-    Examples
-    --------
-    >>> has_names(["id", "a"]), has_names(["1", "0.5", "0.3"]), has_names(["walk", "0.5", "0.3"])
-    ((True, True), (False, True), (False, False))
-    >>> has_names(["0", "1", "2"]), has_names(["y", "0", "1", "2"]), has_names(["y", "0.5", "3"])
-    ((True, False), (True, True), (True, False))
     """
     present = [cell.strip() for cell in cells if cell.strip() not in MISSING]
     numbers = [number for cell in present if (number := number_in(cell, decimal)) is not None]

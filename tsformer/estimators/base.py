@@ -53,7 +53,13 @@ from tsformer.training import (
     Validation,
 )
 from tsformer.training.loop import train_ensemble
-from tsformer.training.plan import PRECISIONS, Pretrained, resolve_device, resolve_precision
+from tsformer.training.plan import (
+    PRECISIONS,
+    Pretrained,
+    check_graphs,
+    resolve_device,
+    resolve_precision,
+)
 from tsformer.training.seeds import seeded
 
 #: Seeds of the weights, the training run and the validation split.
@@ -344,11 +350,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         """Make an unused model: wrong options fail before any fit."""
         device = resolve_device(self.device)
         resolve_precision(self.precision, device)
-        if self.compile == "cuda-graphs" and device.type != "cuda":
-            raise ValueError(
-                f"compile='cuda-graphs' needs a CUDA device; got {device}; choose "
-                "'auto', True or False"
-            )
+        check_graphs(self.compile, device)
         codes = {"n_codes": 1} if self.stem == "embedding" else {}
         config = self._model_config(
             int(series.lengths.max()), n_channels=series.n_channels, n_outputs=1, stem_params=codes

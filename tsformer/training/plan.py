@@ -94,11 +94,7 @@ class TrainingPlan:
     resume: bool = False
 
     def __post_init__(self) -> None:
-        if self.compile == "cuda-graphs" and self.device.type != "cuda":
-            raise ValueError(
-                f"compile='cuda-graphs' needs a CUDA device; got {self.device}; choose "
-                "'auto', True or False"
-            )
+        check_graphs(self.compile, self.device)
         if self.compile == "cuda-graphs" and self.pretrained and self.pretrained.n_epochs_frozen:
             raise ValueError(
                 "compile='cuda-graphs' needs all parameters trained; with frozen parameters choose "
@@ -123,6 +119,14 @@ class TrainingPlan:
         if step < rising:
             return self.learning_rate * (step + 1) / rising
         return self.learning_rate * (1 + cos(pi * (step - rising) / max(n_steps - rising, 1))) / 2
+
+
+def check_graphs(compile: bool | str, device: torch.device) -> None:
+    """Raise ValueError for CUDA graphs on another device."""
+    if compile == "cuda-graphs" and device.type != "cuda":
+        raise ValueError(
+            f"compile='cuda-graphs' needs a CUDA device; got {device}; choose 'auto', True or False"
+        )
 
 
 def epochs_for(n_steps: int, n_cases: int, batch_size: int) -> int:

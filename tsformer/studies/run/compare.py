@@ -22,13 +22,19 @@ from tsformer.studies.analysis.ranking import answer
 from tsformer.studies.design.study import Study, Trial
 from tsformer.studies.report.summary import summary_table
 from tsformer.studies.run import executors
-from tsformer.studies.run.finalize import attempt, by_variant, finalize, finalize_ranking
+from tsformer.studies.run.finalize import (
+    attempt,
+    by_variant,
+    finalize,
+    finalize_ranking,
+    study_note,
+    study_tags,
+)
 from tsformer.studies.run.halving import Budget, Halving, seconds_of
 from tsformer.studies.run.lock import DRIVER_TAG, exclusive, this_process
 from tsformer.studies.run.problem import Problem, fold_sizes, n_train
 from tsformer.studies.run.progress import Progress, ProgressReporter
 from tsformer.studies.run.results import ResultStore
-from tsformer.studies.run.summary_runs import study_note, study_tags
 from tsformer.studies.run.worker import Task, TrialResult
 from tsformer.tracking import RunStore, prepare_store
 from tsformer.tracking.settings import without_credentials
