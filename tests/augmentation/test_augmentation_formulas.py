@@ -9,7 +9,6 @@ import torch
 from batches import CHANNELS, KINDS, LENGTHS, MASKED, batch, padded, read_slowly, series
 
 from tsformer.augmentation import Augmentation, Batch, CutMix, Jitter, Slice, Warp
-from tsformer.augmentation.base import read, relative_times
 from tsformer.augmentation.cutmix import mixed
 from tsformer.augmentation.slice import sliced
 from tsformer.augmentation.warp import warped

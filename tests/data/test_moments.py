@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from tsformer.data.containers import to_padded
-from tsformer.data.views import Moments, Summary
 from tsformer.data.preprocessor import Scaler
+from tsformer.data.views import Moments, Summary
 
 
 def moments_of(x: torch.Tensor, sizes: list[int]) -> Summary:

@@ -13,8 +13,8 @@ from small_estimators import classifier
 
 from tsformer import TSTransformerClassifier
 from tsformer.data import preprocessor, series
-from tsformer.estimators import series as estimators_series
 from tsformer.estimators import recipe
+from tsformer.estimators import series as estimators_series
 from tsformer.training import inference
 
 N, CHANNELS, LENGTH = 48, 2, 20

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from tsformer.tracking import RunStore, prepare_store, resolve_uri
-from tsformer.tracking.store import creating
 from tsformer.tracking.settings import masked, without_credentials
-from tsformer.tracking.store import command_line, source_tags
+from tsformer.tracking.store import command_line, creating, source_tags
 
 mlflow = pytest.importorskip("mlflow", reason='needs the extra "tracking"')
 
