@@ -71,14 +71,3 @@ def test_all_members_share_the_part_held_out(make, italy):
         losses.append((single.history_[0]["val_loss"], member.history_[0]["val_loss"]))
     assert losses[0][0] == losses[0][1]
     assert losses[1][0] != losses[1][1]  # alone it would have held out others
-
-
-def test_warm_start_goes_on_with_all(make, italy):
-    X, y = italy
-    clf = make(n_estimators=2, warm_start=True).fit(X, y)
-    models = clf.models_
-    clf.fit(X, y)
-    assert all(model is before for model, before in zip(clf.models_, models, strict=True))
-    assert [len(history) for history in clf.histories_] == [6, 6]
-    with pytest.raises(ValueError, match="from the 2 fitted members, but n_estimators is 3"):
-        clf.set_params(n_estimators=3).fit(X, y)

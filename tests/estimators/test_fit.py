@@ -36,17 +36,20 @@ def test_weights_that_cannot_be(make, italy):
 # Earlier fits
 
 
-def test_warm_start_goes_on(make, italy):
+def test_warm_start_goes_on_with_all_members(make, italy):
     X, y = italy
-    clf = make(warm_start=True, max_epochs=4, learning_rate=5e-3).fit(X, y)
-    model, early = clf.model_, clf.history_
+    clf = make(n_estimators=2, warm_start=True, learning_rate=5e-3).fit(X, y)
+    models, early = clf.models_, clf.histories_
     clf.set_params(max_epochs=2).fit(X, y)
-    assert clf.model_ is model
-    assert clf.n_iter_ == 6
-    assert [row["epoch"] for row in clf.history_] == [1, 2, 3, 4, 5, 6]
-    assert clf.history_[:4] == early
-    assert len(early) == 4, "the history of the first fit was written into"
-    assert clf.history_[4]["loss"] < early[0]["loss"]
+    assert all(model is before for model, before in zip(clf.models_, models, strict=True))
+    assert clf.n_iter_ == 5
+    for history, before in zip(clf.histories_, early, strict=True):
+        assert [row["epoch"] for row in history] == [1, 2, 3, 4, 5]
+        assert history[:3] == before
+        assert len(before) == 3, "the history of the first fit was written into"
+        assert history[3]["loss"] < before[0]["loss"]
+    with pytest.raises(ValueError, match="from the 2 fitted members, but n_estimators is 3"):
+        clf.set_params(n_estimators=3).fit(X, y)
 
 
 def test_warm_start_refuses_what_does_not_fit(make, motions):

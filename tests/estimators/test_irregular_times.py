@@ -37,15 +37,6 @@ def test_times_tell_what_the_steps_hide(encoding, make):
     assert untold < 0.7, "the values alone say little"
 
 
-def test_regular_times_are_the_default(make, motions):
-    X, y = motions
-    clf, plain = make("rope").fit(X, y, times=np.arange(100) * 0.25), make("rope").fit(X, y)
-    assert clf.preprocessor_.time_step == 0.25
-    np.testing.assert_allclose(
-        clf.predict_proba(X, times=7.0 + np.arange(100) * 0.25), plain.predict_proba(X), atol=1e-6
-    )
-
-
 def test_times_of_another_kind_than_in_fit(make, motions):
     X, y = motions
     numbers, dates = np.arange(100), pd.date_range("2024", periods=100)

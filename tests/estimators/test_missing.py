@@ -54,7 +54,7 @@ def test_gaps_that_training_never_had_are_warned_of(make, motions):
 
 
 @pytest.mark.parametrize("lacks", [slice(0, 1), slice(None)], ids=["one", "all"])
-@pytest.mark.parametrize("scaling", ["channel", "series", None])
+@pytest.mark.parametrize("scaling", ["channel", "series"])
 def test_a_channel_that_series_lack(lacks, scaling, make, motions):
     X, y = motions
     X = X.copy()
@@ -63,15 +63,6 @@ def test_a_channel_that_series_lack(lacks, scaling, make, motions):
         warnings.simplefilter("error")
         proba = make(scaling=scaling, max_epochs=1).fit(X, y).predict_proba(X)
     assert np.isfinite(proba).all()
-
-
-def test_codes_may_be_missing(make):
-    rng = np.random.default_rng(0)
-    X = rng.integers(3, size=(30, 12)).astype(float)
-    X[rng.random(X.shape) < 0.2] = np.nan
-    clf = make(stem="embedding").fit(X, np.arange(30) % 2)
-    assert clf.preprocessor_.known.tolist() == [0, 1, 2]
-    assert np.isfinite(clf.predict_proba(X)).all()
 
 
 def test_values_far_from_training_are_answered(make, italy):

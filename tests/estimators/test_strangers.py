@@ -133,12 +133,7 @@ FIELDS = [
     ("classifier", "temperatures", [1.0, 1.0], "temperatures must have"),
     ("classifier", "temperatures", [0.0], "temperatures must be"),
     # Not for these inputs, and not for these outputs.
-    (
-        "classifier",
-        "classes.values",
-        ["a", "b"],
-        "model.n_outputs must be 2, as in its inp",
-    ),
+    ("classifier", "classes.values", ["a", "b"], "model.n_outputs must be 2, as in its inp"),
     ("convolutions", "classes.values", ["a", "b"], r"tensor 'coef' of RidgeClassifier must be"),
     ("ensemble", "classes.values", ["a", "b"], "parts.random_convolutions: classes differ from"),
     ("classifier", "classes.values", ["b", "a", "c"], "distinct labels of dtype <U1, sorted"),

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import small_estimators as small
 import torch
+from marks import slow_except
 from small_estimators import Raises, Y, answers, classifier, convolutions, encoder
 
 from tsformer import load
@@ -78,22 +79,37 @@ def bfloat16_in_mkldnn() -> AbstractContextManager[None]:
     )
 
 
-STATES: dict[str, Callable[[], AbstractContextManager[Any]]] = {
-    "float64": lambda: dtype(torch.float64),
-    "device meta": lambda: default_device("meta"),
-    "device context": lambda: torch.device("meta"),
-    "no_grad": torch.no_grad,
-    "inference_mode": torch.inference_mode,
-    "autocast": lambda: torch.autocast("cpu", torch.bfloat16),
-    "deterministic": lambda: setting(
+def deterministic() -> AbstractContextManager[None]:
+    return setting(
         torch.use_deterministic_algorithms, torch.are_deterministic_algorithms_enabled, True
-    ),
-    "anomalies": torch.autograd.detect_anomaly,
-    "medium precision": lambda: product_precision("medium"),
-    "bfloat16 products": bfloat16_in_mkldnn,
-    "attention kernel": lambda: torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH),
-    "no mkldnn": lambda: torch.backends.mkldnn.flags(enabled=False),
-}
+    )
+
+
+@contextmanager
+def flushing_denormals() -> Iterator[None]:
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(False)
+
+
+@contextmanager
+def hostile() -> Iterator[None]:
+    """Set all that was seen to change results, or to raise errors."""
+    with (
+        flushing_denormals(),
+        np.errstate(all="raise"),
+        dtype(torch.float64),
+        torch.inference_mode(),
+        torch.autocast("cpu", torch.bfloat16),
+        default_device("meta"),
+        deterministic(),
+        product_precision("medium"),
+        bfloat16_in_mkldnn(),
+        torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH),
+    ):
+        yield
 
 
 def snapshot() -> dict[str, Any]:
@@ -150,68 +166,17 @@ def assert_same(found: dict[str, Any], expected: dict[str, Any]) -> None:
             np.testing.assert_array_equal(found[stage][method], value, f"{stage} {method}")
 
 
-@pytest.fixture(scope="module")
-def plain(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str, Any]]:
-    """Return `everything` under torch's defaults, computed once."""
-    known: dict[str, dict[str, Any]] = {}
-
-    def of(name: str) -> dict[str, Any]:
-        if name not in known:
-            known[name] = everything(name, tmp_path_factory.mktemp("plain"))
-        return known[name]
-
-    return of
-
-
-@contextmanager
-def flushing_denormals() -> Iterator[None]:
-    torch.set_flush_denormal(True)
-    try:
-        yield
-    finally:
-        torch.set_flush_denormal(False)
-
-
-STATES["flushing denormals"] = flushing_denormals
-
-
-@contextmanager
-def hostile() -> Iterator[None]:
-    with (
-        flushing_denormals(),
-        np.errstate(all="raise"),
-        dtype(torch.float64),
-        torch.inference_mode(),
-        STATES["autocast"](),
-        default_device("meta"),
-    ):
-        yield
-
-
-STATES["hostile"] = hostile
 QUICK = ("classifier", "random convolutions")
-#: Each setting for one estimator, the worst of them together for all.
-CASES = [
-    pytest.param(state, "classifier", marks=pytest.mark.exhaustive)
-    for state in STATES
-    if state != "hostile"
-] + [
-    pytest.param("hostile", name, marks=() if name in QUICK else pytest.mark.slow)
-    for name in MAKERS
-]
 
 
-@pytest.mark.filterwarnings("ignore:Anomaly Detection has been enabled")
 @pytest.mark.filterwarnings("ignore:In CPU autocast")
 @pytest.mark.filterwarnings("ignore:no optimal factor")
-@pytest.mark.parametrize(("state", "name"), CASES)
-def test_the_programs_settings_make_no_difference(
-    state: str, name: str, plain: Callable[[str], dict[str, Any]], tmp_path: Path
-) -> None:
-    expected = plain(name)
-    with STATES[state]():
+@pytest.mark.parametrize("name", slow_except(MAKERS, QUICK))
+def test_the_programs_settings_make_no_difference(name: str, tmp_path: Path) -> None:
+    expected = everything(name, tmp_path / "plain")
+    with hostile():
         before = snapshot()
-        found = everything(name, tmp_path)
+        found = everything(name, tmp_path / "hostile")
         assert snapshot() == before
     assert_same(found, expected)
 
@@ -269,10 +234,9 @@ def test_what_a_callback_sets_makes_no_difference() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:training was interrupted")
-@pytest.mark.parametrize("state", ["hostile", "attention kernel"])
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
-def test_the_settings_are_restored_after_an_error(state: str, error: type[BaseException]) -> None:
-    with STATES[state]():
+def test_the_settings_are_restored_after_an_error(error: type[BaseException]) -> None:
+    with hostile():
         before = snapshot()
         try:
             classifier(callbacks=[Raises(error("now"))]).fit(X, Y)
@@ -294,7 +258,7 @@ def test_the_last_fit_of_several_threads_restores_the_settings() -> None:
         fitted.append(classifier(callbacks=[Waits()]).fit(X, Y))
 
     fitted: list[Any] = []
-    with STATES["float64"]():
+    with dtype(torch.float64):
         thread = threading.Thread(target=fit)
         thread.start()
         entered.wait()

@@ -66,8 +66,6 @@ def test_series_that_are_held_out_keep_their_weights(make, italy, monkeypatch):
 def test_the_validation_loss_is_weighted_like_the_training_loss(make, italy):
     X, y = italy
     weight = {"1": 1000.0, "2": 0.001}
-    clf = make(class_weight=weight, max_epochs=8, early_stopping=True, stem="linear").fit(X, y)
-    assert (clf.predict(X) == "1").all()
     given = make(class_weight=weight, early_stopping=False, stem="linear", label_smoothing=0)
     given.set_params(head_norm=None)  # whose averages are computed after the last validation
     given.fit(X, y, X_val=X, y_val=y)

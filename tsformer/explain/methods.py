@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,8 +28,6 @@ _MOST_DOUBLINGS = 5
 class Method(ABC):
     """Base of the methods; the fields of a method are its options."""
 
-    complete: ClassVar[bool] = False
-
     @abstractmethod
     def relevance(self, logits: LogitsOfDifference, target: Tensor) -> Tensor:
         """Return the relevance ``[B, L, C]`` for the logits of the classes `target` ``[B]``."""
@@ -47,7 +45,6 @@ class IntegratedGradients(Method):
     Sundararajan, Taly and Yan, ICML 2017, https://arxiv.org/abs/1703.01365
     """
 
-    complete: ClassVar[bool] = True
     n_steps: int = 32
     tolerance: float = 0.01
 
@@ -166,7 +163,6 @@ class ShapleySampling(Method):
     https://arxiv.org/abs/1705.07874
     """
 
-    complete: ClassVar[bool] = True
     n_samples: int = 25
     window: float | None = None
     random_state: int | np.random.RandomState | None = 0
