@@ -32,7 +32,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@touch $@
 
 # One thread: models this small gain little from a second, and lose much when the cores are busy.
-demo test test-fast test-slow test-all coverage: export OMP_NUM_THREADS := 1
+demo test test-fast test-slow test-merge test-all coverage: export OMP_NUM_THREADS := 1
 
 demo: install ## compare six encodings on two real data sets, then try the default model
 	@$(BIN)/tsformer demo --max-epochs $(EPOCHS)
@@ -41,17 +41,20 @@ demo: install ## compare six encodings on two real data sets, then try the defau
 FAST := tests/augmentation tests/encodings tests/model tests/data tests/test_golden.py tests/test_structure.py \
 	--ignore tests/encodings/test_cost.py --ignore tests/encodings/test_learns_order.py
 
-.PHONY: test test-fast test-slow test-all coverage
+.PHONY: test test-fast test-slow test-merge test-all coverage
 test: install ## run the tests of less than three seconds; archive tests need TSFORMER_DATA=FOLDER
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not processes and not exhaustive"
 
 test-fast: install ## run the tests of encodings, augmentation, model, data and saved models, in a minute
 	$(BIN)/python -m pytest -n 2 -m "not slow and not processes and not exhaustive and not archive" $(FAST)
 
-# One call for all of them, since each worker imports for half a minute.
-test-slow test-all: export TSFORMER_TEST_UI := 1
+test-slow test-merge test-all: export TSFORMER_TEST_UI := 1
 test-slow: browser $(SITE)/index.html ## run the tests that are slow, kill processes or look at pages in a real browser
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -rs -m "(slow or processes) and not exhaustive"
+
+# One call in place of two: a worker takes half a minute to collect tests.
+test-merge: browser $(SITE)/index.html ## run the tests of test and of test-slow
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -rs -m "not exhaustive"
 
 test-all: browser $(SITE)/index.html ## run every test, of all configurations too, in two hours
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
@@ -107,7 +110,7 @@ docs-screenshots: browser ## take the guide's screenshots of MLflow's pages agai
 .PHONY: docs docs-serve
 docs docs-serve: export OMP_NUM_THREADS := 1
 docs: install ## build the site into docs/_build/html, with warnings as errors
-	$(BIN)/python -m sphinx -q -W --keep-going -d docs/_build/doctrees docs $(SITE)
+	$(BIN)/python -m sphinx -q -W --keep-going --jobs 2 -d docs/_build/doctrees docs $(SITE)
 
 # The tests of pages need a site, and take the one that is there.
 $(SITE)/index.html: | install

@@ -74,6 +74,7 @@ sphinx_gallery_conf = {
     "capture_repr": (),
     "first_notebook_cell": "%matplotlib inline",  # shows figures that pyplot does not know
     "within_subsection_order": "tools.site.InOrder",
+    "parallel": True,  # as many programs at once as Sphinx has jobs
     "reset_modules": ("matplotlib", "tools.site.one_thread"),
     "remove_config_comments": True,
     "show_memory": False,

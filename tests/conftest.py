@@ -15,7 +15,7 @@ import torch
 #: Files of half a minute or more. Workers end together if these come first.
 LONGEST = (
     *("tests/ui/", "test_killed", "test_documented_servers", "test_cluster", "test_distributed"),
-    *("test_commands", "test_compare", "test_guide", "test_learns_order", "test_export"),
+    *("test_commands", "test_compare", "test_guide", "test_export"),
 )
 
 NEEDS_ARCHIVE = "needs the UCR and UEA archives: set TSFORMER_DATA to the folder that holds them"

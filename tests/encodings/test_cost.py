@@ -17,7 +17,6 @@ from tsformer.encodings.cost import time_ratios
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", exhaustive_except(names(), ["lspe", "rope", "alibi", "erpe"]))
 def test_memory_of_a_step_grows_linearly_except_with_a_matrix_of_scores(name, monkeypatch):
     """One series twice as long takes twice the memory; a matrix of scores takes four times."""

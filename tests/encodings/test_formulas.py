@@ -87,7 +87,6 @@ ODD = {
     (5, "regular"): pytest.mark.exhaustive,
     (5, "irregular"): pytest.mark.exhaustive,
     (7, "regular"): pytest.mark.exhaustive,
-    (7, "irregular"): pytest.mark.slow,
 }
 CASES = [
     pytest.param(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 
 import pytest
-from marks import exhaustive_except, slow_except
+from marks import exhaustive_except
 
 from tsformer import TSTransformerClassifier
 from tsformer.data import make_order_task
@@ -38,7 +38,7 @@ class StopWhenSolved(Callback):
 
 
 @pytest.mark.parametrize("kind", exhaustive_except(ORDER_TASKS, ["order"]))
-@pytest.mark.parametrize(("name", "params"), slow_except(ENCODINGS, ["lspe", "none"]), ids=LABELS)
+@pytest.mark.parametrize(("name", "params"), ENCODINGS, ids=LABELS)
 def test_learns_what_its_properties_allow(name, params, kind):
     X, y = make_order_task(kind, 256, 24, random_state=0)
     X_test, y_test = make_order_task(kind, 400, 24, random_state=1)

@@ -7,33 +7,14 @@ import pytest
 
 from tsformer import TSTransformerClassifier, load_dataset
 
-LONG_CHECKS = (
-    "check_classifiers_classes",
-    "check_classifiers_train",
-    "check_decision_proba_consistency",
-    "check_dtype_object",
-    "check_estimators_dtypes",
-    "check_fit_check_is_fitted",
-    "check_fit_idempotent",
-    "check_n_features_in",
-    "check_pipeline_consistency",
-    "check_positive_only_tag_during_fit",
-    "check_supervised_y_2d",
-    "check_transformer_data_not_an_array",
-    "check_transformer_general",
-    "check_transformer_preserve_dtypes",
-)
-
 
 @pytest.hookimpl(tryfirst=True)  # before pytest chooses by marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave the checks that fit transformers for longest to `make test-slow`."""
+    """Leave out a check that repeats others."""
     for item in items:
         # Every estimator is fitted to read-only series in test_contract.py.
         if "check_classifiers_train(readonly" in item.name:
             item.add_marker(pytest.mark.exhaustive)
-        if any(check in item.name for check in LONG_CHECKS):
-            item.add_marker(pytest.mark.slow)
 
 
 def _part(name: str, every: int):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tsformer.studies.run.executors import Workers
+from tsformer.studies.run.worker import run_task
 from tsformer.tracking import TrackedRun
 
 
@@ -18,3 +20,9 @@ def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
 def no_report(monkeypatch: pytest.MonkeyPatch, no_figures: None) -> None:
     """Write no report either."""
     monkeypatch.setattr("tsformer.studies.run.finalize._report", lambda *args: None)
+
+
+@pytest.fixture
+def no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fit methods of other libraries in this process: a worker imports for ten seconds."""
+    monkeypatch.setattr(Workers, "run", lambda self, tasks: map(run_task, tasks))

@@ -149,7 +149,7 @@ def test_a_refused_comparison_leaves_nothing(
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("own_table", "no_figures")
+@pytest.mark.usefixtures("own_table", "no_figures", "no_workers")
 def test_methods_are_compared_on_ones_own_data_without_a_group_in_both_parts(
     run: Run, uri: str, experiment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -160,8 +160,9 @@ def test_what_compiles_does_so_before_its_first_fit_and_on_a_few_series(
     assert compiled == [67, 67]
 
 
+@pytest.mark.usefixtures("no_report", "no_workers")
 def test_fits_of_other_series_do_not_pass_for_those_of_these(
-    uri: str, experiment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_report: None
+    uri: str, experiment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     where: dict[str, Any] = {"out": tmp_path, "tracking_uri": uri, "experiment": experiment}
