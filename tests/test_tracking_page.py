@@ -38,7 +38,7 @@ def test_the_example_runs(
     finally:
         tsformer.autolog(disable=True)
     assert "best {'encoding'" in capsys.readouterr().out
-    from tsformer.tracking.server import find_experiment
+    from tsformer.tracking.views import find_experiment
 
     store = find_experiment(uri)
     count = {kind: len(store.runs("FINISHED", {"tsformer.kind": kind})) for kind in KINDS}

@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # for `experiments` and `too
 from experiments.output import add_output_options
 from tools.browser import find_chromium, open_page, running_ui
 from tools.pictures import write_png
-from tsformer.tracking.server import find_experiment
+from tsformer.tracking.views import find_experiment
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

@@ -30,7 +30,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # for `experiments`
 
 from experiments.output import add_output_options, fit_missing
 from tsformer import RandomConvolutionClassifier, TSTransformerClassifier, load_dataset
-from tsformer.estimators.conformal import Conformal, rank_of
+from tsformer.estimators.labels import Conformal, rank_of
 
 DATASETS = [
     "Adiac",

@@ -15,7 +15,7 @@ from marks import ONE_OF_EACH_HOOK
 from tsformer import TSTransformerClassifier, load
 from tsformer.data.series import Padded
 from tsformer.explain import METHODS
-from tsformer.explain.baselines import logits_from_baseline
+from tsformer.explain.logits import logits_from_baseline
 
 pytest.importorskip("captum", reason='needs the extra "explain"')
 

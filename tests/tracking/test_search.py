@@ -21,7 +21,7 @@ from tracked_runs import SMALL, TINY, experiment, files_of, parent_of, runs
 import tsformer
 from tsformer import RandomConvolutionClassifier, TSTransformerClassifier
 from tsformer.tracking.register import load_registered
-from tsformer.tracking.server import find_experiment, pages_of
+from tsformer.tracking.views import find_experiment, pages_of
 from tsformer.training import Callback, TrainingState
 
 mlflow = pytest.importorskip("mlflow", reason='needs the extra "tracking"')

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import tsformer
-from tsformer.cli import demonstration, lists, models, statistics, studies, tables, tracked
+from tsformer.cli import demonstration, lists, models, statistics, studies, tables, tracking
 
 
 def _help(command: Callable[..., None]) -> str:
@@ -36,8 +36,8 @@ for command in (
     demonstration.demo,
     statistics.statistics,
     statistics.report,
-    tracked.ui,
-    tracked.register,
+    tracking.ui,
+    models.register,
     lists.encodings,
     lists.methods,
     lists.plot_encoding,

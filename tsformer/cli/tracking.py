@@ -1,4 +1,4 @@
-"""Options of tracking, and the address of a run."""
+"""Tracked runs in the MLflow UI, options of tracking, and the address of a run."""
 
 from __future__ import annotations
 
@@ -73,3 +73,37 @@ def say_where(run: ModelRun | None, *, err: bool = False) -> None:
             typer.echo(f"{command}\nthen at {run.address}", err=err)
         else:
             typer.echo(f"run     {run.address}\n{command}", err=err)
+
+
+def ui(
+    experiment: Annotated[
+        str | None, typer.Option(help="Name of the experiment; by default the newest run's.")
+    ] = None,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")] = 5000,
+    tracking_uri: TrackingUri = None,
+) -> None:
+    """Show tracked runs in the MLflow UI, on this machine only; Ctrl-C stops it.
+
+    [bold]Example[/bold]
+
+      tsformer ui --experiment mine --port 5001
+    """
+    os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
+    from tsformer.tracking import views as server
+    from tsformer.tracking.settings import without_credentials
+
+    store = server.find_experiment(tracking_uri, experiment)
+    if not store.uri.startswith("sqlite:///"):
+        typer.echo(_as_text(server.pages_of(store, without_credentials(store.uri))))
+        typer.echo("open one of these: the server is already running")
+        return
+    command = server.server_command(store, port)
+    pages = _as_text(server.pages_of(store, f"http://127.0.0.1:{port}"))
+    typer.echo("starting the server")
+    server.announce(port, f"{pages}\nopen one of these; Ctrl-C stops the server")
+    # The server replaces this process, so that signals reach it and nothing is left behind.
+    os.execve(command[0], command, {**os.environ, **server.SERVER_ENVIRONMENT})
+
+
+def _as_text(pages: dict[str, str]) -> str:
+    return "\n".join(f"{shown:<24}{address}" for shown, address in pages.items())

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import ceil, inf
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -21,8 +23,7 @@ from tsformer._warnings import warn_caller
 from tsformer.data.ids import check_ids
 from tsformer.data.preprocessor import Scaler
 from tsformer.data.series import Padded
-from tsformer.estimators.conformal import Conformal
-from tsformer.estimators.saved import LABELS, check_fields, described_labels, restored_labels
+from tsformer.estimators.saved import LABELS, SETS, check_fields, described_labels, restored_labels
 from tsformer.estimators.series import SeriesEstimator, TrainingData
 from tsformer.estimators.targets import (
     Targets,
@@ -34,6 +35,80 @@ from tsformer.estimators.targets import (
 )
 from tsformer.explain.methods import Occlusion
 from tsformer.explain.relevance import make_method, occlusion
+
+#: Rounding error of ``(n + 1) * coverage``, which must not move the rank.
+_ROUNDING = 1e-9
+_Proba = npt.NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True)
+class Conformal:
+    """Sorted scores ``1 - p`` of calibration series, of all classes or one array for each."""
+
+    scores: list[npt.NDArray[np.float64]]
+    #: Temperatures and weights of members, to detect other probabilities.
+    mixture: list[float] = field(default_factory=list)
+
+    @classmethod
+    def fit(
+        cls,
+        proba: _Proba,
+        targets: Targets,
+        *,
+        by_class: bool = False,
+        mixture: Sequence[float] = (),
+    ) -> Self:
+        """Compute the scores from probabilities ``[n, K]`` and class indices ``[n]``."""
+        own = 1.0 - proba[np.arange(len(targets)), targets]
+        groups = [own[targets == each] for each in range(proba.shape[1])] if by_class else [own]
+        return cls([np.sort(each) for each in groups], list(mixture))
+
+    def sets(self, proba: _Proba, coverage: float) -> npt.NDArray[np.bool_]:
+        """Return the sets ``[n, K]`` for probabilities ``[n, K]``."""
+        thresholds = [_threshold(scores, coverage) for scores in self.scores]
+        return 1.0 - proba <= np.array(thresholds)
+
+    def warn_of_few(self, classes: Sequence[Any], coverage: float) -> None:
+        """Warn of classes with too few calibration series."""
+        needed = ceil(coverage / (1 - coverage) - _ROUNDING)
+        counts = list(map(len, self.scores))
+        few = [i for i, count in enumerate(counts) if count < needed]
+        if few:
+            by_class = len(counts) == len(classes) > 1
+            counted = {classes[i]: counts[i] for i in few} if by_class else counts[0]
+            warn_caller(
+                f"coverage={coverage:g} needs {needed} calibration series"
+                f"{' of each class' if by_class else ''}; got {counted}. Every set contains "
+                f"{'these' if by_class else 'all'} classes; calibrate with more series"
+            )
+
+    def describe(self) -> dict[str, Any]:
+        """Return the scores as saved."""
+        return {"scores": [each.tolist() for each in self.scores], "mixture": self.mixture}
+
+    @classmethod
+    def restored(cls, described: dict[str, Any], n_classes: int) -> Self:
+        """Return what `describe` described."""
+        check_fields(described, SETS, of="sets")
+        scores = described["scores"]
+        if len(scores) not in (1, n_classes):
+            raise ValueError(
+                f"sets.scores must be 1 list or {n_classes}, one for each class; got {len(scores)}"
+            )
+        return cls(
+            [np.sort(np.array(each, dtype=np.float64)) for each in scores], described["mixture"]
+        )
+
+
+def rank_of(n_series: int, coverage: float) -> int:
+    """Return the rank ``ceil((n + 1) * coverage)`` of the largest score within the sets."""
+    return max(ceil((n_series + 1) * coverage - _ROUNDING), 1)
+
+
+def _threshold(scores: npt.NDArray[np.float64], coverage: float) -> float:
+    """Return the largest score within the sets; infinity if there are too few."""
+    rank = rank_of(len(scores), coverage)
+    return float(scores[rank - 1]) if rank <= len(scores) else inf
 
 
 class LabelClassifier(ClassifierMixin, SeriesEstimator):

@@ -6,7 +6,7 @@
 """
 
 from tsformer.explain.attention import AttentionMaps
-from tsformer.explain.baselines import BASELINES
+from tsformer.explain.logits import BASELINES
 from tsformer.explain.methods import METHODS
 from tsformer.explain.summaries import most_relevant_windows, relevance_over_time
 

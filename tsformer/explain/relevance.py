@@ -19,8 +19,13 @@ from tsformer._torch_state import threads_for
 from tsformer.data.panel import in_order
 from tsformer.data.preprocessor import Preprocessor, Scaler
 from tsformer.data.series import Padded
-from tsformer.explain.baselines import baseline_values, logits_from_baseline
-from tsformer.explain.logits import batch_steps, mean_falls, steps_since_start
+from tsformer.explain.logits import (
+    baseline_values,
+    batch_steps,
+    logits_from_baseline,
+    mean_falls,
+    steps_since_start,
+)
 from tsformer.explain.methods import METHODS, Method, Occlusion
 from tsformer.model import TSTransformer
 

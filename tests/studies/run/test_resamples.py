@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tsformer.studies.run.problem import Problem
-from tsformer.studies.run.resample import stratified_resample
+from tsformer.studies.run.problem import Problem, stratified_resample
 
 NAMES = ("ItalyPowerDemand", "JapaneseVowels")  # of one length, and of many
 

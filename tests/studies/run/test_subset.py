@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from tsformer.studies import Study, compare
-from tsformer.studies.run.problem import Problem, n_train
-from tsformer.studies.run.resample import nested_order, nested_subset, subset_size
+from tsformer.studies.run.problem import Problem, n_train, nested_order, nested_subset, subset_size
 
 COUNTS = [(1, 1), (5, 1), (4, 4), (9, 3, 1), (2, 7, 5), (1, 1, 1, 6), (10, 1, 1, 1)]
 

@@ -73,7 +73,7 @@ class Study:
         the same in every variant, and done once.
     resamples : int, default=1
         Number of splits of each data set: the official one, then stratified resamples of all its
-        series, drawn by `tsformer.studies.run.resample.stratified_resample`.
+        series, drawn by `tsformer.studies.run.problem.stratified_resample`.
     methods : mapping
         Classifiers by the names that the study gives them, each with its parameters and with
         ``estimator``, a name in `tsformer.baselines.BASELINES` or the dotted path of any class that
@@ -83,7 +83,7 @@ class Study:
     train_sizes : sequence of int or str
         How much of each train split to train on: numbers of series, percentages as in ``"10%"``, or
         both; by default the whole. Every size is a variant of the study. A seed draws the same
-        nested stratified subsets for every method: `tsformer.studies.run.resample.nested_order`.
+        nested stratified subsets for every method: `tsformer.studies.run.problem.nested_order`.
         ``"100%"`` shares its fits with studies without sizes.
     leave_out : mapping
         Names of encodings or methods, and the data sets on which each is not fitted, as in

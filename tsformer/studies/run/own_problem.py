@@ -24,9 +24,8 @@ from tsformer.estimators.targets import check_length, read_groups, read_targets
 from tsformer.studies.design.study import Study
 from tsformer.studies.run.compare import Comparison, compare
 from tsformer.studies.run.halving import seconds_of
-from tsformer.studies.run.problem import write_split
+from tsformer.studies.run.problem import cross_validation_folds, stratified_split, write_split
 from tsformer.studies.run.progress import Progress
-from tsformer.studies.run.resample import cross_validation_folds, stratified_split
 
 
 class OwnProblem(NamedTuple):
