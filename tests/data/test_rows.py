@@ -49,15 +49,12 @@ def test_series_of_unequal_length():
     np.testing.assert_array_equal(read[1], [[8, 9, 10, 11], [12, 13, 14, 15]])
 
 
-@pytest.mark.parametrize(
-    ("shape", "message"),
-    [((9, -1, 3), r"its shape is \(9, -1, 3\)"), ((9, 2**62, 4), "it is cut off")],
-)
-def test_headers_of_impossible_shapes(shape, message):
+@pytest.mark.parametrize("shape", [(9, -1, 3), (9, 2**62, 4), (9, 2**70, 4)])
+def test_headers_of_impossible_shapes(shape):
     header = {"descr": "<f8", "fortran_order": False, "shape": shape}
     with Path("X.npy").open("wb") as file:
         np.lib.format.write_array_header_1_0(file, header)
-    with pytest.raises(ValueError, match=rf"X\.npy does not hold an array of numbers: {message}"):
+    with pytest.raises(ValueError, match=r"X\.npy does not hold an array of numbers"):
         to_source("X.npy")
 
 
@@ -72,7 +69,7 @@ def test_a_file_that_is_cut_off():
     Path("X.npy").write_bytes(whole[:-3])
     with pytest.raises(OSError, match=r"X\.npy was changed or replaced"):
         rows.read(np.array([8]))
-    with pytest.raises(ValueError, match=r"numbers: it is cut off: it has 1,005 of 1,008 bytes"):
+    with pytest.raises(ValueError, match=r"numbers: it is cut off after 1,005 bytes"):
         to_source("X.npy")
     Path("X.npy").write_bytes(whole[:20])
     with pytest.raises(ValueError, match=r"X\.npy does not hold an array of numbers"):

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import torch
 
 from tsformer._names import shortened
@@ -316,12 +317,8 @@ def _trimmed(X: Any) -> list[npt.NDArray[np.float64]]:
 
 def _interpolated(x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Fill gaps linearly, edges with the nearest value, empty channels with 0."""
-    steps = np.arange(x.shape[1])
-    filled = np.zeros_like(x)
-    for channel, there, out in zip(x, ~np.isnan(x), filled, strict=True):
-        if there.any():
-            out[:] = np.interp(steps, steps[there], channel[there])
-    return filled
+    filled = pd.DataFrame(x.T).interpolate(limit_direction="both").fillna(0.0)
+    return np.ascontiguousarray(filled.to_numpy().T)
 
 
 def _fitted(x: npt.NDArray[np.float64], length: int) -> npt.NDArray[np.float64]:

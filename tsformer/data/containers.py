@@ -29,7 +29,7 @@ from tsformer.data.series import (
     SeriesSource,
     gathered,
     is_sliced,
-    npy_header,
+    npy_array,
     numbered,
     parts_of,
 )
@@ -125,15 +125,13 @@ def _rows_in_file(path: Path, check: Callable[[Any], npt.NDArray[Any]]) -> Rows 
     path = path / SERIES_FILE if (path / SERIES_FILE).is_file() else path
     if path.suffix.lower() != ".npy":
         return unpacked(ParquetSeries(path)) if parquet_files(path) else None
-    header = npy_header(path)
-    _check_shape(header)
-    shape = header.shape
-    rows: Rows
-    if header.fortran_order:  # the values of a series lie apart
-        rows = ArrayRows(np.load(path, mmap_mode="r", allow_pickle=False))
-    else:
+    mapped = npy_array(path)
+    _check_shape(mapped)
+    shape = mapped.shape
+    rows: Rows = ArrayRows(mapped)
+    if mapped.flags.c_contiguous:  # else the values of a series lie apart
         lengths, n_channels = np.full(shape[0], shape[-1]), prod(shape[1:-1])
-        rows = FileRows(path, header.dtype, lengths, n_channels, header.offset)
+        rows = FileRows(path, mapped.dtype, lengths, n_channels, mapped.offset)
     check(rows.read(np.array([0])).reshape(1, *shape[1:]))
     return rows
 

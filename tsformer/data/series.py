@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
-from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, Self
 
@@ -457,37 +456,15 @@ class FileRows:
         return rows
 
 
-class NpyHeader(NamedTuple):
-    """Shape, order, type and position of the array in a `.npy` file."""
-
-    shape: tuple[int, ...]
-    fortran_order: bool
-    dtype: np.dtype[Any]
-    offset: int
-
-
-def npy_header(path: str | os.PathLike[str]) -> NpyHeader:
-    """Read the header of a `.npy` file; `np.load` would advise to unpickle Python objects."""
+def npy_array(path: str | os.PathLike[str]) -> np.memmap[Any, Any]:
+    """Map the array in a `.npy` file; `np.load` would advise to unpickle Python objects."""
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"no such file: {path}")
     try:
-        with path.open("rb") as file:
-            version = np.lib.format.read_magic(file)
-            if version == (1, 0):
-                shape, fortran_order, dtype = np.lib.format.read_array_header_1_0(file)
-            elif version == (2, 0):
-                shape, fortran_order, dtype = np.lib.format.read_array_header_2_0(file)
-            else:  # tables whose column names are not Latin-1
-                raise ValueError(f"its format is {version}; numbers have 1.0 or 2.0")
-            found = NpyHeader(shape, fortran_order, dtype, file.tell())
-        if found.dtype.hasobject:
-            raise ValueError("it holds Python objects")
-        if any(n < 0 for n in found.shape):
-            raise ValueError(f"its shape is {found.shape}")
-        size, needed = path.stat().st_size, found.offset + found.dtype.itemsize * prod(found.shape)
-        if size < needed:
-            raise ValueError(f"it is cut off: it has {size:,} of {needed:,} bytes")
-    except ValueError as error:
-        raise ValueError(f"{path} does not hold an array of numbers: {error}") from error
-    return found
+        with np.errstate(over="ignore"):  # in the size of a damaged header's shape
+            return np.lib.format.open_memmap(path, mode="r")
+    except (ValueError, OverflowError) as error:
+        cut = f"it is cut off after {path.stat().st_size:,} bytes"
+        reason = cut if "mmap length" in str(error) else error
+        raise ValueError(f"{path} does not hold an array of numbers: {reason}") from error

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tsformer.data.containers import to_arrays
+from tsformer.data.containers import common_names, to_arrays, to_items
 from tsformer.data.series import Padded
 from tsformer.explain.summaries import most_relevant_windows
 from tsformer.plots.figures import (
@@ -87,6 +87,7 @@ def plot_relevance(
         own = of_times(None if times is None else [times])
         title = title or f"why {classifier.predict(X, **own)[0]}"
         x, relevance = to_arrays(X)[0], classifier.explain(X, **own)[0]
+        channels = common_names(to_items(X)) if channels is None else channels
     values, shown = np.asarray(x, dtype=float), np.asarray(relevance, dtype=float)
     if (
         (values.ndim, shown.ndim) != (2, 2)
