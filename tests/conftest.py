@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import sqlite3
+import warnings
 from collections.abc import Callable
 from contextlib import closing
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -18,6 +21,14 @@ LONGEST = (
     *("test_commands", "test_compare", "test_guide", "test_export"),
 )
 
+#: Libraries of the extras, by the folders of tests that need them.
+NEEDS = {
+    "cli": ("typer", "rich", "sktime", "mlflow", "matplotlib"),
+    "analysis": ("baycomp", "scikit_posthocs", "matplotlib"),
+    "report": ("baycomp", "scikit_posthocs", "matplotlib", "markupsafe"),
+    "run": ("mlflow", "matplotlib"),
+    "tracking": ("mlflow",),
+}
 NEEDS_ARCHIVE = "needs the UCR and UEA archives: set TSFORMER_DATA to the folder that holds them"
 
 
@@ -36,6 +47,14 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_runtest_setup() -> None:
     # Classifiers of sktime leave as many threads as numba has; sums then differ in their last bits.
     torch.set_num_threads(1)
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    missing = [lib for lib in NEEDS.get(collection_path.name, ()) if find_spec(lib) is None]
+    if missing and collection_path.is_dir():
+        warnings.warn(f"{collection_path} needs {', '.join(missing)}", stacklevel=1)
+        return True
+    return None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -80,6 +99,39 @@ def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], st
 def uri(tmp_path_factory: pytest.TempPathFactory, empty_store: Callable[[Path], str]) -> str:
     """One MLflow store for the tests of tracking and of studies."""
     return empty_store(tmp_path_factory.getbasetemp() / "store/mlflow.db")
+
+
+@pytest.fixture
+def invoke(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[str, str]]:
+    """Run a command in this process, for speed; return standard output and error."""
+    from tsformer.cli import main
+
+    def run_here(*args: object, exits: int = 0) -> tuple[str, str]:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as stopped:
+            main([str(arg) for arg in args])
+        printed = capsys.readouterr()
+        assert (stopped.value.code or 0) == exits, printed.err
+        return printed.out, printed.err
+
+    return run_here
+
+
+@pytest.fixture
+def run(
+    invoke: Callable[..., tuple[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., tuple[str, str]]:
+    """Run commands in a folder of the test."""
+    monkeypatch.chdir(tmp_path)
+    return invoke
+
+
+@pytest.fixture
+def port() -> int:
+    """A port that is free."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def _archive_is_here() -> bool:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pandas as pd
+
+from tsformer.studies.analysis.statistics import Statistics, compare_methods
 
 
 def results(scores: dict[str, list[float]], seeds: int = 1, spread: float = 0.0) -> pd.DataFrame:
@@ -24,3 +28,9 @@ def twelve(seed: int = 0) -> dict[str, list[float]]:
         "best": list(base + 0.05),
         "as good": list(base + 0.05 + 0.001 * (-1) ** np.arange(12)),
     }
+
+
+@cache
+def compared_twelve() -> Statistics:
+    """Compare the methods of `twelve` once for all tests: each comparison draws for a second."""
+    return compare_methods(results(twelve()))

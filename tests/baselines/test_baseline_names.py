@@ -51,7 +51,7 @@ def quick(name: str) -> dict[str, Any]:
     "dataset",
     exhaustive_except(["ItalyPowerDemand", "BasicMotions", "JapaneseVowels"], ["JapaneseVowels"]),
 )
-def test_each_name_that_is_installed_reads_whatever_there_is(name: str, dataset: str) -> None:
+def test_each_name_that_is_installed_reads_whatever_there_is(name, dataset):
     """One channel, several, and series of 7 to 29 steps with 12 channels."""
     if missing(name):
         pytest.skip(f"{missing(name)} is not installed")
@@ -77,7 +77,7 @@ def test_each_name_that_is_installed_reads_whatever_there_is(name: str, dataset:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BASELINES)
-def test_what_is_said_of_each_name_is_so(name: str) -> None:
+def test_what_is_said_of_each_name_is_so(name):
     if missing(name):
         with pytest.raises(ImportError, match=f"{name} needs {missing(name)[0]}.*pip install"):
             load_class(name)
@@ -90,9 +90,7 @@ def test_what_is_said_of_each_name_is_so(name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "library"), [("hydra", "aeon"), ("arsenal", "numba")])
-def test_what_is_not_installed_says_how_to_install_it(
-    name: str, library: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_not_installed_says_how_to_install_it(name, library, monkeypatch):
     there = importlib.util.find_spec
     monkeypatch.setattr(
         "importlib.util.find_spec", lambda each: None if each == library else there(each)

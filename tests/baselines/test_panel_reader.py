@@ -33,7 +33,7 @@ def read(X: Any, *, layout: str = "panel", gaps: bool = False, shortest: int = 1
     return reader.fit(X, "x"), reader
 
 
-def test_shorter_series_are_padded_with_the_mean_of_each_channel() -> None:
+def test_shorter_series_are_padded_with_the_mean_of_each_channel():
     found, reader = read([np.array([[1.0, 3.0], [5.0, 5.0]]), np.ones((2, 4))])
     np.testing.assert_array_equal(found[0], [[1, 3, 2, 2], [5, 5, 5, 5]])
     assert reader.helped == ["padded"]
@@ -48,9 +48,6 @@ def test_shorter_series_are_padded_with_the_mean_of_each_channel() -> None:
     assert reader.helped == []
     with_gap, _ = read([np.array([[1.0, np.nan, 5.0]]), np.ones((1, 4))], gaps=True)
     np.testing.assert_array_equal(with_gap[0], [[1, np.nan, 5, 3]], "the mean of what is there")
-
-
-def test_missing_steps_at_the_end_are_an_end_and_others_are_gaps() -> None:
     nan = np.nan
     X = [np.array([[nan, 1.0, nan, 3.0, nan]]), np.array([[1.0, 1.0, 1.0, 1.0, nan]])]
     found, reader = read(X)
@@ -64,7 +61,7 @@ def test_missing_steps_at_the_end_are_an_end_and_others_are_gaps() -> None:
 
 
 @pytest.mark.parametrize("classifier", [PanelClassifier(KNN), SummaryRidgeClassifier()])
-def test_y_of_another_order_and_labels_cut_at_a_nul_are_refused(classifier: Any) -> None:
+def test_y_of_another_order_and_labels_cut_at_a_nul_are_refused(classifier):
     X = pd.DataFrame(np.eye(4), index=list("abcd"))
     with pytest.raises(ValueError, match="X and y have the same ids in another order"):
         classifier.fit(X, pd.Series([0, 1, 0, 1], index=list("dcba")))
@@ -72,7 +69,7 @@ def test_y_of_another_order_and_labels_cut_at_a_nul_are_refused(classifier: Any)
         classifier.fit(X, ["a\0", "a"] * 2)
 
 
-def test_ours_get_the_series_themselves() -> None:
+def test_ours_get_the_series_themselves():
     X, y = series()
     classifier = PanelClassifier("summary-ridge").fit(X, y)
     assert isinstance(classifier.estimator_, SummaryRidgeClassifier)
@@ -83,7 +80,7 @@ def test_ours_get_the_series_themselves() -> None:
         classifier.predict_proba(X)
 
 
-def test_scikit_learns_get_rows_and_their_parameters() -> None:
+def test_scikit_learns_get_rows_and_their_parameters():
     X, y = series()
     classifier = PanelClassifier(KNN, {"n_neighbors": 1}, 3).fit(X, y)
     assert classifier.estimator_.n_features_in_ == 12
@@ -100,9 +97,7 @@ def test_scikit_learns_get_rows_and_their_parameters() -> None:
         PanelClassifier(KNN, {"n_neighbor": 1}).fit(X, y)
 
 
-def test_networks_that_train_on_neighbours_get_the_series_in_random_order(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_networks_that_train_on_neighbours_get_the_series_in_random_order(monkeypatch):
     pytest.importorskip("sktime", reason='needs the extra "data"')
     from sktime.classification.deep_learning import ResNetClassifierTorch
 
@@ -119,15 +114,12 @@ def test_networks_that_train_on_neighbours_get_the_series_in_random_order(
     assert first == again != other
 
 
-def test_a_summary_is_means_deviations_slopes_and_the_length() -> None:
+def test_a_summary_is_means_deviations_slopes_and_the_length():
     x = np.array([[1.0, 2.0, np.nan, 4.0], [3.0, 3.0, 3.0, 3.0]])
     there = np.array([1.0, 2.0, 4.0])
     slope = np.polyfit([0, 1, 3], there, 1)[0]
     expected = [there.mean(), 3, there.std(), 0, slope, 0, 4]
     np.testing.assert_allclose(_summary(x), expected, atol=1e-12)
-
-
-# Classes of somebody else's
 
 
 class Foreign(BaseEstimator):
@@ -153,7 +145,7 @@ class Foreign(BaseEstimator):
 
 
 @pytest.fixture
-def foreign(monkeypatch: pytest.MonkeyPatch) -> Callable[..., PanelClassifier]:
+def foreign(monkeypatch):
     """Return a function that makes the classifier of a class, called `a.b`."""
 
     def of(cls: type[Any], *options: Any) -> PanelClassifier:
@@ -166,7 +158,7 @@ def foreign(monkeypatch: pytest.MonkeyPatch) -> Callable[..., PanelClassifier]:
 Of = Callable[..., PanelClassifier]
 
 
-def test_what_answers_with_ones_and_zeros_or_not_at_all_has_no_probabilities(foreign: Of) -> None:
+def test_what_answers_with_ones_and_zeros_or_not_at_all_has_no_probabilities(foreign):
     """The base class of sktime and aeon substitutes them, of which a log loss is nonsense."""
 
     class Ones(Foreign):
@@ -188,17 +180,7 @@ def test_what_answers_with_ones_and_zeros_or_not_at_all_has_no_probabilities(for
         assert not classifier.has_probabilities_
 
 
-def test_an_error_of_the_classifier_is_not_taken_for_a_lack(foreign: Of) -> None:
-    class Broken(Foreign):
-        def predict_proba(self, X: Any) -> Any:
-            return X.no_such_thing
-
-    X, y = series()
-    with pytest.raises(AttributeError, match="no_such_thing"):
-        foreign(Broken).fit(X, y).predict_proba(X)
-
-
-def test_a_constructor_that_raises_or_exits_is_reported_in_a_line(foreign: Of) -> None:
+def test_errors_of_a_constructor_and_of_predict_proba_are_reported(foreign):
     class Fails(Foreign):
         def __init__(self, exits: bool = False):
             if exits:
@@ -210,8 +192,16 @@ def test_a_constructor_that_raises_or_exits_is_reported_in_a_line(foreign: Of) -
     with pytest.raises(ValueError, match=r"constructed with {'exits': True}: SystemExit: 3"):
         foreign(Fails, {"exits": True}).check()
 
+    class Broken(Foreign):
+        def predict_proba(self, X: Any) -> Any:
+            return X.no_such_thing
 
-def test_tslearn_reads_steps_before_channels_and_some_read_one(foreign: Of) -> None:
+    X, y = series()
+    with pytest.raises(AttributeError, match="no_such_thing"):
+        foreign(Broken).fit(X, y).predict_proba(X)
+
+
+def test_tslearn_reads_steps_before_channels_and_some_read_one(foreign):
     class OneChannel(Foreign):
         def get_tag(self, name: str, **options: Any) -> bool:
             return False
@@ -225,7 +215,7 @@ def test_tslearn_reads_steps_before_channels_and_some_read_one(foreign: Of) -> N
         foreign(OneChannel).fit(X, y)
 
 
-def test_columns_are_in_the_order_of_sorted_labels(foreign: Of) -> None:
+def test_columns_are_in_the_order_of_sorted_labels(foreign):
     class Reversed(KNeighborsClassifier):
         def fit(self, X: Any, y: Any) -> Any:
             super().fit(X, y)
@@ -240,7 +230,7 @@ def test_columns_are_in_the_order_of_sorted_labels(foreign: Of) -> None:
     np.testing.assert_array_equal(other.predict_proba(X), own[:, ::-1])
 
 
-def test_an_answer_of_another_shape_is_that_of_the_classifier(foreign: Of) -> None:
+def test_an_answer_of_another_shape_is_that_of_the_classifier(foreign):
     X, y = series()
     right = foreign(Foreign).fit(X, y)
     assert right.predict(X).shape == (8,)
@@ -257,7 +247,7 @@ def test_an_answer_of_another_shape_is_that_of_the_classifier(foreign: Of) -> No
             foreign(Foreign, {"shares": shape}).fit(X, y).predict_proba(X)
 
 
-def test_probabilities_that_are_rounded_sum_to_one_and_others_are_as_they_came(foreign: Of) -> None:
+def test_probabilities_that_are_rounded_sum_to_one_and_others_are_as_they_came(foreign):
     """Else scikit-learn's scores warn of each network in single precision."""
 
     class Rounds(Foreign):
@@ -297,7 +287,7 @@ def state() -> list[Any]:
     return [random.getstate(), numpy, torch.get_rng_state().tolist(), torch.get_num_threads()]
 
 
-def test_global_state_is_seeded_for_a_call_and_then_as_it_was(foreign: Of) -> None:
+def test_global_state_is_seeded_for_a_call_and_then_as_it_was(foreign):
     torch.manual_seed(5)
     np.random.seed(5)  # noqa: NPY002
     random.seed(5)

@@ -8,8 +8,6 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from tsformer.cli import main
-
 demonstration = pytest.importorskip("tsformer.cli.demonstration", reason='needs the extra "cli"')
 invocation = pytest.importorskip("tsformer.cli.printing")
 
@@ -17,7 +15,7 @@ SCORES = {"none": 0.5, "fixed": 0.7, "learnable": 0.7, "lspe": 0.79, "rope": 0.6
 
 
 @pytest.fixture
-def demo(monkeypatch, tmp_path, capsys):
+def demo(monkeypatch, tmp_path, invoke):
     """Run the command with made-up results; return the studies and what it prints."""
     studies = []
 
@@ -43,10 +41,7 @@ def demo(monkeypatch, tmp_path, capsys):
             )
 
         monkeypatch.setattr(demonstration, "run", instead)
-        with pytest.raises(SystemExit) as stopped:
-            main(["demo", *map(str, arguments)])
-        assert not stopped.value.code
-        return capsys.readouterr().out.splitlines()
+        return invoke("demo", *arguments)[0].splitlines()
 
     monkeypatch.chdir(tmp_path)
     return run, studies

@@ -10,8 +10,7 @@ import pytest
 
 from tsformer import RandomConvolutionClassifier
 
-for library in ("typer", "rich", "matplotlib", "captum"):
-    pytest.importorskip(library, reason='needs the extra "all"')
+pytest.importorskip("captum", reason='needs the extra "explain"')
 
 
 SMALL = ["--no-track", "--max-epochs", "2", "--set", "d_model=8", "--set", "n_layers=1"]

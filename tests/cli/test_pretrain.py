@@ -11,9 +11,6 @@ import pytest
 
 from tsformer import TSTransformerClassifier, TSTransformerEncoder, load
 
-for library in ("typer", "rich"):
-    pytest.importorskip(library, reason='needs the extra "cli"')
-
 pytestmark = pytest.mark.usefixtures("tables")
 
 SMALL = ["--max-epochs", "2", "--set", "d_model=8", "--set", "n_heads=2", "--set", "n_layers=1"]
@@ -78,8 +75,6 @@ def test_series_without_a_label_are_for_fits_that_use_them(run):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["pretrain", "series/", "--objective", "maskd"], "did you mean 'masked'"),
-        (["pretrain", "series/", "--set", "class_weight=balanced"], "unknown parameter"),
         (["pretrain", "./empty"], r"empty has no file of series, ending in one of \.ts, \.csv"),
         (["fit", "labelled.csv", "--label", "y", "--init-from", "none"], "no saved estimator at n"),
         (["pretrain", "series"], "unknown data set 'series'.*For the folder series say series/"),

@@ -9,20 +9,18 @@ from typing import Any
 
 import pandas as pd
 import pytest
+import typer
 
-pytest.importorskip("rich", reason='needs the extra "cli"')
-typer = pytest.importorskip("typer", reason='needs the extra "cli"')
-
-from tsformer.baselines import BASELINES  # noqa: E402
-from tsformer.cli.printing import markdown, study_bar, table  # noqa: E402
-from tsformer.cli.studies import finish  # noqa: E402
-from tsformer.studies import Progress  # noqa: E402
+from tsformer.baselines import BASELINES
+from tsformer.cli.printing import markdown, study_bar, table
+from tsformer.cli.studies import finish
+from tsformer.studies import Progress
 
 ERROR = f"ValueError: no such\nvalue of {'a long option ' * 12}"
 LINE = " ".join(ERROR.split())
 
 
-def test_a_fit_that_raises_has_one_line_however_long(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_fit_that_raises_or_is_skipped_has_one_line(capsys):
     fit: Any = "Coffee  rocket  0"
     with study_bar() as show:
         show(Progress("fit-end", 1, 1, 0, 1, trial=fit, error=ERROR))
@@ -35,9 +33,6 @@ def test_a_fit_that_raises_has_one_line_however_long(capsys: pytest.CaptureFixtu
         finish(comparison)
     assert stopped.value.exit_code == 2
     assert capsys.readouterr().out.splitlines() == [f"failed: Coffee  rocket  0  {LINE}"]
-
-
-def test_a_skipped_fit_is_no_failure(capsys: pytest.CaptureFixture[str]) -> None:
     row = {"dataset": "Wide", "method": "forest", "seed": 0, "resample": 0}
     comparison: Any = SimpleNamespace(
         failures=pd.DataFrame([{**row, "error": "UnreadableSeries: it reads one channel"}]),
@@ -49,7 +44,7 @@ def test_a_skipped_fit_is_no_failure(capsys: pytest.CaptureFixture[str]) -> None
     assert capsys.readouterr().out == said
 
 
-def test_methods_are_listed_with_what_is_missing(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_methods_are_listed_with_what_is_missing(run, monkeypatch):
     found = importlib.util.find_spec
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name, *_: None if name == "numba" else found(name)
@@ -64,9 +59,7 @@ def test_methods_are_listed_with_what_is_missing(run: Any, monkeypatch: pytest.M
     assert "pip install" in command
 
 
-def test_a_file_has_long_names_whole(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_has_long_names_whole_and_json_has_numbers(capsys, monkeypatch):
     monkeypatch.delenv("COLUMNS", raising=False)
     names = [f"A{'x' * 30}{i}" for i in range(4)]
     table(["a", "b", "c", "d"], [names])
@@ -76,9 +69,6 @@ def test_a_file_has_long_names_whole(
     monkeypatch.setenv("COLUMNS", "60")
     table(["a", "b", "c", "d"], [names])
     assert max(map(len, capsys.readouterr().out.splitlines())) <= 60, "as the variable says"
-
-
-def test_json_has_numbers_and_truth_values(capsys: pytest.CaptureFixture[str]) -> None:
     table(["name", " peak MB", "", "random"], [["1nn-dtw", "1,234", "a b", "no"]], as_json=True)
     expected = [{"name": "1nn-dtw", "peak_MB": 1234, "note": "a b", "random": False}]
     assert json.loads(capsys.readouterr().out) == expected

@@ -9,10 +9,6 @@ import pandas as pd
 import pytest
 from made_up_scores import results, twelve
 
-pytest.importorskip("baycomp", reason='needs the extra "statistics"')
-pytest.importorskip("scikit_posthocs", reason='needs the extra "statistics"')
-pytest.importorskip("typer", reason='needs the extra "cli"')
-
 
 @pytest.fixture
 def scores(tmp_path):

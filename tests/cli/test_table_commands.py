@@ -14,9 +14,6 @@ import pytest
 from tsformer import load, load_dataset
 from tsformer.data import from_long, to_long
 
-for library in ("typer", "rich", "sktime"):
-    pytest.importorskip(library, reason='needs the extra "all"')
-
 SMALL = ["--no-track", "--max-epochs", "2", "--seed", "1"]
 for setting in ("d_model=8", "n_heads=2", "n_layers=1", "verbose=0"):
     SMALL += ["--set", setting]
@@ -52,11 +49,16 @@ def read(text: str) -> pd.DataFrame:
 
 
 def test_a_model_of_a_long_table_reads_others_without_options(folder, run):
-    out, _ = run("fit", "long.csv", *COLUMNS, *SMALL)
+    options = ("--encoding", "tape", "--checkpoint", "state", "--set", "stem_params.kernel_size=5")
+    out, _ = run("fit", "long.csv", *COLUMNS, *SMALL, *options)
     assert "long.csv: 20 series, 24 to 29 steps, channels c, a, 4 classes" in out
     assert "saved in model; next: tsformer predict model new.csv" in out
     classifier = load("model")
     assert classifier.classes_.tolist() == ["007", "7", "None", "walking slowly"]
+    assert (classifier.encoding, classifier.random_state, classifier.n_iter_) == ("tape", 1, 2)
+    assert classifier.stem_params == {"kernel_size": 5}
+    assert Path("state").is_dir()
+    assert classifier.checkpoint_dir is None, "a path of this machine is none of the model's"
 
     table = pd.read_csv("new.csv", dtype={"id": str}, parse_dates=["t"])
     X = from_long(table, case="id", time="t", value=["c", "a"])
@@ -79,7 +81,7 @@ def test_a_model_of_a_long_table_reads_others_without_options(folder, run):
     np.testing.assert_allclose(scores, classifier.novelty_score(X), atol=1e-5)
 
     out, err = run("evaluate", "model", "test.csv", "--no-track")
-    assert (out.partition("\n")[0], err) == ("lspe on the 10 series of test.csv", "")
+    assert (out.partition("\n")[0], err) == ("tape on the 10 series of test.csv", "")
     truth = motions("test", 10).drop_duplicates("id").set_index("id")["y"]
     accuracy = sum(expected[name] == truth[name] for name in expected) / 10
     (line,) = [line for line in out.splitlines() if line.strip().startswith("accuracy")]

@@ -7,7 +7,6 @@ import json
 import socket
 import sqlite3
 import warnings
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,6 @@ import pytest
 from tsformer import load, load_dataset
 from tsformer.cli import main
 
-for library in ("typer", "rich", "sktime"):
-    pytest.importorskip(library, reason='needs the extra "all"')
 mlflow = pytest.importorskip("mlflow", reason='needs the extra "tracking"')
 
 pytestmark = pytest.mark.slow
@@ -25,14 +22,11 @@ pytestmark = pytest.mark.slow
 SMALL = ("--max-epochs", "1", "--set", "d_model=8", "--set", "n_layers=0", "--set", "verbose=0")
 FIT = ("fit", "ItalyPowerDemand", *SMALL)
 EVALUATE = ("evaluate", "model", "ItalyPowerDemand")
-Run = Callable[..., tuple[str, str]]
 DEAD = "http://127.0.0.1:9"
 
 
 @pytest.fixture(scope="module")
-def folder(
-    tmp_path_factory: pytest.TempPathFactory, empty_store: Callable[[Path], str]
-) -> Iterator[Path]:
+def folder(tmp_path_factory, empty_store):
     """A working folder with a model that was tracked in it."""
     folder = tmp_path_factory.mktemp("tracked")
     empty_store(folder / "mlflow.db")
@@ -47,21 +41,6 @@ def folder(
         yield folder
 
 
-@pytest.fixture
-def tsformer(capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run a command in the working folder; return standard output and error."""
-
-    def run(*arguments: str, exits: int = 0) -> tuple[str, str]:
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main(arguments)
-        printed = capsys.readouterr()
-        assert ended.value.code == exits, printed.err
-        return printed.out, printed.err
-
-    return run
-
-
 def client(folder: Path) -> Any:
     return mlflow.MlflowClient(f"sqlite:///{folder}/mlflow.db")
 
@@ -71,7 +50,7 @@ def runs(folder: Path, experiment: str = "tsformer") -> list[Any]:
     return list(client(folder).search_runs([found.experiment_id]))
 
 
-def test_a_fit_is_a_run_and_its_evaluation_is_added_to_it(folder: Path, tsformer: Run) -> None:
+def test_a_fit_is_a_run_and_its_evaluation_is_added_to_it(folder, invoke):
     (run,) = runs(folder)
     assert run.info.status == "FINISHED"
     assert run.info.run_name == "lspe on ItalyPowerDemand"
@@ -84,7 +63,8 @@ def test_a_fit_is_a_run_and_its_evaluation_is_added_to_it(folder: Path, tsformer
     files = {file.path for file in client(folder).list_artifacts(run.info.run_id)}
     assert {"model", "training.png", "confusion_train.png"} <= files
 
-    out, err = tsformer(*EVALUATE)
+    pytest.importorskip("captum", reason='needs the extra "explain"')
+    out, err = invoke(*EVALUATE, "--explanations", "1")
     assert err == ""
     page = f"/#/experiments/{run.info.experiment_id}/runs/{run.info.run_id}"
     address = f"http://127.0.0.1:5000{page}?workflowType=machine_learning"
@@ -95,96 +75,73 @@ def test_a_fit_is_a_run_and_its_evaluation_is_added_to_it(folder: Path, tsformer
     assert run.info.status == "FINISHED"
     assert len(run.inputs.dataset_inputs) == 2
     files = {file.path for file in client(folder).list_artifacts(run.info.run_id)}
-    assert "confusion_test.png" in files
+    assert {"confusion_test.png", "explanations"} <= files
 
 
-def test_a_run_of_another_name_in_another_experiment(folder: Path, tsformer: Run) -> None:
+def test_a_run_of_another_name_in_another_experiment(folder, invoke):
     n_runs = len(runs(folder))
     named = ("--experiment", "mine", "--run-name", "first")
-    out, _ = tsformer(*FIT, "--out", "named", *named)
+    out, _ = invoke(*FIT, "--out", "named", *named)
     (run,) = runs(folder, "mine")
     assert run.info.run_name == "first"
     assert f"runs/{run.info.run_id}?workflowType=machine_learning\n" in out
-    tsformer("evaluate", "named", "ItalyPowerDemand")
+    invoke("evaluate", "named", "ItalyPowerDemand")
     (run,) = runs(folder, "mine")
     assert "test/accuracy" in run.data.metrics, "in the run of the model"
-    tsformer("evaluate", "named", "ItalyPowerDemand", "--run-name", "second")
+    invoke("evaluate", "named", "ItalyPowerDemand", "--run-name", "second")
     (evaluation,) = [r for r in runs(folder) if r.info.run_name == "second"]
     assert evaluation.data.tags["tsformer.kind"] == "evaluation"
     assert len(runs(folder)) == n_runs + 1
 
 
-def test_nothing_is_tracked_if_asked_or_without_mlflow(
-    tsformer: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_tracked_if_asked_or_without_mlflow(invoke, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     explained = (*EVALUATE, "--explanations", "2")
 
     def assert_untracked(*flags: str) -> None:
         for command in (FIT, EVALUATE):
-            out, err = tsformer(*command, *flags)
+            out, err = invoke(*command, *flags)
             assert "tsformer ui" not in out
             assert err == ""
         assert [path.name for path in tmp_path.iterdir()] == ["model"]
         assert not hasattr(load("model"), "tracked_run_")
 
     assert_untracked("--no-track")
-    _, err = tsformer(*FIT, "--no-track", "--experiment", "mine", exits=2)
+    _, err = invoke(*FIT, "--no-track", "--experiment", "mine", exits=2)
     assert "--no-track says that there is no run" in err
-    _, err = tsformer(*explained, "--no-track", exits=2)
+    _, err = invoke(*explained, "--no-track", exits=2)
     assert "--explanations needs a tracked run: remove --no-track" in err
     find = importlib.util.find_spec
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name: (name != "mlflow" and find(name)) or None
     )
     assert_untracked()
-    _, err = tsformer(*explained, exits=2)
+    _, err = invoke(*explained, exits=2)
     assert "needs a tracked run: MLflow is not installed" in err
 
 
-def test_the_run_shows_explanations_of_as_many_series_of_each_class_as_are_asked_for(
-    folder: Path, tsformer: Run
-) -> None:
-    pytest.importorskip("captum", reason='needs the extra "explain"')
-    out, err = tsformer(*EVALUATE, "--explanations", "2")
-    assert err == ""
-    (run,) = (each for each in runs(folder) if f"runs/{each.info.run_id}" in out)
-    _, y = load_dataset("ItalyPowerDemand", "test")
-    for label in ("1", "2"):
-        drawn = client(folder).list_artifacts(run.info.run_id, f"explanations/{label}")
-        first = [str(row) for row, of in enumerate(y) if of == label][:2]
-        assert sorted(Path(file.path).stem for file in drawn) == sorted(first)
-
-
-def test_a_store_that_is_away_gives_one_warning(
-    tsformer: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_store_that_is_away_gives_one_warning(invoke, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     for command in ((*FIT, "--tracking-uri", DEAD), EVALUATE):
-        out, err = tsformer(*command)
+        out, err = invoke(*command)
         monkeypatch.setenv("MLFLOW_TRACKING_URI", DEAD)
         (line,) = err.splitlines()
         assert line.startswith("tsformer: warning: tracking of this")
         assert "stopped; the work itself continues" in line
         assert "tsformer ui" not in out
     assert load("model").encoding == "lspe"
-    _, err = tsformer(*FIT, "--tracking-uri", "mlruns", exits=2)
+    _, err = invoke(*FIT, "--tracking-uri", "mlruns", exits=2)
     assert "a tracking store must be an address; got 'mlruns'" in err
 
 
-def test_the_model_of_a_stranger_names_no_server_and_no_file(
-    folder: Path,
-    tsformer: Run,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-) -> None:
+def test_the_model_of_a_stranger_names_no_server_and_no_file(folder, invoke, monkeypatch, tmp_path):
     """What was tracked elsewhere is not sent there, and a file is not made a store."""
     file = tmp_path / "own.db"
     with sqlite3.connect(file) as database:
         database.execute("CREATE TABLE runs (run_uuid TEXT)")
     content = file.read_bytes()
-    tsformer(*FIT, "--out", "strange")
+    invoke(*FIT, "--out", "strange")
     state = json.loads((folder / "strange/estimator.json").read_text())
 
     def refused(*_: Any, **__: Any) -> None:
@@ -195,7 +152,7 @@ def test_the_model_of_a_stranger_names_no_server_and_no_file(
         state["tracked_run"]["store"] = store
         (folder / "strange/estimator.json").write_text(json.dumps(state))
         before = len(runs(folder))
-        _, err = tsformer("evaluate", "strange", "ItalyPowerDemand")
+        _, err = invoke("evaluate", "strange", "ItalyPowerDemand")
         assert (
             err.count(f"the model was tracked in {store}, which is not the store in use") == warned
         )
@@ -203,7 +160,7 @@ def test_the_model_of_a_stranger_names_no_server_and_no_file(
     assert file.read_bytes() == content
 
 
-def test_no_password_is_kept_with_a_model(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_password_is_kept_with_a_model(folder, monkeypatch):
     from tsformer import TSTransformerClassifier
     from tsformer.tracking import RunStore, model_run
 
@@ -235,19 +192,13 @@ def test_no_password_is_kept_with_a_model(folder: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("error", "status"), [(ValueError, "FAILED"), (KeyboardInterrupt, "KILLED")]
 )
-def test_a_fit_that_does_not_end_leaves_no_running_run(
-    error: type[BaseException],
-    status: str,
-    folder: Path,
-    tsformer: Run,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_fit_that_does_not_end_leaves_no_running_run(error, status, folder, invoke, monkeypatch):
     from tsformer import TSTransformerClassifier
 
     def fails(self: Any, *_: Any) -> None:
         raise error("no luck")
 
     monkeypatch.setattr(TSTransformerClassifier, "_train", fails)
-    tsformer(*FIT, "--out", "failed", "--run-name", status, exits=2 if status == "FAILED" else 130)
+    invoke(*FIT, "--out", "failed", "--run-name", status, exits=2 if status == "FAILED" else 130)
     (run,) = [r for r in runs(folder) if r.info.run_name == status]
     assert run.info.status == status

@@ -12,7 +12,7 @@ def generator(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def test_an_epoch_is_a_permutation():
+def test_an_epoch_is_a_permutation_drawn_from_its_generator_alone():
     random = generator()
     first, second = (list(shuffled(103, 10, random)) for _ in range(2))
     for epoch in (first, second):
@@ -20,9 +20,6 @@ def test_an_epoch_is_a_permutation():
         assert sorted(map(len, epoch)) == [9] * 7 + [10] * 4
     assert not torch.equal(torch.cat(first), torch.cat(second))
     assert not torch.equal(torch.cat(first).sort().values, torch.cat(first))
-
-
-def test_the_generator_is_the_only_source_of_randomness():
     before = torch.random.get_rng_state()
     epochs = [torch.cat(list(shuffled(103, 10, generator(seed)))) for seed in (0, 0, 1)]
     assert torch.equal(epochs[0], epochs[1])

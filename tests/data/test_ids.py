@@ -40,6 +40,7 @@ CONTAINERS = {
     "wide": wide,
     "nested": nested,
     "from_long": long,
+    "from_long in an array": lambda ids=IDS: np.fromiter(long(ids), dtype=object),
     "xarray": by_dimension,
     "arrays of xarray": lambda ids=IDS: by_dimension(ids).to_dataset(name="v"),
 }

@@ -51,20 +51,16 @@ def read(path: object) -> np.ndarray:
     return to_padded(path).values.transpose(0, 2, 1)
 
 
-# What is read
-
-
 @pytest.mark.parametrize(
     "columns",
     [
         {"x": nested(X)},
         {"x": nested(X, pa.list_(pa.list_(pa.float32(), 6), 2))},
-        {"x": nested(X, pa.large_list(pa.large_list(pa.float32())))},
         {"up": flat(X[:, 0], pa.list_(pa.float32(), 6)), "left": flat(X[:, 1])},
         {"label": Y, "x": nested(X), "n": np.arange(9)},
         {"x.y": nested(X), "x": np.arange(9)},
     ],
-    ids=["nested", "fixed size", "large", "two kinds of lists", "others", "a point"],
+    ids=["nested", "fixed size", "two kinds of lists", "others", "a point"],
 )
 @pytest.mark.parametrize("row_group_size", [2, 9])
 def test_layouts(columns, row_group_size):
@@ -88,9 +84,6 @@ def test_unequal_lengths_and_missing_values():
     assert padded.lengths.tolist() == [3, 1, 2, 4]
     expected = [[1, np.nan, 3, np.nan], [4] + [np.nan] * 3, [np.nan, 6] + [np.nan] * 2, rows[3]]
     np.testing.assert_array_equal(padded.values[..., 0], np.array(expected, float))
-
-
-def test_one_long_series_does_not_pad_all_others():
     rows = [np.arange(3.0)] * 40 + [np.arange(50.0)] + [np.arange(3.0)] * 40
     path = write("x.parquet", {"x": flat(rows)})
     parts = list(ParquetSeries(path).parts())
@@ -143,9 +136,6 @@ def test_tensors():
         read(write("x.parquet", {"x": column}))
 
 
-# Where it is unpacked
-
-
 def test_what_is_unpacked_is_removed_with_its_last_user(tmp_path):
     source = to_source(write("x.parquet", {"x": nested(X)}))
     part = source.part(np.arange(3))
@@ -186,19 +176,16 @@ def test_a_folder_without_series(tmp_path):
         to_source(tmp_path / "unpacked")
 
 
-def test_no_room(tmp_path, monkeypatch):
+def test_large_files_are_announced_and_need_room(monkeypatch, tmp_path):
+    path = write("x.parquet", {"x": nested(X)})
+    monkeypatch.setattr(parquet, "_MANY_BYTES", 4 * X.size)
+    with pytest.warns(UserWarning, match=r"unpacks .* into 0\.0 GiB .*tsformer convert"):
+        read(path)
     path = write("x.parquet", {"x": nested(X)})
     monkeypatch.setattr(parquet.shutil, "disk_usage", lambda _: SimpleNamespace(free=2**8))
     with pytest.raises(OSError, match=r"GiB free: .* TMPDIR.*tsformer convert .*x\.parquet --out"):
         read(path)
     assert os.listdir(tmp_path / "unpacked") == []
-
-
-def test_it_is_said_of_what_is_large(monkeypatch):
-    path = write("x.parquet", {"x": nested(X)})
-    monkeypatch.setattr(parquet, "_MANY_BYTES", 4 * X.size)
-    with pytest.warns(UserWarning, match=r"unpacks .* into 0\.0 GiB .*tsformer convert"):
-        read(path)
 
 
 def test_a_disk_is_preferred_to_memory(monkeypatch):
@@ -207,9 +194,6 @@ def test_a_disk_is_preferred_to_memory(monkeypatch):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(parquet.os, "access", lambda *_: True)
     assert parquet._temporary() == "/var/tmp"
-
-
-# What is refused
 
 
 @pytest.mark.parametrize(
@@ -226,7 +210,7 @@ def test_rows_that_are_no_series(rows, kind, message):
         read(write("x.parquet", {"x": pa.array(rows, kind)}))
 
 
-def test_rows_whose_channels_differ():
+def test_rows_and_files_that_differ():
     path = write("x.parquet", {"a": flat([[1, 2], [3, 4]]), "b": flat([[1, 2], [3]])})
     with pytest.raises(ValueError, match=r"row 1 of .* unequal length in the columns 'a' and 'b'"):
         read(path)
@@ -234,9 +218,6 @@ def test_rows_whose_channels_differ():
     write("series/b.parquet", {"x": nested(X[:, :1])})
     with pytest.raises(ValueError, match=r"row 0 of .*b\.parquet has 1 .*'x', .* series 2"):
         read("series")
-
-
-def test_files_that_differ():
     write("series/a.parquet", {"x": flat(X[:, 0])})
     write("series/b.parquet", {"x": flat(X[:, 0], pa.list_(pa.float64()))})
     with pytest.raises(
@@ -276,9 +257,6 @@ def test_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ImportError, match=r'pip install "tsformer\[parquet\]"'):
         read(path)
-
-
-# From the shell
 
 
 def test_a_source_has_labels_names_and_groups():

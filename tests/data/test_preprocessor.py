@@ -34,9 +34,6 @@ def test_channel_scaling_is_learned_from_the_values_of_training():
     np.testing.assert_allclose(
         panel.values.numpy()[..., :2], expected.transpose(0, 2, 1), rtol=1e-6
     )
-
-
-def test_series_scaling_takes_each_series_alone():
     panel = Scaler("series").fit(to_padded(RAGGED)).transform(to_padded(RAGGED))
     for i, x in enumerate(RAGGED):
         own = panel.values[i, : x.shape[1]].numpy()
@@ -131,9 +128,6 @@ def test_take_cuts_to_the_longest_of_the_batch():
     assert isinstance(panel.to(torch.device("cpu")), Panel)
 
 
-# Codes
-
-
 def test_codes_are_numbered_in_their_order_and_padding_is_zero():
     X = [np.array([5, -3, 5]), np.array([100])]
     vocabulary = Vocabulary().fit(to_padded(X))
@@ -142,16 +136,6 @@ def test_codes_are_numbered_in_their_order_and_padding_is_zero():
     panel = vocabulary.transform(to_padded(X))
     assert panel.values[..., 0].tolist() == [[2, 1, 2], [3, 0, 0]]
     assert panel.lengths.tolist() == [3, 1]
-
-
-def test_unknown_options():
-    with pytest.raises(ValueError, match="unknown scaling 'chanel': did you mean 'channel'"):
-        Scaler("chanel")
-    with pytest.raises(ValueError, match="unknown treatment of gaps 'msk': did you mean 'mask'"):
-        Scaler(gaps="msk")
-
-
-def test_codes_not_known_are_one_and_warned_of():
     vocabulary = Vocabulary().fit(to_padded(np.array([[1, 2, 3]])))
     with pytest.warns(UserWarning, match=r"not in the training data \(2 distinct\), .*: -4, 9"):
         panel = vocabulary.transform(to_padded(np.array([[9, 2, -4, 9]])))
@@ -161,6 +145,16 @@ def test_codes_not_known_are_one_and_warned_of():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         vocabulary.transform(to_padded([np.array([1, 2]), np.array([3])]))
+
+
+def test_unknown_options_and_tensors_are_refused():
+    with pytest.raises(ValueError, match="unknown scaling 'chanel': did you mean 'channel'"):
+        Scaler("chanel")
+    with pytest.raises(ValueError, match="unknown treatment of gaps 'msk': did you mean 'mask'"):
+        Scaler(gaps="msk")
+    described = Scaler().fit(to_padded(RAGGED)).describe()
+    with pytest.raises(ValueError, match=r"are \['mean', 'std'\]; got \['median'\]"):
+        Preprocessor.restore(described, {"scaler.median": torch.zeros(2)})
 
 
 @pytest.mark.parametrize("step", ["fit", "transform"])
@@ -173,18 +167,7 @@ def test_what_is_not_whole_is_refused_with_its_place(step):
         getattr(vocabulary, step)(to_padded(np.array([[1, 1e30]])))  # float64 skips integers
 
 
-# Other ways to read gaps, and taking a fitted preprocessor apart
-
-
-def test_gaps_without_flags():
-    series = to_padded(with_gaps()[0])
-    scaler = Scaler(None, gap_flag=None).fit(series)
-    assert scaler.n_inputs == 3
-    filled = Scaler(None).fit(series).transform(series).values
-    torch.testing.assert_close(scaler.transform(series).values, filled[..., :3])
-
-
-def test_masked_gaps():
+def test_masked_gaps_and_gaps_without_flags():
     X = np.array([[[0.0, np.nan, 4.0, 6.0]], [[2.0, np.nan, np.nan, 8.0]]])
     series = to_padded(X)
     panel = Scaler("channel", gaps="mask").fit(series).transform(series)
@@ -193,6 +176,11 @@ def test_masked_gaps():
     scaled = np.where(observed, (X[:, 0] - 4) / np.sqrt(8), 0)
     np.testing.assert_allclose(panel.values[..., 0], scaled, rtol=1e-6)
     np.testing.assert_array_equal(panel.values[..., 1], observed)
+    series = to_padded(with_gaps()[0])
+    scaler = Scaler(None, gap_flag=None).fit(series)
+    assert scaler.n_inputs == 3
+    filled = Scaler(None).fit(series).transform(series).values
+    torch.testing.assert_close(scaler.transform(series).values, filled[..., :3])
 
 
 FITTED = {
@@ -225,12 +213,6 @@ def test_copies_transform_the_same(case, copied):
     assert twin.time_step == 3.0
     assert twin.describe() == preprocessor.describe()
     assert twin.state_dict().keys() == preprocessor.state_dict().keys()
-
-
-def test_a_tensor_that_belongs_to_nothing_is_refused():
-    described = Scaler().fit(to_padded(RAGGED)).describe()
-    with pytest.raises(ValueError, match=r"are \['mean', 'std'\]; got \['median'\]"):
-        Preprocessor.restore(described, {"scaler.median": torch.zeros(2)})
 
 
 @pytest.mark.parametrize("how", ["channel", "series", "series+size", None])

@@ -47,6 +47,9 @@ def test_series_of_unequal_length():
     read = rows.read(np.array([0, 2]))
     np.testing.assert_array_equal(read[0], [[0, 1, 2, np.nan], [3, 4, 5, np.nan]])
     np.testing.assert_array_equal(read[1], [[8, 9, 10, 11], [12, 13, 14, 15]])
+    with Path("X.npy").open("wb") as file:
+        np.lib.format.write_array(file, X, version=(2, 0))
+    np.testing.assert_array_equal(to_source("X.npy").rows.read(np.arange(11)), X)
 
 
 @pytest.mark.parametrize("shape", [(9, -1, 3), (9, 2**62, 4), (9, 2**70, 4)])
@@ -56,12 +59,6 @@ def test_headers_of_impossible_shapes(shape):
         np.lib.format.write_array_header_1_0(file, header)
     with pytest.raises(ValueError, match=r"X\.npy does not hold an array of numbers"):
         to_source("X.npy")
-
-
-def test_a_header_of_another_version():
-    with Path("X.npy").open("wb") as file:
-        np.lib.format.write_array(file, X, version=(2, 0))
-    np.testing.assert_array_equal(to_source("X.npy").rows.read(np.arange(11)), X)
 
 
 def test_a_file_that_is_cut_off():
@@ -123,8 +120,6 @@ def test_pages_of_a_mapped_file_can_be_released(tmp_path):
     for array in (mapped, mapped[1:], np.asarray(mapped)):
         assert isinstance(ArrayRows(array)._mapped, mmap.mmap)
 
-
-# --- stored panels ------------------------------------------------------------------------------
 
 SERIES = np.random.default_rng(0).normal(size=(30, 2, 14))
 SERIES[3, :, 9:] = SERIES[7, 1, 2:5] = SERIES[11, :, :2] = np.nan

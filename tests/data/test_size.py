@@ -51,15 +51,12 @@ def test_sizes_and_levels_are_standardised_on_a_scale_of_decades():
     ), "the others are those of series that are standardised by themselves"
 
 
-def test_any_unit_gives_the_same():
+def test_any_unit_gives_the_same_and_gaps_do_not_count():
     plain = sizes(Scaler("series+size").fit(padded(SERIES)), SERIES)
     for unit in (1e-6, 1e9):
         X = [unit * x for x in SERIES]
         found = sizes(Scaler("series+size").fit(padded(X)), X)
         np.testing.assert_allclose(found, plain, rtol=1e-4, atol=1e-5)
-
-
-def test_gaps_do_not_count_and_flags_come_last():
     X = [x.copy() for x in SERIES]
     X[0][3:6, 1] = np.nan
     scaler = Scaler("series+size").fit(padded(X))
@@ -78,9 +75,6 @@ def test_constants_have_the_least_size_in_training():
     missing = [*SERIES, np.full((10, 2), np.nan)]
     missing[-1][:, 0] = 1.0
     assert np.isfinite(sizes(Scaler("series+size").fit(padded(missing)), missing)).all()
-
-
-def test_training_series_of_one_size_say_nothing():
     X = [np.sin(np.arange(12.0) + k)[:, None].repeat(2, axis=1) for k in (0.0, 0.0, 0.0)]
     for same in (X, [np.zeros((5, 2))] * 3):
         found = sizes(Scaler("series+size").fit(padded(same)), same)

@@ -101,9 +101,6 @@ def test_the_window_alone_tells_the_classes_apart():
     assert np.nanstd(outside) == pytest.approx(0.3, rel=0.02)
     begins = decisive[:, 0].argmax(axis=1)
     assert (begins.min(), begins.max()) == (0, 34)
-
-
-def test_without_noise_all_else_is_zero():
     X, y, decisive = make_window_task(4, noise=0.0, random_state=0)
     assert (X[~decisive] == 0).all()
     one, other = (X[y == label][0][0][decisive[y == label][0][0]] for label in sorted(set(y)))

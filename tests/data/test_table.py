@@ -35,9 +35,6 @@ def read():
     return read_text
 
 
-# --- what is read ------------------------------------------------------------------------------
-
-
 def test_a_long_table(read):
     text = "id,t,a,b,y\n007,1,1,2,01\n7,0,5,NA,1\n007,0,,4,01\n7,2,?,6,1\n"
     X, y, cases, schema, _ = read(text, **LONG)
@@ -114,14 +111,11 @@ def test_times_of_parquet_are_read_whatever_holds_them():
             read_table(Path("x.parquet"), TableSchema(**LONG), labelled=True)
 
 
-def test_one_column_for_all_channels(read):
+def test_one_column_for_all_channels_and_none_for_labels(read):
     rows = "1,0,up,1,x\n1,1,up,2,x\n1,0,left,3,x\n"
     (x,) = read(f"id,t,way,v,y\n{rows}", channel="way", **LONG).X
     assert x.columns.tolist() == ["left", "up"]
     np.testing.assert_array_equal(x, [[3, 1], [np.nan, 2]])
-
-
-def test_labels_are_not_needed_to_predict(read):
     text = "id,t,a\n1,0,5\n"
     assert read(text, labelled=False, **LONG).y is None
     for labelled in (False, None):
@@ -207,16 +201,19 @@ def test_lines_of_separators_at_the_top_are_skipped_and_counted(read):
     assert (X.tolist(), y.tolist()) == ([[[1, 2, 3]]], ["x"])
     with pytest.raises(ValueError, match=r"x\.csv, row 5: 'w' in column 'b' is not a number"):
         read("\n,,,\n,,,\na,b,c,y\n1,w,3,x\n", label="y", value=("a", "b", "c"))
+    options = {"value": tuple("123"), "label": "0"}
+    with pytest.raises(UserWarning, match="is read as the names of its columns, though it has num"):
+        read("0,1,2,3\n7,0.5,0.25,1\n", **options)
+    X, y, _, schema, _ = read("0,1,2,3\n7,0.5,0.25,1\n", header=True, **options)
+    assert (X.tolist(), y.tolist(), schema.header) == ([[[0.5, 0.25, 1]]], ["7"], True)
 
 
 @pytest.mark.parametrize(
     ("cells", "named", "expected"),
     [
         ("1 0.5 0.25", "", (False, True)),
-        ("1 1e-3 -2E+5", "", (False, True)),
         ("1 1 1", "", (False, True)),
         ("0 1 2 3", "", (True, False)),
-        ("1 2 3 4", "", (True, False)),
         ("y 0 1 2", "", (True, True)),
         ("y 2020 2021 2022", "", (True, False)),
         ("walk 0.5 0.25 0.75", "", (False, False)),
@@ -226,17 +223,6 @@ def test_lines_of_separators_at_the_top_are_skipped_and_counted(read):
 )
 def test_what_a_first_line_is(cells, named, expected):
     assert has_names(cells.split(), named=named.split()) == expected
-
-
-def test_numbers_read_as_names_are_said(read):
-    options = {"value": tuple("123"), "label": "0"}
-    with pytest.raises(UserWarning, match="is read as the names of its columns, though it has num"):
-        read("0,1,2,3\n7,0.5,0.25,1\n", **options)
-    X, y, _, schema, _ = read("0,1,2,3\n7,0.5,0.25,1\n", header=True, **options)
-    assert (X.tolist(), y.tolist(), schema.header) == ([[[0.5, 0.25, 1]]], ["7"], True)
-
-
-# --- what is refused ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -252,7 +238,6 @@ def test_numbers_read_as_names_are_said(read):
         ("id,t,t,y\n1,2,3,4\n", LONG, r"has 2 columns called 't'; rename all but one"),
         ("id,t,a,y\n1,2,1,5,x\n", LONG, "rows have more fields than the first line.*--sep"),
         ("id,t,a,y\n1,2,1,x\n1,3,1,5,x\n", LONG, "Expected 4 fields in line 3, saw 5.*--sep"),
-        ('id,t,a,y\n"1,2,1,x\n', LONG, "cannot be read as a table: EOF inside string"),
         ("id,t,a,y\n1,2,x,n\n", LONG, r"^x\.csv, row 2: 'x' in column 'a' is not a number; --val"),
         ('id,t,a,y\n1,2,"1,5",n\n', LONG, "'1,5' in column 'a' .*for decimal commas add"),
         ("id,t,a,y\n1,2,1.5,n\n", LONG | {"decimal": ","}, "for decimal points add --decimal ."),
@@ -262,7 +247,6 @@ def test_numbers_read_as_names_are_said(read):
         ("id,t,a,y\n1,2,3,n\n1,3,3,\n", LONG, "row 3: no label of series '1' in column 'y'"),
         ("id,t,a,y\n1,2,3,n\n1,2,3,n\n", LONG, "two rows for {'id': '1', 't': 2}"),
         ("id,t,a,y\n1,1,3,n\n,1,3,n\n", LONG, "column 'id' has a missing value in row 3"),
-        ("id,t,a,y\n1,1,3,n\n1,noon,3,n\n", LONG, "row 3: 'noon' in column 't' is neither a num"),
         ("id,t,a,y\n1,1,3,n\n1,2024-01-31,3,n\n", LONG, "row 2: '1' in column 't' is neither a n"),
         ("id,t,a,y\n1,9:58,3,n\n1,10:00,3,n\n", LONG, "row 2: '9:58' in column 't' is neither a"),
         ("id,t,a,y\n1,2024-01-01T10:00Z,3,n\n1,2024-01-01,4,n\n", LONG, "row 3: '2024-01-01' .* o"),
@@ -289,22 +273,11 @@ def test_what_is_wrong_is_said(read, text, columns, message):
         read(text, **columns)
 
 
-def test_fields_without_a_name_are_refused_where_warnings_are_ignored():
-    Path("x.csv").write_text("id,t,a,y\n1,2,1,5,x\n")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        with pytest.raises(ValueError, match="rows have more fields than the first line"):
-            read_table(Path("x.csv"), TableSchema(**LONG), labelled=True)
-
-
-def test_text_that_is_not_utf_8(read):
+def test_text_that_is_not_utf_8_and_files_that_are_missing_or_damaged(read):
     for encoding in ("latin-1", "utf-16"):
         with pytest.raises(ValueError, match=r"^x\.csv is not UTF-8 text; save it in UTF-8"):
             read("id,t,a,y\nä,2,3,n\n", encoding=encoding, **LONG)
-
-
-def test_no_file_and_no_parquet():
-    for name in ("x.csv", "x.parquet"):
+    for name in ("none.csv", "none.parquet"):
         with pytest.raises(FileNotFoundError, match=name):
             read_table(Path(name), TableSchema(), labelled=False)
     pytest.importorskip("pyarrow")
@@ -344,9 +317,6 @@ def test_what_is_read_but_may_not_be_meant_is_warned_of(read, text, options, mes
         read(text, **options)
 
 
-# --- the schema --------------------------------------------------------------------------------
-
-
 def test_a_schema_survives_json():
     schema = TableSchema(value=("a", "b"), sep=";", decimal=",", time_format="%d", **LONG)
     assert TableSchema.from_dict(json.loads(json.dumps(schema.as_dict()))) == schema
@@ -356,14 +326,6 @@ def test_a_schema_survives_json():
     assert schema
 
 
-def test_what_is_said_later_holds():
-    trained = TableSchema(value=("a", "b"), **LONG)
-    assert trained.updated(TableSchema()) == trained
-    assert trained.updated(TableSchema(case="patient", sep=";")) == TableSchema(
-        case="patient", time="t", label="y", value=("a", "b"), sep=";"
-    )
-
-
 @pytest.mark.parametrize(
     ("described", "message"),
     [
@@ -371,10 +333,8 @@ def test_what_is_said_later_holds():
         ({"cse": "a"}, "unknown entry 'cse': did you mean 'case'"),
         ({"case": 1}, "case is not text: 1"),
         ({"value": "a"}, "value is not text: 'a'"),
-        ({"value": [1]}, "value is not text"),
         ({"header": "no"}, "header is not true or false: 'no'"),
         ({"sep": "(a+)+"}, "--sep takes a single character"),
-        ({"sep": "\n"}, "--sep takes a single character"),
         ({"decimal": "x"}, "--decimal takes"),
     ],
 )

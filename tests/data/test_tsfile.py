@@ -98,7 +98,12 @@ def test_a_wrong_header_is_named(read, old, new, message):
     assert len(str(caught.value)) < 500
 
 
-def test_a_silent_header_is_filled_in_by_the_first_series(read):
+def test_a_file_cut_anywhere_in_its_last_line_is_refused(read):
+    text = HEADER + SERIES + "10.25,11.125,12.5:13.75,14.5,15.625:Walk\n"
+    assert len(read(text[:-1])[0]) == 3, "only the line break is gone"
+    for cut in range(2, 40):
+        with pytest.raises(DatasetError, match=r"line 13: .*is it cut off\?"):
+            read(text[:-cut])
     header = "@univariate false\n@equalLength true\n@classLabel true 1 2\n@data\n"
     with pytest.raises(DatasetError, match="line 6: 1 channels, expected 2"):
         read(header + "1,2:3,4:1\n1,2:2\n")
@@ -106,48 +111,17 @@ def test_a_silent_header_is_filled_in_by_the_first_series(read):
         read(header + "1,2:3,4:1\n1,2,3:4,5,6:2\n")
 
 
-def test_an_empty_and_a_missing_file(read):
-    with pytest.raises(DatasetError, match=r"Toy_TRAIN\.ts is empty"):
-        read("")
-    with pytest.raises(FileNotFoundError, match="nowhere"):
-        read_ts("nowhere.ts")
-
-
-def test_a_file_cut_anywhere_in_its_last_line_is_refused(read):
-    text = HEADER + SERIES + "10.25,11.125,12.5:13.75,14.5,15.625:Walk\n"
-    assert len(read(text[:-1])[0]) == 3, "only the line break is gone"
-    for cut in range(2, 40):
-        with pytest.raises(DatasetError, match=r"line 13: .*is it cut off\?"):
-            read(text[:-cut])
-
-
-def test_sktime_reads_the_same():
-    datasets = pytest.importorskip("sktime.datasets")
-    path = Path(datasets.__file__).parent / "data/JapaneseVowels/JapaneseVowels_TRAIN.ts"
-    X, y = read_ts(path)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # sktime's own use of pandas
-        theirs, labels = datasets.load_from_tsfile(str(path), return_data_type="nested_univ")
-
-    assert [label.lower() for label in y] == labels.tolist()
-    assert len(X) == len(theirs)
-    for ours, row in zip(X, theirs.to_numpy(), strict=True):
-        np.testing.assert_array_equal(ours, np.stack([channel.to_numpy() for channel in row]))
-
-
-def test_a_byte_order_mark_is_no_text():
-    Path("x.ts").write_text((HEADER + SERIES).removeprefix("# a comment\n"), encoding="utf-8-sig")
-    assert read_ts("x.ts")[1].tolist() == ["Walk", "run"]
-
-
-def test_what_only_python_reads_is_no_number():
+def test_odd_numbers_marks_and_empty_files(read):
     for value in ("1_000", "1\u0661", "\uff11", "-?", "?1", "1?", "? ?", "0x1p3"):
         Path("x.ts").write_text(HEADER + f"1,2,3:4,{value},6:Walk\n", encoding="utf-8")
         with pytest.raises(DatasetError, match=r"line 11: channel 2, value 2: .* is not a number"):
             read_ts("x.ts")
-
-
-# --- writing -----------------------------------------------------------------------------------
+    Path("x.ts").write_text((HEADER + SERIES).removeprefix("# a comment\n"), encoding="utf-8-sig")
+    assert read_ts("x.ts")[1].tolist() == ["Walk", "run"]
+    with pytest.raises(DatasetError, match=r"Toy_TRAIN\.ts is empty"):
+        read("")
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        read_ts("nowhere.ts")
 
 
 def test_what_is_written_is_read_back_exactly_also_by_sktime(tmp_path):

@@ -105,16 +105,13 @@ def test_differences_follow_the_values_and_flags_come_last():
     torch.testing.assert_close(panel[..., [2, 3, 4, 5]], difference.transform(series).values)
 
 
-def test_a_constant_channel_and_a_line_have_finite_differences():
+def test_constants_lines_and_single_steps_have_finite_differences():
     X = np.stack([np.full((3, 8), 5.0), np.tile(np.arange(8.0) * 1e3, (3, 1))], axis=1)
     series = to_padded(X)
     values = Scaler(None, views="difference").fit(series).transform(series).values
     assert values.isfinite().all()
     assert not values[..., 0].any()
     torch.testing.assert_close(values[..., 1], torch.full((3, 8), 250.0))
-
-
-def test_one_step_and_one_value_have_no_difference():
     series = to_padded(np.array([[[1.0]], [[2.0]]]))
     assert not Scaler(None, views="difference").fit(series).transform(series).values.any()
     lonely = torch.tensor([[nan, 3.0, nan]])[..., None]

@@ -2,35 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 import pytest
 
 import tsformer
 from tsformer.data import load_dataset
-from tsformer.tracking import RunStore, prepare_store
+from tsformer.tracking import prepare_store
 
 
 @pytest.fixture(scope="session")
-def store(uri: str) -> RunStore:
+def store(uri):
     return prepare_store(uri, "tests of tracking")
 
 
 @pytest.fixture(scope="session")
-def italy() -> tuple[Any, Any]:
+def italy():
     return load_dataset("ItalyPowerDemand", split="train")
 
 
 @pytest.fixture
-def few(italy: tuple[Any, Any]) -> tuple[Any, Any]:
+def few(italy):
     return italy[0][:24], italy[1][:24]
 
 
 @pytest.fixture
-def experiment(
-    uri: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> Iterator[None]:
+def experiment(uri, monkeypatch, request):
     """An experiment of its own for each test, and nothing tracked at its end."""
     import mlflow
 
@@ -44,5 +39,5 @@ def experiment(
 
 
 @pytest.fixture
-def quick(experiment: None) -> None:
+def quick(experiment):
     tsformer.autolog(log_models=False, pictures=False, log_datasets=False)

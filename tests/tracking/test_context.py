@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +14,7 @@ mlflow = pytest.importorskip("mlflow", reason='needs the extra "tracking"')
 
 
 @pytest.fixture(autouse=True)
-def told_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+def told_nothing(monkeypatch, tmp_path):
     """MLflow as it is in a new process, in an empty folder."""
     fluent = mlflow.tracking.fluent
     for name in ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME", "MLFLOW_EXPERIMENT_ID"):
@@ -44,7 +42,7 @@ def experiment_of(store: RunStore) -> str:
 
 
 @pytest.mark.slow
-def test_told_nothing_it_is_the_working_folder(tmp_path: Path) -> None:
+def test_told_nothing_it_is_the_working_folder(tmp_path):
     store, run = started()
     assert store.uri == f"sqlite:///{tmp_path / 'mlflow.db'}"
     assert experiment_of(store) == "tsformer"
@@ -52,9 +50,7 @@ def test_told_nothing_it_is_the_working_folder(tmp_path: Path) -> None:
     assert run.info.status == "FINISHED"
 
 
-def test_the_functions_of_mlflow_come_before_its_variables(
-    uri: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_functions_of_mlflow_come_before_its_variables(uri, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     store, _ = started()
     assert store == prepare_store(uri)
@@ -70,7 +66,7 @@ def test_the_functions_of_mlflow_come_before_its_variables(
     assert run.info.experiment_id == store.experiment_id
 
 
-def test_an_active_run_gets_the_first_and_the_next_are_nested_in_it(uri: str) -> None:
+def test_an_active_run_gets_the_first_and_the_next_are_nested_in_it(uri):
     mlflow.set_tracking_uri(uri)
     mlflow.set_experiment("mine")
     with mlflow.start_run(run_name="my run") as mine:
@@ -87,7 +83,7 @@ def test_an_active_run_gets_the_first_and_the_next_are_nested_in_it(uri: str) ->
     assert second.info.run_id != third.info.run_id
 
 
-def test_what_is_asked_for_comes_before_an_active_run(uri: str) -> None:
+def test_what_is_asked_for_comes_before_an_active_run(uri):
     mlflow.set_tracking_uri(uri)
     with mlflow.start_run() as mine:
         store, run = started(experiment="asked for")
@@ -97,7 +93,7 @@ def test_what_is_asked_for_comes_before_an_active_run(uri: str) -> None:
         assert started(tracking_uri=uri)[1].info.run_id != mine.info.run_id
 
 
-def test_an_enclosing_run_comes_before_an_active_one(store: RunStore) -> None:
+def test_an_enclosing_run_comes_before_an_active_one(store):
     mlflow.set_tracking_uri(store.uri)
     outer = store.start("outer", kind="fit")
     with mlflow.start_run(), within(Enclosing(store, outer, free=True)) as enclosing:
@@ -108,7 +104,7 @@ def test_an_enclosing_run_comes_before_an_active_one(store: RunStore) -> None:
     outer.end("FINISHED")
 
 
-def test_parameters_in_an_active_run_stay_what_the_user_logged(uri: str) -> None:
+def test_parameters_in_an_active_run_stay_what_the_user_logged(uri):
     mlflow.set_tracking_uri(uri)
     with mlflow.start_run() as mine:
         mlflow.log_params({"d_model": "mine", "n_heads": 2})
@@ -122,7 +118,7 @@ def test_parameters_in_an_active_run_stay_what_the_user_logged(uri: str) -> None
     assert run.data.params["n_layers"] == "1"
 
 
-def test_a_new_run_is_the_active_one_inside_and_the_last_one_afterwards(uri: str) -> None:
+def test_a_new_run_is_the_active_one_inside_and_the_last_one_afterwards(uri):
     mlflow.set_tracking_uri(uri)
     store, run = start_run("a fit", kind="fit")
     with activated(store, run), run:
@@ -135,9 +131,7 @@ def test_a_new_run_is_the_active_one_inside_and_the_last_one_afterwards(uri: str
     assert last.data.metrics == {"own": 1.0}
 
 
-def test_an_experiment_that_is_not_there_costs_one_warning(
-    uri: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_experiment_that_is_not_there_costs_one_warning(uri, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     monkeypatch.setenv("MLFLOW_EXPERIMENT_ID", "987654")
     with pytest.warns(UserWarning, match="tracking of this fit stopped.*987654") as got:

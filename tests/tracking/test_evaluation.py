@@ -9,14 +9,13 @@ import pytest
 from sklearn.metrics import balanced_accuracy_score, log_loss
 
 from tsformer import TSTransformerClassifier, TSTransformerRegressor
-from tsformer.tracking import RunStore
 from tsformer.tracking.model_run import track_evaluation
 from tsformer.tracking.scores import classification_scores, scored
 
 SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 1, "random_state": 0}
 
 
-def test_scores_of_a_classifier_warn_of_no_missing_class() -> None:
+def test_scores_of_a_classifier_without_a_class_and_of_a_regressor():
     random = np.random.default_rng(0)
     classes = np.array(["a", "b", "c"])
     p = random.dirichlet(np.ones(3), size=40)
@@ -29,9 +28,6 @@ def test_scores_of_a_classifier_warn_of_no_missing_class() -> None:
         warnings.simplefilter("error")
         alone = classification_scores(np.full(40, "a"), p, classes)
     assert alone["balanced_accuracy"] == pytest.approx((predicted == "a").mean())
-
-
-def test_scores_of_a_regressor() -> None:
     X = np.random.default_rng(0).normal(size=(10, 1, 12))
     y = X.mean(axis=(1, 2))
     regressor = TSTransformerRegressor(**SMALL).fit(X, y)
@@ -42,7 +38,7 @@ def test_scores_of_a_regressor() -> None:
     assert scores["mae"] == pytest.approx(np.abs(predicted - y).mean())
 
 
-def test_some_series_of_each_class_are_explained_if_requested(store: RunStore, uri: str) -> None:
+def test_some_series_of_each_class_are_explained_if_requested(store, uri):
     for library in ("mlflow", "matplotlib", "captum"):
         pytest.importorskip(library, reason='needs the extra "all"')
     rng = np.random.default_rng(0)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import socket
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,11 +20,9 @@ from tsformer.tracking.views import (
     view_of_study,
 )
 
-pytest.importorskip("mlflow", reason='needs the extra "tracking"')
-
 
 @pytest.fixture
-def store(uri: str, request: pytest.FixtureRequest) -> RunStore:
+def store(uri, request):
     return prepare_store(uri, request.node.name)
 
 
@@ -59,7 +56,7 @@ def view(store: RunStore, name: str) -> tuple[str, dict[str, Any]]:
     return envelope["name"], json.loads(envelope["state"])
 
 
-def test_cards_lie_in_sections_and_no_metric_is_left_to_mlflow(store: RunStore) -> None:
+def test_cards_lie_in_sections_and_no_metric_is_left_to_mlflow(store):
     """MLflow shows a card of its own, in an open section, for each metric without one."""
     fit(store, encoding="lspe")
     summary(store, "s")
@@ -78,7 +75,7 @@ def test_cards_lie_in_sections_and_no_metric_is_left_to_mlflow(store: RunStore) 
         assert folded == ["Everything else"]
 
 
-def test_each_variant_of_a_study_has_its_view_with_the_study_first(store: RunStore) -> None:
+def test_each_variant_of_a_study_has_its_view_with_the_study_first(store):
     for which, label in (("a1", "stem=linear"), ("b2", "stem=conv")):
         tags = {"tsformer.study": "s", VARIANT_TAG: f"|{which}|", PLACE_TAG: "001"}
         with store.start(f"rope, {label}", kind="encoding", tags=tags) as run:
@@ -101,20 +98,19 @@ def test_each_variant_of_a_study_has_its_view_with_the_study_first(store: RunSto
         assert [run.info.run_name for run in found] == ["mine", f"rope, {label}"]
 
 
-def test_many_data_sets_do_not_make_the_tag_longer_than_mlflow_takes(store: RunStore) -> None:
+def test_a_tag_has_the_length_that_mlflow_takes_and_a_lost_store_costs_a_warning(
+    store, monkeypatch
+):
     summary(store, "many", datasets=120)
     make_views(store, "many")
     tags = store.client().get_experiment(store.experiment_id).tags
     assert 10_000 < len(tags[f"mlflow.sharedViewState.{view_of_study('many')}"]) <= 20_000
-
-
-def test_a_store_that_is_gone_costs_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     with pytest.warns(UserWarning, match="the saved views stopped"):
         assert make_views(RunStore("http://127.0.0.1:9", "1")) == {}
 
 
-def test_the_experiment_of_the_newest_run_or_the_one_named(uri: str) -> None:
+def test_the_experiment_of_the_newest_run_or_the_one_named(uri, tmp_path, monkeypatch):
     older, newer = prepare_store(uri, "older"), prepare_store(uri, "newer")
     for store in (older, newer):
         with store.start("run", kind="fit"):
@@ -126,11 +122,6 @@ def test_the_experiment_of_the_newest_run_or_the_one_named(uri: str) -> None:
         find_experiment(uri, "empty")
     with pytest.raises(ValueError, match="unknown experiment 'odler': did you mean 'older'"):
         find_experiment(uri, "odler")
-
-
-def test_a_store_that_is_not_there_is_not_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
     with pytest.raises(FileNotFoundError, match=r"there is no .*no\.db; go to the folder"):
         find_experiment(f"sqlite:///{tmp_path}/no.db")
     assert list(tmp_path.iterdir()) == []
@@ -139,7 +130,7 @@ def test_a_store_that_is_not_there_is_not_made(
         find_experiment("http://127.0.0.1:9")
 
 
-def test_pages_are_those_of_the_newest_study(uri: str) -> None:
+def test_pages_are_those_of_the_newest_study(uri):
     store = prepare_store(uri, "pages")
     with store.start("fit", kind="fit") as run:
         run.params({"encoding": "none"})
@@ -158,7 +149,7 @@ def test_pages_are_those_of_the_newest_study(uri: str) -> None:
     assert f"mlflow.sharedViewState.{key}" in tags
 
 
-def test_a_port_in_use_is_said_before_a_server_starts(store: RunStore) -> None:
+def test_a_port_in_use_is_said_before_a_server_starts(store):
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()

@@ -11,9 +11,7 @@ from typing import Any
 import pytest
 
 from tsformer import TSTransformerClassifier
-from tsformer.tracking import MLflowTracker, RunStore, TrackedRun
-
-pytest.importorskip("mlflow", reason='needs the extra "tracking"')
+from tsformer.tracking import MLflowTracker, TrackedRun
 
 
 class CountingClient:
@@ -32,7 +30,7 @@ class CountingClient:
         return call
 
 
-def test_a_store_that_dies_is_left_alone(italy: tuple[Any, Any]) -> None:
+def test_a_store_that_dies_is_left_alone(italy):
     X, y = italy
     client: Any = CountingClient(works=1)
     run = TrackedRun(client, "some run", flush_seconds=0.0)
@@ -45,7 +43,7 @@ def test_a_store_that_dies_is_left_alone(italy: tuple[Any, Any]) -> None:
     assert tracker.summary_["n_epochs"] == 4
 
 
-def test_metrics_wait_and_go_together() -> None:
+def test_metrics_wait_and_go_together():
     client: Any = CountingClient()
     run = TrackedRun(client, "some run", flush_seconds=1000.0)
     for epoch in range(600):
@@ -57,7 +55,7 @@ def test_metrics_wait_and_go_together() -> None:
     assert client.calls[-1][0] == "set_terminated"
 
 
-def test_values_that_mlflow_cannot_store_are_dropped_or_cut(store: RunStore) -> None:
+def test_values_that_mlflow_cannot_store_are_dropped_or_cut(store):
     with store.start("many", kind="fit") as run:
         run.metrics({"nan": math.nan, "inf": math.inf, "minus": -math.inf, "one": 1.0})
         run.params({f"p{i}": i for i in range(250)} | {"long": "x" * 10_000})
@@ -73,7 +71,7 @@ def test_values_that_mlflow_cannot_store_are_dropped_or_cut(store: RunStore) -> 
 @pytest.mark.parametrize(
     ("error", "status"), [(ValueError("why it failed"), "FAILED"), (KeyboardInterrupt(), "KILLED")]
 )
-def test_a_run_says_how_its_block_ended(store: RunStore, error: BaseException, status: str) -> None:
+def test_a_run_says_how_its_block_ended(store, error, status):
     with pytest.raises(type(error)), store.start("block", kind="fit") as run:
         raise error
     kept = store.client().get_run(run.run_id)
@@ -84,7 +82,7 @@ def test_a_run_says_how_its_block_ended(store: RunStore, error: BaseException, s
         assert "raise error" in trace.read_text()
 
 
-def test_data_are_named_and_told_apart(store: RunStore, italy: tuple[Any, Any]) -> None:
+def test_data_are_named_and_told_apart(store, italy):
     X, y = italy
     unequal = [series[:, : 10 + i % 5] for i, series in enumerate(X)]
     with store.start("data", kind="fit") as run:
@@ -100,9 +98,7 @@ def test_data_are_named_and_told_apart(store: RunStore, italy: tuple[Any, Any]) 
     assert "[67, 1, 14]" in inputs[2].dataset.profile
 
 
-def test_a_clock_that_goes_back_logs_no_negative_seconds(
-    store: RunStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_clock_that_goes_back_logs_no_negative_seconds(store, monkeypatch):
     real = time.time
     run = store.start("backward", kind="fit", key="of another time")
     run.metrics({"loss": 1.0})
@@ -124,7 +120,7 @@ def test_a_clock_that_goes_back_logs_no_negative_seconds(
     assert info.end_time >= info.start_time
 
 
-def test_names_and_texts_that_mlflow_refuses_are_stored_escaped(store: RunStore) -> None:
+def test_names_and_texts_that_mlflow_refuses_are_stored_escaped(store):
     values = {"walk (slow)": 1, "walk [slow]": 2, "../\ud800": 3, "n" * 300: 4, "plain": "\0\ud800"}
     with warnings.catch_warnings(record=True) as got:
         warnings.simplefilter("always", UserWarning)
@@ -146,9 +142,7 @@ def test_names_and_texts_that_mlflow_refuses_are_stored_escaped(store: RunStore)
     assert "tsformer.missing" not in kept.data.tags
 
 
-def test_what_mlflow_refuses_costs_that_alone_and_is_in_a_tag(
-    store: RunStore,
-) -> None:
+def test_what_mlflow_refuses_costs_that_alone_and_is_in_a_tag(store):
     class NoText:
         def __str__(self) -> str:
             raise ZeroDivisionError
@@ -180,12 +174,12 @@ class Flaky:
         return fail if method in self.broken else getattr(self.client, method)
 
 
-def test_a_picture_that_fails_or_a_full_disk_costs_the_artifacts_alone(store: RunStore) -> None:
+def test_a_picture_that_fails_or_a_full_disk_costs_the_artifacts_alone(store):
     def draw() -> Any:
         raise ZeroDivisionError("nothing to divide")
 
     run = store.start("full", kind="fit")
-    run.client = client = Flaky(run.client)  # type: ignore[assignment]
+    run.client = client = Flaky(run.client)
     client.broken = {"log_text"}
     with pytest.warns(UserWarning, match="nothing to divide"):
         run.figure(draw, "x.png")
@@ -201,9 +195,9 @@ def test_a_picture_that_fails_or_a_full_disk_costs_the_artifacts_alone(store: Ru
     assert kept.data.tags["tsformer.missing"] == "x.png, a.txt, b.txt"
 
 
-def test_a_run_with_a_hole_is_not_finished_once_the_store_is_back(store: RunStore) -> None:
+def test_a_run_with_a_hole_is_not_finished_once_the_store_is_back(store):
     run = store.start("hole", kind="fit", key="hole")
-    run.client = client = Flaky(run.client)  # type: ignore[assignment]
+    run.client = client = Flaky(run.client)
     client.broken = {"log_batch"}
     with pytest.warns(UserWarning, match="no space left"):
         run.params({"depth": 3})

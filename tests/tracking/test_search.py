@@ -30,7 +30,7 @@ SMALL = {**SMALL, "max_epochs": 1}
 pytestmark = pytest.mark.usefixtures("experiment")
 
 
-def test_a_grid_search(few: tuple[Any, Any]) -> None:
+def test_a_grid_search(few):
     X, y = few
     grid = {"encoding": ["none", "tape"], "d_model": [8, 16]}
     plain = GridSearchCV(TSTransformerClassifier(**SMALL), grid, cv=2).fit(X, y)
@@ -75,7 +75,7 @@ def test_a_grid_search(few: tuple[Any, Any]) -> None:
 
 
 @pytest.mark.parametrize("name", ["cross_val_score", "cross_validate"])
-def test_a_cross_validation(name: str, few: tuple[Any, Any], quick: None) -> None:
+def test_a_cross_validation(name, few, quick):
     """Both names were imported before `autolog` was called."""
     scores = globals()[name](RandomConvolutionClassifier(**TINY), *few, cv=3)
     scores = scores["test_score"] if isinstance(scores, dict) else scores
@@ -89,7 +89,7 @@ def test_a_cross_validation(name: str, few: tuple[Any, Any], quick: None) -> Non
     assert len(runs()) == 2
 
 
-def test_scores_of_other_names(few: tuple[Any, Any], quick: None) -> None:
+def test_scores_of_other_names(few, quick):
     classifier = RandomConvolutionClassifier(**TINY)
     scoring = ["f1_macro", "neg_log_loss"]
     found = cross_validate(classifier, *few, cv=2, scoring=scoring, return_train_score=True)
@@ -138,18 +138,14 @@ INNER = make_pipeline(FunctionTransformer(same), TSTransformerClassifier(**SMALL
     ],
     ids=["pipelines in pipelines", "estimators", "one name twice"],
 )
-def test_candidates_are_named_by_what_is_searched(
-    estimator: Any, grid: Any, encodings: Any, names: Any, few: tuple[Any, Any], quick: None
-) -> None:
+def test_candidates_are_named_by_what_is_searched(estimator, grid, encodings, names, few, quick):
     GridSearchCV(estimator, grid, cv=2, refit=False).fit(*few)
     found = runs(kind="encoding")
     assert sorted(run.data.params["encoding"] for run in found) == encodings
     assert names in (None, sorted(run.info.run_name for run in found))
 
 
-def test_a_halving_search_has_the_last_round_of_each_candidate(
-    italy: tuple[Any, Any], quick: None
-) -> None:
+def test_a_halving_search_has_the_last_round_of_each_candidate(italy, quick):
     grid = {"n_features": [168, 336, 504]}
     search = HalvingGridSearchCV(
         RandomConvolutionClassifier(**TINY), grid, cv=2, factor=3, min_resources=20, refit=False
@@ -162,14 +158,14 @@ def test_a_halving_search_has_the_last_round_of_each_candidate(
     assert len(runs(kind="encoding")) == 3
 
 
-def test_a_search_in_a_cross_validation_is_a_part_of_it(few: tuple[Any, Any], quick: None) -> None:
+def test_a_search_in_a_cross_validation_is_a_part_of_it(few, quick):
     search = GridSearchCV(RandomConvolutionClassifier(**TINY), {"n_features": [168, 336]}, cv=2)
     cross_val_score(search, *few, cv=2)
     assert {run.data.tags["tsformer.kind"] for run in runs()} == {"search", "encoding"}
     assert len(runs()) == 2
 
 
-def test_what_is_not_ours_is_not_tracked(few: tuple[Any, Any], quick: None) -> None:
+def test_what_is_not_ours_is_not_tracked(few, quick):
     X, y = few
     GridSearchCV(RidgeClassifier(), {"alpha": [1.0, 2.0]}, cv=2).fit(X[:, 0], y)
     tsformer.autolog(disable=True)
@@ -185,7 +181,7 @@ class FailsWith(Callback):
         raise RuntimeError(self.message)
 
 
-def test_fits_that_fail(few: tuple[Any, Any], quick: None) -> None:
+def test_fits_that_fail(few, quick):
     grid = {"callbacks": [None, [FailsWith("no more")]]}
     classifier = TSTransformerClassifier("none", **SMALL)
     with pytest.warns(Warning, match="fits failed"):
@@ -207,9 +203,7 @@ def test_fits_that_fail(few: tuple[Any, Any], quick: None) -> None:
     assert not [run for run in runs() if run.info.status == "RUNNING"]
 
 
-def test_a_search_that_is_interrupted_leaves_nothing_running(
-    few: tuple[Any, Any], quick: None
-) -> None:
+def test_a_search_that_is_interrupted_leaves_nothing_running(few, quick):
     def scorer(estimator: Any, X: Any, y: Any) -> float:
         raise KeyboardInterrupt
 

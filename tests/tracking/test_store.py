@@ -17,7 +17,7 @@ mlflow = pytest.importorskip("mlflow", reason='needs the extra "tracking"')
 DEAD = "http://127.0.0.1:9"
 
 
-def test_runs_are_found_by_key(store: RunStore) -> None:
+def test_runs_are_found_by_key(store):
     tags = {"tsformer.configuration": "found by key"}
     for key in ("a", "b", "b"):
         with store.start(key, kind="fit", key=key, tags=tags) as newest:
@@ -26,11 +26,11 @@ def test_runs_are_found_by_key(store: RunStore) -> None:
     assert set(found) == {"a", "b"}
     assert found["b"].info.run_id == newest.run_id
     assert pickle.loads(pickle.dumps(store)) == store
+    tags = store.client().get_experiment(store.experiment_id).tags
+    assert tags["mlflow.experimentKind"] == "custom_model_development"
 
 
-def test_the_newest_run_of_a_key_is_reopened_with_the_name_and_command_of_now(
-    store: RunStore,
-) -> None:
+def test_the_newest_run_of_a_key_is_reopened_with_the_name_and_command_of_now(store):
     for _ in range(2):
         with store.start("study-1234", kind="study", key="reopened") as newest:
             pass
@@ -45,7 +45,7 @@ def test_the_newest_run_of_a_key_is_reopened_with_the_name_and_command_of_now(
     assert runs[-1].data.tags["tsformer.command"] == "tsformer compare --name mine"
 
 
-def test_a_run_says_its_command_and_links_to_the_study_also_from_a_worker(store: RunStore) -> None:
+def test_a_run_says_its_command_and_links_to_the_study_also_from_a_worker(store):
     driver = RunStore(store.uri, store.experiment_id, command="tsformer compare --jobs 2")
     with driver.start("study", kind="study") as study:
         pass
@@ -60,12 +60,7 @@ def test_a_run_says_its_command_and_links_to_the_study_also_from_a_worker(store:
     )
 
 
-def test_an_experiment_is_of_training_runs(store: RunStore) -> None:
-    tags = store.client().get_experiment(store.experiment_id).tags
-    assert tags["mlflow.experimentKind"] == "custom_model_development"
-
-
-def test_more_runs_than_a_page(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_runs_than_a_page(store, monkeypatch):
     client = mlflow.MlflowClient(store.uri)
     search = client.search_runs
     monkeypatch.setattr(
@@ -77,7 +72,7 @@ def test_more_runs_than_a_page(store: RunStore, monkeypatch: pytest.MonkeyPatch)
     assert [run.info.run_id for run in store.runs(tags={"page": "yes"})] == made
 
 
-def test_where_a_store_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_a_store_is_and_its_runs_are_shown(tmp_path, monkeypatch, store):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     assert resolve_uri() == f"sqlite:///{tmp_path / 'mlflow.db'}"
@@ -86,11 +81,19 @@ def test_where_a_store_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert resolve_uri() == "http://tracker:5000"
     with pytest.raises(ValueError, match=r"got 'mlruns'\. Give a file, 'sqlite:///mlflow\.db'"):
         resolve_uri("mlruns")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    here = RunStore(resolve_uri(), "1")
+    assert here.ui_command() == "tsformer ui"
+    assert store.ui_command() == f"tsformer ui --tracking-uri {store.uri}"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", store.uri)
+    assert here.ui_command() == f"tsformer ui --tracking-uri {here.uri}"
+    page = "#/experiments/1/runs/a1?workflowType=machine_learning"
+    assert here.run_address("a1") == f"http://127.0.0.1:5000/{page}"
+    assert RunStore("http://host:5000/", "1").run_address("a1") == f"http://host:5000/{page}"
 
 
-def test_a_store_that_cannot_be_used_says_so(
-    tmp_path: Path, store: RunStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_store_that_cannot_be_used_says_so(tmp_path, store, monkeypatch):
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     with pytest.raises(ConnectionError, match=r"http://127\.0\.0\.1:9 cannot be used. Start its"):
         prepare_store(DEAD)
@@ -105,22 +108,7 @@ def test_a_store_that_cannot_be_used_says_so(
         prepare_store(store.uri, "deleted")
 
 
-def test_where_the_runs_are_shown(
-    store: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    here = RunStore(resolve_uri(), "1")
-    assert here.ui_command() == "tsformer ui"
-    assert store.ui_command() == f"tsformer ui --tracking-uri {store.uri}"
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", store.uri)
-    assert here.ui_command() == f"tsformer ui --tracking-uri {here.uri}"
-    page = "#/experiments/1/runs/a1?workflowType=machine_learning"
-    assert here.run_address("a1") == f"http://127.0.0.1:5000/{page}"
-    assert RunStore("http://host:5000/", "1").run_address("a1") == f"http://host:5000/{page}"
-
-
-def test_no_password_is_printed() -> None:
+def test_no_password_is_printed():
     store = RunStore("https://me:s3cret@host:5000/mlflow?token=s3cret#s3cret", "7")
     assert store.ui_command() == "tsformer ui --tracking-uri https://host:5000/mlflow"
     assert (
@@ -134,22 +122,12 @@ def test_no_password_is_printed() -> None:
     assert without_credentials("sqlite:////tmp/a@b?.db") == "sqlite:////tmp/a@b?.db"
 
 
-CREATES = """
-import sys
-import mlflow
-from tsformer.tracking import prepare_store
-print("ready", flush=True)
-sys.stdin.readline()
-print(prepare_store(sys.argv[1]).experiment_id)
-"""
-
-
 @pytest.fixture
-def file(tmp_path: Path) -> str:
+def file(tmp_path):
     return f"sqlite:///{tmp_path}/mlflow.db"
 
 
-def test_a_store_that_is_being_created_is_waited_for(file: str) -> None:
+def test_a_store_that_is_being_created_is_waited_for_without_a_trace(file, tmp_path):
     done = threading.Event()
 
     def second() -> None:
@@ -163,9 +141,6 @@ def test_a_store_that_is_being_created_is_waited_for(file: str) -> None:
     assert done.wait(10)
     thread.join()
     assert list(Path(file.removeprefix("sqlite:///")).parent.iterdir()) == []
-
-
-def test_a_lock_leaves_nothing_beside_the_store(file: str, tmp_path: Path) -> None:
     with creating(f"sqlite:///{tmp_path}/no folder/mlflow.db"):
         pass
     with creating("http://127.0.0.1:9"):
@@ -184,7 +159,7 @@ def test_a_lock_leaves_nothing_beside_the_store(file: str, tmp_path: Path) -> No
         ([], "python"),
     ],
 )  # fmt: skip
-def test_the_command_line(argv: list[str], line: str) -> None:
+def test_the_command_line(argv, line):
     assert command_line(argv) == line
     assert len(command_line([*argv, *["word"] * 9999])) <= 2000
 
@@ -197,7 +172,7 @@ def test_the_command_line(argv: list[str], line: str) -> None:
         ("train.py data/mine.ts", "train.py"),
     ],
 )
-def test_the_source_has_no_slash_at_which_pages_would_cut_it(command: str, name: str) -> None:
+def test_the_source_has_no_slash_at_which_pages_would_cut_it(command, name):
     tags = source_tags(command)
     assert tags["mlflow.source.name"] == name
     assert tags["tsformer.command"] == command

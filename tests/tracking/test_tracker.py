@@ -5,23 +5,22 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from matplotlib import image
 
 from tsformer import TSTransformerClassifier
-from tsformer.tracking import MLflowTracker, RunStore
+from tsformer.tracking import MLflowTracker
 from tsformer.training import TrainingPlan, TrainingState
 
 mlflow = pytest.importorskip("mlflow", reason='needs the extra "tracking"')
-image = pytest.importorskip("matplotlib.image", reason='needs the extra "plots"')
 
 SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "random_state": 0}
 
 
-def test_a_training_is_logged_epoch_by_epoch(store: RunStore, italy: tuple[Any, Any]) -> None:
+def test_a_training_is_logged_epoch_by_epoch(store, italy):
     X, y = italy
     with store.start("epochs", kind="fit") as run:
         tracker = MLflowTracker(run, pictures=True)
@@ -60,7 +59,7 @@ def test_a_training_is_logged_epoch_by_epoch(store: RunStore, italy: tuple[Any, 
     assert all(np.std(image.imread(path)) > 0.05 for path in pictures.values())
 
 
-def test_any_module_that_trains_can_be_tracked(store: RunStore) -> None:
+def test_any_module_that_trains_can_be_tracked(store):
     plan = TrainingPlan(
         n_epochs=1, batch_size=1, learning_rate=1.0, weight_decay=0.0, seed=0,
         device=torch.device("cpu"),
@@ -76,7 +75,7 @@ def test_any_module_that_trains_can_be_tracked(store: RunStore) -> None:
     assert [each.path for each in store.client().list_artifacts(run.run_id)] == ["training.png"]
 
 
-def test_members_follow_each_other_in_one_run(store: RunStore, italy: tuple[Any, Any]) -> None:
+def test_members_follow_each_other_in_one_run(store, italy):
     with store.start("members", kind="fit") as run:
         tracker = MLflowTracker(run, pictures=False)
         classifier = TSTransformerClassifier(
@@ -114,7 +113,7 @@ print(subprocess.run([sys.executable, "-c", sys.argv[1]], stdout=-1, check=True)
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="only Linux tells")
-def test_a_peak_of_memory_is_neither_the_parents_nor_an_earlier_one() -> None:
+def test_a_peak_of_memory_is_neither_the_parents_nor_an_earlier_one():
     done = subprocess.run(
         [sys.executable, "-c", PARENT, CHILD], capture_output=True, text=True, check=True
     )

@@ -9,8 +9,6 @@ import pandas as pd
 import pytest
 from made_up_scores import results
 
-pytest.importorskip("baycomp", reason='needs the extra "statistics"')
-
 from tsformer.studies.analysis.analyse import Findings, analyse, default_baseline
 from tsformer.studies.analysis.scores import (
     StudyScores,
@@ -46,7 +44,7 @@ WHOLE = dict(enumerate([0.7] * N))
 HALF = {d: 0.55 for d in range(N // 2)}
 
 
-def test_a_published_method_with_all_data_sets_is_ranked(tmp_path: Path) -> None:
+def test_a_published_method_with_all_data_sets_is_ranked(tmp_path):
     both = found(tmp_path, OURS, {"HC2": WHOLE, "old": HALF}, baseline="none")
     assert both.statistics is not None
     assert both.statistics.ranks.to_dict() == {"HC2 (published)": 1, "rope": 2, "none": 3}
@@ -71,7 +69,7 @@ def test_a_published_method_with_all_data_sets_is_ranked(tmp_path: Path) -> None
     assert found(tmp_path, {"rope": [0.6] * N}, {"old": HALF}).statistics is None
 
 
-def test_each_pair_is_over_the_data_sets_of_both(tmp_path: Path) -> None:
+def test_each_pair_is_over_the_data_sets_of_both(tmp_path):
     ours = {"none": [0.5] * N, "rope": list(np.linspace(0.4, 0.75, N))}
     beside = found(tmp_path, ours, {"HC2": WHOLE, "old": HALF}).beside
     assert beside is not None
@@ -94,9 +92,7 @@ def test_each_pair_is_over_the_data_sets_of_both(tmp_path: Path) -> None:
         (("rocket", "ridge"), None),
     ],
 )
-def test_gains_are_over_no_encoding_or_else_over_the_transformer(
-    methods: tuple[str, ...], baseline: str | None, tmp_path: Path
-) -> None:
+def test_gains_are_over_no_encoding_or_else_over_the_transformer(methods, baseline, tmp_path):
     results({name: [0.6] * N for name in methods}).to_csv(tmp_path / "scores.csv", index=False)
     study = read_study(tmp_path / "scores.csv")
     assert default_baseline(study) == baseline
@@ -111,7 +107,7 @@ def test_gains_are_over_no_encoding_or_else_over_the_transformer(
         ({"seed": 0, "score": 0.5}, "two scores of 'a' on 'd0' for seed 0"),
     ],
 )
-def test_scores_on_one_data_set_are_checked_too(second: dict[str, float], message: str) -> None:
+def test_scores_on_one_data_set_are_checked_too(second, message):
     rows = results({"a": [0.9], "b": [0.8]})
     rows = pd.concat([rows, pd.DataFrame([{"dataset": "d0", "method": "a", **second}])])
     study = StudyScores(rows, Path("scores.csv"), ours=False)
@@ -119,7 +115,7 @@ def test_scores_on_one_data_set_are_checked_too(second: dict[str, float], messag
         analyse(study)
 
 
-def test_percentages_are_not_set_beside_published_shares(tmp_path: Path) -> None:
+def test_percentages_are_not_set_beside_published_shares(tmp_path):
     with pytest.raises(ValueError, match=r"from 0 to 1, and the score of 'none' on 'd0' is 50;"):
         found(tmp_path, {"none": [50.0] * N, "rope": [60.0] * N}, {"HC2": WHOLE})
     (alone,) = analyse(read_study(tmp_path / "scores.csv"))

@@ -6,8 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-pytest.importorskip("baycomp", reason='needs the extra "statistics"')
-
 from tsformer.studies.analysis.analyse import costs, gains, mean_gains
 from tsformer.studies.analysis.statistics import Statistics, compare_methods
 
@@ -28,15 +26,12 @@ def found(gain: dict[str, list[float]], datasets: tuple[str, ...] = PROBLEMS) ->
     return compare_methods(scores(gain, datasets))
 
 
-def test_gains_are_differences_from_the_baseline() -> None:
+def test_gains_are_differences_with_the_interval_of_their_data_sets():
     table = gains(found({"rope": [0.1, 0.2, 0.0, 0.1, 0.1, 0.1]}))
     assert list(table["method"].unique()) == ["rope"]
     assert table.set_index("dataset").loc["Chinatown", "gain"] == pytest.approx(0.2)
     with pytest.raises(ValueError, match="unknown method 'nome': did you mean 'none'"):
         gains(found({"rope": [0.1] * 6}), "nome")
-
-
-def test_the_interval_of_a_mean_gain_is_that_of_its_data_sets() -> None:
     rng = np.random.default_rng(0)
     names = [f"d{i}" for i in range(100)]
     values = rng.normal(0.1, 0.02, 100)
@@ -49,7 +44,7 @@ def test_the_interval_of_a_mean_gain_is_that_of_its_data_sets() -> None:
     pd.testing.assert_frame_equal(mean_gains(table), mean_gains(table))
 
 
-def test_costs_and_their_front() -> None:
+def test_costs_and_their_front():
     rows = scores({"rope": [0.1] * 6, "erpe": [0.2] * 6, "slow": [0.1] * 6})
     seconds = {"none": 1.0, "rope": 2.0, "erpe": 3.0, "slow": 9.0}
     rows = rows.assign(fit_seconds=rows["method"].map(seconds))
@@ -70,9 +65,6 @@ def test_costs_and_their_front() -> None:
         **dict.fromkeys(("none", "rope", "slow"), False),
         "erpe": True,
     }
-
-
-def test_costs_are_means_over_the_same_data_sets() -> None:
     rows = scores({"rope": [0.1] * 6})
     seconds = rows["dataset"].map(
         {name: 10.0**i for i, name in enumerate(rows["dataset"].unique())}
@@ -83,9 +75,6 @@ def test_costs_are_means_over_the_same_data_sets() -> None:
     assert table["fit_seconds"].nunique() == 1, "the dearest of one alone makes no mean"
     never = seconds.mask(dear == (rows["method"] == "rope"))
     assert "fit_seconds" not in costs(rows.assign(fit_seconds=never), compare_methods(rows))
-
-
-def test_the_memory_of_a_process_is_a_cost_without_a_front() -> None:
     rows = scores({"rope": [0.1] * 6})
     memory = {"none": 800.0, "rope": 900.0}
     for cost in ("peak_memory_mb", "predict_memory_mb"):

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib import figure as figures
 from picture_checks import assert_legible, panels
-
-pytest.importorskip("scikit_posthocs", reason='needs the extra "statistics"')
 
 from tsformer.data import list_datasets
 from tsformer.encodings import names
@@ -26,8 +25,6 @@ from tsformer.studies import (
     plot_pairs,
 )
 from tsformer.studies.analysis.statistics import mean_ranks
-
-figures = pytest.importorskip("matplotlib.figure")
 
 PROBLEMS = ["AsphaltObstaclesCoordinates", "DistalPhalanxOutlineAgeGroup", "ProximalPhalanxTW"]
 PROBLEMS += ["SonyAIBORobotSurface1", "MiddlePhalanxOutlineCorrect", "StandWalkJump", "CBF"]
@@ -63,13 +60,11 @@ def found(study: str) -> Statistics:
     means = results(study).groupby(["dataset", "encoding"])["accuracy"].mean().unstack()
     ranks = mean_ranks(means).sort_values()
     means = means[ranks.index]
-    pairs = pd.DataFrame(
-        (
-            (one, other, (means[one] - means[other]).mean(), 12, 1, 1, 0.0123, 0.04, 0.3, 0.6, 0.1)
-            for one, other in itertools.combinations(means.columns, 2)
-        ),
-        columns=COLUMNS,
-    )
+    rows = [
+        (one, other, (means[one] - means[other]).mean(), 12, 1, 1, 0.0123, 0.04, 0.3, 0.6, 0.1)
+        for one, other in itertools.combinations(means.columns, 2)
+    ]
+    pairs = pd.DataFrame(rows, columns=COLUMNS)
     pairs.loc[::2, "p_holm"] = 1.0
     return Statistics(means, means, ranks, 0.01, pairs, 0.01, [])
 
@@ -85,34 +80,31 @@ def costs(study: str) -> pd.DataFrame:
     ranks = found(study).ranks
     n = np.arange(len(ranks))
     table = pd.DataFrame({"method": ranks.index, "score": 1 - 0.002 * n, "rank": ranks.to_numpy()})
-    table = table.assign(
-        fit_seconds=2 + 0.11 * n,
-        predict_seconds=0.003 * 1.9 ** (n % 23),
-        n_parameters=123_456 + 1_234 * n,
-    )
-    return table.assign(
-        front_fit_seconds=n < 1, front_predict_seconds=n < 1, front_n_parameters=n < 2
-    )
+    costs = {"fit_seconds": 2 + 0.11 * n, "predict_seconds": 0.003 * 1.9 ** (n % 23)}
+    table = table.assign(**costs, n_parameters=123_456 + 1_234 * n, front_n_parameters=n < 2)
+    return table.assign(front_fit_seconds=n < 1, front_predict_seconds=n < 1)
 
 
 @pytest.mark.parametrize("study", CASES)
-def test_pictures_are_legible(study: str) -> None:
-    assert_legible(plot_comparison(results(study)))
-    assert_legible(plot_boxes(results(study)))
-    assert_legible(plot_critical_difference(found(study)))
-    assert_legible(plot_pairs(found(study)))
-    assert_legible(plot_chances(found(study), "none"))
-    table = mean_gains(study)
-    assert_legible(plot_mean_gains({"": table}, "none"))
+def test_pictures_are_legible(study):
+    table, memory = mean_gains(study), np.linspace(812.3, 1_234.5, len(found(study).ranks))
     variants = {f"stem=convolution, head_norm={what}": table for what in ("batch", "layer", None)}
-    assert_legible(plot_mean_gains(variants, "none"))
-    assert_legible(plot_cost(costs(study)))
-    memory = np.linspace(812.3, 1_234.5, len(found(study).ranks))
     with_memory = costs(study).assign(peak_memory_mb=memory, predict_memory_mb=memory[::-1])
-    assert_legible(plot_cost(with_memory))
+    for figure in (
+        plot_comparison(results(study)),
+        plot_boxes(results(study)),
+        plot_critical_difference(found(study)),
+        plot_pairs(found(study)),
+        plot_chances(found(study), "none"),
+        plot_mean_gains({"": table}, "none"),
+        plot_mean_gains(variants, "none"),
+        plot_cost(costs(study)),
+        plot_cost(with_memory),
+    ):
+        assert_legible(figure)
 
 
-def test_axes_of_scores_end_at_one() -> None:
+def test_axes_of_scores_end_at_one():
     table = results("small").assign(accuracy=[0.9, 1.0] * 6)
     for ax in panels(plot_comparison(table)):
         assert ax.get_xlim()[1] == 1
@@ -124,7 +116,7 @@ def test_axes_of_scores_end_at_one() -> None:
         assert ax.get_ylim()[1] == 1
 
 
-def test_a_mean_without_an_interval_is_a_dot() -> None:
+def test_a_mean_without_an_interval_is_a_dot():
     table = mean_gains("small").assign(low=np.nan, high=np.nan)
     figure = plot_mean_gains({"": table}, "none")
     assert "interval" not in figure.get_supxlabel()
@@ -145,7 +137,7 @@ DRAWN: dict[str, tuple[int, Any]] = {
 
 
 @pytest.mark.parametrize("what", DRAWN)
-def test_pictures_of_studies_go_where_they_are_told(what: str) -> None:
+def test_pictures_of_studies_go_where_they_are_told(what):
     n, draw = DRAWN[what]
     figure = figures.Figure(figsize=(5 * n, 4), layout="constrained")
     axes = list(figure.subplots(1, n, squeeze=False).flat)

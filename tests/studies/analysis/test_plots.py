@@ -7,16 +7,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from made_up_scores import results, twelve
+from made_up_scores import compared_twelve, results
+from matplotlib import colors
 from picture_checks import assert_readable, panels, pixels
 
-pytest.importorskip("baycomp", reason='needs the extra "statistics"')
-pytest.importorskip("scikit_posthocs", reason='needs the extra "statistics"')
-colors = pytest.importorskip("matplotlib.colors", reason='needs the extra "plots"')
-
-
-from tsformer.plots import encoding_color  # noqa: E402
-from tsformer.studies.analysis.plots import (  # noqa: E402
+from tsformer.plots import encoding_color
+from tsformer.studies.analysis.plots import (
     plot_boxes,
     plot_by_dataset,
     plot_chances,
@@ -26,7 +22,7 @@ from tsformer.studies.analysis.plots import (  # noqa: E402
     plot_mean_gains,
     plot_pairs,
 )
-from tsformer.studies.analysis.statistics import compare_methods  # noqa: E402
+from tsformer.studies.analysis.statistics import compare_methods
 
 
 def visible(figure: Any) -> list[Any]:
@@ -37,15 +33,12 @@ def y_labels(ax: Any) -> list[str]:
     return [label.get_text() for label in ax.get_yticklabels()]
 
 
-# Fits
-
-
 def fits(scores: dict[tuple[str, str], list[float]]) -> pd.DataFrame:
     rows = [(*key, seed, value) for key, of in scores.items() for seed, value in enumerate(of)]
     return pd.DataFrame(rows, columns=["dataset", "encoding", "seed", "accuracy"])
 
 
-def test_a_comparison_shows_every_fit_and_the_means() -> None:
+def test_a_comparison_shows_every_fit_and_the_means():
     scores = {
         ("A", "none"): [0.5, 0.7],
         ("A", "lspe"): [0.9, 0.9],
@@ -74,7 +67,7 @@ def test_a_comparison_shows_every_fit_and_the_means() -> None:
         np.testing.assert_allclose(lines[1].get_xdata(), [mean, mean])
 
 
-def test_boxes_are_of_gains_not_of_data_sets() -> None:
+def test_boxes_are_of_gains_not_of_data_sets():
     """Half the gain lies to either side of the data set's mean: 5 points on A and 10 on B."""
     scores = {("A", "none"): 0.5, ("A", "lspe"): 0.6, ("B", "none"): 0.7, ("B", "lspe"): 0.9}
     (axes,) = plot_boxes(fits({key: [at, at + 0.02] for key, at in scores.items()})).axes
@@ -83,7 +76,7 @@ def test_boxes_are_of_gains_not_of_data_sets() -> None:
     assert y_labels(axes) == ["none", "lspe"]
 
 
-def test_means_and_deviations_of_each_data_set() -> None:
+def test_means_and_deviations_of_each_data_set():
     def rows(n_datasets: int) -> pd.DataFrame:
         gains = {"none": 0.0, "learnable+gaussian": 0.02}
         at = {(f"d{d}", k): 0.9 + 0.01 * d + v for d in range(n_datasets) for k, v in gains.items()}
@@ -110,21 +103,18 @@ def test_means_and_deviations_of_each_data_set() -> None:
     assert [axes.get_title() for axes in figure.axes] == ["stem=linear", "stem=conv"]
 
 
-# Statistics
-
-
-def test_the_matrix_shows_difference_counts_and_p() -> None:
+def test_the_matrix_shows_difference_counts_and_p():
     figure = plot_pairs(compare_methods(results({"a": [0.5, 0.5, 0.9], "b": [0.6, 0.5, 0.7]})))
     cells = {text.get_text() for text in figure.axes[0].texts}
     assert cells == {"+3.3\n1/1/1\np=1.000", "-3.3\n1/1/1\np=1.000"}
     assert y_labels(figure.axes[0]) == ["a  0.633", "b  0.600"]
-    clear = plot_pairs(compare_methods(results(twelve())))
+    clear = plot_pairs(compared_twelve())
     bold = [text for text in clear.axes[0].texts if text.get_fontweight() == "bold"]
     assert len(bold) == 4, "the worst against the two others, from both sides"
 
 
-def test_chances_are_drawn_as_parts_of_one() -> None:
-    found = compare_methods(results(twelve()))
+def test_chances_are_drawn_as_parts_of_one():
+    found = compared_twelve()
     axes = plot_chances(found, "worst").axes[0]
     widths = np.array([bar.get_width() for bar in axes.patches]).reshape(3, 2)
     np.testing.assert_allclose(widths.sum(axis=0), 1)
@@ -132,8 +122,8 @@ def test_chances_are_drawn_as_parts_of_one() -> None:
     assert y_labels(axes) == found.against("worst")["method"].tolist()
 
 
-def test_the_diagram_names_ranks_and_joins_in_order() -> None:
-    found = compare_methods(results(twelve()))
+def test_the_diagram_names_ranks_and_joins_in_order():
+    found = compared_twelve()
     (ax,) = plot_critical_difference(found).axes
     names = {text.get_text() for text in ax.texts}
     assert any(name.startswith("best (") for name in names)
@@ -143,9 +133,7 @@ def test_the_diagram_names_ranks_and_joins_in_order() -> None:
 
 
 @pytest.mark.parametrize("wide", [False, True])
-def test_bars_that_nearly_meet_have_heights_of_their_own(
-    wide: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bars_that_nearly_meet_have_heights_of_their_own(wide, monkeypatch):
     """Two groups that differ from each other, the second right behind the first."""
     base = np.random.default_rng(0).uniform(0.4, 0.5, 20)
     apart = {"a": 0.3, "b": 0.3, "c": 0.2, "d": 0.2}
@@ -165,10 +153,7 @@ def test_bars_that_nearly_meet_have_heights_of_their_own(
     assert ax.get_ylim()[0] <= min(labels)
 
 
-# Gains and costs
-
-
-def test_mean_gains_of_variants_share_their_rows() -> None:
+def test_mean_gains_of_variants_share_their_rows():
     table = pd.DataFrame(
         {"method": ["rope", "alibi"], "gain": [0.1, 0], "low": [0.05, -0.1], "high": [0.2, 0.1]}
     ).assign(datasets=12)
@@ -192,7 +177,7 @@ def two_methods(**columns: Any) -> pd.DataFrame:
     return table.assign(**columns)
 
 
-def test_costs_frame_the_front() -> None:
+def test_costs_frame_the_front():
     table = two_methods(fit_seconds=[3.0, 5.0], front_fit_seconds=[True, False])
     (ax,) = visible(plot_cost(table))
     rope, alibi = ax.collections
@@ -205,7 +190,7 @@ def test_costs_frame_the_front() -> None:
         plot_cost(two_methods())
 
 
-def test_costs_far_apart_are_on_a_log_scale() -> None:
+def test_costs_far_apart_are_on_a_log_scale():
     table = pd.DataFrame(
         {
             "method": ["majority", "minirocket", "1nn-dtw"],
@@ -224,7 +209,7 @@ def test_costs_far_apart_are_on_a_log_scale() -> None:
         assert fit.get_xlim()[0] < method.get_offsets()[0, 0] < fit.get_xlim()[1]
 
 
-def test_a_cost_without_a_front_has_no_line_and_frames_nothing() -> None:
+def test_a_cost_without_a_front_has_no_line_and_frames_nothing():
     table = two_methods(peak_memory_mb=[3.0, 4.0])
     both = table.assign(fit_seconds=[3.0, 4.0], front_fit_seconds=True)
     seconds, memory = visible(plot_cost(both))

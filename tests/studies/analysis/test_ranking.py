@@ -22,7 +22,7 @@ SCORES = pd.DataFrame(
 DROPPED = {"lspe": "dropped after round 2", "dape": "not fitted"}
 
 
-def test_intervals_are_of_pairs_and_wider_than_without_overlap_of_training_sets() -> None:
+def test_intervals_are_of_pairs_and_wider_than_without_overlap_of_training_sets():
     table = rank(SCORES, DROPPED, n_folds=5).set_index("encoding")
     assert list(table.index) == ["rope", "alibi", "none", "lspe", "dape"]
     plain = ttest_rel(SCORES["rope"], SCORES["alibi"]).confidence_interval()
@@ -30,9 +30,12 @@ def test_intervals_are_of_pairs_and_wider_than_without_overlap_of_training_sets(
     assert table.loc["alibi", "margin"] == pytest.approx(half * np.sqrt((1 / 5 + 1 / 4) / (1 / 5)))
     assert table.loc["lspe", "behind"] == pytest.approx(0.0), "on the leader's first two folds"
     assert table["folds"].tolist() == [5, 5, 5, 2, 0]
+    table = rank(pd.DataFrame({"none": [0.6] * 3, "rope": [0.7] * 3}), {}, n_folds=3)
+    assert table["outcome"].tolist() == ["leads", "too few folds to tell"]
+    assert answer(table) == "`rope` leads `none` by 10.0 points over 3 folds."
 
 
-def test_the_answer_names_the_leader_and_every_other_fate() -> None:
+def test_the_answer_names_the_leader_and_every_other_fate():
     assert answer(rank(SCORES, DROPPED, n_folds=5)) == (
         "`rope` leads `alibi` by 1.8 ± 2.4 points over 5 folds; `alibi` cannot be told from it; "
         "`lspe` was dropped after round 2; `dape` was not fitted."
@@ -49,9 +52,3 @@ def test_the_answer_names_the_leader_and_every_other_fate() -> None:
     page = ranking_page(rank(SCORES, DROPPED, n_folds=5).assign(fit_seconds=nan))
     assert "| `dape` | 0 | – | – | – | not fitted |" in page
     assert "| 1.8 ± 2.4 | – | cannot be told from the leader |" in page
-
-
-def test_equal_differences_give_no_interval_of_width_zero() -> None:
-    table = rank(pd.DataFrame({"none": [0.6] * 3, "rope": [0.7] * 3}), {}, n_folds=3)
-    assert table["outcome"].tolist() == ["leads", "too few folds to tell"]
-    assert answer(table) == "`rope` leads `none` by 10.0 points over 3 folds."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -26,7 +25,7 @@ def rows(**more: object) -> pd.DataFrame:
     return table.assign(**more)
 
 
-def test_a_folder_is_read_with_its_design(tmp_path: Path) -> None:
+def test_a_folder_is_read_with_its_design(tmp_path):
     rows().to_csv(tmp_path / "results.csv", index=False)
     study = read_study(tmp_path)
     assert study.ours
@@ -52,16 +51,14 @@ def test_a_folder_is_read_with_its_design(tmp_path: Path) -> None:
         ("dataset,method,sed,score\nA,b,0,1\n", ValueError, "did you mean 'sed'"),
     ],
 )
-def test_what_is_no_study(
-    tmp_path: Path, text: str | None, error: type[Exception], message: str
-) -> None:
+def test_what_is_no_study(tmp_path, text, error, message):
     if text is not None:
         (tmp_path / "results.csv").write_text(text)
     with pytest.raises(error, match=message):
         read_study(tmp_path)
 
 
-def test_scores_keep_what_tells_fits_apart(tmp_path: Path) -> None:
+def test_scores_keep_what_tells_fits_apart(tmp_path):
     table = rows(stem=["conv", "linear"] * 4, d_model=32, resample=0, fit_seconds=1.0)
     table.to_csv(tmp_path / "results.csv", index=False)
     path = tmp_path / "results.csv"
@@ -71,7 +68,7 @@ def test_scores_keep_what_tells_fits_apart(tmp_path: Path) -> None:
     assert list(read_scores(path, vary=["d_model"])) == bare, "one value makes no variants"
 
 
-def test_variants_are_combinations_of_what_varies() -> None:
+def test_variants_are_combinations_of_what_varies():
     table = rows(stem=["conv"] * 4 + ["linear"] * 4, n_layers=[1, 2] * 4, d_model=32, note="x y")
     parts = split_variants(table, ["stem", "n_layers", "d_model"])
     assert list(parts) == [
@@ -86,7 +83,7 @@ def test_variants_are_combinations_of_what_varies() -> None:
     assert list(split_variants(table)) == [""]
 
 
-def test_only_draws_that_every_method_has_are_paired() -> None:
+def test_only_draws_that_every_method_has_are_paired():
     table = rows().rename(columns={"encoding": "method"})
     missing = (table["dataset"] == "B") & (table["method"] == "rope") & (table["seed"] == 1)
     kept = complete(table[~missing])
@@ -95,7 +92,7 @@ def test_only_draws_that_every_method_has_are_paired() -> None:
     assert len(complete(split)) == len(table) + len(table) - 2
 
 
-def test_words_numbers_and_ids_are_read_as_they_were_written(tmp_path: Path) -> None:
+def test_words_numbers_and_ids_are_read_as_they_were_written(tmp_path):
     numbers = [0.1 + 0.2, 1 / 3, 0.8999999999999999, 2 / 7] * 2
     table = rows(accuracy=numbers, run_id=["12345678901234567890123456789012", ""] * 4)
     table["d_ff"] = pd.Series([None, 16] * 4, dtype=object)
@@ -108,7 +105,7 @@ def test_words_numbers_and_ids_are_read_as_they_were_written(tmp_path: Path) -> 
     assert list(split_variants(study.rows, study.varied)) == ["d_ff=None", "d_ff=16"]
 
 
-def test_only_what_the_design_or_the_caller_names_makes_variants(tmp_path: Path) -> None:
+def test_only_what_the_design_or_the_caller_names_makes_variants(tmp_path):
     table = rows(device=["cpu", "cuda"] * 4, stem=["conv"] * 4 + ["linear"] * 4)
     path = tmp_path / "results.csv"
     table.to_csv(path, index=False)
@@ -125,7 +122,7 @@ def test_only_what_the_design_or_the_caller_names_makes_variants(tmp_path: Path)
         read_study(path, vary="method")
 
 
-def test_a_skipped_fit_is_not_a_failed_one(tmp_path: Path) -> None:
+def test_a_skipped_fit_is_not_a_failed_one(tmp_path):
     rows().to_csv(tmp_path / "results.csv", index=False)
     errors = ["UnreadableSeries: alibi reads one channel", "ArithmeticError: UnreadableSeries: "]
     failures = pd.DataFrame(

@@ -5,10 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from made_up_scores import results, twelve
-
-pytest.importorskip("baycomp", reason='needs the extra "statistics"')
-pytest.importorskip("scikit_posthocs", reason='needs the extra "statistics"')
+from made_up_scores import compared_twelve, results, twelve
 
 from tsformer.studies.analysis.statistics import compare_methods, holm, p_text
 
@@ -20,10 +17,14 @@ def test_ranks_differences_and_counts():
     assert (pair["wins"], pair["ties"], pair["loses"]) == (1, 1, 1)
     assert pair["difference"] == pytest.approx(0.1 / 3)
     assert np.isnan(found.friedman_p), "it takes three methods"
+    rows = results(twelve())
+    found = compare_methods(rows[~((rows["dataset"] == "d3") & (rows["method"] == "best"))])
+    assert found.incomplete == ["d3"]
+    assert len(found.scores) == 11
 
 
 def test_a_difference_is_found_and_likeness_is_told_from_ignorance():
-    found = compare_methods(results(twelve()))
+    found = compared_twelve()
     assert found.ranks.index[-1] == "worst"
     assert found.friedman_p < 0.001
     assert set(found.significant()["worse"]) == {"worst"}
@@ -51,9 +52,12 @@ def test_a_difference_as_large_as_the_region_is_within_it():
     assert compare_methods(results(scores), rope=0.009).pairs.iloc[0]["p_better"] > 0.99
 
 
-def test_holm_by_hand():
+def test_holm_by_hand_and_p_values_as_one_writes_them():
     np.testing.assert_allclose(holm(np.array([0.04, 0.01, 0.03])), [0.06, 0.03, 0.06])
     np.testing.assert_allclose(holm(np.array([0.9, 0.8])), [1.0, 1.0])
+    assert [p_text(p) for p in (0.0004, 0.05, 1.0, float("nan"))] == [
+        "p<.001", "p=.050", "p=1.000", "–",
+    ]  # fmt: skip
 
 
 def test_seeds_are_averaged_and_are_no_data_sets():
@@ -97,13 +101,6 @@ def test_means_that_are_equal_on_paper_are_ties():
     assert found.significant().empty
 
 
-def test_incomplete_data_sets_are_left_out_by_name():
-    rows = results(twelve())
-    found = compare_methods(rows[~((rows["dataset"] == "d3") & (rows["method"] == "best"))])
-    assert found.incomplete == ["d3"]
-    assert len(found.scores) == 11
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -117,15 +114,12 @@ def test_incomplete_data_sets_are_left_out_by_name():
 def test_what_cannot_be_compared(change, message):
     with pytest.raises(ValueError, match=message):
         compare_methods(change(results(twelve())))
-
-
-def test_rope_must_be_wide():
     with pytest.raises(ValueError, match="rope must be a float > 0"):
         compare_methods(results(twelve()), rope=0)
 
 
 def test_pairs_of_one_method_are_turned_and_corrected_for_themselves():
-    found = compare_methods(results(twelve()))
+    found = compared_twelve()
     table = found.against("as good").set_index("method")
     assert set(table.index) == {"best", "worst"}
     worst = table.loc["worst"]
@@ -136,9 +130,3 @@ def test_pairs_of_one_method_are_turned_and_corrected_for_themselves():
     assert found.against("worst")["difference"].tolist() == pytest.approx([0.15, 0.15])
     with pytest.raises(ValueError, match="unknown method 'bast': did you mean 'best'"):
         found.against("bast")
-
-
-def test_p_values_as_one_writes_them():
-    assert [p_text(p) for p in (0.0004, 0.05, 1.0, float("nan"))] == [
-        "p<.001", "p=.050", "p=1.000", "–",
-    ]  # fmt: skip

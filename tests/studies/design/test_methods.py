@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ def study(**options: Any) -> Study:
     return Study(**{"datasets": ("A",), "seeds": 2, "methods": NAMED, **options})
 
 
-def test_encodings_come_first_and_methods_after_them() -> None:
+def test_encodings_come_first_and_methods_after_them():
     both = study(encodings=("none",))
     assert both.names == ("none", "tsformer", "majority", "minirocket")
     assert both.trials()[:3] == [
@@ -27,17 +26,7 @@ def test_encodings_come_first_and_methods_after_them() -> None:
     assert both.label == "4 methods on A"
 
 
-def test_a_study_without_methods_says_nothing_of_them() -> None:
-    plain = Study(("A",), ("none",))
-    assert plain == Study(("A",), ("none",), methods={})
-    assert "methods" not in plain.as_dict()
-
-    fixed = Study(("A",), ("none",), parameters={"d_model": 32})
-    assert fixed.key("A", "none", 0) == f"A/none/0/{fixed.hash_of()}"
-    assert fixed.hashes() == [fixed.hash_of()]
-
-
-def test_the_transformer_shares_its_fits_with_its_encoding() -> None:
+def test_the_transformer_shares_its_fits_with_its_encoding():
     as_method = Study(("A",), methods={"mine": {"encoding": "none", "d_model": 32}})
     as_encoding = Study(("A",), ("none",), parameters={"d_model": 32})
     assert as_method.key("A", "mine", 1) == as_encoding.key("A", "none", 1)
@@ -48,9 +37,6 @@ def test_the_transformer_shares_its_fits_with_its_encoding() -> None:
         assert named.key("A", "mine", 1) == as_method.key("A", "mine", 1), path
     default = Study(("A",), methods={"tsformer": {}})
     assert default.key("A", "tsformer", 0) == Study(("A",), ("lspe",)).key("A", "lspe", 0)
-
-
-def test_steps_in_cuda_graphs_are_the_same_fits() -> None:
     values = ("auto", False, True)
     auto, eager, compiled = (
         Study(("A",), ("lspe",), parameters={"compile": value}).hash_of() for value in values
@@ -58,7 +44,7 @@ def test_steps_in_cuda_graphs_are_the_same_fits() -> None:
     assert auto == eager == Study(("A",), ("lspe",)).hash_of() != compiled
 
 
-def test_the_parameters_of_the_study_are_those_of_its_transformers() -> None:
+def test_the_parameters_of_the_study_are_those_of_its_transformers():
     shared = study(parameters={"d_model": 16, "n_layers": 1}, vary={"stem": ["linear", "conv"]})
     assert shared.parameters_of("stem=conv", "tsformer") == {
         "d_model": 32, "n_layers": 1, "stem": "conv"
@@ -70,7 +56,7 @@ def test_the_parameters_of_the_study_are_those_of_its_transformers() -> None:
     assert len(set(keys)) == 4 + 1 + 2
 
 
-def test_what_changes_a_fit_changes_its_key(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_changes_a_fit_changes_its_key(monkeypatch):
     key = study().key("A", "minirocket", 0)
     renamed = Study(
         ("A",), methods={"MiniRocket": NAMED["minirocket"] | {"estimator": "minirocket"}}
@@ -84,7 +70,7 @@ def test_what_changes_a_fit_changes_its_key(monkeypatch: pytest.MonkeyPatch) -> 
     assert study().name != Study(("A",), seeds=2, methods={"tsformer": {}}).name
 
 
-def test_chance_that_a_parameter_brings_makes_the_seed_count() -> None:
+def test_chance_that_a_parameter_brings_makes_the_seed_count():
     methods = {
         "majority": {},
         "drawn": {"estimator": "majority", "strategy": "stratified"},
@@ -95,7 +81,7 @@ def test_chance_that_a_parameter_brings_makes_the_seed_count() -> None:
     assert same == {"majority": True, "drawn": False, "path": False}
 
 
-def test_a_file_has_tables_of_methods(tmp_path: Path) -> None:
+def test_a_file_has_tables_of_methods(tmp_path):
     file = tmp_path / "field.toml"
     file.write_text(
         'datasets = ["A"]\nseeds = 2\n[methods.tsformer]\nd_model = 32\n[methods.majority]\n'
@@ -129,7 +115,7 @@ def test_a_file_has_tables_of_methods(tmp_path: Path) -> None:
         ),
     ],
 )  # fmt: skip
-def test_mistakes(options: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_mistakes(options, error, message):
     with pytest.raises(error, match=message):
         study(**options)
 
@@ -146,7 +132,7 @@ def test_mistakes(options: dict[str, Any], error: type[Exception], message: str)
         ),
     ],
 )
-def test_what_is_not_there_is_said_before_any_fit(method: dict[str, Any], message: str) -> None:
+def test_what_is_not_there_is_said_before_any_fit(method, message):
     with pytest.raises(ValueError, match=message):
         Study(("A",), methods={"a": method}).check()
     Study(("A",), methods={"a": {"estimator": "sklearn.svm.SVC"}, "tsformer": {}}).check()

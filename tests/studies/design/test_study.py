@@ -11,15 +11,19 @@ import pytest
 from tsformer.studies import Study, Trial
 
 
-def test_lists_counts_and_single_names_become_tuples() -> None:
-    study = Study(["A", "B"], "lspe", seeds=2, parameters={"n_layers": 1})  # type: ignore[arg-type]
+def test_spellings_and_growth_keep_a_study_and_its_fits():
+    study = Study(["A", "B"], "lspe", seeds=2, parameters={"n_layers": 1})
     assert study.datasets == ("A", "B")
     assert study.encodings == ("lspe",)
     assert study.seeds == (0, 1)
-    assert Study(["A"], ["lspe"]).seeds == (0, 1, 2)  # type: ignore[arg-type]
+    assert Study(["A"], ["lspe"]).seeds == (0, 1, 2)
+    small = Study(("A",), ("none",), seeds=1, parameters={"n_layers": 1})
+    large = Study(("A", "B"), ("none", "lspe"), seeds=5, parameters={"n_layers": 1})
+    assert small.key("A", "none", 0) == large.key("A", "none", 0) == f"A/none/0/{small.hash_of()}"
+    assert small.name != large.name
 
 
-def test_every_encoding_comes_before_the_second_seed() -> None:
+def test_every_encoding_comes_before_the_second_seed():
     study = Study(("A", "B"), ("none", "tape+erpe"), seeds=(7, 3))
     assert study.trials() == [
         Trial(dataset, encoding, seed)
@@ -29,35 +33,23 @@ def test_every_encoding_comes_before_the_second_seed() -> None:
     ]
 
 
-def test_equal_studies_are_one_and_frozen() -> None:
+def test_equal_studies_are_one_and_frozen():
     one = Study(("A",), ("none",), parameters={"n_layers": 1, "encoding_params": {}})
-    same = Study(["A"], ["none"], 3, {"encoding_params": {}, "n_layers": 1})  # type: ignore[arg-type]
+    same = Study(["A"], ["none"], 3, {"encoding_params": {}, "n_layers": 1})
     assert one == same
     assert len({one, same}) == 1
     assert one.name == same.name
+    plain = {"datasets", "encodings", "seeds", "parameters", "vary", "resamples"}
+    assert set(one.as_dict()) == plain, "what is not used changes no name of a study"
     with pytest.raises(AttributeError):
-        one.seeds = (1,)  # type: ignore[misc]
-
-
-def test_a_study_that_grows_keeps_its_fits() -> None:
-    small = Study(("A",), ("none",), seeds=1, parameters={"n_layers": 1})
-    large = Study(("A", "B"), ("none", "lspe"), seeds=5, parameters={"n_layers": 1})
-    assert small.key("A", "none", 0) == large.key("A", "none", 0) == f"A/none/0/{small.hash_of()}"
-    assert small.name != large.name
-
-
-def test_the_configuration_is_complete() -> None:
-    configuration = Study(("A",), ("none",), parameters={"d_model": 32}).configuration()
-    assert configuration["d_model"] == 32
-    assert configuration["learning_rate"] > 0
-    assert not {"encoding", "random_state", "callbacks", "verbose"} & set(configuration)
+        one.seeds = (1,)
 
 
 def hash_of(**parameters: object) -> str:
     return Study(("A",), ("none",), parameters=parameters).hash_of()
 
 
-def test_what_changes_a_fit_changes_its_key_and_the_rest_does_not() -> None:
+def test_what_changes_a_fit_changes_its_key_and_the_rest_does_not():
     whole = Study(("A", "B"), ("none", "lspe"), seeds=3)
     assert len({whole.key(*trial) for trial in whole.trials()}) == 12
     assert hash_of(n_layers=1) != hash_of()
@@ -80,7 +72,7 @@ def test_what_changes_a_fit_changes_its_key_and_the_rest_does_not() -> None:
     assert len(linear) == 2
 
 
-def test_variants_that_are_spelled_apart_have_keys_of_their_own() -> None:
+def test_variants_that_are_spelled_apart_have_keys_of_their_own():
     """Even where they mean the same: the fits of one must not pass for those of the other."""
     vary = {
         "stem_params": [None, {}, {"n_residual": 1}, {"n_residual": 0}, {"downsampling": "pool"}],
@@ -91,7 +83,7 @@ def test_variants_that_are_spelled_apart_have_keys_of_their_own() -> None:
     assert len({study.key(*trial) for trial in study.trials()}) == 45
 
 
-def test_variants_and_resamples_are_trials_with_keys_of_their_own() -> None:
+def test_variants_and_resamples_are_trials_with_keys_of_their_own():
     study = Study(
         ("A",), ("none", "lspe"), 1, {"n_layers": 1},
         vary={"stem": ["linear", "conv"], "dropout": [0.0, 0.1]}, resamples=2,
@@ -111,7 +103,7 @@ def test_variants_and_resamples_are_trials_with_keys_of_their_own() -> None:
         study.configuration("stem=linear, dropout=.1")
 
 
-def test_a_file_says_what_flags_say(tmp_path: Path) -> None:
+def test_files_say_what_flags_say(tmp_path):
     file = tmp_path / "study.toml"
     file.write_text(
         'datasets = ["A", "B"]\nencodings = ["none"]\nseeds = [0, 7]\nresamples = 3\n'
@@ -124,9 +116,13 @@ def test_a_file_says_what_flags_say(tmp_path: Path) -> None:
         {"stem": ("linear", "conv")}, 3,
     )  # fmt: skip
     assert Study(**study.as_dict()).name == study.name
+    files = sorted((Path(__file__).parents[3] / "experiments/studies").glob("*.toml"))
+    assert files
+    for file in files:
+        assert len(Study.from_toml(file).trials()) > 100
 
 
-def test_a_study_is_called_by_its_title_its_file_or_what_it_compares(tmp_path: Path) -> None:
+def test_a_study_is_called_by_its_title_its_file_or_what_it_compares(tmp_path):
     file = tmp_path / "sums.toml"
     design = 'datasets = ["A", "B"]\nencodings = ["none", "lspe"]\n'
     file.write_text(design)
@@ -143,7 +139,7 @@ def test_a_study_is_called_by_its_title_its_file_or_what_it_compares(tmp_path: P
     varied = Study(("A",), ("none",), vary={"stem": ["linear", "conv"]})
     assert varied.label == "none on A, stem varied"
     with pytest.raises(TypeError, match="title must be of type str; got 3"):
-        Study(("A",), ("none",), title=3)  # type: ignore[arg-type]
+        Study(("A",), ("none",), title=3)
 
 
 @pytest.mark.parametrize(
@@ -156,18 +152,11 @@ def test_a_study_is_called_by_its_title_its_file_or_what_it_compares(tmp_path: P
         ('datasets = ["A"]\nencodings = ["nnoe"]', "did you mean 'none'"),
     ],
 )
-def test_a_file_with_a_mistake(text: str, message: str, tmp_path: Path) -> None:
+def test_a_file_with_a_mistake(text, message, tmp_path):
     file = tmp_path / "study.toml"
     file.write_text(text)
     with pytest.raises(ValueError, match=message):
         Study.from_toml(file)
-
-
-def test_our_own_studies_can_be_read() -> None:
-    files = sorted((Path(__file__).parents[3] / "experiments/studies").glob("*.toml"))
-    assert files
-    for file in files:
-        assert len(Study.from_toml(file).trials()) > 100
 
 
 @pytest.mark.parametrize(
@@ -207,15 +196,13 @@ def test_our_own_studies_can_be_read() -> None:
         ({"leave_out": ["none"]}, TypeError, "must map names of methods to data sets"),
     ],
 )
-def test_what_cannot_be_studied_is_refused_at_once(
-    arguments: dict[str, Any], error: type[Exception], message: str
-) -> None:
+def test_what_cannot_be_studied_is_refused_at_once(arguments, error, message):
     everything: dict[str, Any] = {"datasets": ["A"], "encodings": ["none"], **arguments}
     with pytest.raises(error, match=message):
         Study(**everything)
 
 
-def test_a_method_is_not_fitted_where_it_is_left_out(tmp_path: Path) -> None:
+def test_what_is_left_out_and_words_on_splits_change_no_key(tmp_path):
     file = tmp_path / "study.toml"
     file.write_text(
         'datasets = ["A", "B", "C"]\nencodings = ["none"]\nseeds = 2\n'
@@ -229,9 +216,6 @@ def test_a_method_is_not_fitted_where_it_is_left_out(tmp_path: Path) -> None:
     assert whole.name != study.name
     assert "leave_out" not in whole.as_dict()
     assert whole.key("B", "1nn-dtw", 0) == study.key("B", "1nn-dtw", 0)
-
-
-def test_words_on_splits_are_part_of_the_design_but_of_no_key(tmp_path: Path) -> None:
     study, plain = Study(("A",), ("none",), splits={"A": "two folds"}), Study(("A",), ("none",))
     assert study.key("A", "none", 0) == plain.key("A", "none", 0)
     assert "splits" not in plain.as_dict()

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from tsformer.studies import Study
 from tsformer.studies.design.study_file import train_sizes
 
 
-def test_each_size_has_one_spelling() -> None:
+def test_each_size_has_one_spelling():
     said = (20, "50", " 7 ", "10%", "12.50 %", "100.0%", "2%")
     assert train_sizes(said) == ("20", "50", "7", "10%", "12.5%", "100%", "2%")
     assert train_sizes(()) == ()
@@ -28,14 +26,14 @@ def test_each_size_has_one_spelling() -> None:
         (["10%", "10.0 %"], ValueError, "names '10%' twice"),
     ],
 )
-def test_what_is_no_size_is_refused(sizes: Any, error: type[Exception], said: str) -> None:
+def test_what_is_no_size_is_refused(sizes, error, said):
     with pytest.raises(error, match=said):
         Study(("A",), ("none",), train_sizes=sizes)
 
 
-def test_sizes_are_variants_with_keys_of_their_own() -> None:
-    plain = Study(("A",), ("none", "lspe"), 2)  # type: ignore[arg-type]
-    study = Study(("A",), ("none", "lspe"), 2, train_sizes=(20, "50%", "100%"))  # type: ignore[arg-type]
+def test_sizes_are_variants_with_keys_of_their_own():
+    plain = Study(("A",), ("none", "lspe"), 2)
+    study = Study(("A",), ("none", "lspe"), 2, train_sizes=(20, "50%", "100%"))
     assert list(study.variants) == ["train_size=20", "train_size=50%", "train_size=100%"]
     keys = {study.key(*trial) for trial in study.trials()}
     assert len(keys) == len(study.trials()) == 12
@@ -46,21 +44,11 @@ def test_sizes_are_variants_with_keys_of_their_own() -> None:
     assert drawn == plain.key("A", "none", 1, "", 2) + "/train-50%"
 
     vary = {"stem": ["conv", "linear"]}
-    both = Study(("A",), ("none",), 1, vary=vary, train_sizes=("10%", "100%"))  # type: ignore[arg-type]
+    both = Study(("A",), ("none",), 1, vary=vary, train_sizes=("10%", "100%"))
     assert list(both.variants)[1] == "stem=conv, train_size=100%"
     assert both.train_size_of("stem=linear, train_size=10%") == "10%"
     assert both.parameters_of("stem=linear, train_size=10%") == {"stem": "linear"}
     assert Study(**both.as_dict()) == both
     # 1nn-dtw is not random, but every seed draws its own subset.
-    nearest = Study(("A",), methods={"1nn-dtw": {}}, seeds=2, train_sizes=("50%", "100%"))  # type: ignore[arg-type]
+    nearest = Study(("A",), methods={"1nn-dtw": {}}, seeds=2, train_sizes=("50%", "100%"))
     assert len({nearest.key(*trial) for trial in nearest.trials()}) == 2 + 1
-
-
-def test_a_study_without_sizes_is_what_it_was() -> None:
-    study = Study(("A",), ("none",))
-    assert "train_sizes" not in study.as_dict()
-    assert study.varied == {}
-    assert study.variants == {"": {}}
-    assert study.train_size_of() == "100%"
-    assert study.name == Study(("A",), ("none",), train_sizes=()).name
-    assert study.name != Study(("A",), ("none",), train_sizes=("100%",)).name

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pandas as pd
 import pytest
 
@@ -12,7 +10,7 @@ from tsformer.studies._files import write_atomically
 from tsformer.studies.report.summary import to_markdown
 
 
-def test_the_summary_keeps_the_order_of_the_study() -> None:
+def test_the_summary_keeps_the_order_of_the_study():
     rows = [
         {"dataset": d, "encoding": e, "accuracy": a, "fit_seconds": 1.0, "n_parameters": 1234}
         for d, e, a in [
@@ -33,7 +31,7 @@ def test_the_summary_keeps_the_order_of_the_study() -> None:
     ]
 
 
-def test_a_method_that_was_skipped_has_a_row_with_the_reason() -> None:
+def test_a_method_that_was_skipped_has_a_row_with_the_reason():
     fits = [("wide", "ridge", 0), ("narrow", "ridge", 0), ("narrow", "forest", 0)]
     fits += [(dataset, method, 1) for dataset, method, _ in fits]
     results = pd.DataFrame(fits, columns=["dataset", "method", "seed"]).assign(
@@ -66,7 +64,7 @@ def test_a_method_that_was_skipped_has_a_row_with_the_reason() -> None:
     ]
 
 
-def test_a_fit_that_is_the_row_of_every_seed_counts_once() -> None:
+def test_a_fit_that_is_the_row_of_every_seed_counts_once():
     fits = [("nearest", 0, 0.5, "n0"), ("drawn", 0, 0.25, "d0"), ("nearest", 1, 0.75, "n1")]
     fits += [("drawn", 1, 0.5, "d1")]
     results = pd.DataFrame(fits * 3, columns=["method", "resample", "accuracy", "run_id"]).assign(
@@ -84,7 +82,7 @@ def test_a_fit_that_is_the_row_of_every_seed_counts_once() -> None:
     assert alone["spread"].isna().to_dict() == {"nearest": True, "drawn": False}
 
 
-def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_a_file_is_written_whole_or_not_at_all(tmp_path):
     path = tmp_path / "x.csv"
     write_atomically("old\n", path)
     with pytest.raises(UnicodeEncodeError):

@@ -6,9 +6,6 @@ import pandas as pd
 import pytest
 from made_up_scores import results as results_of
 
-pytest.importorskip("baycomp", reason='needs the extra "statistics"')
-pytest.importorskip("markupsafe", reason='needs the extra "statistics"')
-
 from tsformer.studies.analysis.analyse import Findings
 from tsformer.studies.analysis.statistics import Statistics, compare_methods
 from tsformer.studies.report.verdict import against, contrasts, paired, verdict
@@ -19,7 +16,7 @@ def compared(scores: dict[str, list[float]]) -> Findings:
     return Findings("", rows, rows, compare_methods(rows))
 
 
-def test_the_baseline_is_beaten_level_or_ahead() -> None:
+def test_the_baseline_is_beaten_level_or_ahead():
     level = [0.5 + 0.01 * i for i in range(10)]
     noise = [score + (-1) ** i * 0.001 for i, score in enumerate(level)]
     up, down = ([score + by for score in level] for by in (0.1, -0.1))
@@ -40,7 +37,7 @@ def test_the_baseline_is_beaten_level_or_ahead() -> None:
 
 
 @pytest.mark.parametrize("order", [("worse", "better"), ("better", "worse")])
-def test_of_two_equal_ranks_the_lower_score_is_never_called_better(order: tuple[str, str]) -> None:
+def test_of_two_equal_ranks_the_lower_score_is_never_called_better(order):
     """Each ranks first on half of the data sets, but one wins by more."""
     scores = {"better": [0.9, 0.5] * 3, "worse": [0.6, 0.6] * 3, "far": [0.1, 0.2] * 3}
     found = compared({name: scores[name] for name in (*order, "far")})
@@ -51,15 +48,7 @@ def test_of_two_equal_ranks_the_lower_score_is_never_called_better(order: tuple[
     assert equal.startswith("`a` and `b` share the best mean rank and mean score, but ")
 
 
-def test_on_one_data_set_no_method_is_above_an_equal_one() -> None:
-    rows = pd.DataFrame({"method": list("abc"), "score": [0.1 + 0.2, 0.3, 0.2]})
-    rows = rows.assign(dataset="own_1", seed=0)
-    assert verdict(Findings("", rows, rows)).startswith(
-        "On own\\_1, `a` and `b` share the highest mean score, 0.300."
-    )
-
-
-def test_where_one_loss_outweighs_many_gains_the_direction_is_open() -> None:
+def test_where_one_loss_outweighs_many_gains_the_direction_is_open():
     gains = [*(0.010 + 0.001 * i for i in range(11)), -0.5]
     found = compared({"none": [0.6] * 12, "rope": [0.6 + gain for gain in gains]})
     parts = against(found.statistics, "none")
@@ -67,10 +56,6 @@ def test_where_one_loss_outweighs_many_gains_the_direction_is_open() -> None:
     assert not parts["better"]
     assert not parts["worse"]
     assert verdict(found, "none", "encoding").startswith("No encoding beats `none`")
-
-
-def test_pairs_that_only_the_friedman_test_holds_back_are_counted() -> None:
-    """The table has a corrected p below .05: the words must not deny it."""
     scores = pd.DataFrame({"a": [0.5, 0.6], "b": [0.5, 0.6], "c": [0.4, 0.5]})
     pairs = pd.DataFrame({"p_holm": [0.004, 1.0, 1.0], "p_same": [0.0, 0.0, 0.96]})
     ranks = pd.Series([1.0, 2.0, 3.0], ["a", "b", "c"])
@@ -80,7 +65,7 @@ def test_pairs_that_only_the_friedman_test_holds_back_are_counted() -> None:
     assert found["hopeless"]
 
 
-def test_fits_on_one_data_set_are_paired_by_draw_and_each_counts_once() -> None:
+def test_fits_on_one_data_set_are_paired_by_draw_and_each_counts_once():
     rows = pd.DataFrame(
         [(m, seed, r) for m in ("ridge", "tree", "net") for seed in (0, 1) for r in range(3)],
         columns=["method", "seed", "resample"],
@@ -96,3 +81,8 @@ def test_fits_on_one_data_set_are_paired_by_draw_and_each_counts_once() -> None:
     assert paired(rows.assign(run_id=""))[0]["n"] == 6, "not recorded: each row is a fit"
     apart = rows.assign(seed=rows["method"].map({"ridge": 0, "tree": 1, "net": 0}))
     assert paired(apart.drop_duplicates(["method", "seed", "resample"]))[0]["n"] == 0
+    rows = pd.DataFrame({"method": list("abc"), "score": [0.1 + 0.2, 0.3, 0.2]})
+    rows = rows.assign(dataset="own_1", seed=0)
+    assert verdict(Findings("", rows, rows)).startswith(
+        "On own\\_1, `a` and `b` share the highest mean score, 0.300."
+    )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -11,11 +13,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-
-pytest.importorskip("baycomp", reason='needs the extra "statistics"')
-pytest.importorskip("scikit_posthocs", reason='needs the extra "statistics"')
-pytest.importorskip("matplotlib", reason='needs the extra "plots"')
-
 from matplotlib.figure import Figure
 
 from tsformer.studies.analysis.scores import read_study
@@ -38,7 +35,8 @@ DESIGN = {
 }
 
 
-def results() -> pd.DataFrame:
+def results(only: str = "", *, sizes: dict[str, int] | None = None) -> pd.DataFrame:
+    """Return every fit, or those of `none` and `rope` with one stem, of each train size."""
     rng = np.random.default_rng(0)
     rows = [
         (name, method, stem, seed, 0.7 + gain + 0.002 * rng.normal(), 1.0 + 10 * gain, 100, "0.1.0")
@@ -48,14 +46,23 @@ def results() -> pd.DataFrame:
         for method, gain in gains.items()
     ]
     columns = ["dataset", "encoding", "stem", "seed", "accuracy", "fit_seconds", "n_parameters"]
-    return pd.DataFrame(rows, columns=[*columns, "version"])
+    table = pd.DataFrame(rows, columns=[*columns, "version"])
+    if only:
+        table = table[(table["stem"] == only) & (table["encoding"] != "alibi")]
+    if sizes is None:
+        return table
+    table = table.drop(columns="stem")
+    return pd.concat(
+        table.assign(train_size=size, n_train=n, accuracy=table["accuracy"] - 1 / n)
+        for size, n in sizes.items()
+    )
 
 
-def folder_of(tmp_path: Path, rows: pd.DataFrame) -> Path:
+def folder_of(tmp_path: Path, rows: pd.DataFrame, **design: Any) -> Path:
     folder = tmp_path / "a <study>"
     folder.mkdir()
     rows.to_csv(folder / "results.csv", index=False)
-    (folder / "study.json").write_text(json.dumps(DESIGN))
+    (folder / "study.json").write_text(json.dumps({**DESIGN, **design}))
     return folder
 
 
@@ -83,13 +90,27 @@ class Page(HTMLParser):
         return " ".join(" ".join(self.words).split())
 
 
+@contextmanager
+def without_pictures() -> Iterator[None]:
+    """Render no figure, which takes most of the time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tsformer.studies.report.write._png", lambda figure: b"")
+        yield
+
+
+@pytest.fixture
+def no_pictures():
+    with without_pictures():
+        yield
+
+
 @pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory):
+def files(tmp_path_factory):
     folder = folder_of(tmp_path_factory.mktemp("report"), results())
     return write_report(folder, command="tsformer report 'a <study>'")
 
 
-def test_the_page_loads_nothing(files) -> None:
+def test_the_page_loads_nothing(files):
     text = files.html.read_text()
     page = Page(text)
     assert page.images == len(files.figures) == 9
@@ -101,7 +122,7 @@ def test_the_page_loads_nothing(files) -> None:
     assert files.markdown.read_text().startswith("# Which encoding helps: a \\<study\\>\n")
 
 
-def test_both_say_the_same_and_the_figures_are_there(files) -> None:
+def test_both_say_the_same_and_the_figures_are_there(files):
     said, page = files.markdown.read_text(), Page(files.html.read_text()).text
     shown = re.findall(r"^!\[.*\]\((.*)\)$", said, flags=re.M)
     assert [files.markdown.parent / name for name in shown] == list(files.figures)
@@ -112,7 +133,7 @@ def test_both_say_the_same_and_the_figures_are_there(files) -> None:
             assert re.sub(r"\\(.)|[` ]", r"\1", line[2:]) in words
 
 
-def test_every_heading_has_a_place_of_its_own_in_the_contents(files) -> None:
+def test_every_heading_has_a_place_of_its_own_in_the_contents(files):
     page = files.html.read_text()
     places = re.findall(r'<h[23] id="(.*?)">', page)
     assert len(set(places)) == len(places)
@@ -120,7 +141,7 @@ def test_every_heading_has_a_place_of_its_own_in_the_contents(files) -> None:
     assert re.findall(r'<a href="#(.*?)">', page) == places
 
 
-def test_a_name_cannot_leave_its_place() -> None:
+def test_a_name_cannot_leave_its_place():
     assert codes(["a", "b`c", "x|y"]) == "`a`, b\\`c and x\\|y"
     assert code("two\nlines") == "`two lines`"
     assert escaped("[x](y) <b>") == "\\[x\\](y) \\<b\\>"
@@ -128,7 +149,7 @@ def test_a_name_cannot_leave_its_place() -> None:
     assert not {"b", "i", "a"} & set(page.tags)
 
 
-def test_variants_are_apart_and_nothing_is_claimed_of_noise(files) -> None:
+def test_variants_are_apart_and_nothing_is_claimed_of_noise(files):
     said = files.markdown.read_text()
     first, second = said.splitlines()[2:4]
     assert first.startswith("- stem=linear: `rope` beats `none` on these 10 data sets. ")
@@ -145,21 +166,15 @@ def test_variants_are_apart_and_nothing_is_claimed_of_noise(files) -> None:
 
 
 @pytest.mark.slow
-def test_the_same_scores_give_the_same_bytes(files, tmp_path: Path) -> None:
+def test_the_same_scores_give_the_same_bytes(files, tmp_path):
     again = write_report(files.html.parents[1], tmp_path, command="tsformer report 'a <study>'")
     assert again.html.read_bytes() == files.html.read_bytes()
     assert again.markdown.read_bytes() == files.markdown.read_bytes()
 
 
-@pytest.fixture
-def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Render no figure, which takes most of the time."""
-    monkeypatch.setattr("tsformer.studies.report.write._png", lambda figure: b"")
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("no_pictures")
-def test_an_unfinished_study_uses_what_is_paired(tmp_path: Path) -> None:
+def test_an_unfinished_study_uses_what_is_paired(tmp_path):
     rows = results()
     rows = rows[rows["stem"] == "linear"]
     gone = (rows["dataset"] == "UMD") & (rows["encoding"] == "rope")
@@ -171,7 +186,7 @@ def test_an_unfinished_study_uses_what_is_paired(tmp_path: Path) -> None:
     assert re.search(r"^\| UMD \|.* – \|", said, flags=re.M), "shown, though not compared"
 
 
-def test_of_a_beginning_there_is_no_statistic(tmp_path: Path) -> None:
+def test_of_a_beginning_there_is_no_statistic(tmp_path):
     rows = results()
     rows = rows[(rows["dataset"] == "CBF") & (rows["stem"] == "conv")]
     files = write_report(folder_of(tmp_path, rows[rows["encoding"] == "rope"]))
@@ -187,7 +202,7 @@ METHODS = ("tsformer", "rocket", "forest")
 
 
 @pytest.fixture(scope="module")
-def of_methods(tmp_path_factory: pytest.TempPathFactory) -> str:
+def of_methods(tmp_path_factory):
     """The report of methods, one of which failed on one data set and cannot read two others."""
     folder = tmp_path_factory.mktemp("methods")
     datasets = DATASETS[:5]
@@ -204,10 +219,11 @@ def of_methods(tmp_path_factory: pytest.TempPathFactory) -> str:
     methods: dict[str, Any] = {name: {} for name in METHODS}
     design = {"datasets": datasets, "encodings": [], "methods": methods, "seeds": [0]}
     (folder / "study.json").write_text(json.dumps(design))
-    return write_report(folder).markdown.read_text(encoding="utf-8")
+    with without_pictures():
+        return write_report(folder).markdown.read_text(encoding="utf-8")
 
 
-def test_methods_have_gains_over_the_transformer_costs_and_skipped_fits(of_methods: str) -> None:
+def test_methods_have_gains_over_the_transformer_costs_and_skipped_fits(of_methods):
     assert "Gains are relative to `tsformer`." in of_methods
     assert "\n## Gains\n" in of_methods
     assert "\n## Against `tsformer`\n" in of_methods
@@ -221,7 +237,7 @@ def test_methods_have_gains_over_the_transformer_costs_and_skipped_fits(of_metho
     assert cost.count("Memory has no front: it is the whole process's") == 1
 
 
-def test_one_data_set_has_means_costs_and_paired_differences_but_no_test(tmp_path: Path) -> None:
+def test_one_data_set_has_means_costs_and_paired_differences_but_no_test(tmp_path):
     fits = [(method, resample) for method in ("ridge", "tree", "vote") for resample in range(3)]
     rows = pd.DataFrame(fits, columns=["method", "resample"]).assign(dataset="own-1", seed=0)
     rows["accuracy"] = [0.9, 0.8, 0.7, 0.6, 0.8, 0.7, 0.1, 0.2, 0.3]
@@ -243,9 +259,8 @@ def test_one_data_set_has_means_costs_and_paired_differences_but_no_test(tmp_pat
     assert "significant" not in said
 
 
-def test_on_one_data_set_what_is_not_compared_is_named(tmp_path: Path) -> None:
-    rows = results()
-    rows = rows[(rows["stem"] == "linear") & (rows["encoding"] != "alibi")]
+def test_on_one_data_set_what_is_not_compared_is_named(tmp_path):
+    rows = results("linear")
     rows = rows[rows["dataset"].isin(DATASETS[:3])]
     rows = rows[(rows["encoding"] == "none") | (rows["dataset"] == DATASETS[0])]
     said = write_report(folder_of(tmp_path, rows)).markdown.read_text()
@@ -257,7 +272,7 @@ def test_on_one_data_set_what_is_not_compared_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("no_pictures")
-def test_a_table_of_others_is_reported_without_a_word_on_how_it_came_about(tmp_path: Path) -> None:
+def test_a_table_of_others_is_reported_without_a_word_on_how_it_came_about(tmp_path):
     theirs = results().query("stem == 'linear'")[["dataset", "encoding", "seed", "accuracy"]]
     theirs = theirs.rename(columns={"encoding": "method", "accuracy": "score"})
     theirs["method"] = theirs["method"].replace("none", "ROCKET <b>")
@@ -277,19 +292,15 @@ def test_a_table_of_others_is_reported_without_a_word_on_how_it_came_about(tmp_p
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("no_pictures")
-def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command(tmp_path, run):
     pytest.importorskip("typer", reason='needs the extra "cli"')
-    from tsformer.cli import main
-
     rows = results()
     folder = folder_of(tmp_path, rows[rows["stem"] == "conv"])
     others = tmp_path / "others.csv"
     PUBLISHED.to_csv(others, index=False)
     flags = ["--out", str(tmp_path / "page"), "--rope", "0.02", "--published", str(others)]
-    with pytest.raises(SystemExit) as end:
-        main(["report", str(folder), *flags])
-    assert end.value.code == 0
-    assert f"page      {tmp_path}/page/report.html" in capsys.readouterr().out
+    printed, _ = run("report", folder, *flags)
+    assert f"page      {tmp_path}/page/report.html" in printed
     said = (tmp_path / "page" / "report.md").read_text()
     assert "beside 2 published methods." in said
     assert "`HC2 (published)`: HC2/results.csv." in said
@@ -306,17 +317,16 @@ PUBLISHED = pd.DataFrame(
 
 
 @pytest.fixture(scope="module")
-def beside_published(tmp_path_factory: pytest.TempPathFactory) -> str:
+def beside_published(tmp_path_factory):
     folder = tmp_path_factory.mktemp("published")
-    rows = results()
-    rows = rows[(rows["stem"] == "linear") & (rows["encoding"] != "alibi")]
-    rows.drop(columns="stem").to_csv(folder / "results.csv", index=False)
+    results("linear").drop(columns="stem").to_csv(folder / "results.csv", index=False)
     PUBLISHED.to_csv(folder / "others.csv", index=False)
-    files = write_report(folder, folder / "report", published=folder / "others.csv")
+    with without_pictures():
+        files = write_report(folder, folder / "report", published=folder / "others.csv")
     return files.markdown.read_text(encoding="utf-8")
 
 
-def test_what_published_methods_lack_is_said(beside_published: str) -> None:
+def test_what_published_methods_lack_is_said(beside_published):
     for name in ("HC2", "MR-Hydra"):
         named = re.findall(rf"{name}(.{{0,12}})", beside_published)
         assert len(named) > 3
@@ -335,7 +345,7 @@ def test_what_published_methods_lack_is_said(beside_published: str) -> None:
     assert "may come from implementation, version, tuning" in beside_published
 
 
-def test_measured_methods_are_set_beside_each_published_one(beside_published: str) -> None:
+def test_measured_methods_are_set_beside_each_published_one(beside_published):
     beside = beside_published.split("Published results\n")[-1]
     (row,) = re.findall(r"^\| `MR-Hydra \(published\)` \| 6 \| 0\.775 \|.*$", beside, flags=re.M)
     assert re.search(r"\| -0\.07\d \(0/0/6\) \|", row), "none minus it"
@@ -347,32 +357,23 @@ def test_measured_methods_are_set_beside_each_published_one(beside_published: st
 
 
 SIZES = {"20%": 8, "100%": 40}
+SIZED = {"encodings": ["none", "rope"], "vary": {}, "train_sizes": list(SIZES)}
 
 
 @pytest.fixture(scope="module")
-def with_sizes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def with_sizes(tmp_path_factory):
     """A study of two train sizes, of which one method lacks a seed, beside published results."""
-    folder = tmp_path_factory.mktemp("sizes")
-    rows = results()
-    rows = rows[(rows["stem"] == "linear") & (rows["encoding"] != "alibi")].drop(columns="stem")
+    rows = results("linear", sizes=SIZES)
     rows = rows[rows["dataset"].isin(DATASETS[3:8])]  # fewer pictures
-    rows = pd.concat(
-        rows.assign(train_size=size, n_train=n, accuracy=rows["accuracy"] - 1 / n)
-        for size, n in SIZES.items()
-    )
     rows = rows[(rows["encoding"] == "none") | (rows["seed"] == 0)]
-    rows.to_csv(folder / "results.csv", index=False)
-    design = {**DESIGN, "datasets": DATASETS[3:8], "encodings": ["none", "rope"], "vary": {}}
-    (folder / "study.json").write_text(json.dumps({**design, "train_sizes": list(SIZES)}))
+    folder = folder_of(tmp_path_factory.mktemp("sizes"), rows, **SIZED, datasets=DATASETS[3:8])
     PUBLISHED.to_csv(folder / "others.csv", index=False)
     write_report(folder, folder / "report", published=folder / "others.csv")
     return folder
 
 
 @pytest.mark.slow
-def test_each_train_size_is_a_variant_and_has_its_curves(
-    with_sizes: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_train_size_is_a_variant_and_has_its_curves(with_sizes, monkeypatch):
     said = (with_sizes / "report" / "report.md").read_text(encoding="utf-8")
     assert "2 variants (train\\_size=20%; train\\_size=100%)" in said
     assert "30 of 40 fits are available: this study is not finished." in said
@@ -390,31 +391,26 @@ def test_each_train_size_is_a_variant_and_has_its_curves(
     assert "published" not in part.lower()
     assert "HC2 (published)" in whole
 
-    drawn: list[pd.DataFrame] = []
-    monkeypatch.setattr(
-        content, "plot_learning_curves", lambda rows, **_: drawn.append(rows) or Figure()
-    )
-    content.learning_curves(read_study(with_sizes))
+    drawn = curves_of(with_sizes, monkeypatch)
     assert len(drawn) == 2
     for rows in drawn:
         assert set(rows["seed"]) == {0}, "a point is over the draws of every method"
         assert len(rows) == 5 * 2 * len(SIZES)
 
 
-def test_a_method_that_was_left_out_takes_no_panel_from_the_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rows = pd.concat(results().assign(train_size=size, n_train=n) for size, n in SIZES.items())
-    rows = rows[(rows["stem"] == "linear") & (rows["encoding"] != "alibi")].drop(columns="stem")
-    rows = rows[(rows["encoding"] == "none") | (rows["dataset"] != "CBF")]
-    rows.to_csv(tmp_path / "results.csv", index=False)
-    design = {**DESIGN, "encodings": ["none", "rope"], "vary": {}, "train_sizes": list(SIZES)}
-    (tmp_path / "study.json").write_text(json.dumps(design))
+def curves_of(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[pd.DataFrame]:
+    """Return what the learning curves of a study are drawn from."""
     drawn: list[pd.DataFrame] = []
-    monkeypatch.setattr(
-        content, "plot_learning_curves", lambda rows, **_: drawn.append(rows) or Figure()
-    )
-    content.learning_curves(read_study(tmp_path))
-    alone = drawn[-1][drawn[-1]["dataset"] == "CBF"]
+    draw = lambda rows, **_: drawn.append(rows) or Figure()  # noqa: E731
+    monkeypatch.setattr(content, "plot_learning_curves", draw)
+    content.learning_curves(read_study(folder))
+    return drawn
+
+
+def test_a_method_that_was_left_out_takes_no_panel_from_the_others(tmp_path, monkeypatch):
+    rows = results("linear", sizes=SIZES)
+    rows = rows[(rows["encoding"] == "none") | (rows["dataset"] != "CBF")]
+    drawn = curves_of(folder_of(tmp_path, rows, **SIZED), monkeypatch)[-1]
+    alone = drawn[drawn["dataset"] == "CBF"]
     assert set(alone["method"]) == {"none"}
     assert set(alone["train_size"]) == set(SIZES)

@@ -1,11 +1,14 @@
-"""A study that is run once for all tests of a module that only look at what came of it."""
+"""A study that is run once for many tests; the runs of fits in a store; waiting."""
 
 from __future__ import annotations
 
+import time
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 from tsformer.studies import Comparison, Progress, Study, compare
-from tsformer.tracking import prepare_store
+from tsformer.tracking import RunStore, prepare_store
 
 
 class Done:
@@ -29,3 +32,26 @@ class Done:
             experiment=self.experiment,
             on_progress=events.append,
         )
+
+
+def statuses(store: RunStore) -> Counter[tuple[str, str]]:
+    """How many runs of fits there are of each key and status."""
+    runs = store.runs(tags={"tsformer.kind": "fit"})
+    return Counter((run.data.tags["tsformer.key"], run.info.status) for run in runs)
+
+
+def assert_finished_once(store: RunStore, study: Study) -> int:
+    """Assert that every fit has one FINISHED run, others KILLED; return how many were killed."""
+    found = statuses(store)
+    finished = {key: n for (key, status), n in found.items() if status == "FINISHED"}
+    assert finished == {study.key(*trial): 1 for trial in study.trials()}
+    assert {status for _, status in found} <= {"FINISHED", "KILLED"}
+    return sum(n for (_, status), n in found.items() if status == "KILLED")
+
+
+def wait_until(true: Callable[[], object], seconds: float = 240) -> None:
+    """Wait for something."""
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.05)

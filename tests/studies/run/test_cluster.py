@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from foreign_classifiers import in_fits, waiting
+from run_once import assert_finished_once, statuses, wait_until
 
 from tsformer.studies import Progress, Study, compare
 from tsformer.studies.run.executors import cluster
 from tsformer.tracking import prepare_store
-
-pytest.importorskip("mlflow", reason='needs the extra "tracking"')
-pytest.importorskip("matplotlib", reason='needs the extra "plots"')
 
 SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "stem": "linear", "max_epochs": 10}
 STUDY = Study(("ItalyPowerDemand",), ("none", "tape+erpe"), seeds=2, parameters=SMALL)
@@ -23,10 +20,7 @@ STUDY = Study(("ItalyPowerDemand",), ("none", "tape+erpe"), seeds=2, parameters=
 
 @pytest.mark.processes
 @pytest.mark.usefixtures("no_report")
-def test_a_tracking_server_that_goes_away_and_comes_back(
-    processes: Any, port: int, experiment: str, tmp_path: Path, statuses: Any,
-    assert_finished_once: Callable[..., int],
-) -> None:  # fmt: skip
+def test_a_tracking_server_that_goes_away_and_comes_back(processes, port, experiment, tmp_path):
     keys = [STUDY.key(*trial) for trial in STUDY.trials()]
     address = f"http://127.0.0.1:{port}"
     servers = [processes.server(port)]
@@ -58,10 +52,7 @@ def test_a_tracking_server_that_goes_away_and_comes_back(
 
 @pytest.mark.processes
 @pytest.mark.usefixtures("no_report")
-def test_a_worker_of_a_cluster_is_killed(
-    processes: Any, uri: str, experiment: str, tmp_path: Path,
-    wait_until: Callable[..., None], assert_finished_once: Callable[..., int],
-) -> None:  # fmt: skip
+def test_a_worker_of_a_cluster_is_killed(processes, uri, experiment, tmp_path):
     pytest.importorskip("distributed", reason='needs the extra "dask"')
     file, go = tmp_path / "scheduler.json", tmp_path / "go"
     local = ("--host", "127.0.0.1", "--no-dashboard")
@@ -103,19 +94,7 @@ def test_a_worker_of_a_cluster_is_killed(
     assert events[-2].running == 0
 
 
-@pytest.mark.slow
-def test_no_scheduler_there(tmp_path: Path, port: int) -> None:
-    pytest.importorskip("distributed", reason='needs the extra "dask"')
-    with pytest.raises(
-        ConnectionError, match=f"no Dask scheduler lets this process in at 'tcp://.*{port}'"
-    ):
-        compare(STUDY, out=tmp_path, scheduler=f"tcp://127.0.0.1:{port}")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_client_without_a_certificate_is_closed(
-    port: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_client_without_a_certificate_is_closed(port, monkeypatch):
     """Otherwise the garbage collector closes it, in the thread of the next client."""
     distributed = pytest.importorskip("distributed", reason='needs the extra "dask"')
     close = distributed.Client.close

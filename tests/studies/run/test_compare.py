@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib import image
 from pandas.testing import assert_frame_equal
-from run_once import Done
+from run_once import Done, statuses
 
 import tsformer
 from tsformer import TSTransformerClassifier
@@ -21,7 +22,6 @@ from tsformer.studies.report.summary import to_markdown
 from tsformer.tracking import RunStore
 
 MlflowClient = pytest.importorskip("mlflow", reason='needs the extra "tracking"').MlflowClient
-image = pytest.importorskip("matplotlib.image", reason='needs the extra "plots"')
 
 # The study that most of them look at takes ten seconds.
 pytestmark = pytest.mark.slow
@@ -31,7 +31,7 @@ STUDY = Study(("ItalyPowerDemand",), ("none", "tape+erpe"), seeds=2, parameters=
 
 
 @pytest.fixture(scope="module")
-def done(uri: str, tmp_path_factory: pytest.TempPathFactory) -> Done:
+def done(uri, tmp_path_factory):
     sizes: list[int] = []
     original = TSTransformerClassifier.predict_proba
 
@@ -50,7 +50,7 @@ def artifact(store: RunStore, run_id: str, name: str) -> Path:
     return Path(MlflowClient(store.uri).download_artifacts(run_id, name))
 
 
-def test_a_row_a_fit_with_the_numbers_of_that_fit(done: Done) -> None:
+def test_a_row_a_fit_with_the_numbers_of_that_fit(done):
     results = done.comparison.results
     trials = results[["dataset", "encoding", "seed"]].itertuples(index=False, name=None)
     assert list(trials) == [trial[:3] for trial in STUDY.trials()]
@@ -70,7 +70,7 @@ def test_a_row_a_fit_with_the_numbers_of_that_fit(done: Done) -> None:
     assert (results.n_parameters_encoding > 0).tolist() == [False, True, False, True]
 
 
-def test_files(done: Done) -> None:
+def test_files(done):
     assert sorted(p.name for p in done.folder.iterdir()) == [
         "comparison.png", "report", "results.csv", "study.json", "summary.md",
     ]  # fmt: skip
@@ -83,7 +83,7 @@ def test_files(done: Done) -> None:
     assert (done.folder / "summary.md").read_text() == to_markdown(done.comparison.summary())
 
 
-def test_each_fit_is_a_run_that_says_what_it_was(done: Done, statuses: Any) -> None:
+def test_each_fit_is_a_run_that_says_what_it_was(done):
     assert statuses(done.store) == {(STUDY.key(*trial), "FINISHED"): 1 for trial in STUDY.trials()}
     runs = {run.info.run_id: run for run in done.store.runs()}
     (study,) = (run for run in runs.values() if run.data.tags["tsformer.kind"] == "study")
@@ -116,7 +116,7 @@ def test_each_fit_is_a_run_that_says_what_it_was(done: Done, statuses: Any) -> N
         assert configuration["n_layers"] == 1
 
 
-def test_the_study_and_each_encoding_have_a_run(done: Done) -> None:
+def test_the_study_and_each_encoding_have_a_run(done):
     summary = done.comparison.summary()
     runs = done.store.runs("FINISHED", {"tsformer.kind": "encoding"})
     assert [run.data.params["encoding"] for run in runs] == ["none", "tape+erpe"]
@@ -139,7 +139,7 @@ def test_the_study_and_each_encoding_have_a_run(done: Done) -> None:
     assert page == (done.folder / "report/report.html").read_text()
 
 
-def test_events_tell_how_far_it_is(done: Done) -> None:
+def test_events_tell_how_far_it_is(done):
     fit = ["fit-start", "epoch", "epoch", "fit-end"]
     assert [e.event for e in done.events] == ["start", *fit, *fit, *fit, *fit, "end"]
     fractions = [e.fraction for e in done.events]
@@ -155,7 +155,7 @@ def test_events_tell_how_far_it_is(done: Done) -> None:
     assert later[-1] == 0.0
 
 
-def test_a_problem_that_is_not_there_stops_it_before_any_fit(tmp_path: Path) -> None:
+def test_a_problem_that_is_not_there_stops_it_before_any_fit(tmp_path):
     study = Study(("ItalyPowerDemand", "ItalyPowerDemnd"), ("none",), parameters=SMALL)
     with pytest.raises(DatasetError, match="ItalyPowerDemand"):
         compare(study, out=tmp_path / "out", tracking_uri=f"sqlite:///{tmp_path / 'new.db'}")
@@ -163,7 +163,7 @@ def test_a_problem_that_is_not_there_stops_it_before_any_fit(tmp_path: Path) -> 
 
 
 @pytest.mark.usefixtures("no_report")
-def test_what_is_finished_is_not_done_again(done: Done, statuses: Any, tmp_path: Path) -> None:
+def test_what_is_finished_is_not_done_again(done, tmp_path):
     before = statuses(done.store)
     events: list[Progress] = []
     again = done.again(events)

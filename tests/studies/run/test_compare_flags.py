@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,50 +13,30 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tsformer.cli import main
 from tsformer.studies import Progress
 from tsformer.studies.design.study import Trial
 from tsformer.tracking import prepare_store
 
-for library in ("typer", "rich", "mlflow", "matplotlib"):
-    pytest.importorskip(library, reason='needs the extra "all"')
-
-Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
-    """Run `tsformer compare` in this process, for speed: exit code, output, errors."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "120")
-
-    def compare(*flags: object) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as stopped:
-            main(["compare", *map(str, flags)])
-        said = capsys.readouterr()
-        return int(stopped.value.code or 0), said.out, said.err
-
-    return compare
+Run = Callable[..., tuple[str, str]]
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("no_figures")
-def test_a_study_of_a_file_with_fits_that_fail(
-    run: Run, uri: str, experiment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_study_of_a_file_with_fits_that_fail(run, uri, experiment, tmp_path, monkeypatch):
     (tmp_path / "small.toml").write_text(
         'datasets = ["ItalyPowerDemand"]\nencodings = ["none"]\nseeds = [4]\nresamples = 2\n'
         "[parameters]\nd_model = 8\nn_layers = 1\nmax_epochs = 1\n[vary]\nn_heads = [2, 3]\n"
     )
     flags = ("--study", "small.toml", "--tracking-uri", uri, "--experiment", experiment)
-    code, out, err = run(*flags, "--out", "out")
-    assert code == 2
+    out, err = run("compare", *flags, "--out", "out", exits=2)
     for name in ("", "  resample=1"):
         assert (
             f"failed: ItalyPowerDemand  none  n_heads=3  4{name}  ValueError: n_heads must" in out
         )
     assert "none, n_heads=2" in out
     assert "table   out/results.csv" in out
+    assert "report  out/report/report.html" in out
+    assert re.search(r"^runs    .*tsformer ui", out, flags=re.MULTILINE)
     assert "not recorded" not in out
     assert "ItalyPowerDemand  none  4  n_heads=2  resample 1  accuracy 0." in err
     rows = pd.read_csv("out/results.csv", float_precision="round_trip")
@@ -68,8 +49,7 @@ def test_a_study_of_a_file_with_fits_that_fail(
     assert len(store.runs("FAILED")) == 2
 
     monkeypatch.setattr("tsformer.studies.run.finalize._report", lambda *args: None)
-    code, out, err = run(*flags, "--out", "out", "--name", "Is it small?", "--json")
-    assert code == 2
+    out, err = run("compare", *flags, "--out", "out", "--name", "Is it small?", "--json", exits=2)
     found = json.loads(out)
     assert [fit["accuracy"] for fit in found["results"]] == rows["accuracy"].tolist()
     assert [fit["run_id"] for fit in found["results"]] == rows["run_id"].tolist()
@@ -107,16 +87,15 @@ def test_a_study_of_a_file_with_fits_that_fail(
         ("--datasets A --folds 3", "--test, --folds, --group and the options for columns are for"),
     ],
 )
-def test_mistakes_are_one_line(flags: str, says: str, run: Run) -> None:
-    code, out, err = run(*flags.split())
-    assert code == 2
+def test_mistakes_are_one_line(flags, says, run):
+    out, err = run("compare", *flags.split(), exits=2)
     assert says in err
     assert err.count("\n") == 1
     assert out == ""
 
 
 @pytest.fixture
-def own_table(tmp_path: Path) -> None:
+def own_table(tmp_path):
     """Write own.csv: two series of each of twelve patients, in two easy classes."""
     state = pd.Series([*"aabb"] * 6)
     values = np.random.default_rng(0).normal(size=(24, 12)) + 5 * (state == "a").to_numpy()[:, None]
@@ -137,13 +116,9 @@ def own_table(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.usefixtures("own_table")
-def test_a_refused_comparison_leaves_nothing(
-    flags: str, says: str, run: Run, tmp_path: Path
-) -> None:
-    code, _, err = run(
-        "--data", "own.csv", "--label", "state", "--group", "patient", *flags.split()
-    )
-    assert code == 2
+def test_a_refused_comparison_leaves_nothing(flags, says, run, tmp_path):
+    own = ("--data", "own.csv", "--label", "state", "--group", "patient")
+    _, err = run("compare", *own, *flags.split(), exits=2)
     assert says in err
     assert [each.name for each in tmp_path.iterdir()] == ["own.csv"]
 
@@ -151,15 +126,14 @@ def test_a_refused_comparison_leaves_nothing(
 @pytest.mark.slow
 @pytest.mark.usefixtures("own_table", "no_figures", "no_workers")
 def test_methods_are_compared_on_ones_own_data_without_a_group_in_both_parts(
-    run: Run, uri: str, experiment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    run, uri, experiment, tmp_path, monkeypatch
+):
     (tmp_path / "mine.py").write_text("from sklearn.svm import SVC\nclass Mine(SVC): pass\n")
-    code, out, _ = run(
-        "--data", "own.csv", "--label", "state", "--group", "patient", "--folds", 3, "--seeds", 1,
-        "--methods", "majority,mine.Mine", "--allow-import",
+    out, _ = run(
+        "compare", "--data", "own.csv", "--label", "state", "--group", "patient", "--folds", 3,
+        "--seeds", 1, "--methods", "majority,mine.Mine", "--allow-import",
         "--tracking-uri", uri, "--experiment", experiment,
     )  # fmt: skip
-    assert code == 0
     assert "24 series of 12 groups in 3 folds, in data/own-" in out
     rows = pd.read_csv(tmp_path / "results/compare/results.csv")
     assert rows["method"].value_counts().to_dict() == {"majority": 3, "Mine": 3}
@@ -170,38 +144,34 @@ def test_methods_are_compared_on_ones_own_data_without_a_group_in_both_parts(
     assert "all series of one 'patient', of 12, are in one fold.\n" in report
     monkeypatch.setattr("tsformer.studies.run.finalize._report", lambda *args: None)
     columns = ("--label", "state", "--value", ",".join(f"t{i}" for i in range(12)))
-    code, out, _ = run(
-        "--data", "own.csv", *columns, "--methods", "majority", "--test", "own.csv", "--seeds", 1,
-        "--resamples", 2, "--out", "second", "--tracking-uri", uri, "--experiment", experiment,
+    out, _ = run(
+        "compare", "--data", "own.csv", *columns, "--methods", "majority", "--test", "own.csv",
+        "--seeds", 1, "--resamples", 2, "--out", "second",
+        "--tracking-uri", uri, "--experiment", experiment,
     )  # fmt: skip
-    assert code == 0
     assert "24 series to train on and 24 to test on, in data/own-" in out
     assert pd.read_csv(tmp_path / "second/results.csv")["resample"].tolist() == [0, 1]
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("own_table", "no_figures")
-def test_encodings_are_ranked_within_a_budget(
-    run: Run, uri: str, experiment: str, tmp_path: Path
-) -> None:
+def test_encodings_are_ranked_within_a_budget(run, uri, experiment, tmp_path):
     flags = (
         "--data", "own.csv", "--label", "state", "--group", "patient", "--folds", 2, "--encodings",
         "none,rope", "--set", "d_model=8", "--set", "n_heads=2", "--max-epochs", 1,
         "--budget", "2min", "--tracking-uri", uri, "--experiment", experiment,
     )  # fmt: skip
-    code, _, err = run(*flags, "--budget", "1ms")
-    assert code == 2
+    _, err = run("compare", *flags, "--budget", "1ms", exits=2)
     assert "no ranking: no fit ended within the budget" in err
-    code, out, err = run(*flags)
-    assert code == 0
+    out, err = run("compare", *flags)
     assert "over 2 folds, too few for an interval." in out
     assert err.count("accuracy") == 4
-    code, out, err = run(*flags, "--json")
+    out, err = run("compare", *flags, "--json")
     assert [row["folds"] for row in json.loads(out)["ranking"]] == [2, 2]
     assert "accuracy" not in err, "read back, not repeated"
 
 
-def test_the_bar_says_what_is_done_running_failed_and_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bar_says_what_is_done_running_failed_and_left(monkeypatch):
     from rich.console import Console
 
     from tsformer.cli import printing

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +18,6 @@ from tsformer.data.tsfile import write_ts
 from tsformer.studies import Study, compare
 from tsformer.studies.run import problem, worker
 from tsformer.tracking import prepare_store
-
-pytest.importorskip("mlflow", reason='needs the extra "tracking"')
-pytest.importorskip("matplotlib", reason='needs the extra "plots"')
 
 # The study that most of them look at takes ten seconds.
 pytestmark = pytest.mark.slow
@@ -40,7 +36,7 @@ STUDY = Study(("ItalyPowerDemand", "Ragged", "Gaps"), methods=METHODS, seeds=2)
 
 
 @pytest.fixture(scope="module", autouse=True)
-def problems(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def problems(tmp_path_factory):
     """Two problems in the folder `data`: missing values, and channels of unequal length."""
     home = tmp_path_factory.mktemp("problems")
     for name in ("Gaps", "Ragged"):
@@ -60,7 +56,7 @@ def problems(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def done(uri: str, tmp_path_factory: pytest.TempPathFactory) -> Done:
+def done(uri, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         from tsformer.tracking import TrackedRun
 
@@ -73,7 +69,7 @@ def rows(done: Done, method: str, dataset: str = "ItalyPowerDemand") -> pd.DataF
     return found[(found.method == method) & (found.dataset == dataset)].reset_index(drop=True)
 
 
-def test_a_row_a_fit_with_the_method_in_place_of_the_encoding(done: Done) -> None:
+def test_a_row_a_fit_with_the_method_in_place_of_the_encoding(done):
     found = done.comparison.results
     assert "encoding" not in found
     assert list(dict.fromkeys(found.method)) == ["small", "majority", "near", "ignores", "narrow"]
@@ -93,7 +89,7 @@ def test_a_row_a_fit_with_the_method_in_place_of_the_encoding(done: Done) -> Non
     assert rows(done, "near").accuracy.nunique() == 1
 
 
-def test_what_was_done_to_series_is_in_results_summary_and_report(done: Done) -> None:
+def test_what_was_done_to_series_is_in_results_summary_and_report(done):
     assert set(rows(done, "near").helped) == {""}
     assert set(rows(done, "near", "Ragged").helped) == {"padded, cut"}
     assert set(rows(done, "near", "Gaps").helped) == {"interpolated"}
@@ -112,7 +108,7 @@ def test_what_was_done_to_series_is_in_results_summary_and_report(done: Done) ->
     assert "Methods had the same splits and seeds" in report
 
 
-def test_each_fit_is_a_run_with_the_parameters_of_its_class(done: Done) -> None:
+def test_each_fit_is_a_run_with_the_parameters_of_its_class(done):
     runs = {run.info.run_id: run for run in done.store.runs("FINISHED", {"tsformer.kind": "fit"})}
     near = runs[rows(done, "near").run_id[1]].data
     assert near.params["method"] == "near"
@@ -136,11 +132,11 @@ def test_each_fit_is_a_run_with_the_parameters_of_its_class(done: Done) -> None:
 
 @pytest.mark.usefixtures("no_figures")
 def test_what_compiles_does_so_before_its_first_fit_and_on_a_few_series(
-    uri: str, experiment: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    uri, experiment, monkeypatch
+):
     for name in ("Counts", "NeedsMany"):
         entry = Baseline(f"{FOREIGN}.{name}", compiled=True)
-        monkeypatch.setitem(BASELINES, name.lower(), entry)  # type: ignore[arg-type]
+        monkeypatch.setitem(BASELINES, name.lower(), entry)
     compiled: list[int] = importlib.import_module(FOREIGN).Counts.fitted
     store = prepare_store(uri, experiment)
     begun: list[list[int]] = []
@@ -162,8 +158,8 @@ def test_what_compiles_does_so_before_its_first_fit_and_on_a_few_series(
 
 @pytest.mark.usefixtures("no_report", "no_workers")
 def test_fits_of_other_series_do_not_pass_for_those_of_these(
-    uri: str, experiment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    uri, experiment, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     where: dict[str, Any] = {"out": tmp_path, "tracking_uri": uri, "experiment": experiment}
     study = Study(("Changes",), methods={"majority": {}, "summary-ridge": {}}, seeds=1)

@@ -7,17 +7,16 @@ import shutil
 import socket
 import ssl
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from listening import listening
+from run_once import wait_until
 
 from tsformer.studies import Study, compare
 
-pytest.importorskip("mlflow", reason='needs the extra "tracking"')
 pytest.importorskip("distributed", reason='needs the extra "dask"')
-psutil = pytest.importorskip("psutil")
 
 ROOT = Path(__file__).parents[3]
 #: Of schedulers, their dashboards and MLflow's pages, as the pages have them.
@@ -48,25 +47,12 @@ def elsewhere(line: str, ports: dict[str, int]) -> str:
     return line
 
 
-def listening(process: subprocess.Popen[bytes]) -> set[tuple[str, int]]:
-    """Return the addresses and ports at which a process and its children listen."""
-    found = set()
-    parent = psutil.Process(process.pid)
-    for each in [parent, *parent.children(recursive=True)]:
-        try:
-            sockets = each.net_connections(kind="inet")
-        except psutil.NoSuchProcess:
-            continue
-        found |= {tuple(s.laddr) for s in sockets if s.status == psutil.CONN_LISTEN}
-    return found
-
-
 def interfaces(process: subprocess.Popen[bytes]) -> set[str]:
-    return {address for address, _ in listening(process)}
+    return {address for address, _ in listening(process.pid)}
 
 
 @pytest.fixture
-def ports() -> dict[str, int]:
+def ports():
     """A free port for each that the pages name."""
     probes = {name: socket.create_server(("127.0.0.1", 0)) for name in PORTS}
     try:
@@ -77,7 +63,7 @@ def ports() -> dict[str, int]:
 
 
 def start_workers(
-    line: str, number: int, processes: Any, wait_until: Callable[..., None], **variables: str
+    line: str, number: int, processes: Any, **variables: str
 ) -> subprocess.Popen[bytes]:
     """Start some workers in place of four, and wait until all are known to the scheduler."""
     assert "--nworkers 4" in line
@@ -93,29 +79,26 @@ def start_workers(
 
 
 @pytest.mark.processes
-def test_all_of_a_cluster_on_one_machine_listens_to_that_machine_only(
-    processes: Any, ports: dict[str, int], wait_until: Callable[..., None]
-) -> None:
+def test_all_of_a_cluster_on_one_machine_listens_to_that_machine_only(processes, ports):
     page = "docs/cluster.md"
     server = processes.shell(elsewhere(commands(page, "Where the runs go"), ports))
     line = elsewhere(command("dask scheduler", page, "The three commands"), ports)
     scheduler = processes.shell(line)
     line = elsewhere(command("dask worker", page, "The three commands"), ports)
-    workers = start_workers(line, 1, processes, wait_until)
-    wait_until(lambda: server.poll() is not None or listening(server))
+    workers = start_workers(line, 1, processes)
+    wait_until(lambda: server.poll() is not None or listening(server.pid))
     assert interfaces(server) == {"127.0.0.1"}
-    assert {port for _, port in listening(scheduler)} == {ports["8786"], ports["8787"]}
+    assert {port for _, port in listening(scheduler.pid)} == {ports["8786"], ports["8787"]}
     assert interfaces(scheduler) == {"127.0.0.1"}
     # A nanny, a worker and a dashboard.
-    assert len(listening(workers)) == 3
+    assert len(listening(workers.pid)) == 3
     assert interfaces(workers) == {"127.0.0.1"}
 
 
 @pytest.mark.processes
 def test_without_the_certificate_nobody_gets_into_a_cluster_of_several_machines(
-    processes: Any, ports: dict[str, int], tmp_path: Path, wait_until: Callable[..., None],
-    empty_store: Callable[[Path], str],
-) -> None:  # fmt: skip
+    processes, ports, tmp_path, empty_store
+):
     if shutil.which("openssl") is None:
         pytest.skip("needs openssl")
     page = "docs/cluster.md"
@@ -133,15 +116,15 @@ def test_without_the_certificate_nobody_gets_into_a_cluster_of_several_machines(
     line = local(command("dask scheduler", page, "Several machines"))
     scheduler = processes.shell(line, **inside)
     line = local(command("dask worker", page, "Several machines"))
-    workers = start_workers(line, 1, processes, wait_until, **inside)
-    dashboards = {(at, port) for at, port in listening(scheduler) if port == ports["8787"]}
+    workers = start_workers(line, 1, processes, **inside)
+    dashboards = {(at, port) for at, port in listening(scheduler.pid) if port == ports["8787"]}
     assert dashboards == {("127.0.0.1", ports["8787"])}
 
     # Every port that other machines can reach wants to see the certificate.
     open_ports = {
         port
         for process in (scheduler, workers)
-        for address, port in listening(process)
+        for address, port in listening(process.pid)
         if address not in LOOPBACK
     }
     assert len(open_ports) == 2, "the scheduler and a worker"

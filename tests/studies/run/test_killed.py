@@ -5,20 +5,18 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 from foreign_classifiers import in_fits, waiting
+from run_once import assert_finished_once, statuses, wait_until
 
-from tsformer.studies import Progress, Study, compare
+from tsformer.studies import Study, compare
 from tsformer.studies.run.lock import StudyBusyError
 from tsformer.tracking import RunStore, prepare_store
 
-pytest.importorskip("mlflow", reason='needs the extra "tracking"')
-pytest.importorskip("matplotlib", reason='needs the extra "plots"')
 psutil = pytest.importorskip("psutil")
 
 HERE = str(Path(__file__).parent)
@@ -29,18 +27,18 @@ def running(store: RunStore) -> list[Any]:
 
 
 @pytest.fixture
-def go(tmp_path: Path) -> Path:
+def go(tmp_path):
     """The file for which the fits of a study wait."""
     return tmp_path / "go"
 
 
 @pytest.fixture
-def study(go: Path) -> Study:
+def study(go):
     return Study(("ItalyPowerDemand",), methods=waiting(go), seeds=1)
 
 
 @pytest.fixture
-def command(processes: Any, study: Study, uri: str, experiment: str) -> list[str]:
+def command(processes, study, uri, experiment):
     """The command line that runs the study in two worker processes."""
     lines = [f"{name} = {json.dumps(getattr(study, name))}" for name in ("datasets", "seeds")]
     for name, options in study.methods.items():
@@ -55,38 +53,9 @@ def command(processes: Any, study: Study, uri: str, experiment: str) -> list[str
 
 @pytest.mark.processes
 @pytest.mark.usefixtures("no_report")
-def test_a_killed_worker(
-    uri: str, experiment: str, tmp_path: Path, go: Path, study: Study,
-    wait_until: Callable[..., None], assert_finished_once: Callable[..., int],
-) -> None:  # fmt: skip
-    store = prepare_store(uri, experiment)
-    events: list[Progress] = []
-
-    def kill_one_that_works(progress: Progress) -> None:
-        events.append(progress)
-        if progress.event == "fit-end" and progress.done == 1:
-            wait_until(lambda: in_fits(go))
-            os.kill(in_fits(go)[0], signal.SIGKILL)
-            go.touch()
-
-    comparison = compare(
-        study, out=tmp_path / "out", tracking_uri=uri, experiment=experiment, jobs=2,
-        on_progress=kill_one_that_works,
-    )  # fmt: skip
-    assert assert_finished_once(store, study) == 1
-    assert len(comparison.results) == 3
-    assert comparison.failures.empty
-    assert comparison.unrecorded.empty
-    assert [e.event for e in events] == ["start", *["fit-end"] * 3, "end"]
-    assert [e.running for e in events] == [2, 2, 1, 0, 0]
-
-
-@pytest.mark.processes
-@pytest.mark.usefixtures("no_report")
 def test_a_killed_driver_takes_its_workers_along_and_the_next_goes_on(
-    uri: str, experiment: str, processes: Any, tmp_path: Path, go: Path, study: Study,
-    command: list[str], wait_until: Callable[..., None], assert_finished_once: Callable[..., int],
-) -> None:  # fmt: skip
+    uri, experiment, processes, tmp_path, go, study, command
+):
     store = prepare_store(uri, experiment)
     driver = processes.start("-m", "tsformer", *command, PYTHONPATH=processes.path(HERE))
     wait_until(lambda: len(in_fits(go)) == 2 or driver.poll() is not None)
@@ -109,10 +78,7 @@ def test_a_killed_driver_takes_its_workers_along_and_the_next_goes_on(
 
 
 @pytest.mark.processes
-def test_ctrl_c_in_many_processes_says_how_to_go_on(
-    uri: str, experiment: str, processes: Any, go: Path, command: list[str],
-    wait_until: Callable[..., None], statuses: Any,
-) -> None:  # fmt: skip
+def test_ctrl_c_in_many_processes_says_how_to_go_on(uri, experiment, processes, go, command):
     pytest.importorskip("typer", reason='needs the extra "cli"')
     store = prepare_store(uri, experiment)
     driver = processes.start("-m", "tsformer", *command, PYTHONPATH=processes.path(HERE))
@@ -149,10 +115,7 @@ print("unrecorded:", len(found.unrecorded))
 
 @pytest.mark.processes
 @pytest.mark.usefixtures("no_report")
-def test_a_full_disk_under_the_store_loses_nothing(
-    processes: Any, tmp_path: Path, empty_store: Callable[[Path], str],
-    assert_finished_once: Callable[..., int],
-) -> None:  # fmt: skip
+def test_a_full_disk_under_the_store_loses_nothing(processes, tmp_path, empty_store):
     uri = empty_store(tmp_path / "mlflow.db")
     store = prepare_store(uri)
     small = {"d_model": 8, "n_heads": 2, "n_layers": 1, "stem": "linear", "max_epochs": 2}

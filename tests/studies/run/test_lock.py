@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,11 +19,9 @@ from tsformer.studies.run.lock import (
 )
 from tsformer.tracking import RunStore, prepare_store
 
-pytest.importorskip("mlflow", reason='needs the extra "tracking"')
-
 
 @pytest.fixture
-def hold() -> Any:
+def hold():
     """Return a function that holds the lock of a study in another process, and returns its id."""
     started: list[int] = []
 
@@ -56,9 +52,7 @@ def end(pid: int) -> None:
         return
 
 
-def test_the_second_names_the_first_and_follows_a_dead_one(
-    hold: Callable[..., int], tmp_path: Path
-) -> None:
+def test_the_second_names_the_first_and_follows_a_dead_one(hold, tmp_path):
     store = RunStore(f"sqlite:///{tmp_path}/mlflow.db", "1")
     pid = hold(store, "study-a")
     owner = rf"by {socket.gethostname()}, process {pid}, since 20\d\d-"
@@ -88,7 +82,7 @@ class Server:
         return [self.run] if tags["tsformer.key"] == "study-a" else []
 
 
-def test_on_a_server_a_comparison_of_another_machine_counts(tmp_path: Path) -> None:
+def test_on_a_server_a_comparison_of_another_machine_counts(tmp_path):
     elsewhere: Any = Server("elsewhere")
     said = "http://server by elsewhere, process 7.*mlflow runs delete --run-id abc"
     with pytest.raises(StudyBusyError, match=said), exclusive(elsewhere, "study-a"):
@@ -98,9 +92,7 @@ def test_on_a_server_a_comparison_of_another_machine_counts(tmp_path: Path) -> N
         pass  # this machine's comparison is dead: its lock was free
 
 
-def test_fits_of_dead_comparisons_end_and_fits_of_others_go_on(
-    uri: str, experiment: str, hold: Callable[..., int]
-) -> None:
+def test_fits_of_dead_comparisons_end_and_fits_of_others_go_on(uri, experiment, hold):
     store = prepare_store(uri, experiment)
 
     def start(key: str, study: str) -> str:

@@ -35,7 +35,7 @@ def start(encoding: str, seed: int = 1) -> tuple[dict[str, Tensor], list[Tensor]
 
 
 @pytest.mark.slow
-def test_one_seed_is_one_start_for_all_encodings_and_another_is_another() -> None:
+def test_one_seed_is_one_start_for_all_encodings_and_another_is_another():
     weights, batches = start("none")
     assert len(weights) > 10
     assert len(batches) > 1

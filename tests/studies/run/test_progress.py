@@ -12,13 +12,13 @@ from tsformer.studies.run import progress
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+def clock(monkeypatch):
     time = SimpleNamespace(now=0.0)
     monkeypatch.setattr(progress, "perf_counter", lambda: time.now)
     return time
 
 
-def test_later_fits_are_estimated_from_those_that_have_ended(clock: SimpleNamespace) -> None:
+def test_later_fits_are_estimated_from_those_that_have_ended(clock):
     events: list[Progress] = []
     trials = [Trial(name, "none", seed) for name in ("a", "b") for seed in range(2)]
     reporter = progress.ProgressReporter(events.append, trials, set())

@@ -13,9 +13,7 @@ mlflow = pytest.importorskip("mlflow", reason='needs the extra "tracking"')
 MlflowClient, MlflowException = mlflow.MlflowClient, mlflow.MlflowException
 
 
-def test_the_second_to_write_a_parameter_of_one_run_keeps_it(
-    uri: str, experiment: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_second_to_write_a_parameter_of_one_run_keeps_it(uri, experiment, monkeypatch):
     first, second = (
         prepare_store(uri, experiment).start("study", kind="study", key="study", again=True)
         for _ in range(2)
@@ -36,7 +34,7 @@ def test_the_second_to_write_a_parameter_of_one_run_keeps_it(
     assert MlflowClient(uri).get_run(second.run_id).data.params["encoding"] == "none"
 
 
-def test_of_doubled_runs_the_first_to_end_stays(uri: str, experiment: str) -> None:
+def test_of_doubled_runs_the_first_to_end_stays(uri, experiment):
     store = prepare_store(uri, experiment)
     tags = {"tsformer.configuration": experiment}
     slow, fast, other, outside = (

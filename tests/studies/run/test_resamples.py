@@ -12,11 +12,11 @@ NAMES = ("ItalyPowerDemand", "JapaneseVowels")  # of one length, and of many
 
 
 def series(X: object) -> list[bytes]:
-    return sorted(np.asarray(x).tobytes() for x in X)  # type: ignore[attr-defined]
+    return sorted(np.asarray(x).tobytes() for x in X)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_series_is_in_one_part_and_classes_keep_their_sizes(name: str) -> None:
+def test_every_series_is_in_one_part_and_classes_keep_their_sizes(name):
     official, drawn = Problem.load(name), Problem.load(name, 3)
     assert series([*drawn.X_train, *drawn.X_test]) == series([*official.X_train, *official.X_test])
     assert (
@@ -32,7 +32,7 @@ def test_every_series_is_in_one_part_and_classes_keep_their_sizes(name: str) -> 
         np.testing.assert_array_equal(counts, expected[1])
 
 
-def test_they_are_those_of_sktime() -> None:
+def test_they_are_those_of_sktime():
     sampling = pytest.importorskip("sktime.utils.sampling", reason='needs the extra "data"')
     p = Problem.load("ItalyPowerDemand")
     n = len(p.y_train)
@@ -47,7 +47,7 @@ def test_they_are_those_of_sktime() -> None:
         np.testing.assert_array_equal(found, expected)
 
 
-def test_lists_stay_lists_and_a_class_of_the_test_split_alone_stays_there() -> None:
+def test_lists_stay_lists_and_a_class_of_the_test_split_alone_stays_there():
     X_train, X_test = [np.zeros((1, 3)), np.ones((1, 4))], [np.full((1, 5), 2.0)]
     found = stratified_resample(X_train, np.array(["a", "a"]), X_test, np.array(["b"]), seed=1)
     assert isinstance(found[0], list)

@@ -43,12 +43,10 @@ def earlier(folder: Path, *run_ids: str) -> Path:
 @pytest.mark.parametrize(
     "known", [(), ("a",), ("b",), ("a", "b")], ids=lambda known: "+".join(known) or "none"
 )
-def test_results_are_replaced_only_if_the_store_knows_all_of_them(
-    known: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_results_are_replaced_only_if_the_store_knows_all_of_them(known, tmp_path):
     path = earlier(tmp_path, "a", "b")
     there = path.read_text()
-    results = ResultStore(STUDY, Store(*known), path)  # type: ignore[arg-type]
+    results = ResultStore(STUDY, Store(*known), path)
     if set(known) == {"a", "b"}:
         results.open()
         assert path.read_text().count("\n") == 1, "a header; the fits are those of another study"
@@ -59,29 +57,27 @@ def test_results_are_replaced_only_if_the_store_knows_all_of_them(
 
 
 @pytest.mark.parametrize("content", [b"\x89PNG\x00\xff", b"a,b\n1,2,3\n4\n", b"a,b\n1,2\n"])
-def test_a_file_that_is_no_table_of_ours_is_not_overwritten(content: bytes, tmp_path: Path) -> None:
+def test_a_file_that_is_no_table_of_ours_is_not_overwritten(content, tmp_path):
     path = tmp_path / "results.csv"
     path.write_bytes(content)
     with pytest.raises(FileExistsError, match="is not a results file of a study and would be"):
-        ResultStore(STUDY, Store(), path).open()  # type: ignore[arg-type]
+        ResultStore(STUDY, Store(), path).open()
     assert path.read_bytes() == content
 
 
-def test_fits_that_were_not_recorded_are_no_loss(tmp_path: Path) -> None:
+def test_fits_that_were_not_recorded_are_no_loss(tmp_path):
     path = earlier(tmp_path, "", "b")
     with path.open("a") as file:
         file.write("0.")  # of a row that was cut
-    ResultStore(STUDY, Store("b"), path).open()  # type: ignore[arg-type]
+    ResultStore(STUDY, Store("b"), path).open()
     assert path.read_text().count("\n") == 1
 
 
-def test_a_full_disk_is_named_with_the_file_and_the_cure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_is_named_with_the_file_and_the_cure(tmp_path, monkeypatch):
     def full(*args: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("tsformer.studies.run.results.write_atomically", full)
     path = tmp_path / "results.csv"
     with pytest.raises(OSError, match=r"free space and run the same again.*results\.csv"):
-        ResultStore(STUDY, Store(), path).open()  # type: ignore[arg-type]
+        ResultStore(STUDY, Store(), path).open()

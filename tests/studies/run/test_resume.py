@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
+from run_once import statuses
 from torch import Tensor
 
 from tsformer.encodings import PositionalEncoding, unregister
@@ -16,7 +16,6 @@ from tsformer.studies import Progress, Study, compare
 from tsformer.tracking import prepare_store
 
 MlflowClient = pytest.importorskip("mlflow", reason='needs the extra "tracking"').MlflowClient
-pytest.importorskip("matplotlib", reason='needs the extra "plots"')
 
 pytestmark = pytest.mark.usefixtures("no_report")
 
@@ -25,7 +24,7 @@ STUDY = Study(("ItalyPowerDemand",), ("none", "tape+erpe"), seeds=2, parameters=
 
 
 @pytest.fixture
-def broken() -> Iterator[str]:
+def broken():
     class Broken(PositionalEncoding, name="broken"):
         def __init__(self, *, d_model: int, n_heads: int, max_len: int):
             super().__init__()
@@ -37,9 +36,7 @@ def broken() -> Iterator[str]:
     unregister("broken")
 
 
-def test_a_fit_that_raises_is_recorded_and_the_others_go_on(
-    broken: str, uri: str, experiment: str, tmp_path: Path, statuses: Any
-) -> None:
+def test_a_fit_that_raises_is_recorded_and_the_others_go_on(broken, uri, experiment, tmp_path):
     study = Study(("ItalyPowerDemand",), (broken, "none"), seeds=1, parameters=SMALL)
     events: list[Progress] = []
     options: dict[str, Any] = {"tracking_uri": uri, "experiment": experiment, "out": tmp_path}
@@ -71,9 +68,7 @@ def test_a_fit_that_raises_is_recorded_and_the_others_go_on(
 
 
 @pytest.mark.slow
-def test_ctrl_c_loses_nothing_and_the_next_call_goes_on(
-    uri: str, experiment: str, tmp_path: Path, statuses: Any
-) -> None:
+def test_ctrl_c_loses_nothing_and_the_next_call_goes_on(uri, experiment, tmp_path):
     options: dict[str, Any] = {"tracking_uri": uri, "experiment": experiment, "out": tmp_path}
 
     def press_in_the_second_fit(progress: Progress) -> None:

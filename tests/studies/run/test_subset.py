@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -26,7 +25,7 @@ def distance(drawn: tuple[int, ...], counts: tuple[int, ...]) -> float:
 
 
 @pytest.mark.parametrize("counts", COUNTS)
-def test_no_subset_with_every_class_is_better_stratified(counts: tuple[int, ...]) -> None:
+def test_no_subset_with_every_class_is_better_stratified(counts):
     """Against all ways to take so many series with one of each class."""
     every = list(itertools.product(*(range(1, count + 1) for count in counts)))
     for seed in range(3):
@@ -41,7 +40,7 @@ def test_no_subset_with_every_class_is_better_stratified(counts: tuple[int, ...]
 
 
 @pytest.mark.parametrize("counts", COUNTS)
-def test_subsets_of_one_seed_are_nested(counts: tuple[int, ...]) -> None:
+def test_subsets_of_one_seed_are_nested(counts):
     y = labels(counts)
     sizes = [str(n) for n in range(len(counts), len(y) + 1)]
     sizes += [f"{share}%" for share in (0.1, 1, 10, 25, 33.3, 50, 75, 99, 100)]
@@ -55,7 +54,7 @@ def test_subsets_of_one_seed_are_nested(counts: tuple[int, ...]) -> None:
 @pytest.mark.parametrize(
     ("size", "n"), [("3", 3), ("40", 40), ("10%", 4), ("1%", 3), ("12.5%", 5), ("100%", 40)]
 )
-def test_sizes_are_numbers_of_series(size: str, n: int) -> None:
+def test_sizes_are_numbers_of_series(size, n):
     y = labels((30, 8, 2))
     subset = nested_subset(y, size, seed=0)
     assert subset_size(y, size) == n == len(subset)
@@ -67,7 +66,7 @@ def test_sizes_are_numbers_of_series(size: str, n: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["ItalyPowerDemand", "JapaneseVowels"])  # array and list
-def test_a_problem_has_part_of_the_train_split_and_the_whole_test_split(name: str) -> None:
+def test_a_problem_has_part_of_the_train_split_and_the_whole_test_split(name):
     whole, part = Problem.load(name), Problem.load(name, 0, "50%", 3)
     places = nested_subset(whole.y_train, "50%", seed=3)
     assert len(part.y_train) == len(part.X_train) == len(places) == n_train(name, 0, "50%")
@@ -81,9 +80,9 @@ def test_a_problem_has_part_of_the_train_split_and_the_whole_test_split(name: st
     np.testing.assert_array_equal(loaded[0], part.X_train[0])
 
 
-def test_a_size_that_some_data_set_cannot_have_is_said_before_any_fit(tmp_path: Path) -> None:
+def test_a_size_that_some_data_set_cannot_have_is_said_before_any_fit(tmp_path):
     pytest.importorskip("mlflow", reason='needs the extra "tracking"')
-    study = Study(["ItalyPowerDemand"], ["none"], 1, train_sizes=[10, 100])  # type: ignore[arg-type]
+    study = Study(["ItalyPowerDemand"], ["none"], 1, train_sizes=[10, 100])
     with pytest.raises(
         ValueError, match=r"train size 100 on ItalyPowerDemand: .* more than the 67"
     ):

@@ -16,9 +16,6 @@ from tsformer.studies.analysis.scores import StudyScores, read_study
 from tsformer.studies.run.finalize import study_note, study_tags, summary_runs
 from tsformer.tracking import RunStore, prepare_store
 
-pytest.importorskip("mlflow", reason='needs the extra "tracking"')
-image = pytest.importorskip("matplotlib.image", reason='needs the extra "plots"')
-
 STUDY = Study(("A", "B"), ("none", "lspe"), seeds=2, vary={"stem": ["conv", "linear"]})
 
 
@@ -36,7 +33,7 @@ def results() -> pd.DataFrame:
 
 
 @pytest.fixture
-def store(uri: str, experiment: str) -> RunStore:
+def store(uri, experiment):
     return prepare_store(uri, experiment)
 
 
@@ -53,7 +50,7 @@ def summarise(store: RunStore, table: pd.DataFrame, folder: Path) -> dict[str, A
     return {runs[run_id].info.run_name: runs[run_id] for run_id in made}
 
 
-def test_a_run_for_each_encoding_and_variant(store: RunStore, tmp_path: Path) -> None:
+def test_a_run_for_each_encoding_and_variant(store, tmp_path):
     runs = summarise(store, results(), tmp_path)
     assert list(runs) == [
         "none, stem=conv", "lspe, stem=conv", "none, stem=linear", "lspe, stem=linear",
@@ -80,7 +77,7 @@ def test_a_run_for_each_encoding_and_variant(store: RunStore, tmp_path: Path) ->
     assert f"Part of [this study]({store.page_of(best.data.tags['mlflow.parentRunId'])})" in note
 
 
-def test_a_fit_that_is_the_row_of_every_seed_is_one(store: RunStore, tmp_path: Path) -> None:
+def test_a_fit_that_is_the_row_of_every_seed_is_one(store, tmp_path):
     table = results()
     drawn = table["seed"].where(table["encoding"] == "lspe", 0)
     table["run_id"] = table["encoding"] + table["stem"] + table["dataset"] + drawn.map(str)
@@ -95,7 +92,7 @@ def test_a_fit_that_is_the_row_of_every_seed_is_one(store: RunStore, tmp_path: P
     assert several.metrics["test/accuracy_spread"] == pytest.approx(0.02 / 2**0.5)
 
 
-def test_all_are_averaged_over_the_same_draws(store: RunStore, tmp_path: Path) -> None:
+def test_all_are_averaged_over_the_same_draws(store, tmp_path):
     table = results()
     failed = (table.stem == "conv") & (table.encoding == "lspe") & (table.seed == 1)
     runs = summarise(store, table[~failed], tmp_path)
@@ -105,7 +102,7 @@ def test_all_are_averaged_over_the_same_draws(store: RunStore, tmp_path: Path) -
     assert "2 fits are left out, since some method lacks that draw." in note
 
 
-def test_the_run_of_a_study_says_what_it_is_for_and_links_to_its_view() -> None:
+def test_the_run_of_a_study_says_what_it_is_for_and_links_to_its_view():
     store = RunStore("sqlite:///x.db", "7", command="tsformer compare --study sums.toml")
     study = dataclasses.replace(STUDY, description="Do sums help?")
     note = study_note(study, store)

@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar, NamedTuple, cast
 
@@ -22,8 +21,6 @@ from tsformer.studies.run.trial import _interrupted
 from tsformer.studies.run.worker import Task, TrialResult, run_task
 from tsformer.tracking import RunStore, prepare_store
 
-pytest.importorskip("mlflow", reason='needs the extra "tracking"')
-
 ENDS = "foreign_classifiers.Ends"
 DIED = BrokenProcessPool("It died.\nThe exit codes of the workers are {EXIT(3)}")
 
@@ -34,7 +31,7 @@ def tasks(store: RunStore | None = None, **options: Any) -> list[Task]:
 
 
 @pytest.fixture
-def ends(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def ends(monkeypatch):
     """Record lost fits nowhere; return the methods whose runs were ended."""
     ended: list[str] = []
     monkeypatch.setattr(executors, "_end_left_over", lambda task: ended.append(task.trial.method))
@@ -66,11 +63,9 @@ class Scripted:
         pass
 
 
-def test_a_lost_fit_is_repeated_last_and_the_second_loss_fails_it(
-    ends: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lost_fit_is_repeated_last_and_the_second_loss_fails_it(ends, monkeypatch):
     outcomes = {"unlucky": [False, True], "crashes": [False, False], "hangs": [False], "good": [1]}
-    Scripted.calls, Scripted.outcomes = [], outcomes  # type: ignore[assignment]
+    Scripted.calls, Scripted.outcomes = [], outcomes
     monkeypatch.setattr(executors, "_Worker", Scripted)
     methods = {name: {"estimator": ENDS, "how": name} for name in outcomes}
     with Workers(1, time_limit=9) as workers:
@@ -86,9 +81,7 @@ def test_a_lost_fit_is_repeated_last_and_the_second_loss_fails_it(
     assert found == {"unlucky": "", "good": ""}
 
 
-def test_a_worker_that_was_killed_between_two_tasks_is_replaced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_worker_that_was_killed_between_two_tasks_is_replaced(tmp_path, monkeypatch):
     class Pool:
         made: ClassVar[list[Pool]] = []
 
@@ -156,9 +149,7 @@ class Cluster:
         assert futures == []
 
 
-def test_a_cluster_that_gives_up_a_fit_gets_it_once_more(
-    ends: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cluster_that_gives_up_a_fit_gets_it_once_more(ends, monkeypatch):
     client = Cluster({"unlucky": 1, "crashes": 2, "good": 0})
     dask = SimpleNamespace(as_completed=client.as_completed, KilledWorker=KilledWorker)
     monkeypatch.setattr(executors, "require", lambda *args, **options: dask)
@@ -171,7 +162,7 @@ def test_a_cluster_that_gives_up_a_fit_gets_it_once_more(
     assert found == {"unlucky": "", "good": ""}
 
 
-def test_methods_of_other_libraries_run_in_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_methods_of_other_libraries_run_in_a_worker(monkeypatch):
     methods = {"flat-ridge": {}, "random-convolutions": {}, "svc": {"estimator": "sklearn.svm.SVC"}}
     given = tasks(encodings=("none",), methods=methods)
     here: list[str] = []
@@ -192,7 +183,7 @@ def test_methods_of_other_libraries_run_in_a_worker(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.usefixtures("no_figures")
-def test_code_that_exits_or_interrupts_fails_its_fit(uri: str, experiment: str) -> None:
+def test_code_that_exits_or_interrupts_fails_its_fit(uri, experiment):
     ways = ("exit", "in predict", "interrupt", "recurse")
     methods = {how: {"estimator": ENDS, "how": how} for how in ways}
     store = prepare_store(uri, experiment)
@@ -206,9 +197,7 @@ def test_code_that_exits_or_interrupts_fails_its_fit(uri: str, experiment: str) 
     assert len(runs) == 4
 
 
-def test_a_data_set_that_a_worker_lacks_is_recorded_as_a_failure(
-    uri: str, experiment: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_data_set_that_a_worker_lacks_is_recorded_as_a_failure(uri, experiment, monkeypatch):
     def load(name: str, *options: object) -> None:
         raise DatasetError(f"there is no {name} here")
 
@@ -225,7 +214,7 @@ def test_a_data_set_that_a_worker_lacks_is_recorded_as_a_failure(
 
 @pytest.mark.processes
 @pytest.mark.usefixtures("no_report")
-def test_a_crash_or_a_hang_costs_one_fit(uri: str, experiment: str, tmp_path: Path) -> None:
+def test_a_crash_or_a_hang_costs_one_fit(uri, experiment, tmp_path):
     methods = {how: {"estimator": ENDS, "how": how} for how in ("segfault", "hang")}
     methods["near"] = {"estimator": "foreign_classifiers.Nearest"}
     study = Study(("ItalyPowerDemand",), methods=methods, seeds=1)
@@ -249,12 +238,12 @@ def test_a_crash_or_a_hang_costs_one_fit(uri: str, experiment: str, tmp_path: Pa
         ({"jobs": 0}, "jobs must be an int >= 1, or -1"),
     ],
 )
-def test_impossible_options(tmp_path: Path, options: dict[str, Any], message: str) -> None:
+def test_impossible_options(tmp_path, options, message):
     with pytest.raises(ValueError, match=message):
         compare(Study(("ItalyPowerDemand",), ("none",), seeds=1), out=tmp_path, **options)
 
 
-def test_a_worker_with_other_libraries_fits_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_with_other_libraries_fits_nothing(monkeypatch):
     (task,) = tasks(methods={"a": {"estimator": "sklearn.svm.SVC"}})
     sent = pickle.dumps(task)
     assert pickle.loads(sent).other_versions() == ""
@@ -265,8 +254,5 @@ def test_a_worker_with_other_libraries_fits_nothing(monkeypatch: pytest.MonkeyPa
     assert result.row is None
     assert result.error.startswith("OtherVersions: this worker has sklearn.svm.SVC 0.1, and")
     assert "began with scikit-learn " in result.error
-
-
-def test_attributes_of_others_are_not_taken_for_ours() -> None:
     keras = SimpleNamespace(history={"loss": [1.0]})
     assert not _interrupted(SimpleNamespace(histories_=[keras], transformer_=None))
