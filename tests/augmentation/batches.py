@@ -7,34 +7,13 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from tsformer.augmentation import Augmentation, Batch
+from tsformer.augmentation import Batch
 
 LENGTHS = (12, 7, 1, 2, 9)
 LENGTH, CHANNELS = max(LENGTHS), 3
 KINDS = ("regular", "padded", "holes", "shared times", "times", "codes")
 #: Those with masked steps.
 MASKED = ("padded", "holes", "times", "codes")
-
-
-def define(name: str | None, **keywords) -> type[Augmentation]:
-    """Return a new augmentation that multiplies all values by `factor`."""
-
-    class Stretch(Augmentation, name=name, **keywords):
-        """Multiply by a number.
-
-        More text, which the table leaves out.
-        """
-
-        symbolic = True
-        reference = "nobody"
-
-        def __init__(self, *, factor=2.0):
-            self.factor = factor
-
-        def __call__(self, batch):
-            return replace(batch, values=batch.values * self.factor)
-
-    return Stretch
 
 
 def batch(kind: str, *, seed: int = 0) -> Batch:

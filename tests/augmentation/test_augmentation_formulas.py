@@ -158,16 +158,6 @@ def test_an_option_of_nothing_is_the_identity(case, kind):
     assert out.share is None or (out.share == 1).all()
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "times"])
-def test_the_whole_of_another_series(kind):
-    given = batch(kind)
-    out = mixed(given, PARTNER, torch.zeros_like(START), torch.full_like(WIDTH, 1.0))
-    assert (out.share == 0).all()
-    for i, partner in enumerate(PARTNER.tolist()):
-        own, theirs = (series(given, j)[2] for j in (i, partner))
-        assert torch.equal(out.values[i, own[0]], given.values[partner, theirs[0]])
-
-
 @pytest.mark.parametrize("kind", MASKED)
 @pytest.mark.parametrize("move", ["warp", "cutmix"])
 def test_values_at_masked_steps_are_never_read(move, kind):

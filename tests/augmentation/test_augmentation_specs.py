@@ -9,11 +9,26 @@ from dataclasses import replace
 
 import pytest
 import torch
-from batches import define
 
 from tsformer.augmentation import Augmentation, Batch, resolve
 
 ONES = Batch(torch.ones(1, 3, 2))
+
+
+def define(name: str | None) -> type[Augmentation]:
+    """Return a new augmentation that multiplies all values by `factor`."""
+
+    class Stretch(Augmentation, name=name):
+        symbolic = True
+        reference = "nobody"
+
+        def __init__(self, *, factor=2.0):
+            self.factor = factor
+
+        def __call__(self, batch):
+            return replace(batch, values=batch.values * self.factor)
+
+    return Stretch
 
 
 def shift(name: str, *, mixes: bool = False) -> type[Augmentation]:

@@ -154,23 +154,6 @@ def test_data_and_parameters_of_the_caller_are_left_alone(name):
         np.testing.assert_array_equal(mine, theirs)
 
 
-CONTAINERS: dict[str, Callable[[], Any]] = {
-    "tensors": lambda: [torch.from_numpy(x) for x in RAGGED],
-    "frames": lambda: [pd.DataFrame(x.T) for x in RAGGED],
-    "filled up with NaN": lambda: np.stack(
-        [np.pad(x, [(0, 0), (0, 30 - x.shape[1])], constant_values=np.nan) for x in RAGGED]
-    ),
-}
-
-
-@every_estimator
-def test_containers_make_no_difference(name):
-    expected = answers(MAKERS[name]().fit(RAGGED, Y), RAGGED)
-    for make in CONTAINERS.values():
-        container = make()
-        assert_same(answers(MAKERS[name]().fit(container, Y), container), expected)
-
-
 @every_estimator
 def test_answers_do_not_depend_on_company(name, fitted):
     expected = answers(fitted[name], RAGGED, times=TIMES)

@@ -8,16 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from tsformer.training import Callback
-
-
-class Plans(Callback):
-    """Ends a fit before its first epoch."""
-
-    def on_train_begin(self, state):
-        self.plan = state.plan
-        raise OverflowError("planned")
-
+from tsformer.estimators.recipe import batch_size_for, epochs_of
 
 # Weights
 
@@ -85,13 +76,14 @@ def test_warm_start_refuses_what_does_not_fit(make, motions):
         (100_000, "auto", (4, 64)),
     ],
 )
-def test_auto_epochs_give_a_budget_of_steps(n, batch_size, planned, make):
-    X, y = np.random.default_rng(0).normal(size=(n, 1, 4)), np.arange(n) % 2
-    plans = Plans()
-    tiny = {"stem": "linear", "d_model": 4, "n_heads": 1, "early_stopping": False}
-    with pytest.raises(OverflowError, match="planned"):
-        make(max_epochs="auto", batch_size=batch_size, callbacks=[plans], **tiny).fit(X, y)
-    assert (plans.plan.n_epochs, plans.plan.batch_size) == planned
+def test_auto_epochs_give_a_budget_of_steps(n, batch_size, planned):
+    size = batch_size_for(batch_size, 4, n)
+    assert (epochs_of("auto", n, size), size) == planned
+
+
+def test_the_budget_is_that_of_the_plan(make, italy):
+    plan = make(max_epochs="auto", batch_size=2, stem="linear")._prepare(*italy).plans[0]
+    assert (plan.n_epochs, plan.batch_size) == (epochs_of("auto", 67, 2), 2)
 
 
 # Device and display

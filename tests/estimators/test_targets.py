@@ -144,9 +144,9 @@ def test_several_columns_of_groups():
     ids=["objects", "bools", "tensor", "with gradient", "tensors"],
 )
 def test_labels_that_are_accepted(y, classes):
-    fitted = ESTIMATORS["convolutions"].fit(X, y)
-    assert fitted.classes_.tolist() == classes
-    assert 0 <= fitted.score(X, y) <= 1
+    labels = read_targets(y, "y")
+    assert labels.dtype.kind in "bif"
+    assert np.unique(labels).tolist() == classes
 
 
 @pytest.mark.parametrize(

@@ -359,12 +359,13 @@ def test_invalid_arguments_are_refused(export, tmp_path):
         export(fitted(X=large, stem="embedding"), tmp_path / "model")
 
 
-@pytest.mark.parametrize("missing", ["onnx", "onnxscript"])
-def test_onnx_missing(missing, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, missing, None)
+def test_onnx_missing(tmp_path, monkeypatch):
     estimator = fitted(encoding="none", stem="linear")
-    with pytest.raises(ImportError, match=rf'{missing}, .* pip install "tsformer\[onnx\]"'):
-        to_onnx(estimator, tmp_path / "model.onnx")
+    for missing in ("onnx", "onnxscript"):
+        monkeypatch.setitem(sys.modules, missing, None)
+        with pytest.raises(ImportError, match=rf'{missing}, .* pip install "tsformer\[onnx\]"'):
+            to_onnx(estimator, tmp_path / "model.onnx")
+        monkeypatch.undo()
 
 
 @pytest.mark.slow

@@ -48,17 +48,6 @@ def test_padding_changes_nothing(fit, channels):
     torch.testing.assert_close(padded, together, atol=1e-5, rtol=0)
 
 
-@both
-def test_one_seed_one_transform_whose_state_is_all_there_is(fit):
-    x = series(20, 3, 30)
-    first, again, other = (fit(x, seed=seed) for seed in (0, 0, 1))
-    assert torch.equal(first(x), again(x))
-    assert not torch.equal(first(x), other(x))
-    loaded = type(first)(*fit.__defaults__[-1])
-    loaded.load_state_dict(first.state_dict())
-    assert torch.equal(loaded(x), first(x))
-
-
 # --- Hydra ---------------------------------------------------------------------------------------
 
 

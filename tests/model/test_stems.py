@@ -98,10 +98,11 @@ def test_gradient_reaches_every_parameter(name, options):
             assert parameter.grad.any(), key
 
 
-@every_stem
-def test_default_strides_give_about_64_tokens(name, options):
+@pytest.mark.parametrize("name", STEMS)
+def test_default_strides_give_about_64_tokens(name):
     for max_len in (10, 64, 100, 500, 3000):
-        stem = make(name, options if name == "embedding" else {}, max_len)
+        stem = make(name, {"n_codes": 9} if name == "embedding" else {}, max_len)
+        assert stem.pointwise == (name in ("linear", "embedding"))
         if stem.pointwise:
             assert stem.n_tokens(max_len) == max_len
         elif max_len >= 128:
@@ -173,17 +174,6 @@ def test_pooling_makes_no_difference_where_the_first_layer_skips_no_step():
     assert skipping.state_dict().keys() == pooling.state_dict().keys()
     x = series(2, 20)
     assert torch.equal(skipping(x, None, steps(20))[0], pooling(x, None, steps(20))[0])
-
-
-def test_linear_sees_one_step_and_the_others_more():
-    for name, sees in (("linear", False), ("patch", True), ("conv", True)):
-        stem, x = make(name, {}), series(1, 20)
-        nudged = x.clone()
-        nudged[:, 3] += 1
-        moved = (stem(nudged, None, steps(20))[0] != stem(x, None, steps(20))[0]).any(-1)[0]
-        assert stem.pointwise is not sees
-        assert moved.sum() == (1 if name in ("linear", "patch") else moved.sum())
-        assert (moved.sum() > 1) == (name == "conv")
 
 
 @every_stem
