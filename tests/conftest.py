@@ -7,7 +7,7 @@ import re
 import socket
 import sqlite3
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
@@ -132,6 +132,18 @@ def port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+@pytest.fixture(autouse=True)
+def _registries_as_found() -> Iterator[None]:
+    """Unregister the encodings, augmentations and objectives that a test defines."""
+    from tsformer import augmentation, encodings, objectives
+
+    before = {room: set(room.names()) for room in (augmentation, encodings, objectives)}
+    yield
+    for room, known in before.items():
+        for name in set(room.names()) - known:
+            room.unregister(name)
 
 
 def _archive_is_here() -> bool:

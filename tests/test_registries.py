@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from types import ModuleType, new_class
 from typing import Any
 
@@ -27,14 +26,6 @@ NAMES = {
     objectives: ["masked", "contrastive"],
 }
 every_kind = pytest.mark.parametrize("room", KINDS, ids=lambda room: room.__name__)
-
-
-@pytest.fixture(autouse=True)
-def _registries_as_found() -> Iterator[None]:
-    yield
-    for room in KINDS:
-        for name in set(room.names()) - set(NAMES[room]):
-            room.unregister(name)
 
 
 def define(room: ModuleType, name: str | None, **keywords: Any) -> type:

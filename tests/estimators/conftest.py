@@ -46,7 +46,7 @@ def make():
     """A small classifier, seeded, with other parameters as asked."""
 
     def make_classifier(encoding="lspe", **parameters) -> TSTransformerClassifier:
-        small = {"d_model": 16, "n_heads": 2, "n_layers": 1, "max_epochs": 3, "random_state": 0}
-        return TSTransformerClassifier(encoding, **small | parameters)
+        small = {"d_model": 16, "n_heads": 2, "n_layers": 1, "max_epochs": 3, "scaling": "channel"}
+        return TSTransformerClassifier(encoding, **small | {"random_state": 0} | parameters)
 
     return make_classifier

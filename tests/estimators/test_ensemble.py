@@ -132,7 +132,8 @@ class Clock:
 
     def fit(self, quality: str, **parameters) -> TSEnsembleClassifier:
         transformer = {"callbacks": [self.callback], "max_epochs": 9, **LINEAR}
-        return make(quality, transformer, **parameters).fit(X, Y)
+        convolution = {"scaling": "auto", **parameters.pop("convolution", {})}
+        return make(quality, transformer, convolution, **parameters).fit(X, Y)
 
 
 @pytest.mark.slow

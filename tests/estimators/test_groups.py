@@ -151,7 +151,7 @@ def test_the_scaling_is_chosen_by_leaving_out_groups():
     padded = Padded(X.mT, np.full(80, 40))
     assert suited_scaling(padded, y, None) == "channel"
     assert suited_scaling(padded, y, None, groups) == "series"
-    fitted = classifier(max_epochs=1).fit(X, y, groups=groups)
+    fitted = classifier(max_epochs=1, scaling="auto").fit(X, y, groups=groups)
     assert fitted.preprocessor_.scaling == "series"
 
 

@@ -118,7 +118,7 @@ def test_what_does_not_fit_is_drawn_anew_and_listed(changed, message, kept, enco
 def test_weights_of_another_meaning_are_drawn_anew_whatever_their_shapes(changed, other, data):
     strides = {"strides": (1, 2)} if "strides" in str(changed) else {}
     source = TSTransformerEncoder(**SMALL, stem_params=strides).fit(data[0])
-    clf = TSTransformerClassifier(**SMALL, **changed)
+    clf = TSTransformerClassifier(**SMALL | changed)
     plain = backbone(start(clf, *data))
     with pytest.warns(UserWarning, match=rf"at random: stem \(another {other}\)$") as caught:
         started = backbone(start(clf.set_params(init_from=source), *data))

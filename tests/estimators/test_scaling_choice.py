@@ -28,7 +28,8 @@ def chosen(X, y=Y, weights=None) -> str:
 
 
 def fitted(X, y=Y, **options) -> str | None:
-    clf = classifier(max_epochs=1, augmentation=None, **options).fit(X, y)
+    quick = {"max_epochs": 1, "augmentation": None, "scaling": "auto"}
+    clf = classifier(**quick | options).fit(X, y)
     return clf.preprocessor_.scaling
 
 
@@ -111,11 +112,12 @@ def test_semi_supervised_fits_choose_by_the_labelled_series():
 def test_weights_of_a_fit_choose_the_scaling():
     X, y = np.concatenate([UNITS, LEVELS]), np.concatenate([Y, Y])
     for kept, expected in (([1.0, 0.0], "series+size"), ([0.0, 1.0], "channel")):
-        clf = classifier(augmentation=None, max_epochs=1)
+        clf = classifier(augmentation=None, max_epochs=1, scaling="auto")
         clf.fit(X, y, sample_weight=np.repeat(kept, 48))
         assert clf.preprocessor_.scaling == expected
-    weighted = convolutions().fit(X, y, sample_weight=np.repeat([1.0, 0.0], 48))
-    alone = convolutions().fit(UNITS, Y)
+    weights = np.repeat([1.0, 0.0], 48)
+    weighted = convolutions(scaling="auto").fit(X, y, sample_weight=weights)
+    alone = convolutions(scaling="auto").fit(UNITS, Y)
     assert weighted.preprocessor_.scaling == alone.preprocessor_.scaling
 
 

@@ -35,7 +35,7 @@ Y = np.array([[0, 0, 1], [1, 0, 0], [0, 1, 1], [1, 0, 1]] * 4)
 NUMBERS = np.column_stack([X[:, 0].mean(axis=1), 1000 * X[:, 1].std(axis=1)])
 CLASSIFIERS = {
     "classifier": classifier(n_estimators=2, early_stopping=True),
-    "convolutions": random_convolutions(),
+    "convolutions": random_convolutions(scaling="auto"),
     "ensemble": whole_ensemble(),
 }
 

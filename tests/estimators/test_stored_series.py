@@ -111,6 +111,7 @@ def kept_in(how: str, X: np.ndarray, folder: Path) -> Any:
 
 def fitted(X: Any, y: Any, **options: Any) -> TSTransformerClassifier:
     defaults = {"batch_size": 8, "early_stopping": True, "class_weight": "balanced"}
+    defaults |= {"scaling": "auto"}
     return classifier(**defaults | options).fit(X, y)
 
 

@@ -57,7 +57,7 @@ def test_layers_have_the_shapes_and_weights_of_the_model(options):
 
 
 def test_the_values_are_those_of_the_fit():
-    fitted = classifier(max_epochs=1, n_estimators=2).fit(X, Y, X_val=X, y_val=Y)
+    fitted = classifier(max_epochs=1, n_estimators=2, scaling="auto").fit(X, Y, X_val=X, y_val=Y)
     recipe = fitted.summary().recipe.set_index("parameter")["used"]
     assert recipe["scaling"] == str(fitted.preprocessor_.scaling)
     assert recipe["augmentation"] == repr(fitted.augmentation_)

@@ -26,7 +26,7 @@ X = small.X.copy()
 X[3, 0, 4:7] = np.nan
 
 MAKERS: dict[str, Callable[[], Any]] = {
-    "classifier": classifier,
+    "classifier": lambda: classifier(scaling="auto"),
     "members": lambda: classifier("cape", n_estimators=2, init_from=encoder("cape")),
     "early stopping": lambda: classifier(
         "rope+erpe", stem="patch", early_stopping=True, pooling="attention"
@@ -34,7 +34,7 @@ MAKERS: dict[str, Callable[[], Any]] = {
     "regressor": lambda: small.regressor("t5", scaling="series"),
     "encoder": lambda: encoder("tape"),
     "contrastive": lambda: encoder(objective="contrastive"),
-    "random convolutions": convolutions,
+    "random convolutions": lambda: convolutions(scaling="auto"),
     "ensemble": small.ensemble,
 }
 

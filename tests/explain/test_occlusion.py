@@ -9,19 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from small_estimators import classifier, convolutions, ensemble
 
-from tsformer import RandomConvolutionClassifier, TSEnsembleClassifier, TSTransformerClassifier
-
-SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 1}
-FEW = {"n_features": 168, "n_groups": 2}
 MODELS = {
-    "random convolutions": RandomConvolutionClassifier(**FEW, scaling="channel", random_state=0),
-    "ensemble": TSEnsembleClassifier(
-        "fast",
-        convolution_params={**FEW, "scaling": "channel"},
-        transformer_params=SMALL,
-        random_state=0,
-    ),
+    "random convolutions": convolutions(scaling="channel"),
+    "ensemble": ensemble("fast", {"max_epochs": 1}, {"scaling": "channel"}),
 }
 
 
@@ -71,7 +63,7 @@ def test_windows_that_overlap_are_averaged(plain):
 
 
 def test_it_needs_no_captum(plain, monkeypatch):
-    clf = TSTransformerClassifier(**SMALL, random_state=0).fit(plain.X, plain.y)
+    clf = classifier(max_epochs=1).fit(plain.X, plain.y)
     monkeypatch.setitem(sys.modules, "captum.attr", None)
     assert clf.explain(plain.X, "occlusion").shape == plain.X.shape
 

@@ -166,6 +166,16 @@ CASES = {
 }
 
 
+@pytest.mark.parametrize("case", CASES)
+def test_the_module_that_is_exported_predicts_the_same(case):
+    params, data, calls = CASES[case]
+    estimator = fitted(**params, **data)
+    for n, length in NEW:
+        X = calls.get("make", series)(n, length)
+        inputs = [X, some_times(X)] if "with_times" in calls else [X]
+        agree(estimator, graph_of(estimator)(*map(torch.from_numpy, inputs)).numpy(), inputs)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("case", exhaustive_except(CASES, ["single steps, at times"]))
 def test_other_models_in_onnx(case, tmp_path):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.pipeline import make_pipeline
+from small_estimators import KERNELS, convolutions, encoder, regressor
 
-from tsformer import RandomConvolutionClassifier, TSTransformerEncoder, TSTransformerRegressor
+from tsformer import RandomConvolutionClassifier
 from tsformer.inspection import permutation_importance
 
 
@@ -21,7 +22,7 @@ def problem(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.fixture(scope="module")
 def fitted():
-    return RandomConvolutionClassifier(random_state=0).fit(*problem(60))
+    return convolutions(n_features=840, scaling="channel").fit(*problem(60))
 
 
 def test_the_channel_that_tells_is_found(fitted):
@@ -52,7 +53,7 @@ class Level(RandomConvolutionClassifier):
 def test_what_is_exchanged_against_plain_loops():
     rng = np.random.default_rng(0)
     X = [rng.normal(size=(2, n)) for n in (10, 14, 9)]
-    clf = Level(random_state=0).fit(X * 3, [0, 1, 1] * 3)
+    clf = Level(**KERNELS, random_state=0).fit(X * 3, [0, 1, 1] * 3)
     clf.seen = []
     permutation_importance(clf, X, [0, 1, 1], n_repeats=1, random_state=3)
     donors = np.random.RandomState(3).permutation(3)
@@ -72,7 +73,7 @@ def test_what_is_exchanged_against_plain_loops():
 def test_windows_cover_each_step_once():
     rng = np.random.default_rng(0)
     X = [rng.normal(size=(2, n)) for n in (10, 14, 9)]
-    clf = Level(random_state=0).fit(X * 3, [0, 1, 1] * 3)
+    clf = Level(**KERNELS, random_state=0).fit(X * 3, [0, 1, 1] * 3)
     clf.seen = []
     permutation_importance(clf, X, [0, 1, 1], by="window", n_windows=4, n_repeats=1, random_state=3)
     before, *after = clf.seen
@@ -88,8 +89,7 @@ def test_windows_cover_each_step_once():
 def test_regressors_times_and_scorers():
     rng = np.random.default_rng(0)
     X, times = rng.normal(size=(20, 2, 12)), np.cumsum(rng.uniform(0.5, 2, (20, 12)), axis=1)
-    small = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 2, "random_state": 0}
-    reg = TSTransformerRegressor(**small).fit(X, X[:, 0, 0], times=times)
+    reg = regressor().fit(X, X[:, 0, 0], times=times)
     found = permutation_importance(
         reg, X, X[:, 0, 0], times=times, scoring="neg_mean_absolute_error", n_repeats=2
     )
@@ -117,10 +117,9 @@ def test_errors_say_what_is_allowed(options, error, message, fitted):
 
 def test_an_encoder_needs_no_targets():
     X, y = problem(12)
-    small = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 1, "random_state": 0}
-    encoder = TSTransformerEncoder(**small).fit(X)
+    embedding = encoder(max_epochs=1).fit(X)
     without, given = (
-        permutation_importance(encoder, X, each, n_repeats=2, random_state=0).importances
+        permutation_importance(embedding, X, each, n_repeats=2, random_state=0).importances
         for each in (None, y)
     )
     np.testing.assert_array_equal(without, given)
