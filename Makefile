@@ -32,7 +32,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@touch $@
 
 # One thread: models this small gain little from a second, and lose much when the cores are busy.
-demo test test-fast test-slow test-merge test-all coverage: export OMP_NUM_THREADS := 1
+demo test test-fast test-slow test-all coverage: export OMP_NUM_THREADS := 1
 
 demo: install ## compare six encodings on two real data sets, then try the default model
 	@$(BIN)/tsformer demo --max-epochs $(EPOCHS)
@@ -41,20 +41,23 @@ demo: install ## compare six encodings on two real data sets, then try the defau
 FAST := tests/augmentation tests/encodings tests/model tests/data tests/test_golden.py tests/test_structure.py \
 	--ignore tests/encodings/test_cost.py --ignore tests/encodings/test_learns_order.py
 
-.PHONY: test test-fast test-slow test-merge test-all coverage
-test: install ## run the tests of less than three seconds; archive tests need TSFORMER_DATA=FOLDER
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not processes and not exhaustive"
+.PHONY: test test-fast test-slow test-all coverage
+test: install ## run the tests of less than three seconds, with SLOW=1 those of test-slow too; TSFORMER_DATA=FOLDER has archives
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -rs \
+		-m "not exhaustive$(if $(SLOW),, and not slow and not processes)"
+
+# In one call, since a worker takes half a minute to collect tests.
+ifdef SLOW
+test: browser $(SITE)/index.html
+test: export TSFORMER_TEST_UI := 1
+endif
 
 test-fast: install ## run the tests of encodings, augmentation, model, data and saved models, in a minute
 	$(BIN)/python -m pytest -n 2 -m "not slow and not processes and not exhaustive and not archive" $(FAST)
 
-test-slow test-merge test-all: export TSFORMER_TEST_UI := 1
+test-slow test-all: export TSFORMER_TEST_UI := 1
 test-slow: browser $(SITE)/index.html ## run the tests that are slow, kill processes or look at pages in a real browser
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -rs -m "(slow or processes) and not exhaustive"
-
-# One call in place of two: a worker takes half a minute to collect tests.
-test-merge: browser $(SITE)/index.html ## run the tests of test and of test-slow
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -rs -m "not exhaustive"
 
 test-all: browser $(SITE)/index.html ## run every test, of all configurations too, in two hours
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder

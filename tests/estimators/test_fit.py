@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from tsformer.estimators.recipe import batch_size_for, epochs_of
+from tsformer import TSTransformerClassifier, TSTransformerEncoder
+from tsformer.estimators.recipe import batch_size_for, epochs_of, learning_rate_for
 
 # Weights
 
@@ -65,25 +66,33 @@ def test_warm_start_refuses_what_does_not_fit(make, motions):
 @pytest.mark.parametrize(
     ("n", "batch_size", "planned"),
     [
-        (64, 16, (250, 16)),  # at least 1000 steps
-        (60, 2, (60, 2)),  # 60 epochs of 30 steps
-        (60, 1, (42, 1)),  # at most 2500 steps, in whole epochs
-        (180, 1, (20, 1)),  # but at least 20 epochs
-        (999, "auto", (40, 16)),  # 2500 steps
-        (1000, "auto", (80, 64)),
-        (5000, "auto", (32, 64)),  # 160,000 series
-        (5000, 16, (32, 16)),  # as many, whatever the batch
-        (100_000, "auto", (4, 64)),
+        (64, 16, (250, 16, 0.002)),  # at least 1000 steps
+        (60, 2, (60, 2, 0.002)),  # 60 epochs of 30 steps
+        (60, 1, (42, 1, 0.002)),  # at most 2500 steps, in whole epochs
+        (180, 1, (20, 1, 0.002)),  # but at least 20 epochs
+        (999, "auto", (40, 16, 0.002)),  # 2500 steps
+        (1000, "auto", (80, 64, 0.004)),
+        (5000, "auto", (16, 64, 0.004)),  # 80,000 series
+        (5000, 16, (16, 16, 0.004)),  # as many, whatever the batch
+        (100_000, "auto", (4, 64, 0.004)),
     ],
 )
 def test_auto_epochs_give_a_budget_of_steps(n, batch_size, planned):
-    size = batch_size_for(batch_size, 4, n)
-    assert (epochs_of("auto", n, size), size) == planned
+    budget, size = TSTransformerClassifier._budget, batch_size_for(batch_size, 4, n)
+    epochs, rate = epochs_of("auto", n, size, budget), learning_rate_for("auto", n, budget)
+    assert (epochs, size, rate) == planned
+
+
+def test_pretraining_sees_more_of_many_series():
+    budget = TSTransformerEncoder._budget
+    assert epochs_of("auto", 5000, 64, budget) == 32  # 160,000 series
+    assert learning_rate_for("auto", 5000, budget) == 0.002
 
 
 def test_the_budget_is_that_of_the_plan(make, italy):
-    plan = make(max_epochs="auto", batch_size=2, stem="linear")._prepare(*italy).plans[0]
-    assert (plan.n_epochs, plan.batch_size) == (epochs_of("auto", 67, 2), 2)
+    automatic = {"max_epochs": "auto", "learning_rate": "auto"}
+    plan = make(batch_size=2, stem="linear", **automatic)._prepare(*italy).plans[0]
+    assert (plan.n_epochs, plan.batch_size, plan.learning_rate) == (60, 2, 0.002)
 
 
 # Device and display

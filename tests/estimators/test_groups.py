@@ -11,7 +11,7 @@ from small_estimators import FIVE, classifier, convolutions
 
 from tsformer.data.series import Padded
 from tsformer.estimators import base
-from tsformer.estimators.recipe import AUTO_EARLY_STOPPING_CASES, agreement_kept, suited_scaling
+from tsformer.estimators.recipe import agreement_kept, suited_scaling
 
 TINY = {"max_epochs": 1, "stem": "linear", "scaling": None}
 N, N_GROUPS = 48, 8
@@ -61,15 +61,6 @@ def test_held_out_groups_are_not_trained_on(name, trained):
     on, out = trained[-1]
     assert not on & out
     assert len(out) == 2
-
-
-def test_the_automatic_part_of_many_series_is_of_whole_groups(trained):
-    groups = np.arange(AUTO_EARLY_STOPPING_CASES) % 10
-    many, y = series(groups), np.arange(len(groups)) // 10 % 2
-    classifier(**TINY, batch_size=1000).fit(many, y, groups=groups)
-    ((on, out),) = trained
-    assert not on & out
-    assert len(out) == 1
 
 
 def test_groups_are_routed(trained):

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from tsformer.estimators import base
-from tsformer.estimators.recipe import AUTO_EARLY_STOPPING_CASES
 from tsformer.training import Validation
 
 
@@ -37,15 +36,6 @@ def test_early_stopping_holds_out_a_part(make, italy):
     assert not same_weights(clf, make().fit(X, y))
     scores = 20 * np.array([row["val_score"] for row in clf.history_])  # 0.3 * 67 series
     np.testing.assert_allclose(scores, scores.round(), atol=1e-4)
-
-
-def test_auto_holds_out_of_large_data_only(make):
-    X = np.random.default_rng(0).normal(size=(AUTO_EARLY_STOPPING_CASES, 4))
-    y = np.arange(len(X)) % 2
-    clf = make(stem="linear", d_model=4, max_epochs=1, batch_size=1000)
-    assert "val_loss" in clf.fit(X, y).history_[0]
-    assert "val_loss" not in clf.fit(X[1:], y[1:]).history_[0]
-    assert "val_loss" not in clf.set_params(early_stopping=False).fit(X, y).history_[0]
 
 
 def test_series_that_are_held_out_keep_their_weights(make, italy, monkeypatch):

@@ -121,7 +121,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
     pretrained_lr_scale: Annotated[float, real(0)] = 1.0
     max_epochs: Annotated[int | str, whole(1, "auto")] = "auto"
     batch_size: Annotated[int | str, whole(1, "auto")] = "auto"
-    learning_rate: Annotated[float, real(0)] = 0.002
+    learning_rate: Annotated[float | str, real(0, also=("auto",))] = "auto"
     weight_decay: Annotated[float, real(0, also=(0,))] = 0.05
     early_stopping: Annotated[bool | str, one_of("auto", True, False)] = "auto"
     validation_fraction: Annotated[float, real(0, 1)] = 0.1
@@ -146,6 +146,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
 
     #: Options of the conv stem with another default than the stem's own.
     _conv_params: ClassVar[dict[str, Any]] = {}
+    _budget: ClassVar[recipe.Budget] = recipe.SUPERVISED
 
     _not_saved: ClassVar[dict[str, Any]] = {
         "callbacks": None,
@@ -374,8 +375,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         seed: int,
     ) -> tuple[TrainingData, TrainingData | None, TrainingData | None]:
         """Hold out series for validation."""
-        stops_early = recipe.stops_early(self.early_stopping, len(data), validated=False)
-        if given is not None or not stops_early:
+        if given is not None or recipe.is_auto(self.early_stopping) or not self.early_stopping:
             return data, unlabelled, given
         # The same series for all members, so that they are unseen by the whole ensemble.
         strata = self._strata(data.targets)
@@ -444,8 +444,9 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         """Resolve budget, device and augmentation; return the plan of each member."""
         n_cases, n_tokens = len(data), self.models_[0].max_tokens
         batch_size = recipe.batch_size_for(self.batch_size, n_tokens, n_cases)
-        n_epochs = recipe.epochs_of(self.max_epochs, n_cases, batch_size)
-        stops = validated and recipe.stops_early(self.early_stopping, n_cases, validated=True)
+        n_epochs = recipe.epochs_of(self.max_epochs, n_cases, batch_size, self._budget)
+        learning_rate = recipe.learning_rate_for(self.learning_rate, n_cases, self._budget)
+        stops = validated and bool(self.early_stopping)
         if any(pretrained) and self.n_epochs_frozen >= n_epochs:
             warn_caller(
                 f"n_epochs_frozen={self.n_epochs_frozen} covers all {n_epochs} epochs: the "
@@ -461,7 +462,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
             TrainingPlan(
                 n_epochs=n_epochs,
                 batch_size=batch_size,
-                learning_rate=self.learning_rate,
+                learning_rate=learning_rate,
                 weight_decay=self.weight_decay,
                 augmentation=self.augmentation_,
                 pretrained=Pretrained(names, float(self.pretrained_lr_scale), n_frozen)
@@ -509,6 +510,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
             "augmentation": None if plan.augmentation is None else repr(plan.augmentation),
             "max_epochs": plan.n_epochs,
             "batch_size": plan.batch_size,
+            "learning_rate": plan.learning_rate,
             "early_stopping": plan.n_iter_no_change is not None,
             "n_threads": n_threads,
             "device": str(plan.device),

@@ -142,21 +142,21 @@ class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
         for 20 % of the series, 0.3 and 0.1 were worse than 1.
     max_epochs : int or "auto", default="auto"
         Number of passes over the training series. "auto" is 60 epochs, but at least 1000 and at
-        most 2500 optimizer steps, and at least 20 epochs. From 1000 series on it is 80 epochs, but
-        at most as many as make 160000 series, and at least 4.
+        most 2500 optimizer steps, and at least 20 epochs. From 1000 series on it is as many epochs
+        as make 80000 series, and at least 4.
     batch_size : int or "auto", default="auto"
         Series per optimizer step. "auto" is 16, and 64 from 1000 training series on; or fewer, so
         that a batch has at most 32,768 tokens. A batch that does not fit into memory is split,
         with a warning; the optimizer step stays the same.
-    learning_rate : float, default=0.002
+    learning_rate : float or "auto", default="auto"
         Peak learning rate of AdamW. It rises over the first tenth of the steps, then falls to zero
-        along a cosine.
+        along a cosine. "auto" is 0.002, and 0.004 from 1000 training series on.
     weight_decay : float, default=0.05
         Weight decay of AdamW, applied to weight matrices but not to position tables and norms.
     early_stopping : bool or "auto", default="auto"
         Whether to stop when the validation loss no longer falls, and restore the best epoch. The
         validation data are `X_val`, or else a held-out part of `X`. "auto" stops early if `X_val`
-        is given, or from 5000 series on; smaller data are used for training in full.
+        is given.
     validation_fraction : float in (0, 1), default=0.1
         Share of each class that is held out.
     n_iter_no_change : int, default=20

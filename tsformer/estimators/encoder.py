@@ -65,7 +65,8 @@ class TSTransformerEncoder(TransformerEstimator):
         As in `TSTransformerClassifier`. The defaults were chosen for classification, not for
         pretraining, except that there is no augmentation before the objective and no norm before
         the head. An augmentation that mixes series mixes only their values. `scaling` is "channel",
-        and "auto" means the same.
+        and "auto" means the same. From 1000 series on, the automatic number of epochs makes 160000
+        series, and the automatic learning rate stays 0.002.
 
     Attributes
     ----------
@@ -109,6 +110,7 @@ class TSTransformerEncoder(TransformerEstimator):
     objective_: Objective = field(init=False)
 
     _conv_params = recipe.CONV_PARAMS
+    _budget = recipe.PRETRAINING
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from math import ceil
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -216,10 +216,8 @@ def _folds(targets: Targets, generator: np.random.Generator) -> list[Any]:
 
 #: Epochs, bounds on the optimizer steps, and smallest number of epochs.
 AUTO_EPOCHS, AUTO_STEPS, AUTO_MIN_EPOCHS = 60, (1000, 2500), 20
-#: From `MANY_SERIES` on: epochs, largest number of series over all epochs, fewest epochs.
-AUTO_EPOCHS_OF_MANY, AUTO_SERIES, AUTO_MIN_EPOCHS_OF_MANY = 80, 160_000, 4
-#: Number of series from which early stopping pays off.
-AUTO_EARLY_STOPPING_CASES = 5000
+#: Fewest epochs from `MANY_SERIES` on, and the learning rate below.
+AUTO_MIN_EPOCHS_OF_MANY, AUTO_RATE = 4, 0.002
 #: Options of the conv stem in classifier and encoder, so that weights of the encoder fit.
 CONV_PARAMS: dict[str, Any] = {"n_residual": 1, "downsampling": "pool"}
 #: Bound on the probability of cutmix times the number of classes: mixing half of the series helps
@@ -230,6 +228,17 @@ MIXED = 5.0
 MOST_MIXED = 100.0
 #: Temperature after training on mixed series; see ``experiments/results/calibration.csv``.
 MIXED_TEMPERATURE = 0.75
+
+
+class Budget(NamedTuple):
+    """From `MANY_SERIES` on: number of series over all epochs, and learning rate."""
+
+    n_series: int
+    learning_rate: float
+
+
+#: See ``experiments/results/many_series.csv``; of pretraining only the larger budget was tried.
+SUPERVISED, PRETRAINING = Budget(80_000, 0.004), Budget(160_000, AUTO_RATE)
 
 
 def is_auto(value: object) -> bool:
@@ -285,11 +294,11 @@ def scaling_like(source: Any) -> str | None:
     return "channel" if source is None or source.scaling == "auto" else source.scaling
 
 
-def stops_early(early_stopping: bool | str, n_cases: int, *, validated: bool) -> bool:
-    """Whether to stop early; "auto" does with validation data or many series."""
-    if early_stopping == "auto":
-        return validated or n_cases >= AUTO_EARLY_STOPPING_CASES
-    return bool(early_stopping)
+def learning_rate_for(learning_rate: float | str, n_cases: int, budget: Budget) -> float:
+    """Return the peak learning rate."""
+    if learning_rate == "auto":
+        return budget.learning_rate if n_cases >= MANY_SERIES else AUTO_RATE
+    return float(learning_rate)
 
 
 def batch_size_for(batch_size: int | str, n_tokens: int, n_cases: int) -> int:
@@ -297,16 +306,12 @@ def batch_size_for(batch_size: int | str, n_tokens: int, n_cases: int) -> int:
     return batch_for(n_tokens, n_cases) if batch_size == "auto" else int(batch_size)
 
 
-def epochs_of(max_epochs: int | str, n_cases: int, batch_size: int) -> int:
+def epochs_of(max_epochs: int | str, n_cases: int, batch_size: int, budget: Budget) -> int:
     """Return the number of epochs."""
-    return automatic_epochs(n_cases, batch_size) if max_epochs == "auto" else int(max_epochs)
-
-
-def automatic_epochs(n_cases: int, batch_size: int) -> int:
-    """Return the number of epochs for ``max_epochs="auto"``."""
+    if max_epochs != "auto":
+        return int(max_epochs)
     if n_cases >= MANY_SERIES:
-        most = min(AUTO_EPOCHS_OF_MANY, ceil(AUTO_SERIES / n_cases))
-        return max(most, AUTO_MIN_EPOCHS_OF_MANY)
+        return max(ceil(budget.n_series / n_cases), AUTO_MIN_EPOCHS_OF_MANY)
     fewest, most = (epochs_for(steps, n_cases, batch_size) for steps in AUTO_STEPS)
     return max(min(max(AUTO_EPOCHS, fewest), most), AUTO_MIN_EPOCHS)
 
