@@ -93,6 +93,7 @@ def test_the_budget_is_that_of_the_plan(make, italy):
     automatic = {"max_epochs": "auto", "learning_rate": "auto"}
     plan = make(batch_size=2, stem="linear", **automatic)._prepare(*italy).plans[0]
     assert (plan.n_epochs, plan.batch_size, plan.learning_rate) == (60, 2, 0.002)
+    assert plan.n_iter_no_change is None, "nothing is held out"
 
 
 # Device and display
