@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import threading
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -43,6 +44,14 @@ def test_the_newest_run_of_a_key_is_reopened_with_the_name_and_command_of_now(st
     assert runs[-1].info.run_name == "mine"
     assert runs[-1].data.tags["mlflow.source.name"] == "tsformer compare"
     assert runs[-1].data.tags["tsformer.command"] == "tsformer compare --name mine"
+
+
+def test_a_run_that_cannot_start_costs_a_warning(store, monkeypatch):
+    refusing = mock.Mock(side_effect=OSError("disk full"))
+    monkeypatch.setattr(mlflow.MlflowClient, "create_run", refusing)
+    with pytest.warns(UserWarning, match=r"tracking of lost stopped; .*\(OSError: disk full\)"):
+        run = store.start("lost", kind="fit")
+    assert run.run_id == ""
 
 
 def test_a_run_says_its_command_and_links_to_the_study_also_from_a_worker(store):
