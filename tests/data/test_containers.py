@@ -264,11 +264,25 @@ NAMED = {
     ),
     "datasets": lambda X: hugging_face(columns(X)),
 }
+NUMBERED = {
+    "frames": lambda X, names: [pd.DataFrame(x.T, columns=names) for x in X],
+    "lists": lambda X, names: pd.DataFrame(columns(X)).set_axis(names, axis=1),
+    "xarray": lambda X, names: xr.DataArray(
+        X, dims=("case", "channel", "time"), coords={"channel": names}
+    ),
+}
 
 
 @pytest.mark.parametrize("name", NAMED)
 def test_channels_have_their_names(name):
     assert to_source(NAMED[name](WHOLE)).channels == ("a", "b")
+
+
+@pytest.mark.parametrize("name", NUMBERED)
+def test_numbers_of_channels_are_names_unless_they_count_from_0(name):
+    """Without names, sensors 5 and 3 would be read as 3 and 5."""
+    assert to_source(NUMBERED[name](WHOLE, [5, 3])).channels == ("5", "3")
+    assert to_source(NUMBERED[name](WHOLE, [0, 1])).channels is None
 
 
 def test_polars_without_pyarrow(monkeypatch):

@@ -255,6 +255,28 @@ def test_ids_are_warned_of_in_fit():
 CONVOLUTIONS = {"n_features": 168, "n_groups": 0}
 
 
+@pytest.mark.parametrize(
+    ("columns", "is_warned"),
+    [
+        (["t0", "t1", "t10", "t2"], True),
+        (["t0", "t1", "t2", "t10"], False),
+        (["lag 3", "lag 2", "lag 1", "lag 0"], False),
+        (["a1", "b3", "a2", "b0"], False),
+        ([*"bacd"], False),
+        ([3, 2, 1, 0], True),
+        ([0.5, 1, 2, 10], False),
+        (pd.date_range("2024", periods=4)[::-1], True),
+    ],
+)
+def test_columns_out_of_order_are_warned_of(columns, is_warned):
+    table = pd.DataFrame(NOISE[:, :4, 0], columns=columns)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        clf = tsformer.RandomConvolutionClassifier(**CONVOLUTIONS).fit(table, [0, 1] * 4)
+        clf.predict(table)
+    assert ["not in the order" in str(each.message) for each in caught] == 2 * [True] * is_warned
+
+
 @pytest.mark.filterwarnings("error")
 def test_what_the_warning_says_silences_it_and_predict_says_how_to_swap():
     clf = tsformer.RandomConvolutionClassifier(**CONVOLUTIONS)

@@ -69,6 +69,14 @@ def test_layouts(columns, row_group_size):
     assert ParquetSeries(path).dtype == np.float32
 
 
+def test_columns_with_a_channel_each_name_the_channels():
+    path = write("x.parquet", {"up": flat(X[:, 0]), "left": flat(X[:, 1])})
+    assert to_source(path).channels == ("up", "left")
+    assert read_source(path, TableSchema(), labelled=False).X.channels == ("up", "left")
+    for columns in ({"x": flat(X[:, 0])}, {"x": nested(X), "y": flat(X[:, 0])}):
+        assert to_source(write("y.parquet", columns)).channels is None
+
+
 def test_files_of_a_folder_are_taken_by_name():
     write("series/b.parquet", {"x": nested(X[4:])})
     write("series/a.pq", {"x": nested(X[:4])})

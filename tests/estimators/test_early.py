@@ -14,6 +14,7 @@ from sklearn.exceptions import NotFittedError
 from small_estimators import RAGGED, TIMES, X, Y, classifier, convolutions
 
 from tsformer import EarlyClassifier, load
+from tsformer.data import LayoutWarning
 from tsformer.estimators import StreamingClassifier
 from tsformer.estimators.early import _stop
 
@@ -105,7 +106,7 @@ def test_a_stream_asks_once_at_each_point(fitted, monkeypatch):
     assert (answer.decided, answer.n_steps, len(asked)) == (True, 24, 4)
     stream.reset()
     assert stream.update(np.ones((2, 3)), np.arange(3.0)).label is None
-    for chunk in (np.ones(1), np.ones((1, 1)), np.ones((4, 1)), np.ones((1, 2, 1))):
+    for chunk in (np.ones(1), np.ones((1, 1)), np.ones((4, 1))):
         stream.reset()  # the first chunk too is refused, before any point is reached
         with pytest.raises(ValueError, match=r"chunk must be .* 2 channels, .* got the shape"):
             stream.update(chunk, [0.0])
@@ -183,6 +184,22 @@ def test_a_stream_of_full_length_is_answered_though_its_last_values_are_missing(
     labels, n_steps = fitted.predict_early([x], [np.arange(24.0)])
     assert answer.decided
     assert (answer.label, answer.n_steps) == (labels[0], n_steps[0])
+
+
+def test_channels_have_the_order_of_fit_and_steps_are_the_rows_of_frames():
+    frames = [pd.DataFrame(x.T, columns=["a", "b"]) for x in X]
+    named = early().fit(frames, Y)
+    stream = StreamingClassifier(named)
+    answer = stream.update(frames[0][:2])
+    for start in range(2, 24, 2):
+        answer = stream.update(frames[0][start : start + 2])  # square: 2 steps of 2 channels
+    assert (answer.label, answer.n_steps) == tuple(each[0] for each in named.predict_early(X[:1]))
+    stream.reset()
+    for ask in (named.predict, named.decide, lambda series: stream.update(series[0])):
+        with pytest.raises(ValueError, match="must be in the same order"):
+            ask([x[["b", "a"]] for x in frames])
+    with pytest.warns(LayoutWarning, match="16 series of 24 channels and 2 steps"):
+        early().fit(X.transpose(0, 2, 1), Y)
 
 
 def test_points_and_earliness_are_not_changed_by_rounding():

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 import pandas as pd
 import pytest
 from marks import exhaustive_except
+
+from tsformer.data.containers import to_padded
+from tsformer.data.preprocessor import Scaler
 
 
 def sampled(n: int, seed: int, steps: int = 30) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -46,6 +51,15 @@ def test_times_of_another_kind_than_in_fit(make, motions):
     )
     with pytest.raises(ValueError, match="fitted with times in numbers, but X comes with dates"):
         timed.predict(X, dates)
+
+
+@pytest.mark.parametrize("factor", [1, 10, 24, 1e-3])
+def test_times_in_another_unit_than_in_fit_are_warned_of(factor):
+    series = to_padded(np.ones((2, 9)), np.arange(9.0))
+    scaler = Scaler().fit(series)
+    warned = pytest.warns(UserWarning, match=f"X is {factor:g} times that of the training series")
+    with warned if factor in (24, 1e-3) else nullcontext():
+        scaler.transform(to_padded(np.ones((1, 5)), factor * np.arange(5)))
 
 
 def test_a_first_step_without_values_is_a_common_origin(make, motions):

@@ -97,6 +97,7 @@ def test_the_number_of_targets_and_weights(estimator):
         (pd.DataFrame({"id": range(12), "label": Y}), r"pass one of its columns \['id', 'label'\]"),
         ("label", r"got the string 'label'. For a column of a table pass table\['label'\]"),
         (missing(Y, 1, at=(2,)), r"y mixes values of types int, str; make all of them strings"),
+        ([1, "ill"] * 6, r"y mixes values of types int, str; make all of them strings"),
         (np.linspace(0.1, 0.9, 12), "continuous.* To predict numbers use TSTransformerRegressor"),
     ],
 )
@@ -140,13 +141,16 @@ def test_several_columns_of_groups():
         (torch.arange(12) % 2, [0, 1]),
         (torch.arange(12.0, requires_grad=True) // 6, [0.0, 1.0]),
         (list(torch.arange(12) % 2), [0, 1]),
+        (pd.array([2**60, 2**60 + 1] * 6, dtype="Int64"), [2**60, 2**60 + 1]),  # one as floats
+        (pd.Series([True, False] * 6, dtype="boolean"), [False, True]),
     ],
-    ids=["objects", "bools", "tensor", "with gradient", "tensors"],
+    ids=["objects", "bools", "tensor", "with gradient", "tensors", "nullable", "nullable bools"],
 )
 def test_labels_that_are_accepted(y, classes):
     labels = read_targets(y, "y")
     assert labels.dtype.kind in "bif"
-    assert np.unique(labels).tolist() == classes
+    found = np.unique(labels).tolist()
+    assert (found, [*map(type, found)]) == (classes, [*map(type, classes)])
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,14 @@ import pandas as pd
 
 from tsformer._names import shortened
 from tsformer.data.ids import cut_by_case
-from tsformer.data.native import channel_names, is_series, native, native_item, to_numpy
+from tsformer.data.native import (
+    as_names,
+    channel_names,
+    is_series,
+    native,
+    native_item,
+    to_numpy,
+)
 from tsformer.data.parquet import ParquetSeries, parquet_files, unpacked
 from tsformer.data.series import (
     ArrayRows,
@@ -73,11 +80,11 @@ def to_source(
     if isinstance(X, SeriesSource):
         return X
     if isinstance(X, (str, os.PathLike)):
-        stored = _rows_in_file(Path(X), check)
+        stored = _in_file(Path(X), times, check)
         if stored is not None:
             if index:
                 _refuse_index("file")
-            return lazy(stored, times)
+            return stored
     _refuse_no_container(X)
     X = native(X)
     names = channel_names(X)
@@ -120,11 +127,18 @@ def to_source(
     return lazy(ArrayRows(array), times, names)
 
 
-def _rows_in_file(path: Path, check: Callable[[Any], npt.NDArray[Any]]) -> Rows | None:
-    """Return the series of a `.npy` file, Parquet or a folder."""
+def of_parquet(series: ParquetSeries, times: Any = None) -> LazySeries:
+    """Read series of Parquet files; columns with one channel each name the channels."""
+    rows = unpacked(series)
+    named = 1 < len(series.columns) == rows.n_channels
+    return lazy(rows, times, as_names(series.columns) if named else None)
+
+
+def _in_file(path: Path, times: Any, check: Callable[[Any], npt.NDArray[Any]]) -> LazySeries | None:
+    """Read the series of a `.npy` file, Parquet or a folder."""
     path = path / SERIES_FILE if (path / SERIES_FILE).is_file() else path
     if path.suffix.lower() != ".npy":
-        return unpacked(ParquetSeries(path)) if parquet_files(path) else None
+        return of_parquet(ParquetSeries(path), times) if parquet_files(path) else None
     mapped = npy_array(path)
     _check_shape(mapped)
     shape = mapped.shape
@@ -133,7 +147,7 @@ def _rows_in_file(path: Path, check: Callable[[Any], npt.NDArray[Any]]) -> Rows 
         lengths, n_channels = np.full(shape[0], shape[-1]), prod(shape[1:-1])
         rows = FileRows(path, mapped.dtype, lengths, n_channels, mapped.offset)
     check(rows.read(np.array([0])).reshape(1, *shape[1:]))
-    return rows
+    return lazy(rows, times)
 
 
 def _refuse_index(container: str) -> NoReturn:
@@ -623,10 +637,8 @@ def from_cells(row: Iterable[Any], names: Iterable[Any], what: str) -> Item:
 
 
 def _names_of_cells(row: Iterable[Any], names: Iterable[Any]) -> tuple[str, ...] | None:
-    """Return the names of columns if they are text, and each has one channel."""
-    channels = tuple(names)
-    one_each = all(np.ndim(_one(cell, "series 0")) == 1 for cell in row)
-    return channels if one_each and all(isinstance(name, str) for name in channels) else None
+    """Return the names of columns if each has one channel."""
+    return as_names(names) if all(np.ndim(_one(cell, "series 0")) == 1 for cell in row) else None
 
 
 def as_channels(x: Item, what: str) -> Floats:
@@ -664,7 +676,7 @@ def _refuse_other_types(x: Any, what: str) -> None:
 
 
 def common_names(items: Sequence[Item]) -> tuple[str, ...] | None:
-    """Return the channel names of DataFrames, if they are text."""
+    """Return the channel names of DataFrames."""
     frames = [x for x in items if isinstance(x, pd.DataFrame)]
     if len(frames) < len(items):
         return None
@@ -675,5 +687,4 @@ def common_names(items: Sequence[Item]) -> tuple[str, ...] | None:
                 f"{list(frames[0].columns)[:10]}, "
                 f"series {i} has {list(frame.columns)[:10]}"
             )
-    names = list(frames[0].columns)
-    return tuple(names) if all(isinstance(name, str) for name in names) else None
+    return as_names(frames[0].columns)

@@ -43,6 +43,8 @@ _ID_NAME = re.compile(
 )
 #: Names of a first or last step among numbered steps.
 _END = re.compile("admission|baseline|begin|beginning|end|final|initial|onset|post|pre|start")
+#: A number in the name of a step.
+_NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?")
 #: Columns that pandas makes of an index.
 _INDEX = re.compile(r"index|idx|level_\d+|unnamed: \d+")
 #: Most columns of a wide table that are named unlike its steps.
@@ -56,7 +58,8 @@ class LayoutWarning(UserWarning):
     from channel to channel: the array may be ``(n, length, channels)``. It also warns if two
     columns of a table ``(n, length)`` look like the case and the time of a long table, and if a
     step or channel is named like an id, is named unlike the other steps, or is constant within
-    every series.
+    every series. `fit` and `predict` issue it if the columns of such a table are not in the order
+    of their numbers or dates.
 
     Where the layout is right, silence it with
     ``warnings.filterwarnings("ignore", category=tsformer.data.LayoutWarning)``.
@@ -101,7 +104,7 @@ def warn_of_layout(X: Any, series: SeriesSource, *, flat: bool) -> None:
         return
     if flat:
         n, length = len(series), series.n_steps
-        names = list(getattr(X, "column_names", getattr(X, "columns", range(length))))
+        names = _columns(X, length)
         found = _case_and_time(_corner(series), names)
         if found is not None:
             case, time = found
@@ -133,6 +136,18 @@ def warn_of_layout(X: Any, series: SeriesSource, *, flat: bool) -> None:
         warn_caller(
             f"X is read as {n} series of {channels} channels and {length} steps; if it is "
             f"(n, length, channels), pass {swapped_axes(X)}; {_SILENCE}",
+            LayoutWarning,
+        )
+
+
+def warn_of_order(X: Any, n_steps: int) -> None:
+    """Issue a `LayoutWarning` if the columns of a wide table are not in the order of time."""
+    names = _columns(X, n_steps)
+    if not _is_checked.get() and _is_out_of_order(names):
+        warn_caller(
+            "the columns of X are read as steps, but are not in the order of their numbers or "
+            f"dates: {[str(name) for name in names[:5]]}; put them in order, numbers and dates "
+            f"with X.sort_index(axis=1); {_SILENCE}",
             LayoutWarning,
         )
 
@@ -176,8 +191,25 @@ def _stem(name: Any) -> str:
     try:
         float(text)
     except ValueError:
-        return re.sub(r"[-+]?\d+(\.\d+)?", "#", text)
+        return _NUMBER.sub("#", text)
     return "#"
+
+
+def _columns(X: Any, n_steps: int) -> list[Any]:
+    """Return the names of the columns of a wide table, or their numbers."""
+    return list(getattr(X, "column_names", getattr(X, "columns", range(n_steps))))
+
+
+def _is_out_of_order(names: list[Any]) -> bool:
+    """Whether numbers or dates do not rise, or numbers in text neither rise nor fall."""
+    index = pd.Index(names, tupleize_cols=False)
+    if getattr(index.dtype, "kind", "O") in "iufM":
+        return not index.is_monotonic_increasing
+    found = [_NUMBER.findall(str(name)) for name in names]
+    if len({_NUMBER.sub("#", str(name)) for name in names}) > 1 or len(found[0]) != 1:
+        return False
+    numbers = pd.Index([float(number) for (number,) in found])
+    return not (numbers.is_monotonic_increasing or numbers.is_monotonic_decreasing)
 
 
 def _is_id(name: Any) -> bool:

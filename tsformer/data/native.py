@@ -5,7 +5,7 @@ A container is known by its methods. No library is imported to recognise one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -122,8 +122,13 @@ def channel_names(X: Any) -> tuple[str, ...] | None:
     """Return the names of the channels in the second dimension."""
     if not has_dims(X) or len(X.dims) != 3 or X.dims[1] not in X.coords:
         return None
-    names = X.coords[X.dims[1]].values.tolist()
-    return tuple(names) if all(isinstance(name, str) for name in names) else None
+    return as_names(X.coords[X.dims[1]].values.tolist())
+
+
+def as_names(names: Iterable[Any]) -> tuple[str, ...] | None:
+    """Return names of channels as text; 0, 1, 2, ... are no names."""
+    found = list(names)
+    return None if found == list(range(len(found))) else tuple(map(str, found))
 
 
 def _from_tensor(x: torch.Tensor) -> npt.NDArray[Any]:

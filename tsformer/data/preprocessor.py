@@ -32,6 +32,8 @@ _KEPT = 2**26
 _LEAST_UNSCALED = 2.0**-102
 #: ... and models, whose weights start near 1, learn slowly if it is outside this range.
 _USUAL_UNSCALED = 2.0**-7, 2.0**12
+#: Days are 24 hours; other factors between units are larger.
+_OTHER_UNIT = 20
 
 _Result = TypeVar("_Result")
 
@@ -66,7 +68,7 @@ class Preprocessor(nn.Module):
 
     def fit(self, series: SeriesSource) -> Self:
         """Learn what `transform` needs, from one part of the series after another."""
-        self.time_step = _time_step(series)
+        self.time_step = None if series.clock is None else _interval(series) or 1.0
         self._learn(series)
         return self
 
@@ -110,12 +112,14 @@ class Preprocessor(nn.Module):
     @torch.no_grad()
     def transform(self, series: SeriesSource) -> Panel:
         """Convert series to a panel; warn about gaps or codes that training did not have."""
+        self._warn_of_unit(series)
         self._warn_of_unseen(series)
         return self._stored(series).kept()
 
     @torch.no_grad()
     def panel(self, series: SeriesSource) -> AnyPanel:
         """Convert series to a panel; beyond 64 MiB, batch by batch."""
+        self._warn_of_unit(series)
         self._warn_of_unseen(series)
         stored = self._stored(series)
         return stored if stored.n_bytes > _KEPT else stored.kept()
@@ -138,6 +142,18 @@ class Preprocessor(nn.Module):
     def _masks(self, gaps: Gaps) -> bool:
         """Whether `forward` masks any step that is not past the end of a series."""
         return bool(gaps.empty.any())
+
+    def _warn_of_unit(self, series: SeriesSource) -> None:
+        """Warn of times that are probably in another unit than those of training."""
+        interval = _interval(series)
+        if interval is None or self.time_step is None:
+            return
+        factor = interval / self.time_step
+        if not 1 / _OTHER_UNIT < factor < _OTHER_UNIT:
+            warn_caller(
+                f"the median interval between the times of X is {factor:.3g} times that of the "
+                "training series; check the unit of the times"
+            )
 
     def _warn_of_unseen(self, series: SeriesSource) -> None:
         raise NotImplementedError
@@ -536,10 +552,10 @@ def _check_codes(x: Tensor) -> None:
         )
 
 
-def _time_step(series: SeriesSource) -> float | None:
-    """Return the median nonzero interval between steps; None without times."""
+def _interval(series: SeriesSource) -> float | None:
+    """Return the median nonzero interval between steps, if any."""
     if series.clock is None:
         return None
     apart = series.intervals()
     apart = apart[apart > 0]
-    return float(np.median(apart)) if len(apart) else 1.0
+    return float(np.median(apart)) if len(apart) else None

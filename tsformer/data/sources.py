@@ -18,10 +18,10 @@ import numpy.typing as npt
 
 from tsformer._warnings import warn_caller
 from tsformer.data.archive import load_dataset
-from tsformer.data.containers import SERIES_FILE, lazy, to_source
+from tsformer.data.containers import SERIES_FILE, of_parquet, to_source
 from tsformer.data.formats import FRAMES
 from tsformer.data.long import to_long
-from tsformer.data.parquet import PARQUET, ParquetSeries, holds_lists, unpacked
+from tsformer.data.parquet import PARQUET, ParquetSeries, holds_lists
 from tsformer.data.series import SeriesSource
 from tsformer.data.table import TEXT, Source, TableSchema, read_table, write_table
 from tsformer.data.text import COMPRESSED, ending
@@ -167,7 +167,7 @@ def _read_lists(path: Path, schema: TableSchema, labelled: bool | None) -> Sourc
     )
     names = None if cases is None else cases.tolist()
     schema = replace(schema, value=series.columns)
-    return Source(lazy(unpacked(series)), y, names, schema, groups)
+    return Source(of_parquet(series), y, names, schema, groups)
 
 
 def write_series(path: Path, source: Source, *, comment: str | None = None) -> None:

@@ -17,9 +17,10 @@ from sklearn.utils.validation import check_is_fitted
 from tsformer import persistence
 from tsformer._names import shortened, unknown
 from tsformer._torch_state import in_plain_torch
-from tsformer.data.containers import to_items, to_padded
+from tsformer.data.containers import as_channels, common_names, to_items, to_padded
 from tsformer.data.ids import check_ids
 from tsformer.data.layout import layout_is_checked
+from tsformer.data.native import native_item
 from tsformer.data.series import Padded
 from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.estimators.ensemble import TSEnsembleClassifier
@@ -185,7 +186,7 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         if not hasattr(made, "predict_proba"):
             raise TypeError(f"classifier must have predict_proba; got {type(made).__name__}")
         check_ids(X, y, "y")
-        series, labels = _read(made, X, times), read_targets(y, "y")
+        series, labels = _read(made, X, times, reset=True), read_targets(y, "y")
         check_length(len(series), labels, "y")
         classes, targets = np.unique(labels, return_inverse=True)
         groups = read_groups(groups, X, len(series))
@@ -531,12 +532,12 @@ class StreamingClassifier:
         self._answer = EarlyAnswer(None, decided=False, n_steps=0, proba=None)
 
     @in_plain_torch
-    def update(self, chunk: npt.ArrayLike, times: npt.ArrayLike | None = None) -> EarlyAnswer:
+    def update(self, chunk: Any, times: npt.ArrayLike | None = None) -> EarlyAnswer:
         """Append the next steps of the series, and answer.
 
         Parameters
         ----------
-        chunk : ndarray (length,) or (channels, length)
+        chunk : ndarray (length,) or (channels, length), or DataFrame (length, channels)
             The next steps. NaN marks a missing value.
         times : ndarray (length,), optional
             Times of these steps, if `fit` had times.
@@ -549,18 +550,21 @@ class StreamingClassifier:
         if self._answer.decided:
             return self._answer
         early = self.classifier
-        values: npt.NDArray[Any] = np.atleast_2d(np.asarray(chunk, dtype=np.float64))
-        when = None if times is None else np.asarray(times)
-        if values.ndim > 2 or len(values) != early.n_channels_:
+        item = native_item(chunk, "chunk")
+        values: npt.NDArray[Any] = as_channels(item, "chunk")
+        if len(values) != early.n_channels_:
             raise ValueError(
                 f"chunk must be (channels, length) with {early.n_channels_} channels, or "
                 f"(length,) with one; got the shape {np.shape(chunk)}"
             )
+        if isinstance(early.classifier_, LabelClassifier) and isinstance(item, pd.DataFrame):
+            early.classifier_._check_channel_names(common_names([item]), reset=False)
+        when = None if times is None else np.asarray(times)
         values = np.concatenate([self._values, values], axis=1)
         if self._times is not None and when is not None:
             when = np.concatenate([self._times, when])
         if not np.isnan(values).all():
-            series = _read(early.classifier_, [values], None if when is None else [when])
+            series = to_padded([values], None if when is None else [when])
             complete = values.shape[1] >= early.steps_[-1]
             prefixes = _cut(series, early.steps_, complete=complete)
             new = prefixes.point > self._point
@@ -585,11 +589,12 @@ def _check_reachable(earliness: float | str, earliest: float) -> None:
         )
 
 
-def _read(classifier: Any, X: Any, times: Any) -> Padded:
-    """Read series into memory."""
+def _read(classifier: Any, X: Any, times: Any, *, reset: bool = False) -> Padded:
+    """Read series into memory, and check them as the classifier does."""
+    if isinstance(classifier, LabelClassifier):
+        return classifier._read(X, times, reset=reset)
     check = partial(check_array, dtype="numeric", allow_nd=True, ensure_all_finite=False)
-    index = getattr(classifier, "timestamps", None) == "index"
-    return to_padded(X, times, index=index, check=check)
+    return to_padded(X, times, check=check)
 
 
 def _input(classifier: Any, series: Padded) -> Any:

@@ -27,7 +27,7 @@ from tsformer._torch_state import in_plain_torch, trainable
 from tsformer._warnings import warn_caller
 from tsformer.data.containers import to_source
 from tsformer.data.ids import check_ids, series_ids
-from tsformer.data.layout import swapped_axes, warn_of_layout
+from tsformer.data.layout import swapped_axes, warn_of_layout, warn_of_order
 from tsformer.data.panel import AnyPanel
 from tsformer.data.preprocessor import Preprocessor, Vocabulary
 from tsformer.data.series import Padded, SeriesError, SeriesSource, numbered
@@ -293,6 +293,8 @@ class SeriesEstimator(BaseEstimator):
             else to_source(X, times, index=self.timestamps == "index", check=check)
         )
         n_channels = series.n_channels
+        if columns == [True]:
+            warn_of_order(X, series.n_steps)
         if reset:
             self.n_channels_, self._clock = n_channels, series.clock
             self._columns_are_steps = columns == [True]

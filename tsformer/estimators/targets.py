@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from numbers import Real
 from types import NoneType
 from typing import Any
@@ -35,20 +35,19 @@ def read_targets(y: Any, name: str) -> npt.NDArray[Any]:
         )
     y = _plain(y)
     refuse_nul(y, name)
+    dtype = getattr(y, "dtype", None)
+    if isinstance(dtype, ExtensionDtype) and dtype.kind in "iub":
+        y = y.tolist()  # scikit-learn converts nullable integers and booleans to floats
     if isinstance(y, (list, tuple)):
-        # Before NumPy converts a NaN among strings to the label "nan".
+        # Before NumPy converts a NaN among strings to the label "nan", and 1 to "1".
         _refuse_missing(pd.Series(y, dtype=object), name)
+        _refuse_mixed(y, name)
     _refuse_columns(y, name)
     column: npt.NDArray[Any] = column_or_1d(y, warn=name != "groups")
     _refuse_missing(column, name)
     if column.dtype == object:  # such as a column of a mixed table
         column = pd.Series(column).infer_objects().to_numpy()
-    if column.dtype == object and len({isinstance(value, str) for value in column}) > 1:
-        kinds = sorted({type(value).__name__ for value in column})
-        raise ValueError(
-            f"{name} mixes values of types {', '.join(kinds)}; make all of them strings, as in "
-            f"[str(label) for label in {name}]"
-        )
+        _refuse_mixed(column, name)
     return column
 
 
@@ -137,6 +136,16 @@ def _refuse_missing(values: pd.Series | npt.NDArray[Any], name: str) -> None:
         raise ValueError(
             f"Input {name} contains NaN: {len(missing)} of {len(values)} values are missing, at "
             f"series {places}; drop these series, or complete {name}"
+        )
+
+
+def _refuse_mixed(values: Sequence[Any] | npt.NDArray[Any], name: str) -> None:
+    """Raise ValueError for text beside other values."""
+    if len({isinstance(value, str) for value in values}) > 1:
+        kinds = sorted({type(value).__name__ for value in values})
+        raise ValueError(
+            f"{name} mixes values of types {', '.join(kinds)}; make all of them strings, as in "
+            f"[str(label) for label in {name}]"
         )
 
 
