@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
-from tsformer._names import unknown
+from tsformer._checks import unknown
 
 Base = TypeVar("Base")
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from tsformer._numbers import check_number
+from tsformer._checks import check_number
 from tsformer._registry import Named, Registry, build, part_names, share_out
 
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pandas as pd
 import torch
 
-from tsformer._names import shortened
+from tsformer._checks import shortened
 from tsformer.baselines.resolve import (
     TRANSFORMER,
     Baseline,

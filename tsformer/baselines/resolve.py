@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any
 
 import tsformer
-from tsformer._names import unknown
+from tsformer._checks import unknown
 from tsformer._optional import install_command
 
 #: The class that a study compares encodings of.

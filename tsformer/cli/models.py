@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tsformer._checks import shortened, unknown
 from tsformer._files import check_output
-from tsformer._names import shortened, unknown
 from tsformer.cli import parsing
 from tsformer.cli.printing import Json, as_typed
 from tsformer.cli.tables import described, with_columns

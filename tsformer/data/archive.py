@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from tsformer._names import shortened, unknown
+from tsformer._checks import shortened, unknown
 from tsformer._optional import require
 from tsformer.data.table import TableSchema, read_table
 from tsformer.data.text import first_cells

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from tsformer._names import shortened
+from tsformer._checks import shortened
 from tsformer.data.ids import cut_by_case
 from tsformer.data.native import (
     as_names,

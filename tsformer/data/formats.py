@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from tsformer._names import shortened
+from tsformer._checks import shortened
 from tsformer._optional import require
 from tsformer.data.containers import as_channels, from_cells
 from tsformer.data.parquet import PARQUET, open_parquet

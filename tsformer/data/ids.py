@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from tsformer._names import shortened
+from tsformer._checks import shortened
 from tsformer.data.native import has_dims, native
 
 #: Where `from_long` keeps the id of a series, in the `attrs` of its DataFrame.

@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from tsformer._checks import unknown
 from tsformer._files import FileVersion
-from tsformer._names import unknown
 from tsformer._optional import require
 from tsformer._warnings import warn_caller
 from tsformer.data.ids import refuse_nul

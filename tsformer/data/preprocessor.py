@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tsformer._names import unknown
+from tsformer._checks import unknown
 from tsformer._warnings import warn_caller
 from tsformer.data.panel import AnyPanel, Panel, StoredPanel
 from tsformer.data.series import Gaps, Padded, SeriesError, SeriesSource, numbered

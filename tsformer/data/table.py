@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from tsformer._names import nearest, shortened, unknown
+from tsformer._checks import nearest, shortened, unknown
 from tsformer._optional import require
 from tsformer.data.formats import FRAMES, holds_cells, read_cells, read_frame
 from tsformer.data.ids import refuse_nul

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from tsformer._names import shortened
+from tsformer._checks import shortened
 from tsformer.data.series import Floats
 
 #: A date of ISO 8601, with or without a time of day and an offset from UTC.

@@ -32,8 +32,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from tsformer._checks import shortened
 from tsformer._files import replacing
-from tsformer._names import shortened
 from tsformer.data.containers import to_arrays, to_items
 from tsformer.data.ids import check_ids
 from tsformer.data.text import open_text

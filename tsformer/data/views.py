@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from tsformer._names import unknown
-from tsformer._numbers import check_number
+from tsformer._checks import check_number, unknown
 
 #: Values are equal to rounding if they differ by at most this share of their magnitude.
 ROUNDING = 8 * torch.finfo(torch.float64).eps

@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import unique_labels
 from sklearn.utils.validation import check_is_fitted
 
 from tsformer import persistence
-from tsformer._names import shortened, unknown
+from tsformer._checks import shortened, unknown
 from tsformer._torch_state import in_plain_torch
 from tsformer.data.containers import as_channels, common_names, to_items, to_padded
 from tsformer.data.ids import check_ids

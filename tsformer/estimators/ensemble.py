@@ -15,7 +15,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from tsformer._names import unknown
+from tsformer._checks import unknown
 from tsformer._torch_state import in_plain_torch
 from tsformer._warnings import warn_caller
 from tsformer.data.ids import check_ids

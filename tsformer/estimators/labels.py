@@ -15,9 +15,8 @@ from sklearn.utils import Tags, assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from tsformer._checks import check_number, listed
 from tsformer._labels import LabelKind, OneLabel, SeveralLabels
-from tsformer._names import listed
-from tsformer._numbers import check_number
 from tsformer._torch_state import in_plain_torch
 from tsformer._warnings import warn_caller
 from tsformer.data.ids import check_ids

@@ -15,8 +15,7 @@ from functools import partial
 from math import inf
 from typing import Any, TypeVar, dataclass_transform, get_args
 
-from tsformer._names import shortened, unknown
-from tsformer._numbers import check_number, is_one_of
+from tsformer._checks import check_number, is_one_of, shortened, unknown
 
 AnyClass = TypeVar("AnyClass", bound=type[Any])
 #: Raises TypeError or ValueError for an invalid value of the named parameter.

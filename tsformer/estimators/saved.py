@@ -19,7 +19,7 @@ import numpy.typing as npt
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
-from tsformer._names import shortened, unknown
+from tsformer._checks import shortened, unknown
 from tsformer._torch_state import on_meta_device
 from tsformer.data.preprocessor import GAPS, SCALINGS
 from tsformer.model.norms import HEAD_NORMS

@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from tsformer import persistence
-from tsformer._names import listed
+from tsformer._checks import listed
 from tsformer._torch_state import in_plain_torch, trainable
 from tsformer._warnings import warn_caller
 from tsformer.data.containers import to_source

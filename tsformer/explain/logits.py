@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tsformer._names import shortened, unknown
+from tsformer._checks import shortened, unknown
 from tsformer.data.preprocessor import Preprocessor, Scaler, Vocabulary
 from tsformer.data.series import Padded
 from tsformer.model import TSTransformer

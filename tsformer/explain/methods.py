@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tsformer._numbers import check_number
+from tsformer._checks import check_number
 from tsformer._optional import require
 from tsformer._warnings import warn_caller
 from tsformer.explain.attention import rollout

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from tsformer._names import shortened, unknown
+from tsformer._checks import shortened, unknown
 from tsformer._registry import check_options
 from tsformer._torch_state import threads_for
 from tsformer.data.panel import in_order

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tsformer._numbers import check_number
+from tsformer._checks import check_number
 
 #: Least relevance of a window, as a share of the largest.
 _LEAST = 0.25

@@ -11,8 +11,7 @@ from sklearn.metrics import check_scoring
 from sklearn.utils import Bunch, check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from tsformer._names import unknown
-from tsformer._numbers import check_number
+from tsformer._checks import check_number, unknown
 from tsformer._torch_state import in_plain_torch
 from tsformer.data.ids import check_ids
 from tsformer.data.series import Floats, Padded

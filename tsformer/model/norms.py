@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tsformer._names import unknown
+from tsformer._checks import unknown
 
 #: Smallest effective size of a weighted batch that is normalised by its own statistics.
 FEWEST = 1.5

@@ -19,7 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tsformer._names import unknown
+from tsformer._checks import unknown
 from tsformer.model.norms import make_norm
 
 DOWNSAMPLINGS = ("stride", "mean", "pool")

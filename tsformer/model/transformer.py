@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tsformer._names import unknown
+from tsformer._checks import unknown
 from tsformer.encodings import EncodingSpec, EncodingStack
 from tsformer.encodings.base import Hooks
 from tsformer.model.functional import attend, visible_keys

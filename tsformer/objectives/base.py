@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
-from tsformer._numbers import check_number
+from tsformer._checks import check_number
 from tsformer._registry import Named, Registry, build
 from tsformer.augmentation import Batch
 from tsformer.model import ModelConfig, TSTransformer

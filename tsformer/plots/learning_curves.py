@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from tsformer._names import unknown
+from tsformer._checks import unknown
 from tsformer.plots.figures import (
     MARKERS,
     Panels,

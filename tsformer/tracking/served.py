@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from tsformer._names import unknown
+from tsformer._checks import unknown
 from tsformer._optional import require
 from tsformer.data.times import ordered_times
 from tsformer.estimators.series import SeriesEstimator

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tsformer._names import unknown
+from tsformer._checks import unknown
 from tsformer._optional import require
 from tsformer.tracking.settings import reason, warn_untracked, without_credentials
 from tsformer.tracking.store import SQLITE, RunStore, resolve_uri

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from tsformer._names import shortened, unknown
+from tsformer._checks import shortened, unknown
 from tsformer.augmentation import Augmentation
 
 PRECISIONS = ("auto", "float32", "bfloat16")

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tsformer._names import unknown
+from tsformer._checks import unknown
 from tsformer.encodings.base import Extrapolation, PositionalEncoding
 from tsformer.encodings.bias.fire import FIRE
 from tsformer.encodings.bias.kerple import Kerple

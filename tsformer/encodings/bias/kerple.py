@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tsformer._names import unknown
+from tsformer._checks import unknown
 from tsformer.encodings.base import PositionalEncoding
 from tsformer.encodings.functional import mask_negligible, relative_times
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from tsformer._names import unknown
+from tsformer._checks import unknown
 from tsformer.encodings.base import PositionalEncoding
 from tsformer.encodings.functional import sinusoid
 

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tsformer._names import unknown
+from tsformer._checks import unknown
 from tsformer.encodings.base import PositionalEncoding
 
 _ROOT3 = sqrt(3.0)

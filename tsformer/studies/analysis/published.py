@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from tsformer._names import nearest, unknown
+from tsformer._checks import nearest, unknown
 from tsformer.data.archive import in_catalog, n_test
 
 #: The protocol of a study without resamples: trained on the archive's train split, scored on its

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from tsformer._names import unknown
+from tsformer._checks import unknown
 from tsformer.studies.analysis.published import Paths, Published, published_beside
 from tsformer.studies.design.study_file import WHOLE, read_design
 

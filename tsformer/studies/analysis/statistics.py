@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from tsformer._names import unknown
-from tsformer._numbers import check_number
+from tsformer._checks import check_number, unknown
 from tsformer._optional import require
 from tsformer.studies.analysis.scores import repeat_columns
 from tsformer.studies.analysis.signed_rank import signed_rank_p

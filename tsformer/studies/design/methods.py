@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tsformer._names import nearest, shortened, unknown
+from tsformer._checks import nearest, shortened, unknown
 from tsformer.baselines.reader import PanelClassifier
 from tsformer.baselines.resolve import BASELINES, TRANSFORMER, find, library_version
 from tsformer.estimators.classifier import TSTransformerClassifier

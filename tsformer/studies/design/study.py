@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tsformer._names import unknown
-from tsformer._numbers import check_number
+from tsformer._checks import check_number, unknown
 from tsformer.baselines.resolve import TRANSFORMER
 from tsformer.encodings import find
 from tsformer.encodings import names as registered

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from tsformer._names import unknown
+from tsformer._checks import unknown
 
 _KEYS = (
     *("datasets", "encodings", "methods", "seeds", "resamples", "parameters", "vary"),

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import joblib
 import pandas as pd
 
-from tsformer._numbers import check_number
+from tsformer._checks import check_number
 from tsformer._optional import require
 from tsformer.encodings import find
 from tsformer.studies._files import check_folder, write_atomically

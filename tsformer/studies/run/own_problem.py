@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tsformer._names import shortened
+from tsformer._checks import shortened
 from tsformer.data.containers import to_arrays
 from tsformer.data.ids import check_ids
 from tsformer.data.series import Floats

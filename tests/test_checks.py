@@ -8,8 +8,7 @@ from math import inf, nan
 import numpy as np
 import pytest
 
-from tsformer._names import unknown
-from tsformer._numbers import check_number
+from tsformer._checks import check_number, unknown
 
 
 @pytest.mark.parametrize(

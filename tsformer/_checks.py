@@ -1,7 +1,12 @@
-"""Texts for users: shortened values, lists, and unknown names with the nearest match."""
+"""Checks of arguments, and the texts of their errors."""
+
+from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from math import inf
+from numbers import Integral, Real
+from typing import Any
 
 
 def shortened(value: object, most: int = 100) -> str:
@@ -39,3 +44,37 @@ def listed(names: Iterable[object], counts: Iterable[int] = ()) -> str:
     parts = [text + number for text, number in zip(texts, numbers, strict=True)]
     rest = [f"and {len(parts) - 20:,} more"] if len(parts) > 20 else []
     return ", ".join([*parts[:20], *rest])
+
+
+def is_one_of(value: Any, choices: tuple[Any, ...]) -> bool:
+    """Whether a value is among some choices; arrays are not."""
+    plain = isinstance(value, str) or not hasattr(value, "__len__")
+    return any(value is choice or (plain and bool(value == choice)) for choice in choices)
+
+
+def check_number(
+    name: str,
+    value: Any,
+    low: float,
+    high: float = inf,
+    *,
+    whole: bool = False,
+    excluded: bool = False,
+    also: tuple[Any, ...] = (),
+) -> None:
+    """Raise TypeError or ValueError unless a value is a finite number in range, or in `also`."""
+    if is_one_of(value, also):
+        return
+    kind, (above, below) = ("an int" if whole else "a float"), ("><" if excluded else (">=", "<="))
+    allowed = f"{kind} {above} {low:.15g}"
+    if high != inf:
+        allowed += f" and {below} {high:.15g}"
+    if also:
+        allowed += f", or {', '.join(map(repr, also))}"
+    given = shortened(value)
+    if isinstance(value, bool) or not isinstance(value, Integral if whole else Real):
+        raise TypeError(f"{name} must be {allowed}; got {given} of type {type(value).__name__}")
+    number: Any = value
+    within = low < number < high if excluded else low <= number <= high
+    if not within or number == inf:
+        raise ValueError(f"{name} must be {allowed}; got {given}")
