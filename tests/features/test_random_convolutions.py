@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tsformer.features import RandomConvolutions, convolution
+from tsformer.features import RandomConvolutions, kernels
 from tsformer.features.random_convolutions import SparseScaler, StandardScaler
 
 
@@ -58,7 +58,7 @@ def test_blocks_of_series_give_the_same_features(masked, length, steps, monkeypa
     mask = torch.arange(length) < torch.tensor([[length], [length // 2], [5]]) if masked else None
     x = x if mask is None else x.where(mask[..., None], 0.0)
     wanted = made(x, mask)
-    monkeypatch.setitem(convolution.STEPS, "cpu", steps)
+    monkeypatch.setitem(kernels.STEPS, "cpu", steps)
     found = made(x, mask)
     torch.testing.assert_close(found.state_dict(), wanted.state_dict(), rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(found(x, mask), wanted(x, mask), rtol=1e-3, atol=1e-3)

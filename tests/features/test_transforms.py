@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from tsformer.features.hydra import Hydra
-from tsformer.features.minirocket import KERNELS, MiniRocket, _spread
+from tsformer.features.kernels import KERNELS, Hydra, MiniRocket, _spread
 
 
 def seeded(seed: int = 0) -> torch.Generator:

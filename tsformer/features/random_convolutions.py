@@ -12,9 +12,7 @@ from torch import Tensor, nn
 
 from tsformer._labels import LabelKind
 from tsformer.data.panel import Panel
-from tsformer.features.convolution import STEPS, Learned, differences
-from tsformer.features.hydra import Hydra
-from tsformer.features.minirocket import MiniRocket
+from tsformer.features.kernels import STEPS, Hydra, Learned, MiniRocket, differences
 from tsformer.features.ridge import RidgeClassifier
 
 

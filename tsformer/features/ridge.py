@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from tsformer._labels import LabelKind
-from tsformer.features.convolution import Learned
+from tsformer.features.kernels import Learned
 
 #: Penalties tried, in units of the mean eigenvalue of the kernel matrix.
 _GRID = torch.logspace(-5, 2, 22, dtype=torch.float64)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from tsformer.encodings.base import PositionalEncoding
-from tsformer.encodings.functional import mask_negligible, relative_times
+from tsformer.encodings.base import PositionalEncoding, mask_negligible, relative_times
 
 
 class ALiBi(PositionalEncoding, name="alibi"):

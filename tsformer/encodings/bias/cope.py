@@ -6,8 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tsformer.encodings.base import PositionalEncoding
-from tsformer.encodings.functional import at_least_float32, checked_max_distance
+from tsformer.encodings.base import PositionalEncoding, at_least_float32, checked_max_distance
 
 
 class CoPE(PositionalEncoding, name="cope"):

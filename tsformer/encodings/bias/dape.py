@@ -7,10 +7,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tsformer._checks import unknown
-from tsformer.encodings.base import Extrapolation, PositionalEncoding
+from tsformer.encodings.base import NEGLIGIBLE, Extrapolation, PositionalEncoding, at_least_float32
 from tsformer.encodings.bias.fire import FIRE
 from tsformer.encodings.bias.kerple import Kerple
-from tsformer.encodings.functional import NEGLIGIBLE, at_least_float32
 
 _STATIC: dict[str, type[PositionalEncoding]] = {"fire": FIRE, "kerple": Kerple}
 

@@ -8,8 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tsformer.encodings.base import PositionalEncoding
-from tsformer.encodings.functional import relative_times
+from tsformer.encodings.base import PositionalEncoding, relative_times
 
 
 class FIRE(PositionalEncoding, name="fire"):

@@ -7,8 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tsformer._checks import unknown
-from tsformer.encodings.base import PositionalEncoding
-from tsformer.encodings.functional import mask_negligible, relative_times
+from tsformer.encodings.base import PositionalEncoding, mask_negligible, relative_times
 
 
 class Kerple(PositionalEncoding, name="kerple"):

@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from tsformer.encodings.base import PositionalEncoding
-from tsformer.encodings.functional import checked_max_distance, relative_times
+from tsformer.encodings.base import PositionalEncoding, checked_max_distance, relative_times
 
 
 class Shaw(PositionalEncoding, name="shaw"):

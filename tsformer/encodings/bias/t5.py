@@ -7,8 +7,7 @@ from math import log
 import torch
 from torch import Tensor, nn
 
-from tsformer.encodings.base import PositionalEncoding
-from tsformer.encodings.functional import checked_max_distance, relative_times
+from tsformer.encodings.base import PositionalEncoding, checked_max_distance, relative_times
 
 
 class T5(PositionalEncoding, name="t5"):

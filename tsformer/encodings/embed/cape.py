@@ -7,8 +7,7 @@ from math import log
 import torch
 from torch import Tensor
 
-from tsformer.encodings.base import PositionalEncoding
-from tsformer.encodings.functional import sinusoid
+from tsformer.encodings.base import PositionalEncoding, sinusoid
 
 
 class CAPE(PositionalEncoding, name="cape"):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from tsformer.encodings.base import PositionalEncoding
-from tsformer.encodings.functional import sinusoid
+from tsformer.encodings.base import PositionalEncoding, sinusoid
 
 
 class FixedEncoding(PositionalEncoding, name="fixed"):

@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from tsformer.encodings.base import PositionalEncoding
-from tsformer.encodings.functional import at_least_float32
+from tsformer.encodings.base import PositionalEncoding, at_least_float32
 
 
 class FourierEncoding(PositionalEncoding, name="fourier"):

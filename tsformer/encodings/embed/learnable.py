@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from tsformer.encodings.base import PositionalEncoding
-from tsformer.encodings.functional import interpolated_rows
+from tsformer.encodings.base import PositionalEncoding, interpolated_rows
 
 
 class LearnableEncoding(PositionalEncoding, name="learnable"):

@@ -5,8 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from tsformer._checks import unknown
-from tsformer.encodings.base import PositionalEncoding
-from tsformer.encodings.functional import sinusoid
+from tsformer.encodings.base import PositionalEncoding, sinusoid
 
 
 class LSPE(PositionalEncoding, name="lspe"):

@@ -7,8 +7,7 @@ from math import pi
 import torch
 from torch import Tensor, nn
 
-from tsformer.encodings.base import PositionalEncoding
-from tsformer.encodings.functional import at_least_float32
+from tsformer.encodings.base import PositionalEncoding, at_least_float32
 
 
 class Time2Vec(PositionalEncoding, name="time2vec"):

@@ -21,8 +21,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tsformer.encodings.base import PositionalEncoding
-from tsformer.encodings.functional import at_least_float32
+from tsformer.encodings.base import PositionalEncoding, at_least_float32
 
 
 class StochasticEncoding(PositionalEncoding):
