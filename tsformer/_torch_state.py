@@ -1,4 +1,4 @@
-"""Torch's settings and number of threads while an estimator computes; restored afterwards.
+"""Devices, and torch's settings, threads and random streams while an estimator computes.
 
 Gradient mode, autocast and the default device belong to a thread. The default dtype, the precision
 of float32 products and the choice of kernels belong to the process: during a fit, other threads of
@@ -11,17 +11,21 @@ steps with large operations.
 
 from __future__ import annotations
 
+import difflib
 import multiprocessing
 import os
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import cache, partial, wraps
 from numbers import Integral
 from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
 
+import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
+
+from tsformer._checks import shortened, unknown
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
@@ -310,3 +314,140 @@ def trainable(module: AnyModule) -> AnyModule:
             if buffer.is_inference():
                 setattr(owner, name, buffer.clone())
     return module
+
+
+class _Turn:
+    """Reentrant lock on the global generators: one thread at a time."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        if hasattr(os, "register_at_fork"):  # a fork copies the lock, but not the thread with it
+            os.register_at_fork(after_in_child=self._free)
+
+    def _free(self) -> None:
+        self.lock = threading.RLock()
+
+
+_TURN = _Turn()
+
+
+class RandomStream:
+    """The random stream of one training run.
+
+    Module initialisation, dropout, and users' encodings and augmentations draw from torch's global
+    generators, which all threads share. So training runs in several threads take turns: inside
+    `drawing`, the global generators belong to this stream. Other threads of the program that draw
+    at the same moment are not isolated.
+    """
+
+    def __init__(self, seed: int, device: torch.device):
+        self._other = device if device.type in ("cuda", "mps") else None
+        devices = [torch.device("cpu")] if self._other is None else [torch.device("cpu"), device]
+        self.states = {
+            each.type: torch.Generator(each).manual_seed(seed).get_state() for each in devices
+        }
+
+    @contextmanager
+    def drawing(self) -> Iterator[None]:
+        """Let torch's global generators continue this stream inside the block."""
+        with _TURN.lock, plain_torch():
+            before = self._get()
+            self._set(self.states)
+            try:
+                yield
+            finally:
+                self.states = self._get()
+                self._set(before)
+
+    def _get(self) -> dict[str, Tensor]:
+        states = {"cpu": torch.default_generator.get_state()}
+        if self._other is not None:
+            module: Any = torch.get_device_module(self._other)
+            states[self._other.type] = module.get_rng_state(self._other)
+        return states
+
+    def _set(self, states: dict[str, Tensor]) -> None:
+        torch.default_generator.set_state(states["cpu"])
+        if self._other is not None:
+            module: Any = torch.get_device_module(self._other)
+            module.set_rng_state(states[self._other.type], self._other)
+
+
+@contextmanager
+def seeded(seed: int, device: torch.device) -> Iterator[None]:
+    """Seed torch's global generators of the CPU and `device` inside the block."""
+    with RandomStream(seed, device).drawing():
+        yield
+
+
+def drawing(
+    seed: int, step: int, device: torch.device, *, stream: Sequence[int] = ()
+) -> AbstractContextManager[None]:
+    """Seed torch's generators for one step and one `stream` of draws."""
+    if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
+        return nullcontext()  # a captured seed would repeat in every replay
+    return seeded(int(np.random.SeedSequence([seed, step, *stream]).generate_state(1)[0]), device)
+
+
+PRECISIONS = ("auto", "float32", "bfloat16")
+
+
+def resolve_device(device: str | torch.device) -> torch.device:
+    """Return the specified device; "auto" is cuda if available, else mps, else cpu."""
+    if device == "auto":
+        if torch.cuda.is_available():
+            return torch.device("cuda")
+        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    try:
+        found = torch.device(device)
+        torch.empty(0, device=found)
+        if found.type == "meta":
+            raise RuntimeError("tensors on it have no values")
+    # torch raises any of these errors for a missing device
+    except (RuntimeError, AssertionError, TypeError) as error:
+        why_not = _why_not(device, error)
+        choose = " Choose" if why_not.endswith("?") else "; choose"
+        raise ValueError(
+            f"device {shortened(device)} cannot be used here: {why_not}{choose} from: "
+            f"{', '.join(map(repr, _devices_here()))}"
+        ) from error
+    return found
+
+
+def _devices_here() -> list[str]:
+    """Return the valid values of `device` on this machine."""
+    n_gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    gpus = ["cuda", *(f"cuda:{i}" for i in range(n_gpus) if n_gpus > 1)] if n_gpus else []
+    others = ["mps"] if torch.backends.mps.is_available() else []
+    return ["auto", "cpu", *gpus, *others]
+
+
+def _why_not(device: object, error: Exception) -> str:
+    """Explain why a device cannot be used."""
+    if not isinstance(device, (str, torch.device)):
+        return f"a device is named by a string, not by {type(device).__name__}"
+    kind = str(device).partition(":")[0].strip().lower()
+    near = difflib.get_close_matches(kind, (*_MISSING, "cpu"), n=1, cutoff=0.7)
+    meant = _ALSO_CALLED.get(kind, near[0] if near else "")
+    missing = "" if meant in _devices_here() else _MISSING.get(meant, "")
+    if not meant or str(device).startswith(meant):
+        return missing or str(error).splitlines()[0][:100]
+    return f"did you mean {meant!r}?" + (f" That is not there either: {missing}" if missing else "")
+
+
+#: Common names of devices, and PyTorch's names.
+_ALSO_CALLED = {"gpu": "cuda", "nvidia": "cuda", "rocm": "cuda", "hip": "cuda", "metal": "mps"}
+#: Reasons for a missing device.
+_MISSING = {
+    "cuda": f"PyTorch {torch.__version__} sees no GPU of NVIDIA or AMD",
+    "mps": f"PyTorch {torch.__version__} sees no GPU of Apple",
+}
+
+
+def resolve_precision(precision: str, device: torch.device) -> bool:
+    """Whether to autocast to bf16; "auto" does on CUDA devices that support it."""
+    if precision not in PRECISIONS:
+        raise ValueError(unknown("precision", precision, PRECISIONS))
+    if precision == "auto":
+        return device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
+    return precision == "bfloat16"

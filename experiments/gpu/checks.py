@@ -526,7 +526,7 @@ def data_on_the_host_train_alike(device: torch.device) -> str:
         model = model_of()
         pinned = mock.patch.object(Panel, "pinned", Panel.pinned if _has_gpu() else lambda own: own)
         there = mock.patch(
-            "tsformer.training.memory.exceeds_device_memory", lambda *_, e=exceeds: e
+            "tsformer.training.inference.exceeds_device_memory", lambda *_, e=exceeds: e
         )
         with pinned, there:
             trained(model, device, ragged=True)

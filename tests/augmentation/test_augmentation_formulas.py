@@ -8,11 +8,11 @@ import pytest
 import torch
 from batches import CHANNELS, KINDS, LENGTHS, MASKED, batch, padded, read_slowly, series
 
+from tsformer._torch_state import seeded
 from tsformer.augmentation import Augmentation, Batch, CutMix, Jitter, Slice, Warp
 from tsformer.augmentation.cutmix import mixed
 from tsformer.augmentation.slice import sliced
 from tsformer.augmentation.warp import warped
-from tsformer.training.seeds import seeded
 
 every_kind = pytest.mark.parametrize("kind", KINDS)
 B = len(LENGTHS)

@@ -9,8 +9,8 @@ import pytest
 import torch
 from batches import CHANNELS, KINDS, LENGTHS, batch
 
+from tsformer._torch_state import seeded
 from tsformer.augmentation import Augmentation, Batch, available, names, resolve
-from tsformer.training.seeds import seeded
 
 CPU = torch.device("cpu")
 SUMS = ["warp+jitter", "slice+cutmix"]

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from tsformer.data import from_long
-from tsformer.data.ids import check_ids, series_ids
+from tsformer.data.layout import check_ids, series_ids
 
 IDS = ["p3", "p1", "p2", "p0"]
 VALUES = np.arange(12.0).reshape(4, 3)

@@ -20,11 +20,10 @@ from small_estimators import FIVE, SMALL, classifier, convolutions
 from torch import nn
 
 from tsformer import _torch_state
-from tsformer._torch_state import limit_threads, share_of_threads, threads, threads_for
+from tsformer._torch_state import limit_threads, seeded, share_of_threads, threads, threads_for
 from tsformer.augmentation import Augmentation
 from tsformer.encodings import PositionalEncoding
 from tsformer.training import Callback
-from tsformer.training.seeds import seeded
 
 
 class Noisy(PositionalEncoding):

@@ -151,7 +151,7 @@ class Slow(Callback):
 
 
 def test_lines_appear_during_training_and_within_an_epoch(capsys, monkeypatch):
-    monkeypatch.setattr("tsformer.training.callbacks.SECONDS_BETWEEN_LINES", 0.1)
+    monkeypatch.setattr("tsformer.training.progress.SECONDS_BETWEEN_LINES", 0.1)
     slow = Slow(capsys)
     run(slow, ProgressBar(), n_epochs=3)
     first, second, third = slow.shown

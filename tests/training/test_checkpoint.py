@@ -32,11 +32,10 @@ from small_problem import (
 from tsformer.objectives import InputLayout, Masked
 from tsformer.objectives.base import Pretext
 from tsformer.training import Callback, History, train
-from tsformer.training.callbacks import TrainingState
-from tsformer.training.checkpoint import Checkpointer, CheckpointFile, LoopState, fingerprint
-from tsformer.training.distributed import Ranks
+from tsformer.training.checkpoint import Checkpointer, CheckpointFile, fingerprint
 from tsformer.training.plan import Pretrained
-from tsformer.training.run import TrainingRun
+from tsformer.training.run import LoopState, TrainingRun, TrainingState
+from tsformer.training.step import OneProcess
 
 EPOCHS, STEPS_AN_EPOCH = 6, 5
 
@@ -152,11 +151,10 @@ def file_name(plan=None, panel=None, targets=None, weights=None, validation=None
     """Return the name of the checkpoint of a training run."""
     own_panel, own_targets = make_panel()
     state = TrainingState(model or make_model(), plan or make_plan(), History())
-    state.plan = replace(state.plan, checkpoint_dir=Path.cwd())
     run = TrainingRun(state, cross_entropy, validation)
     others = own_targets if targets is None else targets, weights
     at = LoopState(run, torch.Generator())
-    made = Checkpointer(run, None, at, panel or own_panel, others, Ranks(0, 1))
+    made = Checkpointer(Path.cwd(), run, None, at, panel or own_panel, others, OneProcess())
     return made.file.path.name
 
 

@@ -200,5 +200,3 @@ def test_alone_nothing_is_shared():
     alone = Ranks.current()
     assert alone == Ranks(0, 1)
     assert alone.leads
-    model = torch.nn.Linear(2, 2)
-    assert alone.wrap(model, torch.device("cpu")) is model

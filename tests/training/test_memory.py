@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from tsformer.training import forward
 from tsformer.training.distributed import Ranks
-from tsformer.training.memory import batch_for, catch_oom, is_out_of_memory
+from tsformer.training.inference import catch_oom, is_out_of_memory
+from tsformer.training.plan import batch_for
 
 
 def test_auto_is_the_recipe_and_shrinks_with_the_tokens():
@@ -132,7 +133,7 @@ def test_data_that_stay_on_the_host_train_alike(monkeypatch):
     ends = []
     for exceeds in (False, True):
         monkeypatch.setattr(
-            "tsformer.training.memory.exceeds_device_memory", lambda *_, e=exceeds: e
+            "tsformer.training.inference.exceeds_device_memory", lambda *_, e=exceeds: e
         )
         monkeypatch.setattr("tsformer.data.panel.Panel.pinned", lambda self: self)
         model = make_model()

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from tsformer._torch_state import resolve_device, resolve_precision
 from tsformer.training import TrainingPlan
-from tsformer.training.plan import resolve_device, resolve_precision
 
 CPU = torch.device("cpu")
 

@@ -11,9 +11,9 @@ from small_problem import cross_entropy, fit, make_model, make_panel, make_plan,
 from torch import Tensor
 
 from tsformer import TSTransformerClassifier, TSTransformerEncoder
+from tsformer._torch_state import seeded
 from tsformer.augmentation import Augmentation, Batch, resolve
 from tsformer.objectives import Contrastive
-from tsformer.training.seeds import seeded
 from tsformer.training.step import TrainingStep, augmented
 
 

@@ -23,11 +23,9 @@ from small_problem import (
 )
 from torch import nn
 
+from tsformer._torch_state import RandomStream
 from tsformer.training import Callback, History, NonFiniteLossError, forward
-from tsformer.training.callbacks import TrainingState
-from tsformer.training.checkpoint import LoopState
-from tsformer.training.run import EarlyStopping, TrainingRun
-from tsformer.training.seeds import RandomStream
+from tsformer.training.run import EarlyStopping, LoopState, TrainingRun, TrainingState
 
 
 class SpoilsTheLoss(Callback):

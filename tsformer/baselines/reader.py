@@ -24,7 +24,7 @@ from tsformer.baselines.resolve import (
     takes_a_seed,
 )
 from tsformer.data.containers import to_arrays
-from tsformer.data.ids import check_ids, refuse_nul
+from tsformer.data.layout import check_ids, refuse_nul
 
 #: sktime's torch networks never shuffle: with series sorted by class, a batch has one class.
 _NEVER_SHUFFLES = ("sktime.classification.deep_learning", "BaseDeepClassifierPytorch")

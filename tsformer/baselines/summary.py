@@ -14,7 +14,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from tsformer.data.containers import to_arrays
-from tsformer.data.ids import check_ids, refuse_nul
+from tsformer.data.layout import check_ids, refuse_nul
 from tsformer.data.series import Floats
 
 

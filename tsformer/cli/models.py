@@ -194,13 +194,13 @@ def _trained(
     labelled: bool,
 ) -> tuple[Any, ModelRun | None]:
     """Fit and save an estimator; return the series, None in followers, and the run."""
+    from tsformer._torch_state import resolve_device
     from tsformer.data.sources import is_file, is_folder, read_folder, read_source
     from tsformer.encodings import find
     from tsformer.estimators.parameters import check_parameters
     from tsformer.estimators.targets import split_unlabelled
     from tsformer.persistence import removed_on_failure, save_or_rescue
     from tsformer.training.distributed import process_group
-    from tsformer.training.plan import resolve_device
 
     inputs = [*_paths(dataset), *_paths(getattr(estimator, "init_from", None))]
     for folder in (out, estimator.checkpoint_dir):
@@ -308,9 +308,9 @@ def predict(
     import numpy as np
     import pandas as pd
 
+    from tsformer._torch_state import resolve_device
     from tsformer.data.series import SeriesSource
     from tsformer.training.distributed import process_group
-    from tsformer.training.plan import resolve_device
 
     if out is not None:
         parsing.check_file(out, [model, *_paths(file)])

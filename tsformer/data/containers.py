@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from tsformer._checks import shortened
-from tsformer.data.ids import cut_by_case
+from tsformer.data.layout import cut_by_case
 from tsformer.data.native import (
     as_names,
     channel_names,
@@ -85,6 +85,10 @@ def to_source(
             if index:
                 _refuse_index("file")
             return stored
+    if type(X) is np.ndarray and X.dtype.kind in "fiub" and not index:  # nothing to convert
+        array = check(X)
+        _check_shape(array)
+        return lazy(ArrayRows(array), times)
     _refuse_no_container(X)
     X = native(X)
     names = channel_names(X)

@@ -11,7 +11,7 @@ import pandas as pd
 
 from tsformer._checks import unknown
 from tsformer.data.containers import as_channels, common_names, to_items
-from tsformer.data.ids import CASE, check_ids, cut_by_case, refuse_nul
+from tsformer.data.layout import CASE, check_ids, cut_by_case, refuse_nul
 from tsformer.data.times import ordered_times
 
 

@@ -24,7 +24,7 @@ from tsformer._checks import unknown
 from tsformer._files import FileVersion
 from tsformer._optional import require
 from tsformer._warnings import warn_caller
-from tsformer.data.ids import refuse_nul
+from tsformer.data.layout import refuse_nul
 from tsformer.data.series import FileRows
 
 #: Endings of the files.

@@ -275,8 +275,9 @@ class ArrayRows:
     def checked(self, which: slice | npt.NDArray[np.int64], n: int) -> npt.NDArray[Any]:
         """Read rows; raise ValueError if they contradict `shape` and `dtype`."""
         found = self.array[which]
-        rows = to_numpy(found)
         shape, kind = (n, *self.array.shape[1:]), np.dtype(self.array.dtype).kind
+        plain = type(found) is np.ndarray and found.dtype.kind == kind
+        rows = found if plain else to_numpy(found)
         filled = isinstance(found, np.ma.MaskedArray)  # integers become floats, for NaN
         if rows.shape != shape or (found if filled else rows).dtype.kind != kind:
             first, last = (

@@ -22,8 +22,7 @@ import pandas as pd
 from tsformer._checks import nearest, shortened, unknown
 from tsformer._optional import require
 from tsformer.data.formats import FRAMES, holds_cells, read_cells, read_frame
-from tsformer.data.ids import refuse_nul
-from tsformer.data.layout import id_columns
+from tsformer.data.layout import id_columns, refuse_nul
 from tsformer.data.long import from_long
 from tsformer.data.parquet import PARQUET, refuse_repeated
 from tsformer.data.text import (

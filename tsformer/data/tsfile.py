@@ -35,7 +35,7 @@ import pandas as pd
 from tsformer._checks import shortened
 from tsformer._files import replacing
 from tsformer.data.containers import to_arrays, to_items
-from tsformer.data.ids import check_ids
+from tsformer.data.layout import check_ids
 from tsformer.data.text import open_text
 from tsformer.data.times import ordered_times
 

@@ -4,8 +4,7 @@ Folders are named after the hooks, files after the names that encodings are regi
 classes are importable from here.
 """
 
-from tsformer.encodings.base import PositionalEncoding, Sum
-from tsformer.encodings.resolve import EncodingSpec, EncodingStack, resolve
+from tsformer.encodings.base import EncodingSpec, EncodingStack, PositionalEncoding, Sum, resolve
 
 # The order of these imports is the order of `names()`, on which tables and studies rely.
 # isort: off

@@ -17,10 +17,17 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 from torch import Tensor
 
-from tsformer._torch_state import in_plain_torch, threads_for
+from tsformer._torch_state import (
+    PRECISIONS,
+    in_plain_torch,
+    resolve_device,
+    resolve_precision,
+    seeded,
+    threads_for,
+)
 from tsformer._warnings import warn_caller
 from tsformer.augmentation import Augmentation, AugmentationSpec, Sum, resolve
-from tsformer.data.ids import check_ids
+from tsformer.data.layout import check_ids
 from tsformer.data.panel import AnyPanel
 from tsformer.data.preprocessor import SCALINGS, Scaler, Vocabulary
 from tsformer.data.series import SeriesSource
@@ -53,14 +60,7 @@ from tsformer.training import (
     Validation,
 )
 from tsformer.training.loop import train_ensemble
-from tsformer.training.plan import (
-    PRECISIONS,
-    Pretrained,
-    check_graphs,
-    resolve_device,
-    resolve_precision,
-)
-from tsformer.training.seeds import seeded
+from tsformer.training.plan import Pretrained, check_graphs
 
 #: Seeds of the weights, the training run and the validation split.
 MemberSeeds = tuple[int, int, int]

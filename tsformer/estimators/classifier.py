@@ -17,7 +17,7 @@ from tsformer._checks import check_number
 from tsformer._torch_state import in_plain_torch
 from tsformer._warnings import warn_caller
 from tsformer.augmentation import Augmentation
-from tsformer.data.ids import check_ids
+from tsformer.data.layout import check_ids
 from tsformer.data.series import Padded
 from tsformer.estimators import recipe
 from tsformer.estimators.base import TransformerEstimator

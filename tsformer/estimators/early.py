@@ -18,8 +18,7 @@ from tsformer import persistence
 from tsformer._checks import shortened, unknown
 from tsformer._torch_state import in_plain_torch
 from tsformer.data.containers import as_channels, common_names, to_items, to_padded
-from tsformer.data.ids import check_ids
-from tsformer.data.layout import layout_is_checked
+from tsformer.data.layout import check_ids, layout_is_checked
 from tsformer.data.native import native_item
 from tsformer.data.series import Padded
 from tsformer.estimators.classifier import TSTransformerClassifier

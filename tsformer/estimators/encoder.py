@@ -28,7 +28,7 @@ from tsformer.objectives import (
     resolve,
 )
 from tsformer.training.inference import pretext_losses
-from tsformer.training.memory import batch_for
+from tsformer.training.plan import batch_for
 
 
 @with_parameters

@@ -16,10 +16,9 @@ import torch
 from torch import Tensor
 
 from tsformer._checks import unknown
-from tsformer._torch_state import in_plain_torch
+from tsformer._torch_state import in_plain_torch, resolve_device
 from tsformer._warnings import warn_caller
-from tsformer.data.ids import check_ids
-from tsformer.data.layout import layout_is_checked
+from tsformer.data.layout import check_ids, layout_is_checked
 from tsformer.data.preprocessor import Scaler
 from tsformer.estimators.base import TrainingJob
 from tsformer.estimators.classifier import TSTransformerClassifier
@@ -33,7 +32,6 @@ from tsformer.estimators.summary import Summary, table_of
 from tsformer.estimators.targets import Targets
 from tsformer.estimators.time_limit import Deadline, GrowingConvolutions, epoch_seconds, what_fits
 from tsformer.training import NonFiniteLossError, ProgressBar, TrainingState
-from tsformer.training.plan import resolve_device
 
 #: Members of the transformer.
 QUALITIES = {"fast": 1, "good": 2, "best": 4}

@@ -19,7 +19,7 @@ from tsformer._checks import check_number, listed
 from tsformer._labels import LabelKind, OneLabel, SeveralLabels
 from tsformer._torch_state import in_plain_torch
 from tsformer._warnings import warn_caller
-from tsformer.data.ids import check_ids
+from tsformer.data.layout import check_ids
 from tsformer.data.preprocessor import Scaler
 from tsformer.data.series import Padded
 from tsformer.estimators.saved import LABELS, SETS, check_fields, described_labels, restored_labels

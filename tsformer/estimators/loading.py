@@ -14,7 +14,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import get_tags
 
 from tsformer._checks import unknown
-from tsformer._torch_state import in_plain_torch
+from tsformer._torch_state import in_plain_torch, resolve_device
 from tsformer._warnings import warn_caller
 from tsformer.data.preprocessor import Preprocessor
 from tsformer.data.series import SeriesSource
@@ -23,7 +23,6 @@ from tsformer.estimators.series import SeriesEstimator
 from tsformer.model import TSTransformer
 from tsformer.model.stems import STEMS, ConvStem
 from tsformer.persistence import read_folder
-from tsformer.training.plan import resolve_device
 from tsformer.training.run import suppress_interruption_warning
 
 

@@ -12,7 +12,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 from torch import Tensor
 
-from tsformer._torch_state import in_plain_torch
+from tsformer._torch_state import in_plain_torch, resolve_device
 from tsformer.data.panel import Panel
 from tsformer.data.preprocessor import Preprocessor, Scaler
 from tsformer.data.series import SeriesSource
@@ -24,7 +24,6 @@ from tsformer.estimators.series import drawn_seed
 from tsformer.estimators.summary import Summary, table_of
 from tsformer.estimators.targets import Targets
 from tsformer.features.random_convolutions import ConvolutionClassifier, regular
-from tsformer.training.plan import resolve_device
 
 #: Share of the features that ``scaling="auto"`` compares scalings with.
 _SHARE_OF_TRIAL = 1 / 8

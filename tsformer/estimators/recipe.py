@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from tsformer._labels import LabelKind, OneLabel
-from tsformer._torch_state import threads
+from tsformer._torch_state import seeded, threads
 from tsformer.augmentation import Augmentation, AugmentationSpec, Batch, CutMix, Sum
 from tsformer.data.panel import Panel
 from tsformer.data.preprocessor import Scaler
@@ -24,9 +24,7 @@ from tsformer.data.series import Floats, SeriesSource
 from tsformer.estimators.targets import Groups, Targets, group_folds
 from tsformer.features.random_convolutions import ConvolutionClassifier, RandomConvolutions, regular
 from tsformer.training.inference import forward
-from tsformer.training.memory import MANY_SERIES, batch_for
-from tsformer.training.plan import epochs_for
-from tsformer.training.seeds import seeded
+from tsformer.training.plan import MANY_SERIES, batch_for, epochs_for
 
 #: Smallest remaining agreement on augmented series for ``augmentation="auto"``; see
 #: ``experiments/results/warping_rule.csv``.

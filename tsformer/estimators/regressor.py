@@ -12,7 +12,7 @@ from torch import Tensor
 
 from tsformer._torch_state import in_plain_torch
 from tsformer.augmentation import AugmentationSpec
-from tsformer.data.ids import check_ids
+from tsformer.data.layout import check_ids
 from tsformer.data.views import ROUNDING, summarise
 from tsformer.estimators.base import HeadNorm, Scaling, TransformerEstimator
 from tsformer.estimators.parameters import with_parameters

@@ -23,11 +23,10 @@ from torch import Tensor
 
 from tsformer import persistence
 from tsformer._checks import listed
-from tsformer._torch_state import in_plain_torch, trainable
+from tsformer._torch_state import in_plain_torch, resolve_device, trainable
 from tsformer._warnings import warn_caller
 from tsformer.data.containers import to_source
-from tsformer.data.ids import check_ids, series_ids
-from tsformer.data.layout import swapped_axes, warn_of_layout, warn_of_order
+from tsformer.data.layout import check_ids, series_ids, swapped_axes, warn_of_layout, warn_of_order
 from tsformer.data.panel import AnyPanel
 from tsformer.data.preprocessor import Preprocessor, Vocabulary
 from tsformer.data.series import Padded, SeriesError, SeriesSource, numbered
@@ -50,9 +49,7 @@ from tsformer.estimators.saved import (
 )
 from tsformer.estimators.summary import Summary, card, recipe_of
 from tsformer.estimators.targets import Groups, Targets, check_length, read_groups, series_weights
-from tsformer.training.inference import forward
-from tsformer.training.memory import place
-from tsformer.training.plan import resolve_device
+from tsformer.training.inference import forward, place
 
 #: Number of series per chunk of outputs.
 _CHUNK = 2**16

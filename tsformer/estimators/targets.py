@@ -17,7 +17,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
 from tsformer._checks import shortened, unknown
-from tsformer.data.ids import check_ids, refuse_nul
+from tsformer.data.layout import check_ids, refuse_nul
 
 #: One number per series [n], the index of its class or the target of a regression; or several
 #: labels or targets per series [n, K].

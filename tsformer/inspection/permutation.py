@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tsformer._checks import check_number, unknown
 from tsformer._torch_state import in_plain_torch
-from tsformer.data.ids import check_ids
+from tsformer.data.layout import check_ids
 from tsformer.data.series import Floats, Padded
 from tsformer.estimators.series import SeriesEstimator
 from tsformer.estimators.targets import check_length, read_as_fitted

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from tsformer._optional import require
-from tsformer.data.ids import check_ids
+from tsformer.data.layout import check_ids
 
 if TYPE_CHECKING:
     import pandas as pd

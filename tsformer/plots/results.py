@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from tsformer._optional import require
-from tsformer.data.ids import check_ids
+from tsformer.data.layout import check_ids
 from tsformer.metrics import expected_calibration_error, reliability
 from tsformer.plots.figures import (
     Panels,

@@ -17,7 +17,7 @@ from torch import nn
 from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.plots import plot_encoding_change, plot_history
 from tsformer.tracking.run import TrackedRun
-from tsformer.training.callbacks import Callback, TrainingState
+from tsformer.training.run import Callback, TrainingState
 
 _CLEAR = Path("/proc/self/clear_refs")
 _STATUS = Path("/proc/self/status")

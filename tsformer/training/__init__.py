@@ -1,10 +1,10 @@
 """Training: plan, loop, callbacks. Independent of scikit-learn and MLflow."""
 
-from tsformer.training.callbacks import Callback, History, ProgressBar, TrainingState
 from tsformer.training.inference import forward
 from tsformer.training.loop import train, train_ensemble
 from tsformer.training.plan import TrainingPlan
-from tsformer.training.run import NonFiniteLossError, Validation
+from tsformer.training.progress import ProgressBar
+from tsformer.training.run import Callback, History, NonFiniteLossError, TrainingState, Validation
 
 __all__ = [
     "Callback",

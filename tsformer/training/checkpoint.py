@@ -6,7 +6,6 @@ sums differs, and after steps in CUDA graphs the random draws too.
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import hashlib
 import io
@@ -24,100 +23,43 @@ from torch import Tensor
 from tsformer._files import replacing
 from tsformer.data.panel import AnyPanel
 from tsformer.objectives import Pretext
-from tsformer.training.distributed import Ranks
 from tsformer.training.plan import TrainingPlan
-from tsformer.training.run import Snapshot, TrainingRun
+from tsformer.training.run import LoopState, TrainingRun
+from tsformer.training.step import OneProcess
 
 #: Fields of a plan that change neither the steps of a training run nor their order.
 _IRRELEVANT = ("device", "compile", "checkpoint_dir", "checkpoint_minutes", "resume")
 
 
-class LoopState:
-    """Position in the training loop, saved in checkpoints."""
-
-    def __init__(self, run: TrainingRun, generator: torch.Generator):
-        self.step = 0
-        self.batch = 0
-        self.total = torch.zeros((), device=run.state.plan.device)
-        #: Weights of the start and of the last two epochs.
-        self.kept: list[Snapshot] = [(run.state.epoch, self._weights(run))]
-        self._run = run
-        self._generator = generator
-        self._shuffling = generator.get_state()
-
-    def begin_epoch(self) -> None:
-        """Start the next epoch, or continue the epoch of a checkpoint."""
-        if self.batch:
-            return
-        self._shuffling = self._generator.get_state()
-        self.total = torch.zeros_like(self.total)
-
-    @staticmethod
-    def _weights(run: TrainingRun) -> dict[str, Tensor]:
-        return copy.deepcopy(run.state.model.state_dict())
-
-    def end_epoch(self) -> None:
-        """Take a snapshot of the weights at the end of an epoch."""
-        newest = self._run.state.epoch + 1, self._weights(self._run)
-        self.kept = [self.kept[0], self.kept[-1], newest]
-        self.batch = 0
-        self._shuffling = self._generator.get_state()
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state as tensors and plain values."""
-        stopping = self._run.stopping
-        return {
-            "step": self.step,
-            "batch": self.batch,
-            "total": self.total,
-            "snapshots": self.kept,
-            "best": stopping.best_weights or self.kept[0][1],
-            "best_loss": stopping.best_loss,
-            "shuffling": self._shuffling,
-        }
-
-    def load_state_dict(self, state: dict[str, Any], best_epoch: int | None) -> None:
-        """Restore a `state_dict`; `best_epoch` is saved separately."""
-        self.step, self.batch = state["step"], state["batch"]
-        self.total = state["total"].to(self.total.device)
-        self.kept = [(epoch, weights) for epoch, weights in state["snapshots"]]
-        stopping = self._run.stopping
-        stopping.best_loss, stopping.best_epoch = state["best_loss"], best_epoch
-        stopping.best_weights = None if best_epoch is None else state["best"]
-        self._shuffling = state["shuffling"]
-        self._generator.set_state(self._shuffling)
-
-
 class Checkpointer:
-    """Saves a training run every few minutes; a no-op without a `checkpoint_dir`."""
+    """Saves a training run every few minutes."""
 
     def __init__(
         self,
+        folder: Path,
         run: TrainingRun,
         optimizer: torch.optim.Optimizer,
         at: LoopState,
         panel: AnyPanel,
         others: Sequence[Tensor | None],
-        ranks: Ranks,
+        ranks: OneProcess,
     ):
         self.run = run
         self.optimizer = optimizer
         self.at = at
         self.ranks = ranks
-        self.file: CheckpointFile | None = None
         plan, validation = run.state.plan, run.validation
-        if plan.checkpoint_dir is not None:
-            panels = [panel]
-            if validation is not None:
-                panels.append(validation.panel)
-                others = (*others, validation.targets, validation.weights)
-            name = fingerprint(plan, run.state.model.state_dict(), panels, others, run.loss)
-            self.file = CheckpointFile(plan.checkpoint_dir, name, plan.checkpoint_minutes)
+        panels = [panel]
+        if validation is not None:
+            panels.append(validation.panel)
+            others = (*others, validation.targets, validation.weights)
+        name = fingerprint(plan, run.state.model.state_dict(), panels, others, run.loss)
+        self.file = CheckpointFile(folder, name, plan.checkpoint_minutes)
 
     def resume(self) -> None:
         """Restore the checkpoint, if the plan resumes and it exists."""
         state = self.run.state
-        if self.file is None or not state.plan.resume:
+        if not state.plan.resume:
             return
         saved = self.file.load()
         if saved is None:
@@ -136,12 +78,12 @@ class Checkpointer:
 
     def save_if_due(self) -> None:
         """Save the state if the last checkpoint is old enough."""
-        if self.file is not None and self.ranks.leads and self.file.due():
+        if self.ranks.leads and self.file.due():
             self.save()
 
     def save(self) -> None:
         """Save the state; warn if the disk is full or missing."""
-        if self.file is None or not self.ranks.leads:
+        if not self.ranks.leads:
             return
         state = self.run.state
         try:

@@ -16,10 +16,9 @@ import torch
 from torch import Tensor
 
 from tsformer.data.panel import AnyPanel, Panel, same_device
-from tsformer.training.distributed import Ranks
-from tsformer.training.memory import catch_oom, is_out_of_memory
+from tsformer.training.inference import catch_oom, is_out_of_memory
 from tsformer.training.plan import TrainingPlan
-from tsformer.training.step import TrainingStep, clip_and_update
+from tsformer.training.step import OneProcess, TrainingStep, clip_and_update
 
 #: Plain steps of each shape before its capture: they initialise libraries and the optimizer.
 _STEPS_BEFORE = 3
@@ -222,7 +221,7 @@ def _states_of_the_cpu() -> tuple[bytes, object, bytes]:
     return torch_state, random.getstate(), pickle.dumps(numpy_state)
 
 
-def step_class(plan: TrainingPlan, panel: AnyPanel, ranks: Ranks) -> type[TrainingStep]:
+def step_class(plan: TrainingPlan, panel: AnyPanel, ranks: OneProcess) -> type[TrainingStep]:
     """Return the step class for a captured plan; warn if steps cannot be captured."""
     if ranks.size > 1:
         reason = "several processes share each step"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Iterator
@@ -14,10 +15,13 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from tsformer.model.norms import MaskedBatchNorm
+from tsformer.objectives import Pretext
+from tsformer.training.plan import TrainingPlan
+from tsformer.training.step import OneProcess
 
 
 @dataclass(frozen=True)
-class Ranks:
+class Ranks(OneProcess):
     """Rank of this process, and the number of processes.
 
     Each process takes its part of every batch. DistributedDataParallel averages the gradients, and
@@ -34,15 +38,6 @@ class Ranks:
         if not (dist.is_available() and dist.is_initialized()):
             return cls()
         return cls(dist.get_rank(), dist.get_world_size())
-
-    @property
-    def leads(self) -> bool:
-        """Whether this process writes and reports."""
-        return self.rank == 0
-
-    def part(self, batch: Tensor) -> Tensor:
-        """Return this process's part of a batch."""
-        return batch.tensor_split(self.size)[self.rank]
 
     def shard(self, n: int) -> slice:
         """Return the slice of `n` series that this process predicts."""
@@ -61,39 +56,6 @@ class Ranks:
         dist.all_gather_object(values, value)
         return values
 
-    def check(self, smallest_batch: int) -> None:
-        """Raise ValueError if a batch has fewer series than processes."""
-        if smallest_batch < self.size:
-            raise ValueError(
-                f"{self.size} processes cannot share a batch of {smallest_batch} series: each "
-                "needs at least one; raise batch_size, or start fewer processes"
-            )
-
-    def check_same(self, seed: int) -> None:
-        """Raise ValueError if the seeds of the processes differ."""
-        if len(set(self.gather(seed))) > 1:
-            raise ValueError(
-                f"the {self.size} processes of this training run have different seeds, so they "
-                "would not share batches; set random_state to the same int in all of them"
-            )
-
-    def wrap(self, model: nn.Module, device: torch.device) -> nn.Module:
-        """Wrap the model for training by several processes."""
-        if self.size == 1:
-            return model
-        devices = [torch.cuda.current_device()] if device.type == "cuda" else None
-        return nn.parallel.DistributedDataParallel(model, device_ids=devices)
-
-    def add_up(self, total: Tensor) -> Tensor:
-        """Return the sum over the processes."""
-        if self.size > 1:
-            dist.all_reduce(total)
-        return total
-
-    def any(self, flag: bool, device: torch.device) -> bool:
-        """Whether the flag is set in any process."""
-        return bool(self.add_up(torch.tensor(float(flag), device=device)).item())
-
     @contextmanager
     def first(self) -> Iterator[None]:
         """Run the block in the first process, then in the others."""
@@ -103,17 +65,58 @@ class Ranks:
         if self.size > 1 and self.leads:
             dist.barrier()
 
+    def part(self, batch: Tensor) -> Tensor:
+        return batch.tensor_split(self.size)[self.rank]
+
+    def wrap(self, model: nn.Module, device: torch.device) -> nn.Module:
+        devices = [torch.cuda.current_device()] if device.type == "cuda" else None
+        return nn.parallel.DistributedDataParallel(model, device_ids=devices)
+
+    def add_up(self, total: Tensor) -> Tensor:
+        dist.all_reduce(total)
+        return total
+
+    def any(self, flag: bool, device: torch.device) -> bool:
+        return bool(self.add_up(torch.tensor(float(flag), device=device)).item())
+
     @contextmanager
-    def shared_norms(self, model: nn.Module) -> Iterator[None]:
-        """Let batch norms sum over all processes inside the block."""
+    def sharing(
+        self, model: nn.Module, plan: TrainingPlan, loss: object, n_series: int
+    ) -> Iterator[None]:
+        """Check that processes can share the run; let batch norms sum over them in the block."""
+        self._check(plan, loss, n_series)
         norms = [m for m in model.modules() if isinstance(m, MaskedBatchNorm)]
         for norm in norms:
-            norm.shared = self.size > 1
+            norm.shared = True
         try:
             yield
         finally:
             for norm in norms:
                 norm.shared = False
+
+    def _check(self, plan: TrainingPlan, loss: object, n_series: int) -> None:
+        """Raise ValueError for a training run that processes cannot share."""
+        if len(set(self.gather(plan.seed))) > 1:
+            raise ValueError(
+                f"the {self.size} processes of this training run have different seeds, so they "
+                "would not share batches; set random_state to the same int in all of them"
+            )
+        if isinstance(loss, Pretext):
+            raise ValueError(
+                f"{self.size} processes cannot pretrain: an objective compares the series of a "
+                "whole batch; pretrain in one process, then train from its weights in several"
+            )
+        if plan.frozen(0):
+            raise ValueError(
+                f"{self.size} processes cannot train with frozen parameters; train in one process, "
+                "or without freeze and n_epochs_frozen"
+            )
+        smallest = n_series // math.ceil(n_series / plan.batch_size)  # sizes differ by at most one
+        if smallest < self.size:
+            raise ValueError(
+                f"{self.size} processes cannot share a batch of {smallest} series: each needs at "
+                "least one; raise batch_size, or start fewer processes"
+            )
 
 
 @contextmanager

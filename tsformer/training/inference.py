@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from math import ceil
@@ -11,21 +12,82 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from tsformer._torch_state import threads_for
+from tsformer._torch_state import drawing, threads_for
 from tsformer.augmentation import Batch
 from tsformer.data.panel import AnyPanel, in_order, send, shuffled
 from tsformer.model.norms import FEWEST, MaskedBatchNorm, PooledBatchNorm, effective_size
 from tsformer.objectives import Posed, Pretext
-from tsformer.training.distributed import Ranks
-from tsformer.training.memory import in_halves
 from tsformer.training.plan import TrainingPlan
-from tsformer.training.seeds import drawing
 
 #: Tokens per batch: few on a CPU, to fit its cache; many on a GPU, to keep it busy.
 _TOKENS = {"cpu": 2**12}
 _TOKENS_ELSEWHERE = 2**17
+#: Largest share of a device's free memory for data; the model and its batches need memory too.
+_SHARE_OF_DATA = 0.5
 #: Separates the draws of an objective from the draws of an augmentation.
 _STREAM = (1,)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error is an out-of-memory error of a device or the host."""
+    if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
+        return True
+    # The host's allocator has no error class of its own.
+    return isinstance(error, RuntimeError) and "DefaultCPUAllocator" in str(error)
+
+
+def exceeds_device_memory(n_bytes: int, device: torch.device) -> bool:
+    """Whether data of this size should stay on the host."""
+    if device.type != "cuda":
+        return False
+    free, _ = torch.cuda.mem_get_info(device)
+    return n_bytes > _SHARE_OF_DATA * free
+
+
+def place(panel: AnyPanel, device: torch.device) -> AnyPanel:
+    """Move the panel to `device`, or pin it on the host if too large."""
+    return panel.pinned() if exceeds_device_memory(panel.n_bytes, device) else panel.to(device)
+
+
+@contextmanager
+def catch_oom() -> Iterator[list[str]]:
+    """Catch an out-of-memory error, release its tensors and yield a list for its reason."""
+    ran_out: list[str] = []
+    try:
+        yield ran_out
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        reason = str(error).partition(" If reserved but unallocated")[0]
+        ran_out.append(f" ({reason})" if reason else "")
+        # The error keeps the tensors of its frames alive.
+        traceback.clear_frames(error.__traceback__)
+    if ran_out and torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
+def in_halves(
+    function: Callable[[Tensor], Tensor],
+    index: Tensor,
+    device: torch.device,
+    lengths: Tensor | None = None,
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Call a function on all series, or on halves if memory runs out."""
+    waiting = [index]
+    while waiting:
+        part = waiting.pop(0)
+        with catch_oom() as ran_out:
+            rows = function(part)
+        if not ran_out:
+            yield part, rows
+        elif len(part) > 1:
+            waiting = [*part.tensor_split(2), *waiting]
+        else:
+            steps = "" if lengths is None else f" of {int(lengths[part])} steps"
+            raise MemoryError(
+                f"one series{steps} does not fit into the memory of {device}; use a stem with a "
+                f"larger stride, which makes fewer tokens{ran_out[0]}"
+            )
 
 
 @contextmanager
@@ -137,9 +199,17 @@ def norm_weights(model: nn.Module, weights: Tensor | None, loss: object) -> Tens
 
 
 def update_bn(
-    model: nn.Module, panel: AnyPanel, plan: TrainingPlan, weights: Tensor | None = None
+    model: nn.Module,
+    panel: AnyPanel,
+    plan: TrainingPlan,
+    weights: Tensor | None = None,
+    *,
+    part: Callable[[Tensor], Tensor] | None = None,
 ) -> None:
-    """Recompute the running averages of batch norms in one pass without training."""
+    """Recompute the running averages of batch norms in one pass without training.
+
+    Norms that sum over all processes need only this process's `part` of each batch.
+    """
     frozen = plan.frozen(plan.n_epochs - 1)
     norms = [
         module
@@ -154,16 +224,15 @@ def update_bn(
     on_host = None if weights is None or head not in norms else weights.cpu().double()
     seen = 0.0
     generator = torch.Generator().manual_seed(plan.seed)
-    # Norms that sum over all processes need each series in one process only.
-    shared = all(isinstance(norm, MaskedBatchNorm) and norm.shared for norm in norms)
-    ranks = Ranks.current() if shared else Ranks()
-    batches = list(shuffled(len(panel), plan.batch_size, generator))
+    batches = parts = list(shuffled(len(panel), plan.batch_size, generator))
+    if part and all(isinstance(norm, MaskedBatchNorm) and norm.shared for norm in norms):
+        parts = [part(batch) for batch in batches]
     try:
         with (
             _evaluating(model),  # averages kept during training lag behind the weights
             torch.no_grad(),
             torch.autocast(plan.device.type, torch.bfloat16, enabled=plan.bfloat16),
-            panel.ahead([ranks.part(batch) for batch in batches]) as coming,
+            panel.ahead(parts) as coming,
         ):
             for norm in norms:
                 norm.train()

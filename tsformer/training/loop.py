@@ -9,26 +9,30 @@ from typing import Any
 
 import joblib
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from tsformer._torch_state import share_of_threads, threads, threads_for
 from tsformer.data.panel import AnyPanel, send, shuffled
 from tsformer.objectives import Pretext
-from tsformer.training.callbacks import Callback, History, TrainingState
-from tsformer.training.checkpoint import Checkpointer, LoopState
+from tsformer.training.checkpoint import Checkpointer
 from tsformer.training.cuda_graphs import step_class
 from tsformer.training.distributed import Ranks
-from tsformer.training.memory import place
+from tsformer.training.inference import place
 from tsformer.training.plan import Pretrained, TrainingPlan
 from tsformer.training.run import (
+    Callback,
+    History,
+    LoopState,
     NonFiniteLossError,
     TrainingRun,
+    TrainingState,
     Validation,
     mark_interrupted,
     training_session,
 )
-from tsformer.training.step import Loss, TrainingStep
+from tsformer.training.step import Loss, OneProcess, TrainingStep
 
 
 def train(
@@ -234,31 +238,21 @@ def _execute(run: TrainingRun, panel: AnyPanel, targets: Tensor, weights: Tensor
     model.to(plan.device)
     panel, targets = place(panel, plan.device), targets.to(plan.device)
     weights = None if weights is None else weights.to(plan.device)
-    ranks = Ranks.current()
-    ranks.check_same(plan.seed)
-    if ranks.size > 1 and isinstance(run.loss, Pretext):
-        raise ValueError(
-            f"{ranks.size} processes cannot pretrain: an objective compares the series of a whole "
-            "batch; pretrain in one process, then train from its weights in several"
-        )
-    if ranks.size > 1 and plan.frozen(0):
-        raise ValueError(
-            f"{ranks.size} processes cannot train with frozen parameters; train in one process, or "
-            "without freeze and n_epochs_frozen"
-        )
+    several = dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
+    ranks = Ranks.current() if several else OneProcess()
     run.callbacks = run.callbacks if ranks.leads else ()
     # `training_session` is innermost, so that its pass for batch norms is shared too.
     with (
         threads_for(model, plan.batch_size * getattr(model, "max_tokens", 0)),
-        ranks.shared_norms(model),
-        training_session(run, panel, weights, plan.seed + ranks.rank),
+        ranks.sharing(model, plan, run.loss, len(panel)),
+        training_session(run, panel, weights, ranks),
     ):
         _epochs(run, panel, targets, weights, ranks)
     return run.state.history
 
 
 def _epochs(
-    run: TrainingRun, panel: AnyPanel, targets: Tensor, weights: Tensor | None, ranks: Ranks
+    run: TrainingRun, panel: AnyPanel, targets: Tensor, weights: Tensor | None, ranks: OneProcess
 ) -> None:
     state, model, plan = run.state, run.state.model, run.state.plan
     optimizer = make_optimizer(model, plan)
@@ -267,8 +261,11 @@ def _epochs(
     generator = torch.Generator().manual_seed(plan.seed)
     n_steps = plan.n_epochs * math.ceil(len(panel) / plan.batch_size)
     at = LoopState(run, generator)
-    checkpointer = Checkpointer(run, optimizer, at, panel, (targets, weights), ranks)
-    checkpointer.resume()
+    checkpointer = None
+    if plan.checkpoint_dir is not None:
+        folder, others = plan.checkpoint_dir, (targets, weights)
+        checkpointer = Checkpointer(folder, run, optimizer, at, panel, others, ranks)
+        checkpointer.resume()
     try:
         while state.epoch < state.n_epochs and not state.stop:
             start = perf_counter()
@@ -277,7 +274,6 @@ def _epochs(
                 set_frozen(model, plan.frozen(state.epoch - state.epochs_before))
             at.begin_epoch()
             batches = list(shuffled(len(panel), plan.batch_size, generator))
-            ranks.check(min(map(len, batches)))
             # One copy per epoch, since every copy waits for the device.
             rows = torch.split(send(torch.cat(batches), plan.device), [len(b) for b in batches])
             with panel.ahead([step.read(batch) for batch in batches[at.batch :]]) as coming:
@@ -286,14 +282,16 @@ def _epochs(
                     with run.random.drawing():
                         at.total += step(index, rows[at.batch], number=at.step)
                     at.step, at.batch = at.step + 1, at.batch + 1
-                    checkpointer.save_if_due()
+                    if checkpointer is not None:
+                        checkpointer.save_if_due()
             loss = ranks.add_up(at.total).item() / len(panel)
             if not math.isfinite(loss):
                 run.raise_non_finite(loss, at.kept, panel)
             at.end_epoch()
             run.end_epoch(loss, plan.rate(at.step - 1, n_steps), start, at.kept[-1][1])
-            state.stop = ranks.any(state.stop, plan.device) if ranks.size > 1 else state.stop
-        checkpointer.save()
+            state.stop = ranks.any(state.stop, plan.device)
+        if checkpointer is not None:
+            checkpointer.save()
     finally:
         if plan.pretrained is not None:
             set_frozen(model, frozenset())

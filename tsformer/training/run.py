@@ -1,27 +1,117 @@
-"""Start, end of each epoch, and end of a training run."""
+"""A training run: its state, its callbacks, and the end of each epoch and of the run."""
 
 from __future__ import annotations
 
+import copy
 import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
+import torch
 from torch import Tensor, nn
 
+from tsformer._torch_state import RandomStream
 from tsformer.data.panel import AnyPanel
 from tsformer.objectives import Pretext
-from tsformer.training.callbacks import Callback, History, TrainingState
 from tsformer.training.inference import forward, norm_weights, pretext_losses, update_bn
 from tsformer.training.plan import TrainingPlan
-from tsformer.training.seeds import RandomStream
-from tsformer.training.step import Loss
+from tsformer.training.step import Loss, OneProcess
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: An epoch and the weights at its end.
 Snapshot = tuple[int, dict[str, Tensor]]
+
+
+class History(list[dict[str, float]]):
+    """One row per epoch, as a list of dicts.
+
+    Keys are `epoch` (from 1), `loss`, `lr` (at the epoch's end), `seconds`, and with validation
+    data `val_loss` and `val_score`.
+
+    Attributes
+    ----------
+    interrupted : bool
+        Whether Ctrl-C ended training.
+    best_epoch : int or None
+        The epoch whose weights were kept, if validation selected one.
+    """
+
+    interrupted: bool = False
+    best_epoch: int | None = None
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the rows as a DataFrame, indexed by epoch."""
+        import pandas as pd
+
+        columns = ["epoch", "loss", "lr", "seconds"]
+        columns += [c for c in ("val_loss", "val_score") if any(c in row for row in self)]
+        return pd.DataFrame(self, columns=columns).set_index("epoch")
+
+
+@dataclass
+class TrainingState:
+    """State of a training run, as passed to callbacks.
+
+    Attributes
+    ----------
+    model : nn.Module
+        The model being trained.
+    plan : TrainingPlan
+        Its plan.
+    history : History
+        The epochs so far; the newest is ``history[-1]``.
+    stop : bool
+        Set it to end training after this epoch.
+    """
+
+    model: nn.Module
+    plan: TrainingPlan
+    history: History = field(default_factory=History)
+    stop: bool = False
+    epochs_before: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.epochs_before = len(self.history)
+
+    @property
+    def n_epochs(self) -> int:
+        """The number of planned epochs, including epochs before a warm start."""
+        return self.epochs_before + self.plan.n_epochs
+
+    @property
+    def epoch(self) -> int:
+        """The number of epochs done."""
+        return len(self.history)
+
+
+class Callback:
+    """Base class of callbacks: override any of the methods.
+
+    On a GPU, steps are recorded in CUDA graphs. A callback may then change the model's tensors in
+    place; any other change of the model needs ``compile=False``.
+
+    Attributes
+    ----------
+    stateless : bool, default=False
+        Whether the callback also works as a copy in another process.
+    """
+
+    stateless: ClassVar[bool] = False
+
+    def on_train_begin(self, state: TrainingState) -> None:
+        """Before the first epoch."""
+
+    def on_epoch_end(self, state: TrainingState) -> None:
+        """After each epoch; its row is ``state.history[-1]``."""
+
+    def on_train_end(self, state: TrainingState) -> None:
+        """After the last epoch, also if training was stopped or interrupted, or failed."""
 
 
 class NonFiniteLossError(RuntimeError):
@@ -153,13 +243,69 @@ class TrainingRun:
         )
 
 
+class LoopState:
+    """Position in the training loop, saved in checkpoints."""
+
+    def __init__(self, run: TrainingRun, generator: torch.Generator):
+        self.step = 0
+        self.batch = 0
+        self.total = torch.zeros((), device=run.state.plan.device)
+        #: Weights of the start and of the last two epochs.
+        self.kept: list[Snapshot] = [(run.state.epoch, self._weights(run))]
+        self._run = run
+        self._generator = generator
+        self._shuffling = generator.get_state()
+
+    def begin_epoch(self) -> None:
+        """Start the next epoch, or continue the epoch of a checkpoint."""
+        if self.batch:
+            return
+        self._shuffling = self._generator.get_state()
+        self.total = torch.zeros_like(self.total)
+
+    @staticmethod
+    def _weights(run: TrainingRun) -> dict[str, Tensor]:
+        return copy.deepcopy(run.state.model.state_dict())
+
+    def end_epoch(self) -> None:
+        """Take a snapshot of the weights at the end of an epoch."""
+        newest = self._run.state.epoch + 1, self._weights(self._run)
+        self.kept = [self.kept[0], self.kept[-1], newest]
+        self.batch = 0
+        self._shuffling = self._generator.get_state()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state as tensors and plain values."""
+        stopping = self._run.stopping
+        return {
+            "step": self.step,
+            "batch": self.batch,
+            "total": self.total,
+            "snapshots": self.kept,
+            "best": stopping.best_weights or self.kept[0][1],
+            "best_loss": stopping.best_loss,
+            "shuffling": self._shuffling,
+        }
+
+    def load_state_dict(self, state: dict[str, Any], best_epoch: int | None) -> None:
+        """Restore a `state_dict`; `best_epoch` is saved separately."""
+        self.step, self.batch = state["step"], state["batch"]
+        self.total = state["total"].to(self.total.device)
+        self.kept = [(epoch, weights) for epoch, weights in state["snapshots"]]
+        stopping = self._run.stopping
+        stopping.best_loss, stopping.best_epoch = state["best_loss"], best_epoch
+        stopping.best_weights = None if best_epoch is None else state["best"]
+        self._shuffling = state["shuffling"]
+        self._generator.set_state(self._shuffling)
+
+
 @contextmanager
 def training_session(
-    run: TrainingRun, panel: AnyPanel, weights: Tensor | None, seed: int
+    run: TrainingRun, panel: AnyPanel, weights: Tensor | None, ranks: OneProcess
 ) -> Iterator[None]:
     """Run the epochs of a model inside the block; then recompute averages of batch norms."""
     state = run.state
-    run.random = RandomStream(seed, state.plan.device)
+    run.random = RandomStream(state.plan.seed + ranks.rank, state.plan.device)
     with ExitStack() as stack:
         for callback in run.callbacks:
             callback.on_train_begin(state)
@@ -175,7 +321,7 @@ def training_session(
             if state.history.best_epoch is None:
                 with run.random.drawing():
                     counted = norm_weights(state.model, weights, run.loss)
-                    update_bn(state.model, panel, state.plan, counted)
+                    update_bn(state.model, panel, state.plan, counted, part=ranks.part)
         finally:
             state.model.eval()
 

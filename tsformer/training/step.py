@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -12,19 +13,51 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from tsformer._torch_state import drawing
 from tsformer.augmentation import Augmentation, Batch
 from tsformer.data.panel import AnyPanel, same_device
 from tsformer.objectives import Pretext
-from tsformer.training.distributed import Ranks
-from tsformer.training.inference import norm_weights, posed
-from tsformer.training.memory import catch_oom
+from tsformer.training.inference import catch_oom, norm_weights, posed
 from tsformer.training.plan import TrainingPlan
-from tsformer.training.seeds import drawing
 
 #: From outputs and targets to the loss of each series.
 Loss = Callable[[Tensor, Tensor], Tensor]
 #: Arguments of a model: values, mask, times.
 Inputs = tuple[Tensor, Tensor | None, Tensor | None]
+
+
+class OneProcess:
+    """The only process of a training run; `distributed.Ranks` shares a run among several."""
+
+    rank = 0
+    size = 1
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process writes and reports."""
+        return self.rank == 0
+
+    def part(self, batch: Tensor) -> Tensor:
+        """Return this process's part of a batch."""
+        return batch
+
+    def wrap(self, model: nn.Module, device: torch.device) -> nn.Module:
+        """Wrap the model for training by all processes."""
+        return model
+
+    def add_up(self, total: Tensor) -> Tensor:
+        """Return the sum over the processes."""
+        return total
+
+    def any(self, flag: bool, device: torch.device) -> bool:
+        """Whether the flag is set in any process."""
+        return flag
+
+    def sharing(
+        self, model: nn.Module, plan: TrainingPlan, loss: object, n_series: int
+    ) -> AbstractContextManager[None]:
+        """Share the training run among the processes inside the block."""
+        return nullcontext()
 
 
 class TrainingStep:
@@ -43,9 +76,9 @@ class TrainingStep:
         weights: Tensor | None,
         loss: Loss | Pretext,
         plan: TrainingPlan,
-        ranks: Ranks | None = None,
+        ranks: OneProcess | None = None,
     ):
-        ranks = Ranks() if ranks is None else ranks
+        ranks = OneProcess() if ranks is None else ranks
         compiled: Any = torch.compile(model) if plan.compile is True else model
         self.model = model
         self.forward: Callable[..., Tensor] = ranks.wrap(compiled, plan.device)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from tsformer._checks import shortened
 from tsformer.data.containers import to_arrays
-from tsformer.data.ids import check_ids
+from tsformer.data.layout import check_ids
 from tsformer.data.series import Floats
 from tsformer.data.table import Source
 from tsformer.data.tsfile import writable_labels, write_ts

@@ -9,7 +9,7 @@ from time import perf_counter
 from typing import Literal
 
 from tsformer.studies.design.study import Trial
-from tsformer.training.callbacks import Callback, TrainingState
+from tsformer.training.run import Callback, TrainingState
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ import pandas as pd
 import torch
 
 import tsformer
+from tsformer._torch_state import resolve_device
 from tsformer.baselines import PanelClassifier
 from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.estimators.observers import unobserved
@@ -28,9 +29,7 @@ from tsformer.tracking.scores import classification_scores, label_scores
 from tsformer.tracking.settings import without_credentials
 from tsformer.tracking.store import commit
 from tsformer.tracking.tracker import peak_memory_mb, reset_peak_memory
-from tsformer.training.callbacks import Callback, TrainingState
-from tsformer.training.plan import resolve_device
-from tsformer.training.run import suppress_interruption_warning
+from tsformer.training.run import Callback, TrainingState, suppress_interruption_warning
 
 #: Tag of a fit: hash of its data set.
 SERIES = "tsformer.series"

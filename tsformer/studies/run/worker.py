@@ -20,7 +20,7 @@ from tsformer.studies.run.lock import STUDY_TAG
 from tsformer.studies.run.problem import Problem
 from tsformer.studies.run.trial import exits_as_errors, fit_trial, other_series, read_back
 from tsformer.tracking import RunStore, TrackedRun
-from tsformer.training.callbacks import Callback
+from tsformer.training.run import Callback
 
 
 @dataclass(frozen=True)

@@ -1,110 +1,18 @@
-"""Callback: hooks into training, and the callbacks of the package."""
+"""ProgressBar: the callback that shows progress."""
 
 from __future__ import annotations
 
 import sys
 import threading
-from dataclasses import dataclass, field
 from datetime import timedelta
 from time import monotonic
-from typing import TYPE_CHECKING, Any, ClassVar
-
-from torch import nn
+from typing import Any
 
 from tsformer._optional import require
-from tsformer.training.plan import TrainingPlan
-
-if TYPE_CHECKING:
-    import pandas as pd
+from tsformer.training.run import Callback, TrainingState
 
 #: Seconds between progress lines without a terminal.
 SECONDS_BETWEEN_LINES = 5.0
-
-
-class History(list[dict[str, float]]):
-    """One row per epoch, as a list of dicts.
-
-    Keys are `epoch` (from 1), `loss`, `lr` (at the epoch's end), `seconds`, and with validation
-    data `val_loss` and `val_score`.
-
-    Attributes
-    ----------
-    interrupted : bool
-        Whether Ctrl-C ended training.
-    best_epoch : int or None
-        The epoch whose weights were kept, if validation selected one.
-    """
-
-    interrupted: bool = False
-    best_epoch: int | None = None
-
-    def to_frame(self) -> pd.DataFrame:
-        """Return the rows as a DataFrame, indexed by epoch."""
-        import pandas as pd
-
-        columns = ["epoch", "loss", "lr", "seconds"]
-        columns += [c for c in ("val_loss", "val_score") if any(c in row for row in self)]
-        return pd.DataFrame(self, columns=columns).set_index("epoch")
-
-
-@dataclass
-class TrainingState:
-    """State of a training run, as passed to callbacks.
-
-    Attributes
-    ----------
-    model : nn.Module
-        The model being trained.
-    plan : TrainingPlan
-        Its plan.
-    history : History
-        The epochs so far; the newest is ``history[-1]``.
-    stop : bool
-        Set it to end training after this epoch.
-    """
-
-    model: nn.Module
-    plan: TrainingPlan
-    history: History = field(default_factory=History)
-    stop: bool = False
-    epochs_before: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.epochs_before = len(self.history)
-
-    @property
-    def n_epochs(self) -> int:
-        """The number of planned epochs, including epochs before a warm start."""
-        return self.epochs_before + self.plan.n_epochs
-
-    @property
-    def epoch(self) -> int:
-        """The number of epochs done."""
-        return len(self.history)
-
-
-class Callback:
-    """Base class of callbacks: override any of the methods.
-
-    On a GPU, steps are recorded in CUDA graphs. A callback may then change the model's tensors in
-    place; any other change of the model needs ``compile=False``.
-
-    Attributes
-    ----------
-    stateless : bool, default=False
-        Whether the callback also works as a copy in another process.
-    """
-
-    stateless: ClassVar[bool] = False
-
-    def on_train_begin(self, state: TrainingState) -> None:
-        """Before the first epoch."""
-
-    def on_epoch_end(self, state: TrainingState) -> None:
-        """After each epoch; its row is ``state.history[-1]``."""
-
-    def on_train_end(self, state: TrainingState) -> None:
-        """After the last epoch, also if training was stopped or interrupted, or failed."""
 
 
 class ProgressBar(Callback):
