@@ -23,20 +23,18 @@ def demo(monkeypatch, tmp_path, invoke):
         def instead(study, **options):
             studies.append((study, options))
             print("RUN", study.title)
+            column, named = ("encoding", scores) if study.encodings else ("method", {"mine": 0.9})
             rows = [
-                {"dataset": data, "encoding": name, "accuracy": score, "fit_cpu_seconds": 2.0}
+                {"dataset": data, column: name, "accuracy": score, "fit_cpu_seconds": 2.0}
                 for data in study.datasets
-                for name, score in (scores if study.encodings else {"tsformer": 0.9}).items()
+                for name, score in named.items()
             ]
-            results = pd.DataFrame(rows)
-            if not study.encodings:
-                results = results.rename(columns={"encoding": "method"})
             return SimpleNamespace(
-                results=results,
+                results=pd.DataFrame(rows),
                 failures=pd.DataFrame(columns=["error"]),
                 unrecorded=pd.DataFrame(),
-                figure_path=tmp_path / "comparison.png",
-                report_path=tmp_path / "report.html",
+                figure_path=Path("comparison.png"),
+                report_path=Path("report.html"),
                 ui_command="tsformer ui",
             )
 
@@ -47,7 +45,7 @@ def demo(monkeypatch, tmp_path, invoke):
     return run, studies
 
 
-def test_both_studies_run_and_each_is_announced(demo):
+def test_both_studies_run_the_encodings_are_ranked_and_it_says_where_to_go(demo):
     run, studies = demo
     lines = run("--max-epochs", 3)
     (encodings, options), (default, _) = studies
@@ -59,41 +57,31 @@ def test_both_studies_run_and_each_is_announced(demo):
     assert options == {"out": Path("results/demo"), "jobs": 1}
     assert lines.index("RUN demo") < lines.index("RUN demo-default")
     assert list(default.methods) == ["tsformer", "random-convolutions"]
-
-
-def test_it_ranks_the_encodings_and_ends_with_where_to_go(demo, tmp_path):
-    run, _ = demo
-    lines = run()
-    names = [line.split()[0] for line in lines if line.endswith("00") or line.endswith("90")]
+    names = [line.split()[0] for line in lines if line.endswith(("00", "90"))]
     assert names == ["erpe", "lspe", "fixed", "learnable", "rope", "none"]
     answer = 'Yes: "erpe" scores 0.80, without one ("none") 0.50. "lspe" within two points'
     assert answer in "\n".join(lines)
-    answer = 'No: "erpe" scores 0.80, and without one ("none") 0.79.'
-    assert answer in "\n".join(run(scores=SCORES | {"none": 0.79}))
     assert lines[-4:] == [
-        f"picture  {tmp_path}/comparison.png",
-        f"report   {tmp_path}/report.html",
+        "picture  comparison.png",
+        "report   report.html",
         "runs     tsformer ui",
         "yours    tsformer compare --data my.csv --label y --set stem=linear",
     ]
+    answer = 'No: "erpe" scores 0.80, and without one ("none") 0.79.'
+    assert answer in "\n".join(run(scores=SCORES | {"none": 0.79}))
 
 
 def test_a_command_is_named_as_it_can_be_typed(monkeypatch, tmp_path):
+    """On the path; only beside Python, as `make demo` has it; or nowhere."""
     asked = "tsformer compare --name tsformer"
     assert invocation.as_typed(asked) == asked  # as in an environment that is activated
-    script = not_on_the_path(monkeypatch, tmp_path)
+    script = tmp_path / ".venv/bin/tsformer"
+    script.parent.mkdir(parents=True)
+    script.touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(invocation.shutil, "which", lambda name: None)
+    monkeypatch.setattr(invocation.sys, "executable", str(script.with_name("python")))
     assert invocation.as_typed(asked) == ".venv/bin/tsformer compare --name tsformer"
     script.unlink()
     python = script.with_name("python")
     assert invocation.as_typed(asked) == f"{python} -m tsformer compare --name tsformer"
-
-
-def not_on_the_path(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Path:
-    """Have `tsformer` only beside Python, as `make demo` has; return its path."""
-    script = folder / ".venv/bin/tsformer"
-    script.parent.mkdir(parents=True)
-    script.touch()
-    monkeypatch.chdir(folder)
-    monkeypatch.setattr(invocation.shutil, "which", lambda name: None)
-    monkeypatch.setattr(invocation.sys, "executable", str(script.with_name("python")))
-    return script

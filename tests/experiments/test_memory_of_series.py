@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,38 +23,29 @@ pytestmark = [
 ]
 
 
-def peaks(folder: Path, kept: str, n: int, limit: int | None = None) -> dict[str, Any]:
-    write_series(folder / "X.npy", n, 1, LENGTH)
-    return measured(folder / "X.npy", kept, n=n, tiny=True, limit=limit)
-
-
-@pytest.mark.exhaustive
-def test_an_array_in_memory_takes_at_most_its_size_and_a_third_more(tmp_path):
-    # Some 200 to 260 MiB are needed whatever the size, the more the more the allocator fragments:
-    # 400 MiB are enough to tell what grows with the data from what does not.
-    measured = peaks(tmp_path, "array", 51_200)
-    assert measured["fit_mib"] <= 1.3 * 400
-    assert measured["predict_mib"] <= 1.3 * 400
-
-
-def test_memory_does_not_grow_with_an_array_that_is_mapped(tmp_path):
-    n = 32_000  # 250 MiB, beside 250 that any fit needs
+@pytest.mark.parametrize(
+    ("kept", "n", "enough", "options"),
+    [
+        # The scaling has read all series before the first batch; training is cut off.
+        ("memmap", 32_000, ENOUGH, {"seconds": 1}),  # 250 MiB, beside 250 that any fit needs
+        # Some 200 to 260 MiB are needed whatever the size: 400 MiB of series tell what grows.
+        pytest.param("array", 51_200, 1.3 * 400, {}, marks=pytest.mark.exhaustive),
+        # With ``ulimit -v`` mapped pages count, read or not: a file of 800 MiB.
+        pytest.param("path", 102_400, ENOUGH, {"limit": ENOUGH}, marks=pytest.mark.exhaustive),
+    ],
+)
+def test_memory_does_not_grow_with_files_and_by_a_third_with_arrays(
+    kept, n, enough, options, tmp_path
+):
     write_series(tmp_path / "X.npy", n, 1, LENGTH)
-    # The scaling has read all series before the first batch; training is cut off.
-    row = measured(tmp_path / "X.npy", "memmap", n=n, tiny=True, seconds=1)
-    assert row["fit_mib"] <= ENOUGH
-    assert row["predict_mib"] <= ENOUGH
-    assert row["fit_seconds_before"] > 0
-    assert 0 < row["fit_per_cpu_second"] < row["predict_per_cpu_second"]
-
-
-@pytest.mark.exhaustive
-def test_a_limit_of_address_space_need_not_grow_with_files(tmp_path):
-    """With ``ulimit -v`` mapped pages count, read or not: a file of 800 MiB."""
-    measured = peaks(tmp_path, "path", 102_400, limit=ENOUGH)
-    assert measured["fit_mib"] <= ENOUGH
-    assert measured["predict_mib"] <= ENOUGH
-    assert np.isfinite(np.load(tmp_path / "X.path.out")).all()
+    row = measured(tmp_path / "X.npy", kept, n=n, tiny=True, **options)
+    assert row["fit_mib"] <= enough
+    assert row["predict_mib"] <= enough
+    if kept == "memmap":
+        assert row["fit_seconds_before"] > 0
+        assert 0 < row["fit_per_cpu_second"] < row["predict_per_cpu_second"]
+    if kept == "path":
+        assert np.isfinite(np.load(tmp_path / "X.path.out")).all()
 
 
 def test_rows_of_other_runs_are_kept(tmp_path):

@@ -63,25 +63,3 @@ def test_a_randomised_model_gives_other_explanations(method, solved, asked):
     alike = [abs(spearmanr(a.ravel(), b.ravel())[0]) for a, b in zip(learned, random, strict=True)]
     assert np.median(alike) < 0.5
     assert hits(random, decisive) < 0.6
-
-
-def test_deleting_what_is_relevant_lowers_the_logit_faster_than_deleting_at_random(solved, asked):
-    X, _ = asked
-    labels = solved.predict(X)
-    own = np.searchsorted(solved.classes_, labels)
-    rng = np.random.default_rng(0)
-    mean = solved.preprocessor_.mean.numpy()[:, None]
-
-    def area(relevance: np.ndarray) -> np.ndarray:
-        order = np.argsort(-relevance.reshape(len(X), -1), axis=1)
-        left = []
-        for share in np.linspace(0, 0.3, 7):
-            gone = np.zeros((len(X), order.shape[1]), dtype=bool)
-            np.put_along_axis(gone, order[:, : int(share * order.shape[1])], True, axis=1)
-            deleted = np.where(gone.reshape(X.shape), mean, X)
-            left.append(solved.predict_proba(deleted)[np.arange(len(X)), own])
-        return np.mean(left, axis=0)
-
-    at_random = area(rng.random(X.shape))
-    for method in ("integrated_gradients", "occlusion"):
-        assert (area(solved.explain(X, method)) < at_random).mean() > 0.9

@@ -36,16 +36,12 @@ def fit(store: RunStore, configuration: str = "c", epochs: int = 3, **params: An
 
 
 def summary(store: RunStore, study: str, datasets: int = 2) -> None:
-    with store.start(
-        "lspe", kind="encoding", tags={"tsformer.study": study, PLACE_TAG: "001"}
-    ) as run:
+    tags = {"tsformer.study": study, PLACE_TAG: "001"}
+    with store.start("lspe", kind="encoding", tags=tags) as run:
         run.params({"encoding": "lspe", "study": study})
-        scores = {
-            f"test/{what}/{d}": 0.9
-            for d in range(datasets)
-            for what in ("accuracy", "accuracy_spread")
-        }
-        run.metrics({"test/accuracy": 0.9, "test/mean_rank": 1.0, "fit_seconds": 1.0, **scores})
+        run.metrics({"test/accuracy": 0.9, "test/mean_rank": 1.0, "fit_seconds": 1.0})
+        for what in ("accuracy", "accuracy_spread"):
+            run.metrics({f"test/{what}/{d}": 0.9 for d in range(datasets)})
 
 
 def view(store: RunStore, name: str) -> tuple[str, dict[str, Any]]:
@@ -76,13 +72,13 @@ def test_cards_lie_in_sections_and_no_metric_is_left_to_mlflow(store):
 
 
 def test_each_variant_of_a_study_has_its_view_with_the_study_first(store):
-    for which, label in (("a1", "stem=linear"), ("b2", "stem=conv")):
-        tags = {"tsformer.study": "s", VARIANT_TAG: f"|{which}|", PLACE_TAG: "001"}
-        with store.start(f"rope, {label}", kind="encoding", tags=tags) as run:
+    for name, variant, place in (
+        *(("rope, stem=linear", "|a1|", "001"), ("rope, stem=conv", "|b2|", "001")),
+        ("mine", "|a1|b2|", "000"),
+    ):
+        tags = {"tsformer.study": "s", VARIANT_TAG: variant, PLACE_TAG: place}
+        with store.start(name, kind="study" if name == "mine" else "encoding", tags=tags) as run:
             run.params({"encoding": "rope", "study": "s"})
-    tags = {"tsformer.study": "s", VARIANT_TAG: "|a1|b2|", PLACE_TAG: "000"}
-    with store.start("mine", kind="study", tags=tags):
-        pass
     summary(store, "another")
     assert make_views(store, "s") == {
         "encodings-s-a1": "Encodings side by side: mine, stem=linear",
@@ -132,11 +128,9 @@ def test_the_experiment_of_the_newest_run_or_the_one_named(uri, tmp_path, monkey
 
 def test_pages_are_those_of_the_newest_study(uri):
     store = prepare_store(uri, "pages")
-    with store.start("fit", kind="fit") as run:
-        run.params({"encoding": "none"})
+    fit(store, encoding="none")
     assert list(pages_of(store, "http://x")) == ["all fits"]
-    with store.start("none", kind="encoding", tags={"tsformer.study": "older"}) as run:
-        run.params({"encoding": "none"})
+    summary(store, "older")
     with store.start("rocket", kind="encoding", tags={"tsformer.study": "newer"}) as run:
         run.params({"method": "rocket"})
     pages = pages_of(store, "http://x/")

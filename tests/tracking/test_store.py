@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import threading
+import time
 from pathlib import Path
 from unittest import mock
 
@@ -44,6 +45,39 @@ def test_the_newest_run_of_a_key_is_reopened_with_the_name_and_command_of_now(st
     assert runs[-1].info.run_name == "mine"
     assert runs[-1].data.tags["mlflow.source.name"] == "tsformer compare"
     assert runs[-1].data.tags["tsformer.command"] == "tsformer compare --name mine"
+
+
+def test_the_second_to_write_a_parameter_of_one_run_keeps_it(store, monkeypatch):
+    """As where two processes reopen the run of their study."""
+    first, second = (store.start("s", kind="study", key="raced", again=True) for _ in range(2))
+    assert first.run_id == second.run_id
+    log_batch, refused = mlflow.MlflowClient.log_batch, []
+
+    def lose(*args, **kwargs):
+        if not refused:
+            refused.append(True)
+            error = "(sqlite3.IntegrityError) UNIQUE constraint failed: params.key"
+            raise mlflow.MlflowException(error)
+        log_batch(*args, **kwargs)
+
+    monkeypatch.setattr(mlflow.MlflowClient, "log_batch", lose)
+    second.params({"encoding": "none"})
+    assert refused
+    assert not second.lost
+    assert store.client().get_run(second.run_id).data.params["encoding"] == "none"
+
+
+def test_of_doubled_runs_the_first_to_end_stays(store):
+    tags = {"tsformer.configuration": "doubled"}
+    slow, fast, other, outside = (
+        store.start(key, kind="fit", key=key, tags=tags) for key in ("a", "a", "other", "b")
+    )
+    for run in (other, fast, slow, outside):
+        run.end("FINISHED")
+        time.sleep(0.002)
+    store.kill_doubled(["a", "b"], tags)
+    left = {run.info.run_id for run in store.runs("FINISHED", tags)}
+    assert left == {fast.run_id, other.run_id, outside.run_id}
 
 
 def test_a_run_that_cannot_start_costs_a_warning(store, monkeypatch):

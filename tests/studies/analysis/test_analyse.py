@@ -1,4 +1,4 @@
-"""Findings of a study with published results beside it."""
+"""Findings of a study: gains and costs worked out by hand, and published results beside it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,21 @@ import pandas as pd
 import pytest
 from made_up_scores import results
 
-from tsformer.studies.analysis.analyse import Findings, analyse, default_baseline
-from tsformer.studies.analysis.scores import (
-    StudyScores,
-    read_study,
+from tsformer.studies.analysis.analyse import (
+    Findings,
+    analyse,
+    costs,
+    default_baseline,
+    gains,
+    mean_gains,
 )
+from tsformer.studies.analysis.scores import StudyScores, read_study
+from tsformer.studies.analysis.statistics import compare_methods
 
 N = 8
+OURS = {"none": [0.5] * N, "rope": [0.6] * N}
+WHOLE = dict(enumerate([0.7] * N))
+HALF = {d: 0.55 for d in range(N // 2)}
 
 
 def found(
@@ -39,11 +47,6 @@ def found(
     return only
 
 
-OURS = {"none": [0.5] * N, "rope": [0.6] * N}
-WHOLE = dict(enumerate([0.7] * N))
-HALF = {d: 0.55 for d in range(N // 2)}
-
-
 def test_a_published_method_with_all_data_sets_is_ranked(tmp_path):
     both = found(tmp_path, OURS, {"HC2": WHOLE, "old": HALF}, baseline="none")
     assert both.statistics is not None
@@ -53,16 +56,16 @@ def test_a_published_method_with_all_data_sets_is_ranked(tmp_path):
     assert both.not_ranked == ["old (published)"]
     assert len(both.rows) == len(both.used) == 4 * N, "what was published is no fit"
     assert both.mean_gains is not None
-    gains = both.mean_gains.set_index("method")["gain"]
-    assert gains["HC2 (published)"] == pytest.approx(0.2)
+    assert dict(both.mean_gains[["method", "gain"]].to_numpy()) == pytest.approx(
+        {"HC2 (published)": 0.2, "rope": 0.1}
+    )
+    assert both.costs is not None
+    seconds = both.costs.set_index("method")[["fit_seconds", "front_fit_seconds"]]
+    assert seconds.loc[["rope", "none"]].to_numpy().tolist() == [[1, True], [1, False]]
+    assert np.isnan(seconds.loc["HC2 (published)", "fit_seconds"])
+    assert not seconds.loc["HC2 (published)", "front_fit_seconds"]
     with pytest.raises(ValueError, match=r"over old \(published\) cannot be computed"):
         found(tmp_path, OURS, {"HC2": WHOLE, "old": HALF}, baseline="old (published)")
-    assert both.costs is not None
-    costs = both.costs.set_index("method")
-    assert np.isnan(costs.loc["HC2 (published)", "fit_seconds"])
-    assert costs["front_fit_seconds"].to_dict() == {
-        "HC2 (published)": False, "rope": True, "none": False,
-    }  # fmt: skip
     only = found(tmp_path, {"rope": [0.6] * N}, {"HC2": WHOLE})
     assert only.statistics is not None
     assert only.statistics.ranks.index.tolist() == ["HC2 (published)", "rope"]
@@ -74,12 +77,11 @@ def test_each_pair_is_over_the_data_sets_of_both(tmp_path):
     beside = found(tmp_path, ours, {"HC2": WHOLE, "old": HALF}).beside
     assert beside is not None
     rows = beside.set_index(["published", "method"])
-    assert rows.loc[("old (published)", "none"), "datasets"] == N // 2
-    assert rows.loc[("old (published)", "none"), "difference"] == pytest.approx(-0.05)
-    rope = rows.loc[("old (published)", "rope")]
-    first = np.array(ours["rope"][: N // 2])
-    assert rope["score"] == pytest.approx(first.mean())
-    assert rope["difference"] == pytest.approx(first.mean() - 0.55)
+    none, rope = (rows.loc[("old (published)", name)] for name in ours)
+    assert none["datasets"] == N // 2
+    assert none["difference"] == pytest.approx(-0.05)
+    mean = np.mean(ours["rope"][: N // 2])
+    assert (rope["score"], rope["difference"]) == pytest.approx((mean, mean - 0.55))
     assert (rope["wins"], rope["ties"], rope["loses"]) == (0, 1, 3)
     assert rows.loc[("HC2 (published)", "rope"), "wins"] == 1
 
@@ -92,9 +94,9 @@ def test_each_pair_is_over_the_data_sets_of_both(tmp_path):
         (("rocket", "ridge"), None),
     ],
 )
-def test_gains_are_over_no_encoding_or_else_over_the_transformer(methods, baseline, tmp_path):
-    results({name: [0.6] * N for name in methods}).to_csv(tmp_path / "scores.csv", index=False)
-    study = read_study(tmp_path / "scores.csv")
+def test_gains_are_over_no_encoding_or_else_over_the_transformer(methods, baseline):
+    rows = results({name: [0.6] * 2 for name in methods})
+    study = StudyScores(rows, Path("scores.csv"), ours=False)
     assert default_baseline(study) == baseline
     (only,) = analyse(study, baseline=baseline)
     assert (only.gains is None) == (baseline is None)
@@ -116,7 +118,63 @@ def test_scores_on_one_data_set_are_checked_too(second, message):
 
 
 def test_percentages_are_not_set_beside_published_shares(tmp_path):
+    percent = {name: [100 * score for score in scores] for name, scores in OURS.items()}
     with pytest.raises(ValueError, match=r"from 0 to 1, and the score of 'none' on 'd0' is 50;"):
-        found(tmp_path, {"none": [50.0] * N, "rope": [60.0] * N}, {"HC2": WHOLE})
+        found(tmp_path, percent, {"HC2": WHOLE})
     (alone,) = analyse(read_study(tmp_path / "scores.csv"))
     assert alone.statistics is not None
+
+
+def test_gains_are_differences_with_the_interval_of_their_data_sets():
+    statistics = compare_methods(results({"none": [0.5] * 3, "rope": [0.6, 0.7, 0.5]}))
+    table = gains(statistics)
+    assert list(table["method"].unique()) == ["rope"]
+    assert table["gain"].tolist() == pytest.approx([0.1, 0.2, 0.0])
+    with pytest.raises(ValueError, match="unknown method 'nome': did you mean 'none'"):
+        gains(statistics, "nome")
+    values = np.random.default_rng(0).normal(0.1, 0.02, 100)
+    names = [f"d{i}" for i in range(100)]
+    table = pd.DataFrame({"dataset": names, "method": "rope", "gain": values})
+    row = mean_gains(table).iloc[0]
+    error = values.std() / 10
+    expected = (values.mean() + np.array([0, -1.96, 1.96]) * error).tolist()
+    assert row["gain"] == pytest.approx(expected[0])
+    assert row[["low", "high"]].tolist() == pytest.approx(expected[1:], abs=0.2 * error)
+    pd.testing.assert_frame_equal(mean_gains(table), mean_gains(table))
+
+
+def test_costs_and_their_front():
+    scores = {"none": [0.5] * 6, "rope": [0.6] * 6, "erpe": [0.7] * 6, "slow": [0.6] * 6}
+    rows = results(scores)
+    seconds = {"none": 1.0, "rope": 2.0, "erpe": 3.0, "slow": 9.0}
+    rows = rows.assign(fit_seconds=rows["method"].map(seconds))
+    statistics = compare_methods(rows)
+    table = costs(rows, statistics).set_index("method")
+    assert table["fit_seconds"].to_dict() == seconds
+    front = table["front_fit_seconds"]
+    assert set(front.index[front]) == {"none", "rope", "erpe"}
+    assert "n_parameters" not in table.columns
+    held_up = pd.concat([rows.assign(seed=seed) for seed in range(3)]).reset_index(drop=True)
+    held_up.loc[(held_up["method"] == "rope") & (held_up["seed"] == 1), "fit_seconds"] = 700.0
+    median = costs(held_up, statistics).set_index("method")
+    assert median["fit_seconds"].to_dict() == seconds
+    equal = costs(rows.assign(fit_seconds=1.0), statistics).set_index("method")
+    front = equal["front_fit_seconds"]
+    assert list(front.index[front]) == ["erpe"]
+
+
+def test_costs_are_over_the_data_sets_that_every_method_has():
+    rows = results({"none": [0.5] * 6, "rope": [0.6] * 6})
+    statistics = compare_methods(rows)
+    seconds = 10.0 ** rows["dataset"].str[1:].astype(int)
+    dear = rows["dataset"] == "d5"
+    unknown = seconds.mask(dear & (rows["method"] == "rope"))
+    table = costs(rows.assign(fit_seconds=unknown), statistics)
+    assert table["fit_seconds"].nunique() == 1, "the dearest of one alone makes no mean"
+    never = seconds.mask(dear == (rows["method"] == "rope"))
+    assert "fit_seconds" not in costs(rows.assign(fit_seconds=never), statistics)
+    memory = {"none": 800.0, "rope": 900.0}
+    for cost in ("peak_memory_mb", "predict_memory_mb"):
+        table = costs(rows.assign(**{cost: rows["method"].map(memory)}), statistics)
+        assert table.set_index("method")[cost].to_dict() == memory
+        assert f"front_{cost}" not in table

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -9,8 +11,11 @@ import pandas as pd
 import pytest
 from made_up_scores import compared_twelve, results
 from matplotlib import colors
-from picture_checks import assert_readable, panels, pixels
+from matplotlib import figure as figures
+from picture_checks import assert_legible, assert_readable, panels, pixels
 
+from tsformer.data import list_datasets
+from tsformer.encodings import names
 from tsformer.plots import encoding_color
 from tsformer.studies.analysis.plots import (
     plot_boxes,
@@ -22,7 +27,7 @@ from tsformer.studies.analysis.plots import (
     plot_mean_gains,
     plot_pairs,
 )
-from tsformer.studies.analysis.statistics import compare_methods
+from tsformer.studies.analysis.statistics import Statistics, compare_methods, mean_ranks
 
 
 def visible(figure: Any) -> list[Any]:
@@ -177,30 +182,26 @@ def two_methods(**columns: Any) -> pd.DataFrame:
     return table.assign(**columns)
 
 
-def test_costs_frame_the_front():
+def test_costs_frame_the_front_if_they_have_one():
     table = two_methods(fit_seconds=[3.0, 5.0], front_fit_seconds=[True, False])
-    (ax,) = visible(plot_cost(table))
-    rope, alibi = ax.collections
+    seconds, memory = visible(plot_cost(table.assign(peak_memory_mb=[3.0, 4.0])))
+    rope, alibi = seconds.collections
     np.testing.assert_allclose(rope.get_offsets(), [[3, 0.9]])
     assert colors.to_hex(rope.get_edgecolor()[0]) == "#000000"
     assert not len(alibi.get_edgecolor())
-    both = table.assign(n_parameters=[10, 20], front_n_parameters=[True, False])
-    assert len(visible(plot_cost(both))) == 2
+    assert [len(ax.lines) for ax in (seconds, memory)] == [1, 0]
+    assert not any(len(dots.get_edgecolor()) for dots in memory.collections)
+    names = [text.get_text() for text in memory.get_legend().get_texts()]
+    assert names == ["Pareto front", "rope", "alibi"]
+    (alone,) = visible(plot_cost(two_methods(peak_memory_mb=[3.0, 4.0])))
+    assert [text.get_text() for text in alone.get_legend().get_texts()] == ["rope", "alibi"]
     with pytest.raises(ValueError, match="no cost to draw"):
         plot_cost(two_methods())
 
 
 def test_costs_far_apart_are_on_a_log_scale():
-    table = pd.DataFrame(
-        {
-            "method": ["majority", "minirocket", "1nn-dtw"],
-            "score": [0.5, 0.9, 0.8],
-            "rank": [3.0, 1.0, 2.0],
-            "fit_seconds": [0.002, 1.0, 0.003],
-            "predict_seconds": [2.0, 3.0, 39.0],
-        }
-    )
-    table = table.assign(front_fit_seconds=True, front_predict_seconds=True)
+    seconds = {"fit_seconds": [0.002, 1.0], "predict_seconds": [2.0, 39.0]}
+    table = two_methods(**seconds, front_fit_seconds=True, front_predict_seconds=True)
     fit, predict = visible(plot_cost(table))
     assert (fit.get_xscale(), predict.get_xscale()) == ("log", "linear")
     assert fit.get_xlabel() == "seconds per fit, mean over data sets (log scale)"
@@ -209,14 +210,120 @@ def test_costs_far_apart_are_on_a_log_scale():
         assert fit.get_xlim()[0] < method.get_offsets()[0, 0] < fit.get_xlim()[1]
 
 
-def test_a_cost_without_a_front_has_no_line_and_frames_nothing():
-    table = two_methods(peak_memory_mb=[3.0, 4.0])
-    both = table.assign(fit_seconds=[3.0, 4.0], front_fit_seconds=True)
-    seconds, memory = visible(plot_cost(both))
-    assert len(seconds.lines) == 1
-    assert len(memory.lines) == 0
-    assert not any(len(dots.get_edgecolor()) for dots in memory.collections)
-    names = [text.get_text() for text in memory.get_legend().get_texts()]
-    assert names == ["Pareto front", "rope", "alibi"]
-    (alone,) = visible(plot_cost(table))
-    assert [text.get_text() for text in alone.get_legend().get_texts()] == ["rope", "alibi"]
+PROBLEMS = ["AsphaltObstaclesCoordinates", "DistalPhalanxOutlineAgeGroup", "ProximalPhalanxTW"]
+PROBLEMS += ["SonyAIBORobotSurface1", "MiddlePhalanxOutlineCorrect", "StandWalkJump", "CBF"]
+LONG = ["none", "my_own_encoding_with_a_name_that_goes_on_and_on_and_on_for_a_while"]
+LONG += ["fixed+learnable+erpe+rope", "tape+erpe, stem=convolution, head_norm=None"]
+COLUMNS = ["better", "worse", "difference", "wins", "ties", "loses", "p", "p_holm"]
+COLUMNS += ["p_better", "p_same", "p_worse"]
+#: Data sets and methods of a study.
+STUDIES: dict[str, tuple[list[str], list[str]]] = {
+    "small": (PROBLEMS[:2], ["none", "rope"]),
+    "long names": (PROBLEMS, LONG),
+    "many encodings": (PROBLEMS, [*names(), "tape+erpe"]),
+    "many data sets": (list(list_datasets()["name"][:20]), ["none", "rope", "erpe"]),
+}
+CASES = [pytest.param(n, marks=pytest.mark.slow if n != "small" else ()) for n in STUDIES]
+
+
+def fits_of(study: str) -> pd.DataFrame:
+    datasets, methods = STUDIES[study]
+    rng = np.random.default_rng(0)
+    rows = [
+        (name, method, seed, min(1.0, 0.9 + 0.01 * i + 0.05 * rng.normal()))
+        for name in datasets
+        for i, method in enumerate(methods)
+        for seed in range(3)
+    ]
+    return pd.DataFrame(rows, columns=["dataset", "encoding", "seed", "accuracy"])
+
+
+@cache
+def found(study: str) -> Statistics:
+    """Return statistics with made-up tests, which would take most of the time."""
+    means = fits_of(study).groupby(["dataset", "encoding"])["accuracy"].mean().unstack()
+    ranks = mean_ranks(means).sort_values()
+    means = means[ranks.index]
+    rows = [
+        (one, other, (means[one] - means[other]).mean(), 12, 1, 1, 0.0123, 0.04, 0.3, 0.6, 0.1)
+        for one, other in itertools.combinations(means.columns, 2)
+    ]
+    pairs = pd.DataFrame(rows, columns=COLUMNS)
+    pairs.loc[::2, "p_holm"] = 1.0
+    return Statistics(means, means, ranks, 0.01, pairs, 0.01, [])
+
+
+def mean_gains(study: str) -> pd.DataFrame:
+    methods = [name for name in found(study).ranks.index if name != "none"]
+    gain = np.linspace(0.1, -0.1, len(methods))
+    table = pd.DataFrame({"method": methods, "gain": gain, "low": gain - 0.1, "high": gain + 0.1})
+    return table.assign(datasets=len(found(study).scores))
+
+
+def costs(study: str) -> pd.DataFrame:
+    ranks = found(study).ranks
+    n = np.arange(len(ranks))
+    table = pd.DataFrame({"method": ranks.index, "score": 1 - 0.002 * n, "rank": ranks.to_numpy()})
+    costs = {"fit_seconds": 2 + 0.11 * n, "predict_seconds": 0.003 * 1.9 ** (n % 23)}
+    table = table.assign(**costs, n_parameters=123_456 + 1_234 * n, front_n_parameters=n < 2)
+    return table.assign(front_fit_seconds=n < 1, front_predict_seconds=n < 1)
+
+
+@pytest.mark.parametrize("study", CASES)
+def test_pictures_are_legible(study):
+    """With long names, many encodings, few or many data sets."""
+    memory = np.linspace(812.3, 1_234.5, len(found(study).ranks))
+    variants = [f"stem=convolution, head_norm={what}" for what in ("batch", "layer", None)]
+    for figure in (
+        plot_comparison(fits_of(study)),
+        plot_boxes(fits_of(study)),
+        plot_critical_difference(found(study)),
+        plot_pairs(found(study)),
+        plot_chances(found(study), "none"),
+        plot_mean_gains(dict.fromkeys(variants, mean_gains(study)), "none"),
+        plot_cost(costs(study).assign(peak_memory_mb=memory, predict_memory_mb=memory[::-1])),
+    ):
+        assert_legible(figure)
+
+
+def test_axes_of_scores_end_at_one():
+    def limits(*scores: float) -> tuple[float, float]:
+        table = fits({("A", "none"): list(scores)})
+        return plot_comparison(table).axes[0].get_xlim()
+
+    assert limits(0.9, 1.0)[1] == 1
+    assert limits(0.01, 0.01)[0] >= 0
+    assert limits(0.9, 3.0)[1] > 3, "a score that can be above 1"
+    assert {ax.get_ylim()[1] for ax in panels(plot_cost(costs("small")))} == {1}
+
+
+def test_a_mean_without_an_interval_is_a_dot():
+    table = mean_gains("small").assign(low=np.nan, high=np.nan)
+    figure = plot_mean_gains({"": table}, "none")
+    assert "interval" not in figure.get_supxlabel()
+    markers = [line.get_marker() for line in figure.axes[0].lines]
+    assert sorted(markers) == ["None", *"o" * len(table)], "and the line at zero"
+
+
+DRAWN: dict[str, tuple[int, Any]] = {
+    "boxes": (1, lambda ax: plot_boxes(fits_of("small"), ax=ax[0])),
+    "critical difference": (1, lambda ax: plot_critical_difference(found("small"), ax=ax[0])),
+    "pairs": (1, lambda ax: plot_pairs(found("small"), ax=ax[0])),
+    "chances": (1, lambda ax: plot_chances(found("small"), "none", ax=ax[0])),
+    "comparison": (2, lambda ax: plot_comparison(fits_of("small"), axes=ax)),
+    "mean gains": (1, lambda ax: plot_mean_gains({"": mean_gains("small")}, "none", axes=ax)),
+    "cost": (3, lambda ax: plot_cost(costs("small"), axes=ax)),
+}
+
+
+@pytest.mark.parametrize("what", DRAWN)
+def test_pictures_of_studies_go_where_they_are_told(what):
+    n, draw = DRAWN[what]
+    figure = figures.Figure(figsize=(5 * n, 4), layout="constrained")
+    axes = list(figure.subplots(1, n, squeeze=False).flat)
+    assert draw(axes) is figure
+    assert figure.axes == axes, "nothing is drawn elsewhere"
+    assert all(ax.has_data() for ax in axes)
+    if what in ("comparison", "cost"):
+        with pytest.raises(ValueError, match=f"{n} in all; got 1"):
+            draw(axes[:1])

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,7 @@ from matplotlib.figure import Figure
 from tsformer.studies.analysis.scores import read_study
 from tsformer.studies.report import content
 from tsformer.studies.report.render import code, codes, escaped, html
-from tsformer.studies.report.write import write_report
+from tsformer.studies.report.write import ReportFiles, write_report
 
 DATASETS = ["SmoothSubspace", "Chinatown", "ECG200", "GunPoint", "Coffee", "ShapeletSim", "CBF"]
 DATASETS += ["UMD", "NATOPS", "ArrowHead"]
@@ -58,12 +56,32 @@ def results(only: str = "", *, sizes: dict[str, int] | None = None) -> pd.DataFr
     )
 
 
-def folder_of(tmp_path: Path, rows: pd.DataFrame, **design: Any) -> Path:
-    folder = tmp_path / "a <study>"
-    folder.mkdir()
+#: Of published methods: one with all data sets, and one that lacks some.
+PUBLISHED = pd.DataFrame(
+    [
+        (name, method, "default split", 0.75 + 0.01 * place, f"{method}/results.csv")
+        for method, names in {"HC2": DATASETS, "MR-Hydra": DATASETS[:6]}.items()
+        for place, name in enumerate(names)
+    ],
+    columns=["dataset", "method", "protocol", "accuracy", "source"],
+)
+
+
+def study_in(folder: Path, rows: pd.DataFrame, **design: Any) -> Path:
+    folder.mkdir(exist_ok=True)
     rows.to_csv(folder / "results.csv", index=False)
-    (folder / "study.json").write_text(json.dumps({**DESIGN, **design}))
+    PUBLISHED.to_csv(folder / "others.csv", index=False)
+    (folder / "study.json").write_text(json.dumps(DESIGN | design))
     return folder
+
+
+def written(study: Path, *, pictures: bool = False, **options: Any) -> tuple[ReportFiles, str]:
+    """Write a report, in which figures take most of the time; return its Markdown, too."""
+    with pytest.MonkeyPatch.context() as patch:
+        if not pictures:
+            patch.setattr("tsformer.studies.report.write._png", lambda figure: b"")
+        files = write_report(study, **options)
+    return files, files.markdown.read_text(encoding="utf-8")
 
 
 class Page(HTMLParser):
@@ -90,24 +108,10 @@ class Page(HTMLParser):
         return " ".join(" ".join(self.words).split())
 
 
-@contextmanager
-def without_pictures() -> Iterator[None]:
-    """Render no figure, which takes most of the time."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tsformer.studies.report.write._png", lambda figure: b"")
-        yield
-
-
-@pytest.fixture
-def no_pictures():
-    with without_pictures():
-        yield
-
-
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    folder = folder_of(tmp_path_factory.mktemp("report"), results())
-    return write_report(folder, command="tsformer report 'a <study>'")
+    folder = study_in(tmp_path_factory.mktemp("report") / "a <study>", results())
+    return written(folder, pictures=True, command="tsformer report 'a <study>'")[0]
 
 
 def test_the_page_loads_nothing(files):
@@ -120,6 +124,10 @@ def test_the_page_loads_nothing(files):
     assert not {"link", "iframe", "object", "study"} & set(page.tags)
     assert "<h1>Which encoding helps: a &lt;study&gt;</h1>" in text
     assert files.markdown.read_text().startswith("# Which encoding helps: a \\<study\\>\n")
+    places = re.findall(r'<h[23] id="(.*?)">', text)
+    assert len(set(places)) == len(places)
+    assert {"results-stemlinear", "methods", "methods-1", "against-none"} <= set(places)
+    assert re.findall(r'<a href="#(.*?)">', text) == places, "the contents"
 
 
 def test_both_say_the_same_and_the_figures_are_there(files):
@@ -131,14 +139,6 @@ def test_both_say_the_same_and_the_figures_are_there(files):
     for line in said.splitlines():
         if line.startswith("- "):
             assert re.sub(r"\\(.)|[` ]", r"\1", line[2:]) in words
-
-
-def test_every_heading_has_a_place_of_its_own_in_the_contents(files):
-    page = files.html.read_text()
-    places = re.findall(r'<h[23] id="(.*?)">', page)
-    assert len(set(places)) == len(places)
-    assert {"results-stemlinear", "methods", "methods-1", "against-none"} <= set(places)
-    assert re.findall(r'<a href="#(.*?)">', page) == places
 
 
 def test_a_name_cannot_leave_its_place():
@@ -154,7 +154,6 @@ def test_variants_are_apart_and_nothing_is_claimed_of_noise(files):
     first, second = said.splitlines()[2:4]
     assert first.startswith("- stem=linear: `rope` beats `none` on these 10 data sets. ")
     assert second.startswith("- stem=conv: No encoding beats `none` on these 10 data sets. ")
-    assert "<code>rope</code> beats <code>none</code> on" in files.html.read_text()
     assert "All 120 fits are available." in said
     assert "tsformer compare --study study.json\ntsformer report 'a <study>'\n" in said
     assert '"parameters": {"d_model": 32}' in said
@@ -167,19 +166,18 @@ def test_variants_are_apart_and_nothing_is_claimed_of_noise(files):
 
 @pytest.mark.slow
 def test_the_same_scores_give_the_same_bytes(files, tmp_path):
-    again = write_report(files.html.parents[1], tmp_path, command="tsformer report 'a <study>'")
+    study, command = files.html.parents[1], "tsformer report 'a <study>'"
+    again, said = written(study, pictures=True, out=tmp_path, command=command)
     assert again.html.read_bytes() == files.html.read_bytes()
-    assert again.markdown.read_bytes() == files.markdown.read_bytes()
+    assert said == files.markdown.read_text(encoding="utf-8")
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("no_pictures")
 def test_an_unfinished_study_uses_what_is_paired(tmp_path):
-    rows = results()
-    rows = rows[rows["stem"] == "linear"]
-    gone = (rows["dataset"] == "UMD") & (rows["encoding"] == "rope")
-    gone |= (rows["dataset"] == "CBF") & (rows["encoding"] == "rope") & (rows["seed"] == 1)
-    said = write_report(folder_of(tmp_path, rows[~gone])).markdown.read_text()
+    rows = results().query("stem == 'linear'")
+    rope = rows["encoding"] == "rope"
+    gone = rope & (rows["dataset"].eq("UMD") | rows["dataset"].eq("CBF") & rows["seed"].eq(1))
+    _, said = written(study_in(tmp_path, rows[~gone]))
     assert "57 of 120 fits are available: this study is not finished." in said
     assert "Compared over 9 data sets, using the 51 of 57 fits" in said
     assert "left out, because some method has no score: UMD." in said
@@ -187,51 +185,36 @@ def test_an_unfinished_study_uses_what_is_paired(tmp_path):
 
 
 def test_of_a_beginning_there_is_no_statistic(tmp_path):
-    rows = results()
-    rows = rows[(rows["dataset"] == "CBF") & (rows["stem"] == "conv")]
-    files = write_report(folder_of(tmp_path, rows[rows["encoding"] == "rope"]))
+    rows = results("conv").query("dataset == 'CBF' and encoding == 'rope'")
+    files, said = written(study_in(tmp_path, rows))
     assert files.figures == ()
-    said = files.markdown.read_text()
     assert "No conclusion yet: " in said
     assert "Not enough scores to compare" in said
     assert "| CBF |" in said
     assert "Friedman" not in said
 
 
-METHODS = ("tsformer", "rocket", "forest")
-
-
-@pytest.fixture(scope="module")
-def of_methods(tmp_path_factory):
-    """The report of methods, one of which failed on one data set and cannot read two others."""
-    folder = tmp_path_factory.mktemp("methods")
-    datasets = DATASETS[:5]
-    pairs = [(dataset, method) for dataset in datasets for method in METHODS]
-    rows = pd.DataFrame(pairs, columns=["dataset", "method"]).assign(seed=0, helped="")
-    place = rows["method"].map(METHODS.index)
-    rows = rows.assign(accuracy=0.7 + 0.01 * place, fit_seconds=1.0 + place)
+def test_methods_have_gains_over_the_transformer_costs_and_skipped_fits(tmp_path):
+    """One of them failed on one data set and cannot read two others."""
+    names, datasets = ["tsformer", "rocket", "forest"], DATASETS[:5]
+    rows = pd.DataFrame([(d, m) for d in datasets for m in names], columns=["dataset", "method"])
+    place = rows["method"].map(names.index)
+    rows = rows.assign(seed=0, helped="", accuracy=0.7 + 0.01 * place, fit_seconds=1.0 + place)
     rows = rows.assign(peak_memory_mb=1234.5 - place, predict_memory_mb=2345.6 + place)
     missing = rows["dataset"].isin(datasets[2:]) & (rows["method"] == "forest")
-    rows[~missing].to_csv(folder / "results.csv", index=False)
+    methods: dict[str, Any] = {name: {} for name in names}
+    design = {"encodings": [], "methods": methods, "seeds": [0], "vary": {}}
+    study_in(tmp_path, rows[~missing], datasets=datasets, **design)
     errors = ["UnreadableSeries: it reads one channel"] * 2 + ["ArithmeticError: no such luck"]
     failures = rows.loc[missing, ["dataset", "method", "seed"]].assign(error=errors)
-    failures.to_csv(folder / "failures.csv", index=False)
-    methods: dict[str, Any] = {name: {} for name in METHODS}
-    design = {"datasets": datasets, "encodings": [], "methods": methods, "seeds": [0]}
-    (folder / "study.json").write_text(json.dumps(design))
-    with without_pictures():
-        return write_report(folder).markdown.read_text(encoding="utf-8")
-
-
-def test_methods_have_gains_over_the_transformer_costs_and_skipped_fits(of_methods):
-    assert "Gains are relative to `tsformer`." in of_methods
-    assert "\n## Gains\n" in of_methods
-    assert "\n## Against `tsformer`\n" in of_methods
-    assert re.search(r"^\| `rocket` \| 2\.00 \| 0\.710 \| \+0\.010 \|", of_methods, flags=re.M)
-    assert "12 of 15 fits are available, 1 failed, 2 skipped." in of_methods
-    assert f"Skipped: forest on {DATASETS[2]}: it reads one channel." in of_methods
-    cost = of_methods.split("## Cost\n")[-1].split("\n#")[0]
-    assert "| peak memory of fitting (MB) | peak memory of predicting (MB) |" in cost
+    failures.to_csv(tmp_path / "failures.csv", index=False)
+    _, said = written(tmp_path)
+    assert "Gains are relative to `tsformer`." in said
+    assert "\n## Gains\n" in said
+    assert re.search(r"^\| `rocket` \| 2\.00 \| 0\.710 \| \+0\.010 \|", said, flags=re.M)
+    assert "12 of 15 fits are available, 1 failed, 2 skipped." in said
+    assert f"Skipped: forest on {DATASETS[2]}: it reads one channel." in said
+    cost = said.split("## Cost\n")[-1].split("\n#")[0]
     assert "| `rocket` | 0.710 | 2.00 | 2.00 | yes | 1,234 | 2,347 |" in cost
     assert cost.count("on Pareto front") == 1
     assert cost.count("Memory has no front: it is the whole process's") == 1
@@ -242,160 +225,82 @@ def test_one_data_set_has_means_costs_and_paired_differences_but_no_test(tmp_pat
     rows = pd.DataFrame(fits, columns=["method", "resample"]).assign(dataset="own-1", seed=0)
     rows["accuracy"] = [0.9, 0.8, 0.7, 0.6, 0.8, 0.7, 0.1, 0.2, 0.3]
     rows["fit_seconds"] = [1, 2, 9, 3, 3, 3, 0, 0, 0]
-    rows["peak_memory_mb"] = 1234.5
-    rows["predict_memory_mb"] = 2345.4
+    rows = rows.assign(peak_memory_mb=1234.5, predict_memory_mb=2345.4)
     rows.to_csv(tmp_path / "results.csv", index=False)
-    files = write_report(tmp_path / "results.csv")
+    files, said = written(tmp_path / "results.csv")
     assert files.figures == ()
-    said = files.markdown.read_text()
     assert "On own-1, `ridge` has the highest mean score, 0.800; `tree` is next, 0.700." in said
     assert "- `ridge` is 0.100 ahead of `tree`: higher in 1 of 3 paired fits, equal in 2." in said
-    assert "- `ridge` is 0.600 ahead of `vote`: higher in 3 of 3 paired fits, equal in 0." in said
-    assert "Splits of one data set share series: these differences are not independent" in said
     assert "| `ridge` | 0.800 ± 0.100 | 3 | 2.00 | 1,234 | 2,345 |" in said
     assert said.index("| `ridge` |") < said.index("| `tree` |") < said.index("| `vote` |")
+    assert "Splits of one data set share series" in said
     assert "Mean score over seeds and splits" in said
-    assert "Friedman" not in said
-    assert "significant" not in said
+    assert not re.search("Friedman|significant", said)
 
 
 def test_on_one_data_set_what_is_not_compared_is_named(tmp_path):
-    rows = results("linear")
-    rows = rows[rows["dataset"].isin(DATASETS[:3])]
+    rows = results("linear").query(f"dataset in {DATASETS[:3]}")
     rows = rows[(rows["encoding"] == "none") | (rows["dataset"] == DATASETS[0])]
-    said = write_report(folder_of(tmp_path, rows)).markdown.read_text()
+    _, said = written(study_in(tmp_path, rows))
     assert f"On {DATASETS[0]}, `rope` has the highest mean score" in said
-    lacks = "paired differences on one data set, without a test; left out, because"
-    assert f"{lacks} some method has no score: {DATASETS[1]}, {DATASETS[2]}." in said
+    assert f"some method has no score: {DATASETS[1]}, {DATASETS[2]}." in said
     assert "Not compared, because no fit is available: `alibi`." in said
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("no_pictures")
 def test_a_table_of_others_is_reported_without_a_word_on_how_it_came_about(tmp_path):
-    theirs = results().query("stem == 'linear'")[["dataset", "encoding", "seed", "accuracy"]]
+    theirs = results("linear")[["dataset", "encoding", "seed", "accuracy"]]
     theirs = theirs.rename(columns={"encoding": "method", "accuracy": "score"})
-    theirs["method"] = theirs["method"].replace("none", "ROCKET <b>")
-    theirs.to_csv(tmp_path / "scores.csv", index=False)
-    files = write_report(tmp_path / "scores.csv", tmp_path / "page")
-    said = files.markdown.read_text()
+    theirs = theirs.replace({"method": {"none": "ROCKET <b>"}})
+    scores = tmp_path / "scores.csv"
+    theirs.to_csv(scores, index=False)
+    files, said = written(scores)
     assert "The file does not say how these scores were obtained" in said
-    assert "used the training split only" not in said
-    assert "Gains" not in said
-    assert "ROCKET &lt;b&gt;" in files.html.read_text()
+    assert not re.search("used the training split only|Gains", said)
     assert "b" not in Page(files.html.read_text()).tags
-    gains = write_report(tmp_path / "scores.csv", tmp_path / "page", baseline="ROCKET <b>")
-    assert "Better than `ROCKET <b>`" in gains.markdown.read_text()
+    assert "Better than `ROCKET <b>`" in written(scores, baseline="ROCKET <b>")[1]
     with pytest.raises(ValueError, match="unknown method 'ROKET'"):
-        write_report(tmp_path / "scores.csv", baseline="ROKET")
+        write_report(scores, baseline="ROKET")
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("no_pictures")
-def test_the_command(tmp_path, run):
+def test_the_command(tmp_path, run, monkeypatch):
     pytest.importorskip("typer", reason='needs the extra "cli"')
-    rows = results()
-    folder = folder_of(tmp_path, rows[rows["stem"] == "conv"])
-    others = tmp_path / "others.csv"
-    PUBLISHED.to_csv(others, index=False)
-    flags = ["--out", str(tmp_path / "page"), "--rope", "0.02", "--published", str(others)]
+    monkeypatch.setattr("tsformer.studies.report.write._png", lambda figure: b"")
+    folder = study_in(tmp_path / "study", results().query("stem == 'conv'"))
+    flags = ["--out", "page", "--rope", "0.02", "--published", folder / "others.csv"]
     printed, _ = run("report", folder, *flags)
-    assert f"page      {tmp_path}/page/report.html" in printed
-    said = (tmp_path / "page" / "report.md").read_text()
-    assert "beside 2 published methods." in said
-    assert "`HC2 (published)`: HC2/results.csv." in said
+    assert "page      page/report.html" in printed
+    assert "beside 2 published methods." in (tmp_path / "page/report.md").read_text()
 
 
-PUBLISHED = pd.DataFrame(
-    [
-        (name, method, "default split", 0.75 + 0.01 * place, f"{method}/results.csv")
-        for method, names in {"HC2": DATASETS, "MR-Hydra": DATASETS[:6]}.items()
-        for place, name in enumerate(names)
-    ],
-    columns=["dataset", "method", "protocol", "accuracy", "source"],
-)
-
-
-@pytest.fixture(scope="module")
-def beside_published(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("published")
-    results("linear").drop(columns="stem").to_csv(folder / "results.csv", index=False)
-    PUBLISHED.to_csv(folder / "others.csv", index=False)
-    with without_pictures():
-        files = write_report(folder, folder / "report", published=folder / "others.csv")
-    return files.markdown.read_text(encoding="utf-8")
-
-
-def test_what_published_methods_lack_is_said(beside_published):
+def test_published_methods_are_marked_and_set_beside_measured_ones(tmp_path):
+    rows = results("linear").drop(columns="stem")
+    rows.to_csv(study_in(tmp_path, rows) / "scores.csv", index=False)
+    (tmp_path / "study.json").unlink()
+    _, said = written(tmp_path, published=tmp_path / "others.csv")
     for name in ("HC2", "MR-Hydra"):
-        named = re.findall(rf"{name}(.{{0,12}})", beside_published)
+        named = re.findall(rf"{name}(.{{0,12}})", said)
         assert len(named) > 3
         assert all(after.startswith((" (published)", "/results.csv")) for after in named)
-    assert "2 methods, 10 data sets, 2 seeds, beside 2 published methods." in beside_published
-    assert "without seeds, seconds or probabilities." in beside_published
-    assert "A published score is a single figure." in beside_published
-    assert (
-        "Not ranked, for lack of some compared data sets: MR-Hydra (published)." in beside_published
-    )
-    cost = beside_published.split("## Cost\n")[-1]
+    assert "2 methods, 10 data sets, 2 seeds, beside 2 published methods." in said
+    assert "without seeds, seconds or probabilities." in said
+    assert "Not ranked, for lack of some compared data sets: MR-Hydra (published)." in said
+    assert "`MR-Hydra (published)`: MR-Hydra/results.csv." in said
+    cost = said.split("## Cost\n")[-1]
     row = r"^\| `HC2 \(published\)` \| 0\.795 \| 1\.\d\d \| – \| – \| – \| – \|$"
     assert re.search(row, cost, flags=re.M), "neither cost is known, and it is on no front"
-    assert "Published methods have no cost here." in (beside_published)
-    assert "`MR-Hydra (published)`: MR-Hydra/results.csv." in beside_published
-    assert "may come from implementation, version, tuning" in beside_published
-
-
-def test_measured_methods_are_set_beside_each_published_one(beside_published):
-    beside = beside_published.split("Published results\n")[-1]
+    beside = said.split("Published results\n")[-1]
     (row,) = re.findall(r"^\| `MR-Hydra \(published\)` \| 6 \| 0\.775 \|.*$", beside, flags=re.M)
     assert re.search(r"\| -0\.07\d \(0/0/6\) \|", row), "none minus it"
     assert re.search(r"\| \+0\.02\d \(6/0/0\) \|", row), "rope minus it"
-    datasets = beside.split("### Data sets")[-1].split("## Data sets")[-1]
-    (row,) = re.findall(r"^\| ArrowHead .*$", datasets, flags=re.M)
+    (row,) = re.findall(r"^\| ArrowHead .*$", beside.split("Data sets")[-1], flags=re.M)
     assert "| 0.840 |" in row
     assert row.endswith("| – |"), "MR-Hydra has no score there"
 
 
 SIZES = {"20%": 8, "100%": 40}
 SIZED = {"encodings": ["none", "rope"], "vary": {}, "train_sizes": list(SIZES)}
-
-
-@pytest.fixture(scope="module")
-def with_sizes(tmp_path_factory):
-    """A study of two train sizes, of which one method lacks a seed, beside published results."""
-    rows = results("linear", sizes=SIZES)
-    rows = rows[rows["dataset"].isin(DATASETS[3:8])]  # fewer pictures
-    rows = rows[(rows["encoding"] == "none") | (rows["seed"] == 0)]
-    folder = folder_of(tmp_path_factory.mktemp("sizes"), rows, **SIZED, datasets=DATASETS[3:8])
-    PUBLISHED.to_csv(folder / "others.csv", index=False)
-    write_report(folder, folder / "report", published=folder / "others.csv")
-    return folder
-
-
-@pytest.mark.slow
-def test_each_train_size_is_a_variant_and_has_its_curves(with_sizes, monkeypatch):
-    said = (with_sizes / "report" / "report.md").read_text(encoding="utf-8")
-    assert "2 variants (train\\_size=20%; train\\_size=100%)" in said
-    assert "30 of 40 fits are available: this study is not finished." in said
-    assert "A train size is a stratified subset of the train split" in said
-    part, whole = said.split("### Data sets")[1:]
-    assert re.search(r"^\| GunPoint \| 150 \| 8 \|", part, flags=re.M), "trained on 8 series"
-    assert re.search(r"^\| GunPoint \| 150 \| 40 \|", whole, flags=re.M)
-    for name in ("learning_curves", "learning_curves_mean"):
-        assert f"({name}.png)" in said
-        assert (with_sizes / "report" / f"{name}.png").stat().st_size > 5_000
-    assert "5 data sets cannot show a difference: the smallest possible p is 0.0625" in said
-    assert "appear beside fits of train size 100% only" in said
-    part, whole = said.split("## Results, ")[1:]
-    assert part.startswith("train\\_size=20%")
-    assert "published" not in part.lower()
-    assert "HC2 (published)" in whole
-
-    drawn = curves_of(with_sizes, monkeypatch)
-    assert len(drawn) == 2
-    for rows in drawn:
-        assert set(rows["seed"]) == {0}, "a point is over the draws of every method"
-        assert len(rows) == 5 * 2 * len(SIZES)
 
 
 def curves_of(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[pd.DataFrame]:
@@ -407,10 +312,40 @@ def curves_of(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[pd.DataFram
     return drawn
 
 
+@pytest.mark.slow
+def test_each_train_size_is_a_variant_and_has_its_curves(tmp_path, monkeypatch):
+    """One method lacks a seed."""
+    rows = results("linear", sizes=SIZES)
+    rows = rows[rows["dataset"].isin(DATASETS[3:8])]  # fewer pictures
+    rows = rows[(rows["encoding"] == "none") | (rows["seed"] == 0)]
+    study = study_in(tmp_path, rows, **SIZED, datasets=DATASETS[3:8])
+    files, said = written(study, published=study / "others.csv")
+    assert "2 variants (train\\_size=20%; train\\_size=100%)" in said
+    assert "30 of 40 fits are available: this study is not finished." in said
+    assert "A train size is a stratified subset of the train split" in said
+    part, whole = said.split("### Data sets")[1:]
+    assert re.search(r"^\| GunPoint \| 150 \| 8 \|", part, flags=re.M), "trained on 8 series"
+    assert re.search(r"^\| GunPoint \| 150 \| 40 \|", whole, flags=re.M)
+    shown = {path.stem for path in files.figures}
+    assert {"learning_curves", "learning_curves_mean"} <= shown
+    assert all(f"({path.name})" in said for path in files.figures)
+    assert "5 data sets cannot show a difference: the smallest possible p is 0.0625" in said
+    assert "appear beside fits of train size 100% only" in said
+    part, whole = said.split("## Results, ")[1:]
+    assert part.startswith("train\\_size=20%")
+    assert "published" not in part.lower()
+    assert "HC2 (published)" in whole
+    drawn = curves_of(study, monkeypatch)
+    assert len(drawn) == 2
+    for rows in drawn:
+        assert set(rows["seed"]) == {0}, "a point is over the draws of every method"
+        assert len(rows) == 5 * 2 * len(SIZES)
+
+
 def test_a_method_that_was_left_out_takes_no_panel_from_the_others(tmp_path, monkeypatch):
     rows = results("linear", sizes=SIZES)
     rows = rows[(rows["encoding"] == "none") | (rows["dataset"] != "CBF")]
-    drawn = curves_of(folder_of(tmp_path, rows, **SIZED), monkeypatch)[-1]
+    drawn = curves_of(study_in(tmp_path, rows, **SIZED), monkeypatch)[-1]
     alone = drawn[drawn["dataset"] == "CBF"]
     assert set(alone["method"]) == {"none"}
     assert set(alone["train_size"]) == set(SIZES)

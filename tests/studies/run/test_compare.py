@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from matplotlib import image
 from pandas.testing import assert_frame_equal
 from run_once import Done, statuses
+from torch import Tensor
 
 import tsformer
 from tsformer import TSTransformerClassifier
@@ -20,6 +22,7 @@ from tsformer.plots import encoding_color
 from tsformer.studies import Progress, Study, compare
 from tsformer.studies.report.summary import to_markdown
 from tsformer.tracking import RunStore
+from tsformer.training import Callback, TrainingState
 
 MlflowClient = pytest.importorskip("mlflow", reason='needs the extra "tracking"').MlflowClient
 
@@ -66,7 +69,6 @@ def test_a_row_a_fit_with_the_numbers_of_that_fit(done):
     assert row.log_loss == pytest.approx(-np.log(right).mean(), rel=1e-5)
     assert row.n_parameters == sum(p.numel() for p in by_hand.model_.parameters())
     assert row.n_epochs == 2
-    assert results.fit_seconds.between(0.001, 60).all()
     assert (results.n_parameters_encoding > 0).tolist() == [False, True, False, True]
 
 
@@ -74,10 +76,8 @@ def test_files(done):
     assert sorted(p.name for p in done.folder.iterdir()) == [
         "comparison.png", "report", "results.csv", "study.json", "summary.md",
     ]  # fmt: skip
-    assert done.comparison.csv_path == done.folder / "results.csv"
     written = pd.read_csv(done.comparison.csv_path, dtype={"configuration": str})
     assert_frame_equal(written, done.comparison.results, check_dtype=False)
-    assert done.comparison.figure_path is not None
     assert image.imread(done.comparison.figure_path).std() > 0.05
     assert json.loads((done.folder / "study.json").read_text()) == STUDY.as_dict()
     assert (done.folder / "summary.md").read_text() == to_markdown(done.comparison.summary())
@@ -89,31 +89,25 @@ def test_each_fit_is_a_run_that_says_what_it_was(done):
     (study,) = (run for run in runs.values() if run.data.tags["tsformer.kind"] == "study")
     for row in done.comparison.results.itertuples():
         run = runs[row.run_id]
+        metrics, tags = run.data.metrics, run.data.tags
         for name in ("accuracy", "f1_macro", "balanced_accuracy", "log_loss"):
-            assert run.data.metrics[f"test/{name}"] == getattr(row, name)
-        assert run.data.metrics["fit_seconds"] == row.fit_seconds
-        assert run.data.metrics["fit_cpu_seconds"] == row.fit_cpu_seconds > 0
-        assert run.data.metrics["train/loss"] > 0
+            assert metrics[f"test/{name}"] == getattr(row, name)
+        assert metrics["fit_seconds"] == row.fit_seconds
+        assert metrics["fit_cpu_seconds"] == row.fit_cpu_seconds > 0
         same = {"dataset": "ItalyPowerDemand", "encoding": row.encoding, "seed": str(row.seed)}
         assert run.data.params.items() >= {**same, "d_model": "8"}.items()
-        assert "learning_rate" in run.data.params
-        assert run.data.tags["mlflow.runColor"] == encoding_color(row.encoding)
-        assert run.data.tags["mlflow.parentRunId"] == study.info.run_id
-        assert run.data.tags["tsformer.version"] == tsformer.__version__
-        used = {i.tags[0].value: i.dataset for i in run.inputs.dataset_inputs}
-        assert "[67, 1, 24]" in used["train"].profile
-        assert "[1029, 1, 24]" in used["test"].profile
-        for picture in ("confusion.png", "encoding.png", "training.png"):
-            assert image.imread(artifact(done.store, run.info.run_id, picture)).std() > 0.02
-        predictions = pd.read_csv(
-            artifact(done.store, run.info.run_id, "predictions.csv"), dtype=str
-        )
-        assert (predictions.true == predictions.predicted).mean() == pytest.approx(row.accuracy)
-        configuration = json.loads(
-            artifact(done.store, run.info.run_id, "configuration.json").read_text()
-        )
-        assert configuration["encoding"] == row.encoding
-        assert configuration["n_layers"] == 1
+        assert tags["mlflow.runColor"] == encoding_color(row.encoding)
+        assert tags["mlflow.parentRunId"] == study.info.run_id
+        assert tags["tsformer.version"] == tsformer.__version__
+        used = {i.tags[0].value: i.dataset.profile for i in run.inputs.dataset_inputs}
+        assert "[67, 1, 24]" in used["train"]
+        assert "[1029, 1, 24]" in used["test"]
+    for picture in ("confusion.png", "encoding.png", "training.png"):
+        assert image.imread(artifact(done.store, row.run_id, picture)).std() > 0.02
+    answers = pd.read_csv(artifact(done.store, row.run_id, "predictions.csv"), dtype=str)
+    assert (answers.true == answers.predicted).mean() == pytest.approx(row.accuracy)
+    configuration = json.loads(artifact(done.store, row.run_id, "configuration.json").read_text())
+    assert configuration.items() >= {"encoding": row.encoding, "n_layers": 1}.items()
 
 
 def test_the_study_and_each_encoding_have_a_run(done):
@@ -126,17 +120,9 @@ def test_the_study_and_each_encoding_have_a_run(done):
         assert run.data.metrics["test/accuracy_spread"] == row.spread
     (study,) = done.store.runs("FINISHED", {"tsformer.kind": "study"})
     assert study.data.metrics == {"fits/finished": 4, "fits/failed": 0, "fits/unrecorded": 0}
-    assert (
-        json.loads(artifact(done.store, study.info.run_id, "study.json").read_text())
-        == STUDY.as_dict()
-    )
-    assert (
-        artifact(done.store, study.info.run_id, "results.csv").read_text()
-        == done.comparison.csv_path.read_text()
-    )
-    page = artifact(done.store, study.info.run_id, "report.html").read_text()
-    assert "All 4 fits are available." in page
-    assert page == (done.folder / "report/report.html").read_text()
+    for file in ("study.json", "results.csv", "report/report.html"):
+        kept = artifact(done.store, study.info.run_id, Path(file).name)
+        assert kept.read_text().strip() == (done.folder / file).read_text().strip()
 
 
 def test_events_tell_how_far_it_is(done):
@@ -148,11 +134,7 @@ def test_events_tell_how_far_it_is(done):
     ends = [e for e in done.events if e.event == "fit-end"]
     assert [e.trial for e in ends] == STUDY.trials()
     assert [e.accuracy for e in ends] == done.comparison.results.accuracy.tolist()
-    assert [e.done for e in ends] == [1, 2, 3, 4]
-    assert done.events[0].seconds_left is None
-    later = [e.seconds_left for e in done.events[4:]]
-    assert all(seconds is not None and seconds >= 0 for seconds in later)
-    assert later[-1] == 0.0
+    assert (done.events[0].seconds_left, done.events[-1].seconds_left) == (None, 0.0)
 
 
 def test_a_problem_that_is_not_there_stops_it_before_any_fit(tmp_path):
@@ -179,3 +161,36 @@ def test_what_is_finished_is_not_done_again(done, tmp_path):
     options: dict[str, Any] = {"tracking_uri": done.uri, "experiment": "done"}
     compare(other, out=tmp_path, on_progress=events.append, **options)
     assert [e.trial.method for e in events if e.event == "fit-end" and e.trial] == ["rope"]
+
+
+class Start(Callback):
+    """Keeps the weights before the first step, and the batches of the first epoch."""
+
+    def on_train_begin(self, state: TrainingState) -> None:
+        weights = {n: w.clone() for n, w in state.model.state_dict().items()}
+        self.weights = {n: w for n, w in weights.items() if "encoding" not in n.split(".")}
+        self.batches: list[Tensor] = []
+        state.model.get_submodule("stem").register_forward_pre_hook(self._see)
+
+    def _see(self, module: Any, arguments: tuple[Any, ...]) -> None:
+        if module.training:
+            self.batches.append(arguments[0].clone())
+
+
+def start(encoding: str, seed: int = 1) -> tuple[dict[str, Tensor], list[Tensor]]:
+    seen, small = Start(), {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 1}
+    classifier = TSTransformerClassifier(encoding, **small, random_state=seed, callbacks=[seen])
+    classifier.fit(*load_dataset("BasicMotions", split="train"))
+    return seen.weights, seen.batches
+
+
+def test_one_seed_is_one_start_for_all_encodings_and_another_is_another():
+    weights, batches = start("none")
+    assert len(weights) > 10
+    assert len(batches) > 1
+    exact = {"rtol": 0, "atol": 0}
+    for encoding in ("lspe", "tape+erpe"):
+        torch.testing.assert_close(start(encoding), (weights, batches), **exact)
+    other, seen = start("none", 2)
+    assert any(not torch.equal(other[name], weights[name]) for name in weights)
+    assert not torch.equal(seen[0], batches[0])

@@ -8,22 +8,17 @@ import signal
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 from foreign_classifiers import in_fits, waiting
 from run_once import assert_finished_once, statuses, wait_until
 
 from tsformer.studies import Study, compare
 from tsformer.studies.run.lock import StudyBusyError
-from tsformer.tracking import RunStore, prepare_store
+from tsformer.tracking import prepare_store
 
 psutil = pytest.importorskip("psutil")
 
 HERE = str(Path(__file__).parent)
-
-
-def running(store: RunStore) -> list[Any]:
-    return store.runs("RUNNING", {"tsformer.kind": "fit"})
 
 
 @pytest.fixture
@@ -68,8 +63,7 @@ def test_a_killed_driver_takes_its_workers_along_and_the_next_goes_on(
     driver.kill()
     driver.wait()
     wait_until(lambda: not any(worker.is_running() for worker in workers))
-    assert len(running(store)) == 2
-    assert len(store.runs("FINISHED", {"tsformer.kind": "fit"})) == 1
+    assert sorted(status for _, status in statuses(store)) == ["FINISHED", "RUNNING", "RUNNING"]
 
     go.touch()
     comparison = compare(study, out=tmp_path / "results", **options)
@@ -92,42 +86,3 @@ def test_ctrl_c_in_many_processes_says_how_to_go_on(uri, experiment, processes, 
     _, _, resume = said.partition("finished fits are kept; to resume:\n")
     assert f"tsformer {' '.join(command)}\n" in resume
     assert "Traceback" not in said
-
-
-FILLS_THE_DISK = """
-import os
-import resource
-import sys
-from tsformer.studies import Study, compare
-from tsformer.studies.run import finalize
-
-def fill_the_disk(progress):
-    if progress.event == "fit-end" and progress.done == 1:
-        size = os.path.getsize(sys.argv[1].removeprefix("sqlite:///"))
-        resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
-
-finalize._report = lambda *args: None  # it takes seconds
-study = Study(**{study!r})
-found = compare(study, out="out", tracking_uri=sys.argv[1], on_progress=fill_the_disk)
-print("unrecorded:", len(found.unrecorded))
-"""
-
-
-@pytest.mark.processes
-@pytest.mark.usefixtures("no_report")
-def test_a_full_disk_under_the_store_loses_nothing(processes, tmp_path, empty_store):
-    uri = empty_store(tmp_path / "mlflow.db")
-    store = prepare_store(uri)
-    small = {"d_model": 8, "n_heads": 2, "n_layers": 1, "stem": "linear", "max_epochs": 2}
-    study = Study(("ItalyPowerDemand",), ("none", "tape+erpe"), seeds=2, parameters=small)
-    script = FILLS_THE_DISK.format(study=study.as_dict())
-    full = processes.start("-c", script, uri)
-    assert full.wait() == 0, processes.said(full)
-    assert "unrecorded: 3" in processes.said(full)
-    assert "the work itself continues" in processes.said(full)
-    again = compare(study, out=tmp_path / "out", tracking_uri=uri)
-    assert again.unrecorded.empty
-    assert_finished_once(store, study)
-    rows = pd.read_csv(tmp_path / "out/results.csv")
-    assert rows["run_id"].nunique() == 4
-    assert not store.runs("RUNNING")

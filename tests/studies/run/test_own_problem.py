@@ -28,11 +28,25 @@ def series(n: int = 20, n_channels: int = 2, labels: str = "abbb") -> Source:
     return Source(X, np.array([labels[i % len(labels)] for i in range(n)]))
 
 
+def told_apart(X) -> set[bytes]:
+    return {x.tobytes() for x in X}
+
+
+def grouped(n: int = 24) -> Source:
+    """Two series of each of n / 2 patients, who have two classes."""
+    found = series(n, labels="aabb")
+    return found._replace(groups=np.array([f"p{i // 2}" for i in range(n)]))
+
+
+def others() -> Source:
+    """Eight series to test on, each of its own patient."""
+    return series(8)._replace(groups=np.array(list("qrstuvwx")))
+
+
 def test_the_problem_is_found_by_name_and_holds_each_series_once():
     given = series()
     problem = own_problem("my table (2)", given)
     assert problem.name.startswith("my-table-2-")
-    assert (problem.n_train, problem.n_test) == (14, 6)
     X, y = load_dataset(problem.name, "train")
     X_test, y_test = load_dataset(problem.name, "test")
     assert sorted(y) == ["a"] * 3 + ["b"] * 11
@@ -40,40 +54,37 @@ def test_the_problem_is_found_by_name_and_holds_each_series_once():
     found = {(x.tobytes(), label) for x, label in zip([*X, *X_test], [*y, *y_test], strict=True)}
     assert found == {(x.tobytes(), label) for x, label in zip(given.X, given.y, strict=True)}
     listed = list_datasets().set_index("name").loc[problem.name]
-    assert (listed["train_size"], listed["test_size"]) == (14, 6)
+    sizes = listed["train_size"], listed["test_size"]
+    assert sizes == (problem.n_train, problem.n_test) == (14, 6)
 
 
 def test_the_same_series_are_the_same_problem_and_others_are_another():
     given, changed = series(), series()
     changed.X[7][1, 2] += 1e-12
     relabelled = series()._replace(y=series().y[::-1])
-    names = [own_problem("x", each).name for each in (given, series(), changed, relabelled)]
-    assert names[0] == names[1]
-    assert len(set(names)) == 3
-    apart = [own_problem("x", each, series(8)).name for each in (given, relabelled)]
-    assert len({*names, *apart}) == 5
-    grouped_, bare = grouped(), grouped()._replace(groups=None)
-    folds = [own_problem("x", grouped_, n_folds=n).name for n in (2, 3, 3)]
-    assert folds[1] == folds[2]
-    assert len({*folds, own_problem("x", bare, n_folds=3).name}) == 3
+    bare = grouped()._replace(groups=None)
+    calls = [
+        *((train,) for train in (given, changed, relabelled)),
+        *((train, series(8)) for train in (given, relabelled)),
+        *((grouped(), None, n_folds) for n_folds in (2, 3)),
+        (bare, None, 3),
+    ]
+    names = [own_problem("x", *call[:2], n_folds=sum(call[2:])).name for call in calls]
+    assert len(set(names)) == len(calls)
+    assert own_problem("x", series()).name == names[0]
+    assert own_problem("x", grouped(), n_folds=3).name == names[6]
 
 
 def test_what_cannot_be_a_problem_leaves_nothing(tmp_path):
-    for train, test, message in [
-        (series(5), None, "class 'a' has a single series"),
-        (series(), series(8, labels="ac"), r"labels that no training series has: \['c'\]"),
-        (series(), series(8, n_channels=3), "the training series have 2 channels, the test series"),
-        (series(8, labels=["a b", "a:b"]), None, "would both be 'a_b'"),
-        (series(8, labels="a"), None, "every series to train on has the label 'a'.*two labels or"),
-    ]:
-        # Of five series one is of another class than the four others.
-        train = train._replace(y=np.array(list("abbbb"))) if len(train.X) == 5 else train
-        with pytest.raises(ValueError, match=message):
-            own_problem("x", train, test)
     given = grouped()
     bare = given._replace(groups=None)
     apart = given._replace(groups=np.where(given.y == "a", "one", given.groups))
     for train, test, n_folds, message in [
+        (series(4), None, 0, "class 'a' has a single series"),
+        (series(), series(8, labels="ac"), 0, r"labels that no training series has: \['c'\]"),
+        (series(), series(8, n_channels=3), 0, "training series have 2 channels, the test series"),
+        (series(8, labels=["a b", "a:b"]), None, 0, "would both be 'a_b'"),
+        (series(8, labels="a"), None, 0, "every series to train on has the label 'a'.*two labels"),
         (given, grouped(8), 0, r"4 groups have series to train on and series to test on.*'p0'"),
         (given, given, 3, "either a test part or n_folds"),
         (given, None, 0, "series with groups are split by cross-validation"),
@@ -95,16 +106,6 @@ def test_test_series_of_their_own_and_labels_that_no_file_can_hold():
     X, y = load_dataset(problem.name, "test")
     assert y.tolist() == ["slow_walk", "run"] * 4
     np.testing.assert_array_equal(X[5], series(8).X[5])
-
-
-def grouped(n: int = 24) -> Source:
-    """Two series of each of n / 2 patients, who have two classes."""
-    found = series(n, labels="aabb")
-    return found._replace(groups=np.array([f"p{i // 2}" for i in range(n)]))
-
-
-def told_apart(X) -> set[bytes]:
-    return {x.tobytes() for x in X}
 
 
 def test_every_series_is_tested_on_once_and_no_group_is_in_both_parts():
@@ -137,25 +138,21 @@ def test_every_series_is_tested_on_once_and_no_group_is_in_both_parts():
 
 
 def test_it_says_how_its_series_were_split():
-    given, schema = grouped(), TableSchema(group="patient")
-    named = given._replace(schema=schema)
+    named = grouped()._replace(schema=TableSchema(group="patient"))
     folds = "cross-validated in 3 stratified folds, each tested on by a fit to the others"
     assert own_problem("x", series(24), n_folds=3).split == folds
     said = f"{folds}; all series of one {{}}, of 12, are in one fold"
-    assert own_problem("x", given, n_folds=3).split == said.format("group")
+    assert own_problem("x", grouped(), n_folds=3).split == said.format("group")
     assert own_problem("x", named, n_folds=3).split == said.format("'patient'")
     assert "30 % of the series of each class" in own_problem("x", series()).split
     assert own_problem("x", series(), series(8)).split == "its test split is a file of its own"
-    other = series(8)._replace(groups=np.array(list("qrstuvwx")), schema=schema)
-    assert own_problem("x", named, other).split == (
-        "its test split is a file of its own, in which no 'patient' of the train split has series"
-    )
+    whose = "in which no 'patient' of the train split has series"
+    assert own_problem("x", named, others()).split.endswith(whose)
 
 
 def test_a_part_of_a_train_split_has_the_groups_of_its_series():
     given = grouped()
-    other = series(8)._replace(groups=np.array(list("qrstuvwx")))
-    problem = own_problem("x", given, other)
+    problem = own_problem("x", given, others())
     group_of = {x.tobytes(): group for x, group in zip(given.X, given.groups, strict=True)}
     for size in ("100%", "50%"):
         part = Problem.load(problem.name, 0, size)

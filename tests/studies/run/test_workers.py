@@ -13,8 +13,9 @@ from typing import Any, ClassVar, NamedTuple, cast
 import pytest
 
 from tsformer.data import DatasetError
-from tsformer.studies import Study, compare
-from tsformer.studies.run import executors
+from tsformer.studies import Progress, Study, compare
+from tsformer.studies.design.study import Trial
+from tsformer.studies.run import executors, progress
 from tsformer.studies.run.executors import Workers, on_cluster, one_by_one
 from tsformer.studies.run.progress import ProgressReporter
 from tsformer.studies.run.trial import _interrupted
@@ -256,3 +257,22 @@ def test_a_worker_with_other_libraries_fits_nothing(monkeypatch):
     assert "began with scikit-learn " in result.error
     keras = SimpleNamespace(history={"loss": [1.0]})
     assert not _interrupted(SimpleNamespace(histories_=[keras], transformer_=None))
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    time = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(progress, "perf_counter", lambda: time.now)
+    return time
+
+
+def test_later_fits_are_estimated_from_those_that_have_ended(clock):
+    events: list[Progress] = []
+    trials = [Trial(name, "none", seed) for name in ("a", "b") for seed in range(2)]
+    reporter = progress.ProgressReporter(events.append, trials, set())
+    for trial, seconds in zip(trials[:3], (6.0, 8.0, 1.0), strict=True):
+        reporter.fit_start(trial)
+        clock.now += seconds
+        reporter.fit_end(trial, seconds=seconds)
+    ended = [event.seconds_left for event in events if event.event == "fit-end"]
+    assert ended == [18.0, 14.0, 1.0]  # another problem takes the mean until one of it has ended

@@ -5,10 +5,18 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from tsformer.studies import Study, compare
-from tsformer.studies.run.problem import Problem, n_train, nested_order, nested_subset, subset_size
+from tsformer.studies.run.problem import (
+    Problem,
+    n_train,
+    nested_order,
+    nested_subset,
+    stratified_resample,
+    subset_size,
+)
 
 COUNTS = [(1, 1), (5, 1), (4, 4), (9, 3, 1), (2, 7, 5), (1, 1, 1, 6), (10, 1, 1, 1)]
 
@@ -88,3 +96,51 @@ def test_a_size_that_some_data_set_cannot_have_is_said_before_any_fit(tmp_path):
     ):
         compare(study, out=tmp_path / "out", tracking_uri=f"sqlite:///{tmp_path}/mlflow.db")
     assert not (tmp_path / "out").exists()
+
+
+NAMES = ("ItalyPowerDemand", "JapaneseVowels")  # of one length, and of many
+
+
+def series(X: object) -> list[bytes]:
+    return sorted(np.asarray(x).tobytes() for x in X)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_series_is_in_one_part_and_classes_keep_their_sizes(name):
+    official, drawn = Problem.load(name), Problem.load(name, 3)
+    assert series([*drawn.X_train, *drawn.X_test]) == series([*official.X_train, *official.X_test])
+    assert (
+        series(drawn.X_train) != series(official.X_train) == series(Problem.load(name, 0).X_train)
+    )
+    assert series(drawn.X_train) == series(Problem.load(name, 3).X_train)
+    assert series(drawn.X_train) != series(Problem.load(name, 2).X_train)
+    assert type(drawn.X_train) is type(official.X_train)
+    for part in ("y_train", "y_test"):
+        labels, counts = np.unique(getattr(drawn, part), return_counts=True)
+        expected = np.unique(getattr(official, part), return_counts=True)
+        np.testing.assert_array_equal(labels, expected[0])
+        np.testing.assert_array_equal(counts, expected[1])
+
+
+def test_they_are_those_of_sktime():
+    sampling = pytest.importorskip("sktime.utils.sampling", reason='needs the extra "data"')
+    p = Problem.load("ItalyPowerDemand")
+    n = len(p.y_train)
+    frames = [pd.DataFrame({"i": range(n)}), pd.DataFrame({"i": range(n, n + len(p.y_test))})]
+    train, y_train, test, y_test = sampling.stratified_resample(
+        frames[0], p.y_train, frames[1], p.y_test, 5
+    )
+    ours = stratified_resample(
+        np.arange(n), p.y_train, np.arange(n, n + len(p.y_test)), p.y_test, seed=5
+    )
+    for found, expected in zip(ours, (train.i, y_train, test.i, y_test), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_lists_stay_lists_and_a_class_of_the_test_split_alone_stays_there():
+    X_train, X_test = [np.zeros((1, 3)), np.ones((1, 4))], [np.full((1, 5), 2.0)]
+    found = stratified_resample(X_train, np.array(["a", "a"]), X_test, np.array(["b"]), seed=1)
+    assert isinstance(found[0], list)
+    assert found[1].tolist() == ["a", "a"]
+    assert found[3].tolist() == ["b"]
+    assert found[2][0] is X_test[0]
