@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 
@@ -91,6 +92,15 @@ def test_one_unit_is_the_median_step_of_training():
     assert Scaler("channel").fit(often_at_once).time_step == 5.0, "steps of no length do not count"
     assert Scaler("channel").fit(to_padded(X)).time_step is None
     assert Scaler("channel").fit(to_padded(X[:, :1], [5])).time_step == 1.0, "nothing to go by"
+
+
+@pytest.mark.parametrize("factor", [1, 10, 24, 1e-3])
+def test_times_in_another_unit_than_in_fit_are_warned_of(factor):
+    series = to_padded(np.ones((2, 9)), np.arange(9.0))
+    scaler = Scaler().fit(series)
+    warned = pytest.warns(UserWarning, match=f"X is {factor:g} times that of the training series")
+    with warned if factor in (24, 1e-3) else nullcontext():
+        scaler.transform(to_padded(np.ones((1, 5)), factor * np.arange(5)))
 
 
 HOUR = timezone(timedelta(hours=1))

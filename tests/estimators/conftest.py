@@ -1,11 +1,14 @@
-"""Real problems, cut down, and a classifier that trains on them in a moment."""
+"""Real problems, cut down, and every estimator, fitted once."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
+from small_estimators import MAKERS, RAGGED, TIMES, Y
 
-from tsformer import TSTransformerClassifier, load_dataset
+from tsformer import load_dataset
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest chooses by marks
@@ -41,12 +44,7 @@ def vowels() -> tuple[list[np.ndarray], np.ndarray]:
     return _part("JapaneseVowels", 3)
 
 
-@pytest.fixture
-def make():
-    """A small classifier, seeded, with other parameters as asked."""
-
-    def make_classifier(encoding="lspe", **parameters) -> TSTransformerClassifier:
-        small = {"d_model": 16, "n_heads": 2, "n_layers": 1, "max_epochs": 3, "scaling": "channel"}
-        return TSTransformerClassifier(encoding, **small | {"random_state": 0} | parameters)
-
-    return make_classifier
+@pytest.fixture(scope="session")
+def fitted() -> dict[str, Any]:
+    """Every estimator, fitted to series with gaps and times; not to be changed."""
+    return {name: make().fit(RAGGED, Y, times=TIMES) for name, make in MAKERS.items()}

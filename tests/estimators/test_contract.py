@@ -39,12 +39,6 @@ TRAINED = [name for name in MAKERS if name != "convolutions"]
 every_estimator = pytest.mark.parametrize("name", MAKERS)
 
 
-@pytest.fixture(scope="module")
-def fitted() -> dict[str, Any]:
-    """Every estimator, fitted to series with gaps and times; not to be changed."""
-    return {name: make().fit(RAGGED, Y, times=TIMES) for name, make in MAKERS.items()}
-
-
 def differ(one: dict[str, Any], other: dict[str, Any]) -> bool:
     return not all(np.array_equal(value, other[method]) for method, value in one.items())
 

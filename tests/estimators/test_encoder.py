@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 import torch
 from sklearn.base import clone
-from small_estimators import SMALL
+from small_estimators import encoder
 
 import tsformer
-from tsformer import TSTransformerEncoder
 from tsformer.augmentation import Batch
 from tsformer.objectives import Masked
 from tsformer.training.inference import posed
@@ -29,68 +28,58 @@ def waves() -> np.ndarray:
     [("masked", "conv"), ("masked", "linear"), ("masked", "patch"), ("contrastive", "conv")],
 )
 def test_pretraining_learns(objective, stem, waves):
-    encoder = TSTransformerEncoder(
-        **SMALL | {"max_epochs": 40, "d_model": 16}, objective=objective, stem=stem,
-        learning_rate=5e-3, dropout=0.0,
-    )  # fmt: skip
-    before = clone(encoder).set_params(max_epochs=1, learning_rate=1e-9).fit(waves[:30])
-    assert encoder.fit(waves[:30]).score(waves[30:]) > before.score(waves[30:]) + 0.3
+    options = {"d_model": 16, "learning_rate": 5e-3, "dropout": 0.0}
+    learned = encoder(max_epochs=40, objective=objective, stem=stem, **options)
+    before = clone(learned).set_params(max_epochs=1, learning_rate=1e-9).fit(waves[:30])
+    assert learned.fit(waves[:30]).score(waves[30:]) > before.score(waves[30:]) + 0.3
 
 
 def test_score_is_minus_the_error_of_hidden_values_by_hand(waves):
     """All in one batch: the same draws, and the reconstruction compared value by value."""
-    encoder = TSTransformerEncoder(**SMALL).fit(waves[:30])
-    series = encoder._read(waves[30:], reset=False)
-    panel = encoder.preprocessor_.transform(series)
-    pretext = encoder._pretext(encoder.model_)
-    task = posed(pretext, Batch(*panel.take(torch.arange(10))), seed=0, step=0)
+    fitted = encoder().fit(waves[:30])
+    panel = fitted.preprocessor_.transform(fitted._read(waves[30:], reset=False))
+    batch = Batch(*panel.take(torch.arange(10)))
+    task = posed(fitted._pretext(fitted.model_), batch, seed=0, step=0)
     with torch.no_grad():
-        outputs = encoder.model_(task.batch.values)
+        outputs = fitted.model_(task.batch.values)
     scaled = (waves[30:] - waves[:30].mean((0, 2))[:, None]) / waves[:30].std((0, 2))[:, None]
     errors = (outputs.numpy() - scaled.swapaxes(1, 2))[task.counted.numpy()]
-    assert encoder.score(waves[30:]) == pytest.approx(-np.square(errors).mean(), rel=1e-4)
+    assert fitted.score(waves[30:]) == pytest.approx(-np.square(errors).mean(), rel=1e-4)
 
 
 def test_an_instance_is_saved_by_its_name_and_what_has_none_is_refused(waves, tmp_path):
-    encoder = TSTransformerEncoder(**SMALL, objective=Masked(ratio=0.2)).fit(waves)
-    encoder.save(tmp_path / "encoder")
+    encoder(objective=Masked(ratio=0.2)).fit(waves).save(tmp_path / "encoder")
     loaded = tsformer.load(tmp_path / "encoder")
     assert (loaded.objective, loaded.objective_params) == ("masked", {"ratio": 0.2, "span": 3.0})
 
     class Mine(Masked):
         pass
 
-    encoder = TSTransformerEncoder(**SMALL, objective=Mine).fit(waves)
     with pytest.raises(ValueError, match="cannot be saved, as its class is not registered"):
-        encoder.save(tmp_path / "mine")
+        encoder(objective=Mine).fit(waves).save(tmp_path / "mine")
 
 
 def test_codes_are_for_contrastive_without_noise():
     codes = np.random.default_rng(0).integers(5, size=(12, 1, 20)).astype(float)
     with pytest.raises(ValueError, match="'masked' reconstructs measurements"):
-        TSTransformerEncoder(**SMALL, stem="embedding").fit(codes)
-    encoder = TSTransformerEncoder(**SMALL, stem="embedding", objective="contrastive")
+        encoder(stem="embedding").fit(codes)
+    contrastive = encoder(stem="embedding", objective="contrastive")
     with pytest.raises(ValueError, match="adds noise, which codes cannot take"):
-        encoder.fit(codes)
-    encoder.set_params(objective_params={"sigma": 0}).fit(codes)
-    assert encoder.transform(codes).shape == (12, 8)
+        contrastive.fit(codes)
+    contrastive.set_params(objective_params={"sigma": 0}).fit(codes)
+    assert contrastive.transform(codes).shape == (12, 8)
 
 
-def test_the_score_of_members_is_their_mean(waves):
-    encoder = TSTransformerEncoder(**SMALL, n_estimators=2).fit(waves)
-    assert encoder.score(waves) == pytest.approx(
-        np.mean([member.score(waves) for member in encoder.estimators_])
-    )
-
-
-def test_an_augmentation_that_mixes_mixes_values_alone(waves):
-    encoder = TSTransformerEncoder(**SMALL, augmentation="warp+cutmix").fit(waves)
-    assert np.isfinite(encoder.score(waves))
+def test_the_score_of_members_is_their_mean_and_augmentations_mix_values_alone(waves):
+    fitted = encoder(n_estimators=2, augmentation="warp+cutmix").fit(waves)
+    scores = [member.score(waves) for member in fitted.estimators_]
+    assert np.isfinite(scores).all()
+    assert fitted.score(waves) == pytest.approx(np.mean(scores))
 
 
 def test_a_loss_that_is_not_finite_keeps_good_weights(waves):
     ragged = [x[:, : 10 + i % 20] for i, x in enumerate(waves)]
-    encoder = TSTransformerEncoder(**SMALL | {"max_epochs": 30}, learning_rate=1e18)
+    diverges = encoder(max_epochs=30, learning_rate=1e18)
     with pytest.raises(tsformer.training.NonFiniteLossError, match="the training loss became"):
-        encoder.fit(ragged)
-    assert np.isfinite(encoder.transform(ragged)).all()
+        diverges.fit(ragged)
+    assert np.isfinite(diverges.transform(ragged)).all()

@@ -205,36 +205,26 @@ def test_the_estimated_seconds_of_the_transformers_choices():
 
 
 @pytest.mark.parametrize(
-    ("limit", "shares", "seconds"),
+    ("limit", "epoch", "shares", "seconds"),
     [
-        (1000, [1 / 32, 1], 128),  # even the cube of 32 leaves time for all
-        (250, [1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2], 16),  # all would take 128 s of 125
-        (0.001, [1 / 32], 128 / 32**3),
+        (1000, 0.01, [1 / 32, 1], 128),  # even the cube of 32 leaves time for all
+        (250, 0.01, [1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2], 16),  # all would take 128 s of 125
+        (0.001, 0.01, [1 / 32], 128 / 32**3),
+        # An epoch would take too long: the convolutions get what a transformer cannot use.
+        (250, 900.0, [1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1], 128),
     ],
 )
 @pytest.mark.filterwarnings("error")
-def test_as_many_features_as_fit_into_half_the_limit(limit, shares, seconds, monkeypatch):
-    clock = Clock(monkeypatch, convolutions=128.0, epoch=0.01, cubic=True)
+def test_as_many_features_as_fit_into_half_the_limit(limit, epoch, shares, seconds, monkeypatch):
+    clock = Clock(monkeypatch, convolutions=128.0, epoch=epoch, cubic=True)
     start = clock.now
-    clf = clock.fit("fast", time_limit=limit)
+    clf = clock.fit("fast", convolution={"n_features": 1344}, time_limit=limit)
     assert clock.shares == shares
+    assert clf.random_convolutions_.n_features == max(168, 1344 * shares[-1])
     assert clf.seconds_["random_convolutions"] == pytest.approx(seconds)
     assert sum(clf.seconds_.values()) == pytest.approx(clock.now - start)
-    if limit > 1:
-        assert clock.now - start <= limit
-
-
-def test_the_convolutions_get_what_a_transformer_cannot_use(monkeypatch):
-    """Of 250 s they have half; an epoch would take too long, and then all of them fit."""
-    clock = Clock(monkeypatch, convolutions=128.0, epoch=900.0, cubic=True)
-    start = clock.now
-    clf = clock.fit("fast", convolution={"n_features": 1344}, time_limit=250)
-    assert clock.shares == [1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1]
-    assert clf.transformer_ is None
-    assert clf.random_convolutions_.n_features == 1344
-    assert clf.seconds_["random_convolutions"] == 128
-    assert sum(clf.seconds_.values()) == pytest.approx(clock.now - start)
-    assert 0.5 * 250 < clock.now - start <= 250
+    assert (clf.transformer_ is None) == (epoch > limit or limit < 1)
+    assert clock.now - start <= limit or limit < 1
 
 
 def test_ctrl_c_while_they_get_it_keeps_the_smaller_ones(monkeypatch):
@@ -309,42 +299,35 @@ def test_an_epoch_is_measured_and_the_model_left_as_it_is():
     assert job.histories == [[]]
 
 
+@pytest.fixture
+def measured(monkeypatch):
+    """Runs that an epoch is measured by: their series and epochs, of which each step takes .1 s."""
+    runs = []
+
+    def train(model, panel, targets, loss, plan, **kwargs):
+        runs.append((len(panel), plan.n_epochs))
+        seconds = 0.1 * len(panel) / plan.batch_size
+        return History([{"seconds": seconds + 9.0 * (i < 2)} for i in range(plan.n_epochs)])
+
+    monkeypatch.setattr(time_limit, "train", train)
+    return runs
+
+
 @pytest.mark.parametrize(
-    ("at_most", "series"),
-    [(1.9, [48]), (2.1, [48, 320])],  # a step takes .1 s, so that twenty take two seconds
+    ("at_most", "graphed", "runs", "seconds"),
+    [
+        (61, False, [(48, 2)], 30 * 3.1),  # twenty steps of 3.1 s would take too long
+        (63, False, [(48, 2), (320, 2)], 30 * 11 / 20),
+        (1e9, True, [(48, 5), (320, 5)], 30 * 0.1),
+    ],
 )
-def test_only_a_few_steps_are_measured_where_twenty_take_too_long(at_most, series, monkeypatch):
-    trained = []
-
-    def train(model, panel, targets, loss, plan, **kwargs):
-        trained.append(len(panel))
-        history = History()
-        history.append({"seconds": 0.1 * len(panel) / plan.batch_size})
-        return history
-
-    monkeypatch.setattr(time_limit, "train", train)
-    job = classifier(**LINEAR)._prepare(np.tile(X, (30, 1, 1)), np.tile(Y, 30))
-    assert time_limit.epoch_seconds(job, None, at_most=at_most) == pytest.approx(3.0)
-    assert trained == series
-
-
-@pytest.mark.parametrize(("graphed", "epochs"), [(False, [2, 2]), (True, [5, 5])])
-def test_steps_are_measured_until_they_are_replayed(graphed, epochs, monkeypatch):
-    """In CUDA graphs two batch sizes have three plain steps each, and one that is captured."""
-    trained = []
-
-    def train(model, panel, targets, loss, plan, **kwargs):
-        trained.append(plan.n_epochs)
-        history = History()
-        history += [{"seconds": 1.0 + 9.0 * (epoch < 2)} for epoch in range(plan.n_epochs)]
-        return history
-
-    monkeypatch.setattr(time_limit, "train", train)
+def test_a_few_steps_are_measured(at_most, graphed, runs, seconds, measured, monkeypatch):
+    """In CUDA graphs steps are plain first, and one is captured: they go on until all replay."""
     monkeypatch.setattr(TrainingPlan, "graphed", graphed)
     job = classifier(**LINEAR)._prepare(np.tile(X, (30, 1, 1)), np.tile(Y, 30))
-    seconds = time_limit.epoch_seconds(job, None, at_most=1e9)
-    assert trained == epochs
-    assert seconds == pytest.approx(30 * (1.0 if graphed else 10.0) / 20)
+    found = time_limit.epoch_seconds(job, None, at_most=at_most)
+    assert measured == runs
+    assert found == pytest.approx(seconds)
 
 
 @pytest.mark.slow  # each process imports torch

@@ -1,21 +1,33 @@
-"""What `fit` does with weights, earlier fits, callbacks, failure, precision and display."""
+"""What `fit` does: weights, earlier fits, validation, members, budgets, augmentation, lengths."""
 
 from __future__ import annotations
 
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
+from marks import exhaustive_except
+from sklearn.base import clone
+from small_estimators import X, Y, classifier, regressor
 
-from tsformer import TSTransformerClassifier, TSTransformerEncoder
+from tsformer import TSTransformerClassifier, TSTransformerEncoder, load
+from tsformer.augmentation import CutMix, Jitter, Sum, Warp
+from tsformer.estimators import base
 from tsformer.estimators.recipe import batch_size_for, epochs_of, learning_rate_for
+from tsformer.training import Callback, History, Validation
 
-# Weights
+make = partial(classifier, d_model=16, max_epochs=3)
 
 
-def test_weights_that_cannot_be(make, italy):
-    X, y = italy
+def same_weights(a, b) -> bool:
+    ours, theirs = a.model_.state_dict(), b.model_.state_dict()
+    return all(torch.equal(value, theirs[key]) for key, value in ours.items())
+
+
+def test_weights_that_cannot_be():
+    y = np.array(["1", "2"])[Y]
     with pytest.raises(ValueError, match="all weights are zero"):
         make(class_weight={"1": 0, "2": 5}).fit(X, y, sample_weight=y == "1")
     with pytest.raises(ValueError, match=r"not labels, \[1, 2\], and lacks the labels \['1',"):
@@ -28,11 +40,10 @@ def test_weights_that_cannot_be(make, italy):
 # Earlier fits
 
 
-def test_warm_start_goes_on_with_all_members(make, italy):
-    X, y = italy
-    clf = make(n_estimators=2, warm_start=True, learning_rate=5e-3).fit(X, y)
+def test_warm_start_goes_on_with_all_members():
+    clf = make(n_estimators=2, warm_start=True, learning_rate=5e-3).fit(X, Y)
     models, early = clf.models_, clf.histories_
-    clf.set_params(max_epochs=2).fit(X, y)
+    clf.set_params(max_epochs=2).fit(X, Y)
     assert all(model is before for model, before in zip(clf.models_, models, strict=True))
     assert clf.n_iter_ == 5
     for history, before in zip(clf.histories_, early, strict=True):
@@ -41,67 +52,163 @@ def test_warm_start_goes_on_with_all_members(make, italy):
         assert len(before) == 3, "the history of the first fit was written into"
         assert history[3]["loss"] < before[0]["loss"]
     with pytest.raises(ValueError, match="from the 2 fitted members, but n_estimators is 3"):
-        clf.set_params(n_estimators=3).fit(X, y)
+        clf.set_params(n_estimators=3).fit(X, Y)
 
 
-def test_warm_start_refuses_what_does_not_fit(make, motions):
-    X, y = motions
+def test_warm_start_refuses_what_does_not_fit():
+    y = np.arange(16) % 3
     clf = make(warm_start=True).fit(X, y)
     before = clf.predict_proba(X)
-    with pytest.raises(ValueError, match=r"labels that are not in the training data: \['Swim'\]"):
-        clf.fit(X, np.where(y == "Walking", "Swim", y))
-    with pytest.raises(ValueError, match="X has 5 channels"):
+    with pytest.raises(ValueError, match=r"labels that are not in the training data: \[7\]"):
+        clf.fit(X, np.where(y == 2, 7, y))
+    with pytest.raises(ValueError, match="X has 1 channels"):
         clf.fit(X[:, 1:], y)
     with pytest.raises(ValueError, match=r"n_layers changed from 1 to 2; set it back"):
         clf.set_params(n_layers=2).fit(X, y)
     np.testing.assert_array_equal(clf.set_params(n_layers=1).predict_proba(X), before)
-    some = np.isin(y, ["Walking", "Standing"])  # a part of the classes, and another length
-    clf.fit(X[some, :, :40], y[some])
-    assert len(clf.classes_) == 4
+    clf.fit(X[y < 2, :, :16], y[y < 2])  # a part of the classes, and another length
+    assert len(clf.classes_) == 3
 
 
-# Callbacks and failure
+# Validation data: given, or held out
+
+
+def test_given_validation_data_are_scored_and_not_trained_on():
+    X_val, y_val = 3 * X[::3], Y[::3]
+    # Batch norms would get other averages after the last validation.
+    plain = {"stem": "linear", "head_norm": None}
+    judged = make(early_stopping=False, **plain).fit(X, Y, X_val=X_val, y_val=y_val)
+    assert same_weights(judged, make(**plain).fit(X, Y))
+    last = judged.history_[-1]
+    assert last["val_score"] == pytest.approx(judged.score(X_val, y_val))
+    assert list(judged.history_.to_frame().columns)[-2:] == ["val_loss", "val_score"]
+    assert judged.history_.best_epoch is None
+
+
+def test_early_stopping_holds_out_a_part(italy):
+    X, y = italy
+    clf = make(early_stopping=True, validation_fraction=0.3).fit(X, y)
+    assert "val_loss" in clf.history_[0]
+    assert clf.history_.best_epoch is not None
+    assert not same_weights(clf, make().fit(X, y))
+    scores = 20 * np.array([row["val_score"] for row in clf.history_])  # 0.3 * 67 series
+    np.testing.assert_allclose(scores, scores.round(), atol=1e-4)
+
+
+def test_series_that_are_held_out_keep_their_weights(italy, monkeypatch):
+    made = []
+    monkeypatch.setattr(base, "Validation", lambda *args: made.append(args) or Validation(*args))
+    X, y = italy
+    weight = 1.0 + np.arange(len(y))
+    clf = make(class_weight={"1": 100.0, "2": 1.0}, early_stopping=True, scaling=None)
+    clf.fit(X, y, sample_weight=weight)
+    ((panel, targets, _, weights),) = made
+    held_out = panel.values[..., 0].numpy()
+    places = [int(np.abs(X[:, 0] - x).sum(axis=1).argmin()) for x in held_out]
+    np.testing.assert_allclose(held_out, X[places, 0], rtol=1e-6)
+    expected = weight[places] * np.where(targets == 0, 100.0, 1.0)
+    np.testing.assert_allclose(weights, expected / expected.mean(), rtol=1e-5)
+
+
+def test_the_validation_loss_is_weighted_like_the_training_loss():
+    weight = {0: 1000.0, 1: 0.001}
+    # The averages of a batch norm are computed after the last validation.
+    options = {"early_stopping": False, "stem": "linear", "label_smoothing": 0, "head_norm": None}
+    given = make(class_weight=weight, **options).fit(X, Y, X_val=X, y_val=Y)
+    log_proba = np.log(given.predict_proba(X))[np.arange(16), Y]
+    expected = -np.average(log_proba, weights=[weight[label] for label in Y])
+    assert given.history_[-1]["val_loss"] == pytest.approx(expected, rel=1e-3)
+
+
+# Members
+
+
+@pytest.mark.parametrize("make", [classifier, regressor])
+def test_each_member_is_the_model_of_its_seed_and_predictions_are_averaged(make):
+    estimator = make(n_estimators=3).fit(X, Y)
+    method = "predict_proba" if hasattr(estimator, "predict_proba") else "predict"
+    by_member = getattr(estimator, f"{method}_members")(X)
+    np.testing.assert_allclose(getattr(estimator, method)(X), by_member.mean(axis=0))
+    np.testing.assert_array_equal(by_member[0], getattr(make().fit(X, Y), method)(X))
+    assert by_member.std(axis=0).min() > 0
+    for i, (member, predicted) in enumerate(zip(estimator.estimators_, by_member, strict=True)):
+        for each in (member, clone(member).fit(X, Y)):
+            np.testing.assert_array_equal(getattr(each, method)(X), predicted)
+        assert member.n_estimators == 1
+        assert member.model_ is estimator.models_[i]
+        assert member.history_ is estimator.histories_[i]
+    parts = [member.transform(X) for member in estimator.estimators_]
+    np.testing.assert_array_equal(estimator.transform(X), np.concatenate(parts, axis=1))
+    assert len(estimator.get_feature_names_out()) == 24
+
+
+def test_the_history_is_the_mean(italy):
+    X, y = italy
+    clf = make(n_estimators=2, max_epochs=30, n_iter_no_change=2, learning_rate=0.05)
+    clf.fit(X, y, X_val=X[::2], y_val=y[::-2])
+    lengths = [len(history) for history in clf.histories_]
+    assert isinstance(clf.history_, History)
+    assert clf.n_iter_ == len(clf.history_) == max(lengths) < 30
+    first, second = (history[0] for history in clf.histories_)
+    mean = (first["val_loss"] + second["val_loss"]) / 2
+    assert clf.history_[0]["val_loss"] == pytest.approx(mean)
+    assert clf.history_[0]["seconds"] == pytest.approx(first["seconds"] + second["seconds"])
+    assert clf.history_.to_frame().index.tolist() == [*range(1, max(lengths) + 1)]
+
+
+def test_all_members_share_the_part_held_out(italy):
+    X, y = italy
+    seen = []
+
+    class Sees(Callback):
+        def on_train_begin(self, state):
+            seen.append(state.plan.seed)
+
+    clf = make(n_estimators=2, early_stopping=True, callbacks=[Sees()]).fit(X, y)
+    assert len(set(seen)) == 2
+    alone = [clone(member).fit(X, y).history_[0]["val_loss"] for member in clf.estimators_]
+    together = [member.history_[0]["val_loss"] for member in clf.estimators_]
+    assert alone[0] == together[0]
+    assert alone[1] != together[1], "alone it would have held out others"
+
+
+# Budgets
 
 
 @pytest.mark.parametrize(
-    ("n", "batch_size", "planned"),
+    ("cls", "n", "batch_size", "planned"),
     [
-        (64, 16, (250, 16, 0.002)),  # at least 1000 steps
-        (60, 2, (60, 2, 0.002)),  # 60 epochs of 30 steps
-        (60, 1, (42, 1, 0.002)),  # at most 2500 steps, in whole epochs
-        (180, 1, (20, 1, 0.002)),  # but at least 20 epochs
-        (999, "auto", (40, 16, 0.002)),  # 2500 steps
-        (1000, "auto", (80, 64, 0.004)),
-        (5000, "auto", (16, 64, 0.004)),  # 80,000 series
-        (5000, 16, (16, 16, 0.004)),  # as many, whatever the batch
-        (100_000, "auto", (4, 64, 0.004)),
+        (TSTransformerClassifier, 64, 16, (250, 16, 0.002)),  # at least 1000 steps
+        (TSTransformerClassifier, 60, 2, (60, 2, 0.002)),  # 60 epochs of 30 steps
+        (TSTransformerClassifier, 60, 1, (42, 1, 0.002)),  # at most 2500 steps, in whole epochs
+        (TSTransformerClassifier, 180, 1, (20, 1, 0.002)),  # but at least 20 epochs
+        (TSTransformerClassifier, 999, "auto", (40, 16, 0.002)),  # 2500 steps
+        (TSTransformerClassifier, 1000, "auto", (80, 64, 0.004)),
+        (TSTransformerClassifier, 5000, "auto", (16, 64, 0.004)),  # 80,000 series
+        (TSTransformerClassifier, 5000, 16, (16, 16, 0.004)),  # as many, whatever the batch
+        (TSTransformerClassifier, 100_000, "auto", (4, 64, 0.004)),
+        (TSTransformerEncoder, 5000, 64, (32, 64, 0.002)),  # 160,000 series
     ],
 )
-def test_auto_epochs_give_a_budget_of_steps(n, batch_size, planned):
-    budget, size = TSTransformerClassifier._budget, batch_size_for(batch_size, 4, n)
+def test_auto_epochs_give_a_budget_of_steps(cls, n, batch_size, planned):
+    budget, size = cls._budget, batch_size_for(batch_size, 4, n)
     epochs, rate = epochs_of("auto", n, size, budget), learning_rate_for("auto", n, budget)
     assert (epochs, size, rate) == planned
 
 
-def test_pretraining_sees_more_of_many_series():
-    budget = TSTransformerEncoder._budget
-    assert epochs_of("auto", 5000, 64, budget) == 32  # 160,000 series
-    assert learning_rate_for("auto", 5000, budget) == 0.002
-
-
-def test_the_budget_is_that_of_the_plan(make, italy):
-    automatic = {"max_epochs": "auto", "learning_rate": "auto"}
-    plan = make(batch_size=2, stem="linear", **automatic)._prepare(*italy).plans[0]
+def test_the_budget_is_that_of_the_plan():
+    automatic = {"max_epochs": "auto", "learning_rate": "auto", "stem": "linear"}
+    plan = make(batch_size=2, **automatic)._prepare(np.tile(X, (4, 1, 1))[:60], np.tile(Y, 4)[:60])
+    plan = plan.plans[0]
     assert (plan.n_epochs, plan.batch_size, plan.learning_rate) == (60, 2, 0.002)
     assert plan.n_iter_no_change is None, "nothing is held out"
 
 
-# Device and display
+# Device, display and what is blind
 
 
-def test_bfloat16(make, motions):
-    X, y = motions
-    clf = make(precision="bfloat16").fit(X, y)
+def test_bfloat16():
+    clf = make(precision="bfloat16").fit(X, Y)
     rounded = clf.predict_proba(X)
     exact = clf.set_params(precision="float32").predict_proba(X)
     assert not np.array_equal(rounded, exact)
@@ -109,8 +216,7 @@ def test_bfloat16(make, motions):
 
 
 @pytest.mark.slow
-def test_compile_trains_the_same_model(make, motions, monkeypatch):
-    X, y = motions
+def test_compile_trains_the_same_model(monkeypatch):
     asked = []
 
     def traced(model, real=torch.compile):
@@ -119,38 +225,65 @@ def test_compile_trains_the_same_model(make, motions, monkeypatch):
 
     torch.compiler.reset()
     monkeypatch.setattr(torch, "compile", traced)
-    clf, plain = make(compile=True, stem="linear").fit(X, y), make(stem="linear").fit(X, y)
+    clf, plain = make(compile=True, stem="linear").fit(X, Y), make(stem="linear").fit(X, Y)
     assert asked == [clf.model_]
     np.testing.assert_allclose(clf.predict_proba(X), plain.predict_proba(X), atol=1e-5)
 
 
-blind = partial(
-    pytest.warns, UserWarning, match="cannot tell a series from its reverse.*stem='conv'"
-)
+def test_a_model_blind_to_direction_warns(recwarn):
+    def blind(clf) -> bool:
+        return np.allclose(clf.predict_proba(X[..., ::-1]), clf.predict_proba(X), atol=1e-5)
 
-
-def test_a_model_blind_to_direction_warns(make, italy, recwarn):
-    X, y = italy
-    with blind():
-        clf = make("alibi", stem="linear").fit(X, y)
-    np.testing.assert_allclose(clf.predict_proba(X[..., ::-1]), clf.predict_proba(X), atol=1e-5)
+    with pytest.warns(UserWarning, match="cannot tell a series from its reverse.*stem='conv'"):
+        assert blind(make("alibi", stem="linear").fit(X, Y))
     recwarn.clear()
-    for encoding, options in (
-        ("alibi", {"stem": "linear", "encoding_params": {"signed": True}}),
-        ("alibi", {"stem": "conv"}),
-        ("alibi", {"stem": "patch"}),
-        ("none", {"stem": "linear"}),
-    ):
-        clf = make(encoding, **options).fit(X, y)
-        backwards, forwards = clf.predict_proba(X[..., ::-1]), clf.predict_proba(X)
-        assert np.allclose(backwards, forwards, atol=1e-5) == (encoding == "none")
+    assert not blind(make("alibi", stem="linear", encoding_params={"signed": True}).fit(X, Y))
+    assert not blind(make("alibi", stem="conv").fit(X, Y))
+    assert not blind(make("alibi", stem="patch").fit(X, Y))
+    assert blind(make("none", stem="linear").fit(X, Y)), "as asked for"
     assert not recwarn.list
 
 
-# Other lengths
+# Augmentation: by name or as an instance, checked before training, saved
 
 
-def test_predicting_series_of_other_lengths(make, vowels, italy):
+def proba(**options) -> np.ndarray:
+    return classifier(**options).fit(X, Y).predict_proba(X)
+
+
+def test_a_name_is_its_class_with_these_options():
+    by_name = proba(augmentation="warp", augmentation_params={"sigma": 0.4})
+    np.testing.assert_array_equal(by_name, proba(augmentation=Warp(sigma=0.4)))
+    assert not np.array_equal(by_name, proba(augmentation=Warp(sigma=0.2)))
+    assert not np.array_equal(by_name, proba(augmentation=None))
+
+
+def test_the_default_augments_behind_the_conv_stem_only():
+    np.testing.assert_array_equal(proba(), proba(augmentation="warp+cutmix"))
+    linear = {"stem": "linear"}
+    np.testing.assert_array_equal(proba(**linear), proba(augmentation=None, **linear))
+    patient = proba(augmentation_params={"warp": {"p": 1.0}})
+    np.testing.assert_array_equal(patient, proba(augmentation=Sum([Warp(p=1.0), CutMix()])))
+    with pytest.raises(ValueError, match="cannot augment series of codes"):
+        classifier(stem="embedding", augmentation="jitter").fit(np.ones((16, 1, 20)), Y)
+
+
+def test_an_augmentation_is_saved_by_name_and_options(tmp_path):
+    clf = classifier(augmentation=Sum([Warp(p=0.1), Jitter(sigma=0.3)])).fit(X, Y)
+    clf.save(tmp_path / "clf")
+    again = load(tmp_path / "clf")
+    assert again.augmentation == "warp+jitter"
+    assert again.augmentation_params == {
+        "warp": {"p": 0.1, "sigma": 0.2, "knots": 5},
+        "jitter": {"p": Jitter().p, "sigma": 0.3},
+    }
+    np.testing.assert_array_equal(again.fit(X, Y).predict_proba(X), clf.predict_proba(X))
+
+
+# Other lengths and irregular times
+
+
+def test_predicting_series_of_other_lengths(vowels):
     X, y = vowels
     clf = make("learnable").fit(X, y)
     long = [np.tile(x, 4) for x in X[:5]]
@@ -159,5 +292,45 @@ def test_predicting_series_of_other_lengths(make, vowels, italy):
     np.testing.assert_allclose(
         clf.predict_proba([X[0], *long])[0], clf.predict_proba(X[:1])[0], atol=1e-6
     )
-    flat = make().fit(italy[0][:, 0], italy[1])
-    assert flat.predict(italy[0][:3, :, :10]).shape == (3,)
+
+
+def sampled(n: int, seed: int, steps: int = 30) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """One wave, early in its time or late, at times that crowd early or late at random.
+
+    The value at step u is sin(2 pi t^g) at t = u^a: the exponent g is the class, and a, of the
+    sampling, is drawn from far wider. Values tell the product of both and no more.
+    """
+    rng = np.random.default_rng(seed)
+    y = rng.integers(2, size=n)
+    exponent = np.where(y == 1, 1.3, 1 / 1.3)[:, None]
+    times = np.linspace(0, 1, steps) ** (3.0 ** rng.uniform(-1, 1, (n, 1)))
+    return np.sin(2 * np.pi * times**exponent) + rng.normal(0, 0.05, (n, steps)), times, y
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("encoding", exhaustive_except(["lspe", "tape"]))
+def test_times_tell_what_the_steps_hide(encoding):
+    (X, times, y), (X_test, times_test, y_test) = sampled(120, seed=0), sampled(300, seed=1)
+    options = {"stem": "linear", "max_epochs": 30, "learning_rate": 1e-2, "augmentation": None}
+    options |= {"views": "values"}
+    told = make(encoding, **options).fit(X, y, times=times)
+    assert told.score(X_test, y_test, times=times_test) > 0.85
+    untold = make(encoding, **options).fit(X, y)
+    assert untold.score(X_test, y_test) < 0.7, "the values alone say little"
+
+
+def test_times_of_another_kind_than_in_fit():
+    numbers, dates = np.arange(24), pd.date_range("2024", periods=24)
+    timed = make().fit(X, Y, times=numbers, X_val=X[::3], y_val=Y[::3], times_val=numbers)
+    score = timed.score(X[::3], Y[::3], times=numbers)
+    assert timed.history_[-1]["val_score"] == pytest.approx(score)
+    with pytest.raises(ValueError, match="fitted with times in numbers, but X comes with dates"):
+        timed.predict(X, dates)
+
+
+def test_a_first_step_without_values_is_a_common_origin():
+    """Times count from the first step given, observed or not."""
+    begun = np.concatenate([np.full((16, 2, 1), np.nan), X], axis=2)
+    late, early = (np.concatenate([[0.0], start + np.arange(24)]) for start in (50, 1))
+    clf = make(max_epochs=1).fit(begun, Y, times=late)
+    assert not np.allclose(clf.predict_proba(begun, late), clf.predict_proba(begun, early))

@@ -9,9 +9,7 @@ import sklearn
 from sklearn.model_selection import GroupKFold, StratifiedGroupKFold, cross_validate
 from small_estimators import FIVE, classifier, convolutions
 
-from tsformer.data.series import Padded
 from tsformer.estimators import base
-from tsformer.estimators.recipe import agreement_kept, suited_scaling
 
 TINY = {"max_epochs": 1, "stem": "linear", "scaling": None}
 N, N_GROUPS = 48, 8
@@ -125,46 +123,3 @@ def test_calibration_divides_series_by_groups(trained):
         trained.clear()
         clf.calibrate(signal, Y, cv=cv, groups=NAMES)
         assert [on for (on,) in trained] == expected
-
-
-def persons() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Amplitudes that identify ten persons of one class each, and a shape that tells classes."""
-    rng = np.random.default_rng(0)
-    groups = np.repeat(np.arange(10), 8)
-    y = groups % 2
-    amplitude = np.exp(rng.permutation(np.linspace(0, 1, 10)))[groups, None]
-    wave = np.sin(np.linspace(0, 6, 40) * np.where(y, 1.0, 1.3)[:, None])
-    return (amplitude * (wave + 2 * rng.normal(size=(80, 40))))[:, None], y, groups
-
-
-def test_the_scaling_is_chosen_by_leaving_out_groups():
-    X, y, groups = persons()
-    padded = Padded(X.mT, np.full(80, 40))
-    assert suited_scaling(padded, y, None) == "channel"
-    assert suited_scaling(padded, y, None, groups) == "series"
-    fitted = classifier(max_epochs=1, scaling="auto").fit(X, y, groups=groups)
-    assert fitted.preprocessor_.scaling == "series"
-
-
-def test_the_ridge_of_random_convolutions_leaves_out_groups():
-    X, y, groups = persons()
-    options = {"n_features": 1000, "n_groups": 8, "scaling": "channel"}
-    alone = convolutions(**options).fit(X, y).model_.ridge.loss
-    by_groups = convolutions(**options).fit(X, y, groups=groups).model_.ridge.loss
-    assert by_groups > 1.1 * alone
-
-
-@pytest.mark.parametrize("groups", [np.arange(80) % 4, np.repeat([0, 1], 40)])
-def test_augmentations_are_judged_by_folds_of_groups(groups, monkeypatch):
-    from sklearn.linear_model import RidgeClassifierCV
-
-    X, _, _ = persons()
-    y = np.repeat([0, 1], 40)  # which the second groups repeat: no fold knows both
-    sizes, fit = [], RidgeClassifierCV.fit
-    monkeypatch.setattr(
-        RidgeClassifierCV, "fit", lambda self, X, y: sizes.append(len(y)) or fit(self, X, y)
-    )
-    padded = Padded(X.mT, np.full(80, 40))
-    kept = agreement_kept(lambda batch: batch, padded, y, scaling="channel", groups=groups)
-    assert sizes == ([60] * 4 if len(set(groups)) == 4 else [])
-    assert 0 <= kept <= 1

@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 
 import numpy as np
 import pytest
 import torch
+from small_estimators import X, Y, classifier
+
+from tsformer import TSTransformerClassifier
 
 
-def with_gaps(X: np.ndarray, part: float, seed: int = 0) -> np.ndarray:
-    X = X.copy()
-    X[np.random.default_rng(seed).random(X.shape) < part] = np.nan
-    return X
+@pytest.fixture(scope="module")
+def fitted() -> TSTransformerClassifier:
+    """Fitted to series without gaps; not to be changed."""
+    return classifier().fit(X, Y)
+
+
+@pytest.fixture
+def gaps() -> np.ndarray:
+    """The series, one value of the second channel missing."""
+    gaps = X.copy()
+    gaps[0, 1, 10] = np.nan
+    return gaps
 
 
 @pytest.mark.slow
-def test_gaps_are_learned_with(make):
+def test_gaps_are_learned_with():
     """How many values are missing is the class; filled along lines, the lines tell nothing."""
     rng = np.random.default_rng(0)
     y = np.arange(120) % 2
@@ -24,78 +36,62 @@ def test_gaps_are_learned_with(make):
     gaps = lines.copy()
     for x, label in zip(gaps, y, strict=True):
         x[1 + rng.choice(22, 10 if label else 4, replace=False)] = np.nan
-    clf = make(max_epochs=20, learning_rate=1e-2).fit(gaps[::3], y[::3])
+    clf = classifier(d_model=16, max_epochs=20, learning_rate=1e-2).fit(gaps[::3], y[::3])
     assert clf.score(gaps, y) > 0.9
 
 
-def test_each_channel_with_gaps_in_training_gets_one_that_says_where(make, motions):
-    X, y = motions
-    X = X.copy()
-    X[3, 4, 10] = np.nan
-    clf = make().fit(X, y)
-    assert clf.n_channels_ == 6
-    assert clf.model_.config.n_channels == 13, "values, differences and one flag"
-    assert clf.preprocessor_.flagged.tolist() == [False] * 4 + [True, False]
-    assert make().fit(np.nan_to_num(X), y).model_.config.n_channels == 12
-
-
-def test_gaps_that_training_never_had_are_warned_of(make, motions):
-    X, y = motions
-    clf = make().fit(X, y)
-    gaps = X.copy()
-    gaps[0, 2, 5] = np.nan
-    with pytest.warns(UserWarning, match=r"missing values in channels \[2\], where the training"):
-        proba = clf.predict_proba(gaps)
-    assert np.isfinite(proba).all()
-    np.testing.assert_array_equal(proba[1:], clf.predict_proba(X)[1:])
+def test_each_channel_with_gaps_in_training_gets_one_that_says_where(gaps, fitted):
+    clf = classifier().fit(gaps, Y)
+    assert clf.n_channels_ == 2
+    assert clf.model_.config.n_channels == 5, "values, differences and one flag"
+    assert clf.preprocessor_.flagged.tolist() == [False, True]
+    assert fitted.model_.config.n_channels == 4
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        make().fit(gaps, y).predict(gaps)
+        clf.predict(gaps)
+
+
+def test_gaps_that_training_never_had_are_warned_of(gaps, fitted):
+    with pytest.warns(UserWarning, match=r"missing values in channels \[1\], where the training"):
+        proba = fitted.predict_proba(gaps)
+    assert np.isfinite(proba).all()
+    np.testing.assert_array_equal(proba[1:], fitted.predict_proba(X)[1:])
 
 
 @pytest.mark.parametrize("lacks", [slice(0, 1), slice(None)], ids=["one", "all"])
 @pytest.mark.parametrize("scaling", ["channel", "series"])
-def test_a_channel_that_series_lack(lacks, scaling, make, motions):
-    X, y = motions
-    X = X.copy()
-    X[lacks, 1] = np.nan
+def test_a_channel_that_series_lack(lacks, scaling):
+    gaps = X.copy()
+    gaps[lacks, 1] = np.nan
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        proba = make(scaling=scaling, max_epochs=1).fit(X, y).predict_proba(X)
+        proba = classifier(scaling=scaling, max_epochs=1).fit(gaps, Y).predict_proba(gaps)
     assert np.isfinite(proba).all()
 
 
-def test_values_far_from_training_are_answered(make, italy):
-    X, y = italy
-    clf = make().fit(X, y)
-    far = X[:5].copy()
-    far[3, 0, 7] = -1e10
-    proba, near = clf.predict_proba(far), clf.predict_proba(X[:5])
+def far(value: float) -> np.ndarray:
+    """Return five series, of which the fourth has a value far from those of training."""
+    series = X[:5].copy()
+    series[3, 0, 7] = value
+    return series
+
+
+def test_values_far_from_training_are_answered(fitted):
+    proba, near = fitted.predict_proba(far(-1e10)), fitted.predict_proba(X[:5])
     assert np.isfinite(proba).all()
     assert np.delete(proba, 3, axis=0).tolist() == np.delete(near, 3, axis=0).tolist()
 
 
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        (1e30, r"outputs for series 3 are not finite: .* its values reach 1\.\d+e\+30"),
+def test_values_too_far_to_be_computed_with_are_refused_and_named(fitted):
+    for value, message in (
+        (1e30, r"outputs for series 3 are not finite: .* its values reach \d\.\d+e\+"),
         (1e130, r"too large for float32 after scaling: .* at series 3"),
-    ],
-)
-def test_values_too_far_to_be_computed_with_are_refused_and_named(value, message, make, italy):
-    X, y = italy
-    clf = make().fit(X, y)
-    far = X[:5].copy()
-    far[3, 0, 7] = value
-    for call in (clf.predict, clf.predict_proba, clf.transform):
-        with pytest.raises(ValueError, match=message):
-            call(far)
-
-
-def test_a_single_output_that_is_not_finite_is_refused_as_well(make, italy):
-    X, y = italy
-    clf = make().fit(X, y)
+    ):
+        for call in (fitted.predict, fitted.predict_proba, fitted.transform):
+            with pytest.raises(ValueError, match=message):
+                call(far(value))
+    spoilt = copy.deepcopy(fitted)
     with torch.no_grad():
-        clf.model_.head.bias[0] = torch.nan
+        spoilt.model_.head.bias[0] = torch.nan  # a single output
     with pytest.raises(ValueError, match="outputs for series 0 are not finite"):
-        clf.predict_proba(X[:5])
+        spoilt.predict_proba(X[:5])

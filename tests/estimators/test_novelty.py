@@ -98,12 +98,6 @@ def test_the_quantile_is_the_largest_of_few():
     assert quantile(torch.arange(999.0)) == 989
 
 
-@pytest.fixture(scope="module")
-def fitted() -> dict[str, Any]:
-    """Every estimator, fitted to series with gaps and times; not to be changed."""
-    return {name: make().fit(RAGGED, Y, times=TIMES) for name, make in MAKERS.items()}
-
-
 @pytest.mark.parametrize("name", MAKERS)
 def test_scores_of_every_estimator(name, fitted, tmp_path):
     estimator = fitted[name]

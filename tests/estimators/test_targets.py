@@ -22,11 +22,6 @@ ESTIMATORS = {name: make() for name, make in FIVE.items() if name != "encoder"}
 MISSING = {"None": None, "nan": np.nan, "NA": pd.NA, "NaT": pd.NaT}
 
 
-@pytest.fixture(params=ESTIMATORS)
-def estimator(request):
-    return ESTIMATORS[request.param]
-
-
 def missing(values, missing, at):
     labels = np.array(values, dtype=object)
     labels[list(at)] = missing
@@ -61,32 +56,6 @@ def test_missing_labels_of_any_type(y):
         read_targets(y, "y")
     with pytest.raises(ValueError, match=r"11 of 12 .* series 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, [.]"):
         read_targets(["a", *[None] * 11], "y")
-
-
-def test_missing_targets_in_each_estimator_and_method(estimator):
-    y = list(np.arange(12.0) % 2)
-    fitted = estimator.fit(X, y)
-    y[0] = None
-    at = "Input {} contains NaN: 1 of 12 values are missing, at series 0;"
-    with pytest.raises(ValueError, match=at.format("y")):
-        estimator.fit(X, y)
-    with pytest.raises(ValueError, match=at.format("y")):
-        fitted.score(X, y)
-    if hasattr(estimator, "early_stopping"):
-        with pytest.raises(ValueError, match=at.format("y_val")):
-            estimator.fit(X, y=np.arange(12) % 2, X_val=X, y_val=y)
-
-
-def test_the_number_of_targets_and_weights(estimator):
-    y = np.arange(12) % 2
-    few = "{} 11 values; there must be one value for each series"
-    with pytest.raises(ValueError, match=f"^X holds 12 series, but {few.format('y')}"):
-        estimator.fit(X, y[:-1])
-    with pytest.raises(ValueError, match=f"^X holds 12 series, but {few.format('sample_weight')}"):
-        estimator.fit(X, y, sample_weight=np.ones(11))
-    fitted = estimator.fit(X, y)
-    with pytest.raises(ValueError, match=f"^X holds 12 series, but {few.format('y')}"):
-        fitted.score(X, y[:-1])
 
 
 @pytest.mark.parametrize(
@@ -153,60 +122,57 @@ def test_labels_that_are_accepted(y, classes):
     assert (found, [*map(type, found)]) == (classes, [*map(type, classes)])
 
 
-@pytest.mark.parametrize(
-    ("weight", "error", "message"),
-    [
-        ("balance", ValueError, "unknown class_weight 'balance': did you mean 'balanced'"),
-        ([1, 2], TypeError, r"class_weight must be a dict from labels .*; got \[1, 2\]"),
-        (np.ones(2), TypeError, r"class_weight must be a dict from labels .*; got array"),
-    ],
-)
-def test_class_weights_of_no_known_kind(weight, error, message):
-    with pytest.raises(error, match=message):
-        convolutions(class_weight=weight).fit(X, Y)
-
-
-# --- ids ---------------------------------------------------------------------------------------
+# --- in every estimator ------------------------------------------------------------------------
 
 IDS = [f"p{i:02d}" for i in range(12)]
 PANEL = pd.concat([pd.DataFrame(x.T, columns=["a", "b"]) for x in X], keys=IDS)
 NUMBERS = pd.Series(np.tile([0, 1], 6), index=IDS)
 SORTED = NUMBERS.sort_values(kind="stable")
+ONES = pd.Series(1.0, index=SORTED.index)
+FEW = "X holds 12 series, but {} 11 values; there must be one value for each series"
+#: Targets and weights, and why `fit` and `score` refuse them; weights that are too few, `fit` alone.
+WRONG = {
+    "missing": ([None, *NUMBERS[1:]], None, "Input y contains NaN: 1 of 12 .* at series 0;"),
+    "fewer": (NUMBERS.to_numpy()[:-1], None, FEW.format("y")),
+    "fewer weights": (NUMBERS, np.ones(11), FEW.format("sample_weight")),
+    "another order": (SORTED, None, "X and y have the same ids in another order"),
+    "weights": (NUMBERS, ONES, "X and sample_weight have the same ids in another order"),
+}
 
 
-def test_ids_of_y_in_another_order_are_refused(estimator):
-    weight = pd.Series(1.0, index=SORTED.index)
-    with pytest.raises(ValueError, match=r"^X and y have the same ids in another order"):
-        clone(estimator).fit(PANEL, SORTED)
-    with pytest.raises(ValueError, match=r"^X and sample_weight have the same ids in another"):
-        clone(estimator).fit(PANEL, NUMBERS, sample_weight=weight)
-    fitted = clone(estimator).fit(PANEL, NUMBERS, sample_weight=weight.loc[IDS])
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_fit_and_score_refuse_wrong_targets_and_weights(name):
+    fitted = clone(ESTIMATORS[name]).fit(PANEL, NUMBERS, sample_weight=ONES.loc[IDS])
     assert np.array_equal(fitted.predict(PANEL), fitted.predict(X))
-    for score in (fitted.score, getattr(fitted, "score_parts", fitted.score)):
-        with pytest.raises(ValueError, match=r"^X and y have the same ids in another order"):
-            score(PANEL, SORTED)
-        with pytest.raises(ValueError, match=r"^X and sample_weight have the same ids"):
-            score(PANEL, NUMBERS, sample_weight=weight)
+    calls = [clone(fitted).fit, fitted.score, getattr(fitted, "score_parts", fitted.score)]
+    for case, (y, weight, message) in WRONG.items():
+        for call in calls[:1] if case == "fewer weights" else calls:
+            with pytest.raises(ValueError, match=f"^{message}"):
+                call(PANEL, y, sample_weight=weight)
     with pytest.raises(ValueError, match=r"^X and y have the same ids in another order"):
         permutation_importance(fitted, PANEL, SORTED)
 
 
-def test_ids_of_validation_data_in_another_order_are_refused():
-    for name in ("classifier", "regressor"):
-        with pytest.raises(ValueError, match=r"^X_val and y_val have the same ids in another"):
-            clone(ESTIMATORS[name]).fit(PANEL, NUMBERS, X_val=PANEL, y_val=SORTED)
+@pytest.mark.parametrize("name", ["classifier", "regressor"])
+def test_wrong_targets_of_validation_data_are_refused(name):
+    for y_val, message in (
+        (WRONG["missing"][0], "Input y_val contains NaN: 1 of 12"),
+        (SORTED, "X_val and y_val have the same ids in another order"),
+    ):
+        with pytest.raises(ValueError, match=f"^{message}"):
+            clone(ESTIMATORS[name]).fit(PANEL, NUMBERS, X_val=PANEL, y_val=y_val)
+
+
+def test_ids_of_weights_labels_and_times_in_another_order():
     with pytest.raises(ValueError, match=r"^X and sample_weight have the same ids in another"):
-        encoder().fit(PANEL, sample_weight=pd.Series(1.0, index=SORTED.index))
-
-
-def test_ids_of_labels_and_times_in_another_order_are_refused_by_a_fitted_classifier():
+        encoder().fit(PANEL, sample_weight=ONES)
     fitted = clone(ESTIMATORS["classifier"]).fit(PANEL, NUMBERS)
     for call in (fitted.calibrate, fitted.explain):
         with pytest.raises(ValueError, match=r"^X and (y|target) have the same ids in another"):
             call(PANEL, **{"y" if call == fitted.calibrate else "target": SORTED})
     times = pd.DataFrame(np.tile(np.arange(20.0), (12, 1)), index=SORTED.index)
     with pytest.raises(ValueError, match=r"^X and times have the same ids in another order"):
-        clone(ESTIMATORS["classifier"]).fit(PANEL, NUMBERS, times=times)
+        clone(fitted).fit(PANEL, NUMBERS, times=times)
 
 
 # --- NUL characters ----------------------------------------------------------------------------

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pickle
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import ExitStack, contextmanager
 from copy import deepcopy
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 import small_estimators as small
 import torch
 from marks import slow_except
-from small_estimators import Raises, Y, answers, classifier, convolutions, encoder
+from small_estimators import Raises, Y, answers, assert_same, classifier, convolutions, encoder
 
 from tsformer import load
 from tsformer.encodings import PositionalEncoding
@@ -37,79 +38,43 @@ MAKERS: dict[str, Callable[[], Any]] = {
     "random convolutions": lambda: convolutions(scaling="auto"),
     "ensemble": small.ensemble,
 }
+QUICK = ("classifier", "random convolutions")
+MKLDNN: Any = torch.backends.mkldnn.matmul
 
 
 @contextmanager
-def setting(
-    set_value: Callable[[Any], Any], get_value: Callable[[], Any], value: Any
-) -> Iterator[None]:
-    before = get_value()
+def setting(set_value: Callable[[Any], Any], value: Any, before: Any) -> Iterator[None]:
     set_value(value)
     try:
         yield
-        assert get_value() == value
     finally:
         set_value(before)
 
 
-@contextmanager
-def default_device(device: str) -> Iterator[None]:
-    torch.set_default_device(device)
-    try:
-        yield
-        assert torch.get_default_device() == torch.device(device)
-    finally:
-        torch.set_default_device(None)
-
-
-def dtype(value: torch.dtype) -> AbstractContextManager[None]:
-    return setting(torch.set_default_dtype, torch.get_default_dtype, value)
-
-
-def product_precision(value: str) -> AbstractContextManager[None]:
-    return setting(torch.set_float32_matmul_precision, torch.get_float32_matmul_precision, value)
-
-
-def bfloat16_in_mkldnn() -> AbstractContextManager[None]:
-    mkldnn: Any = torch.backends.mkldnn.matmul
-    return setting(
-        lambda value: setattr(mkldnn, "fp32_precision", value),
-        lambda: mkldnn.fp32_precision,
-        "bf16",
-    )
-
-
-def deterministic() -> AbstractContextManager[None]:
-    return setting(
-        torch.use_deterministic_algorithms, torch.are_deterministic_algorithms_enabled, True
-    )
-
-
-@contextmanager
-def flushing_denormals() -> Iterator[None]:
-    torch.set_flush_denormal(True)
-    try:
-        yield
-    finally:
-        torch.set_flush_denormal(False)
+double = partial(setting, torch.set_default_dtype, torch.float64, torch.float32)
 
 
 @contextmanager
 def hostile() -> Iterator[None]:
-    """Set all that was seen to change results, or to raise errors."""
-    with (
-        flushing_denormals(),
-        np.errstate(all="raise"),
-        dtype(torch.float64),
-        torch.inference_mode(),
-        torch.autocast("cpu", torch.bfloat16),
-        default_device("meta"),
-        deterministic(),
-        product_precision("medium"),
-        bfloat16_in_mkldnn(),
-        torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH),
-    ):
+    """Set all that was seen to change results, or to raise errors; check that it is left so."""
+    of_products = torch.get_float32_matmul_precision(), MKLDNN.fp32_precision
+    with ExitStack() as stack:
+        for context in (
+            setting(torch.set_flush_denormal, True, False),
+            np.errstate(all="raise"),
+            double(),
+            torch.inference_mode(),
+            torch.autocast("cpu", torch.bfloat16),
+            setting(torch.set_default_device, "meta", None),
+            setting(torch.use_deterministic_algorithms, True, False),
+            setting(torch.set_float32_matmul_precision, "medium", of_products[0]),
+            setting(partial(setattr, MKLDNN, "fp32_precision"), "bf16", of_products[1]),
+            torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH),
+        ):
+            stack.enter_context(context)
+        before = snapshot()
         yield
+        assert snapshot() == before
 
 
 def snapshot() -> dict[str, Any]:
@@ -140,33 +105,25 @@ def snapshot() -> dict[str, Any]:
 def everything(name: str, folder: Path) -> dict[str, Any]:
     """Return all predictions of an estimator: fitted, loaded, copied and fitted on."""
     estimator = MAKERS[name]().fit(X, Y)
-    found = {"fitted": answers(estimator, X), "score": {"score": np.float64(estimator.score(X, Y))}}
     estimator.save(folder / "model")
-    found["loaded"] = answers(load(folder / "model"), X)
-    found["pickled"] = answers(pickle.loads(pickle.dumps(estimator)), X)
+    stages = {
+        "fitted": answers(estimator, X),
+        "score": {"": np.float64(estimator.score(X, Y))},
+        "loaded": answers(load(folder / "model"), X),
+        "pickled": answers(pickle.loads(pickle.dumps(estimator)), X),
+    }
     copied = deepcopy(estimator)
     if hasattr(copied, "warm_start"):
         copied.set_params(warm_start=True, init_from=None)
-        found["fitted on"] = answers(copied.fit(X, Y), X)
+        stages["fitted on"] = answers(copied.fit(X, Y), X)
     if hasattr(estimator, "attention"):
-        found["attention"] = {"weights": copied.attention(X[:3]).weights}
-        found["explained"] = {"relevance": copied.explain(X[:3], "occlusion")}
+        stages["attention"] = {"weights": copied.attention(X[:3]).weights}
+        stages["explained"] = {"relevance": copied.explain(X[:3], "occlusion")}
     if hasattr(estimator, "calibrate"):
-        found["calibrated"] = answers(estimator.calibrate(X, Y), X)
+        stages["calibrated"] = answers(estimator.calibrate(X, Y), X)
     importance = permutation_importance(estimator, X, Y, n_repeats=1, random_state=0)
-    found["importance"] = {"falls": importance.importances}
-    return found
-
-
-def assert_same(found: dict[str, Any], expected: dict[str, Any]) -> None:
-    assert found.keys() == expected.keys()
-    for stage, methods in expected.items():
-        assert found[stage].keys() == methods.keys()
-        for method, value in methods.items():
-            np.testing.assert_array_equal(found[stage][method], value, f"{stage} {method}")
-
-
-QUICK = ("classifier", "random convolutions")
+    stages["importance"] = {"falls": importance.importances}
+    return {f"{stage} {name}": value for stage in stages for name, value in stages[stage].items()}
 
 
 @pytest.mark.filterwarnings("ignore:In CPU autocast")
@@ -175,9 +132,7 @@ QUICK = ("classifier", "random convolutions")
 def test_the_programs_settings_make_no_difference(name: str, tmp_path: Path) -> None:
     expected = everything(name, tmp_path / "plain")
     with hostile():
-        before = snapshot()
         found = everything(name, tmp_path / "hostile")
-        assert snapshot() == before
     assert_same(found, expected)
 
 
@@ -237,12 +192,10 @@ def test_what_a_callback_sets_makes_no_difference() -> None:
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
 def test_the_settings_are_restored_after_an_error(error: type[BaseException]) -> None:
     with hostile():
-        before = snapshot()
         try:
             classifier(callbacks=[Raises(error("now"))]).fit(X, Y)
         except RuntimeError:
             assert error is RuntimeError
-        assert snapshot() == before
 
 
 def test_the_last_fit_of_several_threads_restores_the_settings() -> None:
@@ -258,7 +211,7 @@ def test_the_last_fit_of_several_threads_restores_the_settings() -> None:
         fitted.append(classifier(callbacks=[Waits()]).fit(X, Y))
 
     fitted: list[Any] = []
-    with dtype(torch.float64):
+    with double():
         thread = threading.Thread(target=fit)
         thread.start()
         entered.wait()

@@ -1,0 +1,297 @@
+"""What "auto" makes of the data: the scaling, and augmentations that leave classes recognisable."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from small_estimators import classifier, convolutions, encoder, regressor
+
+from tsformer.augmentation import Augmentation, CutMix, Sum, Warp
+from tsformer.data.series import Padded
+from tsformer.estimators import recipe
+from tsformer.estimators.recipe import LEAST_KEPT, _share_of_flat, agreement_kept, suited_scaling
+
+RNG = np.random.default_rng(0)
+
+
+def padded(X: np.ndarray) -> Padded:
+    return Padded(X.mT, np.full(len(X), X.shape[2]))
+
+
+# --- scaling -------------------------------------------------------------------------------------
+
+Y = np.arange(48) % 2
+STEPS = np.arange(40)
+#: Classes differ in their frequency.
+WAVES = np.sin(STEPS * np.where(Y, 0.3, 0.45)[:, None] + RNG.uniform(0, 6, (48, 1)))[:, None]
+WAVES = WAVES + 0.3 * RNG.standard_normal(WAVES.shape)
+#: The same, each series in a unit of its own.
+UNITS = WAVES * np.exp(3 * RNG.standard_normal((48, 1, 1)))
+#: Classes differ in their level alone.
+LEVELS = RNG.standard_normal((48, 1, 40)) + 3 * Y[:, None, None]
+STANDARD = (WAVES - WAVES.mean(-1, keepdims=True)) / WAVES.std(-1, keepdims=True)
+#: Classes differ in their frequency, and by a thousand times in their size.
+SIZES = WAVES * np.where(Y, 1e-3, 1.0)[:, None, None]
+#: Two thirds of the second class, which is the small one.
+SOME, OF_SOME = np.r_[:48:2, 1:48:2, 1:48:2], np.repeat([0, 1, 1], 24)
+
+
+def chosen(X, y=Y, weights=None) -> str:
+    return suited_scaling(padded(X), y, weights)
+
+
+def fitted_scaling(X, y=Y, **options) -> str | None:
+    quick = {"max_epochs": 1, "augmentation": None, "scaling": "auto"}
+    return classifier(**quick | options).fit(X, y).preprocessor_.scaling
+
+
+def test_by_what_tells_classes_apart():
+    assert chosen(UNITS) == "series+size"
+    assert chosen(LEVELS) == "channel"
+    assert chosen(STANDARD) == "channel", "both are the same"
+    assert chosen(UNITS[:10], Y[:10]) == "series+size"
+    assert chosen(UNITS[:9], Y[:9]) == "channel", "few series tell nothing"
+    assert chosen(UNITS, np.zeros(48, dtype=int)) == "channel", "nor does a single class"
+
+
+def test_series_that_would_be_flat_are_standardised_by_themselves(monkeypatch):
+    """The ridge is better off with channels, which tell it the classes by their size."""
+    assert chosen(SIZES) == "channel", "half of the series may be flat"
+    assert chosen(np.concatenate([SIZES, SIZES[Y == 1][:1]]), np.append(Y, 1)) == "series+size"
+    assert chosen(SIZES[SOME], OF_SOME) == "series+size"
+    monkeypatch.setattr(recipe, "_MOST", 1.0)
+    assert chosen(SIZES[SOME], OF_SOME) == "channel"
+
+
+def test_flat_channels_of_series_vary_less_than_a_tenth():
+    for factor, share in ((0.05, 2 / 3), (0.2, 0)):
+        X = STANDARD[SOME] * np.where(OF_SOME, factor, 1.0)[:, None, None]
+        assert _share_of_flat(padded(X)) == pytest.approx(share)
+    X = np.concatenate([SIZES[Y == 1], LEVELS[Y == 1]], axis=1)
+    X[0, 0] = WAVES[0, 0]  # beside it the others of this channel are flat
+    assert _share_of_flat(padded(X)) == 23 / 48
+
+
+def test_constant_series_do_not_count_as_flat():
+    X = np.concatenate([1e3 * LEVELS, np.zeros((72, 1, 40))])
+    y = np.concatenate([Y, np.zeros(72, dtype=int)])
+    assert chosen(X, y) == "channel"
+    X[48:] = np.nan
+    assert chosen(X, y, np.repeat([1.0, 1e-3], [48, 72])) == "channel", "nor if all is missing"
+
+
+def test_auto_is_looked_up_once_and_other_estimators_standardise_channels():
+    assert fitted_scaling(UNITS) == "series+size"
+    assert fitted_scaling(LEVELS) == "channel"
+    for scaling in ("channel", "series", "series+size", None):
+        assert fitted_scaling(UNITS, scaling=scaling) == scaling
+    assert fitted_scaling(UNITS, stem="linear") == "channel"
+    for make in (encoder, regressor):
+        estimator = make(scaling="auto", max_epochs=1).fit(UNITS, Y.astype(float))
+        assert estimator.preprocessor_.scaling == "channel"
+
+
+@pytest.mark.parametrize("scaling", ["auto", "series", "series+size"])
+def test_weights_that_are_taken_over_bring_their_scaling(scaling):
+    source = encoder(scaling=scaling, max_epochs=1)
+    expected = "channel" if scaling == "auto" else scaling
+    for X in (UNITS, LEVELS):
+        assert fitted_scaling(X, init_from=source) == expected, "fitted first"
+    source.fit(LEVELS)
+    assert fitted_scaling(UNITS, init_from=source) == expected, "fitted before"
+
+
+def test_semi_supervised_fits_choose_by_the_labelled_series():
+    y = np.where(np.arange(48) < 32, Y, -1)
+    assert fitted_scaling(UNITS, y, unlabelled="use") == "series+size"
+    assert fitted_scaling(LEVELS, y, unlabelled="use") == "channel"
+
+
+def test_weights_of_a_fit_choose_the_scaling():
+    X, y = np.concatenate([UNITS, LEVELS]), np.concatenate([Y, Y])
+    for kept, expected in (([1.0, 0.0], "series+size"), ([0.0, 1.0], "channel")):
+        clf = classifier(augmentation=None, max_epochs=1, scaling="auto")
+        clf.fit(X, y, sample_weight=np.repeat(kept, 48))
+        assert clf.preprocessor_.scaling == expected
+    weights = np.repeat([1.0, 0.0], 48)
+    weighted = convolutions(scaling="auto").fit(X, y, sample_weight=weights)
+    alone = convolutions(scaling="auto").fit(UNITS, Y)
+    assert weighted.preprocessor_.scaling == alone.preprocessor_.scaling
+
+
+def test_of_many_series_some_are_drawn(monkeypatch):
+    monkeypatch.setattr(recipe, "SCALING_TRIAL", (24, 1250, 8))
+    sizes = []
+    fit = recipe.fitted_convolutions
+
+    def counted(panel, *args, **options):
+        sizes.append(len(panel))
+        return fit(panel, *args, **options)
+
+    monkeypatch.setattr(recipe, "fitted_convolutions", counted)
+    X = WAVES * np.exp(RNG.standard_normal((48, 1, 1)))  # none so small that it decides alone
+    assert chosen(X) == chosen(X) == "series"
+    assert sizes == [24] * 4
+
+
+# --- augmentation --------------------------------------------------------------------------------
+
+N, LENGTH = 60, 160
+LABELS = np.arange(N) % 2
+TIME = np.arange(LENGTH) / LENGTH
+#: Sines of 40 or of 41 periods: another speed is another class.
+FREQUENCY = np.sin(2 * np.pi * ((40 + LABELS[:, None]) * TIME + RNG.random((N, 1))))[:, None]
+#: Steps up or down, wherever they are: a warp moves them and no more.
+SHAPE = np.where(RNG.uniform(0.3, 0.7, (N, 1)) < TIME, 1.0, -1.0) * (2 * LABELS[:, None] - 1)
+SHAPE = (SHAPE + 0.1 * RNG.normal(size=(N, LENGTH)))[:, None]
+
+
+def kept(X: np.ndarray, y: np.ndarray = LABELS, augmentation=None) -> float:
+    augmentation = Warp(p=1.0) if augmentation is None else augmentation
+    return agreement_kept(augmentation, padded(X), y, scaling="channel")
+
+
+class Noise(Augmentation):
+    """Noise in place of every n-th series."""
+
+    def __init__(self, *, every=1):
+        self.every = every
+
+    def __call__(self, batch):
+        self.mask = batch.mask
+        values = batch.values.clone()
+        values[:: self.every] = torch.randn_like(values[:: self.every])
+        return replace(batch, values=values)
+
+
+@pytest.mark.slow
+def test_between_all_and_nothing():
+    assert kept(SHAPE, augmentation=lambda batch: batch) == 1.0
+    assert kept(SHAPE, augmentation=Noise()) < 0.3
+    assert kept(SHAPE) > 0.8
+    assert kept(FREQUENCY) < LEAST_KEPT
+
+
+def test_it_is_the_ratio_of_two_kappas(monkeypatch):
+    seen, kappas = [], [0.8, 0.2]
+
+    def kappa(labels, answers):
+        seen.append((labels.copy(), answers.copy()))
+        return kappas[len(seen) - 1]
+
+    monkeypatch.setattr("sklearn.metrics.cohen_kappa_score", kappa)
+    assert kept(SHAPE, augmentation=Noise(every=2)) == pytest.approx(0.25)
+    for labels, _ in seen:
+        np.testing.assert_array_equal(labels, LABELS)
+    (_, before), (_, after) = seen
+    assert (before == LABELS).mean() > (after == LABELS).mean() > 0.5
+
+
+def test_series_that_are_not_recognised_say_nothing():
+    independent = np.arange(N) // 2 % 2
+    for labels in (independent, np.zeros(N, dtype=int), (np.arange(N) == 0).astype(int)):
+        assert kept(SHAPE, labels, Noise()) == 1.0
+    assert kept(SHAPE[:39], LABELS[:39], Noise()) == 1.0
+    assert kept(SHAPE[:40], LABELS[:40], Noise()) < 1.0
+    assert kept(SHAPE, np.where(np.arange(N) == 0, 2, LABELS)) > 0.8, "a class of one series"
+
+
+def test_more_series_than_are_looked_at():
+    assert kept(np.concatenate([SHAPE] * 6), np.tile(LABELS, 6), Noise()) < 0.3
+
+
+def test_padding_is_masked_where_series_are_augmented():
+    values, lengths, sees = SHAPE.mT.copy(), RNG.integers(130, LENGTH, N), Noise(every=N)
+    values[np.arange(LENGTH) >= lengths[:, None]] = np.nan
+    agreement_kept(sees, Padded(values, lengths), LABELS, scaling="channel")
+    np.testing.assert_array_equal(sees.mask.sum(dim=1), lengths)
+
+
+BOTH = Sum([Warp(), CutMix()])
+
+
+@pytest.mark.slow
+def test_auto_does_not_warp_where_that_harms():
+    clf = classifier().fit(FREQUENCY, LABELS)
+    assert clf.augmentation_ == CutMix()
+    plain = classifier(augmentation="cutmix").fit(FREQUENCY, LABELS)
+    np.testing.assert_array_equal(clf.predict_proba(FREQUENCY), plain.predict_proba(FREQUENCY))
+    assert classifier().fit(SHAPE, LABELS).augmentation_ == BOTH
+    mild = classifier(augmentation_params={"warp": {"sigma": 0.0, "p": 0.25}})
+    mild.fit(FREQUENCY, LABELS)
+    assert mild.augmentation_ == Sum([Warp(sigma=0.0, p=0.25), CutMix()])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("weight", "chosen"), [(0.0, CutMix()), (1.0, BOTH)])
+def test_series_without_weight_do_not_decide(weight, chosen):
+    X, y = np.concatenate([SHAPE, FREQUENCY]), np.concatenate([LABELS, LABELS + 2])
+    clf = classifier().fit(X, y, sample_weight=np.where(y < 2, weight, 1.0))
+    assert clf.augmentation_ == chosen
+
+
+NOISE = np.random.default_rng(0).normal(size=(400, 1, 12))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("X", "n_classes", "params", "p"),
+    [
+        (SHAPE, 10, None, 0.5),
+        (SHAPE, 20, None, 0.25),
+        (NOISE[:200], 2, None, 0.5),
+        (NOISE, 2, None, 0.25),
+        (NOISE, 2, {"cutmix": {"p": 0.5}}, 0.5),
+    ],
+)
+def test_of_many_classes_or_series_fewer_are_mixed(X, n_classes, params, p):
+    clf = classifier(augmentation_params=params).fit(X, np.arange(len(X)) % n_classes)
+    (mixed,) = (part for part in clf.augmentation_.parts if isinstance(part, CutMix))
+    assert mixed == CutMix(p=p)
+
+
+# --- groups of series, such as persons: all in one fold ------------------------------------------
+
+
+def persons() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Amplitudes that identify ten persons of one class each, and a shape that tells classes."""
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(10), 8)
+    y = groups % 2
+    amplitude = np.exp(rng.permutation(np.linspace(0, 1, 10)))[groups, None]
+    wave = np.sin(np.linspace(0, 6, 40) * np.where(y, 1.0, 1.3)[:, None])
+    return (amplitude * (wave + 2 * rng.normal(size=(80, 40))))[:, None], y, groups
+
+
+def test_the_scaling_is_chosen_by_leaving_out_groups():
+    X, y, groups = persons()
+    assert suited_scaling(padded(X), y, None) == "channel"
+    assert suited_scaling(padded(X), y, None, groups) == "series"
+    fitted = classifier(max_epochs=1, scaling="auto").fit(X, y, groups=groups)
+    assert fitted.preprocessor_.scaling == "series"
+
+
+def test_the_ridge_of_random_convolutions_leaves_out_groups():
+    X, y, groups = persons()
+    options = {"n_features": 1000, "n_groups": 8, "scaling": "channel"}
+    alone = convolutions(**options).fit(X, y).model_.ridge.loss
+    by_groups = convolutions(**options).fit(X, y, groups=groups).model_.ridge.loss
+    assert by_groups > 1.1 * alone
+
+
+@pytest.mark.parametrize("groups", [np.arange(80) % 4, np.repeat([0, 1], 40)])
+def test_augmentations_are_judged_by_folds_of_groups(groups, monkeypatch):
+    from sklearn.linear_model import RidgeClassifierCV
+
+    X, _, _ = persons()
+    y = np.repeat([0, 1], 40)  # which the second groups repeat: no fold knows both
+    sizes, fit = [], RidgeClassifierCV.fit
+    monkeypatch.setattr(
+        RidgeClassifierCV, "fit", lambda self, X, y: sizes.append(len(y)) or fit(self, X, y)
+    )
+    kept = agreement_kept(lambda batch: batch, padded(X), y, scaling="channel", groups=groups)
+    assert sizes == ([60] * 4 if len(set(groups)) == 4 else [])
+    assert kept == 1
