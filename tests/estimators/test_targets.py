@@ -130,7 +130,7 @@ NUMBERS = pd.Series(np.tile([0, 1], 6), index=IDS)
 SORTED = NUMBERS.sort_values(kind="stable")
 ONES = pd.Series(1.0, index=SORTED.index)
 FEW = "X holds 12 series, but {} 11 values; there must be one value for each series"
-#: Targets and weights, and why `fit` and `score` refuse them; weights that are too few, `fit` alone.
+#: Targets and weights, and why `fit` and `score` refuse them; too few weights, `fit` alone.
 WRONG = {
     "missing": ([None, *NUMBERS[1:]], None, "Input y contains NaN: 1 of 12 .* at series 0;"),
     "fewer": (NUMBERS.to_numpy()[:-1], None, FEW.format("y")),

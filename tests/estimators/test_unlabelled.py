@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 from sklearn.base import clone
-from small_estimators import SMALL, classifier
+from small_estimators import classifier, encoder
 
 from tsformer import TSTransformerClassifier, TSTransformerEncoder
 from tsformer.estimators import base
@@ -17,16 +18,8 @@ from tsformer.estimators.loading import fitted_source
 from tsformer.estimators.targets import read_targets, split_unlabelled
 
 KNOWN = np.arange(24) % 3 == 0
-
-
-@pytest.fixture(scope="module")
-def X() -> np.ndarray:
-    """24 series of 30 steps and two channels."""
-    return np.random.default_rng(0).normal(size=(24, 2, 30))
-
-
-def semi(**parameters) -> TSTransformerClassifier:
-    return classifier(**{"unlabelled": "use"} | parameters)
+X = np.random.default_rng(0).normal(size=(24, 2, 30))
+semi = partial(classifier, unlabelled="use")
 
 
 @pytest.mark.parametrize(
@@ -52,7 +45,7 @@ def test_every_way_to_say_unknown(hide):
     assert isinstance(classes.tolist()[0], type(first.item() if hasattr(first, "item") else first))
 
 
-def test_it_is_pretraining_on_all_and_training_on_the_labelled(X, monkeypatch):
+def test_it_is_pretraining_on_all_and_training_on_the_labelled(monkeypatch):
     y = np.arange(24) // 3 % 2
     clf = semi(freeze="backbone", scaling="channel").fit(X, np.where(KNOWN, y, -1))
     scaler = clf.preprocessor_
@@ -73,7 +66,7 @@ def test_it_is_pretraining_on_all_and_training_on_the_labelled(X, monkeypatch):
     np.testing.assert_array_equal(clf.transform(X), source.transform(X))
 
 
-def test_unlabelled_series_neither_train_the_head_nor_weigh(X):
+def test_unlabelled_series_neither_train_the_head_nor_weigh():
     y = np.where(KNOWN, np.arange(24) // 3 % 2, -1)
     weights = np.where(KNOWN, np.arange(24) // 6 + 1.0, 1e6)
     job = semi()._prepare(X, y, sample_weight=weights)
@@ -83,7 +76,7 @@ def test_unlabelled_series_neither_train_the_head_nor_weigh(X):
     torch.testing.assert_close(job.weights, expected)
 
 
-def test_labels_of_all_series_are_an_ordinary_fit(X):
+def test_labels_of_all_series_are_an_ordinary_fit():
     y = np.arange(24) % 2
     plain = classifier().fit(X, y)
     with pytest.warns(UserWarning, match="all labels are known: nothing is pretrained") as caught:
@@ -94,10 +87,10 @@ def test_labels_of_all_series_are_an_ordinary_fit(X):
         semi(freeze="backbone").fit(X, y)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        semi(init_from=TSTransformerEncoder(**SMALL), freeze="backbone").fit(X, y)
+        semi(init_from=encoder(), freeze="backbone").fit(X, y)
 
 
-def test_a_class_that_is_called_minus_one_is_said_to_be_lost(X):
+def test_a_class_that_is_called_minus_one_is_said_to_be_lost():
     y = np.where(np.arange(24) % 2, 1, -1)
     with pytest.warns(UserWarning, match="-1 means unknown, and all oth") as caught:
         clf = semi().fit(X, y)
@@ -108,7 +101,7 @@ def test_a_class_that_is_called_minus_one_is_said_to_be_lost(X):
         semi().fit(X, [1 if known else None for known in KNOWN])
 
 
-def test_unlabelled_series_do_not_count_when_calibrating(X):
+def test_unlabelled_series_do_not_count_when_calibrating():
     y = np.arange(24) // 3 % 2
     known = np.arange(24) % 3 > 0
     hidden = [label if there else None for label, there in zip(y.tolist(), known, strict=True)]
@@ -121,7 +114,7 @@ def test_unlabelled_series_do_not_count_when_calibrating(X):
         clf.calibrate(X, [None] * 24)
 
 
-def test_unlabelled_series_are_pretrained_on_in_every_fold_of_a_calibration(X, monkeypatch):
+def test_unlabelled_series_are_pretrained_on_in_every_fold_of_a_calibration(monkeypatch):
     known = np.arange(24) % 3 > 0
     hidden = np.where(known, np.arange(24) // 3 % 2, -1)
     clf = semi().fit(X, hidden)
@@ -136,14 +129,14 @@ def test_unlabelled_series_are_pretrained_on_in_every_fold_of_a_calibration(X, m
     assert [(len(labels), labels.count(None)) for labels in given] == [(16, 8)] * 2
 
 
-def test_without_it_minus_one_is_a_class_and_none_is_refused(X):
+def test_without_it_minus_one_is_a_class_and_none_is_refused():
     clf = classifier().fit(X, np.where(KNOWN, 1, -1))
     assert clf.classes_.tolist() == [-1, 1]
     with pytest.raises(ValueError, match="16 of 24 values are missing"):
         clf.fit(X, [1 if known else None for known in KNOWN])
 
 
-def test_an_encoder_of_ones_own_sees_all_series_but_those_held_out(X, monkeypatch):
+def test_an_encoder_of_ones_own_sees_all_series_but_those_held_out(monkeypatch):
     y, seen = np.where(KNOWN, np.arange(24) // 3 % 2, -1), []
     fit = TSTransformerEncoder.fit
 
@@ -152,7 +145,7 @@ def test_an_encoder_of_ones_own_sees_all_series_but_those_held_out(X, monkeypatc
         return fit(self, X, y, **options)
 
     monkeypatch.setattr(TSTransformerEncoder, "fit", recorded)
-    source = TSTransformerEncoder(**SMALL, objective="contrastive")
+    source = encoder(objective="contrastive")
     semi(init_from=source).fit(X, y)
     clf = semi(init_from=source, early_stopping=True, validation_fraction=0.25)
     job = clf._prepare(X, y)
@@ -167,7 +160,7 @@ def test_an_encoder_of_ones_own_sees_all_series_but_those_held_out(X, monkeypatc
         ([["a", "b"]] * 24, "1d array"),
     ],
 )
-def test_wrong_labels_are_refused(y, message, X):
+def test_wrong_labels_are_refused(y, message):
     with pytest.raises(ValueError, match=message):
         semi().fit(X, y)
 
@@ -178,4 +171,4 @@ def test_codes_need_an_objective_of_their_own():
     with pytest.raises(ValueError, match='init_from=TSTransformerEncoder\\(objective="contrast'):
         semi(stem="embedding").fit(codes, y)
     own = {"objective": "contrastive", "objective_params": {"sigma": 0}, "stem": "embedding"}
-    semi(stem="embedding", init_from=TSTransformerEncoder(**SMALL, **own)).fit(codes, y)
+    semi(stem="embedding", init_from=encoder(**own)).fit(codes, y)

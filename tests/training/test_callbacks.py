@@ -11,10 +11,11 @@ from contextlib import nullcontext
 
 import pytest
 import torch
+from small_problem import fit, make_plan
 from torch import nn
 
 from tsformer.data.panel import Panel
-from tsformer.training import Callback, History, ProgressBar, TrainingPlan, train
+from tsformer.training import Callback, History, ProgressBar
 
 
 class Flat(nn.Module):
@@ -27,17 +28,10 @@ class Flat(nn.Module):
 
 
 def run(*callbacks: Callback, n_epochs: int = 2) -> History:
-    plan = TrainingPlan(
-        n_epochs=n_epochs,
-        batch_size=4,
-        learning_rate=0.01,
-        weight_decay=0.0,
-        device=torch.device("cpu"),
-        seed=0,
-    )
     panel = Panel(torch.randn(8, 5, 3), torch.full((8,), 5))
-    loss = nn.CrossEntropyLoss(reduction="none")
-    return train(Flat(), panel, torch.arange(8) % 2, loss, plan, callbacks=callbacks)
+    return fit(
+        Flat(), panel, torch.arange(8) % 2, make_plan(n_epochs=n_epochs), callbacks=callbacks
+    )
 
 
 class Logs(Callback):

@@ -8,6 +8,7 @@ import multiprocessing
 import os
 import resource
 import signal
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -112,12 +113,21 @@ def test_killed_at_a_random_step_it_ends_bit_for_bit_alike(validated, ragged, tm
     assert history.best_epoch == whole.best_epoch
 
 
-def test_a_run_that_ended_is_not_repeated(tmp_path):
+def test_what_resume_goes_on_with(tmp_path):
     first, again = make_model(), make_model()
-    whole = fit(first, *make_panel(), saved_at_end(tmp_path))
-    history = fit(again, *make_panel(), saved_at_end(tmp_path, resume=True))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        whole = fit(first, *make_panel(), saved_at_end(tmp_path / "new", resume=True))
+        assert len(whole) == EPOCHS, "an empty folder is a beginning"
+        history = fit(again, *make_panel(), saved_at_end(tmp_path / "new", resume=True))
     assert equal(weights_of(first), weights_of(again))
-    assert list(history) == list(whole)
+    assert list(history) == list(whole), "a run that ended is not repeated"
+    repeated = fit(make_model(), *make_panel(), saved_at_end(tmp_path / "new"))
+    assert repeated[0]["seconds"] != whole[0]["seconds"], "without resume it starts from scratch"
+    plan = saved_at_end(tmp_path / "new", resume=True, seed=7)
+    with pytest.warns(UserWarning, match=r"no checkpoint of this training run .* 1 checkpoints th"):
+        assert len(fit(make_model(), *make_panel(), plan)) == EPOCHS
+    assert len(list(tmp_path.glob("new/training-*.pt"))) == 2
 
 
 def test_the_options_of_the_optimizer_are_those_of_the_run_that_resumes(tmp_path):
@@ -139,12 +149,6 @@ def test_the_options_of_the_optimizer_are_those_of_the_run_that_resumes(tmp_path
     with mock.patch("torch.optim.AdamW", Looks):
         fit(make_model(), *make_panel(), saved_at_end(tmp_path, resume=True))
     assert seen == [(make_plan().learning_rate, False)] * 2
-
-
-def test_without_resume_it_starts_from_scratch(tmp_path):
-    fit(make_model(), *make_panel(), saved_at_end(tmp_path))
-    history = fit(make_model(), *make_panel(), saved_at_end(tmp_path))
-    assert len(history) == EPOCHS
 
 
 def file_name(plan=None, panel=None, targets=None, weights=None, validation=None, model=None):
@@ -190,22 +194,6 @@ def test_each_training_run_has_a_file_of_its_own(tmp_path, monkeypatch):
     assert len({fingerprint(make_plan(), each, [], []) for each in weights}) == 4
     tasks = [Pretext(Masked(ratio=ratio), InputLayout(2)) for ratio in (0.1, 0.2)]
     assert len({fingerprint(make_plan(), {}, [], [], task) for task in tasks}) == 2
-
-
-def test_another_run_is_not_resumed(tmp_path):
-    fit(make_model(), *make_panel(), saved_at_end(tmp_path))
-    plan = saved_at_end(tmp_path, resume=True, seed=7)
-    with pytest.warns(UserWarning, match=r"no checkpoint of this training run .* 1 checkpoints th"):
-        history = fit(make_model(), *make_panel(), plan)
-    assert len(history) == EPOCHS
-    assert len(list(tmp_path.glob("training-*.pt"))) == 2
-
-
-def test_an_empty_folder_is_a_beginning(tmp_path, recwarn):
-    assert (
-        len(fit(make_model(), *make_panel(), saved_at_end(tmp_path / "new", resume=True))) == EPOCHS
-    )
-    assert not recwarn.list
 
 
 @pytest.mark.parametrize("how", ["some bytes", "a stretch of zeros", "the start", "cut off"])

@@ -31,7 +31,7 @@ from tsformer.training.step import TrainingStep
 class Replayed(GraphedStep):
     """Its graphs are the steps themselves, which reread the same held rows each time."""
 
-    captured = 0
+    captured = watched = 0
 
     def _capture(self, step):
         self.captured += 1
@@ -39,8 +39,6 @@ class Replayed(GraphedStep):
 
     def _on_side_stream(self, step):
         return step()
-
-    watched = 0
 
     def _watched(self, step):
         self.watched += 1
@@ -210,8 +208,21 @@ def test_graphs_make_room_before_a_batch_is_cut(monkeypatch):
     assert equal(plain, weights)
 
 
-def watched(step, monkeypatch) -> tuple[GraphedStep, list[str]]:
-    """Let a step be watched as on a GPU, where torch warns of its debug mode first."""
+SAMPLES = "they sample random numbers on the CPU"
+
+
+@pytest.mark.parametrize(
+    ("does", "said"),
+    [
+        (lambda: None, ""),
+        (lambda: warnings.warn("called a synchronizing CUDA operation", stacklevel=1), "they wait"),
+        (lambda: torch.rand(1), SAMPLES),
+        (lambda: np.random.rand(), SAMPLES),  # noqa: NPY002
+        (lambda: warnings.warn("of something else", stacklevel=1), "of something else"),
+    ],
+)
+def test_what_a_graph_would_not_repeat_is_seen(does, said, monkeypatch):
+    """A step is watched as on a GPU, where torch warns of its debug mode first."""
 
     @contextmanager
     def mode(_):
@@ -222,53 +233,16 @@ def watched(step, monkeypatch) -> tuple[GraphedStep, list[str]]:
     graphed = make_step(make_model(), *make_panel(8), make_plan(), kind=Replayed)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        assert GraphedStep._watched(graphed, step) == "total"
-    return graphed, [str(each.message) for each in caught]
-
-
-def quiet() -> str:
-    return "total"
-
-
-def waits() -> str:
-    warnings.warn("called a synchronizing CUDA operation (Triggered ...)", stacklevel=1)
-    return "total"
-
-
-def draws() -> str:
-    torch.rand(1)
-    return "total"
-
-
-def draws_with_numpy() -> str:
-    np.random.rand()  # noqa: NPY002
-    return "total"
-
-
-def warns() -> str:
-    warnings.warn("of something else", stacklevel=1)
-    return "total"
-
-
-@pytest.mark.parametrize(
-    ("step", "said"),
-    [
-        (quiet, []),
-        (waits, ["they wait for the device, as .item() does (" + __file__]),
-        (draws, ["they sample random numbers on the CPU"]),
-        (draws_with_numpy, ["they sample random numbers on the CPU"]),
-        (warns, ["of something else"]),
-    ],
-)
-def test_what_a_graph_would_not_repeat_is_seen(step, said, monkeypatch):
-    graphed, found = watched(step, monkeypatch)
-    assert len(found) == len(said)
-    assert all(what in each for what, each in zip(said, found, strict=True))
-    assert graphed._captures == (step in (quiet, warns))
-    if step is quiet:
+        assert GraphedStep._watched(graphed, lambda: (does(), "total")[1]) == "total"
+    assert len(caught) == bool(said)
+    assert all(said in str(each.message) for each in caught)
+    if said == "they wait":
+        assert f"for the device, as .item() does ({__file__}" in str(caught[0].message)
+    assert graphed._captures == (said in ("", "of something else"))
+    if not said:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # as pytest -W error: torch's own warning is nobody's
-            assert GraphedStep._watched(graphed, step) == "total"
+            GraphedStep._watched(graphed, does)
 
 
 def test_more_shapes_than_graphs_are_said(monkeypatch):
@@ -283,28 +257,25 @@ def test_more_shapes_than_graphs_are_said(monkeypatch):
     assert not again, "once is enough"
 
 
-@pytest.mark.parametrize("step", [quiet, KeyboardInterrupt("stop")])
-def test_the_side_stream_waits_and_is_waited_for(step, monkeypatch):
+@pytest.mark.parametrize("error", [None, KeyboardInterrupt("stop")])
+def test_the_side_stream_waits_and_is_waited_for(error, monkeypatch):
     """Also after an error: what is on the way would change the weights beside what comes next."""
     order = []
-    streams = {
-        name: SimpleNamespace(wait_stream=lambda other, own=name: order.append((own, other.name)))
-        for name in ("side", "here")
-    }
-    for name, stream in streams.items():
-        stream.name = name
-    monkeypatch.setattr(cuda_graphs, "_side_stream", lambda _: streams["side"])
-    monkeypatch.setattr(torch.cuda, "current_stream", lambda _: streams["here"])
+    side, here = SimpleNamespace(name="side"), SimpleNamespace(name="here")
+    for stream in (side, here):
+        stream.wait_stream = lambda other, own=stream: order.append((own.name, other.name))
+    monkeypatch.setattr(cuda_graphs, "_side_stream", lambda _: side)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda _: here)
     monkeypatch.setattr(torch.cuda, "stream", lambda _: nullcontext())
     graphed = make_step(make_model(), *make_panel(8), make_plan(), kind=Replayed)
 
     def taken():
         order.append("step")
-        if step is quiet:
-            return step()
-        raise step
+        if error is not None:
+            raise error
+        return "total"
 
-    with pytest.raises(KeyboardInterrupt) if step is not quiet else nullcontext():
+    with nullcontext() if error is None else pytest.raises(KeyboardInterrupt):
         assert GraphedStep._on_side_stream(graphed, taken) == "total"
     assert order == [("side", "here"), "step", ("here", "side")]
 
@@ -343,16 +314,6 @@ def streams(monkeypatch):
     return streams
 
 
-class Fails(GraphedStep):
-    """Its capture ends with an error, after another inside."""
-
-    def _on_side_stream(self, step):
-        return step()
-
-    def _watched(self, step):
-        return step()
-
-
 @pytest.mark.parametrize(
     ("inside", "message"),
     [
@@ -369,6 +330,15 @@ def test_an_error_in_a_capture_says_what_to_do(inside, message, streams, monkeyp
     def fails(self, *args):
         raise inside
 
+    class Fails(Replayed):
+        """Its capture is that of CUDA, and after it a plain step has the memory of the graphs."""
+
+        _capture = GraphedStep._capture
+
+        def _give_up(self, reason):
+            monkeypatch.setattr(TrainingStep, "_gradients", real)
+            super()._give_up(reason)
+
     step = make_step(make_model(), *make_panel(8), make_plan(), kind=Fails)
     index = torch.arange(4)
     for _ in range(3):
@@ -376,14 +346,6 @@ def test_an_error_in_a_capture_says_what_to_do(inside, message, streams, monkeyp
     real = TrainingStep._gradients
     monkeypatch.setattr(TrainingStep, "_gradients", fails)
     if message is None:
-        # It is tried inside the capture, and then in a plain step with the memory of the graphs.
-        monkeypatch.setattr(
-            step,
-            "_give_up",
-            lambda reason: (
-                setattr(TrainingStep, "_gradients", real) or GraphedStep._give_up(step, reason)
-            ),
-        )
         with pytest.warns(UserWarning, match="there is no memory for another graph"):
             step(index, index)
     else:
@@ -397,6 +359,6 @@ def test_draws_of_an_augmentation_on_the_cpu_are_seen_in_the_capture(streams):
     """Outside of it the step seeds them, and gives back the state that it found."""
     step = make_step(make_model(), *make_panel(8), make_plan(), kind=Replayed)
     with pytest.warns(UserWarning, match="they sample random numbers on the CPU"):
-        assert GraphedStep._capture(step, draws) is None
+        assert GraphedStep._capture(step, lambda: torch.rand(1)) is None
     assert not step._captures
-    assert callable(GraphedStep._capture(step, quiet))
+    assert callable(GraphedStep._capture(step, lambda: None))
