@@ -205,28 +205,6 @@ def test_lists_in_lines_of_json_are_series():
     np.testing.assert_array_equal(read_source("x.jsonl", Y).X[0], [[1, np.nan], [3, 4], [5, 6]])
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "is empty"),
-        ("[1]\n", r"line 1: expected an object; got \[1\]"),
-        ('{"x": [1], "y": 1}\n{"x": 1\n', "line 2: "),
-        ('{"x": 1, "x": 2}\n', "line 1: an object has 2 entries called 'x'"),
-        ("[" * 100_000, "line 1: "),
-        ('{"x": [1, "a"], "y": 1}\n', "row 1 must contain real numbers"),
-        ('{"x": [[1, 2], [1]], "y": 1}\n', "row 1 must be .*its channels differ in length"),
-        ('{"x": [], "y": 1}\n', "row 1 has no value at all"),
-        ('{"x": [null], "y": 1}\n', "row 1 has no value at all"),
-        ('{"x": [1], "y": 1}\n\n{"x": 3, "y": 2}\n', "row 3 has single values"),
-        ('{"x": [1], "y": 1}\n{"x": [[1], [2]], "y": 2}\n', "row 2 has 2 channels, and the first"),
-    ],
-)
-def test_what_is_wrong_with_lines_of_json(text, message):
-    Path("x.jsonl").write_text(text)
-    with pytest.raises(ValueError, match=rf"^x\.jsonl.*{message}"):
-        read_source("x.jsonl", Y)
-
-
 @pytest.mark.parametrize("name", ["BasicMotions", "GunPoint"])
 def test_arff_of_the_archives(name):
     shipped = Path(pytest.importorskip("aeon").__file__).parent / "datasets" / "data"
@@ -255,23 +233,38 @@ def test_arff_with_quotes_comments_and_gaps():
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("name", "text", "message"),
     [
-        (f"{HEAD}@data\n", "has no rows after @data"),
-        (f"{HEAD}@data\n1,2,3,ä\n", "line 6: 4 values, expected 3"),
-        (f"{HEAD}@data\n{{0 1, 2 ä}}\n", "line 6: sparse rows are not supported"),
-        (f"{HEAD}@data\n1,2,?\n", "row 6: no label"),
-        (f"{HEAD}@data\n1,w,ä\n", "row 6: 'w' in column 'b' is not a number"),
-        (f"{HEAD}@data\n1,2,b\n", "line 6: 'b' is not a value that @attribute c declares"),
-        ("hello\n", "line 1: expected @attribute or @data; got 'hello'"),
-        (f"{NESTED}@data\n'1,2\\n3',a\n", "row 7 must be .*its channels differ in length"),
-        (f"{NESTED}@data\n'1,w\\n3,4',a\n", "line 7: could not convert"),
+        ("x.jsonl", "", "is empty"),
+        ("x.jsonl", "[1]\n", r"line 1: expected an object; got \[1\]"),
+        ("x.jsonl", '{"x": [1], "y": 1}\n{"x": 1\n', "line 2: "),
+        ("x.jsonl", '{"x": 1, "x": 2}\n', "line 1: an object has 2 entries called 'x'"),
+        ("x.jsonl", "[" * 100_000, "line 1: "),
+        ("x.jsonl", '{"x": [1, "a"], "y": 1}\n', "row 1 must contain real numbers"),
+        (
+            "x.jsonl",
+            '{"x": [[1, 2], [1]], "y": 1}\n',
+            "row 1 must be .*its channels differ in leng",
+        ),
+        ("x.jsonl", '{"x": [], "y": 1}\n', "row 1 has no value at all"),
+        ("x.jsonl", '{"x": [null], "y": 1}\n', "row 1 has no value at all"),
+        ("x.jsonl", '{"x": [1], "y": 1}\n\n{"x": 3, "y": 2}\n', "row 3 has single values"),
+        ("x.jsonl", '{"x": [1], "y": 1}\n{"x": [[1], [2]], "y": 2}\n', "row 2 has 2 channels, and"),
+        ("x.arff", f"{HEAD}@data\n", "has no rows after @data"),
+        ("x.arff", f"{HEAD}@data\n1,2,3,ä\n", "line 6: 4 values, expected 3"),
+        ("x.arff", f"{HEAD}@data\n{{0 1, 2 ä}}\n", "line 6: sparse rows are not supported"),
+        ("x.arff", f"{HEAD}@data\n1,2,?\n", "row 6: no label"),
+        ("x.arff", f"{HEAD}@data\n1,w,ä\n", "row 6: 'w' in column 'b' is not a number"),
+        ("x.arff", f"{HEAD}@data\n1,2,b\n", "line 6: 'b' is not a value that @attribute c declar"),
+        ("x.arff", "hello\n", "line 1: expected @attribute or @data; got 'hello'"),
+        ("x.arff", f"{NESTED}@data\n'1,2\\n3',a\n", "row 7 must be .*its channels differ in le"),
+        ("x.arff", f"{NESTED}@data\n'1,w\\n3,4',a\n", "line 7: could not convert"),
     ],
 )
-def test_what_is_wrong_with_arff(text, message):
-    Path("x.arff").write_text(text)
-    with pytest.raises(ValueError, match=rf"^x\.arff.*{message}"):
-        read_source("x.arff")
+def test_what_is_wrong_with_text(name, text, message):
+    Path(name).write_text(text)
+    with pytest.raises(ValueError, match=rf"^{name}.*{message}"):
+        read_source(name, Y if name == "x.jsonl" else None)
 
 
 def test_arrays_of_a_file():

@@ -79,9 +79,9 @@ def test_what_spreadsheets_write(read):
         (["9", "10"], {}, [9, 10]),
         (["2024-02-01", "2024-01-31T12:30"], {}, ["2024-01-31T12:30", "2024-02-01"]),
         (
-            ["2024-03-31T03:00+02:00", "2024-03-31T01:30+01:00"],
+            ["2024-03-31T03:00+02", "2024-03-31T01:30+01"],
             {},
-            ["2024-03-31T00:30Z", "2024-03-31T01:00Z"],
+            ["2024-03-31T00:30Z", "2024-03-31T01Z"],
         ),
         (["20240201", "20240131"], {"time_format": "%Y%m%d"}, ["2024-01-31", "2024-02-01"]),
     ],
@@ -253,11 +253,7 @@ def test_what_a_first_line_is(cells, named, expected):
         ("id,t,a,y\n1,False,3,n\n1,True,4,n\n", LONG, "times in column 't' must be numbers or dat"),
         ("id,t,a,y\n1,0,3,n\0a\n2,0,4,n\0b\n", LONG, "x.csv is not UTF-8 .* line 2 has a NUL"),
         ("id,t,a,y\n1,1,3,n\n", LONG | {"time_format": "%d/%m"}, "not a date of --time-format '%d"),
-        (
-            "id,t,a\n1,2,3\n",
-            {},
-            "has the labels, with --label; .*, --case and --time too. It has 'i",
-        ),
+        ("id,t,a\n1,2,3\n", {}, "has the labels, with --label; .*, --case and --time too. It ha"),
         ("id,t,y\n1,2,3\n", LONG, r"has no columns of values: 'id', 't', 'y'"),
         ("id,t,a\n1,2,3\n", LONG | {"channel": "a", "value": ("b", "t")}, "named 2 times"),
         ("id,t,w,a,b,y\n1,2,3,4,5,n\n", LONG | {"channel": "w"}, "has 'a', 'b'"),
@@ -290,11 +286,7 @@ def test_text_that_is_not_utf_8_and_files_that_are_missing_or_damaged(read):
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [
-        (
-            "id,t,a,b,y\n1,2,3,4,x\n",
-            {"label": "y"},
-            "read as a series of 4 steps: 'id', 't', 'a', 'b'",
-        ),
+        ("id,t,a,b,y\n1,2,3,4,x\n", {"label": "y"}, "read as a series of 4 steps: 'id', 't', 'a',"),
         (
             f"nr,y,{','.join(f't{i}' for i in range(12))}\n1,x{',0' * 12}\n",
             {"label": "y"},

@@ -12,49 +12,14 @@ from tsformer.encodings import PositionalEncoding, resolve
 SIZES = {"d_model": 8, "n_heads": 2, "max_len": 5}
 
 
-class Base(PositionalEncoding):
+class Sized(PositionalEncoding):
     def __init__(self, *, d_model, n_heads, max_len):
         super().__init__()
 
 
-class Embeds(Base):
-    def embed(self, x, t):
-        return (x + t[..., None]).mean(dim=2)
-
-
-class Rotates(Base):
-    def rotate(self, q, k, t):
-        return torch.cat([q, q], dim=3), k
-
-
-class RotatesOne(Base):
-    def rotate(self, q, k, t):
-        return q
-
-
-class Biases(Base):
-    def bias(self, q, k, t):
-        return t[:, :, None] - t[:, None, :]
-
-
-class Mixes(Base):
-    def mix(self, v, t):
-        return v.transpose(1, 2)
-
-
-class MixesNothing(Base):
-    def mix(self, v, t):
-        return 0.0
-
-
-class MasksAll(Base):
-    def bias(self, q, k, t):
-        return torch.full((1, 1, q.shape[2], q.shape[2]), -torch.inf)
-
-
-class OneArgument(Base):
-    def embed(self, x):
-        return x
+def own(hook: str, function) -> type[PositionalEncoding]:
+    """Return an encoding with one hook."""
+    return type("Own", (Sized,), {hook: function})
 
 
 class EarlyParameter(PositionalEncoding):
@@ -63,16 +28,27 @@ class EarlyParameter(PositionalEncoding):
         super().__init__()
 
 
+MASKS_ALL = own("bias", lambda self, q, k, t: torch.full((1, 1, 5, 5), -torch.inf))
+EMBEDS = own("embed", lambda self, x, t: (x + t[..., None]).mean(dim=2))
+ROTATES = own("rotate", lambda self, q, k, t: (torch.cat([q, q], dim=3), k))
+ROTATES_ONE = own("rotate", lambda self, q, k, t: q)
+BIASES = own("bias", lambda self, q, k, t: t[:, :, None] - t[:, None, :])
+MIXES = own("mix", lambda self, v, t: v.transpose(1, 2))
+MIXES_NOTHING = own("mix", lambda self, v, t: 0.0)
 WRONG = [
-    (MasksAll, ValueError, "bias of MasksAll must leave each token a key .* -inf for all keys"),
-    (OneArgument, TypeError, r"embed of OneArgument must take \(self, x, t\); it takes \(self, x"),
+    (MASKS_ALL, ValueError, "bias of Own must leave each token a key .* -inf for all keys"),
+    (
+        own("embed", lambda self, x: x),
+        TypeError,
+        r"embed of Own must take \(self, x, t\); it takes \(",
+    ),
     (EarlyParameter, TypeError, r"of EarlyParameter must call super\(\).__init__\(\) before it"),
-    (Embeds, ValueError, r"embed of Embeds must return shape \[B, N, D\], here \[3, 5, 8\]; it re"),
-    (Rotates, ValueError, r"rotate of Rotates must return two tensors of one shape; it returned"),
-    (RotatesOne, TypeError, "rotate of RotatesOne must return two tensors.*it returned Tensor"),
-    (Biases, ValueError, r"bias of Biases must return shape .*here \[1 \| 3, 1 \| 2, 5, 5\]; it "),
-    (Mixes, ValueError, r"mix of Mixes must return .*\[3, 2, 5, 4\]; it returned \[3, 5, 2, 4\]"),
-    (MixesNothing, TypeError, "mix of MixesNothing must return a tensor .*it returned float"),
+    (EMBEDS, ValueError, r"embed of Own must return shape \[B, N, D\], here \[3, 5, 8\]; it retur"),
+    (ROTATES, ValueError, "rotate of Own must return two tensors of one shape; it returned"),
+    (ROTATES_ONE, TypeError, "rotate of Own must return two tensors.*it returned Tensor"),
+    (BIASES, ValueError, r"bias of Own must return shape .*here \[1 \| 3, 1 \| 2, 5, 5\]; it"),
+    (MIXES, ValueError, r"mix of Own must return .*\[3, 2, 5, 4\]; it returned \[3, 5, 2, 4\]"),
+    (MIXES_NOTHING, TypeError, "mix of Own must return a tensor .*it returned float"),
 ]
 
 
@@ -86,10 +62,9 @@ def test_a_hook_with_a_wrong_result_is_named(encoding, error, message):
 
 
 def test_a_fit_names_the_hook_and_is_refused():
-    X, y = np.random.default_rng(0).normal(size=(6, 1, 20)), [0, 1] * 3
-    classifier = TSTransformerClassifier(Biases, d_model=8, n_heads=2, scaling=None)
-    with pytest.raises(ValueError, match="the hook bias of Biases must return shape"):
-        classifier.fit(X, y)
+    classifier = TSTransformerClassifier(BIASES, d_model=8, n_heads=2, scaling=None)
+    with pytest.raises(ValueError, match="the hook bias of Own must return shape"):
+        classifier.fit(np.random.default_rng(0).normal(size=(6, 1, 20)), [0, 1] * 3)
     assert not hasattr(classifier, "models_")
 
 

@@ -1,4 +1,4 @@
-"""Groups of series, such as persons: no group is both trained on and held out."""
+"""Which series are held out; no group, such as a person, is both trained on and held out."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from sklearn.model_selection import GroupKFold, StratifiedGroupKFold, cross_vali
 from small_estimators import FIVE, classifier, convolutions
 
 from tsformer.estimators import base
+from tsformer.estimators.targets import group_folds, hold_out
 
 TINY = {"max_epochs": 1, "stem": "linear", "scaling": None}
 N, N_GROUPS = 48, 8
@@ -123,3 +124,72 @@ def test_calibration_divides_series_by_groups(trained):
         trained.clear()
         clf.calibrate(signal, Y, cv=cv, groups=NAMES)
         assert [on for (on,) in trained] == expected
+
+
+# --- the series that are held out ----------------------------------------------------------------
+
+
+def counts(targets: np.ndarray, held_out: np.ndarray) -> list[int]:
+    return np.bincount(targets[held_out], minlength=targets.max() + 1).tolist()
+
+
+@pytest.mark.parametrize(
+    ("sizes", "fraction", "given"),
+    [
+        ([50, 30, 20], 0.1, [5, 3, 2]),
+        ([50, 30, 20], 0.5, [25, 15, 10]),
+        ([2, 1], 0.01, [1, 0]),  # at least one, and not the last of a class
+    ],
+)
+def test_each_class_gives_its_part(sizes, fraction, given):
+    targets = np.repeat(np.arange(len(sizes)), sizes)
+    held_out = hold_out(targets, fraction, seed=0)
+    assert held_out.dtype == bool
+    assert counts(targets, held_out) == given
+
+
+def test_no_class_loses_its_last_member_and_small_classes_give_together():
+    targets = np.repeat([0, 1, 2], [1, 2, 40])
+    for fraction in (0.1, 0.5, 0.99):
+        given = counts(targets, hold_out(targets, fraction, seed=0))
+        assert given[0] == 0
+        assert given[1] <= 1
+        assert 0 < given[2] < 40
+    assert hold_out(np.repeat(np.arange(20), 3), 0.1, seed=0).sum() == 6
+    with pytest.raises(ValueError, match="each of the 3 classes has only one member; pass X_val"):
+        hold_out(np.arange(3), 0.1, seed=0)
+
+
+def test_seed_decides_which():
+    targets, groups = np.repeat([0, 1], 50), np.arange(100) // 5
+    for draw in (
+        lambda seed: hold_out(targets, 0.2, seed),
+        lambda seed: hold_out(targets, 0.2, seed, groups),
+        lambda seed: np.stack(group_folds(targets, groups, 4, seed)),
+    ):
+        np.testing.assert_array_equal(draw(3), draw(3))
+        assert not np.array_equal(draw(3), draw(4))
+
+
+@pytest.mark.parametrize("fraction", [0.1, 0.3, 0.9])
+def test_whole_groups_are_held_out(fraction):
+    groups = np.repeat(np.arange(12), 10)
+    held_out = hold_out(np.tile([0, 1], 60), fraction, 0, groups)
+    assert not set(groups[held_out]) & set(groups[~held_out])
+    assert held_out.mean() == pytest.approx(fraction, abs=0.09)
+    targets = np.repeat([0, 1, 2], [60, 50, 10])  # the third class has one group
+    for seed in range(5):
+        assert 2 in targets[~hold_out(targets, 0.1, seed, groups)]
+
+
+def test_the_share_comes_near_where_a_group_has_most_of_the_series():
+    groups = np.repeat(np.arange(9), [72, 1, 1, 1, 1, 1, 1, 1, 1])
+    assert hold_out(np.zeros(80, dtype=np.int64), 0.1, 0, groups).sum() < 9
+
+
+def test_folds_of_groups_have_like_shares_of_each_class():
+    targets = np.random.default_rng(0).permutation(np.repeat([0, 1, 2], [300, 80, 20]))
+    folds = group_folds(targets, np.arange(400) // 4, 5, seed=0)
+    assert (np.sum(folds, axis=0) == 1).all()
+    for fold in folds:
+        assert counts(targets, fold) == pytest.approx([60, 16, 4], abs=1)

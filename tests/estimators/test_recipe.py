@@ -122,6 +122,11 @@ def test_weights_of_a_fit_choose_the_scaling():
     assert weighted.preprocessor_.scaling == alone.preprocessor_.scaling
 
 
+def test_random_convolutions_choose_by_what_tells_classes_apart():
+    for X, expected in ((LEVELS, "channel"), (STANDARD, "series")):
+        assert convolutions(scaling="auto").fit(X, Y).preprocessor_.scaling == expected
+
+
 def test_of_many_series_some_are_drawn(monkeypatch):
     monkeypatch.setattr(recipe, "SCALING_TRIAL", (24, 1250, 8))
     sizes = []

@@ -106,9 +106,7 @@ def test_methods_for_one_label_are_refused(fitted, method):
 def test_other_targets_in_score(fitted):
     for y in (Y[:, 0], Y[:, :2], np.where(Y, Y, np.nan), 2 * Y):
         for score in (fitted.score, getattr(fitted, "score_parts", fitted.score)):
-            with pytest.raises(
-                ValueError, match=r"y must be 0 and 1 of shape|Input y contains NaN"
-            ):
+            with pytest.raises(ValueError, match=r"y must be 0 and 1 of sh|Input y contains NaN"):
                 score(X, y)
 
 

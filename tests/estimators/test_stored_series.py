@@ -202,36 +202,37 @@ def test_errors_name_the_series(problem):
         fitted(Sliced(X), y)
 
 
-def test_items_that_are_no_series(problem):
-    _, y = problem
-
-    class Labelled(Columns):
-        def __getitem__(self, i):
-            return {"x": [1.0], "label": 0}
-
-    with pytest.raises(ValueError, match=r"columns \['x', 'label'\], but \['label'\] of series 0"):
-        fitted(Labelled(problem[0]), y)
-
-    class Longer(Items):
-        def __len__(self) -> int:
-            return N + 2
-
-    with pytest.raises(ValueError, match=r"X has 50 series by __len__, but reading series 0 to 49"):
-        fitted(Longer(problem[0]), np.append(y, ["a", "b"]))
-
-    class Fewer(Columns):
-        def __getitems__(self, several):
-            return super().__getitems__(several)[1:]
-
-    with pytest.raises(ValueError, match=r"__getitems__ returned 47 items for 48 indices"):
-        fitted(Fewer(problem[0]), y)
-
-    class Uneven(Items):
-        def __getitem__(self, i):
-            return super().__getitem__(i)[0][: 1 if i == 30 else 2]
-
-    with pytest.raises(ValueError, match=r"series 30 is \(channels, length\) = \(1, 20\)"):
-        fitted(Uneven(problem[0]), y)
+@pytest.mark.parametrize(
+    ("kind", "hook", "does", "message"),
+    [
+        (
+            Columns,
+            "__getitem__",
+            lambda self, i: {"x": [1.0], "label": 0},
+            r"\['label'\] of series 0",
+        ),
+        (
+            Items,
+            "__len__",
+            lambda self: N + 2,
+            "X has 50 series by __len__, but reading",
+        ),
+        (
+            *(Columns, "__getitems__", lambda self, index: Columns.__getitems__(self, index)[1:]),
+            "__getitems__ returned 47 items for 48 indices",
+        ),
+        (
+            *(Items, "__getitem__", lambda self, i: self.series[i][: 1 if i == 30 else 2]),
+            r"series 30 is \(channels, length\) = \(1, 20\)",
+        ),
+    ],
+    ids=["labels", "fewer than said", "fewer than asked for", "channels"],
+)
+def test_items_that_are_no_series(kind, hook, does, message, problem):
+    X, y = problem
+    items = type("Wrong", (kind,), {hook: does})(X)
+    with pytest.raises(ValueError, match=message):
+        fitted(items, np.resize(y, len(items)))
 
 
 class Contradiction(Sliced):

@@ -70,7 +70,7 @@ def answers(estimator: Any) -> np.ndarray:
     return np.asarray(predict(X))
 
 
-def test_fits_in_threads_give_the_model_of_a_fit_alone() -> None:
+def test_fits_in_threads_give_the_model_of_a_fit_alone():
     expected = answers(MAKERS["early stopping"]().fit(X, Y))
     parallel = joblib.Parallel(n_jobs=2, backend="threading")
     for fitted in parallel(joblib.delayed(MAKERS["early stopping"]().fit)(X, Y) for _ in range(2)):
@@ -78,7 +78,7 @@ def test_fits_in_threads_give_the_model_of_a_fit_alone() -> None:
 
 
 @pytest.mark.slow
-def test_different_fits_beside_each_other_are_as_alone() -> None:
+def test_different_fits_beside_each_other_are_as_alone():
     expected = {name: answers(make().fit(X, Y)) for name, make in MAKERS.items()}
     parallel = joblib.Parallel(n_jobs=len(MAKERS), backend="threading")
     fits = (joblib.delayed(make().fit)(X, Y) for make in MAKERS.values())
@@ -92,16 +92,16 @@ class Calls(Callback):
     def __init__(self, function: Callable[[], Any]):
         self.function = function
 
-    def on_epoch_end(self, state: Any) -> None:
+    def on_epoch_end(self, state: Any):
         self.function()
 
 
 @pytest.mark.timeout(60)
-def test_a_callback_may_wait_for_a_fit_in_another_thread() -> None:
+def test_a_callback_may_wait_for_a_fit_in_another_thread():
     expected = answers(classifier().fit(X, Y))
     inner: list[Any] = []
 
-    def fit_beside() -> None:
+    def fit_beside():
         thread = threading.Thread(target=lambda: inner.append(classifier().fit(X, Y)))
         thread.start()
         thread.join()
@@ -111,7 +111,7 @@ def test_a_callback_may_wait_for_a_fit_in_another_thread() -> None:
         np.testing.assert_array_equal(answers(fitted), expected)
 
 
-def test_what_callbacks_draw_makes_no_difference_to_the_model_and_is_the_programs_own() -> None:
+def test_what_callbacks_draw_makes_no_difference_to_the_model_and_is_the_programs_own():
     expected = answers(classifier().fit(X, Y))
     torch.manual_seed(7)
     fitted = classifier(callbacks=[Calls(lambda: torch.rand(3))]).fit(X, Y)
@@ -124,10 +124,10 @@ def test_what_callbacks_draw_makes_no_difference_to_the_model_and_is_the_program
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_process_forked_in_the_middle_of_a_step_can_fit() -> None:
+def test_a_process_forked_in_the_middle_of_a_step_can_fit():
     drawing, forked = threading.Event(), threading.Event()
 
-    def draw() -> None:
+    def draw():
         with seeded(0, torch.device("cpu")):
             drawing.set()
             forked.wait()
@@ -155,7 +155,7 @@ def test_a_process_forked_in_the_middle_of_a_step_can_fit() -> None:
 class Watched:
     """Series that record torch's number of threads whenever they are read."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.seen: set[int] = set()
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
@@ -164,7 +164,7 @@ class Watched:
 
 
 @pytest.fixture
-def two_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def two_threads(monkeypatch) -> Iterator[None]:
     """Make the number that torch takes from the machine two."""
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         monkeypatch.delenv(name, raising=False)
@@ -190,16 +190,12 @@ def seen_by(estimator: Any) -> set[int]:
 
 
 @pytest.mark.parametrize("name", slow_except(FIVE, ["convolutions"]))
-def test_small_models_have_one_thread_or_the_number_that_is_asked_for(
-    name: str, two_threads: None
-) -> None:
+def test_small_models_have_one_thread_or_the_number_asked_for(name, two_threads):
     assert seen_by(FIVE[name]()) == {1}
     assert seen_by(FIVE[name](n_threads=3)) == {3}
 
 
-def test_a_number_that_the_user_chose_is_left(
-    two_threads: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_number_that_the_user_chose_is_left(two_threads, monkeypatch):
     for number, variable in ((3, ""), (2, "OMP_NUM_THREADS"), (2, "MKL_NUM_THREADS")):
         with monkeypatch.context() as patched:
             if variable:
@@ -211,7 +207,7 @@ def test_a_number_that_the_user_chose_is_left(
     torch.set_num_threads(2)
 
 
-def test_training_has_the_number_of_its_estimator(two_threads: None) -> None:
+def test_training_has_the_number_of_its_estimator(two_threads):
     seen: list[int] = []
     watches = Calls(lambda: seen.append(torch.get_num_threads()))
     for n_threads in ("auto", 2):
@@ -219,7 +215,7 @@ def test_training_has_the_number_of_its_estimator(two_threads: None) -> None:
     assert seen == [1, 1, 2, 2]
 
 
-def test_large_steps_have_more_threads(two_threads: None) -> None:
+def test_large_steps_have_more_threads(two_threads):
     small, large = (
         classifier(d_model=width, d_ff=d_ff).fit(X[:4], Y[:4]).model_
         for width, d_ff in ((8, 16), (64, 2048))
@@ -235,12 +231,12 @@ def test_large_steps_have_more_threads(two_threads: None) -> None:
         assert torch.get_num_threads() == 3
 
 
-def test_threads_that_begin_during_a_fit_are_left_with_the_number_before(two_threads: None) -> None:
+def test_threads_that_begin_during_a_fit_are_left_with_the_number_before(two_threads):
     numbers: list[int] = []
 
     class FitsBeside(Callback):
-        def on_train_begin(self, state: Any) -> None:
-            def fit() -> None:
+        def on_train_begin(self, state: Any):
+            def fit():
                 convolutions().fit(X, Y)
                 numbers.append(torch.get_num_threads())
 
@@ -257,7 +253,7 @@ def test_threads_that_begin_during_a_fit_are_left_with_the_number_before(two_thr
     assert numbers[-1] == 2
 
 
-def test_processes_share_the_threads(two_threads: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processes_share_the_threads(two_threads, monkeypatch):
     with threads("auto"):
         assert share_of_threads(2) == {"n_threads": "auto", "most": 1}
         assert share_of_threads(1) == {"n_threads": "auto", "most": 2}
@@ -286,21 +282,15 @@ with threads("auto"):
 """
 
 
-def run_alone(program: str, **variables: str) -> list[str]:
-    """Return the words that a program prints, run without a number of threads in its variables."""
-    unset = {"OMP_NUM_THREADS", "MKL_NUM_THREADS"}
-    env = {name: value for name, value in os.environ.items() if name not in unset} | variables
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
-    return done.stdout.split()
-
-
 @pytest.mark.processes
 @pytest.mark.parametrize(
     "variable",
     exhaustive_except([None, "OMP_NUM_THREADS", "MKL_NUM_THREADS"], [None, "OMP_NUM_THREADS"]),
 )
-def test_in_a_program_of_its_own(variable: str | None) -> None:
-    variables = {} if variable is None else {variable: "3"}
-    before, auto, more = map(int, run_alone(PROGRAM, **variables))
-    assert (auto, more) == ((1, 1) if variable is None else (before, 1))
+def test_in_a_program_of_its_own(variable):
+    unset = {"OMP_NUM_THREADS", "MKL_NUM_THREADS"}
+    env = {name: value for name, value in os.environ.items() if name not in unset}
+    env |= {variable: "3"} if variable else {}
+    printed = subprocess.check_output([sys.executable, "-c", PROGRAM], env=env, text=True)
+    before, auto, more = map(int, printed.split())
+    assert (auto, more) == ((before, 1) if variable else (1, 1))

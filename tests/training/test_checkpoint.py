@@ -262,9 +262,8 @@ def test_a_full_disk_is_a_warning_and_the_next_checkpoint_is_tried(tmp_path):
 
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
-        with pytest.warns(
-            UserWarning, match=r"training-\w+.pt could not be written \(.*File too large\); train"
-        ) as warned:
+        message = r"training-\w+.pt could not be written \(.*File too large\); train"
+        with pytest.warns(UserWarning, match=message) as warned:
             history = fit(model, *make_panel(), plan_in(tmp_path), callbacks=[Frees()])
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
