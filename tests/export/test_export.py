@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import warnings
+from contextlib import nullcontext
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -247,6 +248,17 @@ def ensemble() -> TSEnsembleClassifier:
     return estimator
 
 
+def test_an_ensemble_of_several_labels():
+    X, y = series(12, 16, seed=0), np.stack([np.arange(12) % 2, np.arange(12) % 3 > 0], axis=1)
+    transformer = {name: value for name, value in SIZES.items() if name != "random_state"}
+    estimator = TSEnsembleClassifier(
+        "fast", transformer_params=transformer, convolution_params=CONVOLUTIONS, random_state=0
+    ).fit(X, y)
+    with_random_weights(estimator.random_convolutions_)
+    X = series(5, 40)
+    agree(estimator, graph_of(estimator)(torch.from_numpy(X)).numpy(), [X])
+
+
 @pytest.mark.exhaustive
 def test_an_ensemble_in_onnx(ensemble, tmp_path):
     onnx = pytest.importorskip("onnx", reason='needs the extra "onnx"')
@@ -265,6 +277,16 @@ def test_an_ensemble_as_a_program(ensemble):
     for n, length in LONGER:
         X = series(n, length)
         agree(ensemble, module(torch.from_numpy(X)).numpy(), [X])
+
+
+@pytest.mark.parametrize(("level", "is_warned"), [(1e4, False), (1e6, True)])
+def test_an_offset_that_float32_does_not_hold_is_warned_of(level, is_warned):
+    estimator = RandomConvolutionClassifier(**CONVOLUTIONS, random_state=0)
+    X = series(12, 16, seed=0).astype(np.float64)
+    X[:, 1] += level
+    warned = pytest.warns(UserWarning, match=r"X in float32 .* channel 1, whose level is 1e\+06")
+    with warned if is_warned else nullcontext():
+        graph_of(estimator.fit(X, np.arange(12) % 3))
 
 
 def test_random_convolutions_with_times_are_refused(tmp_path):

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
 from torch.overrides import TorchFunctionMode
 
+from tsformer._warnings import warn_caller
 from tsformer.data.preprocessor import Vocabulary
 from tsformer.estimators import (
     RandomConvolutionClassifier,
@@ -21,6 +22,10 @@ from tsformer.estimators import (
 )
 from tsformer.estimators.base import TransformerEstimator
 from tsformer.features import MiniRocket
+
+#: Level of a channel, in deviations, from which on rounding to float32 changes probabilities by
+#: about 0.001.
+_MOST_OFFSET = 1e5
 
 
 class Traced(TorchFunctionMode):
@@ -93,11 +98,28 @@ def graph_of(estimator: Any) -> Graph:
     for kind in (TransformerGraph, ConvolutionGraph, EnsembleGraph):
         if isinstance(estimator, kind.exports):
             check_is_fitted(estimator)
+            _warn_of_offsets(estimator)
             return kind(estimator)
     raise TypeError(
         "a fitted TSTransformerClassifier or another estimator of this package can be exported; "
         f"got {type(estimator).__name__}. Of a pipeline or search, pass the estimator inside it"
     )
+
+
+def _warn_of_offsets(estimator: Any) -> None:
+    """Warn of training series whose values float32 does not tell apart."""
+    novelty = getattr(estimator, "novelty_", None)
+    if novelty is None:  # saved without
+        return
+    offsets = novelty.level.abs() / novelty.unit
+    if float(offsets.max()) > _MOST_OFFSET:
+        channel = int(offsets.argmax())
+        warn_caller(
+            f"an exported program reads X in float32 and loses digits of channel {channel}, whose "
+            f"level is {float(novelty.level[channel]):.3g} and whose deviation is "
+            f"{float(novelty.unit[channel]):.3g} in the training series; subtract the level from "
+            "X before fit, and in front of the program"
+        )
 
 
 class Graph(nn.Module):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from tsformer.data import list_datasets, load_dataset
 from tsformer.data.sources import Source
 from tsformer.data.table import TableSchema
 from tsformer.studies import Progress, Study
+from tsformer.studies.run.lock import StudyBusyError
 from tsformer.studies.run.own_problem import OwnProblem, own_problem
 from tsformer.studies.run.problem import Problem
 from tsformer.studies.run.trial import fit_trial
@@ -185,17 +187,18 @@ def test_fit_gets_the_groups(monkeypatch):
 
 
 def test_a_new_problem_of_a_refused_comparison_is_deleted_and_others_stay(tmp_path):
-    def refuse(problem: OwnProblem, *events: Progress) -> list[str]:
+    def refuse(problem: OwnProblem, *events: Progress, error: Any = ArithmeticError) -> list[str]:
         heard: list[Progress] = []
-        with contextlib.suppress(ArithmeticError), problem.kept_if_begun(heard.append) as listener:
+        with contextlib.suppress(error), problem.kept_if_begun(heard.append) as listener:
             for event in events:
                 listener(event)
-            raise ArithmeticError
+            raise error
         assert heard == list(events)
         return sorted(each.name for each in (tmp_path / "data").glob("*"))
 
     first, again = own_problem("x", series()), own_problem("x", series())
     assert refuse(again) == [first.name]
+    assert refuse(first, error=StudyBusyError) == [first.name], "the other call reads it"
     begun = own_problem("y", series())
     assert refuse(begun, Progress("start", 1, 0, 0, 0)) == [first.name, begun.name]
     assert refuse(own_problem("x", series(8))) == [first.name, begun.name]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,16 @@ def test_fits_that_were_not_recorded_are_no_loss(tmp_path):
         file.write("0.")  # of a row that was cut
     ResultStore(STUDY, Store("b"), path).open()
     assert path.read_text().count("\n") == 1
+
+
+@pytest.mark.parametrize(("earlier", "is_warned"), [("new", False), ("old", True), ("", True)])
+def test_fits_of_another_commit_are_warned_of(earlier, is_warned, tmp_path, monkeypatch):
+    monkeypatch.setattr("tsformer.studies.run.results.commit", lambda: "new")
+    results = ResultStore(STUDY, Store(), tmp_path / "results.csv")
+    results.rows = {trial: {"commit": earlier, "run_id": "a"} for trial in STUDY.trials()}
+    warned = pytest.warns(UserWarning, match="1 of the 1 fits in the store were made at another")
+    with warned if is_warned else nullcontext():
+        results.open()
 
 
 def test_a_full_disk_is_named_with_the_file_and_the_cure(tmp_path, monkeypatch):

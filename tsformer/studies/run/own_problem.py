@@ -24,6 +24,7 @@ from tsformer.estimators.targets import check_length, read_groups, read_targets
 from tsformer.studies.design.study import Study
 from tsformer.studies.run.compare import Comparison, compare
 from tsformer.studies.run.halving import seconds_of
+from tsformer.studies.run.lock import StudyBusyError
 from tsformer.studies.run.problem import cross_validation_folds, stratified_split, write_split
 from tsformer.studies.run.progress import Progress
 
@@ -53,6 +54,9 @@ class OwnProblem(NamedTuple):
 
         try:
             yield listen
+        except StudyBusyError:  # the call that runs the study reads the data
+            begun = True
+            raise
         finally:
             if self.new and not begun:
                 shutil.rmtree(self.home)

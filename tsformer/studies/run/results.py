@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from tsformer._warnings import warn_caller
 from tsformer.studies._files import to_csv, write_atomically
 from tsformer.studies.design.study import Study, Trial
 from tsformer.studies.run.lock import end_left_over
@@ -15,6 +16,7 @@ from tsformer.studies.run.trial import COUNTS, columns, describe, other_series, 
 from tsformer.studies.run.worker import TrialResult
 from tsformer.tracking import RunStore
 from tsformer.tracking.settings import without_credentials
+from tsformer.tracking.store import commit
 
 
 class ResultStore:
@@ -37,6 +39,7 @@ class ResultStore:
     def open(self) -> None:
         """Read the store for the first time, unless that would lose rows of an existing CSV."""
         self._read_store()
+        self._warn_of_commits()
         self._refuse_to_lose()
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.write()
@@ -64,6 +67,18 @@ class ResultStore:
                         self.seconds[trial] = (run.info.end_time - run.info.start_time) / 1000
                         self.errors.pop(trial, None)
                     self.unrecorded.discard(trial)
+
+    def _warn_of_commits(self) -> None:
+        """Warn of fits by other code: the version and the parameters may be the same."""
+        found = [row["commit"] for row in self.rows.values()]
+        others = sorted({*found} - {commit()})
+        if others:
+            count = sum(each != commit() for each in found)
+            warn_caller(
+                f"{count} of the {len(found)} fits in the store were made at another commit of "
+                f"tsformer, {others[0][:9] or 'unknown'}, and are not repeated at "
+                f"{commit()[:9] or 'this one'}; for new fits use another experiment"
+            )
 
     def _refuse_to_lose(self) -> None:
         """Raise if rows of the CSV exist nowhere else, because another store recorded them."""
