@@ -122,6 +122,7 @@ BASELINES: Mapping[str, Baseline] = {
     "hydra": _aeon("convolution_based.HydraClassifier"),
     "multirocket-hydra": _aeon("convolution_based.MultiRocketHydraClassifier", shortest=10),
     "quant": _aeon("interval_based.QUANTClassifier"),
+    "rdst": _aeon("shapelet_based.RDSTClassifier", quick={"max_shapelets": 50}),
     "drcif": _numba("interval_based.DrCIF", shortest=10, quick={"n_estimators": 2}),
     "catch22": _numba("feature_based.Catch22Classifier"),
     # The batches of one that are sktime's defaults would take many times as long.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -265,7 +264,8 @@ class LoopState:
 
     @staticmethod
     def _weights(run: TrainingRun) -> dict[str, Tensor]:
-        return copy.deepcopy(run.state.model.state_dict())
+        # A deep copy takes five times as long, a tenth of training on 36 series.
+        return {name: x.clone() for name, x in run.state.model.state_dict().items()}
 
     def end_epoch(self) -> None:
         """Take a snapshot of the weights at the end of an epoch."""
