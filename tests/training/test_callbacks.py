@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 import re
 import sys
-import threading
 import time
 from contextlib import nullcontext
 
@@ -144,18 +143,16 @@ class Slow(Callback):
         self.shown.append(self.capsys.readouterr().err)
 
 
-def test_lines_appear_during_training_and_within_an_epoch(capsys, monkeypatch):
+def test_lines_appear_during_training(capsys, monkeypatch):
     monkeypatch.setattr("tsformer.training.progress.SECONDS_BETWEEN_LINES", 0.1)
     slow = Slow(capsys)
     run(slow, ProgressBar(), n_epochs=3)
     first, second, third = slow.shown
     assert first.splitlines()[0] == "epoch 0/3"
-    assert first.count("epoch 0/3") >= 2, "a line also within an epoch"
     assert "epoch 1/3  loss " in second
     assert "val_loss 0.5000  val_score 0.7500" in second
     assert "epoch 2/3  loss " in third
     assert re.search(r"  0:00:0[012] left\n", third)
-    assert threading.active_count() == 1 or "_tick" not in str(threading.enumerate())
 
 
 @pytest.mark.parametrize("terminal", ["", "1"])

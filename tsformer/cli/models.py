@@ -447,8 +447,6 @@ def explain(
 
       tsformer explain model BasicMotions --series 3 --out why.png
     """
-    import inspect
-
     import numpy as np
 
     from tsformer.explain import BASELINES, most_relevant_windows
@@ -457,7 +455,7 @@ def explain(
     out = parsing.picture(out)
     parsing.check_file(out, [model, *_paths(dataset)])
     classifier, found = _read_for(model, dataset, columns, labelled=False)
-    method = method or inspect.signature(classifier.explain).parameters["method"].default
+    method = method or classifier._method
     row = _row(series, found, dataset)
     panel = classifier._read(found.X, reset=False)
     panel = panel.take(np.arange(len(panel)) == row)

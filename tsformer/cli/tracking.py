@@ -99,8 +99,7 @@ def ui(
         return
     command = server.server_command(store, port)
     pages = _as_text(server.pages_of(store, f"http://127.0.0.1:{port}"))
-    typer.echo("starting the server")
-    server.announce(port, f"{pages}\nopen one of these; Ctrl-C stops the server")
+    typer.echo(f"{pages}\nstarting the server; open one of these, Ctrl-C stops it")
     # The server replaces this process, so that signals reach it and nothing is left behind.
     os.execve(command[0], command, {**os.environ, **server.SERVER_ENVIRONMENT})
 

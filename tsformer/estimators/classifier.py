@@ -37,7 +37,7 @@ from tsformer.estimators.targets import (
     split_unlabelled,
 )
 from tsformer.explain.attention import AttentionMaps, attention_maps
-from tsformer.explain.relevance import make_method, relevance
+from tsformer.explain.relevance import relevance
 from tsformer.model import TSTransformer
 from tsformer.training.run import suppress_interruption_warning
 
@@ -286,6 +286,7 @@ class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
     _conv_params = recipe.CONV_PARAMS
     _score_name = "accuracy"
     _masks_unknown = True
+    _method = "integrated_gradients"
 
     def _targets(self, y: Any, name: str, *, reset: bool) -> Targets:
         if self.unlabelled is None or name != "y" or read_columns(y, labels=True) is not None:
@@ -603,82 +604,15 @@ class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
             return scores[0].float().numpy()
         return self._kind.mean_logits(scores).numpy()
 
-    @in_plain_torch
-    def explain(
-        self,
-        X: Any,
-        method: str = "integrated_gradients",
-        target: Any = None,
-        baseline: Any = "mean",
-        *,
-        times: Any = None,
-        method_params: Mapping[str, Any] | None = None,
+    def _relevance(
+        self, series: Padded, target: Targets, method: Any, baseline: Any
     ) -> npt.NDArray[np.float64]:
-        """Compute the relevance of every value of series to the logit of a class.
-
-        The logit is the model's, divided by its temperature, or the mean over several members.
-        Relevance refers to the raw values: gap filling and views are differentiated. With
-        ``scaling="series"``, mean and deviation of each series are constants.
-        ``docs/explanations.md`` describes the limits of each method. All but "occlusion" and
-        "attention_rollout" need the extra ``explain``.
-
-        Parameters
-        ----------
-        X, times : as in `transform`
-        method : str, default="integrated_gradients"
-            - "integrated_gradients": the gradient, averaged along the path from the baseline, times
-              the difference from the baseline. Sums to the change of the logit from the baseline,
-              up to 1 %, or .01 if the change is less than 1.
-            - "occlusion": the drop of the logit when a window of a channel is replaced by the
-              baseline.
-            - "gradient_x_input": the gradient times the difference from the baseline.
-            - "shapley_sampling": Shapley values of windows of a channel, from random orders. Sums
-              to the change of the logit, up to float32 rounding.
-            - "attention_rollout": the share of each token in the output, by the attention weights.
-              Independent of class, channel and baseline. Sums to 1.
-        target : label or array-like (n,) of labels, optional
-            The explained class; by default the predicted class of each series.
-        baseline : {"mean", "zero"}, number, or ndarray (C,), (C, L) or (n, C, L), default="mean"
-            Replacement of an absent value. "mean" is the mean of each channel over the training
-            series with ``scaling="channel"``, and over the series itself otherwise; for codes, the
-            mean of their embeddings. "zero" is 0; for codes, the unknown code.
-        method_params : dict, optional
-            Options of the method, such as ``{"n_steps": 64}`` or ``{"window": 8}``; see
-            `tsformer.explain.methods`.
-
-        Returns
-        -------
-        ndarray (n, channels, length) of float64
-            Zero at missing values and padding; length is the maximum over the series. Positive
-            values support the class, except with "attention_rollout".
-
-        Raises
-        ------
-        ValueError
-            For an unknown method, option, label or baseline.
-        ImportError
-            If the method needs captum, which is not installed.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from tsformer import TSTransformerClassifier
-        >>> X = np.random.default_rng(0).normal(size=(24, 2, 30))
-        >>> y = (X[:, 0, :15].mean(axis=1) > 0).astype(int)
-        >>> clf = TSTransformerClassifier(max_epochs=5, random_state=0).fit(X, y)
-        >>> clf.explain(X[:3], "gradient_x_input").shape
-        (3, 2, 30)
-        """
-        check_is_fitted(self)
-        self._refuse_several("explain")
-        made = make_method(method, method_params)
-        series = self._read(X, times, reset=False)
         return relevance(
             self.models_,
             self.preprocessor_,
             series,
-            self._explained_classes(X, series, target),
-            method=made,
+            target,
+            method=method,
             baseline=baseline,
             temperatures=self.temperatures_,
         )

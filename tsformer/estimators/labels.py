@@ -32,7 +32,6 @@ from tsformer.estimators.targets import (
     read_targets,
     series_weights,
 )
-from tsformer.explain.methods import Occlusion
 from tsformer.explain.relevance import make_method, occlusion
 
 #: Rounding error of ``(n + 1) * coverage``, which must not move the rank.
@@ -117,6 +116,8 @@ class LabelClassifier(ClassifierMixin, SeriesEstimator):
     _kind: LabelKind
     #: Whether `fit` accepts unknown labels among several.
     _masks_unknown: ClassVar[bool] = False
+    #: Method of `explain` by default.
+    _method: ClassVar[str] = "occlusion"
 
     # A constructor parameter, which the subclasses assign.
     class_weight: Mapping[Any, float] | str | None
@@ -206,7 +207,7 @@ class LabelClassifier(ClassifierMixin, SeriesEstimator):
     def explain(
         self,
         X: Any,
-        method: str = "occlusion",
+        method: str | None = None,
         target: Any = None,
         baseline: Any = "mean",
         *,
@@ -215,51 +216,85 @@ class LabelClassifier(ClassifierMixin, SeriesEstimator):
     ) -> npt.NDArray[np.float64]:
         """Compute the relevance of every value of series to the logit of a class.
 
-        The relevance is the mean drop of the logit over the windows of one channel that contain the
-        value, when the window is replaced by the baseline. It takes two predictions for each
-        window's length of each channel.
+        The logit is the model's, divided by its temperature, or the mean over several members.
+        Relevance refers to the raw values: gap filling and views are differentiated. With
+        ``scaling="series"``, mean and deviation of each series are constants.
+        ``docs/explanations.md`` describes the limits of each method. Only
+        `TSTransformerClassifier` has other methods than "occlusion"; all but "attention_rollout"
+        of these need the extra ``explain``.
 
         Parameters
         ----------
         X, times : as in `predict_proba`
-        method : {"occlusion"}, default="occlusion"
-            `TSTransformerClassifier` has more.
+        method : str, optional
+            By default "integrated_gradients" of a transformer, and "occlusion" of all others.
+
+            - "integrated_gradients": the gradient, averaged along the path from the baseline, times
+              the difference from the baseline. Sums to the change of the logit from the baseline,
+              up to 1 %, or .01 if the change is less than 1.
+            - "occlusion": the drop of the logit when a window of a channel is replaced by the
+              baseline, averaged over the windows that contain the value. It takes two predictions
+              for each window's length of each channel.
+            - "gradient_x_input": the gradient times the difference from the baseline.
+            - "shapley_sampling": Shapley values of windows of a channel, from random orders. Sums
+              to the change of the logit, up to float32 rounding.
+            - "attention_rollout": the share of each token in the output, by the attention weights.
+              Independent of class, channel and baseline. Sums to 1.
         target : label or array-like (n,) of labels, optional
             The explained class; by default the predicted class of each series.
         baseline : {"mean", "zero"}, number, or ndarray (C,), (C, L) or (n, C, L), default="mean"
             Replacement of an absent value. "mean" is the mean of each channel over the training
-            series with ``scaling="channel"``, and over the series itself otherwise.
+            series with ``scaling="channel"``, and over the series itself otherwise; for codes, the
+            mean of their embeddings. "zero" is 0; for codes, the unknown code.
         method_params : dict, optional
-            ``window`` and ``stride`` in steps, such as ``{"window": 8}``; by default a tenth of the
-            longest series, and half a window.
+            Options of the method, such as ``{"n_steps": 64}`` or ``{"window": 8}``; see
+            `tsformer.explain.methods`.
 
         Returns
         -------
         ndarray (n, channels, length) of float64
             Zero at missing values and padding; length is the maximum over the series. Positive
-            values support the class.
+            values support the class, except with "attention_rollout".
 
         Raises
         ------
         ValueError
             For an unknown method, option, label or baseline.
+        ImportError
+            If the method needs captum, which is not installed.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from tsformer import TSTransformerClassifier
+        >>> X = np.random.default_rng(0).normal(size=(24, 2, 30))
+        >>> y = (X[:, 0, :15].mean(axis=1) > 0).astype(int)
+        >>> clf = TSTransformerClassifier(max_epochs=5, random_state=0).fit(X, y)
+        >>> clf.explain(X[:3], "gradient_x_input").shape
+        (3, 2, 30)
         """
         check_is_fitted(self)
         self._refuse_several("explain")
-        if method != "occlusion":
+        method = self._method if method is None else method
+        if method != "occlusion" == self._method:
             raise ValueError(
                 f"method must be 'occlusion' for {type(self).__name__}, which has no gradients; "
                 f"got {method!r}. TSTransformerClassifier has more methods"
             )
         made = make_method(method, method_params)
-        assert isinstance(made, Occlusion)
         series = self._read(X, times, reset=False)
+        return self._relevance(series, self._explained_classes(X, series, target), made, baseline)
+
+    def _relevance(
+        self, series: Padded, target: Targets, method: Any, baseline: Any
+    ) -> npt.NDArray[np.float64]:
+        """Return the relevance of each value for the class of index `target`."""
         return occlusion(
             lambda occluded: self._logits(occluded, None),
             self._scaler(),
             series,
-            self._explained_classes(X, series, target),
-            method=made,
+            target,
+            method=method,
             baseline=baseline,
         )
 

@@ -7,9 +7,7 @@ A view is a tag of the experiment in undocumented JSON: ``ExperimentPageUIState`
 from __future__ import annotations
 
 import json
-import os
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -156,29 +154,6 @@ def _card(kind: str, **options: Any) -> dict[str, Any]:
 
 #: With one worker and without job execution the server takes half a gigabyte, not several.
 SERVER_ENVIRONMENT = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
-
-#: Prints a text once a port of this machine answers, unless the server ends before.
-_ANNOUNCE = """
-import http.client, os, signal, sys, time
-signal.signal(signal.SIGINT, signal.SIG_DFL)
-port, server, text = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
-while os.getppid() == server:
-    try:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
-        connection.request("GET", "/health")
-        connection.getresponse()
-    except (OSError, http.client.HTTPException):
-        time.sleep(0.2)
-    else:
-        print(text, flush=True)
-        break
-"""
-
-
-def announce(port: int, text: str) -> None:
-    """Print a text once the server that replaces this process answers."""
-    words = [sys.executable, "-S", "-c", _ANNOUNCE, str(port), str(os.getpid()), text]
-    subprocess.Popen(words, stdin=subprocess.DEVNULL)
 
 
 def find_experiment(uri: str | None = None, name: str | None = None) -> RunStore:

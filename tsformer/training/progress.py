@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import sys
-import threading
+from contextlib import suppress
 from datetime import timedelta
+from math import inf
 from time import monotonic
 from typing import Any
 
 from tsformer._optional import require
 from tsformer.training.run import Callback, TrainingState
 
-#: Seconds between progress lines without a terminal.
+#: Least seconds between progress lines without a terminal.
 SECONDS_BETWEEN_LINES = 5.0
 
 
@@ -94,52 +95,32 @@ class _Bar:
 
 
 class _Lines:
-    """Progress lines: the first, the last, and one every few seconds."""
+    """Progress lines: the first, the last, and at most one every few seconds."""
 
     def __init__(self) -> None:
         self.total: int | None = None
-        self._shown: tuple[int, int | None, str] | None = None
+        self._line = ""  # not printed yet
+        self._printed = -inf
         self._begun: tuple[float, int] | None = None
-        self._ended = threading.Event()
-        self._state: tuple[int, int | None, str] = (0, None, "")
-        self._thread = threading.Thread(target=self._tick, daemon=True)
 
     def update(self, done: int, total: int | None, text: str) -> None:
         now = monotonic()
         if self._begun is None or (total is not None and self.total is None):
             self._begun = now, done  # excludes the time before the first epoch
-        self.total, self._state, self._updated = total, (done, total, text), now
-        if self._thread.ident is None:  # not started
-            self._print()
-            self._thread.start()
-
-    def close(self) -> None:
-        self._ended.set()
-        self._thread.join()
-        if self._state != self._shown:
-            self._print()
-
-    def _tick(self) -> None:
-        """Print every few seconds, also during a long epoch."""
-        while not self._ended.wait(SECONDS_BETWEEN_LINES):
-            self._print()
-
-    def _print(self) -> None:
-        self._shown = done, total, text = self._state
+        self.total = total
         words = [] if total is None else [f"epoch {done}/{total}"]
         words += [text] if text else []
-        if (left := self._left(done, total)) is not None:
-            words.append(f"{timedelta(seconds=round(left))} left")
-        try:
-            print("  ".join(words), file=sys.stderr, flush=True)
-        except (BrokenPipeError, ValueError):  # the pipe or the file is closed
-            self._ended.set()
-
-    def _left(self, done: int, total: int | None) -> float | None:
-        """Estimate the seconds until the last epoch ends."""
-        assert self._begun is not None
         start, before = self._begun
-        if total is None or done <= before:
-            return None
-        each = (self._updated - start) / (done - before)
-        return max(each * (total - done) - (monotonic() - self._updated), 0.0)
+        if total is not None and done > before:
+            left = (now - start) / (done - before) * (total - done)
+            words.append(f"{timedelta(seconds=round(left))} left")
+        self._line = "  ".join(words)
+        if now - self._printed >= SECONDS_BETWEEN_LINES:
+            self.close()
+            self._printed = now
+
+    def close(self) -> None:
+        """Print the newest line, unless it was printed."""
+        with suppress(BrokenPipeError, ValueError):  # the pipe or the file is closed
+            print(self._line, end="\n" if self._line else "", file=sys.stderr, flush=True)
+        self._line = ""

@@ -71,18 +71,8 @@ class AeonTSTransformerClassifier(FrameworkTransformer, _Threaded, _BaseClassifi
 class AeonRandomConvolutionClassifier(FrameworkConvolutions, _BaseClassifier):
     """Random convolutions with a ridge, as a native aeon classifier.
 
-    It takes the parameters of `RandomConvolutionClassifier` and delegates to it. It accepts every
-    collection type of aeon, including series of unequal length and with missing values. aeon has
-    no times, so `timestamps` must be None.
-
-    Attributes
-    ----------
-    classifier_ : RandomConvolutionClassifier
-        The fitted classifier, with `transform` and `save`.
-
-    See Also
-    --------
-    tsformer.RandomConvolutionClassifier : Documents the parameters.
+    It takes the parameters of `RandomConvolutionClassifier` and delegates to it: `classifier_`.
+    Containers and times are as in `AeonTSTransformerClassifier`.
     """
 
     _tags: ClassVar[dict[str, Any]] = {
@@ -95,18 +85,8 @@ class AeonRandomConvolutionClassifier(FrameworkConvolutions, _BaseClassifier):
 class AeonTSEnsembleClassifier(FrameworkEnsemble, _Threaded, _BaseClassifier):
     """Random convolutions and transformers, as a native aeon classifier.
 
-    It takes the parameters of `TSEnsembleClassifier` and delegates to it. It accepts every
-    collection type of aeon, including series of unequal length and with missing values. aeon has
-    no times, so `timestamps` must be None.
-
-    Attributes
-    ----------
-    classifier_ : TSEnsembleClassifier
-        The fitted classifier, with `predict_proba_parts`, `score_parts` and `save`.
-
-    See Also
-    --------
-    tsformer.TSEnsembleClassifier : Documents the parameters.
+    It takes the parameters of `TSEnsembleClassifier` and delegates to it: `classifier_`.
+    Containers and times are as in `AeonTSTransformerClassifier`.
     """
 
     _tags: ClassVar[dict[str, Any]] = {

@@ -68,20 +68,8 @@ class SktimeTSTransformerClassifier(FrameworkTransformer, _BaseClassifier):
 class SktimeRandomConvolutionClassifier(FrameworkConvolutions, _BaseClassifier):
     """Random convolutions with a ridge, as a native sktime classifier.
 
-    It takes the parameters of `RandomConvolutionClassifier` and delegates to it. It accepts every
-    panel container of sktime, including series of unequal length and with missing values. With
-    ``timestamps="index"`` the time of each step comes from the index of its series, so arrays are
-    refused.
-
-    Attributes
-    ----------
-    classifier_ : RandomConvolutionClassifier
-        The fitted classifier, with `transform` and `save`. Missing if all training labels are
-        equal: sktime then predicts that label itself.
-
-    See Also
-    --------
-    tsformer.RandomConvolutionClassifier : Documents the parameters.
+    It takes the parameters of `RandomConvolutionClassifier` and delegates to it: `classifier_`.
+    Containers and times are as in `SktimeTSTransformerClassifier`.
     """
 
     _tags: ClassVar[dict[str, Any]] = _TAGS
@@ -90,20 +78,8 @@ class SktimeRandomConvolutionClassifier(FrameworkConvolutions, _BaseClassifier):
 class SktimeTSEnsembleClassifier(FrameworkEnsemble, _BaseClassifier):
     """Random convolutions and transformers, as a native sktime classifier.
 
-    It takes the parameters of `TSEnsembleClassifier` and delegates to it. It accepts every panel
-    container of sktime, including series of unequal length and with missing values. With
-    ``timestamps="index"`` the time of each step comes from the index of its series, so arrays are
-    refused.
-
-    Attributes
-    ----------
-    classifier_ : TSEnsembleClassifier
-        The fitted classifier, with `predict_proba_parts`, `score_parts` and `save`. Missing if all
-        training labels are equal: sktime then predicts that label itself.
-
-    See Also
-    --------
-    tsformer.TSEnsembleClassifier : Documents the parameters.
+    It takes the parameters of `TSEnsembleClassifier` and delegates to it: `classifier_`.
+    Containers and times are as in `SktimeTSTransformerClassifier`.
     """
 
     _tags: ClassVar[dict[str, Any]] = _TAGS

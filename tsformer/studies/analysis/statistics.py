@@ -96,9 +96,7 @@ class Statistics:
         return pairs.assign(p_holm=holm(pairs["p"].to_numpy()))
 
 
-def compare_methods(
-    results: pd.DataFrame, *, rope: float = 0.01, random_state: int = 0
-) -> Statistics:
+def compare_methods(results: pd.DataFrame, *, rope: float = 0.01) -> Statistics:
     """Compare methods by their scores; the data sets are the sample.
 
     Scores are averaged over seeds first: seeds show how much a score varies, but they are not
@@ -111,8 +109,6 @@ def compare_methods(
         Resamples are averaged as seeds are.
     rope : float, default=0.01
         Region of practical equivalence: scores no further apart count as equal.
-    random_state : int, default=0
-        Seed of the Bayesian test's draws.
 
     Returns
     -------
@@ -159,7 +155,7 @@ def compare_methods(
     spreads = results.groupby(["dataset", "method"], sort=False)["score"].std().unstack("method")
     spreads = spreads.loc[scores.index, scores.columns]
     pairs = pd.DataFrame(
-        _pair(scores, better, worse, rope, random_state)
+        _pair(scores, better, worse, rope)
         for better, worse in itertools.combinations(scores.columns, 2)
     )
     pairs.insert(list(pairs).index("p") + 1, "p_holm", holm(pairs["p"].to_numpy()))
@@ -223,15 +219,13 @@ def _friedman(scores: pd.DataFrame) -> float:
     return float(friedmanchisquare(*scores.to_numpy().T).pvalue)
 
 
-def _pair(
-    scores: pd.DataFrame, better: str, worse: str, rope: float, random_state: int
-) -> dict[str, object]:
+def _pair(scores: pd.DataFrame, better: str, worse: str, rope: float) -> dict[str, object]:
     baycomp = require("baycomp", extra="statistics", purpose="the Bayesian signed-rank test")
     first, second = scores[better].to_numpy(), scores[worse].to_numpy()
     apart = (first - second).round(9)  # equal differences are ties, too
     # A difference of exactly the region's half-width, as of one series in a hundred, is within it.
     p_better, p_same, p_worse = baycomp.SignedRankTest.probs(
-        apart, np.zeros_like(apart), rope + 1e-9, nsamples=_DRAWS, random_state=random_state
+        apart, np.zeros_like(apart), rope + 1e-9, nsamples=_DRAWS, random_state=0
     )
     return {
         "better": better,

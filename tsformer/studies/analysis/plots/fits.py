@@ -26,9 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def plot_boxes(
-    results: pd.DataFrame, *, metric: str = "accuracy", ax: Axes | None = None
-) -> Figure:
+def plot_boxes(results: pd.DataFrame, *, ax: Axes | None = None) -> Figure:
     """Draw one box per encoding: scores minus the mean over encodings on that data set.
 
     A box spans the quartiles with a line at the median; whiskers reach the last fit within 1.5
@@ -38,9 +36,7 @@ def plot_boxes(
     Parameters
     ----------
     results : DataFrame
-        One row per fit, with the columns `dataset`, `encoding` and `metric`.
-    metric : str, default="accuracy"
-        The column to show.
+        One row per fit, with the columns `dataset`, `encoding` and `accuracy`.
     ax : Axes, optional
         Where to draw. By default, a new figure.
 
@@ -55,9 +51,9 @@ def plot_boxes(
     >>> [label.get_text() for label in plot_boxes(results).axes[0].get_yticklabels()]
     ['none', 'rope']
     """
-    by_encoding = results.groupby(["dataset", "encoding"], sort=False)[metric].mean()
+    by_encoding = results.groupby(["dataset", "encoding"], sort=False)["accuracy"].mean()
     level = results["dataset"].map(by_encoding.groupby("dataset").mean())
-    gain = 100 * (results[metric] - level)
+    gain = 100 * (results["accuracy"] - level)
     encodings = list(dict.fromkeys(results["encoding"]))
     names = [shortened(name) for name in encodings]
     ax = one_panel(ax, 6 + widest(names, 10), 1.4 + 0.34 * len(encodings))
@@ -75,25 +71,17 @@ def plot_boxes(
     ax.axvline(0, color="0.6", linewidth=0.8, zorder=0)
     ax.invert_yaxis()
     ax.grid(axis="x", alpha=0.3)
-    what = f"test {metric.replace('_', ' ')} minus the data set's mean (points)"
-    ax.set_xlabel(wrapped(what, 5.4, 10))
+    ax.set_xlabel(wrapped("test accuracy minus the data set's mean (points)", 5.4, 10))
     return figure_of(ax)
 
 
-def plot_comparison(
-    results: pd.DataFrame,
-    *,
-    metric: str = "accuracy",
-    axes: Axes | Sequence[Axes] | None = None,
-) -> Figure:
+def plot_comparison(results: pd.DataFrame, *, axes: Axes | Sequence[Axes] | None = None) -> Figure:
     """Draw scores per data set: one dot per fit, the mean, and ± one standard deviation.
 
     Parameters
     ----------
     results : DataFrame
-        One row per fit, with the columns `dataset`, `encoding` and `metric`.
-    metric : str, default="accuracy"
-        The column to show. If no score is above 1, the axis ends there.
+        One row per fit, with the columns `dataset`, `encoding` and `accuracy`.
     axes : Axes or sequence of Axes, optional
         Where to draw: one panel for each data set. By default, a new figure.
 
@@ -126,17 +114,15 @@ def plot_comparison(
         sharey=True,
     )
     for ax, dataset in zip(panels.axes, datasets, strict=True):
-        _draw_dataset(ax, results[results["dataset"] == dataset], encodings, metric)
+        _draw_dataset(ax, results[results["dataset"] == dataset], encodings)
         ax.set_title(wrapped(dataset, width - 0.4, 11), fontsize=11)
-    panels.label(
-        f"test {metric.replace('_', ' ')}: one dot per fit, bar = mean ± standard deviation"
-    )
+    panels.label("test accuracy: one dot per fit, bar = mean ± standard deviation")
     return panels.figure
 
 
-def _draw_dataset(ax: Axes, rows: pd.DataFrame, encodings: list[str], metric: str) -> None:
+def _draw_dataset(ax: Axes, rows: pd.DataFrame, encodings: list[str]) -> None:
     for place, encoding in enumerate(encodings):
-        values = rows.loc[rows["encoding"] == encoding, metric].to_numpy(dtype=float)
+        values = rows.loc[rows["encoding"] == encoding, "accuracy"].to_numpy(dtype=float)
         if not len(values):
             continue
         color = encoding_color(encoding)
@@ -161,12 +147,10 @@ def _draw_dataset(ax: Axes, rows: pd.DataFrame, encodings: list[str], metric: st
     ax.tick_params(labelsize=9)
     ax.margins(x=0.08)
     fewer_ticks(ax)
-    end_score_axis(ax, rows[metric], "x")
+    end_score_axis(ax, rows["accuracy"], "x")
 
 
-def plot_by_dataset(
-    results: pd.DataFrame, *, metric: str = "accuracy", panels: pd.Series | None = None
-) -> Figure:
+def plot_by_dataset(results: pd.DataFrame, *, panels: pd.Series | None = None) -> Figure:
     """Draw the mean score of every encoding on every data set, ± one standard deviation.
 
     A row is a data set, a colour an encoding; the deviation is that over seeds and resamples, and
@@ -175,9 +159,7 @@ def plot_by_dataset(
     Parameters
     ----------
     results : DataFrame
-        One row per fit, with the columns `dataset`, `encoding` and `metric`.
-    metric : str, default="accuracy"
-        The column to show.
+        One row per fit, with the columns `dataset`, `encoding` and `accuracy`.
     panels : Series, optional
         A title for each row of `results`; each title gets a panel of its own.
 
@@ -200,7 +182,7 @@ def plot_by_dataset(
     figure = new_figure(width, max(width, 2.2 + row * len(datasets)))
     places = figure.subplots(1, len(names), sharey=True, squeeze=False)[0]
     for ax, name in zip(places, names, strict=True):
-        _draw(ax, results[titles == name], datasets, encodings, metric)
+        _draw(ax, results[titles == name], datasets, encodings)
         ax.set_title(name, fontsize=14)
     places[0].set_yticks(range(len(datasets)), datasets)
     places[0].set_ylim(len(datasets) - 0.5, -0.5)
@@ -208,15 +190,12 @@ def plot_by_dataset(
     figure.legend(
         handles, labels, loc="outside upper center", ncols=min(4, len(labels)), fontsize=13
     )
-    label = f"test {metric.replace('_', ' ')}: mean ± standard deviation over fits"
-    figure.supxlabel(label, fontsize=13)
+    figure.supxlabel("test accuracy: mean ± standard deviation over fits", fontsize=13)
     return figure
 
 
-def _draw(
-    ax: Axes, rows: pd.DataFrame, datasets: list[str], encodings: list[str], metric: str
-) -> None:
-    by_dataset = rows.groupby(["encoding", "dataset"])[metric]
+def _draw(ax: Axes, rows: pd.DataFrame, datasets: list[str], encodings: list[str]) -> None:
+    by_dataset = rows.groupby(["encoding", "dataset"])["accuracy"]
     means, spreads = by_dataset.mean(), by_dataset.std().fillna(0.0)
     beside = np.linspace(-0.36, 0.36, len(encodings)) if len(encodings) > 1 else [0.0]
     for encoding, offset in zip(encodings, beside, strict=True):
