@@ -15,6 +15,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -62,7 +63,7 @@ def open_page(chromium: str, *, width: int = 1700, height: int = 1300) -> Iterat
 
 @contextmanager
 def running_ui(store: str, *arguments: str) -> Iterator[dict[str, str]]:
-    """Run `tsformer ui` on a free port; yield the addresses that it prints when it responds."""
+    """Run `tsformer ui` on a free port; yield the addresses that it prints, once it responds."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -77,6 +78,7 @@ def running_ui(store: str, *arguments: str) -> Iterator[dict[str, str]]:
     )
     try:
         addresses = _read_addresses(server)
+        _wait_for(port)
         # The server logs every request there, and would wait for ever once the pipe is full.
         threading.Thread(target=collections.deque, args=(server.stdout, 0), daemon=True).start()
         yield addresses
@@ -87,6 +89,19 @@ def running_ui(store: str, *arguments: str) -> Iterator[dict[str, str]]:
         except subprocess.TimeoutExpired:
             os.killpg(server.pid, signal.SIGKILL)
             server.wait()
+
+
+def _wait_for(port: int) -> None:
+    """Return when the server accepts connections."""
+    end = time.monotonic() + 90
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=5).close()
+            return
+        except OSError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.2)
 
 
 def _read_addresses(server: subprocess.Popen[str]) -> dict[str, str]:
