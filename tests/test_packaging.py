@@ -49,23 +49,17 @@ def test_import_loads_no_optional_library_and_torch_late(tmp_path):
     assert python(code, tmp_path).splitlines() == ["from_long LayoutWarning", "[]"]
 
 
-CLASSIFIER = """
+@pytest.mark.slow
+def test_the_core_fits_saves_loads_and_shows_progress_in_lines(tmp_path):
+    code = """
 import numpy as np
 from tsformer import TSTransformerClassifier, load
 
 rng = np.random.default_rng(0)
-X = [rng.normal(size=(2, n)) for n in rng.integers(5, 20, size=12)]
-y = ["no", "yes"] * 6
+X, y = [rng.normal(size=(2, n)) for n in rng.integers(5, 20, size=12)], ["no", "yes"] * 6
 small = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 2, "random_state": 0}
-plain = {"scaling": "channel", "augmentation": None}
-"""
-
-
-@pytest.mark.slow
-def test_the_core_fits_saves_loads_and_shows_progress_in_lines(tmp_path):
-    code = """
 for encoding in ("lspe", "rope", "alibi", "tape+erpe"):
-    clf = TSTransformerClassifier(encoding, early_stopping=True, **small, **plain).fit(X, y)
+    clf = TSTransformerClassifier(encoding, early_stopping=True, **small).fit(X, y)
     clf.save("model")
     assert (load("model").predict_proba(X) == clf.predict_proba(X)).all()
     assert clf.history_.to_frame().shape == (2, 5)
@@ -73,7 +67,7 @@ sys.stderr = sys.stdout
 clf = TSTransformerClassifier(verbose=1, **small).fit(X, y)
 print(clf.history_[-1]["loss"])
 """
-    first, *_, last, loss = python(WITHOUT_EXTRAS + CLASSIFIER + code, tmp_path).splitlines()
+    first, *_, last, loss = python(WITHOUT_EXTRAS + code, tmp_path).splitlines()
     assert first == "epoch 0/2"
     assert last == f"epoch 2/2  loss {float(loss):.4f}  0:00:00 left"
 
@@ -108,9 +102,7 @@ def test_the_command_line_names_the_extra_it_misses(tmp_path):
         (False, True, "/env/bin/pip", f'pip install "{ROOT}[cli]"'),
     ],
 )
-def test_the_command_that_installs_an_extra_works_here(
-    installed, has_pip, on_path, command, monkeypatch
-):
+def test_an_extra_is_installed_by(installed, has_pip, on_path, command, monkeypatch):
     """tsformer is on no package index, so that a copy that is not installed goes by its folder."""
 
     def distribution(name):
@@ -124,27 +116,18 @@ def test_the_command_that_installs_an_extra_works_here(
     assert install_command("cli") == command
 
 
-def test_errors_name_extras_that_exist():
-    named = {
-        extra
-        for file in (ROOT / "tsformer").rglob("*.py")
-        for extra in re.findall(r'extra="([^"]+)"', file.read_text(encoding="utf-8"))
-    }
-    assert named >= {"cli", "tracking"}
-    assert named <= set(EXTRAS)
-
-
-def test_what_baselines_need_is_in_their_extra():
+def test_errors_and_baselines_name_extras_that_exist():
     from tsformer.baselines import BASELINES
 
+    texts = [file.read_text(encoding="utf-8") for file in (ROOT / "tsformer").rglob("*.py")]
+    named = {extra for text in texts for extra in re.findall(r'extra="([^"]+)"', text)}
+    assert named >= {"cli", "tracking"}
+    assert named <= set(EXTRAS)
     requirements = [*EXTRAS["baselines"], *PROJECT["project"]["dependencies"]]
     provided = {re.split(r"[\[<>=]", requirement)[0] for requirement in requirements}
     needed = {module for baseline in BASELINES.values() for module in baseline.needs}
     assert needed
     assert needed <= provided  # each of these modules has the name of its distribution
-
-
-def test_all_holds_every_extra_for_users():
     (everything,) = EXTRAS["all"]
     listed = set(re.fullmatch(r"tsformer\[(.*)\]", everything)[1].split(","))
     assert listed == set(EXTRAS) - {"all", "docs", "test", "ui-test", "dev"}

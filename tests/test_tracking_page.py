@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import re
 import runpy
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,12 +18,7 @@ PAGE = (Path(__file__).parents[1] / "docs/tracking.md").read_text(encoding="utf-
 
 
 @pytest.mark.slow
-def test_the_example_runs(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    empty_store: Callable[[Path], str],
-) -> None:
+def test_the_example_runs(tmp_path, monkeypatch, capsys, empty_store) -> None:
     pytest.importorskip("mlflow", reason='needs the extra "tracking"')
     pytest.importorskip("sktime", reason='the problem comes with the extra "data"')
     (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)

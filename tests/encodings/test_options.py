@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 
 import pytest
 import torch
 
+from tsformer import encodings
 from tsformer.encodings import resolve
 from tsformer.encodings.bias.fire import relu_network
+from tsformer.encodings.embed.wavelet import WAVELETS, multiresolution
 
 SIZES = {"d_model": 8, "n_heads": 2, "max_len": 12}
 
@@ -234,3 +237,195 @@ def test_weights_cut_off_are_nothing_in_float32(name, options, monkeypatch):
     expected = (q.double() @ k.double().mT / 2 + exact).softmax(-1) @ v.double()
     ours = torch.nn.functional.scaled_dot_product_attention(q, k, v, bias)
     torch.testing.assert_close(ours.double(), expected, rtol=1e-5, atol=1e-5)
+
+
+# --- defaults -------------------------------------------------------------------------------------
+
+#: Under which the published results were computed.
+DEFAULTS = {
+    "alibi": {"signed": False},
+    "cape": {"max_jitter": 0.5, "max_scale": 1.1, "base": 10000.0},
+    "cope": {"init_std": 0.02},
+    "conv": {"kernel_size": 9, "causal": False},
+    "conv_spe": {"kernel_size": 33, "resample": False, "seed": 0},
+    "dape": {"static": "fire", "d_hidden": 32},
+    "erpe": {"causal": False},
+    "fire": {"d_hidden": 32, "signed": True},
+    "fixed": {"base": 10000.0},
+    "fope": {"fraction": 1.0, "init_std": 0.3},
+    "fourier": {"gamma": 10.0, "trainable": True},
+    "gaussian": {"trainable": True},
+    "kerple": {"variant": "log"},
+    "learnable_rope": {"base": 10000.0, "fraction": 1.0},
+    "learnable": {"init_std": 0.02},
+    "lspe": {"dropout": 0.1, "apply_to": "encoding", "base": 10000.0},
+    "rope": {"base": 10000.0, "fraction": 1.0},
+    "shaw": {"init_std": 0.02},
+    "sine_spe": {"n_sines": 1, "resample": False, "seed": 0},
+    "t5": {"n_buckets": 32, "init_std": 0.02},
+    "tape": {"base": 10000.0},
+    "tupe": {"init_std": 0.02},
+    "wavelet": {"wavelet": "db4", "causal": False},
+    "xpos": {"base": 10000.0, "fraction": 1.0, "gamma": 0.4},
+}
+
+
+def test_defaults():
+    found = {}
+    for cls in vars(encodings).values():
+        if inspect.isclass(cls) and getattr(cls, "name", None) in encodings.names():
+            parameters = inspect.signature(cls).parameters.values()
+            given = {p.name: p.default for p in parameters if p.default not in (p.empty, None)}
+            found |= {cls.name: given} if given else {}
+    assert found == DEFAULTS
+
+
+def test_sine_spe_starts_with_slow_waves():
+    torch.manual_seed(0)
+    encoding = encodings.SineSPE(d_model=32, n_heads=4, max_len=50, n_sines=5)
+    assert -4.5 < encoding.frequency_raw.mean() < -3.5
+
+
+# --- stochastic encodings: their mean is the stated kernel, their noise that of the seed ----------
+
+E, N = 3, 7
+NARROW = {"d_model": E, "n_heads": 1, "max_len": N}
+STOCHASTIC = ("sine_spe", "conv_spe")
+
+both = pytest.mark.parametrize("name", STOCHASTIC)
+
+
+def scores(encoding, q, k, n=N):
+    t = torch.arange(float(n), dtype=q.dtype)[None]
+    q, k = encoding.rotate(q.expand(1, 1, n, E), k.expand(1, 1, n, E), t)
+    return (q @ k.mT)[0, 0]
+
+
+def kernel(encoding, feature: int, gap: float) -> float:
+    """Return P_e of the paper, from the parameters."""
+    if encoding.name == "sine_spe":
+        frequency = encoding.frequency_raw[0, feature].sigmoid() / 2
+        gain = torch.nn.functional.softplus(encoding.gain_raw[0, feature])
+        wave = torch.cos(2 * math.pi * frequency * gap + encoding.offset[0, feature])
+        positional = (gain.square() * wave).mean().item()
+    else:
+        f_q, f_k = encoding.filter_q[0, feature].tolist(), encoding.filter_k[0, feature].tolist()
+        shift = int(gap)
+        inside = [p for p in range(len(f_q)) if 0 <= p + shift < len(f_k)]
+        positional = sum(f_q[p] * f_k[p + shift] for p in inside)
+    share = encoding.gate[0, feature].sigmoid().item()
+    return (1 - share) * positional + share
+
+
+@pytest.mark.parametrize(
+    ("name", "options"), [("sine_spe", {"n_sines": 4}), ("conv_spe", {"kernel_size": 5})]
+)
+def test_the_mean_of_many_realisations_is_the_kernel(name, options):
+    torch.manual_seed(0)
+    encoding = resolve(name, **NARROW, **options, n_realizations=100_000)
+    q, k = torch.tensor([1.0, -0.5, 0.3]), torch.tensor([0.7, 0.6, -1.0])
+    found = scores(encoding, q, k)
+    for i in range(N):
+        for j in range(N):
+            expected = sum(q[e].item() * k[e].item() * kernel(encoding, e, i - j) for e in range(E))
+            assert found[i, j].item() == pytest.approx(expected, abs=0.03)
+
+
+@both
+def test_the_seed_gives_the_noise(name):
+    torch.manual_seed(0)
+    first = resolve(name, **NARROW, seed=3)
+    torch.manual_seed(1)
+    again, other = resolve(name, **NARROW, seed=3), resolve(name, **NARROW, seed=4)
+    assert torch.equal(first.noise, again.noise)
+    assert not torch.equal(first.noise, other.noise)
+    again.load_state_dict(first.state_dict())
+    q = torch.ones(E)
+    assert torch.equal(scores(first.eval(), q, q), scores(again.eval(), q, q))
+
+
+@both
+def test_building_one_leaves_the_global_generator_to_the_weights(name):
+    """Were the noise drawn from it, the seed would change the weights of later modules."""
+    states = []
+    for seed in (0, 1):
+        torch.manual_seed(0)
+        resolve(name, **NARROW, seed=seed, n_realizations=seed + 1)
+        states.append(torch.get_rng_state())
+    assert torch.equal(*states)
+
+
+@both
+def test_new_noise_in_training_only_where_asked(name):
+    q = torch.ones(E)
+    kept, redrawn = resolve(name, **NARROW), resolve(name, **NARROW, resample=True)
+    assert torch.equal(scores(kept.train(), q, q), scores(kept, q, q))
+    assert not torch.equal(scores(redrawn.train(), q, q), scores(redrawn, q, q))
+    assert torch.equal(scores(redrawn.eval(), q, q), scores(redrawn, q, q))
+
+
+def test_noise_repeats_past_the_trained_length():
+    encoding = resolve("conv_spe", **NARROW, kernel_size=2).eval()
+    q = torch.ones(E)
+    long = scores(encoding, q, q, n=3 * (N + 1))
+    torch.testing.assert_close(long[: N + 1, : N + 1], long[N + 1 : 2 * N + 2, : N + 1])
+    torch.testing.assert_close(long[:N, :N], scores(encoding, q, q))
+
+
+# --- the wavelet transform ------------------------------------------------------------------------
+
+every_wavelet = pytest.mark.parametrize("wavelet", WAVELETS)
+
+
+def low_pass(wavelet: str) -> torch.Tensor:
+    return torch.tensor(WAVELETS[wavelet], dtype=torch.float64)
+
+
+@every_wavelet
+def test_filters_are_orthonormal_and_smooth(wavelet):
+    h = low_pass(wavelet)
+    for shift in range(len(h) // 2):
+        product = (h[2 * shift :] * h[: len(h) - 2 * shift]).sum().item()
+        assert product == pytest.approx(float(shift == 0), abs=1e-12)
+    assert h.sum().item() == pytest.approx(2**0.5, abs=1e-12)
+    # Vanishing moments: the high-pass filter does not see a polynomial of lower degree.
+    high = h.flip(0) * (-1.0) ** torch.arange(len(h))
+    for degree in range(len(h) // 2):
+        assert (high * torch.arange(len(h)) ** float(degree)).sum().item() == pytest.approx(
+            0, abs=1e-8
+        )
+
+
+@every_wavelet
+@pytest.mark.parametrize("n", [1, 2, 3, 16, 37])
+@pytest.mark.parametrize("n_levels", [1, 2, 5])
+def test_parts_add_up_and_do_not_overlap(wavelet, n, n_levels):
+    torch.manual_seed(0)
+    x = torch.randn(2, n, dtype=torch.float64)
+    parts = multiresolution(x, low_pass(wavelet), n_levels)
+    assert parts.shape == (2, n_levels + 1, n)
+    torch.testing.assert_close(parts.sum(1), x)
+    long = torch.nn.functional.pad(x, (256, 256))  # far from the ends, where parts are cut
+    products = torch.einsum(
+        "bin,bjn->bij", *2 * [multiresolution(long, low_pass(wavelet), n_levels)]
+    )
+    off_diagonal = products - torch.diag_embed(products.diagonal(dim1=1, dim2=2))
+    assert off_diagonal.abs().max() < 1e-10
+
+
+@every_wavelet
+def test_a_slow_wave_is_in_the_rest_and_a_fast_one_in_the_finest_detail(wavelet):
+    n = torch.arange(256.0, dtype=torch.float64)
+    slow = multiresolution(torch.sin(2 * torch.pi * n / 128)[None], low_pass(wavelet), 3)[0]
+    fast = multiresolution(torch.cos(torch.pi * n)[None], low_pass(wavelet), 3)[0]
+    energy = slow.square().sum(1), fast.square().sum(1)
+    assert energy[0].argmax() == 0
+    assert energy[1].argmax() == 3
+    assert all(e.max() > 0.9 * e.sum() for e in energy)
+
+
+def test_levels_follow_the_trained_length():
+    levels = [
+        resolve("wavelet", d_model=8, n_heads=2, max_len=n).n_levels for n in (1, 8, 64, 1000)
+    ]
+    assert levels == [1, 1, 4, 7]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_estimators import MAKERS, RAGGED, TIMES, Y
+from small_estimators import MAKERS, RAGGED, TIMES, X, Y
 
 from tsformer import load_dataset
 
@@ -48,3 +48,9 @@ def vowels() -> tuple[list[np.ndarray], np.ndarray]:
 def fitted() -> dict[str, Any]:
     """Every estimator, fitted to series with gaps and times; not to be changed."""
     return {name: make().fit(RAGGED, Y, times=TIMES) for name, make in MAKERS.items()}
+
+
+@pytest.fixture(scope="session")
+def plain() -> dict[str, Any]:
+    """Every estimator, fitted to series of equal length; not to be changed."""
+    return {name: make().fit(X, Y) for name, make in MAKERS.items()}

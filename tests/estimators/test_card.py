@@ -87,9 +87,7 @@ def test_each_estimator_has_a_card_whose_program_runs(name, tmp_path, monkeypatc
     ],
     ids=["columns", "channels", "times", "dates", "index", "codes"],
 )
-def test_the_program_makes_series_as_the_model_reads_them(
-    options, series, keywords, tmp_path, monkeypatch
-):
+def test_the_program_makes_such_series(options, series, keywords, tmp_path, monkeypatch):
     fitted = quick(**options).fit(series, Y, **keywords)
     fitted.save(tmp_path)
     run_program(tmp_path, monkeypatch)

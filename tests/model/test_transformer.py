@@ -1,15 +1,15 @@
-"""TSTransformer as a torch module."""
+"""TSTransformer as a torch module, and from its tokens to one vector."""
 
 from __future__ import annotations
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from tsformer import ModelConfig, TSTransformer
 from tsformer.encodings import names
 from tsformer.model.stems import STEMS
-from tsformer.model.transformer import POOLINGS
+from tsformer.model.transformer import POOLINGS, make_pooling
 
 SIZES = {"n_channels": 3, "n_outputs": 4, "max_len": 30, "d_model": 8, "n_heads": 2}
 MASK = torch.arange(30)[None] < torch.tensor([30, 17, 2])[:, None]
@@ -107,3 +107,59 @@ def test_the_steps_of_forward():
     embedding = model.pool(features, mask)
     torch.testing.assert_close(embedding, model.embed(x, MASK))
     torch.testing.assert_close(model.head(embedding), model(x, MASK))
+
+
+# --- from tokens to one vector --------------------------------------------------------------------
+
+LENGTHS = [6, 4, 1]
+KEPT = torch.arange(6)[None] < torch.tensor(LENGTHS)[:, None]
+
+
+def tokens() -> torch.Tensor:
+    return torch.randn(3, 6, 5, generator=torch.Generator().manual_seed(0))
+
+
+def make_pool(name: str) -> nn.Module:
+    torch.manual_seed(0)
+    pooling = make_pooling(name, 5)
+    for parameter in pooling.parameters():
+        nn.init.normal_(parameter)
+    return pooling
+
+
+@pytest.mark.parametrize("name", POOLINGS)
+def test_padding_is_ignored(name):
+    pooling, x = make_pool(name), tokens()
+    x[~KEPT] = 1000.0
+    alone = torch.cat([pooling(x[i : i + 1, :n]) for i, n in enumerate(LENGTHS)])
+    torch.testing.assert_close(pooling(x, KEPT), alone)
+    assert pooling(x, KEPT).max() < 100
+
+
+def test_attention_weighs_by_a_learned_score():
+    pooling, x = make_pool("attention"), tokens()
+    score = torch.exp(x[1, :4] @ pooling.score.weight[0] + pooling.score.bias)
+    expected = (score[:, None] * x[1, :4]).sum(0) / score.sum()
+    torch.testing.assert_close(pooling(x, KEPT)[1], expected)
+
+
+def test_attention_starts_as_the_mean():
+    x = tokens()
+    torch.testing.assert_close(make_pooling("attention", 5)(x), x.mean(1))
+
+
+@pytest.mark.parametrize("mask", [None, KEPT], ids=["whole", "padded"])
+@pytest.mark.parametrize("name", POOLINGS)
+def test_shares_are_what_is_pooled(name, mask):
+    pooling, x = make_pool(name), tokens()
+    shares = pooling.shares(x, mask)
+    torch.testing.assert_close(shares.sum(dim=1), torch.ones(3))
+    if mask is not None:
+        assert (shares[~mask] == 0).all()
+    pooled = pooling(x, mask)
+    if name == "max":  # each feature has one holder
+        assert torch.equal(pooled[1], x[1, : 6 if mask is None else 4].amax(dim=0))
+        counts = [[(x[b, n] == pooled[b]).sum() / 5 for n in range(6)] for b in range(3)]
+        torch.testing.assert_close(shares, torch.tensor(counts))
+    else:
+        torch.testing.assert_close(torch.einsum("bn,bnd->bd", shares, x), pooled)

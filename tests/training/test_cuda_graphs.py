@@ -136,6 +136,8 @@ def test_auto_captures_where_it_can():
     assert not make_plan(compile="auto", device=cuda, pretrained=frozen).graphed
     assert not make_plan(compile=False, device=cuda).graphed
     assert not make_plan(compile=True, device=cuda).graphed
+    with pytest.raises(ValueError, match="needs all parameters trained"):
+        make_plan(compile="cuda-graphs", device=cuda, pretrained=frozen)
 
 
 def test_a_device_without_a_number_is_the_current_one():

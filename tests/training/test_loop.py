@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from unittest import mock
 
 import pytest
@@ -18,10 +19,14 @@ from small_problem import (
     weights_of,
     wrong_labels,
 )
-from torch import Tensor
+from torch import Tensor, nn
 
+from tsformer.data.panel import shuffled
+from tsformer.model.norms import MaskedBatchNorm
 from tsformer.training import forward
-from tsformer.training.loop import make_optimizer
+from tsformer.training.inference import update_bn
+from tsformer.training.loop import make_optimizer, set_learning_rate
+from tsformer.training.plan import Pretrained
 
 
 def test_learns():
@@ -151,3 +156,159 @@ def test_forward_keeps_order_and_mode():
     rounded = forward(model, panel, bfloat16=True)
     assert not torch.equal(rounded, outputs)
     torch.testing.assert_close(rounded, outputs, rtol=0.05, atol=0.05)
+
+
+# --- pretrained parameters: a learning rate of their own, and epochs in which they are frozen -----
+
+HEAD = ("head.weight", "head.bias")
+
+
+def backbone(model) -> frozenset[str]:
+    return frozenset(name for name, _ in model.named_parameters() if name not in HEAD)
+
+
+def state_of(model) -> dict[str, torch.Tensor]:
+    return {name: each.clone() for name, each in model.state_dict().items()}
+
+
+def test_learning_rates_and_decay_of_the_groups():
+    model = make_model("learnable", stem="conv")
+    pretrained = Pretrained(backbone(model), lr_scale=0.25)
+    optimizer = make_optimizer(model, make_plan(weight_decay=0.3, pretrained=pretrained))
+    plain = make_optimizer(model, make_plan(weight_decay=0.3))
+    set_learning_rate(optimizer, 0.8)
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    rows = {
+        names[id(p)]: (group["lr"], group["weight_decay"])
+        for group in optimizer.param_groups
+        for p in group["params"]
+    }
+    decay = {
+        names[id(p)]: group["weight_decay"] for group in plain.param_groups for p in group["params"]
+    }
+    assert {name: own for name, (_, own) in rows.items()} == decay
+    assert {name: lr for name, (lr, _) in rows.items()} == {
+        name: 0.8 if name in HEAD else pytest.approx(0.2) for name in decay
+    }
+
+
+def test_what_is_frozen_stays_bit_for_bit_and_the_rest_is_trained():
+    """The conv stem has batch norms, whose averages stay too."""
+    model = make_model(stem="conv", dropout=0.0)
+    fit(model, *make_panel(seed=1), make_plan(n_epochs=1))  # averages of other series
+    before = state_of(model)
+    plan = make_plan(pretrained=Pretrained(backbone(model), n_epochs_frozen=4), n_epochs=4)
+    fit(model, *make_panel(), plan)
+    after = state_of(model)
+    changed = {name for name in after if not torch.equal(before[name], after[name])}
+    assert changed == set(HEAD)
+    assert all(parameter.requires_grad for parameter in model.parameters())
+
+
+def test_it_thaws_after_its_epochs():
+    model, remembers = make_model(stem="conv"), Remembers()
+    names = backbone(model)
+    before = weights_of(model)
+    plan = make_plan(pretrained=Pretrained(names, n_epochs_frozen=2), n_epochs=3)
+    fit(model, *make_panel(), plan, callbacks=[remembers])
+    first, second, third = remembers.weights
+    assert all(torch.equal(before[name], second[name]) for name in names)
+    assert not torch.equal(first["head.weight"], second["head.weight"])
+    assert not any(torch.equal(second[name], third[name]) for name in names if "weight" in name)
+
+
+def test_a_scale_of_one_changes_nothing_and_a_small_one_slows_down():
+    ends = {}
+    for scale in (None, 1.0, 1e-6):
+        model = make_model(dropout=0.0)
+        names = backbone(model)
+        before = weights_of(model)
+        pretrained = None if scale is None else Pretrained(names, lr_scale=scale)
+        history = fit(model, *make_panel(), make_plan(pretrained=pretrained))
+        ends[scale] = history[-1]["loss"]
+        after = weights_of(model)
+        moved = max((before[name] - after[name]).abs().max().item() for name in names)
+        assert (moved < 1e-5) == (scale == 1e-6)
+    # The norm of the gradient is summed in another order.
+    assert ends[1.0] == pytest.approx(ends[None], rel=1e-4)
+
+
+# --- batch norms predict with averages of the final weights ---------------------------------------
+
+
+@pytest.mark.parametrize("ragged", [False, True])
+def test_averages_are_the_mean_over_batches_of_what_the_norm_sees(ragged):
+    model = make_model()
+    panel, _ = make_panel(24, ragged=ragged)
+    plan = make_plan(batch_size=5)
+    norm = model.stem.first.norm
+    assert isinstance(norm, MaskedBatchNorm)
+    seen = []
+    norm.register_forward_hook(lambda module, args, out: seen.append(args))
+    before = {name: value.clone() for name, value in model.named_parameters()}
+    update_bn(model, panel, plan)
+    assert len(seen) == 5
+    means = []
+    for x, *mask in seen:
+        there = x.squeeze(2).transpose(1, 2)
+        means.append(there[mask[0]].mean(0) if mask and mask[0] is not None else there.mean((0, 1)))
+    torch.testing.assert_close(norm.running_mean, torch.stack(means).mean(0))
+    assert norm.momentum == nn.BatchNorm1d(1).momentum
+    for name, value in model.named_parameters():
+        assert torch.equal(value, before[name])
+
+
+def test_a_norm_after_the_stem_is_updated_too():
+    model = make_model(stem="linear")
+    model.head = nn.Sequential(nn.BatchNorm1d(8), model.head)
+    update_bn(model, make_panel()[0], make_plan())
+    assert not torch.equal(model.head[0].running_mean, torch.zeros(8))
+
+
+def test_the_norm_of_the_head_gets_averages_without_dropout():
+    model = make_model(head_norm="batch", dropout=0.5).train()
+    panel, _ = make_panel(24)
+    update_bn(model, panel, make_plan(batch_size=5))
+    assert model.training
+    pooled = []
+    generator = torch.Generator().manual_seed(0)
+    for index in shuffled(len(panel), 5, generator):
+        model.eval()
+        for norm in (model.stem.first.norm, model.stem.second.norm):
+            norm.train()
+        pooled.append(model.embed(*panel.take(index)).mean(0))
+    torch.testing.assert_close(model.head_norm.running_mean, torch.stack(pooled).mean(0))
+
+
+def test_batches_are_those_of_training():
+    panel, _ = make_panel(23)
+    sizes = []
+    model = make_model()
+    model.stem.register_forward_hook(lambda module, args, out: sizes.append(len(args[0])))
+    update_bn(model, panel, make_plan(batch_size=5))
+    expected = shuffled(len(panel), 5, torch.Generator().manual_seed(0))
+    assert sorted(sizes) == sorted(map(len, expected))
+
+
+def test_averages_of_the_head_count_series_by_weight():
+    model = make_model(stem="linear", head_norm="batch").eval()
+    panel, _ = make_panel(24)
+    weights = torch.linspace(0, 3, 24).square() / 3
+    update_bn(model, panel, make_plan(batch_size=5), weights)
+    with torch.no_grad():
+        embedded = model.embed(panel.values)
+    expected = (embedded * weights[:, None]).sum(0) / weights.sum()
+    torch.testing.assert_close(model.head_norm.running_mean, expected)
+
+
+def test_series_without_weight_change_nothing():
+    panel, targets, n_zero = *make_panel(20), 3
+    weights = torch.where(torch.arange(20) < n_zero, 0.0, 20 / (20 - n_zero))
+    values = panel.values.clone()
+    values[:n_zero] += 100.0
+    models = [make_model(stem="linear", head_norm="batch") for _ in range(2)]
+    for model, own in zip(models, (panel, replace(panel, values=values)), strict=True):
+        fit(model, own, targets, make_plan(), weights=weights)
+    found, expected = (model.state_dict() for model in models)
+    for name, value in expected.items():
+        torch.testing.assert_close(found[name], value, rtol=1e-5, atol=1e-6)
