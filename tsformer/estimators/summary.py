@@ -227,7 +227,15 @@ def _program(estimator: Any, source: str) -> str:
         array = f"pd.DataFrame({array}, {columns[0]})"
     elif index or columns:
         array = f"[pd.DataFrame({', '.join(['x.T', *index, *columns])}) for x in {array}]"
-    when = {"numbers": f"np.arange({steps}.0)", "dates": f'pd.date_range("2000", periods={steps})'}
+    when = {}
+    if clock:
+        part = getattr(estimator, "random_convolutions_", estimator)  # every ensemble has this part
+        step = part.preprocessor_.time_step
+        every = f"pd.Timedelta(seconds={step})"
+        when = {
+            "numbers": f"{step} * np.arange({steps})",
+            "dates": f'pd.date_range("2000", periods={steps}, freq={every})',
+        }
     method = "predict" if hasattr(estimator, "predict") else "transform"
     lines = [
         *(["import mlflow"] if "mlflow" in source else []),
