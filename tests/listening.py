@@ -1,6 +1,10 @@
-"""Where a process and its children listen."""
+"""Where a process and its children listen, and waiting until it does."""
 
 from __future__ import annotations
+
+import time
+import urllib.request
+from collections.abc import Callable
 
 import pytest
 
@@ -16,3 +20,20 @@ def listening(pid: int) -> set[tuple[str, int]]:
             continue
         found |= {tuple(s.laddr) for s in sockets if s.status == psutil.CONN_LISTEN}
     return found
+
+
+def answers(address: str) -> bool:
+    """Whether a server answers a request."""
+    try:
+        with urllib.request.urlopen(address, timeout=5) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+
+
+def wait_until(true: Callable[[], object], seconds: float = 240) -> None:
+    """Wait for something."""
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.05)

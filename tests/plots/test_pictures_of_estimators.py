@@ -133,9 +133,8 @@ def test_other_estimators_are_drawn_where_they_have_what_is_drawn():
     other = convolutions().fit(X, Y)
     assert plot_relevance(other, X[0]).axes
     both = ensemble().fit(X, Y)
-    assert plot_history(both).axes[0].lines[0].get_ydata().tolist() == [
-        row["loss"] for row in both.transformer_.history_
-    ]
+    losses = [row["loss"] for row in both.transformer_.history_]
+    assert plot_history(both).axes[0].lines[0].get_ydata().tolist() == losses
     foreign = DummyClassifier(strategy="constant", constant="a").fit(X[:, 0], Y)
     assert plot_confusion(foreign, X[:, 0], pd.Series(Y)).axes[0].get_title().startswith("4 of 12")
     for plot, name in (

@@ -11,7 +11,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from functools import partial
@@ -21,7 +20,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from listening import listening
+from listening import answers, listening, wait_until
 
 from tsformer import (
     EarlyClassifier,
@@ -167,22 +166,22 @@ def test_the_command_says_how_to_serve_it(classifier, store, run):
     assert answer.predict({"series": np.zeros((2, 1, 24))}).shape == (2, 2)
 
 
-@pytest.mark.parametrize(
-    "estimator",
-    [
-        TSTransformerClassifier("tape+erpe", **SMALL),
-        RandomConvolutionClassifier(168, random_state=0),
-        TSEnsembleClassifier(
-            "fast",
-            transformer_params={k: v for k, v in SMALL.items() if k != "random_state"},
-            convolution_params={"n_features": 168},
-            random_state=0,
-        ),
-    ],
-    ids=["classifier", "convolutions", "ensemble"],
-)
-def test_a_classifier_of_any_kind_answers_with_its_classes(estimator, tmp_path):
-    estimator.fit(X, Y)
+KERNELS = {"n_features": 168}
+CLASSIFIERS = {
+    "classifier": TSTransformerClassifier("tape+erpe", **SMALL),
+    "convolutions": RandomConvolutionClassifier(**KERNELS, random_state=0),
+    "ensemble": TSEnsembleClassifier(
+        "fast",
+        transformer_params={k: v for k, v in SMALL.items() if k != "random_state"},
+        convolution_params=KERNELS,
+        random_state=0,
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", CLASSIFIERS)
+def test_a_classifier_of_any_kind_answers_with_its_classes(kind, tmp_path):
+    estimator = CLASSIFIERS[kind].fit(X, Y)
     write_model(estimator, tmp_path / "model", input_example=X[:2])
     served = mlflow.pyfunc.load_model(str(tmp_path / "model"))
     answer = served.predict(asked())
@@ -193,10 +192,16 @@ def test_a_classifier_of_any_kind_answers_with_its_classes(estimator, tmp_path):
     assert "NaN" not in (tmp_path / "model/serving_input_example.json").read_text()
 
 
-def test_a_column_of_novelty(tmp_path):
-    classifier = RandomConvolutionClassifier(168, random_state=0).fit(X, Y)
+def test_a_regressor_answers_with_numbers_and_any_model_with_novelty(store, tmp_path):
     regressor = TSTransformerRegressor("none", **SMALL).fit(X, np.arange(12.0))
-    for estimator in (classifier, regressor):
+    address = register(regressor, "numbers", store)
+    assert np.array_equal(load_registered(address, store).predict(X), regressor.predict(X))
+    answer = ServedModel(regressor).predict(asked())
+    assert list(answer) == ["prediction"]
+    assert np.array_equal(answer["prediction"], regressor.predict(X))
+    (column,) = signature_of(regressor, "table").outputs.inputs
+    assert (column.name, column.type) == ("prediction", mlflow.types.DataType.double)
+    for estimator in (regressor, CLASSIFIERS["convolutions"].fit(X, Y)):
         folder = tmp_path / type(estimator).__name__
         write_model(estimator, folder, output="table+novelty")
         served = mlflow.pyfunc.load_model(str(folder))
@@ -204,18 +209,6 @@ def test_a_column_of_novelty(tmp_path):
         pd.testing.assert_frame_equal(answer.iloc[:, :-1], ServedModel(estimator).predict(X))
         assert np.array_equal(answer["novelty"], estimator.novelty_score(X))
         assert served.metadata.signature.outputs.input_names() == list(answer)
-
-
-def test_a_regressor_answers_with_numbers(store):
-    regressor = TSTransformerRegressor("none", **SMALL).fit(X, np.arange(12.0))
-    address = register(regressor, "numbers", store)
-    assert np.array_equal(load_registered(address, store).predict(X), regressor.predict(X))
-    answer = ServedModel(regressor).predict(asked())
-    assert list(answer) == ["prediction"]
-    assert np.array_equal(answer["prediction"], regressor.predict(X))
-    pd.testing.assert_frame_equal(ServedModel(regressor).predict(X), answer)
-    (column,) = signature_of(regressor, "table").outputs.inputs
-    assert (column.name, column.type) == ("prediction", mlflow.types.DataType.double)
 
 
 def test_times_have_a_column_of_their_own():
@@ -258,36 +251,23 @@ def server(store, address):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    beside = str(Path(sys.executable).parent)
     page = (Path(__file__).parents[2] / "docs/guide/serving.md").read_text(encoding="utf-8")
     (command,) = re.findall(r"^mlflow (models serve .*) &$", page, re.MULTILINE)
     command = command.replace("models:/motions/1", address).replace("5001", str(port))
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     process = subprocess.Popen(
         [sys.executable, "-m", "mlflow", *command.split()],
-        env={
-            **os.environ,
-            "MLFLOW_TRACKING_URI": store.uri,
-            "PATH": f"{beside}{os.pathsep}{os.environ['PATH']}",
-        },
+        env={**os.environ, "MLFLOW_TRACKING_URI": store.uri, "PATH": path},
         start_new_session=True,
     )
+    served = f"http://127.0.0.1:{port}"
     try:
-        wait_for(f"http://127.0.0.1:{port}", process)
-        yield f"http://127.0.0.1:{port}", listening(process.pid)
+        wait_until(lambda: process.poll() is not None or answers(f"{served}/ping"))
+        assert process.poll() is None
+        yield served, listening(process.pid)
     finally:
         os.killpg(process.pid, signal.SIGTERM)
         process.wait(timeout=30)
-
-
-def wait_for(server: str, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline and process.poll() is None:
-        try:
-            with urllib.request.urlopen(f"{server}/ping", timeout=5):
-                return
-        except OSError:  # not up yet
-            time.sleep(0.5)
-    raise AssertionError(f"no server at {server}; its exit code is {process.poll()}")
 
 
 def invocations(server: str, asked: dict[str, Any]) -> Any:

@@ -7,12 +7,11 @@ import os
 import signal
 import subprocess
 import sys
-import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from run_once import wait_until
+from listening import answers, wait_until
 
 from tsformer.studies.run.executors import Workers
 from tsformer.studies.run.worker import run_task
@@ -94,9 +93,8 @@ class Processes:
             "--artifacts-destination", self.folder / "artifacts",
             MLFLOW_SERVER_ENABLE_JOB_EXECUTION="false",
         )  # fmt: skip
-        wait_until(
-            lambda: process.poll() is not None or _answers(f"http://127.0.0.1:{port}/health")
-        )
+        health = f"http://127.0.0.1:{port}/health"
+        wait_until(lambda: process.poll() is not None or answers(health))
         assert process.poll() is None
         return process
 
@@ -119,11 +117,3 @@ def processes(tmp_path, empty_store, monkeypatch):
     started = Processes(tmp_path, empty_store)
     yield started
     started.kill_all()
-
-
-def _answers(address: str) -> bool:
-    try:
-        with urllib.request.urlopen(address, timeout=2) as answer:
-            return bool(answer.status == 200)
-    except OSError:
-        return False

@@ -1,10 +1,8 @@
-"""A study that is run once for many tests; the runs of fits in a store; waiting."""
+"""A study that is run once for many tests, and the runs of fits in a store."""
 
 from __future__ import annotations
 
-import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 from tsformer.studies import Comparison, Progress, Study, compare
@@ -47,11 +45,3 @@ def assert_finished_once(store: RunStore, study: Study) -> int:
     assert finished == {study.key(*trial): 1 for trial in study.trials()}
     assert {status for _, status in found} <= {"FINISHED", "KILLED"}
     return sum(n for (_, status), n in found.items() if status == "KILLED")
-
-
-def wait_until(true: Callable[[], object], seconds: float = 240) -> None:
-    """Wait for something."""
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.05)

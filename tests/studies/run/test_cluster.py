@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from foreign_classifiers import in_fits, waiting
-from run_once import assert_finished_once, statuses, wait_until
+from listening import wait_until
+from run_once import assert_finished_once, statuses
 
 from tsformer.studies import Progress, Study, compare
 from tsformer.studies.run.executors import cluster

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from listening import listening
-from run_once import wait_until
+from listening import listening, wait_until
 
 from tsformer.studies import Study, compare
 

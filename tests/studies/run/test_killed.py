@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 from foreign_classifiers import in_fits, waiting
-from run_once import assert_finished_once, statuses, wait_until
+from listening import wait_until
+from run_once import assert_finished_once, statuses
 
 from tsformer.studies import Study, compare
 from tsformer.studies.run.lock import StudyBusyError

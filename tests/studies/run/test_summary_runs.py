@@ -12,7 +12,7 @@ import pytest
 
 from tsformer.plots import encoding_color
 from tsformer.studies import Study
-from tsformer.studies.analysis.scores import StudyScores, read_study
+from tsformer.studies.analysis.scores import read_study
 from tsformer.studies.run.finalize import study_note, study_tags, summary_runs
 from tsformer.tracking import RunStore, prepare_store
 
@@ -21,15 +21,15 @@ STUDY = Study(("A", "B"), ("none", "lspe"), seeds=2, vary={"stem": ["conv", "lin
 
 def results() -> pd.DataFrame:
     """With the stem "conv" `lspe` is 0.1 better on A and 0.2 on B; seeds differ by 0.02."""
-    rows = []
-    for stem, gain in (("conv", 1.0), ("linear", -1.0)):
-        for dataset, base, step in (("A", 0.5, 0.1), ("B", 0.7, 0.2)):
-            for seed in (0, 1):
-                for encoding in ("none", "lspe"):
-                    accuracy = base + 0.02 * seed + gain * step * (encoding == "lspe")
-                    rows.append((dataset, encoding, stem, seed, accuracy, 2.0 + seed, ""))
-    columns = ["dataset", "encoding", "stem", "seed", "accuracy", "fit_seconds", "run_id"]
-    return pd.DataFrame(rows, columns=columns)
+    rows = [
+        (dataset, encoding, stem, seed, base + 0.02 * seed + gain * (encoding == "lspe"))
+        for stem, sign in (("conv", 1.0), ("linear", -1.0))
+        for dataset, base, gain in (("A", 0.5, 0.1 * sign), ("B", 0.7, 0.2 * sign))
+        for seed in (0, 1)
+        for encoding in ("none", "lspe")
+    ]
+    table = pd.DataFrame(rows, columns=["dataset", "encoding", "stem", "seed", "accuracy"])
+    return table.assign(fit_seconds=2.0 + table["seed"], run_id="")
 
 
 @pytest.fixture
@@ -37,15 +37,11 @@ def store(uri, experiment):
     return prepare_store(uri, experiment)
 
 
-def scores(table: pd.DataFrame, folder: Path) -> StudyScores:
+def summarise(store: RunStore, table: pd.DataFrame, folder: Path) -> dict[str, Any]:
     table.to_csv(folder / "results.csv", index=False)
     (folder / "study.json").write_text(json.dumps(STUDY.as_dict()))
-    return read_study(folder)
-
-
-def summarise(store: RunStore, table: pd.DataFrame, folder: Path) -> dict[str, Any]:
     with store.start("study", kind="study", key="study", again=True) as parent:
-        made = summary_runs(STUDY, scores(table, folder), store, parent)
+        made = summary_runs(STUDY, read_study(folder), store, parent)
     runs = {run.info.run_id: run for run in store.runs("FINISHED", {"tsformer.kind": "encoding"})}
     return {runs[run_id].info.run_name: runs[run_id] for run_id in made}
 
@@ -55,26 +51,20 @@ def test_a_run_for_each_encoding_and_variant(store, tmp_path):
     assert list(runs) == [
         "none, stem=conv", "lspe, stem=conv", "none, stem=linear", "lspe, stem=linear",
     ]  # fmt: skip
-    best = runs["lspe, stem=conv"]
-    assert best.data.params == {
-        "encoding": "lspe", "study": STUDY.name, "stem": "conv",
-    }  # fmt: skip
-    assert best.data.tags["tsformer.study"] == STUDY.name
-    assert best.data.tags["tsformer.place"] == "001"
-    ours, both = best.data.tags["tsformer.variant"], study_tags(STUDY)["tsformer.variant"]
-    assert ours in both, "the study's run is found with those of each variant"
-    assert ours != runs["lspe, stem=linear"].data.tags["tsformer.variant"]
-    assert best.data.tags["mlflow.runColor"] == encoding_color("lspe")
-    metrics = best.data.metrics
-    assert metrics["test/accuracy"] == pytest.approx((0.61 + 0.91) / 2)
-    assert metrics["test/accuracy/A"] == pytest.approx(0.61)
-    assert metrics["test/accuracy_spread"] == pytest.approx(0.02 / 2**0.5)
-    assert metrics["test/mean_rank"] == 1
-    assert metrics["fit_seconds"] == 2.5
+    best, tags = runs["lspe, stem=conv"].data, runs["lspe, stem=conv"].data.tags
+    assert best.params == {"encoding": "lspe", "study": STUDY.name, "stem": "conv"}
+    assert (tags["tsformer.study"], tags["tsformer.place"]) == (STUDY.name, "001")
+    variant = tags["tsformer.variant"]
+    assert variant in study_tags(STUDY)["tsformer.variant"], "the study's run is found with it"
+    assert variant != runs["lspe, stem=linear"].data.tags["tsformer.variant"]
+    assert tags["mlflow.runColor"] == encoding_color("lspe")
+    expected = {"test/accuracy": (0.61 + 0.91) / 2, "test/accuracy/A": 0.61, "test/mean_rank": 1}
+    expected |= {"test/accuracy_spread": 0.02 / 2**0.5, "fit_seconds": 2.5}
+    assert {name: best.metrics[name] for name in expected} == pytest.approx(expected)
     assert runs["lspe, stem=linear"].data.metrics["test/mean_rank"] == 2
-    note = best.data.tags["mlflow.note.content"]
+    note = tags["mlflow.note.content"]
     assert "Means over 4 fits on 2 data sets." in note
-    assert f"Part of [this study]({store.page_of(best.data.tags['mlflow.parentRunId'])})" in note
+    assert f"Part of [this study]({store.page_of(tags['mlflow.parentRunId'])})" in note
 
 
 def test_a_fit_that_is_the_row_of_every_seed_is_one(store, tmp_path):
