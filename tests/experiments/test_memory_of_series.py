@@ -7,10 +7,9 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from experiments.memory.peak import measured, write, write_series
+from experiments.memory.peak import measured, write_series
 
 LENGTH = 2048
 #: MiB beyond the process that are enough for a small model, however many the series.
@@ -46,14 +45,6 @@ def test_memory_does_not_grow_with_files_and_by_a_third_with_arrays(
         assert 0 < row["fit_per_cpu_second"] < row["predict_per_cpu_second"]
     if kept == "path":
         assert np.isfinite(np.load(tmp_path / "X.path.out")).all()
-
-
-def test_rows_of_other_runs_are_kept(tmp_path):
-    keys = {"model": "tiny", "n": 8, "channels": 1, "length": 4}
-    for kept, fit_mib in (("memmap", 1), ("path", 2), ("memmap", 3)):
-        write(tmp_path / "memory.csv", pd.DataFrame([{**keys, "kept": kept, "fit_mib": fit_mib}]))
-    rows = pd.read_csv(tmp_path / "memory.csv").set_index("kept")
-    assert rows["fit_mib"].to_dict() == {"path": 2, "memmap": 3}
 
 
 def test_parquet_is_unpacked_part_by_part(tmp_path):

@@ -226,15 +226,6 @@ def test_random_convolutions_of_short_series():
     ]
 
 
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("scaling", ["series", "channel"])
-def test_random_convolutions_in_onnx(scaling, tmp_path):
-    X = series(12, 16, seed=0)  # one dilation
-    estimator = RandomConvolutionClassifier(**CONVOLUTIONS, scaling=scaling, random_state=0)
-    with_random_weights(estimator.fit(X, 5 + np.arange(12) % 3))
-    agree_in_onnx(estimator, tmp_path, shapes=LONGER)
-
-
 @pytest.fixture(scope="module")
 def ensemble() -> TSEnsembleClassifier:
     small = {name: value for name, value in SIZES.items() if name != "random_state"}

@@ -36,9 +36,8 @@ def started(**asked: Any) -> tuple[RunStore, Any]:
     return store, store.client().get_run(run.run_id)
 
 
-def experiment_of(store: RunStore) -> str:
-    name: str = store.client().get_experiment(store.experiment_id).name
-    return name
+def experiment_of(store: RunStore) -> Any:
+    return store.client().get_experiment(store.experiment_id).name
 
 
 @pytest.mark.slow
@@ -73,14 +72,13 @@ def test_an_active_run_gets_the_first_and_the_next_are_nested_in_it(uri):
         store, first = started()
         assert first.info.run_id == mine.info.run_id
         assert first.info.status == "RUNNING", "whoever has started it ends it"
-        _, second = started()
-        _, third = started()
+        nested = [started()[1] for _ in range(2)]
     assert experiment_of(store) == "mine"
-    for nested in (second, third):
-        assert nested.data.tags["mlflow.parentRunId"] == mine.info.run_id
-        assert nested.info.status == "FINISHED"
+    for run in nested:
+        assert run.data.tags["mlflow.parentRunId"] == mine.info.run_id
+        assert run.info.status == "FINISHED"
     assert mlflow.get_run(mine.info.run_id).info.status == "FINISHED"
-    assert second.info.run_id != third.info.run_id
+    assert nested[0].info.run_id != nested[1].info.run_id
 
 
 def test_what_is_asked_for_comes_before_an_active_run(uri):

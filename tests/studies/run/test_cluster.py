@@ -1,14 +1,10 @@
-"""compare() with a real tracking server, and on a real Dask cluster; either is killed."""
+"""compare() with a real tracking server that is killed, and with a scheduler that refuses."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
-from foreign_classifiers import in_fits, waiting
-from listening import wait_until
 from run_once import assert_finished_once, statuses
 
 from tsformer.studies import Progress, Study, compare
@@ -49,50 +45,6 @@ def test_a_tracking_server_that_goes_away_and_comes_back(processes, port, experi
     assert again.unrecorded.empty
     assert len(again.results) == 4
     assert_finished_once(store, STUDY)
-
-
-@pytest.mark.processes
-@pytest.mark.usefixtures("no_report")
-def test_a_worker_of_a_cluster_is_killed(processes, uri, experiment, tmp_path):
-    pytest.importorskip("distributed", reason='needs the extra "dask"')
-    file, go = tmp_path / "scheduler.json", tmp_path / "go"
-    local = ("--host", "127.0.0.1", "--no-dashboard")
-    processes.start(
-        "-m", "distributed.cli.dask_scheduler", *local, "--port", 0, "--scheduler-file", file
-    )
-    worker = ("-m", "distributed.cli.dask_worker", "--scheduler-file", file, *local)
-    path = processes.path(str(Path(__file__).parent))
-    workers = {
-        process.pid: process
-        for process in (
-            processes.start(*worker, "--nthreads", 1, "--no-nanny", PYTHONPATH=path)
-            for _ in range(2)
-        )
-    }
-    for one in workers.values():  # each has read the scheduler's file, and can take a fit
-        wait_until(lambda one=one: "Registered to:" in processes.said(one))
-    scheduler = json.loads(file.read_text())["address"]
-    store = prepare_store(uri, experiment)
-    study = Study(("ItalyPowerDemand",), methods=waiting(go), seeds=1)
-    events: list[Progress] = []
-
-    def kill_one(progress: Progress) -> None:
-        events.append(progress)
-        if progress.event == "fit-end" and progress.done == 1:
-            assert progress.running == 2
-            wait_until(lambda: len(in_fits(go)) == 2)
-            processes.kill(workers[in_fits(go)[0]])
-            go.touch()
-
-    comparison = compare(
-        study, out=tmp_path / "out", tracking_uri=uri, experiment=experiment,
-        scheduler=scheduler, on_progress=kill_one,
-    )  # fmt: skip
-    assert len(comparison.results) == 3
-    assert comparison.failures.empty
-    assert comparison.unrecorded.empty
-    assert assert_finished_once(store, study) == 1
-    assert events[-2].running == 0
 
 
 def test_a_client_without_a_certificate_is_closed(port, monkeypatch):

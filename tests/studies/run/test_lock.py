@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -32,10 +33,7 @@ def hold():
             with exclusive(store, study):
                 os.write(tell, b"1")
                 signal.pause()
-            os._exit(0)
-        os.close(tell)
         assert os.read(ready, 1) == b"1"
-        os.close(ready)
         started.append(pid)
         return pid
 
@@ -45,11 +43,9 @@ def hold():
 
 
 def end(pid: int) -> None:
-    try:
+    with contextlib.suppress(ProcessLookupError, ChildProcessError):
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
-    except (ProcessLookupError, ChildProcessError):
-        return
 
 
 def test_the_second_names_the_first_and_follows_a_dead_one(hold, tmp_path):
@@ -73,9 +69,8 @@ class Server:
 
     def __init__(self, host: str):
         tags = {"tsformer.host": host, DRIVER_TAG: f"{host}, process 7, since 2026-01-01"}
-        self.run = SimpleNamespace(
-            data=SimpleNamespace(tags=tags), info=SimpleNamespace(run_id="abc")
-        )
+        data, info = SimpleNamespace(tags=tags), SimpleNamespace(run_id="abc")
+        self.run = SimpleNamespace(data=data, info=info)
 
     def runs(self, status: str, tags: dict[str, str]) -> list[Any]:
         assert status == "RUNNING"

@@ -259,14 +259,9 @@ def test_a_worker_with_other_libraries_fits_nothing(monkeypatch):
     assert not _interrupted(SimpleNamespace(histories_=[keras], transformer_=None))
 
 
-@pytest.fixture
-def clock(monkeypatch):
-    time = SimpleNamespace(now=0.0)
-    monkeypatch.setattr(progress, "perf_counter", lambda: time.now)
-    return time
-
-
-def test_later_fits_are_estimated_from_those_that_have_ended(clock):
+def test_later_fits_are_estimated_from_those_that_have_ended(monkeypatch):
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(progress, "perf_counter", lambda: clock.now)
     events: list[Progress] = []
     trials = [Trial(name, "none", seed) for name in ("a", "b") for seed in range(2)]
     reporter = progress.ProgressReporter(events.append, trials, set())

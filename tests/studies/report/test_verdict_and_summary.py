@@ -1,0 +1,172 @@
+"""The first sentence of a report claims no more than the numbers support; the summary table."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+from made_up_scores import results as results_of
+
+from tsformer.studies import summary_table
+from tsformer.studies._files import write_atomically
+from tsformer.studies.analysis.analyse import Findings
+from tsformer.studies.analysis.statistics import Statistics, compare_methods
+from tsformer.studies.report.summary import to_markdown
+from tsformer.studies.report.verdict import against, contrasts, paired, verdict
+
+
+def compared(scores: dict[str, list[float]]) -> Findings:
+    rows = results_of(scores)
+    return Findings("", rows, rows, compare_methods(rows))
+
+
+LEVEL = [0.5 + 0.01 * i for i in range(10)]
+NOISE = [score + (-1) ** i * 0.001 for i, score in enumerate(LEVEL)]
+UP, DOWN = ([score + by for score in LEVEL] for by in (0.1, -0.1))
+
+
+@pytest.mark.parametrize(
+    ("scores", "says"),
+    [
+        ({"none": LEVEL, "rope": UP, "erpe": NOISE}, "`rope` beats `none` on these 10 data sets. "),
+        (
+            {"none": LEVEL, "rope": DOWN, "erpe": NOISE},
+            "No encoding beats `none` on these 10 data sets; `rope` scores lower. ",
+        ),
+        ({"none": LEVEL, "erpe": NOISE}, "No encoding beats `none` on these 10 data sets. "),
+        (
+            {"none": LEVEL[:4], "rope": UP[:4]},
+            "4 data sets are too few to show whether any encoding beats `none`. "
+            "`rope` ranks first, but the difference is not significant.",
+        ),
+    ],
+)
+def test_the_baseline_is_beaten_level_or_ahead(scores, says):
+    assert verdict(compared(scores), "none", "encoding").startswith(says)
+
+
+@pytest.mark.parametrize("order", [("worse", "better"), ("better", "worse")])
+def test_of_two_equal_ranks_the_lower_score_is_never_called_better(order):
+    """Each ranks first on half of the data sets, but one wins by more."""
+    scores = {"better": [0.9, 0.5] * 3, "worse": [0.6, 0.6] * 3, "far": [0.1, 0.2] * 3}
+    found = compared({name: scores[name] for name in (*order, "far")})
+    says = "`better` and `worse` share the best mean rank, `better` has the best mean score"
+    assert verdict(found).startswith(says)
+    assert contrasts(found.statistics)["leaders"] == ["better", "worse"]
+    equal = verdict(compared({"a": [0.5, 0.7], "b": [0.7, 0.5]}))
+    assert equal.startswith("`a` and `b` share the best mean rank and mean score, but ")
+
+
+def test_where_one_loss_outweighs_many_gains_the_direction_is_open():
+    gains = [*(0.010 + 0.001 * i for i in range(11)), -0.5]
+    found = compared({"none": [0.6] * 12, "rope": [0.6 + gain for gain in gains]})
+    parts = against(found.statistics, "none")
+    assert [row["method"] for row in parts["mixed"]] == ["rope"]
+    assert not parts["better"]
+    assert not parts["worse"]
+    assert verdict(found, "none", "encoding").startswith("No encoding beats `none`")
+    scores = pd.DataFrame({"a": [0.5, 0.6], "b": [0.5, 0.6], "c": [0.4, 0.5]})
+    pairs = pd.DataFrame({"p_holm": [0.004, 1.0, 1.0], "p_same": [0.0, 0.0, 0.96]})
+    ranks = pd.Series([1.0, 2.0, 3.0], ["a", "b", "c"])
+    found = contrasts(Statistics(scores, scores, ranks, 0.21, pairs, 0.01, []))
+    assert (found["differ"], found["vetoed"], found["n_same"]) == ([], 1, 1)
+    assert found["least_p"] == 0.5
+    assert found["hopeless"]
+
+
+def test_fits_on_one_data_set_are_paired_by_draw_and_each_counts_once():
+    rows = pd.DataFrame(
+        [(m, seed, r) for m in ("ridge", "tree", "net") for seed in (0, 1) for r in range(3)],
+        columns=["method", "seed", "resample"],
+    ).assign(dataset="own")
+    rows["score"] = rows["method"].map({"ridge": 0.9, "tree": 0.8, "net": 0.7})
+    # The network alone depends on the seed.
+    drawn = rows["seed"].where(rows["method"] == "net", 0)
+    rows["run_id"] = rows["method"] + drawn.map(str) + rows["resample"].map(str)
+    tree, net = paired(rows)
+    assert (tree["other"], tree["n"], tree["wins"], tree["ties"]) == ("tree", 3, 3, 0)
+    assert (net["other"], net["n"]) == ("net", 6)
+    assert tree["difference"] == pytest.approx(0.1)
+    assert paired(rows.assign(run_id=""))[0]["n"] == 6, "not recorded: each row is a fit"
+    apart = rows.assign(seed=rows["method"].map({"ridge": 0, "tree": 1, "net": 0}))
+    assert paired(apart.drop_duplicates(["method", "seed", "resample"]))[0]["n"] == 0
+    rows = pd.DataFrame({"method": list("abc"), "score": [0.1 + 0.2, 0.3, 0.2]})
+    rows = rows.assign(dataset="own_1", seed=0)
+    assert verdict(Findings("", rows, rows)).startswith(
+        "On own\\_1, `a` and `b` share the highest mean score, 0.300."
+    )
+
+
+def test_the_summary_keeps_the_order_of_the_study():
+    rows = [
+        {"dataset": d, "encoding": e, "accuracy": a, "fit_seconds": 1.0, "n_parameters": 1234}
+        for d, e, a in [
+            ("Z", "rope", 0.5),
+            ("Z", "none", 0.25),
+            ("A", "none", 1.0),
+            ("Z", "rope", 1.0),
+        ]
+    ]
+    table = summary_table(pd.DataFrame(rows))
+    assert table[["dataset", "encoding"]].to_numpy().tolist() == [
+        ["Z", "rope"], ["Z", "none"], ["A", "none"],
+    ]  # fmt: skip
+    assert to_markdown(table).splitlines()[2:] == [
+        "| Z | rope | 0.750 ± 0.354 | 2 | 1.0 | 1,234 |",
+        "| Z | none | 0.250 | 1 | 1.0 | 1,234 |",
+        "| A | none | 1.000 | 1 | 1.0 | 1,234 |",
+    ]
+
+
+def test_a_method_that_was_skipped_has_a_row_with_the_reason():
+    pairs = [("wide", "ridge"), ("narrow", "ridge"), ("narrow", "forest")]
+    results = pd.DataFrame(
+        [(dataset, method, seed) for seed in (0, 1) for dataset, method in pairs],
+        columns=["dataset", "method", "seed"],
+    ).assign(accuracy=0.5, fit_seconds=1.0, n_parameters=1234, helped="")
+    results = results.assign(predict_seconds=2.0, peak_memory_mb=900.0)
+    skipped = "UnreadableSeries: it reads one channel"
+    failures = pd.DataFrame(
+        [
+            *(("wide", "forest", seed, skipped) for seed in (0, 1)),
+            *(("wide", "tree", 0, skipped), ("narrow", "tree", 0, "ValueError: too few")),
+        ],
+        columns=["dataset", "method", "seed", "error"],
+    )
+    measured = "0.500 ± 0.000 | 2 | 1.0 | 2.0 | 900 | 1,234 |  |"
+    unmeasured = "– | 0 | – | – | – | – | skipped: it reads one channel |"
+    assert to_markdown(summary_table(results, failures)).splitlines()[2:] == [
+        f"| wide | ridge | {measured}",
+        f"| wide | forest | {unmeasured}",
+        f"| wide | tree | {unmeasured}",
+        f"| narrow | ridge | {measured}",
+        f"| narrow | forest | {measured}",
+    ]
+    pd.testing.assert_frame_equal(summary_table(results, failures[:0]), summary_table(results))
+    alone = to_markdown(summary_table(results[:0], failures[:1]))
+    assert alone.splitlines()[2:] == [f"| wide | forest | {unmeasured}"]
+
+
+def test_a_fit_that_is_the_row_of_every_seed_counts_once():
+    fits = [("nearest", 0, 0.5, "n0"), ("drawn", 0, 0.25, "d0"), ("nearest", 1, 0.75, "n1")]
+    fits += [("drawn", 1, 0.5, "d1")]
+    results = pd.DataFrame(fits * 3, columns=["method", "resample", "accuracy", "run_id"])
+    results = results.assign(dataset="Z", seed=[0] * 4 + [1] * 4 + [2] * 4, helped="")
+    results.loc[results["method"] == "drawn", "run_id"] += results["seed"].map(str)
+    results = results.assign(n_parameters=1234, predict_seconds=2.0, peak_memory_mb=900.0)
+    results["fit_seconds"] = results["seed"].map({0: 1.0, 1: 700.0, 2: 1.0})  # one held up
+    table = summary_table(results).set_index("method")
+    assert table["fit_seconds"].tolist() == [1.0, 1.0]
+    assert table["fits"].to_dict() == {"nearest": 2, "drawn": 6}
+    assert table.at["nearest", "spread"] == pytest.approx(0.125 * 2**0.5)
+    alone = summary_table(results[results["resample"] == 0]).set_index("method")
+    assert alone["fits"].to_dict() == {"nearest": 1, "drawn": 3}
+    assert alone["spread"].isna().to_dict() == {"nearest": True, "drawn": False}
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path):
+    path = tmp_path / "x.csv"
+    write_atomically("old\n", path)
+    with pytest.raises(UnicodeEncodeError):
+        write_atomically("new \ud800", path)
+    assert path.read_text() == "old\n"
+    assert [p.name for p in tmp_path.iterdir()] == ["x.csv"]
