@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from matplotlib import image
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -40,19 +41,36 @@ def test_a_fit_is_kept_with_all_that_came_of_it(italy):
         "lspe", **SMALL, max_epochs=2, stem_params={"kernel_size": 5}, early_stopping=False
     ).fit(X, y, X_val=X[:20], y_val=y[:20])
 
-    run = only_run()
+    run, client = only_run(), mlflow.MlflowClient()
     assert run.info.status == "FINISHED"
     assert run.info.run_name == "lspe"
-    assert run.data.tags["team"] == "ours"
-    assert run.data.tags["tsformer.kind"] == "fit"
+    assert run.data.tags.items() >= {"team": "ours", "tsformer.kind": "fit"}.items()
     params = run.data.params
     expected = {"estimator": "TSTransformerClassifier", "encoding": "lspe", "max_epochs": "2"}
     assert params.items() >= {**expected, "stem_params.kernel_size": "5"}.items()
     assert "callbacks" not in params
-    metrics = run.data.metrics
+    assert mlflow.active_run() is None
+    assert mlflow.last_active_run().info.run_id == run.info.run_id
+
+    columns = {"train/loss": "loss", "lr": "lr", "val/loss": "val_loss", "val/score": "val_score"}
+    for metric, column in columns.items():
+        points = client.get_metric_history(run.info.run_id, metric)
+        curve = [(row["epoch"], row[column]) for row in classifier.history_]
+        assert [(point.step, point.value) for point in points] == curve
+    metrics, model = run.data.metrics, classifier.model_
     assert metrics["train/accuracy"] == classifier.score(X, y)
     assert metrics["val/accuracy"] == classifier.score(X[:20], y[:20])
-    assert {"train/log_loss", "val/f1_macro", "fit_seconds", "n_parameters"} <= set(metrics)
+    assert {"train/log_loss", "val/f1_macro"} <= set(metrics)
+    assert metrics["n_epochs"] == 2
+    assert metrics["n_parameters"] == sum(p.numel() for p in model.parameters())
+    in_encoding = sum(p.numel() for p in model.encoding.parameters())
+    assert metrics["n_parameters_encoding"] == in_encoding > 0
+    assert metrics["fit_seconds"] >= sum(row["seconds"] for row in classifier.history_)
+    assert metrics["seconds_per_epoch"] == metrics["fit_seconds"] / 2
+    assert 50 < metrics["peak_memory_mb"] < 20_000
+    for metric in ("fit_seconds", "n_parameters", "peak_memory_mb"):
+        (point,) = client.get_metric_history(run.info.run_id, metric)
+        assert point.step == 0, "of a later step MLflow would draw a curve, of one dot"
 
     inputs = {each.tags[0].value: each.dataset for each in run.inputs.dataset_inputs}
     assert set(inputs) == {"train", "validation"}
@@ -62,16 +80,19 @@ def test_a_fit_is_kept_with_all_that_came_of_it(italy):
     files = artifacts(run)
     pictures = {"training.png", "encoding.png", "confusion_train.png", "confusion_val.png"}
     pictures |= {"reliability_train.png", "reliability_val.png"}
-    assert pictures <= set(files)
-    model = mlflow.pyfunc.load_model(f"runs:/{run.info.run_id}/model")
-    answer = model.predict({"series": X[:7]})
+    assert pictures == {name for name in files if name.endswith(".png")}
+    assert all(np.std(image.imread(files[name])) > 0.05 for name in pictures)
+    (grid,) = files["images"].glob("encoding*.png")  # of MLflow's image grids
+    assert np.array_equal(image.imread(grid), image.imread(files["encoding.png"]))
+    (shown,) = files["images"].glob("encoding*.webp")
+    assert max(image.imread(shown).shape) == 600, "MLflow's 256 pixels are too few to read a word"
+    served = mlflow.pyfunc.load_model(f"runs:/{run.info.run_id}/model")
+    answer = served.predict({"series": X[:7]})
     assert np.array_equal(answer["prediction"], classifier.predict(X[:7]))
-    assert model.metadata.signature is not None
-    example = model.metadata.load_input_example(str(files["model"]))
+    assert served.metadata.signature is not None
+    example = served.metadata.load_input_example(str(files["model"]))
     assert np.allclose(example["series"].tolist(), X[:2])
     assert load_registered(files["model"]).classes_.tolist() == classifier.classes_.tolist()
-    assert mlflow.active_run() is None
-    assert mlflow.last_active_run().info.run_id == run.info.run_id
 
 
 def test_the_card_of_the_model_is_the_description_of_its_run(italy, monkeypatch):

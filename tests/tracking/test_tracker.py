@@ -6,10 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
-from matplotlib import image
 
 from tsformer import TSTransformerClassifier
 from tsformer.tracking import MLflowTracker
@@ -18,45 +16,6 @@ from tsformer.training import TrainingPlan, TrainingState
 mlflow = pytest.importorskip("mlflow", reason='needs the extra "tracking"')
 
 SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "random_state": 0}
-
-
-def test_a_training_is_logged_epoch_by_epoch(store, italy):
-    X, y = italy
-    with store.start("epochs", kind="fit") as run:
-        tracker = MLflowTracker(run, pictures=True)
-        classifier = TSTransformerClassifier(
-            "lspe", **SMALL, max_epochs=3, early_stopping=False, callbacks=[tracker]
-        ).fit(X, y, X_val=X[:20], y_val=y[:20])
-
-    client = store.client()
-    columns = {"train/loss": "loss", "lr": "lr", "val/loss": "val_loss", "val/score": "val_score"}
-    for metric, column in columns.items():
-        points = client.get_metric_history(run.run_id, metric)
-        assert [p.step for p in points] == [1, 2, 3]
-        assert [p.value for p in points] == [row[column] for row in classifier.history_]
-
-    metrics = client.get_run(run.run_id).data.metrics
-    assert metrics.items() >= tracker.summary_.items()
-    assert metrics["n_parameters"] == sum(p.numel() for p in classifier.model_.parameters())
-    encoding = sum(p.numel() for p in classifier.model_.encoding.parameters())
-    assert metrics["n_parameters_encoding"] == encoding > 0
-    assert metrics["n_epochs"] == 3
-    for metric in ("fit_seconds", "n_parameters", "peak_memory_mb"):
-        (point,) = client.get_metric_history(run.run_id, metric)
-        assert point.step == 0, "of a later step MLflow would draw a curve, of one dot"
-    assert metrics["fit_seconds"] >= sum(row["seconds"] for row in classifier.history_)
-    assert metrics["seconds_per_epoch"] == metrics["fit_seconds"] / 3
-    assert 50 < metrics["peak_memory_mb"] < 20_000
-
-    folder = Path(client.download_artifacts(run.run_id, ""))
-    pictures = {path.name: path for path in folder.iterdir()}
-    images = pictures.pop("images")  # of MLflow's image grids
-    (grid,) = images.glob("encoding*.png")
-    assert np.array_equal(image.imread(grid), image.imread(pictures["encoding.png"]))
-    (shown,) = images.glob("encoding*.webp")
-    assert max(image.imread(shown).shape) == 600, "MLflow's 256 pixels are too few to read a word"
-    assert set(pictures) == {"training.png", "encoding.png"}
-    assert all(np.std(image.imread(path)) > 0.05 for path in pictures.values())
 
 
 def test_any_module_that_trains_can_be_tracked(store):
