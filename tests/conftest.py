@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import sqlite3
 import warnings
 from collections.abc import Callable, Iterator
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from listening import free_port
 
 #: Files of half a minute or more. Workers end together if these come first.
 LONGEST = (
@@ -129,9 +129,7 @@ def run(
 @pytest.fixture
 def port() -> int:
     """A port that is free."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    return free_port()
 
 
 @pytest.fixture(autouse=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 import urllib.request
 from collections.abc import Callable
@@ -20,6 +21,13 @@ def listening(pid: int) -> set[tuple[str, int]]:
             continue
         found |= {tuple(s.laddr) for s in sockets if s.status == psutil.CONN_LISTEN}
     return found
+
+
+def free_port() -> int:
+    """Return a port of this machine that is free."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def answers(address: str) -> bool:

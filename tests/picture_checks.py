@@ -31,6 +31,14 @@ def panels(figure: Any) -> list[Any]:
     ]
 
 
+def visible(figure: Any) -> list[Any]:
+    return [ax for ax in figure.axes if ax.get_visible()]
+
+
+def y_labels(ax: Any) -> list[str]:
+    return [label.get_text() for label in ax.get_yticklabels()]
+
+
 def images(figure: Any) -> list[np.ndarray]:
     return [ax.images[0].get_array().data for ax in panels(figure) if ax.images]
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from picture_checks import y_labels
 from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
@@ -101,8 +102,7 @@ def test_classes_may_be_left_out_and_unknown_labels_are_counted(clf):
     assert [label.get_text() for label in figure.axes[0].get_xticklabels()] == ["a", "b", "c"]
     truth = ["new", *Y[1:]]
     figure = plot_confusion(clf, X, truth)
-    rows = [label.get_text() for label in figure.axes[0].get_yticklabels()]
-    assert rows == [*clf.classes_, "new"]
+    assert y_labels(figure.axes[0]) == [*clf.classes_, "new"]
     correct = np.sum(clf.predict(X) == truth)
     assert figure.axes[0].get_title().startswith(f"{correct} of 12 correct")
     assert "of 3" in plot_confusion([1, 2, 3], [1, 2, 3], [2, 1]).axes[0].get_title()

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from picture_checks import assert_legible, assert_readable, images, panels
+from picture_checks import assert_legible, assert_readable, images, panels, y_labels
 
 from tsformer.plots import plot_confusion, plot_history
 from tsformer.plots.figures import shortened
@@ -80,7 +80,7 @@ def test_the_confusion_matrix_counts() -> None:
     assert placed == {(0, 0): 1, (1, 0): 1, (1, 1): 2, (2, 1): 1, (2, 2): 1}
     np.testing.assert_allclose(images(figure)[0].sum(axis=1), 1)
     assert ax.get_title() == "4 of 6 correct: accuracy 0.667"
-    assert [tick.get_text() for tick in ax.get_yticklabels()] == ["walk", "run", "sit"]
+    assert y_labels(ax) == ["walk", "run", "sit"]
 
 
 @pytest.mark.slow

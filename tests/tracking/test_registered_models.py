@@ -8,7 +8,6 @@ import pickle
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import urllib.error
@@ -20,7 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from listening import answers, listening, wait_until
+from listening import answers, free_port, listening, wait_until
 
 from tsformer import (
     EarlyClassifier,
@@ -248,9 +247,7 @@ def test_what_is_no_series_is_refused_by_its_number():
 @pytest.fixture(scope="module")
 def server(store, address):
     """Serve a model by the command of the page on serving; its address, and where it listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     page = (Path(__file__).parents[2] / "docs/guide/serving.md").read_text(encoding="utf-8")
     (command,) = re.findall(r"^mlflow (models serve .*) &$", page, re.MULTILINE)
     command = command.replace("models:/motions/1", address).replace("5001", str(port))

@@ -12,7 +12,7 @@ import pytest
 from made_up_scores import compared_twelve, results
 from matplotlib import colors
 from matplotlib import figure as figures
-from picture_checks import assert_legible, assert_readable, panels, pixels
+from picture_checks import assert_legible, assert_readable, panels, pixels, visible, y_labels
 
 from tsformer.data import list_datasets
 from tsformer.encodings import names
@@ -28,14 +28,6 @@ from tsformer.studies.analysis.plots import (
     plot_pairs,
 )
 from tsformer.studies.analysis.statistics import Statistics, compare_methods, mean_ranks
-
-
-def visible(figure: Any) -> list[Any]:
-    return [ax for ax in figure.axes if ax.get_visible()]
-
-
-def y_labels(ax: Any) -> list[str]:
-    return [label.get_text() for label in ax.get_yticklabels()]
 
 
 def fits(scores: dict[tuple[str, str], list[float]]) -> pd.DataFrame:

@@ -1,8 +1,11 @@
-"""compare(): real fits on real problems, and everything that it says about them."""
+"""compare(): real fits of encodings and methods, and everything that it says about them."""
 
 from __future__ import annotations
 
+import importlib
 import json
+import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -17,150 +20,298 @@ from torch import Tensor
 
 import tsformer
 from tsformer import TSTransformerClassifier
+from tsformer.baselines import BASELINES, Baseline
 from tsformer.data import DatasetError, load_dataset
+from tsformer.data.tsfile import write_ts
 from tsformer.plots import encoding_color
 from tsformer.studies import Progress, Study, compare
 from tsformer.studies.report.summary import to_markdown
-from tsformer.tracking import RunStore
+from tsformer.studies.run import problem, worker
+from tsformer.tracking import TrackedRun, prepare_store
 from tsformer.training import Callback, TrainingState
 
-MlflowClient = pytest.importorskip("mlflow", reason='needs the extra "tracking"').MlflowClient
-
-# The study that most of them look at takes ten seconds.
+# The study that most of them look at takes twenty seconds.
 pytestmark = pytest.mark.slow
 
+# A module in this folder, which pytest makes importable.
+FOREIGN = "foreign_classifiers"
+METHODS: dict[str, dict[str, Any]] = {
+    "small": {"estimator": "tsformer"},
+    "majority": {},
+    "near": {"estimator": f"{FOREIGN}.Nearest", "power": 1.5},
+    "ignores": {"estimator": f"{FOREIGN}.Ignores"},
+    "raises": {"estimator": f"{FOREIGN}.Raises"},
+    "narrow": {"estimator": f"{FOREIGN}.OneChannel"},
+}
 SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 2}
-STUDY = Study(("ItalyPowerDemand",), ("none", "tape+erpe"), seeds=2, parameters=SMALL)
+ITALY = "ItalyPowerDemand"
+STUDY = Study((ITALY, "Ragged", "Gaps"), ("none",), 2, SMALL, methods=METHODS)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def problems(tmp_path_factory):
+    """Two problems in the folder `data`: missing values, and channels of unequal length."""
+    home = tmp_path_factory.mktemp("problems")
+    for name in ("Gaps", "Ragged"):
+        (home / "data" / name).mkdir(parents=True)
+    rng = np.random.default_rng(0)
+    y = np.array(["a", "b"] * 6)
+    for part, longest in (("TRAIN", 10), ("TEST", 12)):
+        X = rng.normal(size=(12, 12, longest)) + 3 * (y == "a")[:, None, None]
+        ragged = [x[:, : longest - i % 4] for i, x in enumerate(X)]
+        write_ts(home / f"data/Ragged/Ragged_{part}.ts", ragged, y)
+        X = X[:, :1, :10]
+        X[::3, :, 4] = np.nan
+        write_ts(home / f"data/Gaps/Gaps_{part}.ts", X, y)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(home)
+        yield
 
 
 @pytest.fixture(scope="module")
 def done(uri, tmp_path_factory):
+    """The study, with pictures of its first fit and of the whole alone."""
     sizes: list[int] = []
-    original = TSTransformerClassifier.predict_proba
+    drawn: list[str] = []
+    predict_proba, figure = TSTransformerClassifier.predict_proba, TrackedRun.figure
 
     def spy(self: TSTransformerClassifier, X: Any) -> Any:
         sizes.append(len(X))
-        return original(self, X)
+        return predict_proba(self, X)
+
+    def first(run: TrackedRun, *args: Any, **options: Any) -> None:
+        drawn.append(run.run_id)
+        if run.run_id == drawn[0]:
+            figure(run, *args, **options)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(TSTransformerClassifier, "predict_proba", spy)
+        patch.setattr(TrackedRun, "figure", first)
         found = Done(STUDY, uri, "done", tmp_path_factory.mktemp("done"))
-    assert sizes == [1029] * 4, "each fit predicts the test split once"
+    assert Counter(sizes) == {1029: 4, 12: 8}, "each fit predicts the test split once"
     return found
 
 
-def artifact(store: RunStore, run_id: str, name: str) -> Path:
-    return Path(MlflowClient(store.uri).download_artifacts(run_id, name))
+def rows(done: Done, method: str, dataset: str = ITALY) -> pd.DataFrame:
+    found = done.comparison.results
+    return found[(found.method == method) & (found.dataset == dataset)].reset_index(drop=True)
+
+
+def files_of(done: Done, run_id: str) -> Path:
+    return Path(done.store.client().download_artifacts(run_id, ""))
 
 
 def test_a_row_a_fit_with_the_numbers_of_that_fit(done):
-    results = done.comparison.results
-    trials = results[["dataset", "encoding", "seed"]].itertuples(index=False, name=None)
-    assert list(trials) == [trial[:3] for trial in STUDY.trials()]
-    assert (results["resample"] == 0).all()
-    X, y = load_dataset("ItalyPowerDemand", split="train")
-    X_test, y_test = load_dataset("ItalyPowerDemand", split="test")
-    row = results.iloc[3]
-    by_hand = TSTransformerClassifier(row.encoding, random_state=int(row.seed), **SMALL).fit(X, y)
-    assert row.accuracy == by_hand.score(X_test, y_test)
-    right = by_hand.predict_proba(X_test)[
-        np.arange(len(y_test)), np.searchsorted(["1", "2"], y_test)
-    ]
+    found = done.comparison.results
+    assert "encoding" not in found
+    fitted = [name for name in STUDY.names if name != "raises"]
+    assert list(dict.fromkeys(found.method)) == fitted
+    assert len(found) == 2 * (3 * 5 + 2)
+    assert (found["resample"] == 0).all()
+    failures = done.comparison.failures.set_index("method")["error"]
+    assert failures["raises"].tolist() == ["ArithmeticError: no such luck"] * 6
+    assert failures["narrow"].tolist() == ["UnreadableSeries: these series have 12 channels"] * 2
+    seconds, memory = ["fit_seconds", "predict_seconds"], ["peak_memory_mb", "predict_memory_mb"]
+    assert (found[seconds] > 0).all(axis=None)
+    assert (found[memory] > 50).all(axis=None)
+    ours = found.method.isin(["none", "small"])
+    assert found.fit_cpu_seconds.notna().all()
+    assert found.loc[ours, "fit_cpu_seconds"].between(0.01, 60).all()
+    assert found.loc[ours, "n_parameters"].gt(100).all()
+    assert found.loc[~ours, "n_parameters"].isna().all()
+    assert rows(done, "ignores").accuracy.nunique() == 2, "global generators are seeded"
+    assert rows(done, "near").accuracy.nunique() == 1
+    row = rows(done, "small").iloc[1]
+    by_hand = TSTransformerClassifier(random_state=1, **SMALL).fit(*load_dataset(ITALY, "train"))
+    X, y = load_dataset(ITALY, "test")
+    assert row.accuracy == by_hand.score(X, y)
+    right = by_hand.predict_proba(X)[np.arange(len(y)), np.searchsorted(["1", "2"], y)]
     assert row.log_loss == pytest.approx(-np.log(right).mean(), rel=1e-5)
     assert row.n_parameters == sum(p.numel() for p in by_hand.model_.parameters())
     assert row.n_epochs == 2
-    assert (results.n_parameters_encoding > 0).tolist() == [False, True, False, True]
 
 
 def test_files(done):
     assert sorted(p.name for p in done.folder.iterdir()) == [
-        "comparison.png", "report", "results.csv", "study.json", "summary.md",
+        "comparison.png", "failures.csv", "report", "results.csv", "study.json", "summary.md",
     ]  # fmt: skip
-    written = pd.read_csv(done.comparison.csv_path, dtype={"configuration": str})
-    assert_frame_equal(written, done.comparison.results, check_dtype=False)
+    types = {"configuration": str, "helped": str}
+    written = pd.read_csv(done.comparison.csv_path, dtype=types, keep_default_na=True)
+    expected = done.comparison.results.replace({"helped": {"": np.nan}})
+    assert_frame_equal(written, expected, check_dtype=False)
     assert image.imread(done.comparison.figure_path).std() > 0.05
     assert json.loads((done.folder / "study.json").read_text()) == STUDY.as_dict()
-    assert (done.folder / "summary.md").read_text() == to_markdown(done.comparison.summary())
+    summary = to_markdown(done.comparison.summary())
+    assert (done.folder / "summary.md").read_text().startswith(summary)
+
+
+def test_what_was_done_to_series_is_in_results_summary_and_report(done):
+    assert set(rows(done, "near").helped) == {""}
+    summary = (done.folder / "summary.md").read_text()
+    report = (done.folder / "report/report.md").read_text()
+    for dataset, helped in {"Ragged": "padded, cut", "Gaps": "interpolated"}.items():
+        assert set(rows(done, "near", dataset).helped) == {helped}
+        assert set(rows(done, "small", dataset).helped) == {""}
+        (line,) = (each for each in summary.splitlines() if f"{dataset} | near" in each)
+        assert line.endswith(f"| – | {helped} |")
+        assert f"Series were {helped} for `near`: {dataset}." in report
+    assert report.startswith("# Which method scores higher: ")
+    assert "34 of 42 fits are available, 6 failed, 2 skipped." in report
 
 
 def test_each_fit_is_a_run_that_says_what_it_was(done):
-    assert statuses(done.store) == {(STUDY.key(*trial), "FINISHED"): 1 for trial in STUDY.trials()}
+    finished = {key for key, status in statuses(done.store) if status == "FINISHED"}
+    fitted = done.comparison.results[["dataset", "method", "seed"]].itertuples(index=False)
+    assert finished == {STUDY.key(*row) for row in fitted}
     runs = {run.info.run_id: run for run in done.store.runs()}
     (study,) = (run for run in runs.values() if run.data.tags["tsformer.kind"] == "study")
-    for row in done.comparison.results.itertuples():
-        run = runs[row.run_id]
-        metrics, tags = run.data.metrics, run.data.tags
-        for name in ("accuracy", "f1_macro", "balanced_accuracy", "log_loss"):
-            assert metrics[f"test/{name}"] == getattr(row, name)
-        assert metrics["fit_seconds"] == row.fit_seconds
-        assert metrics["fit_cpu_seconds"] == row.fit_cpu_seconds > 0
-        same = {"dataset": "ItalyPowerDemand", "encoding": row.encoding, "seed": str(row.seed)}
-        assert run.data.params.items() >= {**same, "d_model": "8"}.items()
-        assert tags["mlflow.runColor"] == encoding_color(row.encoding)
-        assert tags["mlflow.parentRunId"] == study.info.run_id
-        assert tags["tsformer.version"] == tsformer.__version__
-        used = {i.tags[0].value: i.dataset.profile for i in run.inputs.dataset_inputs}
-        assert "[67, 1, 24]" in used["train"]
-        assert "[1029, 1, 24]" in used["test"]
+    row = rows(done, "none").iloc[0]
+    run, tags = runs[row.run_id], runs[row.run_id].data.tags
+    for name in ("accuracy", "f1_macro", "balanced_accuracy", "log_loss"):
+        assert run.data.metrics[f"test/{name}"] == row[name]
+    for name in ("fit_seconds", "fit_cpu_seconds", "predict_seconds"):
+        assert run.data.metrics[name] == row[name] > 0
+    same = {"dataset": ITALY, "encoding": "none", "seed": "0", "d_model": "8"}
+    assert run.data.params.items() >= same.items()
+    assert tags["mlflow.runColor"] == encoding_color("none")
+    assert tags["mlflow.parentRunId"] == study.info.run_id
+    assert tags["tsformer.version"] == tsformer.__version__
+    used = {i.tags[0].value: i.dataset.profile for i in run.inputs.dataset_inputs}
+    assert "[67, 1, 24]" in used["train"]
+    assert "[1029, 1, 24]" in used["test"]
+    folder = files_of(done, row.run_id)
     for picture in ("confusion.png", "encoding.png", "training.png"):
-        assert image.imread(artifact(done.store, row.run_id, picture)).std() > 0.02
-    answers = pd.read_csv(artifact(done.store, row.run_id, "predictions.csv"), dtype=str)
+        assert image.imread(folder / picture).std() > 0.02
+    answers = pd.read_csv(folder / "predictions.csv", dtype=str)
     assert (answers.true == answers.predicted).mean() == pytest.approx(row.accuracy)
-    configuration = json.loads(artifact(done.store, row.run_id, "configuration.json").read_text())
-    assert configuration.items() >= {"encoding": row.encoding, "n_layers": 1}.items()
+    configuration = json.loads((folder / "configuration.json").read_text())
+    assert configuration.items() >= {"encoding": "none", "n_layers": 1}.items()
+
+    row = rows(done, "near").iloc[1]
+    near = runs[row.run_id].data
+    expected = {"method": "near", "estimator": f"{FOREIGN}.Nearest", "power": "1.5"}
+    assert near.params.items() >= expected.items()
+    assert near.params["library"].startswith(FOREIGN)
+    assert near.metrics["predict_seconds"] == row.predict_seconds
+    assert near.tags["tsformer.key"] == STUDY.key(ITALY, "near", 1)
+    small = runs[rows(done, "small").run_id[0]].data
+    assert small.params.items() >= {"method": "small", "encoding": "lspe", "d_model": "8"}.items()
+    folder = files_of(done, row.run_id)
+    assert json.loads((folder / "configuration.json").read_text())["parameters"] == {"power": 1.5}
+    assert list(pd.read_csv(folder / "predictions.csv")) == ["case", "true", "predicted"]
 
 
-def test_the_study_and_each_encoding_have_a_run(done):
-    summary = done.comparison.summary()
+def test_the_study_and_each_method_have_a_run(done):
     runs = done.store.runs("FINISHED", {"tsformer.kind": "encoding"})
-    assert [run.data.params["encoding"] for run in runs] == ["none", "tape+erpe"]
-    for run, row in zip(runs, summary.itertuples(), strict=True):
-        assert run.data.metrics["test/accuracy"] == row.accuracy
-        assert run.data.metrics["test/accuracy/ItalyPowerDemand"] == row.accuracy
-        assert run.data.metrics["test/accuracy_spread"] == row.spread
+    by_name = {run.info.run_name: run.data for run in runs}
+    assert set(by_name) == set(STUDY.names) - {"raises"}
+    italy = done.comparison.summary().set_index(["dataset", "method"]).loc[ITALY]
+    for name in ("none", "near"):
+        metrics = by_name[name].metrics
+        assert metrics[f"test/accuracy/{ITALY}"] == italy.loc[name, "accuracy"]
     (study,) = done.store.runs("FINISHED", {"tsformer.kind": "study"})
-    assert study.data.metrics == {"fits/finished": 4, "fits/failed": 0, "fits/unrecorded": 0}
+    assert study.data.metrics == {"fits/finished": 34, "fits/failed": 8, "fits/unrecorded": 0}
+    folder = files_of(done, study.info.run_id)
     for file in ("study.json", "results.csv", "report/report.html"):
-        kept = artifact(done.store, study.info.run_id, Path(file).name)
+        kept = folder / Path(file).name
         assert kept.read_text().strip() == (done.folder / file).read_text().strip()
 
 
 def test_events_tell_how_far_it_is(done):
     fit = ["fit-start", "epoch", "epoch", "fit-end"]
-    assert [e.event for e in done.events] == ["start", *fit, *fit, *fit, *fit, "end"]
+    assert [e.event for e in done.events[:5]] == ["start", *fit]
     fractions = [e.fraction for e in done.events]
     assert fractions == sorted(fractions)
-    assert (fractions[0], fractions[2], fractions[-1]) == (0.0, 0.125, 1.0)
+    assert (fractions[0], fractions[-1]) == (0.0, 1.0)
+    assert fractions[2] == pytest.approx(0.5 / 42)
     ends = [e for e in done.events if e.event == "fit-end"]
-    assert [e.trial for e in ends] == STUDY.trials()
-    assert [e.accuracy for e in ends] == done.comparison.results.accuracy.tolist()
+    ours, results = ("none", "small"), done.comparison.results
+    found = [(e.trial, e.accuracy) for e in ends if e.trial.method in ours]
+    scores = results[results.method.isin(ours)].accuracy
+    trials = [trial for trial in STUDY.trials() if trial.method in ours]
+    assert found == [*zip(trials, scores, strict=True)]
     assert (done.events[0].seconds_left, done.events[-1].seconds_left) == (None, 0.0)
 
 
 def test_a_problem_that_is_not_there_stops_it_before_any_fit(tmp_path):
-    study = Study(("ItalyPowerDemand", "ItalyPowerDemnd"), ("none",), parameters=SMALL)
-    with pytest.raises(DatasetError, match="ItalyPowerDemand"):
+    study = Study((ITALY, "ItalyPowerDemnd"), ("none",), parameters=SMALL)
+    with pytest.raises(DatasetError, match=ITALY):
         compare(study, out=tmp_path / "out", tracking_uri=f"sqlite:///{tmp_path / 'new.db'}")
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.usefixtures("no_report")
+@pytest.mark.usefixtures("no_report", "no_workers")
 def test_what_is_finished_is_not_done_again(done, tmp_path):
-    before = statuses(done.store)
+    finished = {key: n for key, n in statuses(done.store).items() if key[1] == "FINISHED"}
     events: list[Progress] = []
     again = done.again(events)
-    assert [e.event for e in events] == ["start", "end"]
-    assert events[0].skipped == events[0].done == 4
+    assert {e.trial.method for e in events if e.trial} == {"raises", "narrow"}
+    assert events[0].skipped == events[0].done == 34
     assert_frame_equal(again.results, done.comparison.results)
-    assert statuses(done.store) == before
+    assert statuses(done.store).items() >= finished.items()
     assert len(done.store.runs(tags={"tsformer.kind": "study"})) == 1
-    assert len(done.store.runs(tags={"tsformer.kind": "encoding"})) == 2
+    assert len(done.store.runs(tags={"tsformer.kind": "encoding"})) == 6
 
-    other = Study(STUDY.datasets, ("none", "rope"), seeds=1, parameters=SMALL)
+    other = Study((ITALY,), ("none", "rope"), seeds=1, parameters=SMALL)
     events.clear()
     options: dict[str, Any] = {"tracking_uri": done.uri, "experiment": "done"}
     compare(other, out=tmp_path, on_progress=events.append, **options)
     assert [e.trial.method for e in events if e.event == "fit-end" and e.trial] == ["rope"]
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_what_compiles_does_so_before_its_first_fit_and_on_a_few_series(
+    uri, experiment, monkeypatch
+):
+    for name in ("Counts", "NeedsMany"):
+        entry = Baseline(f"{FOREIGN}.{name}", compiled=True)
+        monkeypatch.setitem(BASELINES, name.lower(), entry)
+    compiled: list[int] = importlib.import_module(FOREIGN).Counts.fitted
+    store = prepare_store(uri, experiment)
+    begun: list[list[int]] = []
+
+    def run(name: str) -> list[Any]:
+        compiled.clear()
+        study = Study((ITALY,), methods={name: {}}, seeds=2)
+        tasks = [worker.Task(trial, study, store, "") for trial in study.trials()]
+        begin = lambda: begun.append(list(compiled))  # noqa: E731
+        return [worker.run_task(task, on_begin=begin).row for task in tasks]
+
+    run("counts")
+    assert compiled == [6, 67, 67]
+    assert begun == [[6], [6, 67]], "compilation is outside of the time limit"
+    with pytest.warns(UserWarning, match="needsmany includes the time of compiling it.*too few"):
+        assert None not in run("needsmany"), "a failed compilation is no failed fit"
+    assert compiled == [67, 67]
+
+
+@pytest.mark.usefixtures("no_report", "no_workers")
+def test_fits_of_other_series_do_not_pass_for_those_of_these(
+    uri, experiment, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    where: dict[str, Any] = {"out": tmp_path, "tracking_uri": uri, "experiment": experiment}
+    study = Study(("Changes",), methods={"majority": {}, "summary-ridge": {}}, seeds=1)
+
+    def write(seed: int) -> None:
+        (tmp_path / "data/Changes").mkdir(parents=True, exist_ok=True)
+        for part in ("TRAIN", "TEST"):
+            X = np.random.default_rng(seed).normal(size=(12, 1, 10))
+            write_ts(tmp_path / f"data/Changes/Changes_{part}.ts", X, np.array(["a", "b"] * 6))
+        problem._official.cache_clear()
+        problem.series_digest.cache_clear()
+
+    write(0)
+    compare(study, **where)
+    write(1)
+    changed = r"Changes has changed since run .* in another --experiment"
+    with pytest.raises(ValueError, match=changed):
+        compare(study, **where)
+    # A driver on another machine may have made the fit since this one began.
+    task = worker.Task(study.trials()[0], study, prepare_store(uri, experiment), "")
+    result = worker.run_task(task)
+    assert result.row is None
+    assert re.search(changed, result.error)
 
 
 class Start(Callback):
