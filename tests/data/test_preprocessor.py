@@ -150,8 +150,6 @@ def test_codes_are_numbered_in_their_order_and_padding_is_zero():
 def test_unknown_options_and_tensors_are_refused():
     with pytest.raises(ValueError, match="unknown scaling 'chanel': did you mean 'channel'"):
         Scaler("chanel")
-    with pytest.raises(ValueError, match="unknown treatment of gaps 'msk': did you mean 'mask'"):
-        Scaler(gaps="msk")
     described = Scaler().fit(to_padded(RAGGED)).describe()
     with pytest.raises(ValueError, match=r"are \['mean', 'std'\]; got \['median'\]"):
         Preprocessor.restore(described, {"scaler.median": torch.zeros(2)})
@@ -167,15 +165,7 @@ def test_what_is_not_whole_is_refused_with_its_place(step):
         getattr(vocabulary, step)(to_padded(np.array([[1, 1e30]])))  # float64 skips integers
 
 
-def test_masked_gaps_and_gaps_without_flags():
-    X = np.array([[[0.0, np.nan, 4.0, 6.0]], [[2.0, np.nan, np.nan, 8.0]]])
-    series = to_padded(X)
-    panel = Scaler("channel", gaps="mask").fit(series).transform(series)
-    observed = ~np.isnan(X[:, 0])
-    assert panel.mask.tolist() == observed.tolist()
-    scaled = np.where(observed, (X[:, 0] - 4) / np.sqrt(8), 0)
-    np.testing.assert_allclose(panel.values[..., 0], scaled, rtol=1e-6)
-    np.testing.assert_array_equal(panel.values[..., 1], observed)
+def test_gaps_without_flags():
     series = to_padded(with_gaps()[0])
     scaler = Scaler(None, gap_flag=None).fit(series)
     assert scaler.n_inputs == 3
@@ -187,7 +177,6 @@ FITTED = {
     "channel": (Scaler("channel"), RAGGED),
     "series, gaps": (Scaler("series"), with_gaps()[0]),
     "size": (Scaler("series+size"), with_gaps()[0]),
-    "other gaps": (Scaler("channel", gaps="mask"), with_gaps()[0][:, :2]),
     "views": (Scaler("channel", views="values+difference", view_params={"scale": 2.0}), RAGGED),
     "codes": (Vocabulary(), [np.array([5, -3, 5]), np.array([100])]),
 }
@@ -230,11 +219,10 @@ def test_scaling_and_the_rest_are_the_whole(how):
     assert scaler.scaling == how, "the original is as it was"
 
 
-@pytest.mark.parametrize("gaps", ["interpolate", "mask"])
-def test_the_gradient_is_finite_and_zero_where_values_are_missing(gaps):
+def test_the_gradient_is_finite_and_zero_where_values_are_missing():
     X, times = with_gaps()
     series = to_padded(X, times)
-    scaler = Scaler("channel", gaps=gaps, views="values+difference").fit(series)
+    scaler = Scaler("channel", views="values+difference").fit(series)
     x = torch.from_numpy(series.values).requires_grad_()
     values, _, _ = scaler(x, torch.from_numpy(series.times))
     (gradient,) = torch.autograd.grad(values.square().sum(), x)

@@ -22,7 +22,6 @@ from tsformer.data.series import Gaps, Padded, SeriesError, SeriesSource, number
 from tsformer.data.views import Moments, Size, Summary, make_difference, summarise, views_in
 
 SCALINGS = ("channel", "series", "series+size", None)
-GAPS = ("interpolate", "mask")
 #: Flags a missing value, next to values of magnitude 1. Larger flags cost accuracy where gaps carry
 #: no information; see experiments/results/missing_values.csv.
 GAP_FLAG = -0.1
@@ -171,7 +170,7 @@ class Preprocessor(nn.Module):
         else:
             made = Scaler(
                 described["scaling"],
-                **{name: described[name] for name in ("gaps", "gap_flag", "views", "view_params")},
+                **{name: described[name] for name in ("gap_flag", "views", "view_params")},
             )
             made.n_channels = len(described["flagged"])
             made.gap_channels = torch.tensor(described["flagged"], dtype=torch.bool).nonzero()[:, 0]
@@ -191,10 +190,10 @@ class Preprocessor(nn.Module):
 class Scaler(Preprocessor):
     """Standardise values, fill gaps and flag them.
 
-    With ``gaps="interpolate"`` a gap is filled linearly in time, or with the nearest value at
-    either end; a channel without any value in a series becomes 0. Each channel with gaps in
-    training gets a flag channel after all others: `gap_flag` where a value is missing, else 0.
-    Steps before the first value are masked.
+    A gap is filled linearly in time, or with the nearest value at either end; a channel without
+    any value in a series becomes 0. Each channel with gaps in training gets a flag channel after
+    all others: `gap_flag` where a value is missing, else 0; none if `gap_flag` is None. Steps
+    before the first value are masked.
 
     `mean` and `std` ``[C]`` are learned with "channel"; `std` is infinite for a channel that is
     constant up to rounding. `gap_channels` are the channels with gaps in training.
@@ -209,7 +208,6 @@ class Scaler(Preprocessor):
         self,
         scaling: str | None = "channel",
         *,
-        gaps: str = "interpolate",
         gap_flag: float | None = GAP_FLAG,
         views: str = "values",
         view_params: Mapping[str, Any] | None = None,
@@ -217,10 +215,7 @@ class Scaler(Preprocessor):
         super().__init__()
         if scaling not in SCALINGS:
             raise ValueError(unknown("scaling", scaling, SCALINGS))
-        if gaps not in GAPS:
-            raise ValueError(unknown("treatment of gaps", gaps, GAPS))
         self.scaling = scaling
-        self.gaps = gaps
         self.gap_flag = gap_flag
         self.views = views
         parts = views_in(views)
@@ -241,8 +236,7 @@ class Scaler(Preprocessor):
 
     @property
     def n_flags(self) -> int:
-        flagged = self.gaps == "mask" or self.gap_flag is not None
-        return len(self.gap_channels) if flagged else 0
+        return 0 if self.gap_flag is None else len(self.gap_channels)
 
     @property
     def flagged(self) -> Tensor:
@@ -277,7 +271,7 @@ class Scaler(Preprocessor):
             self.difference.fit(self._over(series, self._scaled_and_magnitude))
 
     def _masks(self, gaps: Gaps) -> bool:
-        return bool((gaps.late if self.gaps == "interpolate" else gaps.empty).any())
+        return bool(gaps.late.any())
 
     def _convert(
         self, x: Tensor, elapsed: Tensor | None, size: Tensor | None
@@ -291,23 +285,17 @@ class Scaler(Preprocessor):
         if self.difference is not None:
             views = [self.difference(x, elapsed)]
             _refuse_too_large(views[0], "a difference of X")
-        mask = observed.any(dim=-1)
-        if self.gaps == "mask":
-            x = x.where(observed, 0.0)
-            flags = observed.index_select(-1, self.gap_channels)
-        else:
-            mask = _from_first_to_last(mask)
-            missing = mask[..., None] & ~observed
-            # Interpolation is slow and most data have no gaps; but a traced program needs it.
-            if torch.compiler.is_compiling() or bool(missing.any()):
-                x = _interpolated(x, observed, elapsed)
-            x = x.where(mask[..., None], 0.0)
-            flags = (self.gap_flag or 0.0) * missing.index_select(-1, self.gap_channels)
+        mask = _from_first_to_last(observed.any(dim=-1))
+        missing = mask[..., None] & ~observed
+        # Interpolation is slow and most data have no gaps; but a traced program needs it.
+        if torch.compiler.is_compiling() or bool(missing.any()):
+            x = _interpolated(x, observed, elapsed)
+        x = x.where(mask[..., None], 0.0)
         views = [x, *views] if self._with_values else views
         if size is not None:
             views.append(size.where(mask[..., None], 0.0))
-        if self.n_flags:
-            views.append(flags)
+        if self.gap_flag is not None and self.n_flags:
+            views.append(self.gap_flag * missing.index_select(-1, self.gap_channels))
         return torch.cat([view.float() for view in views], dim=-1), mask
 
     def _check_learned(self, tensors: Mapping[str, Tensor]) -> None:
@@ -360,7 +348,7 @@ class Scaler(Preprocessor):
 
     def _warn_of_unseen(self, series: SeriesSource) -> None:
         gaps = series.gaps
-        if gaps is None or (self.gaps == "interpolate" and self.gap_flag is None):
+        if gaps is None or self.gap_flag is None:
             return  # without a flag a gap is filled and means nothing
         missing = torch.from_numpy(gaps.missing.any(axis=0))
         new = (missing & ~self.flagged).nonzero()[:, 0]
@@ -375,7 +363,6 @@ class Scaler(Preprocessor):
         return super().describe() | {
             "scaling": self.scaling,
             "flagged": self.flagged.tolist(),
-            "gaps": self.gaps,
             "gap_flag": self.gap_flag,
             "views": self.views,
             "view_params": {} if self.difference is None else {"scale": self.difference.scale},

@@ -21,7 +21,7 @@ from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from tsformer._checks import shortened, unknown
 from tsformer._torch_state import on_meta_device
-from tsformer.data.preprocessor import GAPS, SCALINGS
+from tsformer.data.preprocessor import SCALINGS
 from tsformer.model.norms import HEAD_NORMS
 from tsformer.model.stems import STEMS
 from tsformer.model.transformer import POOLINGS
@@ -161,7 +161,6 @@ PREPROCESSOR: dict[str, Field] = {
     "time_step": _or_none(_finite(0)),
 }
 SCALER: dict[str, Field] = {
-    "gaps": _choice(*GAPS),
     "gap_flag": _or_none(_finite()),
     "views": _TEXT,
     "view_params": (

@@ -90,13 +90,6 @@ def read_published(paths: Paths) -> pd.DataFrame:
     return table[list(_COLUMNS)]
 
 
-def published_accuracies(paths: Paths) -> pd.DataFrame:
-    """Return published accuracies on default splits [data sets x methods]; NaN where unknown."""
-    table = read_published(paths)
-    table = table[table["protocol"] == PROTOCOL]
-    return table.pivot(index="dataset", columns="method", values="accuracy")
-
-
 def published_beside(rows: pd.DataFrame, paths: Paths) -> Published:
     """Return the published results on a study's data sets and the archive's split."""
     table = read_published(paths)

@@ -48,11 +48,9 @@ def stratified_resample(
     return taken(X, train), y[train], taken(X, test), y[test]
 
 
-def stratified_split(
-    y: np.ndarray, *, test_share: float = 0.3, seed: int = 0
-) -> tuple[np.ndarray, np.ndarray]:
-    """Split series at random: the same share of each class is for testing."""
-    generator = np.random.default_rng(seed)
+def stratified_split(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Split series at random: 30 % of each class are for testing."""
+    generator = np.random.default_rng(0)
     test: list[int] = []
     for label in np.unique(y):
         places = generator.permutation(np.flatnonzero(y == label))
@@ -61,17 +59,13 @@ def stratified_split(
                 f"class {str(label)!r} has a single series, which cannot be both trained on and "
                 "tested on; leave it out, or give test series of their own"
             )
-        n_test = min(max(round(test_share * len(places)), 1), len(places) - 1)
+        n_test = min(max(round(0.3 * len(places)), 1), len(places) - 1)
         test += places[:n_test].tolist()
     return np.setdiff1d(np.arange(len(y)), test), np.array(sorted(test))
 
 
 def cross_validation_folds(
-    y: npt.NDArray[Any],
-    groups: npt.NDArray[Any] | None = None,
-    *,
-    n_folds: int = 5,
-    seed: int = 0,
+    y: npt.NDArray[Any], groups: npt.NDArray[Any] | None = None, *, n_folds: int = 5
 ) -> npt.NDArray[np.int64]:
     """Divide series into folds for cross-validation.
 
@@ -96,7 +90,7 @@ def cross_validation_folds(
     with warnings.catch_warnings():
         # The warning that a class has fewer series than folds: the checks below suffice.
         warnings.simplefilter("ignore", UserWarning)
-        draw = kind(n_folds, shuffle=True, random_state=seed)
+        draw = kind(n_folds, shuffle=True, random_state=0)
         for number, (_, test) in enumerate(draw.split(np.zeros(len(y)), y, groups)):
             found[test] = number
     for label in classes:
