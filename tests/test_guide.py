@@ -12,7 +12,7 @@ import pytest
 from marks import exhaustive_except
 
 import tsformer
-from tsformer.estimators.observers import add_observer, remove_observer
+from tsformer.estimators.series import add_observer, remove_observer
 from tsformer.training import Callback
 
 ROOT = Path(__file__).parents[1]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from small_estimators import Raises, X, Y, classifier, convolutions, ensemble
 
-from tsformer.estimators.observers import Fit, add_observer, remove_observer
+from tsformer.estimators.series import Fit, add_observer, remove_observer
 from tsformer.training import Callback, TrainingState
 
 

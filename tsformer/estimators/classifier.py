@@ -23,11 +23,10 @@ from tsformer.estimators import recipe
 from tsformer.estimators.base import TransformerEstimator
 from tsformer.estimators.encoder import TSTransformerEncoder
 from tsformer.estimators.labels import LabelClassifier
-from tsformer.estimators.observers import unobserved
 from tsformer.estimators.parameters import one_of, real, with_parameters
 from tsformer.estimators.recipe import suited_scaling
 from tsformer.estimators.saved import TEMPERATURES, check_fields
-from tsformer.estimators.series import TrainingData
+from tsformer.estimators.series import TrainingData, unobserved
 from tsformer.estimators.targets import (
     Groups,
     Targets,

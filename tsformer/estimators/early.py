@@ -24,11 +24,10 @@ from tsformer.data.series import Padded
 from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.estimators.ensemble import TSEnsembleClassifier
 from tsformer.estimators.labels import LabelClassifier, accuracies
-from tsformer.estimators.observers import unobserved
 from tsformer.estimators.parameters import check_fields_of, real, whole, with_parameters
 from tsformer.estimators.random_convolution import RandomConvolutionClassifier
 from tsformer.estimators.saved import EARLY, check_fields, restored_parameters
-from tsformer.estimators.series import drawn_seed
+from tsformer.estimators.series import drawn_seed, unobserved
 from tsformer.estimators.summary import card
 from tsformer.estimators.targets import check_length, group_folds, read_groups, read_targets
 

@@ -18,8 +18,7 @@ from tsformer._torch_state import in_plain_torch, resolve_device
 from tsformer._warnings import warn_caller
 from tsformer.data.preprocessor import Preprocessor
 from tsformer.data.series import SeriesSource
-from tsformer.estimators.observers import unobserved
-from tsformer.estimators.series import SeriesEstimator
+from tsformer.estimators.series import SeriesEstimator, unobserved
 from tsformer.model import TSTransformer
 from tsformer.model.stems import STEMS, ConvStem
 from tsformer.persistence import read_folder

@@ -1,63 +1,99 @@
-"""Base of the estimators: read series of any container, predict, save, move to a device."""
+"""Base of the estimators: read series of any container, predict, and let tracking watch `fit`."""
 
 from __future__ import annotations
 
-import os
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from copy import deepcopy
-from dataclasses import dataclass, replace
-from types import MappingProxyType
-from typing import Any, ClassVar, Self, TypeVar
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import torch
-from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, check_array, check_random_state
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted, validate_data
-from torch import Tensor
 
-from tsformer import persistence
 from tsformer._checks import listed
-from tsformer._torch_state import in_plain_torch, resolve_device, trainable
-from tsformer._warnings import warn_caller
+from tsformer._torch_state import in_plain_torch
 from tsformer.data.containers import to_source
 from tsformer.data.layout import check_ids, series_ids, swapped_axes, warn_of_layout, warn_of_order
 from tsformer.data.panel import AnyPanel
-from tsformer.data.preprocessor import Preprocessor, Vocabulary
+from tsformer.data.preprocessor import Preprocessor
 from tsformer.data.series import Padded, SeriesError, SeriesSource, numbered
-from tsformer.data.table import TableSchema
 from tsformer.estimators.novelty import Novelty
-from tsformer.estimators.observers import Fit, observed
 from tsformer.estimators.parameters import check_fields_of, check_new_values
-from tsformer.estimators.saved import (
-    ESTIMATOR,
-    MEMBERS,
-    PREPROCESSOR,
-    SCALER,
-    TRACKED_RUN,
-    TRAINING,
-    check_fields,
-    described_weights,
-    load_checked,
-    restored_parameters,
-    restored_weights,
-)
-from tsformer.estimators.summary import Summary, card, recipe_of
+from tsformer.estimators.saving import SavedEstimator
+from tsformer.estimators.summary import Summary, recipe_of
 from tsformer.estimators.targets import Groups, Targets, check_length, read_groups, series_weights
+from tsformer.training import Callback
 from tsformer.training.inference import forward, place
 
 #: Number of series per chunk of outputs.
 _CHUNK = 2**16
 
-#: Prefix of the tensor names of `novelty_`.
-_NOVELTY = "novelty."
-
 _Result = TypeVar("_Result")
+
+
+@dataclass
+class Fit:
+    """One call of `fit`, as passed to observers."""
+
+    estimator: Any
+    X: Any
+    y: Any
+    data: dict[str, Any]
+    callbacks: list[Callback] = field(default_factory=list)
+    interrupted: bool = False
+
+
+#: Returns a context manager around a fit.
+Observer = Callable[[Fit], AbstractContextManager[object]]
+
+_observers: list[Observer] = []
+_inside: ContextVar[bool] = ContextVar("inside an observed fit", default=False)
+
+
+def add_observer(observer: Observer) -> None:
+    """Call `observer` around every fit of this process from now on."""
+    if observer not in _observers:
+        _observers.append(observer)
+
+
+def remove_observer(observer: Observer) -> None:
+    """Undo `add_observer`; a no-op for an unknown observer."""
+    if observer in _observers:
+        _observers.remove(observer)
+
+
+@contextmanager
+def observed(estimator: Any, X: Any, y: Any, **data: Any) -> Iterator[Fit]:
+    """Call the observers around the block, unless inside another observed fit."""
+    fit = Fit(estimator, X, y, data)
+    if _inside.get() or not _observers:
+        yield fit
+        return
+    token = _inside.set(True)
+    try:
+        with ExitStack() as stack:
+            for observer in list(_observers):
+                stack.enter_context(observer(fit))
+            yield fit
+    finally:
+        _inside.reset(token)
+
+
+@contextmanager
+def unobserved() -> Iterator[None]:
+    """Disable observers inside the block, for auxiliary fits."""
+    token = _inside.set(True)
+    try:
+        yield
+    finally:
+        _inside.reset(token)
 
 
 @dataclass
@@ -82,33 +118,13 @@ class TrainingData:
         return TrainingData(self.series.take(chosen), self.targets[chosen], weights, groups)
 
 
-class SeriesEstimator(BaseEstimator):
+class SeriesEstimator(SavedEstimator):
     """Base class of all estimators: reads series, predicts and saves."""
-
-    preprocessor_: Preprocessor
-    models_: list[Any]
-    device_: torch.device
-    n_channels_: int
-    n_features_in_: int
-    #: Distances from the training series; absent from a model saved without them.
-    novelty_: Novelty
-    #: Columns of the training table, saved so that other tables are read alike; set by the reader.
-    table_schema_: TableSchema
-    #: MLflow run of the fit, saved so that later scores can be added; set by the tracker.
-    tracked_run_: dict[str, str]
-    _clock: str | None
-    _columns_are_steps: bool
-    #: Facts of the fit for `summary` and the card; empty for a model saved without them.
-    _training: Mapping[str, Any] = MappingProxyType({})
 
     # Constructor parameters, which the subclasses assign.
     timestamps: str | None
-    device: str | torch.device
     n_threads: int | str
     random_state: Any
-
-    #: Parameters that are not saved, with the saved values.
-    _not_saved: ClassVar[dict[str, Any]] = {"device": "auto", "n_threads": "auto"}
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters of the constructor.
@@ -151,14 +167,6 @@ class SeriesEstimator(BaseEstimator):
     def _purpose(self) -> str:
         """What the model does, for the card."""
         return "Computes an embedding"
-
-    @abstractmethod
-    def _describe_targets(self) -> dict[str, Any]:
-        """Describe the fitted encoding of the targets for JSON."""
-
-    @abstractmethod
-    def _restore_targets(self, described: dict[str, Any]) -> None:
-        """Restore the result of `_describe_targets`."""
 
     # Fitting.
 
@@ -505,203 +513,6 @@ class SeriesEstimator(BaseEstimator):
         """Return scores on series that the model was not trained on."""
         return dict(self._training.get("scores", {}))
 
-    # Saving.
-
-    @in_plain_torch
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted estimator to a folder, to be read with `tsformer.load`.
-
-        A ``README.md`` beside the weights describes data, recipe, scores and use. The write is
-        atomic: if the process is killed, the folder holds the old model or the new.
-
-        Parameters
-        ----------
-        path : str or path
-            A new folder, or a folder written by an earlier `save`, to replace its model. The
-            parameters `device`, `n_threads`, `callbacks`, `checkpoint_dir` and `resume` are not
-            saved.
-
-        Raises
-        ------
-        sklearn.exceptions.NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If `path` is anything else, its ``README.md`` was edited, or a parameter cannot be
-            written as JSON. An encoding class is saved under its registered name; a factory cannot
-            be saved.
-        OSError
-            If the files cannot be written. An earlier model stays in the folder.
-        """
-        check_is_fitted(self)
-        persistence.write_folder(path, *self._fitted_state(), card(self))
-
-    def _describe(self) -> dict[str, Any]:
-        """Describe the estimator without its models for JSON."""
-        schema = getattr(self, "table_schema_", None)
-        return {
-            "class": type(self).__name__,
-            "parameters": self._saved_parameters(),
-            **self._describe_targets(),
-            "columns_are_steps": self._columns_are_steps,
-            "n_features_in": self.n_features_in_,
-            "n_channels": self.n_channels_,
-            "clock": self._clock,
-            "feature_names_in": getattr(self, "feature_names_in_", np.empty(0)).tolist(),
-            **({"training": dict(self._training)} if self._training else {}),
-            **({} if schema is None else {"table": schema.as_dict()}),
-            **({"tracked_run": self.tracked_run_} if hasattr(self, "tracked_run_") else {}),
-        }
-
-    def _saved_parameters(self) -> dict[str, Any]:
-        parameters = self.get_params(deep=False)
-        parameters |= self._fixed(parameters)
-        weights = parameters.get("class_weight")
-        if isinstance(weights, Mapping):
-            parameters["class_weight"] = described_weights(weights, self._labels_dtype())
-        return parameters
-
-    def _labels_dtype(self) -> np.dtype[Any]:
-        """Return the dtype of the class labels, or of floats without labels."""
-        return getattr(self, "classes_", np.empty(0)).dtype
-
-    @classmethod
-    def _restored(cls, state: dict[str, Any], device: str | torch.device) -> Self:
-        """Make an estimator without its models from the result of `_describe`."""
-        check_fields(state, ESTIMATOR)
-        parameters = cls._restored_parameters(state["parameters"])
-        estimator = cls(**parameters | {"device": device})
-        estimator._restore_targets(state)
-        if isinstance(parameters.get("class_weight"), dict):
-            weights = restored_weights(parameters["class_weight"], estimator._labels_dtype())
-            estimator.set_params(class_weight=weights)
-        estimator._columns_are_steps = state["columns_are_steps"]
-        estimator.n_features_in_ = state["n_features_in"]
-        estimator.n_channels_ = state["n_channels"]
-        names = state["feature_names_in"]
-        if not estimator._columns_are_steps and estimator.n_features_in_ != estimator.n_channels_:
-            raise ValueError(
-                f"n_features_in must be n_channels, {estimator.n_channels_}; got "
-                f"{estimator.n_features_in_}"
-            )
-        if names:
-            if len(names) != estimator.n_features_in_:
-                raise ValueError(
-                    f"feature_names_in must be {estimator.n_features_in_} names; got {len(names)}"
-                )
-            estimator.feature_names_in_ = np.array(names, dtype=object)
-        estimator._clock = state["clock"]
-        if "training" in state:
-            check_fields(state, TRAINING)
-            estimator._training = state["training"]
-        if "table" in state:
-            try:
-                estimator.table_schema_ = TableSchema.from_dict(state["table"])
-            except ValueError as error:
-                raise ValueError(f"table: {error}") from error
-        if "tracked_run" in state:
-            check_fields(state["tracked_run"], TRACKED_RUN, of="tracked_run")
-            estimator.tracked_run_ = {name: state["tracked_run"][name] for name in TRACKED_RUN}
-        return estimator
-
-    @classmethod
-    def _restored_parameters(cls, described: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the constructor's arguments from `_saved_parameters`."""
-        known = cls._get_param_names()
-        return restored_parameters(described, known, cls._fixed(described), "parameters")
-
-    @classmethod
-    def _fixed(cls, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the parameters that are replaced in a saved estimator."""
-        return cls._not_saved
-
-    @abstractmethod
-    def _describe_models(self) -> dict[str, Any]:
-        """Describe the modules for JSON."""
-
-    @abstractmethod
-    def _restored_models(
-        self, described: dict[str, Any], saved: Sequence[Mapping[str, Tensor]]
-    ) -> list[Any]:
-        """Make the described modules, with one mapping of tensors per member."""
-
-    def _fitted_state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        description = {
-            **self._describe(),
-            **self.preprocessor_.describe(),
-            **self._describe_models(),
-        }
-        prefix = self.preprocessor_.prefix
-        tensors = {prefix + k: v for k, v in self.preprocessor_.state_dict().items()}
-        for prefix, fitted in zip(_prefixes(len(self.models_)), self.models_, strict=True):
-            tensors |= {prefix + k: v for k, v in fitted.state_dict().items()}
-        if hasattr(self, "novelty_"):
-            tensors |= {_NOVELTY + k: v for k, v in self.novelty_.state_dict().items()}
-        return description, tensors
-
-    @classmethod
-    def _from_fitted_state(
-        cls, state: dict[str, Any], tensors: dict[str, Tensor], device: str | torch.device
-    ) -> Self:
-        estimator = cls._restored(state, device)
-        check_fields(state, PREPROCESSOR)
-        if not any(name.startswith(Vocabulary.prefix) for name in tensors):
-            check_fields(state, SCALER)
-        members = state.get("members", [])  # random convolutions have none
-        check_fields({"members": members}, MEMBERS)
-        left = dict(tensors)
-        novelty, *saved = (
-            {name.removeprefix(p): left.pop(name) for name in tensors if name.startswith(p)}
-            for p in (_NOVELTY, *_prefixes(1 + len(members)))
-        )
-        estimator.preprocessor_ = Preprocessor.restore(state, left)
-        estimator._check_preprocessor()
-        if novelty:
-            made = Novelty(estimator.n_channels_, estimator.preprocessor_.time_step)
-            load_checked(made, novelty)
-            made.check()
-            estimator.novelty_ = made
-        estimator.models_ = estimator._restored_models(state, saved)
-        estimator._place(resolve_device(device))
-        return estimator
-
-    def _check_preprocessor(self) -> None:
-        """Raise ValueError if a restored preprocessor has other channels or times."""
-        fitted, n_channels = self.preprocessor_, self.n_channels_
-        if fitted.n_channels != n_channels:
-            raise ValueError(
-                f"n_channels is {n_channels}, but {fitted.n_channels} in the preprocessor"
-            )
-        if (fitted.time_step is None) != (self._clock is None):
-            raise ValueError(
-                f"clock is {self._clock!r}, but time_step {fitted.time_step!r}: series with times "
-                "have both, and others neither"
-            )
-
-    @in_plain_torch
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the state with the weights on the CPU, for machines without this GPU."""
-        state: dict[str, Any] = super().__getstate__()
-        if "models_" in state and self.device_.type != "cpu":
-            state = {**state, "models_": [deepcopy(model).cpu() for model in self.models_]}
-        return state
-
-    @in_plain_torch
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        if hasattr(self, "models_"):
-            self._place(self.device)
-
-    def _place(self, device: str | torch.device) -> None:
-        """Move the models to `device`, or to the CPU with a warning."""
-        try:
-            self.device_ = resolve_device(device)
-        except ValueError as error:
-            warn_caller(f"{error}; the model was moved to the CPU")
-            self.device_ = torch.device("cpu")
-        trainable(self.preprocessor_)
-        for model in self.models_:
-            trainable(model).to(self.device_)
-
 
 def drawn_seed(random_state: Any) -> int:
     """Return the seed from which all seeds of a model are derived."""
@@ -713,8 +524,3 @@ def drawn_seed(random_state: Any) -> int:
 
 def _kind(clock: str | None) -> str:
     return {None: "no times", "numbers": "times in numbers", "dates": "dates"}[clock]
-
-
-def _prefixes(n_members: int) -> list[str]:
-    """Return the prefix of each member's tensor names."""
-    return ["model.", *(f"members.{i}." for i in range(1, n_members))]

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from tsformer._optional import require
 from tsformer.data.containers import to_source
 from tsformer.estimators.ensemble import QUALITIES
-from tsformer.estimators.observers import Fit, add_observer, remove_observer
+from tsformer.estimators.series import Fit, add_observer, remove_observer
 from tsformer.plots import encoding_color, plot_confusion, plot_history, plot_reliability
 from tsformer.tracking import search
 from tsformer.tracking.context import activated, hides_fits, start_run, user_run_is_active

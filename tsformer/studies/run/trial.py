@@ -18,7 +18,7 @@ import tsformer
 from tsformer._torch_state import resolve_device
 from tsformer.baselines import PanelClassifier
 from tsformer.estimators.classifier import TSTransformerClassifier
-from tsformer.estimators.observers import unobserved
+from tsformer.estimators.series import unobserved
 from tsformer.plots import plot_confusion, plot_reliability
 from tsformer.studies.design.study import Study, Trial
 from tsformer.studies.design.study_file import WHOLE

@@ -13,7 +13,7 @@ import numpy as np
 
 from tsformer.baselines import PanelClassifier, find, load_class
 from tsformer.estimators.classifier import TSTransformerClassifier
-from tsformer.estimators.observers import unobserved
+from tsformer.estimators.series import unobserved
 from tsformer.plots import encoding_color
 from tsformer.studies.design.study import Study, Trial
 from tsformer.studies.run.lock import STUDY_TAG
