@@ -23,7 +23,7 @@ from experiments.output import COMMITTED, add_output_options
 from tools.pictures import write_figure
 from tsformer import TSEnsembleClassifier
 from tsformer._markdown import markdown_table
-from tsformer.studies.analysis.published import marked, read_published
+from tsformer.studies.analysis.published import PROTOCOL, marked, read_published
 
 __all__ = ["RESULTS", "costs_and_scores", "picture", "short_table"]
 
@@ -84,7 +84,8 @@ def short_table(results: Path = RESULTS, published: Path = PUBLISHED) -> str:
     """Six methods on the same data sets: mean accuracy and median processor seconds of a fit."""
     fits = untouched(results)
     fitted = fits.pivot_table("accuracy", "dataset", "method")[[*OURS, HYDRA]]
-    known = read_published(published).query("protocol == @PROTOCOL")
+    known = read_published(published)
+    known = known[known["protocol"] == PROTOCOL]
     known = known.pivot(index="dataset", columns="method", values="accuracy")
     scores = fitted.join(known[list(ROCKETS)]).dropna()
     shared = fits[fits["dataset"].isin(scores.index)]
