@@ -228,17 +228,9 @@ class TSEnsembleClassifier(LabelClassifier):
 
         Parameters
         ----------
-        X : ndarray (n, length) or (n, channels, length), or list of (channels, length) arrays
-            Series in any container that `TSTransformerClassifier` takes; a list may hold series of
-            different lengths. NaN marks a missing value.
-        y : array-like (n,) or (n, n_labels)
-            Labels of any type that scikit-learn allows, or several labels of 0 and 1 per series.
-        sample_weight : array-like (n,), optional
-            Weight of each series, multiplied by its class weight; only ratios matter.
+        X, y, sample_weight, times : as in `TSTransformerClassifier.fit`
         groups : array-like (n,), optional
             Group of each series, such as a person or machine. The parts hold out whole groups.
-        times : ndarray (length,) or (n, length), or list of (length,) arrays, optional
-            Times of the steps, non-decreasing numbers or dates; regular steps by default.
 
         Returns
         -------

@@ -241,10 +241,8 @@ class RandomConvolutionClassifier(
 
         Parameters
         ----------
-        X : as in `fit`
-            Series of any length, with the same channels as in `fit`.
-        times : as in `fit`, optional
-            Times of the steps, if `fit` had times.
+        X, times : as in `fit`
+            Series of any length, with the same channels; times if `fit` had times.
 
         Returns
         -------

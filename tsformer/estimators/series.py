@@ -443,10 +443,8 @@ class SeriesEstimator(SavedEstimator):
 
         Parameters
         ----------
-        X : as in `fit`
-            Series of any length, with the same channels as in `fit`.
-        times : as in `fit`, optional
-            Times of the steps, if `fit` had times.
+        X, times : as in `fit`
+            Series of any length, with the same channels; times if `fit` had times.
 
         Returns
         -------
