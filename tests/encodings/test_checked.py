@@ -28,6 +28,12 @@ class EarlyParameter(PositionalEncoding):
         super().__init__()
 
 
+class Unsaved(Sized):
+    def __init__(self, **sizes):
+        super().__init__(**sizes)
+        self.scale = torch.ones(3)  # would be other random numbers after loading
+
+
 MASKS_ALL = own("bias", lambda self, q, k, t: torch.full((1, 1, 5, 5), -torch.inf))
 EMBEDS = own("embed", lambda self, x, t: (x + t[..., None]).mean(dim=2))
 ROTATES = own("rotate", lambda self, q, k, t: (torch.cat([q, q], dim=3), k))
@@ -49,6 +55,17 @@ WRONG = [
     (BIASES, ValueError, r"bias of Own must return shape .*here \[1 \| 3, 1 \| 2, 5, 5\]; it"),
     (MIXES, ValueError, r"mix of Own must return .*\[3, 2, 5, 4\]; it returned \[3, 5, 2, 4\]"),
     (MIXES_NOTHING, TypeError, "mix of Own must return a tensor .*it returned float"),
+    (
+        own("bias", lambda self, q, k, t: torch.ones(1, 1, 5, 5, dtype=torch.bool)),
+        TypeError,
+        "bias of Own must return a tensor of torch.float32; it returned torch.bool",
+    ),
+    (
+        own("embed", lambda self, x, t: x.double()),
+        TypeError,
+        "embed of Own must return a tensor of torch.float32; it returned torch.float64",
+    ),
+    (Unsaved, TypeError, r"Unsaved .* self.scale, .*self.register_buffer\('scale', ...\)"),
 ]
 
 
@@ -82,3 +99,5 @@ def test_a_constructor_without_the_sizes_is_named(encoding, named):
         resolve(encoding, **SIZES)
     with pytest.raises(TypeError, match=r"it lacks d_model, n_heads$"):
         resolve(encoding, **SIZES)
+    with pytest.raises(TypeError, match=r"the constructor of Bare must take .*d_model, n_heads, m"):
+        resolve(type("Bare", (PositionalEncoding,), {}), **SIZES)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from sklearn.base import clone
@@ -95,6 +96,17 @@ def assert_taken(source, clf, series, message: str, redrawn: str | None = None) 
     assert taken
     for name, tensor in own.items():
         assert torch.equal(tensor, (theirs if name in taken else anew)[name]), name
+
+
+def test_channels_in_another_order_are_warned_of():
+    frames = [pd.DataFrame(x.T, columns=["a", "b"]) for x in X]
+    clf = classifier(init_from=encoder().fit(frames))
+    with pytest.warns(UserWarning, match=r"fitted to \['a', 'b'\], and X has the order \['b', 'a'"):
+        start(clf, [x[["b", "a"]] for x in frames])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        start(clf, frames)
+        start(clf, [x.set_axis(["c", "d"], axis=1) for x in frames])
 
 
 def test_other_gaps_flag_other_channels():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from small_estimators import X, regressor
 
@@ -39,12 +40,13 @@ def test_constant_targets_and_one_series():
     ("y", "y_val", "message"),
     [
         (["a"] * 16, None, "y must hold numbers.*For class labels use TSTransformerClassifier"),
+        (pd.date_range("2024", periods=16), None, r"y must hold numbers; its dtype is datetime64"),
         ([np.nan] * 16, None, "y contains NaN"),
         ([np.inf] * 16, None, "y contains infinity"),
         ([1e308, -1e308] * 8, None, r"targets are from -1e\+308 to 1e\+308; divide y by"),
         (Y, np.full(16, 1e300), r"y_val is too large for float32 after .* at series 0"),
     ],
-    ids=["text", "NaN", "infinite", "overflow", "validation"],
+    ids=["text", "dates", "NaN", "infinite", "overflow", "validation"],
 )
 def test_wrong_targets(y, y_val, message):
     given = {} if y_val is None else {"X_val": X, "y_val": y_val}

@@ -423,6 +423,7 @@ def _make(
             "it must return a PositionalEncoding"
         )
     check_signatures(made)
+    _check_state(made)
     return made
 
 
@@ -434,7 +435,8 @@ def _check_sizes(factory: Callable[..., PositionalEncoding]) -> None:
         return
     kinds = {each.kind for each in parameters.values()}
     missing = [name for name in _SIZES if name not in parameters]
-    if missing and inspect.Parameter.VAR_KEYWORD not in kinds:
+    has_none = getattr(factory, "__init__", None) is nn.Module.__init__  # it rejects its keywords
+    if missing and (has_none or inspect.Parameter.VAR_KEYWORD not in kinds):
         name = getattr(factory, "__qualname__", repr(factory))
         constructor = "the constructor of " if isinstance(factory, type) else ""
         raise TypeError(
@@ -473,6 +475,18 @@ def check_signatures(part: PositionalEncoding) -> None:
             ) from error
 
 
+def _check_state(part: PositionalEncoding) -> None:
+    """Raise TypeError for a tensor that would be neither saved nor moved to a device."""
+    for module in part.modules():
+        for name, value in vars(module).items():
+            if isinstance(value, Tensor):
+                raise TypeError(
+                    f"{type(module).__qualname__} of an encoding keeps a tensor in self.{name}, "
+                    f"which is not saved: assign torch.nn.Parameter(...) if it is trained, else "
+                    f"call self.register_buffer({name!r}, ...)"
+                )
+
+
 class CheckedHooks:
     """The hooks of an encoding; each validates its result."""
 
@@ -481,7 +495,7 @@ class CheckedHooks:
 
     def embed(self, x: Tensor, t: Tensor) -> Tensor:
         found = self.part.embed(x, t)
-        self._check("embed", found, "[B, N, D]", [{size} for size in x.shape])
+        self._check("embed", found, "[B, N, D]", [{size} for size in x.shape], x.dtype)
         return found
 
     def rotate(self, q: Tensor, k: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
@@ -489,7 +503,8 @@ class CheckedHooks:
         if not isinstance(found, (tuple, list)) or len(found) != 2:
             self._refuse("rotate", "two tensors, for queries and keys", type(found).__name__)
         for each in found:
-            self._check("rotate", each, "[B, H, N, E']", [*({size} for size in q.shape[:3]), None])
+            sizes = [*({size} for size in q.shape[:3]), None]
+            self._check("rotate", each, "[B, H, N, E']", sizes, q.dtype)
         if not _traced() and found[0].shape != found[1].shape:
             shapes = f"{tuple(found[0].shape)} and {tuple(found[1].shape)}"
             self._refuse("rotate", "two tensors of one shape", shapes)
@@ -499,7 +514,8 @@ class CheckedHooks:
         found = self.part.bias(q, k, t)
         if found is not None:
             B, H, N = q.shape[:3]
-            self._check("bias", found, "[1 | B, 1 | H, N, N]", [{1, B}, {1, H}, {N}, {N}])
+            sizes = [{1, B}, {1, H}, {N}, {N}]
+            self._check("bias", found, "[1 | B, 1 | H, N, N]", sizes, q.dtype)
             if not _traced() and bool((found == float("-inf")).all(dim=-1).any()):
                 raise ValueError(
                     f"the hook bias of {type(self.part).__qualname__} must leave each token a key "
@@ -510,15 +526,25 @@ class CheckedHooks:
     def mix(self, v: Tensor, t: Tensor) -> Tensor | None:
         found = self.part.mix(v, t)
         if found is not None:
-            self._check("mix", found, "[B, H, N, E]", [{size} for size in v.shape])
+            self._check("mix", found, "[B, H, N, E]", [{size} for size in v.shape], v.dtype)
         return found
 
     def _check(
-        self, hook: str, found: Any, letters: str, wanted: Sequence[set[int] | None]
+        self,
+        hook: str,
+        found: Any,
+        letters: str,
+        wanted: Sequence[set[int] | None],
+        dtype: torch.dtype,
     ) -> None:
-        """Raise TypeError or ValueError for anything but a tensor of a wanted shape."""
+        """Raise TypeError or ValueError for anything but a tensor of a wanted shape and type."""
         if not isinstance(found, Tensor):
             self._refuse(hook, f"a tensor {letters}", type(found).__name__)
+        # Booleans would be a mask or numbers. Autocast mixes float32 and 16 bits.
+        if not found.dtype.is_floating_point or (
+            found.dtype != dtype and torch.float64 in (found.dtype, dtype)
+        ):
+            self._refuse(hook, f"a tensor of {dtype}", str(found.dtype))
         if _traced():
             return  # where sizes are symbols
         fits = found.dim() == len(wanted) and all(

@@ -432,6 +432,12 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         ]
         for message in sorted({message for _, messages in taken for message in messages}):
             warn_caller(message)
+        ours, theirs = (list(getattr(each, "feature_names_in_", ())) for each in (self, source))
+        if ours != theirs and sorted(ours) == sorted(theirs):
+            warn_caller(
+                f"init_from was fitted to {theirs[:10]}, and X has the order {ours[:10]}: its "
+                "weights read other channels than in training; pass X in the same order"
+            )
         return [names for names, _ in taken]
 
     def _make_plans(

@@ -140,6 +140,11 @@ class TSTransformerRegressor(MultiOutputMixin, RegressorMixin, TransformerEstima
         columns = read_columns(y)
         shape = self._target_shape if not reset else () if columns is None else columns.shape[1:]
         targets = read_as_fitted(y, name, shape)
+        if targets.dtype.kind in "mM":  # their numbers depend on the unit of the dtype
+            raise ValueError(
+                f"{name} must hold numbers; its dtype is {targets.dtype}: convert dates and "
+                "durations first, as with y.dt.total_seconds()"
+            )
         try:
             targets = targets.astype(np.float64)
         except (TypeError, ValueError) as error:
