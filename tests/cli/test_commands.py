@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import sys
 import urllib.request
 
 import pytest
-from cli_process import COMMAND
 from listening import listening
 
 from tsformer.encodings import names
@@ -27,7 +27,7 @@ def test_pages_are_served_to_this_machine_only_and_send_no_telemetry(
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     for variable in (*TESTING, "MLFLOW_DISABLE_TELEMETRY"):
         monkeypatch.delenv(variable, raising=False)
-    command = [*COMMAND, "ui", "--port", str(port)]
+    command = [sys.executable, "-m", "tsformer", "ui", "--port", str(port)]
     server = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True)
     try:
         assert server.stdout is not None

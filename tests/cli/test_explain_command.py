@@ -42,11 +42,8 @@ def test_a_series_of_a_table_is_explained(run):
     assert "series 3: predicted" in by_number
     assert by_number.splitlines()[1] == told.splitlines()[1]
     assert Path("x.png").exists()
-    occluded, _ = run(
-        "explain", "model", "long.csv", "--method", "occlusion", "--set", "window=3",
-        "--baseline", "0.5",
-    )  # fmt: skip
-    assert "series 0: predicted" in occluded
+    options = ("--method", "occlusion", "--set", "window=3", "--baseline", "0.5")
+    assert "series 0: predicted" in run("explain", "model", "long.csv", *options)[0]
     for arguments, message in [
         (["--series", "patient-33"], "did you mean 'patient-3'?"),
         (["--series", "8"], "long.csv has 8 series, from 0 to 7"),

@@ -50,15 +50,21 @@ class Level(RandomConvolutionClassifier):
         return float(np.nanmean(X.values[..., 0]))
 
 
-def test_what_is_exchanged_against_plain_loops():
+def exchanged(**options):
+    """Return series of unequal length, what was scored of them, and whose values each got."""
     rng = np.random.default_rng(0)
     X = [rng.normal(size=(2, n)) for n in (10, 14, 9)]
     clf = Level(**KERNELS, random_state=0).fit(X * 3, [0, 1, 1] * 3)
     clf.seen = []
-    permutation_importance(clf, X, [0, 1, 1], n_repeats=1, random_state=3)
+    permutation_importance(clf, X, [0, 1, 1], n_repeats=1, random_state=3, **options)
     donors = np.random.RandomState(3).permutation(3)
     assert donors.tolist() != [0, 1, 2]
     before, *after = clf.seen
+    return X, before, after, donors
+
+
+def test_what_is_exchanged_against_plain_loops():
+    X, before, after, donors = exchanged()
     for channel, changed in enumerate(after):
         np.testing.assert_array_equal(changed.lengths, before.lengths)
         for i, x in enumerate(X):
@@ -71,15 +77,9 @@ def test_what_is_exchanged_against_plain_loops():
 
 
 def test_windows_cover_each_step_once():
-    rng = np.random.default_rng(0)
-    X = [rng.normal(size=(2, n)) for n in (10, 14, 9)]
-    clf = Level(**KERNELS, random_state=0).fit(X * 3, [0, 1, 1] * 3)
-    clf.seen = []
-    permutation_importance(clf, X, [0, 1, 1], by="window", n_windows=4, n_repeats=1, random_state=3)
-    before, *after = clf.seen
+    X, before, after, donors = exchanged(by="window", n_windows=4)
     changed = np.stack([~np.isclose(each.values, before.values, equal_nan=True) for each in after])
     assert changed.sum(axis=0)[before.mask].max() == 1
-    donors = np.random.RandomState(3).permutation(3)
     for i, donor in enumerate(donors):
         assert changed[:, i].any() == (donor != i)
         if donor != i:

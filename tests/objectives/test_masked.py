@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -16,13 +18,7 @@ from tsformer.objectives.masked import spans
 
 def runs(hidden: list[bool]) -> list[tuple[bool, int]]:
     """Return the runs of equal values in a row."""
-    found: list[tuple[bool, int]] = []
-    for value in hidden:
-        if found and found[-1][0] == value:
-            found[-1] = value, found[-1][1] + 1
-        else:
-            found.append((value, 1))
-    return found
+    return [(value, len(list(equal))) for value, equal in itertools.groupby(hidden)]
 
 
 @pytest.mark.parametrize(("ratio", "span"), [(0.15, 3.0), (0.5, 1.0), (0.3, 5.0)])
