@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from small_estimators import X, Y, classifier
 
-from tsformer import TSTransformerClassifier, load
+from tsformer import TSTransformerClassifier, load, persistence
 from tsformer.persistence import check_destination, removed_on_failure, save_or_rescue
 
 
@@ -243,6 +243,25 @@ def test_a_full_disk_leaves_the_old_one(saved, full_disk):
     assert_same(load(saved), old)
     assert len(os.listdir(saved)) == 3
     assert os.listdir(saved.parent) == ["clf"]
+
+
+@pytest.mark.parametrize("reads", [True, False], ids=["load", "save"])
+def test_another_process_saves_at_this_moment(saved, monkeypatch, reads):
+    """While this one reads the old weights, or before it removes them."""
+    clf, name = fitted("rope"), "_weights_file" if reads else "_leftovers"
+    real = getattr(persistence, name)
+
+    def interrupted(*args, **options):
+        monkeypatch.undo()
+        (clf if reads else fitted()).save(saved)
+        return real(*args, **options)
+
+    monkeypatch.setattr(persistence, name, interrupted)
+    if reads:
+        assert_same(load(saved), clf)
+    else:
+        clf.save(saved)
+        assert_same(load(saved), fitted())
 
 
 def test_what_a_killed_process_left_is_removed_in_time(saved):

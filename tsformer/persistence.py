@@ -73,9 +73,12 @@ def write_folder(
         card_file.write(_marked(card, new.name))
         card_file.flush()
         file.write(f"{text}\n".encode())
-    old = [] if before in (None, new) else [before]
-    for each in [*old, *_leftovers(folder, beside=new)]:
-        each.unlink(missing_ok=True)
+    old = [before, *_leftovers(folder, beside=new)]
+    # Another process may have saved the earlier weights again.
+    kept = (None, new, _weights_file(folder, _described(folder)))
+    for each in old:
+        if each not in kept:
+            each.unlink(missing_ok=True)
 
 
 def check_destination(path: str | os.PathLike[str]) -> None:
@@ -130,9 +133,6 @@ def save_or_rescue(save: Callable[[Path], None], path: str | os.PathLike[str]) -
 
 def read_folder(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Read a folder written by `write_folder`."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
     path = Path(path)
     if not os.path.isfile(path / _JSON):  # unlike Path's method, also for impossible names
         raise FileNotFoundError(f"there is no saved estimator at {path}: {_JSON} is missing")
@@ -151,6 +151,20 @@ def read_folder(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str,
         )
     if not _DIGEST.fullmatch(str(state.get("weights_sha256"))):
         raise ValueError(f"{path / _JSON} is corrupted: weights_sha256 is not a SHA-256 digest")
+    try:
+        return state, _read_weights(path, state)
+    except (FileNotFoundError, ValueError):
+        now = _described(path)
+        if now is not None and now["weights_sha256"] == state["weights_sha256"]:
+            raise
+        return read_folder(path)  # another process has replaced the model
+
+
+def _read_weights(path: Path, state: Mapping[str, Any]) -> dict[str, Tensor]:
+    """Read the tensors that a description names."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
     weights = _weights_file(path, state)
     if weights is None:
         raise ValueError(f"{path} is incomplete: {_weights_name(state)} is missing")
@@ -170,7 +184,7 @@ def read_folder(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str,
             raise ValueError(
                 f"{weights} is corrupted: tensor {name!r} has values that are not finite"
             )
-    return state, tensors
+    return tensors
 
 
 def _destination(path: str | os.PathLike[str]) -> Path:
