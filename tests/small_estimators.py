@@ -30,7 +30,7 @@ def classifier(encoding: Any = "lspe", **options: Any) -> TSTransformerClassifie
 
 
 def regressor(encoding: Any = "lspe", **options: Any) -> TSTransformerRegressor:
-    return TSTransformerRegressor(encoding, **SMALL | options)
+    return TSTransformerRegressor(encoding, **SMALL | {"head_norm": None} | options)
 
 
 def encoder(encoding: Any = "lspe", **options: Any) -> TSTransformerEncoder:

@@ -9,6 +9,7 @@ import pytest
 import torch
 from small_estimators import classifier, convolutions, encoder, regressor
 
+from tsformer import load
 from tsformer.augmentation import Augmentation, CutMix, Sum, Warp
 from tsformer.data.series import Padded
 from tsformer.estimators import recipe
@@ -55,6 +56,56 @@ def test_by_what_tells_classes_apart():
     assert chosen(UNITS[:10], Y[:10]) == "series+size"
     assert chosen(UNITS[:9], Y[:9]) == "channel", "few series tell nothing"
     assert chosen(UNITS, np.zeros(48, dtype=int)) == "channel", "nor does a single class"
+
+
+#: The target is how often a wave of any amplitude rises, which its unit hides.
+PERIOD = RNG.uniform(0.2, 0.8, 48)
+TONES = (np.exp(2 * RNG.standard_normal((48, 1))) * np.sin(PERIOD[:, None] * STEPS))[:, None]
+UNRELATED = RNG.standard_normal(48)
+
+
+def fitted_regressor(X, y, *, weights=None, groups=None, **options) -> tuple[str, str | None]:
+    reg = regressor(**{"max_epochs": 1, "scaling": "auto", "head_norm": "auto"} | options)
+    reg.fit(X, y, sample_weight=weights, groups=groups)
+    return reg.preprocessor_.scaling, reg.model_.config.head_norm
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "options", "expected"),
+    [
+        (TONES, PERIOD, {}, ("series", "batch")),
+        (TONES, np.c_[PERIOD, np.ones(48)], {}, ("series", "batch")),
+        (TONES, PERIOD, {"scaling": "channel"}, ("channel", "batch")),
+        (LEVELS, LEVELS.mean((1, 2)), {}, ("channel", "batch")),
+        (LEVELS, LEVELS.mean((1, 2)), {"head_norm": "layer"}, ("channel", "layer")),
+        (LEVELS, UNRELATED, {}, ("channel", None)),
+        (LEVELS, np.ones(48), {}, ("channel", None)),
+        (TONES[:9], PERIOD[:9], {}, ("channel", None)),
+        (TONES, PERIOD, {"stem": "linear"}, ("channel", "batch")),
+    ],
+)
+def test_a_regressor_by_what_explains_its_targets(X, y, options, expected):
+    assert fitted_regressor(X, y, **options) == expected
+
+
+def test_a_regressor_leaves_out_groups_and_counts_weights():
+    """Each of six persons has a shape and a target of its own."""
+    person = np.arange(48) % 6
+    X, y = np.sin(np.outer(0.2 + 0.1 * person, STEPS))[:, None], UNRELATED[person]
+    assert fitted_regressor(X, y)[1] == "batch"
+    assert fitted_regressor(X, y, groups=person)[1] is None
+    # The series of half the weight are noise.
+    y = np.where(np.arange(48) < 24, PERIOD, UNRELATED)
+    for light, norm in ((24, None), (0, "batch")):
+        weights = np.where(np.arange(48) < 24, 1.0, light / 24 + 1e-3)
+        assert fitted_regressor(TONES, y, weights=weights, scaling="series")[1] == norm
+
+
+def test_a_loaded_regressor_continues_with_the_chosen_norm(tmp_path):
+    reg = regressor(head_norm="auto").fit(LEVELS, LEVELS.mean((1, 2)))
+    reg.save(tmp_path / "model")
+    again = load(tmp_path / "model").set_params(warm_start=True).fit(LEVELS, UNRELATED)
+    assert again.model_.config.head_norm == reg.model_.config.head_norm == "batch"
 
 
 def test_series_that_would_be_flat_are_standardised_by_themselves(monkeypatch):

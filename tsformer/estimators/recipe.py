@@ -13,6 +13,7 @@ from math import ceil
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from tsformer._labels import LabelKind, OneLabel
@@ -38,6 +39,13 @@ _ALIKE = 0.1
 #: A channel of a series is flat if its deviation is less than this share of the deviation over all
 #: series; and the share of flat channels above which each series is standardised.
 _FLAT, _MOST = 0.1, 0.5
+#: Scalings for a regressor, the default first.
+REGRESSION_SCALINGS = ("channel", "series", "series+size")
+#: Largest squared error of a regressor's other scaling, in units of that of "channel".
+_CLEARLY_LESS = 0.9
+#: Smallest explained share of the variance for a norm before a regressor's head; see
+#: ``experiments/results/regression.csv``.
+LEAST_EXPLAINED = 1 / 3
 #: Multiply-adds per matrix entry in the decomposition, for the number of threads.
 _PASSES = 32
 _N_FOLDS = 5
@@ -52,11 +60,8 @@ def suited_scaling(
     series: SeriesSource, targets: Targets, weights: Targets | None, groups: Groups | None = None
 ) -> str:
     """Choose the scaling for a transformer by a sample of the training series."""
-    most, n_features, n_groups = SCALING_TRIAL
-    places = np.arange(len(targets))
-    if len(places) > most:
-        places = np.sort(np.random.default_rng(_SEED).choice(places, most, replace=False))
-    drawn = np.isin(np.arange(len(targets)), places)
+    _, n_features, n_groups = SCALING_TRIAL
+    drawn = _trial_sample(len(targets))
     classes, of_class = np.unique(targets[drawn], return_inverse=True)
     if len(of_class) < _FEWEST_FOR_SCALING or len(classes) == 1:
         return "channel"
@@ -78,6 +83,65 @@ def suited_scaling(
     )
     assert scaler.scaling is not None
     return scaler.scaling
+
+
+def regression_recipe(
+    series: SeriesSource,
+    targets: Targets,
+    weights: Targets | None,
+    groups: Groups | None,
+    scalings: tuple[str | None, ...],
+) -> tuple[str | None, float]:
+    """Choose the scaling for a regressor; return it and the share of the variance it explains.
+
+    Ridge regression on random convolutions predicts the targets ``[n]`` or ``[n, n_targets]`` of
+    left-out series. Another scaling replaces the first if its squared error is a tenth lower.
+    """
+    drawn = _trial_sample(len(targets))
+    y = targets[drawn].reshape(int(drawn.sum()), -1).astype(np.float64)
+    if len(y) < _FEWEST_FOR_SCALING:
+        return scalings[0], 0.0
+    some = series.take(drawn)
+    weights = np.ones(len(y)) if weights is None else weights[drawn]
+    if groups is None:
+        left_out = _folds(y[:, 0], np.random.default_rng(_SEED))
+    else:
+        left_out = group_folds(np.zeros(len(y), dtype=np.int64), groups[drawn], _N_FOLDS, _SEED)
+    errors = {}
+    for name in scalings:
+        panel = Scaler(name, gap_flag=None).fit(some).transform(some)
+        errors[name] = _unexplained_variance(panel, y, weights, left_out)
+    best = min(errors, key=lambda name: errors[name])
+    if errors[best] > _CLEARLY_LESS * errors[scalings[0]]:
+        best = scalings[0]
+    return best, 1.0 - errors[best]
+
+
+def _unexplained_variance(
+    panel: Panel, targets: Floats, weights: Targets, left_out: list[Any]
+) -> float:
+    """Return the squared error of left-out series, in units of the variance of the targets."""
+    from sklearn.linear_model import RidgeCV  # here, since it loads rich
+
+    features = _convolved(regular(panel))[1]
+    errors = np.empty_like(targets)
+    for out in left_out:
+        ridge = RidgeCV(_PENALTIES).fit(features[~out], targets[~out], weights[~out])
+        errors[out] = targets[out] - ridge.predict(features[out]).reshape(errors[out].shape)
+    deviations = targets - np.average(targets, axis=0, weights=weights)
+    varying = np.ptp(targets, axis=0) > 0
+    if not varying.any():
+        return 1.0
+    squared = [weights @ np.square(each[:, varying]) for each in (errors, deviations)]
+    return float((squared[0] / squared[1]).mean())
+
+
+def _trial_sample(n_series: int) -> npt.NDArray[np.bool_]:
+    """Select the series that the scaling is chosen by."""
+    places, most = np.arange(n_series), SCALING_TRIAL[0]
+    if n_series > most:
+        places = np.sort(np.random.default_rng(_SEED).choice(places, most, replace=False))
+    return np.isin(np.arange(n_series), places)
 
 
 def _share_of_flat(series: SeriesSource) -> float:
@@ -194,17 +258,23 @@ def _features(panel: Panel, augmentation: Augmentation) -> tuple[Floats, Floats]
     whole = panel.with_mask()
     with seeded(_SEED, _CPU):
         values = augmentation(Batch(whole.values, whole.mask, whole.times)).values
-    plain, changed = regular(panel), regular(replace(panel, values=values))
+    convolutions, features = _convolved(regular(panel))
+    changed = regular(replace(panel, values=values))
+    return features, forward(convolutions, changed).numpy()
+
+
+def _convolved(panel: Panel) -> tuple[RandomConvolutions, Floats]:
+    """Return fitted random convolutions and their features ``[n, F]``."""
     convolutions = RandomConvolutions(*AUGMENTATION_TRIAL[1:])
-    masked = plain.with_mask()
+    masked = panel.with_mask()
     convolutions.draw(masked.values, masked.mask, torch.Generator().manual_seed(_SEED))
-    features = forward(convolutions, plain, function=convolutions.unscaled)
+    features = forward(convolutions, panel, function=convolutions.unscaled)
     convolutions.fit_scales(features)
-    return convolutions.scale(features).numpy(), forward(convolutions, changed).numpy()
+    return convolutions, convolutions.scale(features).numpy()
 
 
-def _folds(targets: Targets, generator: np.random.Generator) -> list[Any]:
-    """Return a mask of the series of each fold, stratified by class."""
+def _folds(targets: npt.NDArray[Any], generator: np.random.Generator) -> list[Any]:
+    """Return a mask of the series of each fold, stratified by target."""
     shuffled = generator.permutation(len(targets))
     by_class = shuffled[np.argsort(targets[shuffled], kind="stable")]
     folds = np.empty(len(targets), dtype=np.int64)
