@@ -28,7 +28,7 @@ TRANSFORMER = {
 }
 DEFAULTS = {
     TSTransformerClassifier: TRANSFORMER,
-    TSTransformerRegressor: {"augmentation": None, "scaling": "channel", "views": "values"},
+    TSTransformerRegressor: {"augmentation": None, "head_norm": "auto", "views": "values"},
     TSTransformerEncoder: {"objective": "masked", "scaling": "channel", "augmentation": None},
     RandomConvolutionClassifier: {"n_features": 10_000, "n_groups": 64, "scaling": "auto"},
     TSEnsembleClassifier: {"quality": "fast", "gate": 0.02, "time_limit": None},

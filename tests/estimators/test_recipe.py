@@ -134,15 +134,13 @@ def test_constant_series_do_not_count_as_flat():
     assert chosen(X, y, np.repeat([1.0, 1e-3], [48, 72])) == "channel", "nor if all is missing"
 
 
-def test_auto_is_looked_up_once_and_other_estimators_standardise_channels():
+def test_auto_is_looked_up_once_and_an_encoder_standardises_channels():
     assert fitted_scaling(UNITS) == "series+size"
     assert fitted_scaling(LEVELS) == "channel"
     for scaling in ("channel", "series", "series+size", None):
         assert fitted_scaling(UNITS, scaling=scaling) == scaling
     assert fitted_scaling(UNITS, stem="linear") == "channel"
-    for make in (encoder, regressor):
-        estimator = make(scaling="auto", max_epochs=1).fit(UNITS, Y.astype(float))
-        assert estimator.preprocessor_.scaling == "channel"
+    assert encoder(scaling="auto", max_epochs=1).fit(UNITS).preprocessor_.scaling == "channel"
 
 
 @pytest.mark.parametrize("scaling", ["auto", "series", "series+size"])
