@@ -1,4 +1,4 @@
-"""Passes over all series without training: predictions, losses, averages of batch norms."""
+"""Passes over all series without training, in halves where memory runs out."""
 
 from __future__ import annotations
 
