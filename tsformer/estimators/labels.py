@@ -98,14 +98,9 @@ class Conformal:
         )
 
 
-def rank_of(n_series: int, coverage: float) -> int:
-    """Return the rank ``ceil((n + 1) * coverage)`` of the largest score within the sets."""
-    return max(ceil((n_series + 1) * coverage - _ROUNDING), 1)
-
-
 def _threshold(scores: npt.NDArray[np.float64], coverage: float) -> float:
-    """Return the largest score within the sets; infinity if there are too few."""
-    rank = rank_of(len(scores), coverage)
+    """Return the score of rank ``ceil((n + 1) * coverage)``; infinity if there are too few."""
+    rank = max(ceil((len(scores) + 1) * coverage - _ROUNDING), 1)
     return float(scores[rank - 1]) if rank <= len(scores) else inf
 
 
