@@ -656,11 +656,15 @@ def as_channels(x: Item, what: str) -> Floats:
         kinds = {getattr(column.dtype, "kind", "O") for column in columns}
         if not kinds <= set("fiub"):
             times = [name for name, column in values.items() if column.dtype.kind in "mM"]
-            advice = f"x.set_index({times[0]!r}), or x.to_pandas().set_index(...)" if times else ""
+            advice = (
+                "; make the times the index of a pandas DataFrame: "
+                f"x.set_index({times[0]!r}), or x.to_pandas().set_index(...)"
+                if times
+                else "; convert numbers in text with x.astype(float)"
+            )
             raise ValueError(
                 f"{what} must contain real numbers; its column dtypes are "
-                f"{values.dtypes.astype(str).tolist()}"
-                + (f"; make the times the index of a pandas DataFrame: {advice}" if times else "")
+                f"{values.dtypes.astype(str).tolist()}{advice}"
             )
         return values.to_numpy(dtype=np.float64, na_value=np.nan).T
     if x.ndim == 1:

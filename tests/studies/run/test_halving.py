@@ -154,6 +154,7 @@ def test_a_budget_is_a_time(budget):
     ("y", "options", "message"),
     [
         (["a", np.nan, "b", "a"], {}, "y contains NaN"),
+        ([0.5, 1.5, 0.5, 1.5], {}, "Unknown label type: continuous"),
         ([0, 1, 0, 1], {"groups": ["a", np.nan, "b", "a"]}, "groups contains NaN"),
         (pd.Series([0, 1, 0, 1], index=[3, 2, 1, 0]), {}, "ids in another order"),
         ([0, 1, 0], {}, "X holds 4 series, but y 3 values"),
@@ -167,6 +168,8 @@ def test_a_refused_call_leaves_no_files(y, options, message, tmp_path, monkeypat
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match=message):
         which_encoding(pd.DataFrame(np.eye(4)), y, **{"budget": 60, "n_folds": 2} | options)
+    with pytest.raises(ValueError, match="contains infinity at series 0"):
+        which_encoding(np.full((4, 4), np.inf), [0, 1] * 2, budget=60, n_folds=2)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.utils.multiclass import check_classification_targets
 
 from tsformer._checks import shortened
-from tsformer.data.containers import to_arrays
+from tsformer.data.containers import to_arrays, to_source
 from tsformer.data.layout import check_ids
 from tsformer.data.series import Floats
 from tsformer.data.table import Source
@@ -273,7 +274,10 @@ def which_encoding(
     """
     seconds_of(budget)  # None would mean no budget to `compare`
     check_ids(X, y, "y")
-    series, labels = to_arrays(X), read_targets(y, "y").astype(str)
+    # The checks of `fit`: the problem would have text for labels, and every fit would fail.
+    series, labels = to_arrays(to_source(X)), read_targets(y, "y")
+    check_classification_targets(labels)
+    labels = labels.astype(str)
     check_length(len(series), labels, "y")
     numbers = read_groups(groups, X, len(series))
     named = None if numbers is None else numbers.astype(str)
