@@ -101,8 +101,9 @@ def test_a_regressor_leaves_out_groups_and_counts_weights():
         assert fitted_regressor(TONES, y, weights=weights, scaling="series")[1] == norm
 
 
-def test_a_loaded_regressor_continues_with_the_chosen_norm(tmp_path):
+def test_the_chosen_norm_is_shown_and_a_loaded_regressor_continues_with_it(tmp_path):
     reg = regressor(head_norm="auto").fit(LEVELS, LEVELS.mean((1, 2)))
+    assert reg.summary().recipe.set_index("parameter").loc["head_norm", "used"] == "batch"
     reg.save(tmp_path / "model")
     again = load(tmp_path / "model").set_params(warm_start=True).fit(LEVELS, UNRELATED)
     assert again.model_.config.head_norm == reg.model_.config.head_norm == "batch"

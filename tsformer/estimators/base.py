@@ -513,6 +513,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         return {
             "scaling": scaler["scaling"],
             "views": scaler.get("views", "values"),
+            "head_norm": self.model_.config.head_norm,
             "augmentation": None if plan.augmentation is None else repr(plan.augmentation),
             "max_epochs": plan.n_epochs,
             "batch_size": plan.batch_size,
