@@ -324,6 +324,10 @@ LETTERS = ["abc", "abd"]
         ([np.zeros((2, 3)), np.zeros((2, 0))], "series 1 is empty"),
         ([np.zeros((1, 2, 3))], r"series 0 must be \(length,\) or .*its shape is \(1, 2, 3\)"),
         ([np.zeros(2), np.array(["a", "b"])], "series 1 must contain real numbers; its dtype is"),
+        (
+            [pd.Series([1.0, 2.0], pd.date_range("2024", periods=2)[::-1])],
+            "index of series 0 are not sorted",
+        ),
         # text
         (LETTERS, "X is a list of str, such as 'abc', "),
         (pd.Series(LETTERS), "X is a Series of str, such as 'abc', "),

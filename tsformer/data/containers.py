@@ -303,6 +303,7 @@ def _pad(
     series = [as_channels(x, f"series {i}") for i, x in enumerate(items)]
     channels = common_names(items) or names
     _check_channels(series)
+    _check_dates(items)
     lengths = np.array([x.shape[1] for x in series], dtype=np.int64)
     values = np.full((len(series), int(lengths.max()), len(series[0])), np.nan)
     for row, x in zip(values, series, strict=True):
@@ -311,6 +312,18 @@ def _pad(
         _check_index(items)
         times = [x.index for x in items if isinstance(x, (pd.DataFrame, pd.Series))]
     return _finish(values, lengths, times, channels)
+
+
+def _check_dates(items: Sequence[Item]) -> None:
+    """Raise ValueError if a series has dates in its pandas index that are not sorted."""
+    dates = (pd.DatetimeIndex, pd.TimedeltaIndex, pd.PeriodIndex)
+    for i, x in enumerate(items):
+        index = getattr(x, "index", None)
+        if isinstance(index, dates) and not index.is_monotonic_increasing:
+            raise ValueError(
+                f"times in the index of series {i} are not sorted; use x.sort_index(), or "
+                "x.reset_index(drop=True) if the rows are in order"
+            )
 
 
 def _check_index(X: Sequence[Any]) -> None:
