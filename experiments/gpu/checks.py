@@ -585,7 +585,7 @@ def estimator_works(device: torch.device, *, kind: str) -> str:
     predict = getattr(estimator, "predict_proba", estimator.predict)
     found = torch.from_numpy(np.asarray(predict(X)))
     assert found.isfinite().all()
-    with mock.patch("tsformer.estimators.series.resolve_device", return_value=CPU):
+    with mock.patch("tsformer.estimators.saving.resolve_device", return_value=CPU):
         twin = pickle.loads(pickle.dumps(estimator))
     assert twin.device_ == CPU
     again = getattr(twin, "predict_proba", twin.predict)(X)
@@ -635,7 +635,7 @@ def explanations_are_those_of_the_cpu(device: torch.device, *, method: str) -> s
         device=device, precision="float32"
     )
     model.fit(X, y)
-    with mock.patch("tsformer.estimators.series.resolve_device", return_value=CPU):
+    with mock.patch("tsformer.estimators.saving.resolve_device", return_value=CPU):
         twin = pickle.loads(pickle.dumps(model))
     found, expected = (
         torch.from_numpy(each.explain(X[:4], method, target=y[:4])) for each in (model, twin)
