@@ -33,6 +33,9 @@ class Unsaved(Sized):
         super().__init__(**sizes)
         self.scale = torch.ones(3)  # would be other random numbers after loading
 
+    def embed(self, x, t):
+        return x
+
 
 MASKS_ALL = own("bias", lambda self, q, k, t: torch.full((1, 1, 5, 5), -torch.inf))
 EMBEDS = own("embed", lambda self, x, t: (x + t[..., None]).mean(dim=2))
@@ -65,6 +68,7 @@ WRONG = [
         TypeError,
         "embed of Own must return a tensor of torch.float32; it returned torch.float64",
     ),
+    (Sized, TypeError, "Sized implements none of the hooks embed, rotate, bias, mix: define one"),
     (Unsaved, TypeError, r"Unsaved .* self.scale, .*self.register_buffer\('scale', ...\)"),
 ]
 

@@ -460,11 +460,17 @@ def hooks_of(part: PositionalEncoding) -> Hooks:
 
 
 def check_signatures(part: PositionalEncoding) -> None:
-    """Raise TypeError for a hook of a user's class with other arguments than the base class."""
-    for hook in HOOKS:
+    """Raise TypeError for a user's class without hooks, or with other arguments of a hook."""
+    if type(part).__module__.startswith(_PACKAGE):
+        return
+    hooks = [h for h in HOOKS if getattr(type(part), h) is not getattr(PositionalEncoding, h)]
+    if not hooks:
+        raise TypeError(
+            f"{type(part).__qualname__} implements none of the hooks {', '.join(HOOKS)}: define "
+            'one, or use encoding="none"'
+        )
+    for hook in hooks:
         own, base = (getattr(cls, hook) for cls in (type(part), PositionalEncoding))
-        if own is base or type(part).__module__.startswith(_PACKAGE):
-            continue
         arguments = list(inspect.signature(base).parameters)
         try:
             inspect.signature(own).bind(*arguments)

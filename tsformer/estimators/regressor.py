@@ -179,8 +179,6 @@ class TSTransformerRegressor(MultiOutputMixin, RegressorMixin, TransformerEstima
     def _choose_scaling(self, source: Any, data: TrainingData) -> str | None:
         scaling = super()._choose_scaling(source, data)
         self._norm = None
-        if self.stem == "embedding":
-            return scaling
         chooses = recipe.is_auto(self.scaling) and source is None and self.stem == "conv"
         if chooses or self.head_norm == "auto":
             scalings = recipe.REGRESSION_SCALINGS if chooses else (scaling,)
