@@ -302,6 +302,10 @@ def test_what_is_wrong_with_arrays_of_a_file():
         with pytest.raises(ValueError, match=rf"^{name}\.npz.*{message}") as caught:
             read_source(f"{name}.npz")
         assert "allow_pickle" not in str(caught.value)
+    np.savez("both.npz", X=X, y=[1, 2])
+    table = TableSchema(value=("t0", "t1"))
+    with pytest.raises(ValueError, match=r"it has no array \('t0', 't1'\) but X, y; say --value"):
+        read_source("both.npz", trained=table)
 
 
 @pytest.mark.parametrize("ending", ["parquet", "feather"])

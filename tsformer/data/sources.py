@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tsformer._checks import shortened
 from tsformer._warnings import warn_caller
 from tsformer.data.archive import load_dataset
 from tsformer.data.containers import SERIES_FILE, of_parquet, to_source
@@ -129,6 +130,8 @@ def _read_npz(path: Path, schema: TableSchema, labelled: bool | None) -> Source:
             for role in ("value", *(["label"] if labelled else [])):
                 if chosen[role] is None or chosen[role] not in names:
                     what = {"value": "X, the series,", "label": "y, the labels,"}[role]
+                    if chosen[role] is not None:  # such as the columns of a model's table
+                        what = f"array {shortened(chosen[role])}"
                     raise ValueError(
                         f"it has no {what} but {', '.join(names[:10])}; say --{role} NAME"
                     )
