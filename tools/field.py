@@ -1,6 +1,6 @@
 """The default against the field: the README's table and picture, from the rows of that study.
 
-    python tools/field.py [--results CSV] [--commit]
+    python tools/field.py [--results CSV ...] [--commit]
 
 Prints the table, and writes accuracy_and_seconds.png.
 """
@@ -23,33 +23,27 @@ from experiments.output import COMMITTED, add_output_options
 from tools.pictures import write_figure
 from tsformer import TSEnsembleClassifier
 from tsformer._markdown import markdown_table
-from tsformer.studies.analysis.published import PROTOCOL, marked, read_published
 
 __all__ = ["RESULTS", "costs_and_scores", "picture", "short_table"]
 
-RESULTS = COMMITTED / "default_against_the_field/results.csv"
+STUDY = COMMITTED / "default_against_the_field"
+#: Rows of the study, of QUANT and RDST with one seed, and of the transformer with today's budget.
+RESULTS = (STUDY / "results.csv", STUDY / "rivals.csv", COMMITTED / "confirmation_5.csv")
 #: The share of the classes' entropy that the random convolutions leave unexplained, by problem and
 #: seed: the gate of the ensemble compares it.
 SHARES = COMMITTED / "gate.csv"
-PUBLISHED = COMMITTED / "published"
 DEFAULT = "tsformer"
-#: Left out of the picture.
-CONTROLS = ("majority", "summary-ridge")
-#: Published methods of the README's table, beside four of the study.
-ROCKETS = ("ROCKET", "InceptionTime")
 #: Our own methods.
 OURS = (DEFAULT, "ensemble", "random-convolutions")
-HYDRA = "multirocket-hydra"
-#: Display names of the study's methods.
+#: Display names of the methods.
 LABELS = {
     DEFAULT: "`TSTransformerClassifier()`",
     "ensemble": "`TSEnsembleClassifier()`",
     "random-convolutions": "`RandomConvolutionClassifier()`",
     "minirocket": "MiniRocket (aeon)",
-    "multirocket": "MultiRocket (sktime)",
-    HYDRA: "MultiRocket-Hydra (aeon)",
-    "resnet": "ResNet (sktime)",
-    "1nn-dtw": "nearest neighbour by DTW (sktime)",
+    "multirocket-hydra": "MultiRocket-Hydra (aeon)",
+    "rdst": "RDST (aeon)",
+    "quant": "QUANT (aeon)",
 }
 #: Offset and alignment of labels in the picture; by default above their points.
 ABOVE, BELOW, BESIDE = (
@@ -57,21 +51,22 @@ ABOVE, BELOW, BESIDE = (
     ((0, -7), "center", "top"),
     ((7, 0), "left", "center"),
 )
-PLACES = {"multirocket": BELOW, DEFAULT: BELOW, "resnet": BELOW, HYDRA: BESIDE}
+PLACES = {DEFAULT: BELOW, "rdst": BESIDE, "multirocket-hydra": BELOW, "quant": BESIDE}
 
 
-def untouched(results: Path) -> pd.DataFrame:
+def untouched(results: Sequence[Path]) -> pd.DataFrame:
     """Return the fits on held-out problems.
 
     The study's ensemble has no gate: below it the ensemble is the random convolutions.
     """
-    if not results.is_file():
+    if missing := [path for path in results if not path.is_file()]:
         raise SystemExit(
-            f"--results: there is no {results}; it is the results.csv of `tsformer compare --study "
-            "experiments/studies/default_against_the_field.toml`"
+            f"--results: there is no {missing[0]}; it is the results.csv of `tsformer compare "
+            "--study experiments/studies/default_against_the_field.toml`"
         )
-    fits, shares = pd.read_csv(results), pd.read_csv(SHARES)
     keys = ["dataset", "seed"]
+    fits = pd.concat(map(pd.read_csv, results)).drop_duplicates([*keys, "method"], keep="last")
+    shares = pd.read_csv(SHARES)
     below = shares.loc[shares["unexplained"] < TSEnsembleClassifier().gate, keys]
     short = fits[fits["method"] == "random-convolutions"].merge(below, on=keys)
     replaced = pd.MultiIndex.from_frame(fits[keys]).isin(pd.MultiIndex.from_frame(below))
@@ -80,32 +75,21 @@ def untouched(results: Path) -> pd.DataFrame:
     return gated[~gated["dataset"].isin(DEVELOPMENT)]
 
 
-def short_table(results: Path = RESULTS, published: Path = PUBLISHED) -> str:
-    """Six methods on the same data sets: mean accuracy and median processor seconds of a fit."""
-    fits = untouched(results)
-    fitted = fits.pivot_table("accuracy", "dataset", "method")[[*OURS, HYDRA]]
-    known = read_published(published)
-    known = known[known["protocol"] == PROTOCOL]
-    known = known.pivot(index="dataset", columns="method", values="accuracy")
-    scores = fitted.join(known[list(ROCKETS)]).dropna()
-    shared = fits[fits["dataset"].isin(scores.index)]
-    seconds = shared.groupby(["method", "dataset"])["fit_cpu_seconds"].mean()
-    medians = seconds.groupby("method").median()
+def short_table(results: Sequence[Path] = RESULTS) -> str:
+    """Methods on the same data sets: mean accuracy and median processor seconds of a fit."""
+    methods = costs_and_scores(results).sort_values("accuracy", ascending=False)
     rows = [
-        (
-            LABELS.get(name) or marked(name),
-            f"{accuracy:.3f}",
-            f"{medians[name]:.2g}" if name in medians else "–",
-        )
-        for name, accuracy in scores.mean().sort_values(ascending=False).items()
+        (LABELS[str(name)], f"{row['accuracy']:.3f}", f"{row['seconds']:.2g}")
+        for name, row in methods.iterrows()
     ]
-    return markdown_table((f"method, {len(scores)} data sets", " mean accuracy", " seconds"), rows)
+    head = f"method, {methods['problems'].iloc[0]:.0f} data sets", " mean accuracy", " seconds"
+    return markdown_table(head, rows)
 
 
-def costs_and_scores(results: Path = RESULTS) -> pd.DataFrame:
+def costs_and_scores(results: Sequence[Path] = RESULTS) -> pd.DataFrame:
     """Return the median seconds and mean accuracy of each method, where all have been fitted."""
     fits = untouched(results)
-    fits = fits[~fits["method"].isin(CONTROLS)]
+    fits = fits[fits["method"].isin(LABELS)]
     values = ["accuracy", "fit_cpu_seconds"]
     each = fits.pivot_table(values, "dataset", "method").dropna()
     return pd.DataFrame(
@@ -117,7 +101,7 @@ def costs_and_scores(results: Path = RESULTS) -> pd.DataFrame:
     )
 
 
-def picture(results: Path = RESULTS) -> Figure:
+def picture(results: Sequence[Path] = RESULTS) -> Figure:
     """Draw accuracy against the seconds of a fit, a point per method."""
     points = costs_and_scores(results)
     figure = Figure(figsize=(6.4, 4.2), dpi=150, layout="constrained")
@@ -151,7 +135,9 @@ def picture(results: Path = RESULTS) -> Figure:
 
 def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--results", type=Path, default=RESULTS, help="the rows of the study")
+    parser.add_argument(
+        "--results", type=Path, nargs="+", default=RESULTS, help="the rows of the study"
+    )
     add_output_options(parser, "field")
     return parser.parse_args(argv)
 

@@ -18,7 +18,7 @@ ACSF1,tsformer,0,0.10,999,999,9999
 Coffee,minirocket,0,0.95,1,0.2,800
 Wine,minirocket,0,0.60,3,0.4,800
 ACSF1,minirocket,0,1.00,999,999,9999
-Coffee,resnet,0,0.80,100,8,3000
+Coffee,quant,0,0.80,100,8,3000
 Coffee,majority,0,0.50,0,0,700
 Wine,majority,0,0.50,0,0,700
 """
@@ -32,17 +32,17 @@ def results(tmp_path: Path) -> Path:
 
 
 def test_the_picture_has_the_problems_that_all_methods_have(results: Path) -> None:
-    points = field.costs_and_scores(results)
+    points = field.costs_and_scores([results])
     assert points["problems"].unique().tolist() == [1]
     assert points["accuracy"].to_dict() == pytest.approx(
-        {"minirocket": 0.95, "resnet": 0.8, "tsformer": 0.85}
+        {"minirocket": 0.95, "quant": 0.8, "tsformer": 0.85}
     )
-    assert points["seconds"].to_dict() == {"minirocket": 1.0, "resnet": 100.0, "tsformer": 20.0}
-    (ax,) = field.picture(results).axes
+    assert points["seconds"].to_dict() == {"minirocket": 1.0, "quant": 100.0, "tsformer": 20.0}
+    (ax,) = field.picture([results]).axes
     assert ax.get_title() == "1 held-out data sets"
     assert {text.get_text() for text in ax.texts} == {
         "MiniRocket",
-        "ResNet",
+        "QUANT",
         "TSTransformerClassifier()",
     }
 
@@ -57,7 +57,7 @@ def test_below_the_gate_the_ensemble_is_the_random_convolutions(
     shares = tmp_path / "gate.csv"
     shares.write_text("dataset,seed,unexplained\nCoffee,0,0.001\nWine,0,0.5\n", encoding="utf-8")
     monkeypatch.setattr(field, "SHARES", shares)
-    fits = field.untouched(results)
+    fits = field.untouched([results])
     ensemble = fits[fits["method"] == "ensemble"]
     assert dict(zip(ensemble["dataset"], ensemble["accuracy"], strict=True)) == {
         "Coffee": 0.96,
