@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any, ClassVar, NamedTuple, cast
 
 import pytest
+from small_estimators import X, Y, ensemble
 
 from tsformer.data import DatasetError
 from tsformer.studies import Progress, Study, compare
@@ -255,8 +256,15 @@ def test_a_worker_with_other_libraries_fits_nothing(monkeypatch):
     assert result.row is None
     assert result.error.startswith("OtherVersions: this worker has sklearn.svm.SVC 0.1, and")
     assert "began with scikit-learn " in result.error
+
+
+def test_which_fits_were_interrupted():
     keras = SimpleNamespace(history={"loss": [1.0]})
     assert not _interrupted(SimpleNamespace(histories_=[keras], transformer_=None))
+    easy = ensemble(gate=0.99).fit(X, Y)
+    assert easy.transformer_ is None
+    assert not _interrupted(easy), "below the gate there is no transformer to train"
+    assert _interrupted(easy.set_params(gate=0)), "Ctrl-C before the transformer"
 
 
 def test_later_fits_are_estimated_from_those_that_have_ended(monkeypatch):

@@ -170,8 +170,8 @@ def _interrupted(estimator: Any) -> bool:
     if not any(each.__module__.startswith("tsformer.") for each in type(estimator).__mro__):
         return False  # other libraries use these names too
     part = getattr(estimator, "transformer_", estimator)  # of an ensemble
-    if part is None:
-        return estimator.time_limit is None
+    if part is None:  # below the gate there is no transformer to train
+        return estimator.time_limit is None and not estimator.unexplained_ < estimator.gate
     return any(history.interrupted for history in getattr(part, "histories_", ()))
 
 
