@@ -73,6 +73,9 @@ def test_a_custom_encoding_is_told_through_its_option():
             super().__init__()
             seen.append(causal)
 
+        def embed(self, x, t):
+            return x
+
     make(Neighbour)
     assert seen == [True]
 
