@@ -252,6 +252,7 @@ def test_ctrl_c_keeps_the_epochs_that_ended(name):
         assert estimator.fit(X, Y) is estimator
     messages = [str(each.message) for each in caught]
     assert any("interrupted after 2 of 5 epochs; the weights" in each for each in messages)
+    assert {each.filename for each in caught} == {__file__}, "the line that called fit"
     if name in ("classifier", "encoder", "ensemble"):
         assert any("only 1 of 2 members were trained; the others" in each for each in messages)
     part = estimator.transformer_ if name == "ensemble" else estimator

@@ -211,7 +211,7 @@ def _in_processes(
         if not done:
             runs[0].state.model.eval()
             done.append(runs[0].state.history)
-        mark_interrupted(done[-1], progress, stacklevel=4)
+        mark_interrupted(done[-1], progress)
     return done
 
 

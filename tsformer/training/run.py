@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from tsformer._torch_state import RandomStream
+from tsformer._warnings import warn_caller
 from tsformer.data.panel import AnyPanel
 from tsformer.objectives import Pretext
 from tsformer.training.inference import forward, norm_weights, pretext_losses, update_bn
@@ -316,8 +317,7 @@ def training_session(
                 yield
             except KeyboardInterrupt:
                 progress = f"{state.epoch} of {state.n_epochs} epochs"
-                # Skips this generator, contextlib and the loop.
-                mark_interrupted(state.history, progress, stacklevel=5)
+                mark_interrupted(state.history, progress)
             if state.history.best_epoch is None:
                 with run.random.drawing():
                     counted = norm_weights(state.model, weights, run.loss)
@@ -334,10 +334,7 @@ def suppress_interruption_warning() -> Iterator[None]:
         yield
 
 
-def mark_interrupted(history: History, progress: str, stacklevel: int) -> None:
+def mark_interrupted(history: History, progress: str) -> None:
     """Mark the history as interrupted and warn with the progress."""
     history.interrupted = True
-    warnings.warn(
-        f"training was interrupted after {progress}; the weights so far are kept",
-        stacklevel=stacklevel,
-    )
+    warn_caller(f"training was interrupted after {progress}; the weights so far are kept")
