@@ -94,6 +94,7 @@ def test_a_regressor_leaves_out_groups_and_counts_weights():
     X, y = np.sin(np.outer(0.2 + 0.1 * person, STEPS))[:, None], UNRELATED[person]
     assert fitted_regressor(X, y)[1] == "batch"
     assert fitted_regressor(X, y, groups=person)[1] is None
+    assert fitted_regressor(X, y, groups=np.zeros(48))[1] == "batch", "one group counts as none"
     # The series of half the weight are noise.
     y = np.where(np.arange(48) < 24, PERIOD, UNRELATED)
     for light, norm in ((24, None), (0, "batch")):

@@ -103,7 +103,7 @@ def regression_recipe(
         return scalings[0], 0.0
     some = series.take(drawn)
     weights = np.ones(len(y)) if weights is None else weights[drawn]
-    if groups is None:
+    if groups is None or len(np.unique(groups[drawn])) == 1:
         left_out = _folds(y[:, 0], np.random.default_rng(_SEED))
     else:
         left_out = group_folds(np.zeros(len(y), dtype=np.int64), groups[drawn], _N_FOLDS, _SEED)
