@@ -444,10 +444,17 @@ _MISSING = {
 }
 
 
-def resolve_precision(precision: str, device: torch.device) -> bool:
-    """Whether to autocast to bf16; "auto" does on CUDA devices that support it."""
+#: Smallest number of values (tokens times width) of a series for bfloat16 by default. Below it,
+#: casting costs more than it gains: ``experiments/results/gpu/training.jsonl``.
+_MANY_VALUES = 2**14
+
+
+def resolve_precision(precision: str, device: torch.device, n_values: int = 0) -> bool:
+    """Whether to autocast to bf16; "auto" does for large models on CUDA devices that support it."""
     if precision not in PRECISIONS:
         raise ValueError(unknown("precision", precision, PRECISIONS))
     if precision == "auto":
-        return device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
+        if device.type != "cuda" or n_values < _MANY_VALUES:
+            return False
+        return torch.cuda.is_bf16_supported(including_emulation=False)
     return precision == "bfloat16"

@@ -32,7 +32,8 @@ PARTS = {
     "machine": 40,
     "checks": 240,
     "training": 160,
-    "matmul": 40,
+    "matmul": 60,
+    "choices": 120,
     "problems": 120,
 }
 #: Exit status of a process with a failed device; a new process continues.
@@ -127,11 +128,12 @@ def part_rows(part: str, options: argparse.Namespace, done: set[str]) -> Iterato
         return machine_rows(device)
     if part == "checks":
         return check_rows(device, done, options.checks)
-    from experiments.gpu import problems, speed
+    from experiments.gpu import choices, problems, speed
 
     rows: dict[str, Callable[..., Iterator[Row]]] = {
         "training": speed.training_rows,
         "matmul": speed.matmul_rows,
+        "choices": choices.choice_rows,
         "problems": problems.problem_rows,
     }
     return rows[part](device, tiny=options.tiny)

@@ -20,6 +20,7 @@ from experiments.gpu.methods import METHODS, Case
 from tsformer import ModelConfig, TSTransformer
 from tsformer.data.panel import Panel
 from tsformer.training import TrainingPlan
+from tsformer.training.cuda_graphs import GraphedStep
 from tsformer.training.loop import make_optimizer
 from tsformer.training.step import TrainingStep
 
@@ -39,6 +40,15 @@ TINY = (Case(12, 2, 20, epochs=5, batch=6), Case(8, 1, 30, epochs=5, batch=4))
 _WARM_UP = 4
 #: Where a wide model should reach a quarter of the peak: width, steps, series, layers.
 WIDE = (256, 896, 32, 2)
+#: Whole steps of WIDE in several ways: width, series, and `compile` of the plan.
+STEPS = (
+    (256, 32, False),
+    (128, 32, "cuda-graphs"),
+    (256, 32, "cuda-graphs"),
+    (256, 256, "cuda-graphs"),
+    (256, 256, True),
+)
+HOW = {False: "kernel by kernel", True: "torch.compile", "cuda-graphs": "CUDA graphs"}
 PLAIN = "plain loop"
 
 
@@ -104,13 +114,16 @@ def matmul_rows(device: torch.device, *, tiny: bool) -> Iterator[Row]:
         for part, rate in rates.items():
             what = f"{part}, width {d}, {length} steps"
             yield {"what": what, "tflops": rate / 1e12, "share": rate / top}
-    d, length, batch, layers = (16, 12, 2, 2) if tiny else WIDE
-    rate = step_rate(device, d, length, batch, layers)
-    what = f"a whole step, width {d}, {length} steps"
-    yield {"what": what, "tflops": rate / 1e12, "share": rate / top}
+    _, length, _, layers = (16, 12, 2, 2) if tiny else WIDE
+    for d, batch, compiled in ((16, 2, False),) if tiny else STEPS:
+        rate = step_rate(device, d, length, batch, layers, compiled)
+        what = f"a whole step, width {d}, {length} steps, {batch} series, {HOW[compiled]}"
+        yield {"what": what, "tflops": rate / 1e12, "share": rate / top}
 
 
-def step_rate(device: torch.device, d: int, length: int, batch: int, layers: int) -> float:
+def step_rate(
+    device: torch.device, d: int, length: int, batch: int, layers: int, compiled: bool | str
+) -> float:
     """Return the operations per second in the products of all blocks, over whole steps."""
     torch.manual_seed(0)
     config = ModelConfig(
@@ -121,15 +134,17 @@ def step_rate(device: torch.device, d: int, length: int, batch: int, layers: int
     model = TSTransformer(config).to(device).train()
     plan = TrainingPlan(
         n_epochs=1, batch_size=batch, learning_rate=1e-3, weight_decay=0.0, device=device,
-        bfloat16=True, seed=0,
+        bfloat16=True, compile=compiled, seed=0,
     )  # fmt: skip
     panel = Panel(torch.randn(batch, length, 6), torch.full((batch,), length)).to(device)
     targets = torch.arange(batch, device=device) % 4
-    step = TrainingStep(
+    step = (GraphedStep if plan.graphed else TrainingStep)(
         model, make_optimizer(model, plan), panel, targets, None, _cross_entropy, plan
     )
     index = torch.arange(batch)
     rows = index.to(device)
+    for _ in range(4):  # compiles, or captures
+        step(index, rows)
     work = 3 * layers * sum(peak.operations(d, length, batch, 2 * d).values())
     return work / peak.seconds(lambda: step(index, rows), device.type)
 

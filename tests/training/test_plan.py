@@ -76,8 +76,12 @@ def test_devices_that_are_there_are_offered(n_gpus, offered, monkeypatch):
         resolve_device("gpu")
 
 
-def test_precision():
-    assert not resolve_precision("auto", CPU)
+def test_precision(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: True)
+    many, cuda = 2**14, torch.device("cuda")
+    assert resolve_precision("auto", cuda, many)
+    assert not resolve_precision("auto", cuda, many - 1)
+    assert not resolve_precision("auto", CPU, many)
     assert not resolve_precision("float32", CPU)
     assert resolve_precision("bfloat16", CPU)
     with pytest.raises(ValueError, match="unknown precision 'bf16': did you mean 'bfloat16'"):

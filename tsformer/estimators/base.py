@@ -476,7 +476,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
                 else None,
                 n_iter_no_change=self.n_iter_no_change if stops else None,
                 device=self.device_,
-                bfloat16=resolve_precision(self.precision, self.device_),
+                bfloat16=self._autocast(),
                 compile=self.compile,
                 seed=training_seed,
                 checkpoint_dir=None if self.checkpoint_dir is None else Path(self.checkpoint_dir),
@@ -673,7 +673,8 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         return len(self.models_) * self.model_.config.d_model
 
     def _autocast(self) -> bool:
-        return resolve_precision(self.precision, self.device_)
+        n_values = self.model_.max_tokens * self.model_.config.d_model
+        return resolve_precision(self.precision, self.device_, n_values)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -180,7 +180,8 @@ class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
     device : str or torch.device, default="auto"
         "auto" is cuda if available, else mps, else cpu.
     precision : {"auto", "float32", "bfloat16"}, default="auto"
-        "auto" uses bfloat16 autocast on CUDA devices that support it, and float32 elsewhere.
+        "auto" uses bfloat16 autocast on CUDA devices that support it, if a series has 16,384 values
+        or more inside the model (tokens times `d_model`), and float32 elsewhere.
     compile : {"auto", "cuda-graphs", True, False}, default="auto"
         "cuda-graphs" captures whole optimizer steps and replays them, several times faster on a
         GPU; "auto" does so on CUDA devices where the step can be captured. True trains with
