@@ -28,15 +28,19 @@ _EPOCHS, _WARM_UP = 8, 3
 
 def choice_rows(device: torch.device, *, tiny: bool) -> Iterator[Row]:
     """Yield the seconds of each choice, or its error."""
-    few = Case(*((16, 1, 30) if tiny else (512, 1, 100)), epochs=_EPOCHS)
-    many = Case(*((64, 1, 30) if tiny else (10_000, 1, 100)), epochs=_EPOCHS)
+    epochs = _WARM_UP + 1 if tiny else _EPOCHS
+    few = Case(*((16, 1, 30) if tiny else (512, 1, 100)), epochs=epochs)
+    many = Case(*((64, 1, 30) if tiny else (10_000, 1, 100)), epochs=epochs)
     _fit_seconds(few, device)  # libraries load
-    for n in MEMBERS:
+    members, batches = ((2,), (16,)) if tiny else (MEMBERS, BATCHES)
+    for n in members:
         yield _row("members in turn", f"{n}", lambda n=n: _fit_seconds(few, device, n_estimators=n))
-    for size in BATCHES:
+    for size in batches:
         yield _row("batch size", f"{size}", lambda size=size: _epoch_seconds(many, device, size))
     cpu = torch.device("cpu")
-    for where, n_threads in ((device, "auto"), (cpu, os.cpu_count() or 1), (cpu, 1)):
+    ways: list[tuple[torch.device, int | str]] = [(device, "auto")]
+    ways += [] if tiny else [(cpu, os.cpu_count() or 1), (cpu, 1)]
+    for where, n_threads in ways:
         how = where.type if n_threads == "auto" else f"{where.type}, {n_threads} threads"
         for what, seconds in _convolutions(many, where, n_threads).items():
             yield {"choice": f"random convolutions, {what}", "value": how, "seconds": seconds}

@@ -94,8 +94,8 @@ def _findings(found: dict[str, pd.DataFrame]) -> str:
     if "matmul" in found:
         for share in found["matmul"].query("what == @WIDE")["share"]:
             lines.append(
-                f"- {WIDE[0].upper()}{WIDE[1:]}: {share:.0%} of the measured peak (target {SHARE:.0%}: "
-                f"{_verdict(share >= SHARE)})."
+                f"- {WIDE[0].upper()}{WIDE[1:]}: {share:.0%} of the measured peak "
+                f"(target {SHARE:.0%}: {_verdict(share >= SHARE)})."
             )
     return "\n".join(lines or ["Nothing was measured."]) + "\n"
 

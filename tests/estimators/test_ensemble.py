@@ -369,7 +369,7 @@ def test_progress_has_the_members_that_fit(monkeypatch, capsys):
 # The gate
 
 
-def test_no_transformer_where_random_convolutions_explain_the_classes(tmp_path, capfd):
+def test_no_transformer_where_random_convolutions_explain_the_classes(tmp_path, capfd, monkeypatch):
     """Leave-one-out predictions of separable classes are nearly certain."""
     rng = np.random.default_rng(0)
     labels = Y.repeat(3)
@@ -389,6 +389,8 @@ def test_no_transformer_where_random_convolutions_explain_the_classes(tmp_path, 
     noise = make(gate=0.2).fit(rng.normal(size=(48, 40)), labels)
     assert noise.transformer_ is not None
     assert noise.unexplained_ > 0.8
+    monkeypatch.setattr(ensemble, "MANY_SERIES", len(labels))
+    assert make(gate=0.2).fit(easy, labels).transformer_ is not None
 
 
 def test_a_rare_class_is_not_explained_by_its_rarity():

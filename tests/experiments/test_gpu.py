@@ -69,7 +69,7 @@ def test_plain_arithmetic_is_seen():
 
 def options(folder):
     """The command's own options, so that a test fails where they change."""
-    command = ["--device", "cpu", "--tiny", "--seconds", "60", "--checks", "data"]
+    command = ["--device", "cpu", "--tiny", "--seconds", "300", "--checks", "data"]
     return run.arguments([*command, "--out", str(folder)])
 
 

@@ -158,6 +158,37 @@ def test_some_of_many_scores_choose_the_penalty(monkeypatch):
     torch.testing.assert_close(again.coef, whole.coef)  # all series are fitted whichever choose
 
 
+@shapes
+@weighting
+@pytest.mark.parametrize("n_groups", [None, 7])
+def test_a_large_system_is_solved_for_the_penalty_of_a_sample(
+    shape, weighted, n_groups, monkeypatch
+):
+    features, y, weights = problem(*shape)
+    weights = weights if weighted else None
+    groups = None if n_groups is None else np.arange(len(y)) ** 2 % 11 % n_groups
+    monkeypatch.setattr(ridge, "_DECOMPOSED", 5)
+    monkeypatch.setattr(ridge, "_SAMPLE", 5)
+    own = fitted(features, y, weights, groups)
+    unit = _unit(features, np.ones(len(y)) if weights is None else weights)
+    monkeypatch.undo()
+    monkeypatch.setattr(ridge, "_GRID", own.alpha.double()[None] / unit)
+    whole = fitted(features, y, weights, groups)
+    torch.testing.assert_close(own.coef, whole.coef)
+    torch.testing.assert_close(own.intercept, whole.intercept)
+    targets = own.left_out[1]
+    assert 5 <= len(targets) < len(y)
+    nearest = torch.cdist(_scores(own), _scores(whole)).min(dim=1)
+    assert nearest.values.max() < 1e-4
+    assert whole.left_out[1][nearest.indices].equal(targets)
+
+
+def _scores(own) -> torch.Tensor:
+    """The leave-one-out scores of each series, up to a constant."""
+    logits = own.left_out[0].log() / float(own.scale)
+    return logits - logits.mean(dim=1, keepdim=True)
+
+
 def _unit(features, weights) -> float:
     """The mean eigenvalue of the kernel matrix."""
     w = weights / weights.mean()

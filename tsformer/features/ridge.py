@@ -5,7 +5,9 @@ Shape letters: `n` training series, `F` features, `K` classes.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import nan, sqrt
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -22,6 +24,9 @@ _SCALES = (1e-3, 1e4)
 _STEPS = 40
 #: Most leave-one-out scores (series times classes) used to choose the penalty.
 _SCORES = 2**19
+#: Largest matrix that is decomposed. For larger ones, a sample of the series chooses the penalty, as
+#: a Cholesky factor takes a small part of the time of the eigenvectors.
+_DECOMPOSED, _SAMPLE = 4096, 2048
 
 
 class RidgeClassifier(Learned):
@@ -42,6 +47,8 @@ class RidgeClassifier(Learned):
 
     Time ``O(n m F + m^3)`` and memory ``O(m^2)`` in float64 besides the features, with `m` the
     smaller of `n` and `F`: of few series the kernel matrix is decomposed, of many the covariance.
+    If `m` is above 4096, the penalty is chosen on 2048 random series, and the system of all
+    series is solved for it alone; the leave-one-out scores are those of the 2048 series among all.
 
     References
     ----------
@@ -87,47 +94,25 @@ class RidgeClassifier(Learned):
 
         `groups` ``[n]`` are left out as a whole; a single group counts as none.
         """
-        n_series = len(features)
         y = kind.signs(targets.to(features.device))
-        w = torch.ones_like(y[:, 0]) if weights is None else (weights / weights.mean()).to(y)
-        root = w.sqrt()[:, None]
-        centre = w @ y / n_series
-        y_root = (y - centre) * root
-        mean = torch.cat([w @ part.double() / n_series for part in features.split(_CHUNK, dim=1)])
-        vectors, values = _decompose(features, mean, root)
-        projected = vectors.mT @ y_root
-
-        # The penalty is chosen by a subset of the series if there are many.
-        some, parts = _some(n_series, y.shape[1], group_parts(groups))
-        wanted = [_smoothed(signs).to(y)[some] for signs in kind.questions(y)]
-        best = y.new_tensor(torch.inf)
-        unit = values.sum() / n_series
-        for alpha in _GRID.to(y.device) * unit.where(unit > 0, 1.0):
-            kept = values / (values + alpha)
-            residuals = y_root[some] - vectors[some] @ (kept[:, None] * projected)
-            intercept = w[some] / n_series
-            left_out = _left_out(residuals, vectors[some], kept, intercept, parts)
-            scores = y[some] - left_out / root[some]
-            pairs = zip(kind.questions(scores), wanted, strict=True)
-            found = [_calibrated(own, aims, w[some]) for own, aims in pairs]
-            scale = torch.stack([each for each, _ in found]).reshape(kind.shape)
-            loss = torch.stack([each for _, each in found]).mean()
-            if loss < best:
-                best, chosen, of_best = loss, alpha, scores * scale
-                self.alpha, self.scale, self.loss = alpha.float(), scale.float(), loss.float()
-        self.unexplained = _unexplained(best, wanted, w[some])
-        self.left_out = kind.probabilities(of_best), targets[some]
-        kept = values / (values + chosen)
-        dual = (y_root - vectors @ (kept[:, None] * projected)) / chosen * root
-        self.coef = torch.cat(
-            [
-                (part.double() - mean_part).mT @ dual
-                for part, mean_part in zip(
-                    features.split(_CHUNK, dim=1), mean.split(_CHUNK), strict=True
-                )
-            ]
-        ).float()
-        self.intercept = (centre - mean @ self.coef.double()).float()
+        w = torch.ones_like(y[:, 0]) if weights is None else weights
+        problem, parts = _Problem(features, y, w), group_parts(groups)
+        system: _Decomposed | _Solved
+        if min(features.shape) > _DECOMPOSED:
+            some, parts = _some(len(y), _SAMPLE, parts)
+            sample = _Decomposed(_Problem(features[some], y[some], w[some]))
+            system = _Solved(problem, _choose(sample, kind, slice(None), parts).alpha)
+        else:
+            some, parts = _some(len(y), max(_SCORES // y.shape[1], 1), parts)
+            system = _Decomposed(problem)
+        chosen = _choose(system, kind, some, parts)
+        self.alpha, self.scale, self.loss = (each.float() for each in chosen[:3])
+        self.unexplained = chosen.unexplained
+        self.left_out = kind.probabilities(chosen.scores), targets[some]
+        dual = system.residuals(chosen.alpha) / chosen.alpha * problem.root
+        parts_of_coef = [(part.double() - mean).mT @ dual for part, mean in problem.chunks()]
+        self.coef = torch.cat(parts_of_coef).float()
+        self.intercept = (problem.centre - problem.mean @ self.coef.double()).float()
         return self
 
     def check(self, n_features: int, kind: LabelKind) -> None:
@@ -140,22 +125,139 @@ class RidgeClassifier(Learned):
         return (features @ self.coef + self.intercept) * self.scale
 
 
-def _decompose(features: Tensor, mean: Tensor, root: Tensor) -> tuple[Tensor, Tensor]:
-    """Return `Q` ``[n, r]`` and `v` ``[r]``: ``Q diag(v) Q^T`` is the weighted, centred kernel."""
-    n_series, n_features = features.shape
-    parts = list(zip(features.split(_CHUNK, dim=1), mean.split(_CHUNK), strict=True))
-    if n_series <= n_features:
-        kernel = torch.zeros(n_series, n_series, dtype=torch.float64, device=features.device)
-        for part, mean_part in parts:
-            centred = (part.double() - mean_part) * root
+class _Problem:
+    """Features ``[n, F]`` and targets ``[n, K]``, weighted; both are centred where needed."""
+
+    def __init__(self, features: Tensor, y: Tensor, weights: Tensor):
+        self.features, self.y = features, y
+        self.w = (weights / weights.mean()).to(y)
+        self.root = self.w.sqrt()[:, None]
+        self.centre = self.w @ y / len(y)
+        self.y_root = (y - self.centre) * self.root
+        self.mean = torch.cat(
+            [self.w @ part.double() / len(y) for part in features.split(_CHUNK, dim=1)]
+        )
+        self.dual = len(features) <= features.shape[1]
+
+    def chunks(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield some of the features at a time, and their means."""
+        split = self.features.split(_CHUNK, dim=1), self.mean.split(_CHUNK)
+        yield from zip(*split, strict=True)
+
+    def centred(self) -> Tensor:
+        """Return the weighted, centred features ``[n, F]``."""
+        return (self.features.double() - self.mean) * self.root
+
+    def kernel(self) -> Tensor:
+        """Return the weighted, centred kernel matrix ``[n, n]``."""
+        n_series = len(self.y)
+        kernel = torch.zeros(n_series, n_series, dtype=torch.float64, device=self.y.device)
+        for part, mean in self.chunks():
+            centred = (part.double() - mean) * self.root
             kernel.addmm_(centred, centred.mT)
-        values, vectors = torch.linalg.eigh(kernel)
-        return vectors, values.clamp(min=0.0)
-    centred = (features.double() - mean) * root
-    values, axes = torch.linalg.eigh(centred.mT @ centred)
-    kept = values > values[-1] * 1e-12
-    values = values[kept]
-    return centred @ (axes[:, kept] / values.sqrt()), values
+        return kernel
+
+
+class _Decomposed:
+    """The ridge for any penalty: ``Q diag(v) Q^T`` is the weighted, centred kernel matrix."""
+
+    def __init__(self, problem: _Problem):
+        self.problem = problem
+        if problem.dual:
+            values, self.vectors = torch.linalg.eigh(problem.kernel())
+            self.values = values.clamp(min=0.0)
+        else:
+            centred = problem.centred()
+            values, axes = torch.linalg.eigh(centred.mT @ centred)
+            kept = values > values[-1] * 1e-12
+            self.values = values[kept]
+            self.vectors = centred @ (axes[:, kept] / self.values.sqrt())
+        self.projected = self.vectors.mT @ problem.y_root
+        unit = self.values.sum() / len(problem.y)
+        self.alphas = _GRID.to(unit) * unit.where(unit > 0, 1.0)
+
+    def residuals(self, alpha: Tensor, rows: slice | Tensor = slice(None)) -> Tensor:
+        kept = self.values / (self.values + alpha)
+        return self.problem.y_root[rows] - self.vectors[rows] @ (kept[:, None] * self.projected)
+
+    def left_out(
+        self, alpha: Tensor, some: slice | Tensor, intercept: Tensor, parts: list[Tensor] | None
+    ) -> Tensor:
+        kept = self.values / (self.values + alpha)
+        return _left_out(self.residuals(alpha, some), self.vectors[some], kept, intercept, parts)
+
+
+class _Solved:
+    """The ridge for one penalty, by a Cholesky factor."""
+
+    def __init__(self, problem: _Problem, alpha: Tensor):
+        self.problem, self.alphas = problem, alpha[None]
+        self.centred = None if problem.dual else problem.centred()
+        matrix = problem.kernel() if self.centred is None else self.centred.mT @ self.centred
+        matrix.diagonal().add_(alpha)
+        self.factor = torch.linalg.cholesky(matrix)
+        if self.centred is None:
+            self.errors = alpha * torch.cholesky_solve(problem.y_root, self.factor)
+        else:
+            coef = torch.cholesky_solve(self.centred.mT @ problem.y_root, self.factor)
+            self.errors = problem.y_root - self.centred @ coef
+
+    def residuals(self, alpha: Tensor) -> Tensor:
+        return self.errors
+
+    def left_out(
+        self, alpha: Tensor, some: slice | Tensor, intercept: Tensor, parts: list[Tensor] | None
+    ) -> Tensor:
+        errors = self.errors[some]
+        if self.centred is None:  # I - H is alpha times the inverse
+            numbers = torch.arange(len(self.errors), device=errors.device)[some]
+            unit = errors.new_zeros(len(self.errors), len(numbers))
+            unit[numbers, torch.arange(len(numbers), device=errors.device)] = 1.0
+            half = torch.linalg.solve_triangular(self.factor, unit, upper=False)
+            freedom = alpha * (half.mT @ half)
+        else:
+            half = torch.linalg.solve_triangular(self.factor, self.centred[some].mT, upper=False)
+            freedom = torch.eye(len(errors)).to(half) - half.mT @ half
+        freedom -= intercept.sqrt().outer(intercept.sqrt())
+        if parts is None:
+            return errors / freedom.diagonal().clamp(min=1e-10)[:, None]
+        freedom.diagonal().add_(1e-10)
+        found = torch.empty_like(errors)
+        for part in parts:
+            found[part] = torch.linalg.solve(freedom[part][:, part], errors[part])
+        return found
+
+
+class _Choice(NamedTuple):
+    """A penalty, the inverse temperatures and loss of its leave-one-out scores, scaled."""
+
+    alpha: Tensor
+    scale: Tensor
+    loss: Tensor
+    scores: Tensor
+    unexplained: float
+
+
+def _choose(
+    system: _Decomposed | _Solved,
+    kind: LabelKind,
+    some: slice | Tensor,
+    parts: list[Tensor] | None,
+) -> _Choice:
+    """Choose the penalty with the least leave-one-out cross-entropy of some series."""
+    y, w = system.problem.y[some], system.problem.w[some]
+    root, intercept = system.problem.root[some], w / len(system.problem.y)
+    wanted = [_smoothed(signs).to(y)[some] for signs in kind.questions(system.problem.y)]
+    least = y.new_tensor(torch.inf)
+    for alpha in system.alphas:
+        scores = y - system.left_out(alpha, some, intercept, parts) / root
+        pairs = zip(kind.questions(scores), wanted, strict=True)
+        found = [_calibrated(own, aims, w) for own, aims in pairs]
+        scale = torch.stack([each for each, _ in found]).reshape(kind.shape)
+        loss = torch.stack([each for _, each in found]).mean()
+        if loss < least:
+            least, best = loss, (alpha, scale, loss, scores * scale)
+    return _Choice(*best, _unexplained(least, wanted, w))
 
 
 def group_parts(groups: Tensor | None) -> list[Tensor] | None:
@@ -190,10 +292,9 @@ def _left_out(
 
 
 def _some(
-    n_series: int, n_classes: int, parts: list[Tensor] | None
+    n_series: int, n_some: int, parts: list[Tensor] | None
 ) -> tuple[slice | Tensor, list[Tensor] | None]:
-    """Sample series with about `_SCORES` scores, and their groups."""
-    n_some = max(_SCORES // n_classes, 1)
+    """Sample about `n_some` series, or whole groups, and return their groups."""
     if n_series <= n_some:
         return slice(None), parts
     generator = torch.Generator().manual_seed(0)
