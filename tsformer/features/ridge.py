@@ -24,7 +24,7 @@ _SCALES = (1e-3, 1e4)
 _STEPS = 40
 #: Most leave-one-out scores (series times classes) used to choose the penalty.
 _SCORES = 2**19
-#: Largest matrix that is decomposed. For larger ones, a sample of the series chooses the penalty, as
+#: Largest matrix that is decomposed. For larger ones, a sample of series chooses the penalty, as
 #: a Cholesky factor takes a small part of the time of the eigenvectors.
 _DECOMPOSED, _SAMPLE = 4096, 2048
 
