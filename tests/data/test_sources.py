@@ -214,16 +214,16 @@ def test_arff_of_the_archives(name):
     assert found.y.tolist() == y.tolist()
 
 
-HEAD = "@relation x\n@attribute 'a b' numeric\n@attribute b REAL\n@attribute c {'u, v',ä,1.0}\n"
+HEAD = "@relation x\n@attribute 'a b' numeric\n@attribute b REAL\n@attribute c {'u, v',\"ä\",1.0,it's}\n"
 NESTED = "@relation x\n@attribute r relational\n@attribute a numeric\n@end r\n@attribute c {a,b}\n"
 
 
 def test_arff_with_quotes_comments_and_gaps():
-    text = f"% about\n{HEAD}@DATA\n1,?,'u, v'\n% more\n\n?,2,ä\n3,4,1.0\n"
+    text = f"% about\n{HEAD}@DATA\n1,?, 'u, v'\n% more\n\n?,2,\"ä\" \n3,4,1.0\n5,6,'it\\'s'\n"
     Path("x.arff").write_bytes(("\ufeff" + text.replace("\n", "\r\n")).encode())
     found = read_source("x.arff")
-    np.testing.assert_array_equal(found.X[:, 0], [[1, np.nan], [np.nan, 2], [3, 4]])
-    assert found.y.tolist() == ["u, v", "ä", "1.0"]
+    np.testing.assert_array_equal(found.X[:, 0], [[1, np.nan], [np.nan, 2], [3, 4], [5, 6]])
+    assert found.y.tolist() == ["u, v", "ä", "1.0", "it's"]
     assert found.schema == TableSchema(value=("a b", "b"), label="c")
     Path("x.arff").write_text(f'{NESTED}@data\n"1,?\\n3,4",a\n"5\\n6",?\n')
     found = read_source("x.arff", partly=True)

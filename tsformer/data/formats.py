@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 from collections import Counter
@@ -25,6 +24,8 @@ FRAMES = (*PARQUET, ".feather", ".jsonl", ".ndjson", ".arff")
 #: Columns that pandas adds for an index without a name.
 _UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
 _ATTRIBUTE = re.compile(r"""@attribute\s+('[^']*'|"[^"]*"|\S+)\s+(.*)""", re.IGNORECASE)
+_VALUE = re.compile(r"""\s*(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|([^,]*))\s*(,|$)""")
+_ESCAPED = re.compile(r"""\\(['"\\])""")
 
 
 def read_frame(path: Path) -> tuple[pd.DataFrame, str | None]:
@@ -158,12 +159,8 @@ def _read_arff(path: Path) -> tuple[pd.DataFrame, str | None]:
                 )
     if not lines:
         raise ValueError(f"{path} has no rows after @data")
-    quotes = [line.find(sign) for sign in "'\"" for line in lines[:1]]
-    quote = '"' if quotes[1] >= 0 and (quotes[0] < 0 or quotes[1] < quotes[0]) else "'"
     cells = []
-    for number, row in zip(
-        numbers, csv.reader(lines, quotechar=quote, skipinitialspace=True), strict=True
-    ):
+    for number, row in zip(numbers, map(_values, lines), strict=True):
         if row[0].startswith("{"):
             raise ValueError(f"{path}, line {number}: sparse rows are not supported; write all")
         if len(row) != len(names):
@@ -171,7 +168,7 @@ def _read_arff(path: Path) -> tuple[pd.DataFrame, str | None]:
                 f"{path}, line {number}: {len(row)} values, expected {len(names)}, a value for "
                 "each @attribute"
             )
-        cells.append([None if (text := cell.strip()) == "?" else text for cell in row])
+        cells.append([None if cell == "?" else cell for cell in row])
     table = pd.DataFrame(cells, index=numbers, columns=names, dtype=object)
     for position, kind in enumerate(kinds):
         if kind.startswith("{"):
@@ -185,16 +182,27 @@ def _read_arff(path: Path) -> tuple[pd.DataFrame, str | None]:
     return table, names[-1] if kinds[-1].startswith("{") else None
 
 
+def _values(line: str) -> list[str]:
+    """Return the values of a line, each bare or between quotes of either kind."""
+    if "'" not in line and '"' not in line:
+        return [value.strip() for value in line.split(",")]
+    values = []
+    for found in _VALUE.finditer(line):
+        single, double, bare, end = found.groups()
+        quoted = single if single is not None else double
+        values.append(bare.rstrip() if quoted is None else _ESCAPED.sub(r"\1", quoted).strip())
+        if not end:
+            break
+    return values
+
+
 def _is_relational(kind: str) -> bool:
     return kind.lower().startswith("relational")
 
 
 def _check_declared(path: Path, column: pd.Series, kind: str) -> None:
     """Raise ValueError for a value that its attribute does not declare."""
-    declared = kind.strip("{}")
-    quote = '"' if '"' in declared else "'"
-    (known,) = csv.reader([declared], quotechar=quote, skipinitialspace=True)
-    known = [value.strip() for value in known]
+    known = _values(kind.strip("{}"))
     wrong = column.notna() & ~column.isin(known)
     if wrong.any():
         number, value = column.index[wrong][0], column[wrong].iloc[0]
