@@ -214,7 +214,8 @@ def test_arff_of_the_archives(name):
     assert found.y.tolist() == y.tolist()
 
 
-HEAD = "@relation x\n@attribute 'a b' numeric\n@attribute b REAL\n@attribute c {'u, v',\"ä\",1.0,it's}\n"
+HEAD = "@relation x\n@attribute 'a b' numeric\n@attribute b REAL\n"
+HEAD += "@attribute c {'u, v',\"ä\",1.0,it's}\n"
 NESTED = "@relation x\n@attribute r relational\n@attribute a numeric\n@end r\n@attribute c {a,b}\n"
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pickle
 import threading
 import time
+from pathlib import Path
 from unittest import mock
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -147,6 +149,17 @@ def test_a_store_that_cannot_be_used_says_so(tmp_path, store, monkeypatch):
         ValueError, match=r"experiment 'deleted' in .* was deleted; restore it with"
     ):
         prepare_store(store.uri, "deleted")
+    monkeypatch.setattr("tsformer.tracking.store._client", None)  # MLflow would retry for minutes
+    with pytest.raises(ConnectionError, match="unable to open database file"):
+        prepare_store(f"sqlite:///{tmp_path}")
+
+
+@pytest.mark.parametrize("name", ["/Users/me/x", "../../x", ".."])
+def test_the_files_of_an_experiment_stay_beside_the_database(store, name):
+    made = prepare_store(store.uri, name).experiment_id
+    artifacts = Path(urlsplit(store.client().get_experiment(made).artifact_location).path)
+    folder = Path(store.uri.removeprefix("sqlite:///")).parent / "mlruns"
+    assert artifacts.resolve().is_relative_to(folder)
 
 
 def test_no_password_is_printed():

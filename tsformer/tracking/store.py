@@ -5,17 +5,20 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+import re
 import shlex
 import socket
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from tsformer._optional import require
 from tsformer._version import __version__
@@ -111,8 +114,11 @@ def prepare_store(uri: str | None = None, experiment: str = "tsformer") -> RunSt
     if uri.startswith(SQLITE):
         folder = Path(uri.removeprefix(SQLITE)).parent
         folder.mkdir(parents=True, exist_ok=True)
-        artifacts = (folder / "mlruns" / experiment).as_uri()
+        # A name such as /Users/me/x or ../x must not lead out of the folder.
+        part = re.sub(r"[/\\]", "_", experiment).lstrip(".")
+        artifacts = (folder / "mlruns" / part).as_uri()
     try:
+        _check_opens(uri)
         client = _client(uri)
         with creating(uri):
             found = client.get_experiment_by_name(experiment)
@@ -130,6 +136,19 @@ def prepare_store(uri: str | None = None, experiment: str = "tsformer") -> RunSt
             f"experiments restore --experiment-id {found.experiment_id}`, or choose another name"
         )
     return RunStore(uri, found.experiment_id)
+
+
+def _check_opens(uri: str) -> None:
+    """Raise an error at once for a SQLite file that MLflow could not write for two minutes."""
+    if not uri.startswith(SQLITE):
+        return
+    path = unquote(uri.removeprefix(SQLITE).partition("?")[0])  # as SQLAlchemy does
+    with closing(sqlite3.connect(path, timeout=0)) as connection:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
+                raise
 
 
 def command_line(argv: Sequence[str] | None = None) -> str:

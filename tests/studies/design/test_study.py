@@ -167,6 +167,8 @@ def test_a_file_with_a_mistake(text, message, tmp_path):
         ({"encodings": ["none", "none"]}, ValueError, "encodings names 'none' twice"),
         ({"datasets": ()}, ValueError, "datasets must name at least one"),
         ({"datasets": [3]}, TypeError, "datasets must be of type str; got 3"),
+        ({"datasets": 3}, TypeError, "datasets must be a list; got 3"),
+        ({"encodings": 3}, TypeError, "encodings must be a list; got 3"),
         ({"seeds": 0}, ValueError, "seeds must name at least one"),
         ({"seeds": [1, 1]}, ValueError, "seeds names 1 twice"),
         ({"seeds": 2.5}, TypeError, "seeds must be an int or a sequence of ints; got 2.5"),

@@ -141,8 +141,7 @@ class Study:
         if not isinstance(seeds, Iterable):
             raise TypeError(f"seeds must be an int or a sequence of ints; got {seeds!r}")
         object.__setattr__(self, "datasets", _distinct("datasets", self.datasets, str))
-        encodings: Any = self.encodings
-        encodings = (encodings,) if isinstance(encodings, str) else tuple(encodings)
+        encodings = _listed("encodings", self.encodings)
         encodings = tuple(registered()) if encodings == ("all",) else encodings
         encodings = tuple(_in_one_spelling(encoding) for encoding in encodings)
         if encodings or not self.methods:
@@ -425,8 +424,17 @@ def _in_one_spelling(encoding: Any) -> Any:
     return "+".join(part.strip() for part in encoding.split("+"))
 
 
-def _distinct(what: str, values: Iterable[Any], kind: type) -> tuple[Any, ...]:
-    values = (values,) if isinstance(values, str) else tuple(values)
+def _listed(what: str, values: Any) -> tuple[Any, ...]:
+    """Return a list as a tuple, a string as its only value."""
+    if isinstance(values, str):
+        return (values,)
+    if not isinstance(values, Iterable):
+        raise TypeError(f"{what} must be a list; got {values!r}")
+    return tuple(values)
+
+
+def _distinct(what: str, values: Any, kind: type) -> tuple[Any, ...]:
+    values = _listed(what, values)
     if not values:
         raise ValueError(f"{what} must name at least one; got none")
     for value in values:
