@@ -49,6 +49,10 @@ def test_a_folder_is_read_with_its_design(tmp_path):
         ("", ValueError, "is empty"),
         ("dataset,method,seed,score\n", ValueError, "has no rows yet"),
         ("dataset,method,sed,score\nA,b,0,1\n", ValueError, "did you mean 'sed'"),
+        ('dataset,encoding,seed,accuracy\nA,b,0,"0,5"\n', ValueError, "row 2: '0,5' in column 'ac"),
+        ("dataset,method,seed,score,fit_seconds\nA,b,0,1,-\n", ValueError, "'-' in column 'fit_s"),
+        ("dataset,method,seed,score\nA,b,0,1\n,b,0,1\n", ValueError, "row 3: '' in column 'data"),
+        ("dataset,method,seed,score\nA,b,0,1\nA,b,0,1,2\n", ValueError, "is not a CSV in UTF-8"),
     ],
 )
 def test_what_is_no_study(tmp_path, text, error, message):

@@ -11,6 +11,7 @@ import pandas as pd
 
 from tsformer._checks import unknown
 from tsformer.studies.analysis.scores import (
+    COSTS,
     StudyScores,
     VariantScores,
     has_whole_split,
@@ -23,14 +24,6 @@ from tsformer.studies.analysis.statistics import (
     mean_scores,
 )
 
-#: Column of a cost -> its name in tables and figures, in their order.
-COSTS = {
-    "fit_seconds": "seconds per fit",
-    "predict_seconds": "seconds to predict",
-    "n_parameters": "parameters",
-    "peak_memory_mb": "peak memory of fitting (MB)",
-    "predict_memory_mb": "peak memory of predicting (MB)",
-}
 #: Costs without a Pareto front: a process keeps memory of earlier fits.
 _WITHOUT_FRONT = ("peak_memory_mb", "predict_memory_mb")
 #: Draws of the bootstrap.

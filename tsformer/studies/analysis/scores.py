@@ -15,6 +15,14 @@ from tsformer.studies.analysis.published import Paths, Published, published_besi
 from tsformer.studies.design.study_file import WHOLE, read_design
 
 _COLUMNS = ("dataset", "method", "seed", "score")
+#: Column of a cost -> its name in tables and figures, in their order.
+COSTS = {
+    "fit_seconds": "seconds per fit",
+    "predict_seconds": "seconds to predict",
+    "n_parameters": "parameters",
+    "peak_memory_mb": "peak memory of fitting (MB)",
+    "predict_memory_mb": "peak memory of predicting (MB)",
+}
 #: Column names in the results of `tsformer compare` -> names used here.
 _OURS = {"encoding": "method", "accuracy": "score"}
 #: Columns of text: a method named "None" is not a missing value, and an id of digits no number.
@@ -69,10 +77,13 @@ def read_study(
         table = pd.read_csv(
             file,
             converters=dict.fromkeys((*_WORDS, *varied), str),
+            index_col=False,  # also of rows with a comma at the end
             float_precision="round_trip",  # the very numbers that were written
         )
     except pd.errors.EmptyDataError:
         raise ValueError(f"{file} is empty") from None
+    except (UnicodeDecodeError, pd.errors.ParserError) as error:
+        raise ValueError(f"{file} is not a CSV in UTF-8: {error}") from error
     missing = set(_COLUMNS) - set(table.columns)
     renamed = {ours: name for ours, name in _OURS.items() if name in missing}
     ours = "encoding" in renamed and "encoding" in table.columns
@@ -83,6 +94,11 @@ def read_study(
             raise ValueError(f"{file} lacks a column: {unknown('column', name, table.columns)}")
     if table.empty:
         raise ValueError(f"{file} has no rows yet")
+    written = {name: ours for ours, name in renamed.items()}
+    for name in ("dataset", "method", *COSTS, "score"):
+        if name in table.columns:
+            column = table[name].rename(written.get(name, name))
+            _check_cells(file, column, numbers=name not in ("dataset", "method"))
     free = [name for name in table.columns if name not in (*_COLUMNS, "resample")]
     for name in asked or ():
         if name not in free:
@@ -100,6 +116,19 @@ def read_study(
         skipped=tuple(dict.fromkeys(unread)),
         published=None if published is None else published_beside(table, published),
     )
+
+
+def _check_cells(file: Path, column: pd.Series, *, numbers: bool) -> None:
+    """Raise ValueError for text among numbers, or an empty name."""
+    wrong = column == ""
+    if numbers:
+        wrong = column.notna() & pd.to_numeric(column, errors="coerce").isna()
+    if wrong.any():
+        what = "is not a number" if numbers else "names nothing"
+        raise ValueError(
+            f"{file}, row {column.index[wrong][0] + 2}: {column[wrong].iloc[0]!r} in column "
+            f"{column.name!r} {what}; correct it, or leave the row out"
+        )
 
 
 def _failures(file: Path) -> tuple[int, list[str]]:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from tsformer.data import list_datasets
 from tsformer.plots.learning_curves import can_average, plot_learning_curves
-from tsformer.studies.analysis.analyse import COSTS, FEWEST_RESAMPLED, Findings
+from tsformer.studies.analysis.analyse import FEWEST_RESAMPLED, Findings
 from tsformer.studies.analysis.plots import (
     plot_chances,
     plot_cost,
@@ -20,6 +20,7 @@ from tsformer.studies.analysis.plots import (
 )
 from tsformer.studies.analysis.published import PROTOCOL
 from tsformer.studies.analysis.scores import (
+    COSTS,
     StudyScores,
     complete,
     distinct_fits,

@@ -19,8 +19,8 @@ from tsformer.plots.figures import (
     widest,
     wrapped,
 )
-from tsformer.studies.analysis.analyse import COSTS
 from tsformer.studies.analysis.ranking import REMAINING
+from tsformer.studies.analysis.scores import COSTS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
