@@ -39,7 +39,7 @@ from tsformer.augmentation import names as augmentation_names
 from tsformer.augmentation import resolve as resolve_augmentation
 from tsformer.data.panel import Panel, same_device
 from tsformer.encodings import names
-from tsformer.model.functional import attend
+from tsformer.model.layers import attend
 from tsformer.training import Callback, TrainingPlan, forward, train
 from tsformer.training.step import TrainingStep
 

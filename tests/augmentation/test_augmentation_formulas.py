@@ -10,9 +10,7 @@ from batches import CHANNELS, KINDS, LENGTHS, MASKED, batch, padded, read_slowly
 
 from tsformer._torch_state import seeded
 from tsformer.augmentation import Augmentation, Batch, CutMix, Jitter, Slice, Warp
-from tsformer.augmentation.cutmix import mixed
-from tsformer.augmentation.slice import sliced
-from tsformer.augmentation.warp import warped
+from tsformer.augmentation.transforms import mixed, sliced, warped
 
 every_kind = pytest.mark.parametrize("kind", KINDS)
 B = len(LENGTHS)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from tsformer.model.norms import MaskedBatchNorm, PooledBatchNorm
+from tsformer.model.layers import MaskedBatchNorm, PooledBatchNorm
 
 LENGTHS = torch.tensor([7, 4, 1])
 MASK = torch.arange(7)[None] < LENGTHS[:, None]

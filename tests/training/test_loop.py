@@ -22,7 +22,7 @@ from small_problem import (
 from torch import Tensor, nn
 
 from tsformer.data.panel import shuffled
-from tsformer.model.norms import MaskedBatchNorm
+from tsformer.model.layers import MaskedBatchNorm
 from tsformer.training import forward
 from tsformer.training.inference import update_bn
 from tsformer.training.loop import make_optimizer, set_learning_rate

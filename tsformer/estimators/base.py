@@ -48,7 +48,7 @@ from tsformer.estimators.series import SeriesEstimator, TrainingData, drawn_seed
 from tsformer.estimators.summary import Summary, layers_of
 from tsformer.estimators.targets import Targets, hold_out
 from tsformer.model import ModelConfig, TSTransformer
-from tsformer.model.norms import HEAD_NORMS
+from tsformer.model.layers import HEAD_NORMS
 from tsformer.model.stems import STEMS
 from tsformer.model.transformer import POOLINGS
 from tsformer.training import (

@@ -21,7 +21,7 @@ from tsformer.estimators.saved import REGRESSION, check_fields
 from tsformer.estimators.series import TrainingData
 from tsformer.estimators.targets import Targets, check_length, read_as_fitted, read_columns
 from tsformer.model import ModelConfig
-from tsformer.model.norms import HEAD_NORMS
+from tsformer.model.layers import HEAD_NORMS
 
 
 @with_parameters

@@ -22,7 +22,7 @@ from torch.nn.modules.module import register_module_parameter_registration_hook
 from tsformer._checks import shortened, unknown
 from tsformer._torch_state import on_meta_device
 from tsformer.data.preprocessor import SCALINGS
-from tsformer.model.norms import HEAD_NORMS
+from tsformer.model.layers import HEAD_NORMS
 from tsformer.model.stems import STEMS
 from tsformer.model.transformer import POOLINGS
 

@@ -20,7 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tsformer._checks import unknown
-from tsformer.model.norms import make_norm
+from tsformer.model.layers import make_norm
 
 DOWNSAMPLINGS = ("stride", "mean", "pool")
 #: Smaller than every value of GELU, so that a masked step is never the maximum of a window.

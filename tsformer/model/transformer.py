@@ -11,8 +11,7 @@ from torch import Tensor, nn
 from tsformer._checks import unknown
 from tsformer.encodings import EncodingSpec, EncodingStack
 from tsformer.encodings.base import Hooks
-from tsformer.model.functional import attend, visible_keys
-from tsformer.model.norms import HEAD_NORMS, PooledBatchNorm, make_norm
+from tsformer.model.layers import HEAD_NORMS, PooledBatchNorm, attend, make_norm, visible_keys
 from tsformer.model.stems import make_stem
 
 #: A mask compares 16 random bits per value, four values to a draw, with the rate in these units.

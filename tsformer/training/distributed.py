@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from tsformer.model.norms import MaskedBatchNorm
+from tsformer.model.layers import MaskedBatchNorm
 from tsformer.objectives import Pretext
 from tsformer.training.plan import TrainingPlan
 from tsformer.training.step import OneProcess

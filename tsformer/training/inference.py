@@ -15,7 +15,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from tsformer._torch_state import drawing, threads_for
 from tsformer.augmentation import Batch
 from tsformer.data.panel import AnyPanel, in_order, send, shuffled
-from tsformer.model.norms import FEWEST, MaskedBatchNorm, PooledBatchNorm, effective_size
+from tsformer.model.layers import FEWEST, MaskedBatchNorm, PooledBatchNorm, effective_size
 from tsformer.objectives import Posed, Pretext
 from tsformer.training.plan import TrainingPlan
 

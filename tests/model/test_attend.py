@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from tsformer.model import functional
-from tsformer.model.functional import attend
+from tsformer.model import layers
+from tsformer.model.layers import attend
 
 
 def plainly(q: Tensor, k: Tensor, v: Tensor, bias, mask, scale: float) -> Tensor:
@@ -39,7 +39,7 @@ MASK = torch.arange(7)[None] < torch.tensor([7, 3, 1])[:, None]
 )
 @pytest.mark.parametrize("bias_shape", [(1, 1, 7, 7), (1, 2, 7, 7), (3, 1, 7, 7), (3, 2, 7, 7)])
 def test_values_and_gradients(bias_shape, width, mask, chunk, monkeypatch):
-    monkeypatch.setattr(functional, "_CHUNK", chunk)
+    monkeypatch.setattr(layers, "_CHUNK", chunk)
     leaves = problem(bias_shape, width=width)
     ours, expected = attend(*leaves, mask, 0.5), plainly(*leaves, mask, 0.5)
     torch.testing.assert_close(ours, expected)
@@ -64,7 +64,7 @@ def test_without_a_gradient_for_the_bias(bias_shape, mask):
 
 def test_no_matrix_of_all_series_and_scores(monkeypatch):
     """With a shared bias the backward pass holds one piece at a time."""
-    monkeypatch.setattr(functional, "_CHUNK", 7 * 7)
+    monkeypatch.setattr(layers, "_CHUNK", 7 * 7)
     sizes = []
 
     class Sizes(torch.utils._python_dispatch.TorchDispatchMode):

@@ -1,0 +1,315 @@
+"""The augmentations by name: `warp`, `slice`, `cutmix` and `jitter`, in the order of `names()`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from tsformer.augmentation.base import (
+    Augmentation,
+    Batch,
+    check_range,
+    read,
+    relative_times,
+    shifted,
+)
+
+
+class Warp(Augmentation, name="warp"):
+    """Let time run at a random speed, between ends that stay in place.
+
+    With probability `p` a series is read at ``w(u) = F(u) / F(1)`` in place of its relative time
+    `u`, which is 0 at the first valid step and 1 at the last. `F` is the integral of the speed, a
+    line through ``exp(sigma z_k)`` at `knots` equidistant points, with `z_k` standard normal. All
+    channels are read alike, by linear interpolation between valid steps; codes come from the
+    nearest step.
+
+    It takes 4 % of the time of a training step, for 16 series of 500 steps.
+
+    Parameters
+    ----------
+    p : float, default=0.5
+        Probability that a series is warped.
+    sigma : float, default=0.2
+        Standard deviation of the logarithm of the speed, at most 5; 0 changes nothing.
+    knots : int, default=5
+        Points at which the speed is drawn, at least 2.
+
+    Raises
+    ------
+    ValueError
+        If an option is out of range.
+
+    References
+    ----------
+    Um et al., "Data Augmentation of Wearable Sensor Data for Parkinson's Disease Monitoring using
+    Convolutional Neural Networks", ICMI 2017.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from tsformer.augmentation import Batch, Warp
+    >>> x = torch.linspace(0, 1, 5)[None, :, None]
+    >>> warped = Warp(p=1.0)(Batch(x)).values
+    >>> warped.shape, warped[0, 0, 0].item(), warped[0, -1, 0].item()
+    (torch.Size([1, 5, 1]), 0.0, 1.0)
+    """
+
+    symbolic = True
+    reference = "Um et al. 2017"
+
+    def __init__(self, *, p: float = 0.5, sigma: float = 0.2, knots: int = 5):
+        self.p = p
+        self.sigma = sigma
+        self.knots = knots
+        check_range(self, "p", 0, 1)
+        check_range(self, "sigma", 0, 5)  # speeds beyond exp(5 z) would overflow float32
+        check_range(self, "knots", 2, whole=True)
+
+    def __call__(self, batch: Batch) -> Batch:
+        B, device = len(batch.values), batch.values.device
+        speed = torch.exp(self.sigma * torch.randn(B, self.knots, device=device))
+        chosen = torch.rand(B, 1, device=device) < self.p
+        return warped(batch, speed.where(chosen, 1.0))
+
+
+def warped(batch: Batch, speed: Tensor) -> Batch:
+    """Return the series read at warped times.
+
+    `speed` ``[B, K]`` holds positive speeds at `K` equidistant points in relative time; only their
+    ratios matter. A series whose speeds are all 1 is unchanged, bit by bit.
+    """
+    where = relative_times(batch)
+    n_pieces = speed.shape[1] - 1
+    mean = (speed.sum(dim=1, keepdim=True) - (speed[:, :1] + speed[:, -1:]) / 2) / n_pieces
+    # Integrate the excess over the mean speed: speed 1 moves nothing.
+    excess = speed / mean - 1
+    shift = (_hat_integrals(where, n_pieces) * excess[:, None]).sum(dim=-1)
+    # Rounding would leave a trace of a shift at the last step.
+    return replace(batch, values=shifted(batch, where, shift.where(where < 1, 0.0)))
+
+
+def _hat_integrals(where: Tensor, n_pieces: int) -> Tensor:
+    """Integrate from 0 to each time the hat functions that interpolate linearly between knots.
+
+    Returns ``[1 | B, L, n_pieces + 1]``: hat `k` is 1 at ``k / n_pieces`` and 0 at all other knots.
+    """
+    knot = torch.arange(n_pieces + 1, device=where.device)
+    apart = (where[..., None] * n_pieces - knot).clamp(-1.0, 1.0)
+    before = 0.5 * (knot > 0)  # the rising half of a hat; the first hat only falls
+    return (before + apart * (1 - apart.abs() / 2)) / n_pieces
+
+
+class Slice(Augmentation, name="slice"):
+    """Stretch a random contiguous part of the series to its full length.
+
+    With probability `p` a series is read at ``w(u) = s u + (1 - s) a`` in place of its relative
+    time `u`, which is 0 at the first valid step and 1 at the last. The share `s` of the part is
+    uniform from `min_share` to 1, its place `a` uniform from 0 to 1. All channels are read alike,
+    by linear interpolation between valid steps; codes come from the nearest step.
+
+    It takes 3 % of the time of a training step, for 16 series of 500 steps.
+
+    Parameters
+    ----------
+    p : float, default=0.5
+        Probability that a series is cut to a part.
+    min_share : float, default=0.7
+        Smallest share of the series, in time, that remains; 1 changes nothing.
+
+    Raises
+    ------
+    ValueError
+        If an option is out of range.
+
+    References
+    ----------
+    Le Guennec, Malinowski and Tavenard, "Data Augmentation for Time Series Classification using
+    Convolutional Neural Networks", AALTD 2016.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from tsformer.augmentation import Batch, Slice
+    >>> x = torch.linspace(0, 1, 5)[None, :, None]
+    >>> part = Slice(p=1.0, min_share=0.5)(Batch(x)).values
+    >>> part.shape, bool(part[0, -1] - part[0, 0] >= 0.5)
+    (torch.Size([1, 5, 1]), True)
+    """
+
+    symbolic = True
+    reference = "Le Guennec et al. 2016"
+
+    def __init__(self, *, p: float = 0.5, min_share: float = 0.7):
+        self.p = p
+        self.min_share = min_share
+        check_range(self, "p", 0, 1)
+        check_range(self, "min_share", 0, 1)
+
+    def __call__(self, batch: Batch) -> Batch:
+        B, device = len(batch.values), batch.values.device
+        removed = (1 - self.min_share) * torch.rand(B, 1, device=device)
+        chosen = torch.rand(B, 1, device=device) < self.p
+        place = torch.rand(B, 1, device=device)
+        return sliced(batch, removed.where(chosen, 0.0), place)
+
+
+def sliced(batch: Batch, removed: Tensor, place: Tensor) -> Batch:
+    """Return a part of each series, stretched to the length of the whole.
+
+    The share `removed` ``[B, 1]`` of its time is cut off, the share `place` ``[B, 1]`` of the cut
+    at the start. Without a cut a series is unchanged, bit by bit.
+    """
+    where = relative_times(batch)
+    return replace(batch, values=shifted(batch, where, removed * (place - where)))
+
+
+class CutMix(Augmentation, name="cutmix"):
+    """Replace a stretch of the series by that of another series of the batch.
+
+    With probability `p` a stretch of a random share of the valid steps, uniform from 0 to
+    `max_share` and anywhere in the series, takes the values that a random other series has at the
+    same relative times, 0 at its first valid step and 1 at its last. The loss is
+    ``s loss(y) + (1 - s) loss(y')`` with the targets `y` and `y'` of the two and `s` the share of
+    valid steps that were kept. Between valid steps the other series is read by linear
+    interpolation, all channels alike; codes come from the nearest step.
+
+    In a batch of one series nothing changes.
+
+    It takes 4 % of the time of a training step, for 16 series of 500 steps.
+
+    Parameters
+    ----------
+    p : float, default=0.5
+        Probability that a series is mixed with another.
+    max_share : float, default=1.0
+        Largest share of the steps to replace; 0 changes nothing.
+
+    Raises
+    ------
+    ValueError
+        If an option is out of range, or the batch was mixed already.
+
+    References
+    ----------
+    Yun et al., "CutMix: Regularization Strategy to Train Strong Classifiers with Localizable
+    Features", ICCV 2019.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from tsformer.augmentation import Batch, CutMix
+    >>> x = torch.zeros(2, 4, 1)
+    >>> x[1] = 1.0
+    >>> out = CutMix(p=1.0)(Batch(x))
+    >>> out.partner
+    tensor([1, 0])
+    >>> torch.equal(out.share[0], 1 - out.values[0].mean())
+    True
+    """
+
+    mixes = True
+    symbolic = True
+    reference = "Yun et al. 2019"
+
+    def __init__(self, *, p: float = 0.5, max_share: float = 1.0):
+        self.p = p
+        self.max_share = max_share
+        check_range(self, "p", 0, 1)
+        check_range(self, "max_share", 0, 1)
+
+    def __call__(self, batch: Batch) -> Batch:
+        if batch.partner is not None:
+            raise ValueError(
+                f"{self.label} was given a batch that is mixed already, and a series has one "
+                "partner: apply a single augmentation that mixes"
+            )
+        B, device = len(batch.values), batch.values.device
+        own = torch.arange(B, device=device)
+        partner = (own + torch.randint(1, max(B, 2), (B,), device=device)) % B
+        chosen = torch.rand(B, 1, device=device) < self.p
+        width = self.max_share * torch.rand(B, 1, device=device) * chosen
+        start = torch.rand(B, 1, device=device) * (1 - width)
+        return mixed(batch, partner, start, width)
+
+
+def mixed(batch: Batch, partner: Tensor, start: Tensor, width: Tensor) -> Batch:
+    """Return each series with a stretch of its partner.
+
+    Of `n` valid steps, number `r` is replaced if ``(r + 1/2) / n`` is at least `start` ``[B, 1]``
+    and less than ``start + width``. `partner` ``[B]`` holds indices; a series that is its own
+    partner is unchanged.
+    """
+    x, mask, times = batch.values, batch.mask, batch.times
+    B, L = x.shape[:2]
+    own = torch.arange(B, device=x.device)[:, None]
+    valid = x.new_ones(1, L, dtype=torch.bool) if mask is None else mask
+    n_valid = valid.sum(dim=1).clamp(min=1)
+    middle = (valid.cumsum(dim=1) - 0.5) / n_valid[:, None]
+    replaced = (middle >= start) & (middle < start + width) & valid & (partner[:, None] != own)
+    where = relative_times(batch).expand(B, L)
+    other = Batch(
+        x[partner],
+        None if mask is None else mask[partner],
+        None if times is None else times.expand(B, L)[partner],
+        batch.symbolic,
+    )
+    values = read(other, where[partner], where).where(replaced[..., None], x)
+    share = (n_valid - replaced.sum(dim=1)) / n_valid
+    return replace(batch, values=values, partner=partner, share=share)
+
+
+class Jitter(Augmentation, name="jitter"):
+    """Add independent Gaussian noise to the values of valid steps: ``x + sigma z``.
+
+    `z` is standard normal, for every step and channel of a series that is chosen, with probability
+    `p`. The differences of a channel get noise of their own, and flags of missing values none.
+    Values are scaled before, so that `sigma` is a share of a standard deviation.
+
+    It takes 1 % of the time of a training step, for 16 series of 500 steps.
+
+    Parameters
+    ----------
+    p : float, default=0.5
+        Probability that a series gets noise.
+    sigma : float, default=0.1
+        Standard deviation of the noise; 0 changes nothing.
+
+    Raises
+    ------
+    ValueError
+        If an option is out of range, or on series of codes.
+
+    References
+    ----------
+    Um et al., "Data Augmentation of Wearable Sensor Data for Parkinson's Disease Monitoring using
+    Convolutional Neural Networks", ICMI 2017.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from tsformer.augmentation import Batch, Jitter
+    >>> x = torch.zeros(1, 1000, 1)
+    >>> bool((Jitter(p=1.0, sigma=0.3)(Batch(x)).values.std() - 0.3).abs() < 0.03)
+    True
+    """
+
+    reference = "Um et al. 2017"
+
+    def __init__(self, *, p: float = 0.5, sigma: float = 0.1):
+        self.p = p
+        self.sigma = sigma
+        check_range(self, "p", 0, 1)
+        check_range(self, "sigma", 0)
+
+    def __call__(self, batch: Batch) -> Batch:
+        self.check(symbolic=batch.symbolic)
+        x = batch.values
+        scale = self.sigma * (torch.rand(len(x), 1, 1, device=x.device) < self.p)
+        if batch.mask is not None:
+            scale = scale * batch.mask[..., None]
+        noise = torch.randn_like(x)
+        noise[..., x.shape[2] - batch.n_flags :] = 0
+        return replace(batch, values=torch.addcmul(x, scale.to(x.dtype), noise))
