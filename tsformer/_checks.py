@@ -1,12 +1,27 @@
-"""Checks of arguments, and the texts of their errors."""
+"""Checks of arguments, the texts of their errors, and constructor parameters with their checks.
+
+    @with_parameters
+    class Estimator:
+        d_model: Annotated[int, whole(1)] = 64
+
+The fields define the constructor, `get_params`, the checks of `fit`, the adapters to frameworks and
+the command line. Fields with ``field(init=False)`` are fitted attributes.
+"""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from functools import partial
 from math import inf
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeVar, dataclass_transform, get_args
+
+AnyClass = TypeVar("AnyClass", bound=type[Any])
+#: Raises TypeError or ValueError for an invalid value of the named parameter.
+Check = Callable[[str, Any], None]
 
 
 def shortened(value: object, most: int = 100) -> str:
@@ -78,3 +93,99 @@ def check_number(
     within = low < number < high if excluded else low <= number <= high
     if not within or number == inf:
         raise ValueError(f"{name} must be {allowed}; got {given}")
+
+
+def whole(low: int, *also: Any) -> Check:
+    """Allow ints from `low` on, and the values `also`."""
+    return partial(check_number, low=low, whole=True, also=also)
+
+
+def real(low: float, high: float = inf, *, also: tuple[Any, ...] = ()) -> Check:
+    """Allow floats between two bounds, and the values `also`."""
+    return partial(check_number, low=low, high=high, excluded=True, also=also)
+
+
+def one_of(*choices: Any) -> Check:
+    """Allow the choices."""
+
+    def check(name: str, value: Any) -> None:
+        if not is_one_of(value, choices):
+            raise ValueError(unknown(name, value, choices))
+
+    return check
+
+
+def options(name: str, value: Any) -> None:
+    """Allow a dict of options, or None."""
+    if value is not None and not isinstance(value, Mapping):
+        raise TypeError(f"{name} must be a dict or None; got {shortened(value)}")
+
+
+@dataclass_transform(eq_default=False, kw_only_default=True, field_specifiers=(field,))
+def with_parameters(cls: AnyClass) -> AnyClass:
+    """Make the annotated fields of a class the parameters of its constructor."""
+    dataclass(eq=False, repr=False, kw_only=True)(cls)
+    init: Any = cls.__init__
+    signature = inspect.signature(init)
+    plain = [
+        each.replace(annotation=getattr(each.annotation, "__origin__", each.annotation))
+        if hasattr(each.annotation, "__metadata__")
+        else each
+        for each in signature.parameters.values()
+    ]
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        check_arguments(type(self).__name__, __init__, args, kwargs)
+        init(self, *args, **kwargs)
+
+    __init__.__qualname__ = init.__qualname__
+    __init__.__signature__ = signature.replace(parameters=plain)  # type: ignore[attr-defined]
+    cls.__init__ = __init__
+    return cls
+
+
+def check_arguments(
+    kind: str, init: Callable[..., None], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> None:
+    """Raise TypeError for unknown arguments of a constructor, with the nearest match."""
+    parameters = list(inspect.signature(init).parameters.values())[1:]  # without self
+    names = [each.name for each in parameters]
+    unnamed = [each.name for each in parameters if each.kind is not each.KEYWORD_ONLY]
+    for name in kwargs:
+        if name not in names:
+            raise TypeError(unknown(f"parameter of {kind}", name, names, most=len(names)))
+    if len(args) > len(unnamed):
+        raise TypeError(
+            f"{kind} takes only {', '.join(unnamed)} without a name, but got {len(args)} values; "
+            f"name the others, as in {kind}({names[len(unnamed)]}=...)"
+        )
+
+
+def check_new_values(estimator: Any, params: Mapping[str, Any]) -> None:
+    """Raise ValueError for a parameter that `set_params` cannot set."""
+    known = estimator.get_params(deep=False)
+    for key, value in params.items():
+        name, _, option = key.partition("__")
+        part = params.get(name, known.get(name))
+        if name not in known:
+            kind = type(estimator).__name__
+            problem = unknown(f"parameter of {kind}", name, known, most=len(known))
+        elif option and not hasattr(part, "set_params"):
+            problem = f"{name}={part!r} has no parameters of its own"
+            if f"{name}_params" in known:
+                problem += f"; its options are set by {name}_params={{{option!r}: {value!r}}}"
+        elif option and hasattr(part, "models_"):
+            problem = (
+                f"{name} is fitted, and the change would not affect its weights; pass {name}="
+                "sklearn.base.clone(encoder), which is fitted in each fit"
+            )
+        else:
+            continue
+        raise ValueError(f"Invalid parameter {key!r}: {problem}")
+
+
+def check_fields_of(estimator: Any) -> None:
+    """Raise TypeError or ValueError for the first parameter with an invalid value."""
+    for each in fields(estimator):
+        for check in get_args(each.type)[1:] if hasattr(each.type, "__metadata__") else ():
+            check(each.name, getattr(estimator, each.name))

@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tsformer.features.kernels import differences, draw_channels, largest_dilation, responses
+from tsformer.features.random_convolutions import (
+    differences,
+    draw_channels,
+    largest_dilation,
+    responses,
+)
 
 
 def seeded(seed: int = 0) -> torch.Generator:

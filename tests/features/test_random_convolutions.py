@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tsformer.data.panel import Panel
-from tsformer.features import RandomConvolutions, kernels
+from tsformer.features import RandomConvolutions, random_convolutions
 from tsformer.features.random_convolutions import SparseScaler, StandardScaler, regular
 
 
@@ -60,7 +60,7 @@ def test_blocks_of_series_give_the_same_features(masked, length, steps, monkeypa
     mask = torch.arange(length) < torch.tensor([[length], [length // 2], [5]]) if masked else None
     x = x if mask is None else x.where(mask[..., None], 0.0)
     wanted = made(x, mask)
-    monkeypatch.setitem(kernels.STEPS, "cpu", steps)
+    monkeypatch.setitem(random_convolutions.STEPS, "cpu", steps)
     found = made(x, mask)
     torch.testing.assert_close(found.state_dict(), wanted.state_dict(), rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(found(x, mask), wanted(x, mask), rtol=1e-3, atol=1e-3)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from tsformer.features.kernels import KERNELS, Hydra, MiniRocket, _spread
+from tsformer.features.random_convolutions import KERNELS, Hydra, MiniRocket, _spread
 
 
 def seeded(seed: int = 0) -> torch.Generator:

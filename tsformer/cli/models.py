@@ -197,7 +197,6 @@ def _trained(
     from tsformer._torch_state import resolve_device
     from tsformer.data.sources import is_file, is_folder, read_folder, read_source
     from tsformer.encodings import find
-    from tsformer.estimators.parameters import check_parameters
     from tsformer.estimators.targets import split_unlabelled
     from tsformer.persistence import removed_on_failure, save_or_rescue
     from tsformer.training.distributed import process_group
@@ -213,7 +212,7 @@ def _trained(
                 f"--checkpoint {estimator.checkpoint_dir} is in --out {out}, which the saved model "
                 "replaces; name a folder beside it"
             )
-    check_parameters(estimator)  # before there is a run
+    estimator._check_parameters()  # before there is a run
     for part in str(estimator.encoding).split("+"):
         find(part.strip())
     # Checks that a model can be saved there, before training.

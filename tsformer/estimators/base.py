@@ -17,6 +17,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 from torch import Tensor
 
+from tsformer._checks import one_of, options, real, whole, with_parameters
 from tsformer._torch_state import (
     PRECISIONS,
     in_plain_torch,
@@ -35,7 +36,6 @@ from tsformer.data.views import make_difference, views_in
 from tsformer.encodings import EncodingSpec, PositionalEncoding, find, names
 from tsformer.estimators import recipe
 from tsformer.estimators.loading import fitted_source, is_fitted, source_of, take_over
-from tsformer.estimators.parameters import one_of, options, real, whole, with_parameters
 from tsformer.estimators.saved import (
     HISTORY,
     MEMBERS,

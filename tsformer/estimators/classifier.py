@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from tsformer._checks import check_number
+from tsformer._checks import check_number, one_of, real, with_parameters
 from tsformer._torch_state import in_plain_torch
 from tsformer._warnings import warn_caller
 from tsformer.augmentation import Augmentation
@@ -23,7 +23,6 @@ from tsformer.estimators import recipe
 from tsformer.estimators.base import TransformerEstimator
 from tsformer.estimators.encoder import TSTransformerEncoder
 from tsformer.estimators.labels import LabelClassifier
-from tsformer.estimators.parameters import one_of, real, with_parameters
 from tsformer.estimators.recipe import suited_scaling
 from tsformer.estimators.saved import TEMPERATURES, check_fields
 from tsformer.estimators.series import TrainingData, unobserved

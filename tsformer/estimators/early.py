@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import unique_labels
 from sklearn.utils.validation import check_is_fitted
 
 from tsformer import persistence
-from tsformer._checks import shortened, unknown
+from tsformer._checks import check_fields_of, real, shortened, unknown, whole, with_parameters
 from tsformer._torch_state import in_plain_torch
 from tsformer.data.containers import as_channels, common_names, to_items, to_padded
 from tsformer.data.layout import check_ids, layout_is_checked
@@ -24,7 +24,6 @@ from tsformer.data.series import Padded
 from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.estimators.ensemble import TSEnsembleClassifier
 from tsformer.estimators.labels import LabelClassifier, accuracies
-from tsformer.estimators.parameters import check_fields_of, real, whole, with_parameters
 from tsformer.estimators.random_convolution import RandomConvolutionClassifier
 from tsformer.estimators.saved import EARLY, check_fields, restored_parameters
 from tsformer.estimators.series import drawn_seed, unobserved

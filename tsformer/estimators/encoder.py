@@ -9,13 +9,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from tsformer._checks import options, with_parameters
 from tsformer._torch_state import in_plain_torch
 from tsformer.augmentation import AugmentationSpec
 from tsformer.data.preprocessor import Scaler
 from tsformer.data.series import SeriesSource
 from tsformer.estimators import recipe
 from tsformer.estimators.base import HeadNorm, Scaling, TransformerEstimator
-from tsformer.estimators.parameters import options, with_parameters
 from tsformer.estimators.saved import PRETEXT, check_fields
 from tsformer.estimators.targets import Targets
 from tsformer.model import ModelConfig, TSTransformer

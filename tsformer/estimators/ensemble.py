@@ -15,7 +15,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from tsformer._checks import unknown
+from tsformer._checks import one_of, options, real, unknown, whole, with_parameters
 from tsformer._torch_state import in_plain_torch, resolve_device
 from tsformer._warnings import warn_caller
 from tsformer.data.layout import check_ids, layout_is_checked
@@ -24,7 +24,6 @@ from tsformer.estimators.base import TrainingJob
 from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.estimators.labels import LabelClassifier, accuracies
 from tsformer.estimators.novelty import Novelty
-from tsformer.estimators.parameters import one_of, options, real, whole, with_parameters
 from tsformer.estimators.random_convolution import RandomConvolutionClassifier
 from tsformer.estimators.saved import ENSEMBLE, check_fields, restored_parameters
 from tsformer.estimators.series import drawn_seed

@@ -18,8 +18,7 @@ from tsformer.data.preprocessor import Scaler
 from tsformer.data.series import Padded, SeriesSource, numbered, parts_of
 from tsformer.data.views import Summary, summarise
 from tsformer.estimators.targets import Groups
-from tsformer.features.kernels import Learned
-from tsformer.features.random_convolutions import RandomConvolutions, regular
+from tsformer.features.random_convolutions import Learned, RandomConvolutions, regular
 from tsformer.features.ridge import group_parts
 
 #: Features of the shape.

@@ -12,18 +12,19 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 from torch import Tensor
 
+from tsformer._checks import one_of, whole, with_parameters
 from tsformer._torch_state import in_plain_torch, resolve_device
 from tsformer.data.panel import Panel
 from tsformer.data.preprocessor import Preprocessor, Scaler
 from tsformer.data.series import SeriesSource
 from tsformer.estimators.labels import LabelClassifier
-from tsformer.estimators.parameters import one_of, whole, with_parameters
 from tsformer.estimators.recipe import better_scaling, fitted_convolutions
 from tsformer.estimators.saved import CONVOLUTIONS, check_fields, load_checked
 from tsformer.estimators.series import drawn_seed
 from tsformer.estimators.summary import Summary, table_of
 from tsformer.estimators.targets import Targets
-from tsformer.features.random_convolutions import ConvolutionClassifier, regular
+from tsformer.features.random_convolutions import regular
+from tsformer.features.ridge import ConvolutionClassifier
 
 #: Share of the features that ``scaling="auto"`` compares scalings with.
 _SHARE_OF_TRIAL = 1 / 8
@@ -80,7 +81,7 @@ class RandomConvolutionClassifier(
         Number of channels of the series.
     preprocessor_ : tsformer.data.preprocessor.Scaler
         The fitted scaling; its attribute `scaling` is the choice.
-    model_ : tsformer.features.random_convolutions.ConvolutionClassifier
+    model_ : tsformer.features.ridge.ConvolutionClassifier
         The fitted torch module.
     device_ : torch.device
         The device of the module.

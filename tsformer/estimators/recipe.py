@@ -23,7 +23,8 @@ from tsformer.data.panel import Panel
 from tsformer.data.preprocessor import Scaler
 from tsformer.data.series import Floats, SeriesSource
 from tsformer.estimators.targets import Groups, Targets, group_folds
-from tsformer.features.random_convolutions import ConvolutionClassifier, RandomConvolutions, regular
+from tsformer.features.random_convolutions import RandomConvolutions, regular
+from tsformer.features.ridge import ConvolutionClassifier
 from tsformer.training.inference import forward
 from tsformer.training.plan import MANY_SERIES, batch_for, epochs_for
 

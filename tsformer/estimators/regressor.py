@@ -10,13 +10,13 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils import assert_all_finite
 from torch import Tensor
 
+from tsformer._checks import one_of, with_parameters
 from tsformer._torch_state import in_plain_torch
 from tsformer.augmentation import AugmentationSpec
 from tsformer.data.layout import check_ids
 from tsformer.data.views import ROUNDING, summarise
 from tsformer.estimators import recipe
 from tsformer.estimators.base import TransformerEstimator
-from tsformer.estimators.parameters import one_of, with_parameters
 from tsformer.estimators.saved import REGRESSION, check_fields
 from tsformer.estimators.series import TrainingData
 from tsformer.estimators.targets import Targets, check_length, read_as_fitted, read_columns

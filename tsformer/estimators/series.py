@@ -17,7 +17,7 @@ from sklearn.utils import Tags, check_array, check_random_state
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from tsformer._checks import listed
+from tsformer._checks import check_fields_of, check_new_values, listed
 from tsformer._torch_state import in_plain_torch
 from tsformer.data.containers import to_source
 from tsformer.data.layout import check_ids, series_ids, swapped_axes, warn_of_layout, warn_of_order
@@ -25,7 +25,6 @@ from tsformer.data.panel import AnyPanel
 from tsformer.data.preprocessor import Preprocessor
 from tsformer.data.series import Padded, SeriesError, SeriesSource, numbered
 from tsformer.estimators.novelty import Novelty
-from tsformer.estimators.parameters import check_fields_of, check_new_values
 from tsformer.estimators.saving import SavedEstimator
 from tsformer.estimators.summary import Summary, recipe_of
 from tsformer.estimators.targets import Groups, Targets, check_length, read_groups, series_weights

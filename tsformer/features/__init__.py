@@ -3,8 +3,7 @@
 Shape letters: `B` series, `L` time steps, `C` channels, `F` features, `K` classes.
 """
 
-from tsformer.features.kernels import Hydra, MiniRocket
-from tsformer.features.random_convolutions import RandomConvolutions
+from tsformer.features.random_convolutions import Hydra, MiniRocket, RandomConvolutions
 from tsformer.features.ridge import RidgeClassifier
 
 __all__ = ["Hydra", "MiniRocket", "RandomConvolutions", "RidgeClassifier"]

@@ -10,10 +10,10 @@ from math import nan, sqrt
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from tsformer._labels import LabelKind
-from tsformer.features.kernels import Learned
+from tsformer.features.random_convolutions import Learned, RandomConvolutions
 
 #: Penalties tried, in units of the mean eigenvalue of the kernel matrix.
 _GRID = torch.logspace(-5, 2, 22, dtype=torch.float64)
@@ -123,6 +123,32 @@ class RidgeClassifier(Learned):
     def forward(self, features: Tensor) -> Tensor:
         """Return logits ``[B, K]``: the logarithms of the probabilities up to a constant."""
         return (features @ self.coef + self.intercept) * self.scale
+
+
+class ConvolutionClassifier(nn.Module):
+    """Features of random convolutions and the ridge classifier that reads them."""
+
+    def __init__(self, n_features: int, n_groups: int):
+        super().__init__()
+        self.convolutions = RandomConvolutions(n_features, n_groups)
+        self.ridge = RidgeClassifier()
+
+    def check(self, n_channels: int, kind: LabelKind) -> None:
+        """Raise ValueError if loaded tensors do not belong together, or to these sizes."""
+        n_features = self.convolutions.check(n_channels)
+        self.ridge.check(n_features, kind)
+
+    def embed(
+        self, values: Tensor, mask: Tensor | None = None, times: Tensor | None = None
+    ) -> Tensor:
+        """Return the scaled features ``[B, F]`` of series ``[B, L, C]``, valid by `mask`."""
+        return self.convolutions(values, mask, times)
+
+    def forward(
+        self, values: Tensor, mask: Tensor | None = None, times: Tensor | None = None
+    ) -> Tensor:
+        """Return logits ``[B, K]``."""
+        return self.ridge(self.embed(values, mask, times))
 
 
 class _Problem:

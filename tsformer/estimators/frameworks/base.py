@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.frozen import FrozenEstimator
 
+from tsformer._checks import check_arguments, check_new_values
 from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.estimators.ensemble import TSEnsembleClassifier
 from tsformer.estimators.loading import is_fitted
-from tsformer.estimators.parameters import check_arguments, check_new_values
 from tsformer.estimators.random_convolution import RandomConvolutionClassifier
 
 #: Tags with the same name and value in both frameworks.

@@ -12,7 +12,6 @@ from tsformer._checks import nearest, shortened, unknown
 from tsformer.baselines.reader import PanelClassifier
 from tsformer.baselines.resolve import BASELINES, TRANSFORMER, find, library_version
 from tsformer.estimators.classifier import TSTransformerClassifier
-from tsformer.estimators.parameters import check_parameters as check_estimator_parameters
 
 # Set by the trials or the comparison.
 _NOT_SHARED = (
@@ -35,7 +34,7 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
             raise ValueError(unknown("parameter of TSTransformerClassifier", name, allowed))
     check_json("the study", parameters)
     # Fail now rather than in every fit.
-    check_estimator_parameters(TSTransformerClassifier(**parameters))
+    TSTransformerClassifier(**parameters)._check_parameters()
 
 
 def check_json(of: str, parameters: Mapping[str, Any]) -> None:
