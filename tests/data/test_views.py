@@ -12,9 +12,15 @@ import pytest
 import torch
 
 from tsformer.data.containers import to_padded
-from tsformer.data.preprocessor import Scaler
+from tsformer.data.preprocessor import (
+    Difference,
+    Moments,
+    Scaler,
+    Summary,
+    make_difference,
+    views_in,
+)
 from tsformer.data.series import Padded
-from tsformer.data.views import Difference, Moments, Summary, make_difference, views_in
 
 # --- moments -------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from sklearn.exceptions import NotFittedError
 from small_estimators import MAKERS, RAGGED, TIMES, WEIGHTS, X, Y, classifier, ensemble
 
 from tsformer import load
-from tsformer.estimators.labels import Conformal
+from tsformer.estimators.prediction_sets import Conformal
 
 CLASSIFIERS = ("classifier", "convolutions", "ensemble")
 every_classifier = pytest.mark.parametrize("name", CLASSIFIERS)

@@ -22,7 +22,7 @@ from small_estimators import convolutions as random_convolutions
 from small_estimators import ensemble as whole_ensemble
 
 from tsformer import EarlyClassifier, load
-from tsformer._labels import OneLabel, SeveralLabels
+from tsformer.estimators.labels import OneLabel, SeveralLabels
 from tsformer.estimators.targets import read_columns
 from tsformer.export import to_torch_export
 from tsformer.features.ridge import RidgeClassifier

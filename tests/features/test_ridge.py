@@ -10,7 +10,7 @@ import torch
 from sklearn.linear_model import Ridge
 from sklearn.preprocessing import LabelBinarizer
 
-from tsformer._labels import OneLabel
+from tsformer.estimators.labels import OneLabel
 from tsformer.features import ridge
 from tsformer.features.ridge import RidgeClassifier
 

@@ -30,9 +30,8 @@ from tsformer._warnings import warn_caller
 from tsformer.augmentation import Augmentation, AugmentationSpec, Sum, resolve
 from tsformer.data.layout import check_ids
 from tsformer.data.panel import AnyPanel
-from tsformer.data.preprocessor import SCALINGS, Scaler, Vocabulary
+from tsformer.data.preprocessor import SCALINGS, Scaler, Vocabulary, make_difference, views_in
 from tsformer.data.series import SeriesSource
-from tsformer.data.views import make_difference, views_in
 from tsformer.encodings import EncodingSpec, PositionalEncoding, find, names
 from tsformer.estimators import recipe
 from tsformer.estimators.loading import fitted_source, is_fitted, source_of, take_over

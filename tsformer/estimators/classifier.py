@@ -22,7 +22,7 @@ from tsformer.data.series import Padded
 from tsformer.estimators import recipe
 from tsformer.estimators.base import TransformerEstimator
 from tsformer.estimators.encoder import TSTransformerEncoder
-from tsformer.estimators.labels import LabelClassifier
+from tsformer.estimators.prediction_sets import SetClassifier
 from tsformer.estimators.recipe import suited_scaling
 from tsformer.estimators.saved import TEMPERATURES, check_fields
 from tsformer.estimators.series import TrainingData, unobserved
@@ -44,7 +44,7 @@ _FACTORS = (0.05, 20.0)
 
 
 @with_parameters
-class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
+class TSTransformerClassifier(SetClassifier, TransformerEstimator):
     """Time-series classifier: a transformer with a positional encoding chosen by name.
 
     A stem turns the values of a series into tokens, a positional encoding adds the position of each
@@ -91,11 +91,12 @@ class TSTransformerClassifier(LabelClassifier, TransformerEstimator):
         Standardisation of the values. "channel" uses the mean and standard deviation of each
         channel over the training series; "series" those statistics of each channel within each
         series; "series+size" adds the mean and the logarithm of the deviation as two more channels,
-        see `tsformer.data.views`; None leaves the values unchanged. "auto" compares "channel" and
-        "series" by the leave-one-out cross-entropy of a ridge classifier on random convolutions, on
-        up to 512 training series. It takes "series+size" if "channel" would leave more than half of
-        the series with a deviation below a tenth, see `tsformer.estimators.recipe`. With
-        `init_from` "auto" is the scaling of the source, and "channel" for other stems than "conv".
+        see `tsformer.data.preprocessor`; None leaves the values unchanged. "auto" compares
+        "channel" and "series" by the leave-one-out cross-entropy of a ridge classifier on random
+        convolutions, on up to 512 training series. It takes "series+size" if "channel" would leave
+        more than half of the series with a deviation below a tenth, see
+        `tsformer.estimators.recipe`. With `init_from` "auto" is the scaling of the source, and
+        "channel" for other stems than "conv".
         `preprocessor_.scaling` is the choice. Codes are never scaled. Do not add scikit-learn's
         `StandardScaler`: it standardises each step of a 2-D `X` separately and rejects a 3-D `X`.
     views : str, default="auto"

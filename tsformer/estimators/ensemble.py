@@ -22,8 +22,9 @@ from tsformer.data.layout import check_ids, layout_is_checked
 from tsformer.data.preprocessor import Scaler
 from tsformer.estimators.base import TrainingJob
 from tsformer.estimators.classifier import TSTransformerClassifier
-from tsformer.estimators.labels import LabelClassifier, accuracies
+from tsformer.estimators.labels import accuracies
 from tsformer.estimators.novelty import Novelty
+from tsformer.estimators.prediction_sets import SetClassifier
 from tsformer.estimators.random_convolution import RandomConvolutionClassifier
 from tsformer.estimators.saved import ENSEMBLE, check_fields, restored_parameters
 from tsformer.estimators.series import drawn_seed
@@ -94,7 +95,7 @@ class _EnsembleBar(ProgressBar):
 
 
 @with_parameters
-class TSEnsembleClassifier(LabelClassifier):
+class TSEnsembleClassifier(SetClassifier):
     """Time-series classifier: an average of random convolutions and transformers.
 
     ``p = (p_convolutions + p_transformer) / 2``: the mean of the probabilities of a

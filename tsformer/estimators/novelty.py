@@ -14,9 +14,8 @@ import torch
 from torch import Tensor
 
 from tsformer.data.panel import Panel
-from tsformer.data.preprocessor import Scaler
+from tsformer.data.preprocessor import Scaler, Summary, summarise
 from tsformer.data.series import Padded, SeriesSource, numbered, parts_of
-from tsformer.data.views import Summary, summarise
 from tsformer.estimators.targets import Groups
 from tsformer.features.random_convolutions import Learned, RandomConvolutions, regular
 from tsformer.features.ridge import group_parts

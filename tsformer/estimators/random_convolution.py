@@ -17,7 +17,7 @@ from tsformer._torch_state import in_plain_torch, resolve_device
 from tsformer.data.panel import Panel
 from tsformer.data.preprocessor import Preprocessor, Scaler
 from tsformer.data.series import SeriesSource
-from tsformer.estimators.labels import LabelClassifier
+from tsformer.estimators.prediction_sets import SetClassifier
 from tsformer.estimators.recipe import better_scaling, fitted_convolutions
 from tsformer.estimators.saved import CONVOLUTIONS, check_fields, load_checked
 from tsformer.estimators.series import drawn_seed
@@ -33,9 +33,7 @@ FEWEST = (168, 2)
 
 
 @with_parameters
-class RandomConvolutionClassifier(
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, LabelClassifier
-):
+class RandomConvolutionClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SetClassifier):
     """Time-series classifier: features of random convolutions, read by a ridge classifier.
 
     Kernels are sampled and never trained. They are applied to the values and to their first

@@ -16,12 +16,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from tsformer._labels import LabelKind, OneLabel
 from tsformer._torch_state import seeded, threads
 from tsformer.augmentation import Augmentation, AugmentationSpec, Batch, CutMix, Sum
 from tsformer.data.panel import Panel
 from tsformer.data.preprocessor import Scaler
 from tsformer.data.series import Floats, SeriesSource
+from tsformer.estimators.labels import LabelKind, OneLabel
 from tsformer.estimators.targets import Groups, Targets, group_folds
 from tsformer.features.random_convolutions import RandomConvolutions, regular
 from tsformer.features.ridge import ConvolutionClassifier

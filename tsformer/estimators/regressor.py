@@ -14,7 +14,7 @@ from tsformer._checks import one_of, with_parameters
 from tsformer._torch_state import in_plain_torch
 from tsformer.augmentation import AugmentationSpec
 from tsformer.data.layout import check_ids
-from tsformer.data.views import ROUNDING, summarise
+from tsformer.data.preprocessor import ROUNDING, summarise
 from tsformer.estimators import recipe
 from tsformer.estimators.base import TransformerEstimator
 from tsformer.estimators.saved import REGRESSION, check_fields

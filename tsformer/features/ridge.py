@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import nan, sqrt
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
 
-from tsformer._labels import LabelKind
 from tsformer.features.random_convolutions import Learned, RandomConvolutions
 
 #: Penalties tried, in units of the mean eigenvalue of the kernel matrix.
@@ -27,6 +26,27 @@ _SCORES = 2**19
 #: Largest matrix that is decomposed. For larger ones, a sample of series chooses the penalty, as
 #: a Cholesky factor takes a small part of the time of the eigenvectors.
 _DECOMPOSED, _SAMPLE = 4096, 2048
+
+
+class LabelKind(Protocol):
+    """What a ridge reads of labels: one of several classes, or several labels of 0 and 1."""
+
+    @property
+    def classes(self) -> Any:
+        """The classes, or the labels ``[K]``."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the prediction for one series."""
+
+    def signs(self, targets: Tensor) -> Tensor:
+        """Return the targets of a ridge ``[n, K]``: 1 or -1."""
+
+    def questions(self, scores: Tensor) -> list[Tensor]:
+        """Return the scores ``[n, C]`` of each softmax that is calibrated."""
+
+    def probabilities(self, logits: Tensor) -> Tensor:
+        """Return the probabilities of logits ``[..., n, K]``."""
 
 
 class RidgeClassifier(Learned):
