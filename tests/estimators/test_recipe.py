@@ -351,3 +351,14 @@ def test_augmentations_are_judged_by_folds_of_groups(groups, monkeypatch):
     kept = agreement_kept(lambda batch: batch, padded(X), y, scaling="channel", groups=groups)
     assert sizes == ([60] * 4 if len(set(groups)) == 4 else [])
     assert kept == 1
+
+
+def test_batches_shrink_with_the_tokens():
+    def sizes(*cases):
+        return [recipe.batch_size_for("auto", *case) for case in cases]
+
+    assert sizes((24,), (64,), (2048,)) == [16, 16, 16]
+    assert sizes((2049,), (17_984,), (10**6,)) == [15, 1, 1]
+    assert sizes((64, 999), (64, 1000), (64, 10**6)) == [16, 64, 64]
+    assert sizes((512, 1000), (1024, 1000), (17_984, 1000)) == [64, 32, 1]
+    assert recipe.batch_size_for(7, 10**6) == 7

@@ -14,14 +14,6 @@ from torch import Tensor, nn
 from tsformer.training import forward
 from tsformer.training.distributed import Ranks
 from tsformer.training.inference import catch_oom, is_out_of_memory
-from tsformer.training.plan import batch_for
-
-
-def test_auto_is_the_recipe_and_shrinks_with_the_tokens():
-    assert [batch_for(n) for n in (24, 64, 2048)] == [16, 16, 16]
-    assert [batch_for(n) for n in (2049, 17_984, 10**6)] == [15, 1, 1]
-    assert [batch_for(64, n) for n in (999, 1000, 10**6)] == [16, 64, 64]
-    assert [batch_for(n, 1000) for n in (512, 1024, 17_984)] == [64, 32, 1]
 
 
 def test_errors_that_mean_memory_ran_out():

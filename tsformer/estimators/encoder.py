@@ -28,7 +28,6 @@ from tsformer.objectives import (
     resolve,
 )
 from tsformer.training.inference import pretext_losses
-from tsformer.training.plan import batch_for
 
 
 @with_parameters
@@ -197,7 +196,7 @@ class TSTransformerEncoder(TransformerEstimator):
                 model,
                 panel,
                 self._pretext(model),
-                batch_size=batch_for(model.max_tokens),
+                batch_size=recipe.batch_size_for("auto", model.max_tokens),
                 seed=0,
                 bfloat16=self._autocast(),
             ).mean()

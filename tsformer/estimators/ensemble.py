@@ -26,13 +26,13 @@ from tsformer.estimators.labels import accuracies
 from tsformer.estimators.novelty import Novelty
 from tsformer.estimators.prediction_sets import SetClassifier
 from tsformer.estimators.random_convolution import RandomConvolutionClassifier
+from tsformer.estimators.recipe import MANY_SERIES
 from tsformer.estimators.saved import ENSEMBLE, check_fields, restored_parameters
 from tsformer.estimators.series import drawn_seed
 from tsformer.estimators.summary import Summary, table_of
 from tsformer.estimators.targets import Targets
 from tsformer.estimators.time_limit import Deadline, GrowingConvolutions, epoch_seconds, what_fits
 from tsformer.training import NonFiniteLossError, ProgressBar, TrainingState
-from tsformer.training.plan import MANY_SERIES
 
 #: Members of the transformer.
 QUALITIES = {"fast": 1, "good": 2, "best": 4}

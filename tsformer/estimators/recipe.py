@@ -26,7 +26,6 @@ from tsformer.estimators.targets import Groups, Targets, group_folds
 from tsformer.features.random_convolutions import RandomConvolutions, regular
 from tsformer.features.ridge import ConvolutionClassifier
 from tsformer.training.inference import forward
-from tsformer.training.plan import MANY_SERIES, batch_for, epochs_for
 
 #: Smallest remaining agreement on augmented series for ``augmentation="auto"``; see
 #: ``experiments/results/warping_rule.csv``.
@@ -283,6 +282,12 @@ def _folds(targets: npt.NDArray[Any], generator: np.random.Generator) -> list[An
     return [folds == fold for fold in range(_N_FOLDS)]
 
 
+#: Series per step, unless memory is short.
+DEFAULT_BATCH = 16
+#: From this many series on, larger batches are faster and as accurate.
+MANY_SERIES, LARGE_BATCH = 1000, 64
+#: Largest number of tokens per step, as each block keeps several vectors per token.
+_TOKENS_AT_ONCE = 2**15
 #: Epochs, bounds on the optimizer steps, and smallest number of epochs.
 AUTO_EPOCHS, AUTO_STEPS, AUTO_MIN_EPOCHS = 60, (1000, 2500), 20
 #: Fewest epochs from `MANY_SERIES` on, and the learning rate below.
@@ -370,9 +375,12 @@ def learning_rate_for(learning_rate: float | str, n_cases: int, budget: Budget) 
     return float(learning_rate)
 
 
-def batch_size_for(batch_size: int | str, n_tokens: int, n_cases: int) -> int:
+def batch_size_for(batch_size: int | str, n_tokens: int, n_cases: int = 0) -> int:
     """Return the number of series per optimizer step."""
-    return batch_for(n_tokens, n_cases) if batch_size == "auto" else int(batch_size)
+    if batch_size != "auto":
+        return int(batch_size)
+    wanted = LARGE_BATCH if n_cases >= MANY_SERIES else DEFAULT_BATCH
+    return min(wanted, max(_TOKENS_AT_ONCE // n_tokens, 1))
 
 
 def epochs_of(max_epochs: int | str, n_cases: int, batch_size: int, budget: Budget) -> int:
@@ -381,7 +389,7 @@ def epochs_of(max_epochs: int | str, n_cases: int, batch_size: int, budget: Budg
         return int(max_epochs)
     if n_cases >= MANY_SERIES:
         return max(ceil(budget.n_series / n_cases), AUTO_MIN_EPOCHS_OF_MANY)
-    fewest, most = (epochs_for(steps, n_cases, batch_size) for steps in AUTO_STEPS)
+    fewest, most = (ceil(steps / ceil(n_cases / batch_size)) for steps in AUTO_STEPS)
     return max(min(max(AUTO_EPOCHS, fewest), most), AUTO_MIN_EPOCHS)
 
 

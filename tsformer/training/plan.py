@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import ceil, cos, pi
+from math import cos, pi
 from pathlib import Path
 
 import torch
 
 from tsformer.augmentation import Augmentation
-
-#: Series per step, unless memory is short.
-DEFAULT_BATCH = 16
-#: From this many series on, larger batches are faster and as accurate.
-MANY_SERIES, LARGE_BATCH = 1000, 64
-#: Largest number of tokens per step, as each block keeps several vectors per token.
-_TOKENS_AT_ONCE = 2**15
 
 
 @dataclass(frozen=True)
@@ -130,14 +123,3 @@ def check_graphs(compile: bool | str, device: torch.device) -> None:
         raise ValueError(
             f"compile='cuda-graphs' needs a CUDA device; got {device}; choose 'auto', True or False"
         )
-
-
-def batch_for(n_tokens: int, n_cases: int = 0) -> int:
-    """Return the batch size for ``batch_size="auto"``."""
-    wanted = LARGE_BATCH if n_cases >= MANY_SERIES else DEFAULT_BATCH
-    return min(wanted, max(_TOKENS_AT_ONCE // n_tokens, 1))
-
-
-def epochs_for(n_steps: int, n_cases: int, batch_size: int) -> int:
-    """Return the number of epochs for at least `n_steps` optimizer steps."""
-    return ceil(n_steps / ceil(n_cases / batch_size))
