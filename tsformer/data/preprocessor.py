@@ -116,20 +116,19 @@ class Preprocessor(nn.Module):
 
     @torch.no_grad()
     def transform(self, series: SeriesSource) -> Panel:
-        """Convert series to a panel; warn about gaps or codes that training did not have."""
-        self._warn_of_unit(series)
-        self._warn_of_unseen(series)
+        """Convert series to a panel in memory."""
         return self._stored(series).kept()
 
     @torch.no_grad()
     def panel(self, series: SeriesSource) -> AnyPanel:
         """Convert series to a panel; beyond 64 MiB, batch by batch."""
-        self._warn_of_unit(series)
-        self._warn_of_unseen(series)
         stored = self._stored(series)
         return stored if stored.n_bytes > _KEPT else stored.kept()
 
     def _stored(self, series: SeriesSource) -> StoredPanel:
+        """Return a panel; warn of another unit, and of gaps or codes that training did not have."""
+        self._warn_of_unit(series)
+        self._warn_of_unseen(series)
         return StoredPanel(
             series,
             self._batch,
@@ -251,16 +250,10 @@ class Scaler(Preprocessor):
         flagged[self.gap_channels] = True
         return flagged
 
-    def fit(self, series: SeriesSource) -> Self:
-        """Learn means, deviations, channels with gaps, and the time unit."""
-        self.n_channels = series.n_channels
-        gaps = series.gaps
-        self.gap_channels = torch.zeros(0, dtype=torch.long)
-        if gaps is not None:
-            self.gap_channels = torch.from_numpy(np.flatnonzero(gaps.missing.any(axis=0)))
-        return super().fit(series)
-
     def _learn(self, series: SeriesSource) -> None:
+        self.n_channels, gaps = series.n_channels, series.gaps
+        with_gaps = () if gaps is None else np.flatnonzero(gaps.missing.any(axis=0))
+        self.gap_channels = torch.as_tensor(with_gaps, dtype=torch.long)
         if self.scaling == "channel" or self.scaling is None:
             moments = Moments()
             for x, observed in self._over(series, lambda x, _: (x, ~x.isnan())):

@@ -543,7 +543,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
             if times_val is not None:
                 raise ValueError("times_val are the times of X_val, which is missing")
             return None
-        self._check_given("y_val", y_val)
+        self._check_given(y_val, "X_val and y_val go together; y_val is missing")
         check_ids(X_val, y_val, "y_val", of="X_val")
         series = self._source(X_val, times_val, reset=False)
         targets = self._targets_of(series, y_val, "y_val", of="X_val", reset=False)

@@ -206,7 +206,7 @@ class TSTransformerEncoder(TransformerEstimator):
 
     # An objective replaces the targets.
 
-    def _check_given(self, name: str, y: Any) -> None:
+    def _check_given(self, y: Any, message: str) -> None:
         """Allow missing targets."""
 
     def _targets_of(

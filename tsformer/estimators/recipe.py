@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
 
 from tsformer._torch_state import seeded, threads
 from tsformer.augmentation import Augmentation, AugmentationSpec, Batch, CutMix, Sum
@@ -123,7 +124,7 @@ def _unexplained_variance(
     """Return the squared error of left-out series, in units of the variance of the targets."""
     from sklearn.linear_model import RidgeCV  # here, since it loads rich
 
-    features = _convolved(regular(panel))[1]
+    features = _convolved(regular(panel), _trial_convolutions()).numpy()
     errors = np.empty_like(targets)
     for out in left_out:
         ridge = RidgeCV(_PENALTIES).fit(features[~out], targets[~out], weights[~out])
@@ -188,15 +189,7 @@ def fitted_convolutions(
 ) -> ConvolutionClassifier:
     """Sample kernels, compute features on `device`, and fit a ridge classifier."""
     model = ConvolutionClassifier(n_features, n_groups)
-    masked = panel.with_mask()
-    generator = torch.Generator().manual_seed(seed % 2**63)  # the CPU's: the same on each device
-    model.convolutions.draw(masked.values, masked.mask, generator)
-    model.to(device)
-    features = forward(model, panel.to(device), function=model.convolutions.unscaled)
-    model.cpu()  # the ridge needs float64, which not every device has
-    model.convolutions.fit_scales(features)
-    for part in features.split(256):  # in place, to save memory
-        part.copy_(model.convolutions.scale(part))
+    features = _convolved(panel, model.convolutions, seed=seed, device=device)
     # The decomposition consists of matrix-vector products.
     with threads(work=_PASSES * min(features.shape) ** 2):
         model.ridge.fit(
@@ -258,19 +251,34 @@ def _features(panel: Panel, augmentation: Augmentation) -> tuple[Floats, Floats]
     whole = panel.with_mask()
     with seeded(_SEED, _CPU):
         values = augmentation(Batch(whole.values, whole.mask, whole.times)).values
-    convolutions, features = _convolved(regular(panel))
+    convolutions = _trial_convolutions()
+    features = _convolved(regular(panel), convolutions)
     changed = regular(replace(panel, values=values))
-    return features, forward(convolutions, changed).numpy()
+    return features.numpy(), forward(convolutions, changed).numpy()
 
 
-def _convolved(panel: Panel) -> tuple[RandomConvolutions, Floats]:
-    """Return fitted random convolutions and their features ``[n, F]``."""
-    convolutions = RandomConvolutions(*AUGMENTATION_TRIAL[1:])
+def _trial_convolutions() -> RandomConvolutions:
+    return RandomConvolutions(*AUGMENTATION_TRIAL[1:])
+
+
+def _convolved(
+    panel: Panel,
+    convolutions: RandomConvolutions,
+    *,
+    seed: int = _SEED,
+    device: torch.device = _CPU,
+) -> Tensor:
+    """Fit random convolutions to the series; return their features ``[n, F]``."""
     masked = panel.with_mask()
-    convolutions.draw(masked.values, masked.mask, torch.Generator().manual_seed(_SEED))
-    features = forward(convolutions, panel, function=convolutions.unscaled)
+    generator = torch.Generator().manual_seed(seed % 2**63)  # the CPU's: the same on each device
+    convolutions.draw(masked.values, masked.mask, generator)
+    convolutions.to(device)
+    features = forward(convolutions, panel.to(device), function=convolutions.unscaled)
+    convolutions.cpu()  # a ridge needs float64, which not every device has
     convolutions.fit_scales(features)
-    return convolutions, convolutions.scale(features).numpy()
+    for part in features.split(256):  # in place, to save memory
+        part.copy_(convolutions.scale(part))
+    return features
 
 
 def _folds(targets: npt.NDArray[Any], generator: np.random.Generator) -> list[Any]:

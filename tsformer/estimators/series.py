@@ -233,7 +233,7 @@ class SeriesEstimator(SavedEstimator):
         reset: bool = True,
     ) -> TrainingData:
         """Check and read the arguments of `fit`, except for the weights."""
-        self._check_given("y", y)
+        self._check_given(y, "fit requires y to be passed, but the target y is None")
         check_ids(X, y, "y")
         check_ids(X, sample_weight, "sample_weight")
         series = self._source(X, times, reset=reset)
@@ -250,12 +250,10 @@ class SeriesEstimator(SavedEstimator):
         data = replace(data, weights=weights)
         return data if weights is None else data.part(weights > 0)
 
-    def _check_given(self, name: str, y: Any) -> None:
-        """Raise ValueError if targets are missing."""
-        if y is None and name == "y":
-            raise ValueError("fit requires y to be passed, but the target y is None")
+    def _check_given(self, y: Any, message: str) -> None:
+        """Raise ValueError with the message if targets are missing."""
         if y is None:
-            raise ValueError(f"X_val and y_val go together; {name} is missing")
+            raise ValueError(message)
 
     def _targets_of(
         self, series: SeriesSource, y: Any, name: str, *, of: str = "X", reset: bool
