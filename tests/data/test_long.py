@@ -120,7 +120,7 @@ def test_channels_without_names_there_and_back(value):
         (np.zeros((3, 2, 5)), {"value": ["a", "b"], "channel": "c"}, "a single column of values"),
         ([np.zeros((1, 2)), np.zeros((2, 2))], {}, "series 0 has .0., series 1 has .0, 1."),
         ([np.zeros((1, 1, 2)), np.zeros(3)], {}, r"series 0 must be \(length,\) or"),
-        ([], {}, "with at least one series"),
+        ([], {}, "X holds no series"),
     ],
 )
 def test_what_cannot_be_a_long_table(X, arguments, message):

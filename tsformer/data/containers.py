@@ -281,11 +281,7 @@ def to_items(X: Any) -> Sequence[Item]:
     if items is not None:
         return items
     array = to_numpy(X)
-    if array.ndim not in (2, 3) or len(array) == 0:
-        raise ValueError(
-            "X must be (n, length), (n, channels, length), or a list of (channels, length) "
-            f"arrays, with at least one series; got an array of shape {array.shape}"
-        )
+    _check_shape(array)
     return list(array)
 
 
@@ -339,14 +335,14 @@ def _check_index(X: Sequence[Any]) -> None:
 def _check_shape(X: Any) -> None:
     """Raise ValueError unless an array holds series of numbers."""
     shape = tuple(X.shape)
+    if shape[:1] == (0,):
+        raise ValueError("X holds no series: Found array with 0 sample(s)")
     if len(shape) not in (2, 3):
         raise ValueError(
             "X must be (n, length), (n, channels, length), or a list of (channels, length) "
             f"arrays; got an array with {len(shape)} dimensions and shape {shape}"
         )
     _refuse_other_types(X, "X")
-    if shape[0] == 0:
-        raise ValueError("X holds no series: Found array with 0 sample(s)")
     shape = (shape[0], 1, shape[1]) if len(shape) == 2 else shape
     if 0 in shape:
         raise ValueError(

@@ -284,7 +284,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         """
         validation = {"X_val": X_val, "y_val": y_val, "times_val": times_val}
         with self._fitting(X, y, times=times, **validation) as (fitted, observation):
-            job = fitted._prepare(X, y, sample_weight, times, X_val, y_val, times_val, groups)
+            job = fitted._prepare(X, y, sample_weight, groups, times, **validation)
             self._adopt(fitted)  # before training, so that callbacks find a fitted estimator
             for own in job.callbacks:
                 own += observation.callbacks
@@ -298,11 +298,9 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         X: Any,
         y: Any,
         sample_weight: npt.ArrayLike | None = None,
-        times: Any = None,
-        X_val: Any = None,
-        y_val: Any = None,
-        times_val: Any = None,
         groups: Any = None,
+        times: Any = None,
+        **validation: Any,
     ) -> TrainingJob:
         """Do all of `fit` except training."""
         reset = not (self.warm_start and hasattr(self, "models_"))
@@ -315,7 +313,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         self._check_model(data.series)
         data, unlabelled = self._split_unlabelled(data)
         data = self._weighted(data, reset=reset)
-        given = self._read_validation(X_val, y_val, times_val)
+        given = self._read_validation(**validation)
         data, unlabelled, held_out = self._hold_out(data, unlabelled, given, seeds[0][2])
         if reset:
             names = self._make_models(data, unlabelled, source, seeds)
@@ -535,7 +533,9 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
     def _learned_before(self, error: BaseException) -> bool:
         return isinstance(error, NonFiniteLossError) or any(self.histories_)
 
-    def _read_validation(self, X_val: Any, y_val: Any, times_val: Any) -> TrainingData | None:
+    def _read_validation(
+        self, X_val: Any = None, y_val: Any = None, times_val: Any = None
+    ) -> TrainingData | None:
         """Read the validation data, if any."""
         if X_val is None:
             if y_val is not None:
