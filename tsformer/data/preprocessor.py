@@ -1,8 +1,8 @@
 """Preprocessor: everything that happens to values before they reach a model.
 
 `fit`, `predict`, saving and both exports share one implementation: a fitted preprocessor is a torch
-module, which export traces and whose `state_dict` is saved. Shape letters: `B` series, `L` time
-steps, `C` channels.
+module, which export traces and whose `state_dict` is saved. `Difference` and `Size` are views:
+inputs derived from each channel. Shape letters: `B` series, `L` time steps, `C` channels.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ VIEWS = ("values", "difference")
 #: Values are equal to rounding if they differ by at most this share of their magnitude.
 ROUNDING = 8 * torch.finfo(torch.float64).eps
 #: Sizes further from the mean of the training series are taken to be so far, in deviations.
-_MOST = 5.0
+_MOST_DEVIATIONS = 5.0
 #: Flags a missing value, next to values of magnitude 1. Larger flags cost accuracy where gaps carry
 #: no information; see experiments/results/missing_values.csv.
 GAP_FLAG = -0.1
@@ -519,7 +519,7 @@ class Size(nn.Module):
         """Return sizes, then levels ``[B, 1, 2 C]``, of means and deviations ``[B, 1, C]``."""
         size = (std.maximum(self.floor).log() - self.mean) / self.std
         level = (_asinh(mean / self.mean.exp()) - self.level_mean) / self.level_std
-        return torch.cat([size, level], dim=-1).clamp(-_MOST, _MOST)
+        return torch.cat([size, level], dim=-1).clamp(-_MOST_DEVIATIONS, _MOST_DEVIATIONS)
 
 
 def views_in(views: str) -> tuple[str, ...]:
