@@ -19,10 +19,6 @@ class Pretrained:
     lr_scale: float = 1.0
     n_epochs_frozen: int = 0
 
-    def frozen(self, epoch: int) -> frozenset[str]:
-        """Return the names of the frozen parameters in an epoch, from 0."""
-        return self.names if epoch < self.n_epochs_frozen else frozenset()
-
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingPlan:
@@ -107,7 +103,9 @@ class TrainingPlan:
 
     def frozen(self, epoch: int) -> frozenset[str]:
         """Return the names of the frozen parameters in an epoch, from 0."""
-        return frozenset() if self.pretrained is None else self.pretrained.frozen(epoch)
+        if self.pretrained is None or epoch >= self.pretrained.n_epochs_frozen:
+            return frozenset()
+        return self.pretrained.names
 
     def rate(self, step: int, n_steps: int) -> float:
         """Return the learning rate of step number `step` of `n_steps`, from 0."""
