@@ -7,7 +7,10 @@ from collections import Counter
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+import numpy as np
+
 import tsformer
+from tools.files_passed import passed
 
 TESTS = sorted(Path(__file__).parent.rglob("test_*.py"))
 NAMES = Counter(path.stem for path in TESTS)
@@ -56,3 +59,11 @@ def test_no_circle_of_imports():
                     member = f"{node.module}.{alias.name}"
                     graph[name].add(member if member in files else str(node.module))
     TopologicalSorter(graph).prepare()  # raises CycleError
+
+
+def test_a_fit_and_a_prediction_pass_through_few_files():
+    """A reader who follows a fit opens each of them; tools/files_passed.py --list names them."""
+    X, y = np.random.default_rng(0).normal(size=(12, 1, 30)), [0, 1] * 6
+    classifier = tsformer.TSTransformerClassifier(max_epochs=1, random_state=0)
+    assert len(passed(lambda: classifier.fit(X, y))) <= 30
+    assert len(passed(lambda: classifier.predict_proba(X))) <= 15

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 
 import numpy as np
 
@@ -20,18 +20,22 @@ _PACKAGE = Path(tsformer.__file__).parent
 
 def passed(call: Callable[[], object]) -> dict[str, set[str]]:
     """Return the functions that a call enters, by file of the package."""
-    found: dict[str, set[str]] = {}
+    entered: set[CodeType] = set()
 
     def note(frame: FrameType, event: str, arg: object) -> None:
-        path, name = Path(frame.f_code.co_filename), frame.f_code.co_name
-        if event == "call" and name != "<module>" and path.is_relative_to(_PACKAGE):
-            found.setdefault(str(path.relative_to(_PACKAGE)), set()).add(name)
+        if event == "call":
+            entered.add(frame.f_code)
 
     sys.setprofile(note)
     try:
         call()
     finally:
         sys.setprofile(None)
+    found: dict[str, set[str]] = {}
+    for code in entered:
+        path = Path(code.co_filename)
+        if code.co_name != "<module>" and path.is_relative_to(_PACKAGE):
+            found.setdefault(str(path.relative_to(_PACKAGE)), set()).add(code.co_name)
     return found
 
 

@@ -347,7 +347,6 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
     def _check_model(self, series: SeriesSource) -> None:
         """Make an unused model: wrong options fail before any fit."""
         device = resolve_device(self.device)
-        resolve_precision(self.precision, device)
         check_graphs(self.compile, device)
         codes = {"n_codes": 1} if self.stem == "embedding" else {}
         config = self._model_config(
