@@ -32,13 +32,6 @@ def commands(job: dict) -> list[str]:
     return [run.replace("${{ matrix.target }}", target) for run in runs for target in targets]
 
 
-def test_there_are_workflows():
-    assert set(WORKFLOWS) == {"lint.yml", "docs.yml", "tests.yml", "release.yml"}
-    run = {command for job in JOBS.values() for command in commands(job)}
-    for target in ("lint", "docs", "dist", "test", "test-slow"):
-        assert f"make {target} PYTHON=python" in run
-
-
 @pytest.mark.parametrize("job", JOBS.values(), ids=JOBS)
 def test_commands_exist_and_actions_are_pinned(job):
     for command in commands(job):

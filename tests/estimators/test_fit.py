@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from marks import exhaustive_except
 from sklearn.base import clone
 from small_estimators import X, Y, classifier, regressor
 
@@ -292,31 +291,6 @@ def test_predicting_series_of_other_lengths(vowels):
     np.testing.assert_allclose(
         clf.predict_proba([X[0], *long])[0], clf.predict_proba(X[:1])[0], atol=1e-6
     )
-
-
-def sampled(n: int, seed: int, steps: int = 30) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """One wave, early in its time or late, at times that crowd early or late at random.
-
-    The value at step u is sin(2 pi t^g) at t = u^a: the exponent g is the class, and a, of the
-    sampling, is drawn from far wider. Values tell the product of both and no more.
-    """
-    rng = np.random.default_rng(seed)
-    y = rng.integers(2, size=n)
-    exponent = np.where(y == 1, 1.3, 1 / 1.3)[:, None]
-    times = np.linspace(0, 1, steps) ** (3.0 ** rng.uniform(-1, 1, (n, 1)))
-    return np.sin(2 * np.pi * times**exponent) + rng.normal(0, 0.05, (n, steps)), times, y
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("encoding", exhaustive_except(["lspe", "tape"]))
-def test_times_tell_what_the_steps_hide(encoding):
-    (X, times, y), (X_test, times_test, y_test) = sampled(120, seed=0), sampled(300, seed=1)
-    options = {"stem": "linear", "max_epochs": 30, "learning_rate": 1e-2, "augmentation": None}
-    options |= {"views": "values"}
-    told = make(encoding, **options).fit(X, y, times=times)
-    assert told.score(X_test, y_test, times=times_test) > 0.85
-    untold = make(encoding, **options).fit(X, y)
-    assert untold.score(X_test, y_test) < 0.7, "the values alone say little"
 
 
 def test_times_of_another_kind_than_in_fit():

@@ -60,13 +60,6 @@ def test_wrong_gradients_are_seen(monkeypatch):
         CHECKS["float32 as on the CPU: tape"](CPU)
 
 
-def test_plain_arithmetic_is_seen():
-    from torch.nn.attention import SDPBackend, sdpa_kernel
-
-    with sdpa_kernel(SDPBackend.MATH), pytest.raises(AssertionError, match="is not fused"):
-        CHECKS["fused kernels: none"](CPU)
-
-
 def options(folder):
     """The command's own options, so that a test fails where they change."""
     command = ["--device", "cpu", "--tiny", "--seconds", "300", "--checks", "data"]
@@ -136,23 +129,6 @@ def test_the_whole_of_it_in_small(tmp_path, monkeypatch):
         assert what in page
     training = pd.DataFrame(run.read_rows(tmp_path / "training.jsonl"))
     assert training["seconds"].notna().all(), "no method failed"
-
-
-@pytest.mark.parametrize(
-    "argv", [["--commit"], ["--out", "elsewhere", "--tiny", "--checks", "fused"]]
-)
-def test_each_part_is_asked_to_write_where_the_whole_writes(argv, capsys):
-    """The process of a part reads the same options, and refuses folders of committed results."""
-    with pytest.raises(SystemExit):
-        run.main(["--tiny", "--commit"])
-    assert "committed results are measured on a GPU, in full" in capsys.readouterr().err
-    options = run.arguments(argv)
-    for part in run.PARTS:
-        own = run.arguments(run.Run(options).arguments_of(part))
-        assert own.part == part
-        for name in ("folder", "device", "tiny", "checks"):
-            assert getattr(own, name) == getattr(options, name)
-    assert (options.folder == run.COMMITTED / "gpu") == (argv == ["--commit"])
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 
 import numpy as np
@@ -38,14 +37,6 @@ def test_texts_come_from_python_a_folder_or_two_files(tmp_path):
         corpus.read_corpus([tmp_path / "one.txt"], 10, 1)
 
 
-def test_windows_are_one_token_apart():
-    inputs, targets = corpus.windows(torch.arange(11), 5)
-    assert inputs.tolist() == [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]
-    assert torch.equal(targets, inputs + 1)
-    with pytest.raises(SystemExit, match="a text of 5 tokens is too short for a window of 5"):
-        corpus.windows(torch.arange(5), 5)
-
-
 def test_ngrams_by_hand():
     """Counts of `0 1 0 2`, smoothed as Witten and Bell do, worked out on paper."""
     train, valid = torch.tensor([0, 1, 0, 2]), torch.tensor([0, 1])
@@ -56,17 +47,6 @@ def test_ngrams_by_hand():
     # After 0: twice, by 1 and by 2. P(1 | 0) = (1 + 2 P(1)) / 4.
     expected = math.exp(-(math.log(p0) + math.log((1 + 2 * p1) / 4)) / 2)
     assert corpus.ngram_perplexity(train, valid, 4, 2) == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("order", [1, 2, 3])
-def test_ngram_chances_add_up_to_one(order):
-    """Over all texts of four words."""
-    train = torch.tensor([0, 1, 2, 0, 1, 1, 0, 2, 2, 0])
-    total = 0.0
-    for text in itertools.product(range(3), repeat=4):
-        perplexity = corpus.ngram_perplexity(train, torch.tensor(text), 3, order)
-        total += perplexity**-4
-    assert total == pytest.approx(1.0)
 
 
 @pytest.mark.slow

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
-from marks import exhaustive_except
 
 from experiments import output
 
@@ -61,22 +58,6 @@ def test_only_commit_chooses_the_committed_results(name, capsys):
         assert "pass --commit in place of --out" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         arguments(["--commit", "--out", "elsewhere"])
-
-
-@pytest.mark.slow  # a process for each
-@pytest.mark.parametrize(
-    "name", exhaustive_except(scripts(), ["experiments.cost.encoding_cost", "tools.pictures"])
-)
-def test_a_script_runs_by_its_path(name, tmp_path):
-    """From any folder, with nothing but its own on the path."""
-    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    script = ROOT / (name.replace(".", "/") + ".py")
-    done = subprocess.run(
-        [sys.executable, script, "--help"],
-        **{"cwd": tmp_path, "env": environment, "capture_output": True, "text": True},
-    )
-    assert done.returncode == 0, done.stderr
-    assert "--commit" in done.stdout
 
 
 def test_fits_that_are_there_are_not_done_again(tmp_path, capsys):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import subprocess
 import sys
@@ -48,16 +47,3 @@ def test_a_list_is_tried(tree):
     assert b"2 of 4 caught" in done.stdout
     assert done.returncode == 1
     assert (tree / FILE).read_text() == CLOCK
-
-
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ("if a < b and c:", {"if a <= b and c:", "if a < b or c:", "if not (a < b and c):"}),
-        ("x = f(a, key=1) + 2", {"x = f(a) + 2", "x = f(a, key=0) + 2", "x = f(a, key=1) - 2"}),
-        ("return f(a, b)", {"return None", "return f(b, a)"}),
-    ],
-)
-def test_operators(before, after):
-    statement = ast.parse(before + " pass" * before.endswith(":")).body[0]
-    assert after <= {text for _, text in mutants.variants(statement)}

@@ -12,11 +12,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from matplotlib import image
 from pandas.testing import assert_frame_equal
 from run_once import Done, statuses
-from torch import Tensor
 
 import tsformer
 from tsformer import TSTransformerClassifier
@@ -28,7 +26,6 @@ from tsformer.studies import Progress, Study, compare
 from tsformer.studies.report.summary import to_markdown
 from tsformer.studies.run import problem, worker
 from tsformer.tracking import TrackedRun, prepare_store
-from tsformer.training import Callback, TrainingState
 
 # The study that most of them look at takes twenty seconds.
 pytestmark = pytest.mark.slow
@@ -312,36 +309,3 @@ def test_fits_of_other_series_do_not_pass_for_those_of_these(
     result = worker.run_task(task)
     assert result.row is None
     assert re.search(changed, result.error)
-
-
-class Start(Callback):
-    """Keeps the weights before the first step, and the batches of the first epoch."""
-
-    def on_train_begin(self, state: TrainingState) -> None:
-        weights = {n: w.clone() for n, w in state.model.state_dict().items()}
-        self.weights = {n: w for n, w in weights.items() if "encoding" not in n.split(".")}
-        self.batches: list[Tensor] = []
-        state.model.get_submodule("stem").register_forward_pre_hook(self._see)
-
-    def _see(self, module: Any, arguments: tuple[Any, ...]) -> None:
-        if module.training:
-            self.batches.append(arguments[0].clone())
-
-
-def start(encoding: str, seed: int = 1) -> tuple[dict[str, Tensor], list[Tensor]]:
-    seen, small = Start(), {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 1}
-    classifier = TSTransformerClassifier(encoding, **small, random_state=seed, callbacks=[seen])
-    classifier.fit(*load_dataset("BasicMotions", split="train"))
-    return seen.weights, seen.batches
-
-
-def test_one_seed_is_one_start_for_all_encodings_and_another_is_another():
-    weights, batches = start("none")
-    assert len(weights) > 10
-    assert len(batches) > 1
-    exact = {"rtol": 0, "atol": 0}
-    for encoding in ("lspe", "tape+erpe"):
-        torch.testing.assert_close(start(encoding), (weights, batches), **exact)
-    other, seen = start("none", 2)
-    assert any(not torch.equal(other[name], weights[name]) for name in weights)
-    assert not torch.equal(seen[0], batches[0])
