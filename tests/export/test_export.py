@@ -262,14 +262,6 @@ def test_an_ensemble_in_onnx(ensemble, tmp_path):
     assert props["parts"]["transformer"]["model"]["d_model"] == 8
 
 
-@pytest.mark.slow
-def test_an_ensemble_as_a_program(ensemble):
-    module = to_torch_export(ensemble).module()
-    for n, length in LONGER:
-        X = series(n, length)
-        agree(ensemble, module(torch.from_numpy(X)).numpy(), [X])
-
-
 @pytest.mark.parametrize(("level", "is_warned"), [(1e4, False), (1e6, True)])
 def test_an_offset_that_float32_does_not_hold_is_warned_of(level, is_warned):
     estimator = RandomConvolutionClassifier(**CONVOLUTIONS, random_state=0)

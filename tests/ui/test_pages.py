@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pytest
@@ -115,27 +114,6 @@ def test_accuracy_by_data_set_with_error_bars(page: Any, pages: dict[str, str]) 
         assert colors(dots(page, f"encoding vs. test/accuracy/{dataset}", 3)) == OWN_COLORS
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-def test_names_of_encodings_are_readable_in_the_grid(
-    page: Any, pages: dict[str, str], width: int
-) -> None:
-    page.set_viewport_size({"width": width, "height": 6000})
-    page.goto(pages["encodings side by side"])
-    pictured = grid(page, "The encodings, before and after training", 3)
-    assert all(max(size_of(picture)) == 600 for picture in pictured.locator(PICTURE).all())
-    for name in ENCODINGS:
-        label = pictured.get_by_text(re.compile(f"{re.escape(name)}$"))  # after its colour
-        expect(label).to_be_visible(timeout=PATIENCE)
-        whole = label.evaluate("label => label.parentElement.clientWidth >= label.scrollWidth")
-        assert whole, f"{name} is cut off"
-
-
-def size_of(image: Any) -> tuple[int, int]:
-    width_of(image)
-    width, height = image.evaluate("image => [image.naturalWidth, image.naturalHeight]")
-    return width, height
-
-
 def test_all_fits_have_dots_lines_and_pictures(page: Any, pages: dict[str, str]) -> None:
     page.set_viewport_size({"width": 1700, "height": 6000})
     page.goto(pages["all fits"])
@@ -189,13 +167,3 @@ def test_a_study_has_a_name_a_description_and_a_link_to_its_view(
     with page.context.expect_page() as opened:
         page.get_by_role("link", name="Encodings side by side", exact=True).click()
     dots(opened.value, "encoding vs. test/accuracy", 3)
-
-
-def test_the_pictures_of_a_study_load(page: Any, server: str, store: Any, study: Any) -> None:
-    run = f"{server}/#/experiments/{store.experiment_id}/runs/{study.info.run_id}"
-    for picture in ("comparison.png", "boxes.png", "scores.png"):
-        page.goto(f"{run}/artifacts/{picture}")
-        page.reload()  # from one artifact to the next MLflow would keep the picture for a moment
-        image = page.locator("img[src*='get-artifact'], img[src^='blob:'], .image-container img")
-        expect(image.first).to_be_visible(timeout=PATIENCE)
-        assert width_of(image.first) > 400
