@@ -49,16 +49,6 @@ def test_lengths_decide_on_the_container_and_no_split_warns():
     assert len(X) == len(y) == 80
 
 
-@pytest.mark.filterwarnings("error")  # a split is no reason to warn
-def test_both_splits_are_train_then_test():
-    X, y = load_dataset("JapaneseVowels", "train+test")
-    X_train, y_train = load_dataset("JapaneseVowels", split="train")
-    X_test, y_test = load_dataset("JapaneseVowels", split="test")
-    assert y.tolist() == [*y_train, *y_test]
-    for both, one in zip(X, [*X_train, *X_test], strict=True):
-        np.testing.assert_array_equal(both, one)
-
-
 def test_places_are_searched_in_order(monkeypatch):
     def mark(number):
         return lambda lines: [
@@ -204,14 +194,6 @@ def downloads(monkeypatch):
     monkeypatch.setattr("tsformer.data.archive._places", lambda: [("data", Path("data"))])
     monkeypatch.setattr(sktime_datasets, "load_UCR_UEA_dataset", load)
     return Downloads
-
-
-def test_a_download_lands_in_data_and_is_kept(downloads):
-    X, _ = load_dataset("BasicMotions", "train+test")
-    assert X.shape == (80, 6, 100)
-    assert os.listdir("data") == ["BasicMotions"]
-    np.testing.assert_array_equal(load_dataset("BasicMotions", "train+test")[0], X)
-    assert downloads.calls == 1
 
 
 def half_then(error):

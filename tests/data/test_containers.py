@@ -298,14 +298,6 @@ def test_polars_without_pyarrow(monkeypatch):
     np.testing.assert_array_equal(to_padded(column).values, expected(ONE).values)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int8, np.uint16, bool])
-def test_types_of_numbers(dtype):
-    X = (10 * WHOLE).astype(dtype)
-    for container in (X, list(X)):
-        series = to_padded(container)
-        np.testing.assert_array_equal(series.values, X.transpose(0, 2, 1).astype(np.float64))
-
-
 def levels(*rows: Any, **columns: Any) -> pd.DataFrame:
     index = pd.MultiIndex.from_tuples(rows)
     return pd.DataFrame(columns or {"a": np.ones(len(rows))}, index=index)
@@ -394,23 +386,6 @@ def test_infinity_and_series_without_values_are_refused_with_their_place():
     for container in (X, list(X)):
         with pytest.raises(ValueError, match="series 2 has no value at all"):
             to_padded(container)
-
-
-def test_missing_values_stay_and_missing_ends_are_cut():
-    X = WHOLE.copy()
-    X[0, 0, 1] = X[0, 1, 5] = np.nan  # one channel of two
-    X[1, :, 4:] = np.nan  # an end
-    X[2, :, :2] = np.nan  # a beginning
-    series = to_padded(X)
-    assert series.lengths.tolist() == [6, 4, 6, 6]
-    missing = np.isnan(series.values) & series.mask[..., None]
-    assert np.argwhere(missing).tolist() == [
-        *([0, 1, 0], [0, 5, 1], [2, 0, 0], [2, 0, 1], [2, 1, 0], [2, 1, 1])
-    ]
-    assert np.isnan(series.values[1, 4:]).all()
-    X = np.ma.array(WHOLE.astype(int), mask=False)
-    X[1, 0, 2] = np.ma.masked
-    assert np.argwhere(np.isnan(to_padded(X).values)).tolist() == [[1, 2, 0]]
 
 
 def test_times_from_the_index():

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import tsformer
-from tsformer.data import LayoutWarning, from_long, load_dataset
+from tsformer.data import LayoutWarning, from_long
 from tsformer.data.containers import to_padded
 from tsformer.data.layout import check_ids, layout_is_checked, series_ids, warn_of_layout
 
@@ -78,15 +78,6 @@ def test_unequal_lengths_frames_and_checked_blocks_are_not_warned_of():
     assert warned(NOISE) != ""
 
 
-@pytest.mark.parametrize("name", ["BasicMotions", "JapaneseVowels"])
-def test_real_problems_are_not_warned_of_but_swapped_they_are(name):
-    pytest.importorskip("sktime", reason='the problems come with the extra "data"')
-    X, _ = load_dataset(name, "train")
-    assert warned(X) == ""
-    if isinstance(X, np.ndarray):
-        assert warned(X.transpose(0, 2, 1))
-
-
 def long_table(n_cases=6, n_times=10, **columns) -> pd.DataFrame:
     grid = {
         "case": np.repeat(np.arange(n_cases), n_times),
@@ -120,12 +111,6 @@ def test_a_long_table_is_recognised(table):
     X = eval(advice.removesuffix(";"), {"tsformer": tsformer, "X": table})
     assert len(X) == table["case"].nunique()
     assert warned([x.drop(columns="label", errors="ignore") for x in X]) == ""
-
-
-def test_long_tables_of_other_libraries():
-    table = pytest.importorskip("pyarrow").Table.from_pandas(LONG)
-    assert "from_long(X, case='case', time='time', value=['value'])" in warned(table, flat=True)
-    assert "from_long(X, case=0, time=1, value=[2])" in warned(LONG.to_numpy())
 
 
 @pytest.mark.parametrize(
@@ -162,12 +147,6 @@ def test_a_column_that_is_no_step_is_warned_of(steps):
             in warned(X)
         )
         assert warned(X.drop(columns=[name])) == ""
-
-
-def test_ids_among_steps_without_numbers_are_known_by_name():
-    X = STEPS.iloc[:, :4].set_axis(["case_id", "morning", "noon", "night"], axis=1)
-    assert "['case_id']" in warned(X)
-    assert warned(X.drop(columns="case_id")) == ""
 
 
 @pytest.mark.parametrize(
@@ -231,15 +210,6 @@ def test_a_channel_that_is_constant_within_every_series_is_warned_of(values):
 )
 def test_channels_are_not_mistaken_for_ids(values, n):
     assert warned(with_channel(values, n=n)) == ""
-
-
-def test_channels_of_whole_numbers_are_ids_by_their_name():
-    for name in ("pid", "subject", "case_id", "idx"):
-        assert f"within any series: [{name!r}]" in warned(with_channel(np.arange(40), name))
-        assert warned(with_channel(RNG.normal(size=40), name)) == ""
-    for name in ("users", "row", "column"):
-        assert warned(with_channel(np.arange(40), name)) == ""
-    assert warned(np.stack([x.to_numpy().T for x in with_channel(np.arange(8).repeat(5))])) == ""
 
 
 def test_ids_are_warned_of_in_fit():
@@ -384,22 +354,6 @@ def test_ids_that_contradict_each_other_are_refused(ids, others):
 def test_row_numbers_are_no_ids(ids, others):
     check_ids(wide(ids), y(others), "y")
     check_ids(wide(others), y(ids), "y")
-
-
-def test_what_has_no_ids_goes_by_position(container):
-    for other in (None, [0, 1, 0, 1], np.zeros(4), y(IDS[::-1]).to_numpy(), y(IDS)[:3]):
-        check_ids(container(), other, "y")
-    check_ids(VALUES, y(IDS), "y")
-    check_ids(list(VALUES), y(IDS), "y")
-    check_ids([], y(IDS), "y")
-
-
-def test_y_of_xarray_has_ids_too():
-    targets = by_dimension().isel(time=0)
-    check_ids(wide(), targets, "y")
-    with pytest.raises(ValueError, match="the same ids in another order"):
-        check_ids(wide(IDS[::-1]), targets, "y")
-    check_ids(wide(), targets.drop_vars("case"), "y")
 
 
 def test_dates_and_their_iso_text_are_the_same_ids():

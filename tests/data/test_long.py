@@ -76,17 +76,6 @@ def test_no_rows_and_no_table():
         from_long({"case": [1]}, **COLUMNS, value="x")
 
 
-@pytest.mark.parametrize("channel", [None, "what"])
-def test_there_and_back(channel):
-    X, y = from_long(TABLE, **COLUMNS, value=["x", "y"], label="kind")
-    names = {"value": ["x", "y"]} if channel is None else {"value": "it", "channel": channel}
-    table = to_long(X, y, **COLUMNS, label="kind", **names)
-    again, labels = from_long(table, **COLUMNS, label="kind", **names)
-    pd.testing.assert_series_equal(labels, y, check_names=False)
-    for ours, theirs in zip(again, X, strict=True):
-        pd.testing.assert_frame_equal(ours, theirs, check_dtype=False, check_freq=False)
-
-
 def test_a_long_table_is_in_the_order_of_series_and_steps():
     X, y = from_long(TABLE, **COLUMNS, value=["x", "y"], label="kind")
     expected = TABLE.iloc[[2, 0, 4, 1, 3]].reset_index(drop=True)
@@ -97,16 +86,6 @@ def test_a_long_table_is_in_the_order_of_series_and_steps():
     assert rows["what"].tolist() == ["x", "y"] * 5
     np.testing.assert_array_equal(rows["value"], expected[["x", "y"]].to_numpy().ravel())
     assert rows["case"].tolist() == [0] * 6 + [1] * 4
-
-
-@pytest.mark.parametrize("value", [["value"], ["value_0", "value_1"]])
-def test_channels_without_names_there_and_back(value):
-    X = [np.random.default_rng(0).normal(size=(len(value), n)) for n in (3, 5)]
-    table = to_long(X)
-    assert list(table) == ["case", "time", *value]
-    again = from_long(table, **COLUMNS, value=value)
-    for ours, theirs in zip(again, X, strict=True):
-        np.testing.assert_array_equal(ours.to_numpy().T, theirs)
 
 
 @pytest.mark.parametrize(
@@ -126,24 +105,6 @@ def test_channels_without_names_there_and_back(value):
 def test_what_cannot_be_a_long_table(X, arguments, message):
     with pytest.raises(ValueError, match=message):
         to_long(X, **arguments)
-
-
-@pytest.mark.parametrize("value", [2, (2, 3)])
-def test_columns_may_have_any_name(value):
-    table = pd.DataFrame([["a", 1, 0.5, 7.0], ["a", 0, 0.6, 8.0]])
-    (x,) = from_long(table, case=0, time=1, value=value)
-    assert x.columns.tolist() == ([2] if value == 2 else list(value))
-    assert x[2].tolist() == [0.6, 0.5]
-
-
-def test_a_channel_may_be_called_like_a_column():
-    table = pd.DataFrame(
-        {"case": "a", "time": [1, 0, 0], "channel": ["time", "time", "case"], "value": [2.0, 1, 3]}
-    )
-    (x,) = from_long(table, **COLUMNS, channel="channel", value="value")
-    np.testing.assert_array_equal(x[["time", "case"]], [[1, 3], [2, np.nan]])
-    (x,) = from_long(TABLE[TABLE["case"] == "a"], **COLUMNS, value=["time", "y"])
-    assert x["time"].tolist() == x.index.tolist()
 
 
 @pytest.mark.parametrize("value", ["x", ["x", "x"]])

@@ -86,19 +86,6 @@ def test_files_of_a_folder_are_taken_by_name():
     np.testing.assert_array_equal(read("series"), X)
 
 
-def test_unequal_lengths_and_missing_values():
-    rows = [[1.0, None, 3.0], [4.0], [float("nan"), 6.0], [7.0, 8.0, 9.0, 10.0]]
-    padded = to_padded(write("x.parquet", {"x": pa.array(rows, pa.list_(pa.float64()))}))
-    assert padded.lengths.tolist() == [3, 1, 2, 4]
-    expected = [[1, np.nan, 3, np.nan], [4] + [np.nan] * 3, [np.nan, 6] + [np.nan] * 2, rows[3]]
-    np.testing.assert_array_equal(padded.values[..., 0], np.array(expected, float))
-    rows = [np.arange(3.0)] * 40 + [np.arange(50.0)] + [np.arange(3.0)] * 40
-    path = write("x.parquet", {"x": flat(rows)})
-    parts = list(ParquetSeries(path).parts())
-    assert sum(part.numbers.size for part in parts) == 290
-    assert to_source(path).lengths.tolist() == [3] * 40 + [50] + [3] * 40
-
-
 @pytest.mark.parametrize(
     ("kind", "stored"),
     [
@@ -131,13 +118,6 @@ def test_the_columns_of_values_can_be_named():
         ParquetSeries(path, ["z"])
 
 
-def test_tensors():
-    """A list of Arrow's tensors is as long as all channels; one of a single channel is a list."""
-    kind = pa.fixed_shape_tensor(pa.float32(), (6,))
-    column = pa.ExtensionArray.from_storage(kind, flat(X[:, 0], pa.list_(pa.float32(), 6)))
-    np.testing.assert_array_equal(read(write("x.parquet", {"x": column}))[:, 0], X[:, 0])
-
-
 def test_what_is_unpacked_is_removed_with_its_last_user(tmp_path):
     source = to_source(write("x.parquet", {"x": nested(X)}))
     part = source.part(np.arange(3))
@@ -149,18 +129,6 @@ def test_what_is_unpacked_is_removed_with_its_last_user(tmp_path):
     assert part.padded().values.shape == (3, 6, 2), "a part still needs it"
     del part
     assert os.listdir(tmp_path / "unpacked") == []
-
-
-def test_a_file_that_changes_while_it_is_unpacked(monkeypatch):
-    path, check = write("X.parquet", {"x": nested(X)}), parquet._check_room
-
-    def change(*args):
-        os.utime(path, ns=(0, 0))
-        check(*args)
-
-    monkeypatch.setattr(parquet, "_check_room", change)
-    with pytest.raises(OSError, match=r"X\.parquet was changed or replaced after it was opened"):
-        to_source(path)
 
 
 def test_a_folder_without_series(tmp_path):

@@ -12,7 +12,7 @@ import torch
 
 from tsformer.data.containers import to_padded
 from tsformer.data.panel import Panel
-from tsformer.data.preprocessor import GAP_FLAG, Preprocessor, Scaler, Vocabulary
+from tsformer.data.preprocessor import Preprocessor, Scaler, Vocabulary
 
 RNG = np.random.default_rng(0)
 WHOLE = RNG.normal(3.0, 2.0, size=(4, 2, 6))
@@ -41,16 +41,6 @@ def test_channel_scaling_is_learned_from_the_values_of_training():
         np.testing.assert_allclose(own.std(0), 1 if x.shape[1] > 1 else 0, atol=1e-6)
 
 
-@pytest.mark.parametrize("how", ["channel", "series", None])
-def test_padding_is_zero_after_scaling(how):
-    series = to_padded(RAGGED)
-    panel = Scaler(how).fit(series).transform(series)
-    assert panel.values.dtype == torch.float32
-    for i, n in enumerate(series.lengths):
-        assert panel.values[i, :n].any() == (n > 1 or how != "series")
-        assert not panel.values[i, n:].any()
-
-
 @pytest.mark.parametrize("how", ["channel", "series"])
 @pytest.mark.parametrize("level", [0.1, -123456789.123])
 def test_a_constant_becomes_zero_not_noise(how, level):
@@ -73,19 +63,6 @@ def with_gaps() -> tuple[np.ndarray, np.ndarray]:
     nan = np.nan
     X = [[0.0, nan, nan, 6.0, 8.0], [nan, 1.0, nan, 3.0, nan], [nan] * 5]
     return np.array([X]), np.array([[0.0, 10.0, 10.0, 30.0, 31.0]])
-
-
-@pytest.mark.parametrize("timed", [False, True])
-def test_gaps_are_filled_along_lines_in_time(timed):
-    X, times = with_gaps()
-    series = to_padded(X, times if timed else None)
-    panel = Scaler(None).fit(series).transform(series)
-    first = [0, 2, 2, 6, 8] if timed else [0, 2, 4, 6, 8]
-    second = [1, 1, 1, 3, 3] if timed else [1, 1, 2, 3, 3]
-    flags = GAP_FLAG * np.isnan(X[0])
-    expected = np.array([first, second, [0] * 5, *flags]).T[None]
-    np.testing.assert_allclose(panel.values, expected, rtol=1e-6)
-    assert panel.mask is None, "every step has a value of some channel, or is between two that do"
 
 
 def test_filling_is_numpys_interpolation():
@@ -165,14 +142,6 @@ def test_what_is_not_whole_is_refused_with_its_place(step):
         getattr(vocabulary, step)(to_padded(np.array([[1, 1e30]])))  # float64 skips integers
 
 
-def test_gaps_without_flags():
-    series = to_padded(with_gaps()[0])
-    scaler = Scaler(None, gap_flag=None).fit(series)
-    assert scaler.n_inputs == 3
-    filled = Scaler(None).fit(series).transform(series).values
-    torch.testing.assert_close(scaler.transform(series).values, filled[..., :3])
-
-
 FITTED = {
     "channel": (Scaler("channel"), RAGGED),
     "series, gaps": (Scaler("series"), with_gaps()[0]),
@@ -217,15 +186,3 @@ def test_scaling_and_the_rest_are_the_whole(how):
     for whole, part in zip(scaler(x, t), rest((x - mean) / std, t, size), strict=True):
         torch.testing.assert_close(part, whole)
     assert scaler.scaling == how, "the original is as it was"
-
-
-def test_the_gradient_is_finite_and_zero_where_values_are_missing():
-    X, times = with_gaps()
-    series = to_padded(X, times)
-    scaler = Scaler("channel", views="values+difference").fit(series)
-    x = torch.from_numpy(series.values).requires_grad_()
-    values, _, _ = scaler(x, torch.from_numpy(series.times))
-    (gradient,) = torch.autograd.grad(values.square().sum(), x)
-    assert gradient.isfinite().all()
-    assert (gradient[x.isnan()] == 0).all()
-    assert (gradient[~x.isnan()] != 0).any()

@@ -40,18 +40,6 @@ def test_rows(dtype, shape, order, monkeypatch):
             np.testing.assert_array_equal(read.reshape(len(index), *shape[1:]), array[index])
 
 
-def test_series_of_unequal_length():
-    lengths = np.array([3, 1, 4])
-    np.arange(16.0).tofile("x")
-    rows = FileRows(Path("x"), np.dtype(float), lengths, 2)
-    read = rows.read(np.array([0, 2]))
-    np.testing.assert_array_equal(read[0], [[0, 1, 2, np.nan], [3, 4, 5, np.nan]])
-    np.testing.assert_array_equal(read[1], [[8, 9, 10, 11], [12, 13, 14, 15]])
-    with Path("X.npy").open("wb") as file:
-        np.lib.format.write_array(file, X, version=(2, 0))
-    np.testing.assert_array_equal(to_source("X.npy").rows.read(np.arange(11)), X)
-
-
 @pytest.mark.parametrize("shape", [(9, -1, 3), (9, 2**62, 4), (9, 2**70, 4)])
 def test_headers_of_impossible_shapes(shape):
     header = {"descr": "<f8", "fortran_order": False, "shape": shape}

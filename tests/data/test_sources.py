@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tsformer.data import from_long, load_dataset, read_ts, sources, write_ts
+from tsformer.data import sources, write_ts
 from tsformer.data.containers import to_padded
 from tsformer.data.sources import (
     Source,
@@ -51,25 +51,6 @@ def test_a_problem_of_the_archive_there_and_back(ending):
     assert again.cases == (None if ending == "ts" else [str(i) for i in range(12)])
     for ours, theirs in zip(again.X, problem.X, strict=True):
         np.testing.assert_array_equal(ours if ending == "ts" else ours.to_numpy().T, theirs)
-
-
-def test_columns_keep_their_names_from_table_to_table():
-    text = "who,when,up,left,kind\nb,2024-01-01,1,2,x y\nb,2024-01-02,,4,x y\na,2024-01-01,5,6,07\n"
-    Path("x.csv").write_text(text)
-    schema = TableSchema(case="who", time="when", label="kind")
-    found = read_source("x.csv", schema)
-    write_series(Path("y.csv"), found)
-    pd.testing.assert_frame_equal(pd.read_csv("y.csv"), pd.read_csv("x.csv"))
-    with pytest.warns(UserWarning, match="'x y' is written as 'x_y'"):
-        write_series(Path("y.ts"), found)
-    X, y = read_ts("y.ts")
-    assert y.tolist() == ["x_y", "07"]
-    np.testing.assert_array_equal(X[0], [[1, 2], [np.nan, 4]])
-    assert X[0].index.equals(found.X[0].index), "no time is lost"
-    expected, _ = from_long(
-        pd.read_csv("x.csv"), case="who", time="when", value=["up", "left"], label="kind"
-    )
-    np.testing.assert_array_equal(found.X[1], expected[1])
 
 
 def test_what_a_model_was_trained_on_holds_unless_said_otherwise():
@@ -205,15 +186,6 @@ def test_lists_in_lines_of_json_are_series():
     np.testing.assert_array_equal(read_source("x.jsonl", Y).X[0], [[1, np.nan], [3, 4], [5, 6]])
 
 
-@pytest.mark.parametrize("name", ["BasicMotions", "GunPoint"])
-def test_arff_of_the_archives(name):
-    shipped = Path(pytest.importorskip("aeon").__file__).parent / "datasets" / "data"
-    found = read_source(str(shipped / name / f"{name}_TRAIN.arff"))
-    X, y = load_dataset(name, "train", folder=shipped)
-    np.testing.assert_array_equal(found.X, X)
-    assert found.y.tolist() == y.tolist()
-
-
 HEAD = "@relation x\n@attribute 'a b' numeric\n@attribute b REAL\n"
 HEAD += "@attribute c {'u, v',\"ä\",1.0,it's}\n"
 NESTED = "@relation x\n@attribute r relational\n@attribute a numeric\n@end r\n@attribute c {a,b}\n"
@@ -307,19 +279,6 @@ def test_what_is_wrong_with_arrays_of_a_file():
     table = TableSchema(value=("t0", "t1"))
     with pytest.raises(ValueError, match=r"it has no array \('t0', 't1'\) but X, y; say --value"):
         read_source("both.npz", trained=table)
-
-
-@pytest.mark.parametrize("ending", ["parquet", "feather"])
-@pytest.mark.parametrize("values", [[1, 2], [[1, 2], [3, 4]]])
-def test_a_column_twice_is_named(ending, values):
-    pa = pytest.importorskip("pyarrow")
-    from pyarrow import feather, parquet
-
-    table = pa.table([pa.array(values), pa.array(values), pa.array([*"ab"])], names=["a", "a", "y"])
-    write = {"parquet": parquet.write_table, "feather": feather.write_feather}[ending]
-    write(table, f"x.{ending}")
-    with pytest.raises(ValueError, match=rf"x\.{ending} has 2 columns called 'a'; rename all but"):
-        read_source(f"x.{ending}", Y)
 
 
 @pytest.fixture

@@ -123,26 +123,6 @@ def test_one_column_for_all_channels_and_none_for_labels(read):
     assert read("id,t,a,y\n1,0,5,\n", labelled=False, **LONG).y is None
 
 
-def test_parquet():
-    pytest.importorskip("pyarrow")
-    table = pd.DataFrame(
-        {
-            "id": [7, 7, 8],
-            "t": pd.to_datetime(["2024-01-02", "2024-01-01", "2024-01-01"]),
-            "a": pd.array([1, None, 3], dtype="Int64"),
-            "b": [True, False, True],
-            "y": pd.Categorical(["u", "u", "v"]),
-        }
-    )
-    write_table(Path("x.parquet"), table)
-    X, y, cases, *_ = read_table(Path("x.parquet"), TableSchema(**LONG), labelled=True)
-    assert (y.tolist(), cases) == (["u", "v"], ["7", "8"])
-    np.testing.assert_array_equal(X[0].astype(float), [[np.nan, 0], [1, 1]])
-    table.set_index(["id", "t"]).to_parquet("x.parquet")
-    again = read_table(Path("x.parquet"), TableSchema(**LONG), labelled=True)
-    assert again.cases == cases
-
-
 @pytest.mark.parametrize("ending", ["parquet", "feather"])
 @pytest.mark.parametrize("index", [None, list("pq")])
 def test_types_of_pandas_with_missing_values(ending, index):
@@ -307,15 +287,6 @@ def test_text_that_is_not_utf_8_and_files_that_are_missing_or_damaged(read):
 def test_what_is_read_but_may_not_be_meant_is_warned_of(read, text, options, message):
     with pytest.raises(UserWarning, match=message):
         read(text, **options)
-
-
-def test_a_schema_survives_json():
-    schema = TableSchema(value=("a", "b"), sep=";", decimal=",", time_format="%d", **LONG)
-    assert TableSchema.from_dict(json.loads(json.dumps(schema.as_dict()))) == schema
-    assert TableSchema().as_dict() == {}
-    assert TableSchema.from_dict({}) == TableSchema()
-    assert not TableSchema()
-    assert schema
 
 
 @pytest.mark.parametrize(

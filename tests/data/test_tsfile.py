@@ -141,15 +141,6 @@ def test_what_is_written_is_read_back_exactly_also_by_sktime(tmp_path):
     assert text.startswith("# from an archive\n# of old\n@problemName Own\n")
 
 
-def test_gaps_extremes_and_no_labels_are_written(tmp_path):
-    X = [np.array([[np.nan, 1e-300, -0.0], [0.1 + 0.2, 1e308, 3]])]
-    write_ts(tmp_path / "x.ts", X)
-    again, labels = read_ts(tmp_path / "x.ts")
-    assert labels is None
-    np.testing.assert_array_equal(again, X)
-    assert "@missing true" in (tmp_path / "x.ts").read_text()
-
-
 @pytest.mark.parametrize(
     ("X", "y", "message"),
     [

@@ -13,7 +13,6 @@ import torch
 
 from tsformer.data.containers import to_padded
 from tsformer.data.preprocessor import (
-    Difference,
     Moments,
     Scaler,
     Summary,
@@ -114,16 +113,6 @@ def test_sizes_and_levels_are_standardised_on_a_scale_of_decades():
     assert torch.equal(
         scaler.transform(padded(SERIES)).values[..., :4], plain.transform(padded(SERIES)).values
     ), "the others are those of series that are standardised by themselves"
-
-
-def test_gaps_do_not_count():
-    X = [x.copy() for x in SERIES]
-    X[0][3:6, 1] = np.nan
-    scaler = Scaler("series+size").fit(padded(X))
-    assert (scaler.n_inputs, scaler.n_flags) == (7, 1)
-    np.testing.assert_allclose(sizes(scaler, X), expected_sizes(X), rtol=1e-5, atol=1e-6)
-    flags = scaler.transform(padded(X)).values[..., -1]
-    assert (flags != 0).sum() == 3
 
 
 def test_constants_have_the_least_size_in_training():
@@ -228,21 +217,6 @@ def test_differences_follow_the_values_and_flags_come_last():
     panel = both.transform(series).values
     torch.testing.assert_close(panel[..., [0, 1, 4, 5]], values.transform(series).values)
     torch.testing.assert_close(panel[..., [2, 3, 4, 5]], difference.transform(series).values)
-
-
-def test_constants_lines_and_single_steps_have_finite_differences():
-    X = np.stack([np.full((3, 8), 5.0), np.tile(np.arange(8.0) * 1e3, (3, 1))], axis=1)
-    series = to_padded(X)
-    values = Scaler(None, views="difference").fit(series).transform(series).values
-    assert values.isfinite().all()
-    assert not values[..., 0].any()
-    torch.testing.assert_close(values[..., 1], torch.full((3, 8), 250.0))
-    series = to_padded(np.array([[[1.0]], [[2.0]]]))
-    assert not Scaler(None, views="difference").fit(series).transform(series).values.any()
-    lonely = torch.tensor([[nan, 3.0, nan]])[..., None]
-    difference = Difference()
-    difference.std = torch.ones(1, dtype=torch.float64)
-    assert not difference(lonely).any()
 
 
 def test_names():
