@@ -17,7 +17,7 @@ from listening import free_port
 
 #: Files of half a minute or more. Workers end together if these come first.
 LONGEST = (
-    *("tests/ui/", "test_killed", "test_documented_servers", "test_cluster", "test_distributed"),
+    *("tests/ui/", "test_documented_servers", "test_resume", "test_distributed"),
     *("test_commands", "test_compare", "test_guide", "test_export"),
 )
 

@@ -1,16 +1,21 @@
-"""MLflowTracker: the curves, costs and pictures of a training."""
+"""MLflowTracker: curves, costs and pictures of a training; what an evaluation adds."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from sklearn.metrics import balanced_accuracy_score, log_loss
 
-from tsformer import TSTransformerClassifier
+from tsformer import TSTransformerClassifier, TSTransformerRegressor
 from tsformer.tracking import MLflowTracker
+from tsformer.tracking.model_run import track_evaluation
+from tsformer.tracking.scores import classification_scores, scored
 from tsformer.training import TrainingPlan, TrainingState
 
 mlflow = pytest.importorskip("mlflow", reason='needs the extra "tracking"')
@@ -80,3 +85,47 @@ def test_a_peak_of_memory_is_neither_the_parents_nor_an_earlier_one():
     assert before < 900, "the parent's"
     assert 180 < most - before < 400
     assert after < before + 50
+
+
+# --- what an evaluation adds to a run: scores, and explanations as pictures -----------------------
+
+SHORT = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 1, "random_state": 0}
+
+
+def test_scores_of_a_classifier_without_a_class_and_of_a_regressor():
+    random = np.random.default_rng(0)
+    classes = np.array(["a", "b", "c"])
+    p = random.dirichlet(np.ones(3), size=40)
+    y = random.choice(classes, size=40)
+    scores = classification_scores(y, p, classes)
+    predicted = classes[p.argmax(axis=1)]
+    assert scores["balanced_accuracy"] == pytest.approx(balanced_accuracy_score(y, predicted))
+    assert scores["log_loss"] == pytest.approx(log_loss(y, p, labels=classes))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        alone = classification_scores(np.full(40, "a"), p, classes)
+    assert alone["balanced_accuracy"] == pytest.approx((predicted == "a").mean())
+    X = np.random.default_rng(0).normal(size=(10, 1, 12))
+    y = X.mean(axis=(1, 2))
+    regressor = TSTransformerRegressor(**SHORT).fit(X, y)
+    scores, predicted, probabilities = scored(regressor, X, y)
+    assert probabilities is None
+    assert scores["r2"] == pytest.approx(regressor.score(X, y))
+    assert scores["rmse"] == pytest.approx(np.sqrt(((predicted - y) ** 2).mean()))
+    assert scores["mae"] == pytest.approx(np.abs(predicted - y).mean())
+
+
+def test_some_series_of_each_class_are_explained_if_requested(store, uri):
+    for library in ("mlflow", "matplotlib", "captum"):
+        pytest.importorskip(library, reason='needs the extra "all"')
+    rng = np.random.default_rng(0)
+    X, y = [rng.normal(size=(2, size)) for size in (20, 12, 15, 20)], ["a/b", "c", "c", "c"]
+    classifier = TSTransformerClassifier(**SHORT).fit(X * 2, y * 2)
+    where = {"dataset": "own", "tracking_uri": uri, "experiment": "explanations"}
+    client, drawn = store.client(), []
+    for n in (0, 2):
+        run = track_evaluation(classifier, X, y, **where, explanations=n).run.run_id
+        folders = [each.path for each in client.list_artifacts(run, "explanations")]
+        found = [each.path for folder in folders for each in client.list_artifacts(run, folder)]
+        drawn.append([path.removeprefix("explanations/") for path in found])
+    assert drawn == [[], ["a_b/0.png", "c/1.png", "c/2.png"]]

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
 import warnings
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
-from run_once import statuses
+from foreign_classifiers import in_fits, waiting
+from listening import wait_until
+from run_once import assert_finished_once, statuses
 from torch import Tensor
 
 from tsformer.encodings import PositionalEncoding
 from tsformer.studies import Progress, Study, compare
+from tsformer.studies.run.executors import cluster
+from tsformer.studies.run.lock import StudyBusyError
 from tsformer.tracking import prepare_store
 
 MlflowClient = pytest.importorskip("mlflow", reason='needs the extra "tracking"').MlflowClient
@@ -78,3 +85,133 @@ def test_ctrl_c_loses_nothing_and_the_next_call_goes_on(uri, experiment, tmp_pat
     assert len(compare(STUDY, **options).results) == 4
     assert statuses(store) == {(keys[1], "KILLED"): 1, **{(key, "FINISHED"): 1 for key in keys}}
     assert [run.info.status for run in store.runs(tags={"tsformer.kind": "study"})] == ["FINISHED"]
+
+
+# --- compare() with processes that are killed: every fit is recorded once -------------------------
+
+psutil = pytest.importorskip("psutil")
+
+HERE = str(Path(__file__).parent)
+
+
+@pytest.fixture
+def go(tmp_path):
+    """The file for which the fits of a study wait."""
+    return tmp_path / "go"
+
+
+@pytest.fixture
+def study(go):
+    return Study(("ItalyPowerDemand",), methods=waiting(go), seeds=1)
+
+
+@pytest.fixture
+def command(processes, study, uri, experiment):
+    """The command line that runs the study in two worker processes."""
+    lines = [f"{name} = {json.dumps(getattr(study, name))}" for name in ("datasets", "seeds")]
+    for name, options in study.methods.items():
+        lines.append(f"[methods.{name}]")
+        lines += [f"{option} = {json.dumps(value)}" for option, value in options.items()]
+    (processes.folder / "study.toml").write_text("\n".join(lines), encoding="utf-8")
+    return [
+        "compare", "--study", "study.toml", "--jobs", "2", "--out", "results",
+        "--tracking-uri", uri, "--experiment", experiment,
+    ]  # fmt: skip
+
+
+@pytest.mark.processes
+@pytest.mark.usefixtures("no_report")
+def test_a_killed_driver_takes_its_workers_along_and_the_next_goes_on(
+    uri, experiment, processes, tmp_path, go, study, command
+):
+    store = prepare_store(uri, experiment)
+    driver = processes.start("-m", "tsformer", *command, PYTHONPATH=processes.path(HERE))
+    wait_until(lambda: len(in_fits(go)) == 2 or driver.poll() is not None)
+    assert driver.poll() is None, processes.said(driver)
+    options: dict[str, Any] = {"tracking_uri": uri, "experiment": experiment}
+    with pytest.raises(StudyBusyError, match=f"process {driver.pid}, since "):
+        compare(study, out=tmp_path / "refused", **options)
+    assert not (tmp_path / "refused").exists()
+    workers = psutil.Process(driver.pid).children()
+    driver.kill()
+    driver.wait()
+    wait_until(lambda: not any(worker.is_running() for worker in workers))
+    assert sorted(status for _, status in statuses(store)) == ["FINISHED", "RUNNING", "RUNNING"]
+
+    go.touch()
+    comparison = compare(study, out=tmp_path / "results", **options)
+    assert assert_finished_once(store, study) == 2
+    assert len(comparison.results) == 3
+
+
+@pytest.mark.processes
+def test_ctrl_c_in_many_processes_says_how_to_go_on(uri, experiment, processes, go, command):
+    pytest.importorskip("typer", reason='needs the extra "cli"')
+    store = prepare_store(uri, experiment)
+    driver = processes.start("-m", "tsformer", *command, PYTHONPATH=processes.path(HERE))
+    wait_until(lambda: len(in_fits(go)) == 2 or driver.poll() is not None)
+    children = psutil.Process(driver.pid).children()
+    os.killpg(driver.pid, signal.SIGINT)  # as a terminal does
+    assert driver.wait(timeout=240) == 130, processes.said(driver)
+    wait_until(lambda: not any(child.is_running() for child in children))
+    assert sorted(status for _, status in statuses(store)) == ["FINISHED", "KILLED", "KILLED"]
+    said = processes.said(driver)
+    _, _, resume = said.partition("finished fits are kept; to resume:\n")
+    assert f"tsformer {' '.join(command)}\n" in resume
+    assert "Traceback" not in said
+
+
+# compare() with a real tracking server that is killed, and with a scheduler that refuses
+
+LINEAR = {"d_model": 8, "n_heads": 2, "n_layers": 1, "stem": "linear", "max_epochs": 10}
+OF_LINEAR = Study(("ItalyPowerDemand",), ("none", "tape+erpe"), seeds=2, parameters=LINEAR)
+
+
+@pytest.mark.processes
+@pytest.mark.usefixtures("no_report")
+def test_a_tracking_server_that_goes_away_and_comes_back(processes, port, experiment, tmp_path):
+    keys = [OF_LINEAR.key(*trial) for trial in OF_LINEAR.trials()]
+    address = f"http://127.0.0.1:{port}"
+    servers = [processes.server(port)]
+
+    def kill_and_start_again(progress: Progress) -> None:
+        if progress.event == "epoch" and progress.done == 1 and progress.epoch == 5:
+            processes.kill(servers[0])
+        if progress.event == "fit-end" and progress.done == 3:
+            servers.append(processes.server(port))
+
+    options: dict[str, Any] = {
+        "out": tmp_path / "out", "tracking_uri": address, "experiment": experiment,
+    }  # fmt: skip
+    with pytest.warns(UserWarning, match="tracking of .* stopped; the work itself continues"):
+        comparison = compare(OF_LINEAR, on_progress=kill_and_start_again, **options)
+    assert len(comparison.results) == 4, "a server that is away fails no fit"
+    assert comparison.failures.empty
+    away = comparison.unrecorded[["encoding", "seed"]].to_numpy().tolist()
+    assert away == [["tape+erpe", 0], ["none", 1]]
+    store = prepare_store(address, experiment)
+    done = {key for (key, status), _ in statuses(store).items() if status == "FINISHED"}
+    assert done == {keys[0], keys[3]}
+
+    again = compare(OF_LINEAR, **options)
+    assert again.unrecorded.empty
+    assert len(again.results) == 4
+    assert_finished_once(store, OF_LINEAR)
+
+
+def test_a_client_without_a_certificate_is_closed(port, monkeypatch):
+    """Otherwise the garbage collector closes it, in the thread of the next client."""
+    distributed = pytest.importorskip("distributed", reason='needs the extra "dask"')
+    close = distributed.Client.close
+    closed: list[str] = []
+
+    def recorded(client: Any) -> None:
+        close(client)
+        closed.append(client.status)
+
+    monkeypatch.setattr(distributed.Client, "close", recorded)
+    address = f"tls://127.0.0.1:{port}"
+    with pytest.raises(ConnectionError) as raised, cluster(address):
+        pass
+    assert closed == ["closed"]
+    assert f"no Dask scheduler lets this process in at {address!r}" in str(raised.value)
