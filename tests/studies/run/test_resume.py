@@ -120,7 +120,6 @@ def command(processes, study, uri, experiment):
 
 
 @pytest.mark.processes
-@pytest.mark.usefixtures("no_report")
 def test_a_killed_driver_takes_its_workers_along_and_the_next_goes_on(
     uri, experiment, processes, tmp_path, go, study, command
 ):
@@ -168,7 +167,6 @@ OF_LINEAR = Study(("ItalyPowerDemand",), ("none", "tape+erpe"), seeds=2, paramet
 
 
 @pytest.mark.processes
-@pytest.mark.usefixtures("no_report")
 def test_a_tracking_server_that_goes_away_and_comes_back(processes, port, experiment, tmp_path):
     keys = [OF_LINEAR.key(*trial) for trial in OF_LINEAR.trials()]
     address = f"http://127.0.0.1:{port}"
