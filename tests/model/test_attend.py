@@ -52,16 +52,6 @@ def test_values_and_gradients(bias_shape, width, mask, chunk, monkeypatch):
         torch.testing.assert_close(got, wanted)
 
 
-@pytest.mark.parametrize("bias_shape", [None, (1, 2, 7, 7)])
-@pytest.mark.parametrize("mask", [None, MASK], ids=["all", "padded"])
-def test_without_a_gradient_for_the_bias(bias_shape, mask):
-    *qkv, bias = problem(bias_shape or (1,))
-    bias = None if bias_shape is None else bias.detach()
-    torch.testing.assert_close(attend(*qkv, bias, mask, 0.5), plainly(*qkv, bias, mask, 0.5))
-    with torch.no_grad():
-        torch.testing.assert_close(attend(*qkv, bias, mask, 0.5), plainly(*qkv, bias, mask, 0.5))
-
-
 def test_no_matrix_of_all_series_and_scores(monkeypatch):
     """With a shared bias the backward pass holds one piece at a time."""
     monkeypatch.setattr(layers, "_CHUNK", 7 * 7)

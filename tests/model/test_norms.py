@@ -39,13 +39,6 @@ def test_padded_batch_equals_torchs_norm_of_the_valid_steps():
     torch.testing.assert_close(ours(x, MASK), torchs(x))
 
 
-def test_whole_batch_is_torchs_own():
-    ours, torchs = both()
-    x = torch.randn(3, 5, 7)
-    assert torch.equal(ours(x), torchs(x))
-    torch.testing.assert_close(ours(x, torch.ones(3, 7, dtype=torch.bool)), ours(x))
-
-
 @pytest.mark.parametrize("mask", [None, torch.tensor([[True]])])
 def test_a_single_value_trains(mask):
     ours, _ = both()

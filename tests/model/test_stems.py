@@ -168,14 +168,6 @@ def test_what_each_step_would_give_is_reduced_over_windows(downsampling, width, 
     torch.testing.assert_close(reducing.first(whole, None)[0], reducing.first(whole, everywhere)[0])
 
 
-def test_pooling_makes_no_difference_where_the_first_layer_skips_no_step():
-    skipping = make("conv", {"strides": (1, 3)})
-    pooling = make("conv", {"strides": (1, 3), "downsampling": "pool"})
-    assert skipping.state_dict().keys() == pooling.state_dict().keys()
-    x = series(2, 20)
-    assert torch.equal(skipping(x, None, steps(20))[0], pooling(x, None, steps(20))[0])
-
-
 @every_stem
 def test_the_receptive_field_is_the_steps_that_move_a_token(name, options):
     stem = make(name, options)
@@ -188,13 +180,6 @@ def test_the_receptive_field_is_the_steps_that_move_a_token(name, options):
     (gradient,) = torch.autograd.grad(tokens[:, tokens.shape[1] // 2].sum(), x)
     (moves,) = gradient.abs().sum(dim=(0, 2)).nonzero(as_tuple=True)
     assert int(moves[-1] - moves[0]) + 1 == stem.receptive_field
-
-
-@pytest.mark.parametrize("width", [1, 2, 3, 5])
-def test_widths_that_dilations_do_not_divide(width):
-    torch.manual_seed(0)
-    stem = make_stem("conv", CHANNELS, width, 40).double().eval()
-    assert stem(series(1, 9), None, steps(9))[0].shape == (1, 9, width)
 
 
 @pytest.mark.parametrize(

@@ -81,13 +81,6 @@ def test_max_tokens_is_what_the_encoding_is_made_for():
     assert model.encoding.at(0).table.shape == (8, 8)
 
 
-@pytest.mark.parametrize(("encoding", "n_layers"), [("lspe", 0), ("tape+erpe", 0), ("erpe", 3)])
-def test_any_depth(encoding, n_layers):
-    model = make_model(encoding=encoding, n_layers=n_layers)
-    assert len(model.blocks) == n_layers
-    assert model(series(), MASK).isfinite().all()
-
-
 def test_bad_options_are_refused():
     with pytest.raises(ValueError, match="unknown pooling 'maen': did you mean 'mean'"):
         make_model(pooling="maen")
@@ -98,15 +91,6 @@ def test_bad_options_are_refused():
 def test_feed_forward_is_twice_the_width_by_default():
     assert make_model().blocks[0].feed_forward[0].out_features == 16
     assert make_model(d_ff=5).blocks[0].feed_forward[0].out_features == 5
-
-
-def test_the_steps_of_forward():
-    model, x = make_model(), series()
-    tokens, mask, t = model.forward_stem(x, MASK)
-    features = model.forward_features(tokens, mask, t)
-    embedding = model.pool(features, mask)
-    torch.testing.assert_close(embedding, model.embed(x, MASK))
-    torch.testing.assert_close(model.head(embedding), model(x, MASK))
 
 
 # --- from tokens to one vector --------------------------------------------------------------------
@@ -125,15 +109,6 @@ def make_pool(name: str) -> nn.Module:
     for parameter in pooling.parameters():
         nn.init.normal_(parameter)
     return pooling
-
-
-@pytest.mark.parametrize("name", POOLINGS)
-def test_padding_is_ignored(name):
-    pooling, x = make_pool(name), tokens()
-    x[~KEPT] = 1000.0
-    alone = torch.cat([pooling(x[i : i + 1, :n]) for i, n in enumerate(LENGTHS)])
-    torch.testing.assert_close(pooling(x, KEPT), alone)
-    assert pooling(x, KEPT).max() < 100
 
 
 def test_attention_weighs_by_a_learned_score():

@@ -35,14 +35,6 @@ def test_a_long_name_is_not_cut_off() -> None:
     assert figure.get_suptitle().replace("\n", "") == f"Positional encoding {name}"
 
 
-def test_none_says_in_words_that_it_is_nothing() -> None:
-    figure = plot_encoding("none", 24, **SIZES)
-    assert images(figure) == panels(figure) == []
-    (words,) = [text.get_text() for ax in figure.axes for text in ax.texts]
-    assert words.startswith("Nothing is encoded")
-    assert len(panels(plot_encoding("none+fixed", 24, **SIZES))) == 2
-
-
 @pytest.mark.parametrize("name", ONE_OF_EACH_HOOK)
 def test_one_position_can_be_drawn(name: str) -> None:
     for ax in panels(plot_encoding(name, 1, **SIZES)):
@@ -98,15 +90,6 @@ def test_a_mix_shows_its_kernel_the_right_way_round() -> None:
         np.testing.assert_allclose(matrix, row - column + 4 + 9 * head, atol=1e-4)
 
 
-def test_a_bias_is_cut_where_no_weight_is_left() -> None:
-    figure = plot_encoding("alibi", 400, **SIZES)
-    *maps, by_distance = panels(figure)
-    low, high = by_distance.get_ylim()
-    assert (low, high) == (pytest.approx(-12.5, abs=0.5), pytest.approx(0.5, abs=0.5))
-    assert maps[0].images[0].get_clim() == (-12, 12)
-    assert min(map(np.min, images(figure))) < -20, "only the colours are cut"
-
-
 def test_a_bias_that_queries_decide_says_so() -> None:
     encoding = resolve("shaw", max_len=5, **SIZES)
     with torch.no_grad():
@@ -150,15 +133,6 @@ def test_heads_divide_the_width_and_four_are_drawn() -> None:
     figure = plot_encoding("alibi", 6, d_model=16, n_heads=16)
     assert [ax.get_title() for ax in panels(figure)[:4]] == [f"head {h}" for h in range(4)]
     assert len(images(figure)) == 4
-
-
-def test_options_reach_the_encoding_and_a_name_has_one_picture() -> None:
-    state = torch.get_rng_state()
-    first, again = (images(plot_encoding("learnable", 7, **SIZES))[0] for _ in range(2))
-    assert np.array_equal(first, again)
-    wide = images(plot_encoding("learnable", 7, **SIZES, init_std=2.0))[0]
-    np.testing.assert_allclose(wide, 100 * first, rtol=1e-5)
-    assert torch.equal(torch.get_rng_state(), state)
 
 
 def test_before_and_after_a_training() -> None:

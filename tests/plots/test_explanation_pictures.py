@@ -10,7 +10,7 @@ from picture_checks import assert_legible, assert_readable, panels
 from tsformer import TSTransformerClassifier
 from tsformer.plots import plot_attention, plot_class_relevance, plot_relevance
 
-figures = pytest.importorskip("matplotlib.figure")
+pytest.importorskip("matplotlib", reason='needs the extra "plots"')
 RNG = np.random.default_rng(0)
 
 
@@ -118,17 +118,6 @@ def test_attention_of_a_shorter_series_is_drawn_without_padding():
     assert matrix.get_xlim() == (0, 19)
     assert top.get_xlim() == (0, 19)
     assert matrix.get_ylim() == (19, 0)
-
-
-def test_pictures_go_where_they_are_told():
-    figure = figures.Figure(figsize=(9, 9), layout="constrained")
-    axes = figure.subplots(4, 1)
-    x, relevance = example(2, 40)
-    assert plot_relevance(x, relevance, axes=axes[:2]) is figure
-    assert plot_class_relevance(relevance[None].repeat(2, 0), ["a", "b"], axes=axes[2:]) is figure
-    assert axes[2].get_title() == "a: 1 series"
-    with pytest.raises(ValueError, match="2 in all; got 1"):
-        plot_relevance(x, relevance, axes=axes[0])
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from picture_checks import y_labels
 from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
@@ -84,30 +83,6 @@ def test_a_classifier_is_drawn_as_its_arrays_are(of_estimator, of_arrays, clf):
     assert drawn(of_estimator(clf)) == drawn(of_arrays(clf))
 
 
-def test_times_are_those_of_the_series():
-    times = np.cumsum(np.random.default_rng(1).random((12, 20)), axis=1)
-    clf = classifier().fit(X, Y, times=times)
-    for figure in (
-        plot_confusion(clf, X, Y, times=times),
-        plot_reliability(clf, X, Y, times=times),
-        plot_relevance(clf, X[0], times=times[0]),
-        plot_attention(clf, X[0], series_times=times[0]),
-        plot_class_relevance(clf, X, times=times),
-    ):
-        assert figure.axes
-
-
-def test_classes_may_be_left_out_and_unknown_labels_are_counted(clf):
-    figure = plot_confusion(["b", "a", "a"], ["a", "a", "c"])
-    assert [label.get_text() for label in figure.axes[0].get_xticklabels()] == ["a", "b", "c"]
-    truth = ["new", *Y[1:]]
-    figure = plot_confusion(clf, X, truth)
-    assert y_labels(figure.axes[0]) == [*clf.classes_, "new"]
-    correct = np.sum(clf.predict(X) == truth)
-    assert figure.axes[0].get_title().startswith(f"{correct} of 12 correct")
-    assert "of 3" in plot_confusion([1, 2, 3], [1, 2, 3], [2, 1]).axes[0].get_title()
-
-
 @pytest.mark.parametrize("plot", [plot_confusion, plot_reliability])
 def test_labels_are_those_of_the_same_series(plot, clf):
     ids = [f"s{i}" for i in range(len(Y))]
@@ -118,15 +93,6 @@ def test_labels_are_those_of_the_same_series(plot, clf):
     labels = pd.Series(Y, index=ids)
     with pytest.raises(ValueError, match="y_true and y_pred have the same ids in another order"):
         plot_confusion(labels, labels[::-1])
-
-
-def test_a_series_is_drawn_whatever_holds_it():
-    clf = classifier().fit(X[:, :1], Y)
-    for plot, one in ((plot_relevance, X[0, 0].tolist()), (plot_attention, pd.Series(X[0, 0]))):
-        assert drawn(plot(clf, one)) == drawn(plot(clf, X[0, :1]))
-    frames = [pd.DataFrame(x.T, columns=["u", "v"]) for x in X]
-    named = convolutions().fit(frames, Y)
-    assert len(plot_relevance(named, frames[0]).axes) == 3, "two channels and a colour bar"
 
 
 def test_other_estimators_are_drawn_where_they_have_what_is_drawn():

@@ -19,7 +19,6 @@ from small_problem import (
     weights_of,
 )
 
-from tsformer.augmentation import resolve
 from tsformer.data.panel import Panel, same_device, shuffled
 from tsformer.training import cuda_graphs
 from tsformer.training.cuda_graphs import GraphedStep, _of_one_length, step_class
@@ -280,16 +279,6 @@ def test_the_side_stream_waits_and_is_waited_for(error, monkeypatch):
     with nullcontext() if error is None else pytest.raises(KeyboardInterrupt):
         assert GraphedStep._on_side_stream(graphed, taken) == "total"
     assert order == [("side", "here"), "step", ("here", "side")]
-
-
-def test_the_draws_of_a_step_itself_are_none_of_the_cpu(monkeypatch):
-    """An augmentation is seeded by the step, and gives back what it found."""
-    monkeypatch.setattr(cuda_graphs, "_sync_debug_mode", lambda _: nullcontext())
-    plan = make_plan(augmentation=resolve("warp+cutmix+slice+jitter"))
-    step = make_step(make_model("none", dropout=0.0), *make_panel(8), plan, kind=Replayed)
-    index = torch.arange(4)
-    GraphedStep._watched(step, lambda: TrainingStep.__call__(step, index, index, number=3))
-    assert step._captures
 
 
 def hidden(first: BaseException) -> RuntimeError:

@@ -280,16 +280,6 @@ def test_the_norm_of_the_head_gets_averages_without_dropout():
     torch.testing.assert_close(model.head_norm.running_mean, torch.stack(pooled).mean(0))
 
 
-def test_batches_are_those_of_training():
-    panel, _ = make_panel(23)
-    sizes = []
-    model = make_model()
-    model.stem.register_forward_hook(lambda module, args, out: sizes.append(len(args[0])))
-    update_bn(model, panel, make_plan(batch_size=5))
-    expected = shuffled(len(panel), 5, torch.Generator().manual_seed(0))
-    assert sorted(sizes) == sorted(map(len, expected))
-
-
 def test_averages_of_the_head_count_series_by_weight():
     model = make_model(stem="linear", head_norm="batch").eval()
     panel, _ = make_panel(24)

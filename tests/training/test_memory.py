@@ -82,19 +82,6 @@ def test_not_even_one_series():
         fit(model, *make_panel(), make_plan())
 
 
-def test_a_model_that_cannot_be_cut():
-    class Whole(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.model = Small(nn.Linear(24, 2), 2)
-
-        def forward(self, x, mask=None, times=None):
-            return self.model(x.flatten(1))
-
-    with pytest.raises(MemoryError, match="and cannot be cut here; choose a smaller batch_size"):
-        fit(Whole(), *make_panel(), make_plan())
-
-
 def test_a_batch_shared_with_other_processes_is_not_cut():
     """Pieces would bypass the averaging of gradients, and each process would train alone."""
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from marks import exhaustive_except
-from small_problem import cross_entropy, fit, make_model, make_panel, make_plan, make_step
+from small_problem import cross_entropy, make_model, make_panel, make_plan, make_step
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -113,13 +113,6 @@ def test_the_step_applies_it_to_the_batch_and_to_the_loss():
     losses = share * weights[index] * cross_entropy(outputs, targets[index])
     losses = losses + (1 - share) * weights[partner] * cross_entropy(outputs, targets[partner])
     torch.testing.assert_close(step(index, index), losses.sum().detach())
-
-
-def test_it_is_for_training_alone():
-    recorder = Recorder()
-    panel, targets = make_panel(10)
-    fit(make_model(), panel, targets, make_plan(n_epochs=2, batch_size=5, augmentation=recorder))
-    assert [len(batch.values) for batch in recorder.batches] == [5, 5, 5, 5]
 
 
 def test_an_augmentation_is_told_which_channels_are_flags():
