@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 import torch
-from batches import CHANNELS, KINDS, LENGTHS, MASKED, batch, padded, read_slowly, series
+from batches import KINDS, LENGTHS, batch, padded, read_slowly, series
 
 from tsformer._torch_state import seeded
 from tsformer.augmentation import Augmentation, Batch, CutMix, Jitter, Slice, Warp
@@ -125,15 +123,6 @@ def test_jitter(kind):
     torch.testing.assert_close(out, expected)
 
 
-def test_flags_of_missing_values_get_no_noise():
-    given = replace(batch("padded"), n_flags=1)
-    flagged = apply(Jitter(p=1.0, sigma=0.3), given).values
-    plain = apply(Jitter(p=1.0, sigma=0.3), replace(given, n_flags=0)).values
-    assert torch.equal(flagged[..., -1:], given.values[..., -1:])
-    assert torch.equal(flagged[..., :-1], plain[..., :-1])
-    assert not torch.equal(plain[..., -1:], given.values[..., -1:])
-
-
 ITSELF = torch.arange(B)
 IDENTITIES = {
     "warp, speed 1": lambda given: warped(given, torch.ones(B, 5)),
@@ -156,19 +145,6 @@ def test_an_option_of_nothing_is_the_identity(case, kind):
     assert out.share is None or (out.share == 1).all()
 
 
-@pytest.mark.parametrize("kind", MASKED)
-@pytest.mark.parametrize("move", ["warp", "cutmix"])
-def test_values_at_masked_steps_are_never_read(move, kind):
-    given = batch(kind)
-    hidden = ~given.mask[..., None]
-    poisoned = replace(given, values=given.values.masked_fill(hidden, torch.nan))
-    if move == "warp":
-        out, expected = (warped(each, SPEED).values for each in (poisoned, given))
-    else:
-        out, expected = (mixed(each, PARTNER, START, WIDTH).values for each in (poisoned, given))
-    assert torch.equal(out.masked_fill(hidden, 0.0), expected)
-
-
 @every_kind
 @pytest.mark.parametrize("make", [Warp, Slice, CutMix])
 def test_padding_changes_nothing(make, kind):
@@ -177,21 +153,6 @@ def test_padding_changes_nothing(make, kind):
     torch.testing.assert_close(ours.values[:, :-4], expected.values)
     if make is CutMix:
         assert torch.equal(ours.share, expected.share)
-
-
-def test_given_times_of_a_regular_series_are_the_default():
-    given = batch("holes")
-    times = torch.arange(float(given.values.shape[1]))[None]
-    expected = warped(given, SPEED).values
-    for equal in (times, 5 + 3 * times):
-        torch.testing.assert_close(warped(replace(given, times=equal), SPEED).values, expected)
-
-
-def test_steps_at_one_time_keep_their_values_where_nothing_moves():
-    values = torch.randn(2, 5, CHANNELS)
-    given = Batch(values, times=torch.tensor([[0.0, 1.0, 1.0, 1.0, 2.0]]))
-    speed = torch.tensor([[1.0, 1.0, 1.0], [3.0, 1.0, 3.0]])  # in the second, the middle stays
-    assert torch.equal(warped(given, speed).values, values)
 
 
 @pytest.mark.parametrize("make", [Warp, Slice, CutMix, Jitter])

@@ -54,14 +54,6 @@ def test_two_mixing_parts_are_refused():
     assert not resolve("warp").mixes
 
 
-def test_sum_says_what_it_is():
-    both = resolve("warp+scale")
-    assert repr(both) == "Warp(p=0.5, sigma=0.2, knots=5) + " + repr(both.parts[1])
-    assert both.reference == "Um et al. 2017; nobody"
-    assert both.symbolic
-    assert not resolve("warp+shift").symbolic
-
-
 def test_an_instance_a_class_or_a_factory_is_an_augmentation():
     mine = Scale(factor=4)
     assert resolve(mine) is mine

@@ -49,17 +49,6 @@ def test_weights_are_softmax_of_the_scaled_scores(plain, fit):
         )
 
 
-@pytest.mark.parametrize(
-    ("stem", "pooling"), [("conv", "mean"), ("patch", "attention"), ("conv", "max")]
-)
-def test_rollout_adds_up_to_one(stem, pooling, fit, everything):
-    data = everything
-    clf = fit(data, stem=stem, pooling=pooling)
-    found = clf.explain(data.X, "attention_rollout", **data.options)
-    assert (found >= 0).all()
-    np.testing.assert_allclose(found.sum(axis=(1, 2)), 1, atol=1e-6)
-
-
 @pytest.mark.parametrize("stride", [1, 4])
 def test_rollout_is_the_product_over_blocks_and_a_gap_shares_with_its_sides(stride, plain, fit):
     X = plain.X.copy()
@@ -86,15 +75,6 @@ def test_rollout_is_the_product_over_blocks_and_a_gap_shares_with_its_sides(stri
         for side in sides:
             expected[side] += shares[begin:end].sum() / len(sides)
         np.testing.assert_allclose(found[case].reshape(N, stride).sum(axis=1), expected, atol=1e-6)
-
-
-def test_rollout_shares_a_token_between_its_steps(plain, fit):
-    clf = fit(plain, stem="patch", stem_params={"stride": 5})
-    found = clf.explain(plain.X, "attention_rollout")
-    np.testing.assert_allclose(found.sum(axis=(1, 2)), 1, atol=1e-6)
-    for begin in range(0, 24, 5):
-        token = found[:, :, begin : begin + 5].reshape(12, -1)
-        assert np.ptp(token, axis=1).max() < 1e-12
 
 
 @pytest.mark.parametrize("encoding", exhaustive_except(names()))
@@ -126,17 +106,6 @@ def test_tokens_have_the_times_of_their_steps(stem, params, expected, fit, every
     assert clf.preprocessor_.time_step != 1
     X, times = [np.ones((2, 6))], [3 + np.array([0, 0.5, 2, 2.5, 4, 7])]
     np.testing.assert_allclose(clf.attention(X, times).times[0], expected, atol=1e-5)
-
-
-def test_members_have_their_own_weights(plain, fit):
-    clf = fit(plain, n_estimators=3)
-    second = clf.attention(plain.X, member=1).weights
-    np.testing.assert_array_equal(second, clf.estimators_[1].attention(plain.X).weights)
-    assert not np.array_equal(second, clf.attention(plain.X).weights)
-    with pytest.raises(ValueError, match="from 0 to 2, as there are 3 members; got 3"):
-        clf.attention(plain.X, member=3)
-    with pytest.raises(TypeError, match="member must be an int >= 0; got '0'"):
-        clf.attention(plain.X, member="0")
 
 
 @pytest.mark.parametrize("how", ["attention", "rollout"])

@@ -7,7 +7,6 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from small_estimators import classifier, convolutions, ensemble
 
@@ -66,27 +65,3 @@ def test_it_needs_no_captum(plain, monkeypatch):
     clf = classifier(max_epochs=1).fit(plain.X, plain.y)
     monkeypatch.setitem(sys.modules, "captum.attr", None)
     assert clf.explain(plain.X, "occlusion").shape == plain.X.shape
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"method": "integrated_gradients"}, "'occlusion' for RandomConvolutionClassifier, which"),
-        ({"target": "a\0"}, "target has text with a NUL character"),
-        ({"baseline": "men"}, "did you mean 'mean'"),
-    ],
-    ids=str,
-)
-def test_errors_say_what_is_allowed(arguments, message, plain):
-    clf = MODELS["random convolutions"].fit(plain.X, plain.y)
-    with pytest.raises(ValueError, match=message):
-        clf.explain(plain.X, **arguments)
-
-
-@pytest.mark.parametrize("model", MODELS)
-def test_targets_are_of_the_same_series(model, plain):
-    ids = [f"s{i}" for i in range(len(plain.X))]
-    table = pd.DataFrame({"x": [np.asarray(x)[0] for x in plain.X]}, index=ids)
-    clf = MODELS[model].fit(table, plain.y)
-    with pytest.raises(ValueError, match="X and target have the same ids in another order"):
-        clf.explain(table, target=pd.Series(plain.y, index=ids)[::-1])

@@ -12,10 +12,8 @@ import pytest
 import torch
 from marks import ONE_OF_EACH_HOOK
 
-from tsformer import TSTransformerClassifier, load
-from tsformer.data.series import Padded
+from tsformer import load
 from tsformer.explain import METHODS
-from tsformer.explain.logits import logits_from_baseline
 
 pytest.importorskip("captum", reason='needs the extra "explain"')
 
@@ -110,23 +108,6 @@ def test_the_moments_of_a_series_are_held_fixed(scaling, plain, fit):
     np.testing.assert_allclose(found.sum(axis=(1, 2)), change, atol=0.01)
 
 
-def test_some_of_the_series_have_their_own_sizes(plain):
-    X = plain.X * np.logspace(-3, 3, 12)[:, None, None]
-    small = {"d_model": 8, "n_layers": 1, "max_epochs": 1, "temperature": 1.0}
-    clf = TSTransformerClassifier(**small, scaling="series+size")
-    clf.fit(X, np.array(["a", "b", "c"] * 4))
-    whole = logits_from_baseline(
-        clf.model_, clf.preprocessor_, Padded(X.swapaxes(1, 2), np.full(12, 24)), "mean", 1.0
-    )
-    rows = torch.tensor([7, 2])
-    part = whole.take(rows)
-    with torch.no_grad():
-        found = part(part.difference, *part.context)
-        expected = whole(whole.difference, *whole.context)
-    torch.testing.assert_close(found, expected[rows])
-    np.testing.assert_allclose(expected.numpy(), logits(clf, X), atol=1e-5)
-
-
 def test_occlusion_is_the_mean_fall_over_the_windows_around_a_value(plain, fit):
     clf = fit(plain)
     found = clf.explain(plain.X, "occlusion", "a", method_params={"window": 6, "stride": 2})
@@ -159,14 +140,6 @@ def test_gradients_are_those_of_the_values_as_given(fit, everything):
         slope = (ends[0] - ends[1]) / (2 * step)
         value = data.X[i][channel, at]
         assert found[i, channel, at] == pytest.approx(slope * value, rel=0.02, abs=2e-3)
-
-
-def test_shapley_values_are_shared_equally_within_a_window(plain, fit):
-    params = {"window": 12, "n_samples": 2}
-    found = fit(plain).explain(plain.X, "shapley_sampling", "b", method_params=params)
-    windows = found.reshape(12, 2, 2, 12)
-    assert np.ptp(windows, axis=3).max() < 1e-9
-    assert np.abs(windows[:, :, 0, 0] - windows[:, :, 1, 0]).min() > 1e-6
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -15,7 +15,6 @@ from tsformer.features.random_convolutions import (
     _spread,
     differences,
     draw_channels,
-    largest_dilation,
     responses,
 )
 
@@ -44,18 +43,6 @@ def test_responses_are_the_sums_of_the_definition(length, dilation):
                     sees = [x[b, g, s] if 0 <= s < length else torch.tensor(0.0) for s in taps]
                     wanted = sum(w * v for w, v in zip(kernels[g, m], sees, strict=True))
                     assert found[b, 2 * g + m, t] == pytest.approx(float(wanted), abs=1e-5)
-
-
-def test_a_constant_window_gives_exactly_zero():
-    x = torch.full((1, 1, 50), 0.1)
-    found = responses(x, centred(1, 5, 9), 2)
-    assert (found[..., 8:-8] == 0).all()
-    assert (found[..., :8] != 0).any()  # padding is seen
-
-
-def test_largest_dilation_spans_the_series():
-    assert largest_dilation(81) == 10
-    assert largest_dilation(9) == largest_dilation(3) == 1
 
 
 def test_channels_are_drawn_as_in_the_paper():
@@ -147,11 +134,6 @@ def test_counts_are_those_of_the_winners(channels, length):
     transform = hydra(x, size=(3, 4))
     wanted = np.array([counts_by_loops(transform, each) for each in x.numpy()])
     np.testing.assert_allclose(transform(x).numpy(), wanted, atol=1e-4)
-
-
-@pytest.mark.parametrize(("length", "dilations"), [(1, 1), (9, 1), (16, 1), (17, 2), (100, 4)])
-def test_dilations_are_powers_of_two_that_fit(length, dilations):
-    assert Hydra(2).fit(series(1, 1, length), seeded()).kernels.shape == (dilations, 2, 8, 9)
 
 
 def test_kernels_are_centred_and_of_one_size():

@@ -33,14 +33,6 @@ def test_half_of_the_features_are_of_differences():
     assert features.shape == (6, 336 + 2 * 2 * 3 * 2 * 8)
 
 
-def test_training_features_are_scaled():
-    x = torch.randn(30, 40, 1, generator=seeded(1))
-    dense = made(x)(x)[:, :336]
-    assert dense.mean(dim=0).abs().max() < 1e-5
-    deviations = dense.std(dim=0, correction=0)
-    assert torch.all(deviations.isclose(torch.ones(()), atol=1e-3) | (deviations < 1e-5))
-
-
 def test_either_is_optional_and_the_state_is_all_there_is():
     x = torch.randn(6, 40, 2, generator=seeded(1))
     state = torch.get_rng_state()
@@ -95,11 +87,6 @@ def test_counts_are_scaled_as_defined():
     torch.testing.assert_close(SparseScaler().fit(x)(x), wanted.where(root > 0, 0.0))
 
 
-def test_a_count_that_training_did_not_have_stays_small():
-    scaler = SparseScaler().fit(torch.zeros(10, 1))
-    assert scaler(torch.full((1, 1), 4.0)).item() == 2
-
-
 # --- series with times of their own, at regular steps ---------------------------------------------
 
 
@@ -138,13 +125,6 @@ def test_values_are_interpolated_as_numpy_does():
         wanted = np.interp(grid, t, values[i, :length])
         np.testing.assert_allclose(found.values[i, : len(grid), 0], wanted, atol=1e-4)
         assert not found.values[i, len(grid) :].any()
-
-
-def test_the_first_valid_step_is_the_first():
-    mask = torch.tensor([[False, False, True, True, True]])
-    found = regular(panel([[0.0, 0.0, 1.0, 3.0, 2.0]], [[0.0, 1.0, 2.0, 4.0, 5.0]], [5], mask))
-    assert found.values[0, :, 0].tolist() == [1.0, 2.0, 3.0, 2.0]
-    assert found.lengths.tolist() == [4]
 
 
 def test_a_long_pause_does_not_make_a_long_series():

@@ -119,21 +119,6 @@ def test_constant_features_predict_the_shares_of_classes():
     assert not own.coef.any()
 
 
-def test_separated_classes_leave_the_temperature_finite():
-    features = np.repeat(np.eye(2), 10, axis=0)
-    own = fitted(features, np.repeat([0, 1], 10))
-    proba = own(torch.eye(2)).softmax(dim=1)
-    assert 0.9 < float(proba[0, 0]) < 1 - 1e-3
-
-
-def test_noise_gives_nearly_equal_probabilities():
-    rng = np.random.default_rng(0)
-    own = fitted(rng.normal(size=(60, 200)), np.arange(60) % 3)
-    proba = own(torch.from_numpy(rng.normal(size=(50, 200))).float()).softmax(dim=1)
-    assert proba.max() < 0.5
-    assert float(own.loss) == pytest.approx(math.log(3), abs=0.05)
-
-
 @pytest.mark.parametrize(("n", "n_classes"), [(1, 1), (5, 1), (2, 2), (4, 2), (200, 100)], ids=str)
 def test_few_series_or_many_classes(n, n_classes):
     features, y, _ = problem(n, 50, n_classes)

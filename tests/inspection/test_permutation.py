@@ -25,14 +25,6 @@ def fitted():
     return convolutions(n_features=840, scaling="channel").fit(*problem(60))
 
 
-def test_the_channel_that_tells_is_found(fitted):
-    found = permutation_importance(fitted, *problem(60, 1), n_repeats=3, random_state=0)
-    assert found.importances.shape == (3, 3)
-    assert found.importances_mean[1] > 0.3
-    assert np.abs(found.importances_mean[[0, 2]]).max() < 0.1
-    np.testing.assert_allclose(found.importances_std, found.importances.std(axis=1))
-
-
 def test_the_window_that_tells_is_found(fitted):
     found = permutation_importance(
         fitted, *problem(60, 1), by="window", n_windows=5, n_repeats=2, random_state=0
