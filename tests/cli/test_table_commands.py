@@ -146,9 +146,6 @@ def content(folder: Path) -> dict[str, bytes]:
         "plot-encoding fixed --out model/fixed",
         "report scores.csv --out model",
         "report scores.csv --out mine",
-        "statistics scores.csv --out model",
-        "statistics pairs.csv --out .",
-        "statistics scores.csv --out mine",
     ],
 )  # fmt: skip
 def test_nothing_that_is_read_and_no_folder_of_others_is_overwritten(command, models, run):

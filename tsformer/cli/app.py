@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import tsformer
-from tsformer.cli import demonstration, lists, models, statistics, studies, tables, tracking
+from tsformer.cli import demonstration, lists, models, report, studies, tables, tracking
 
 
 def _help(command: Callable[..., None]) -> str:
@@ -34,8 +34,7 @@ for command in (
     models.explain,
     studies.compare,
     demonstration.demo,
-    statistics.statistics,
-    statistics.report,
+    report.report,
     tracking.ui,
     models.register,
     lists.encodings,

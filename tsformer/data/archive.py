@@ -150,17 +150,6 @@ def folder_of(name: str) -> Path | None:
     return None if found is None else found[1]
 
 
-def n_test(name: str) -> int | None:
-    """Return the number of test series that the catalogue knows of a data set; None for none."""
-    size = _catalog()["test_size"].get(name)
-    return None if size is None or pd.isna(size) else int(size)
-
-
-def in_catalog(name: str) -> bool:
-    """Return whether a data set is one of the UCR or UEA archive."""
-    return name in _catalog().index
-
-
 @functools.cache
 def _catalog() -> pd.DataFrame:
     numbers = ["train_size", "test_size", "channels", "length_min", "length_max", "classes"]

@@ -4,8 +4,6 @@ Packages: `design` (study and trials), `run` (fits), `analysis` (scores to findi
 """
 
 from tsformer.studies.analysis.plots import (
-    plot_boxes,
-    plot_by_dataset,
     plot_chances,
     plot_comparison,
     plot_cost,
@@ -14,7 +12,6 @@ from tsformer.studies.analysis.plots import (
     plot_pairs,
     plot_ranking,
 )
-from tsformer.studies.analysis.published import read_published
 from tsformer.studies.analysis.scores import read_scores
 from tsformer.studies.analysis.statistics import Statistics, compare_methods
 from tsformer.studies.design.study import Study, Trial
@@ -31,8 +28,6 @@ __all__ = [
     "Trial",
     "compare",
     "compare_methods",
-    "plot_boxes",
-    "plot_by_dataset",
     "plot_chances",
     "plot_comparison",
     "plot_cost",
@@ -40,7 +35,6 @@ __all__ = [
     "plot_mean_gains",
     "plot_pairs",
     "plot_ranking",
-    "read_published",
     "read_scores",
     "summary_table",
     "which_encoding",

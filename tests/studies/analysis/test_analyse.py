@@ -1,4 +1,4 @@
-"""Findings of a study: gains and costs worked out by hand, and published results beside it."""
+"""Findings of a study: gains and costs worked out by hand."""
 
 from __future__ import annotations
 
@@ -10,80 +10,14 @@ import pytest
 from made_up_scores import results
 
 from tsformer.studies.analysis.analyse import (
-    Findings,
     analyse,
     costs,
     default_baseline,
     gains,
     mean_gains,
 )
-from tsformer.studies.analysis.scores import StudyScores, read_study
+from tsformer.studies.analysis.scores import StudyScores
 from tsformer.studies.analysis.statistics import compare_methods
-
-N = 8
-OURS = {"none": [0.5] * N, "rope": [0.6] * N}
-WHOLE = dict(enumerate([0.7] * N))
-HALF = {d: 0.55 for d in range(N // 2)}
-
-
-def found(
-    tmp_path: Path,
-    methods: dict[str, list[float]],
-    others: dict[str, dict[int, float]],
-    baseline: str | None = None,
-) -> Findings:
-    """Return the findings of made-up scores beside published ones, by number of the data set."""
-    rows = results(methods, seeds=2).assign(fit_seconds=1.0)
-    rows.to_csv(tmp_path / "scores.csv", index=False)
-    table = [
-        (f"d{d}", name, "default split", score, "a paper")
-        for name, scores in others.items()
-        for d, score in scores.items()
-    ]
-    columns = ["dataset", "method", "protocol", "accuracy", "source"]
-    pd.DataFrame(table, columns=columns).to_csv(tmp_path / "others.csv", index=False)
-    study = read_study(tmp_path / "scores.csv", published=tmp_path / "others.csv")
-    (only,) = analyse(study, baseline=baseline)
-    return only
-
-
-def test_a_published_method_with_all_data_sets_is_ranked(tmp_path):
-    both = found(tmp_path, OURS, {"HC2": WHOLE, "old": HALF}, baseline="none")
-    assert both.statistics is not None
-    assert both.statistics.ranks.to_dict() == {"HC2 (published)": 1, "rope": 2, "none": 3}
-    assert len(both.statistics.scores) == N, "nor does one that lacks data sets take them away"
-    assert both.statistics.spreads["HC2 (published)"].isna().all()
-    assert both.not_ranked == ["old (published)"]
-    assert len(both.rows) == len(both.used) == 4 * N, "what was published is no fit"
-    assert both.mean_gains is not None
-    assert dict(both.mean_gains[["method", "gain"]].to_numpy()) == pytest.approx(
-        {"HC2 (published)": 0.2, "rope": 0.1}
-    )
-    assert both.costs is not None
-    seconds = both.costs.set_index("method")[["fit_seconds", "front_fit_seconds"]]
-    assert seconds.loc[["rope", "none"]].to_numpy().tolist() == [[1, True], [1, False]]
-    assert np.isnan(seconds.loc["HC2 (published)", "fit_seconds"])
-    assert not seconds.loc["HC2 (published)", "front_fit_seconds"]
-    with pytest.raises(ValueError, match=r"over old \(published\) cannot be computed"):
-        found(tmp_path, OURS, {"HC2": WHOLE, "old": HALF}, baseline="old (published)")
-    only = found(tmp_path, {"rope": [0.6] * N}, {"HC2": WHOLE})
-    assert only.statistics is not None
-    assert only.statistics.ranks.index.tolist() == ["HC2 (published)", "rope"]
-    assert found(tmp_path, {"rope": [0.6] * N}, {"old": HALF}).statistics is None
-
-
-def test_each_pair_is_over_the_data_sets_of_both(tmp_path):
-    ours = {"none": [0.5] * N, "rope": list(np.linspace(0.4, 0.75, N))}
-    beside = found(tmp_path, ours, {"HC2": WHOLE, "old": HALF}).beside
-    assert beside is not None
-    rows = beside.set_index(["published", "method"])
-    none, rope = (rows.loc[("old (published)", name)] for name in ours)
-    assert none["datasets"] == N // 2
-    assert none["difference"] == pytest.approx(-0.05)
-    mean = np.mean(ours["rope"][: N // 2])
-    assert (rope["score"], rope["difference"]) == pytest.approx((mean, mean - 0.55))
-    assert (rope["wins"], rope["ties"], rope["loses"]) == (0, 1, 3)
-    assert rows.loc[("HC2 (published)", "rope"), "wins"] == 1
 
 
 @pytest.mark.parametrize(
@@ -115,14 +49,6 @@ def test_scores_on_one_data_set_are_checked_too(second, message):
     study = StudyScores(rows, Path("scores.csv"), ours=False)
     with pytest.raises(ValueError, match=message):
         analyse(study)
-
-
-def test_percentages_are_not_set_beside_published_shares(tmp_path):
-    percent = {name: [100 * score for score in scores] for name, scores in OURS.items()}
-    with pytest.raises(ValueError, match=r"from 0 to 1, and the score of 'none' on 'd0' is 50;"):
-        found(tmp_path, percent, {"HC2": WHOLE})
-    (alone,) = analyse(read_study(tmp_path / "scores.csv"))
-    assert alone.statistics is not None
 
 
 def test_gains_are_differences_with_the_interval_of_their_data_sets():

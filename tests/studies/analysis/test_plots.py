@@ -18,8 +18,6 @@ from tsformer.data import list_datasets
 from tsformer.encodings import names
 from tsformer.plots import encoding_color
 from tsformer.studies.analysis.plots import (
-    plot_boxes,
-    plot_by_dataset,
     plot_chances,
     plot_comparison,
     plot_cost,
@@ -62,42 +60,6 @@ def test_a_comparison_shows_every_fit_and_the_means():
         mean = np.mean(values)
         np.testing.assert_allclose(lines[0].get_xdata(), [mean - spread, mean + spread])
         np.testing.assert_allclose(lines[1].get_xdata(), [mean, mean])
-
-
-def test_boxes_are_of_gains_not_of_data_sets():
-    """Half the gain lies to either side of the data set's mean: 5 points on A and 10 on B."""
-    scores = {("A", "none"): 0.5, ("A", "lspe"): 0.6, ("B", "none"): 0.7, ("B", "lspe"): 0.9}
-    (axes,) = plot_boxes(fits({key: [at, at + 0.02] for key, at in scores.items()})).axes
-    medians = [line.get_xdata().mean() for line in axes.lines[4::6]]
-    assert np.allclose(sorted(medians), [-7.5, 7.5])
-    assert y_labels(axes) == ["none", "lspe"]
-
-
-def test_means_and_deviations_of_each_data_set():
-    def rows(n_datasets: int) -> pd.DataFrame:
-        gains = {"none": 0.0, "learnable+gaussian": 0.02}
-        at = {(f"d{d}", k): 0.9 + 0.01 * d + v for d in range(n_datasets) for k, v in gains.items()}
-        return fits({key: [score, score + 0.01] for key, score in at.items()})
-
-    (axes,) = plot_by_dataset(rows(3)).axes
-    assert y_labels(axes) == ["d0", "d1", "d2"]
-    none, other = axes.containers
-    assert colors.same_color(none.lines[0].get_color(), encoding_color("none"))
-    assert none.lines[0].get_xdata() == pytest.approx([0.905, 0.915, 0.925])
-    (bars,) = other.lines[2]
-    (left, _), (right, _) = bars.get_segments()[0]
-    assert (right - left) / 2 == pytest.approx(0.01 / 2**0.5)
-    low, high = axes.get_xlim()
-    assert 0.85 < low < 0.905, "near the data, not at 0"
-    assert high <= 1.01
-    # MLflow's grid has squares: a wide picture would be small in it.
-    width, height = plot_by_dataset(rows(2)).get_size_inches()
-    assert height == width
-    table = rows(40)
-    assert plot_by_dataset(table).get_size_inches()[1] > width
-    variants = table["seed"].map({0: "stem=linear", 1: "stem=conv"})
-    figure = plot_by_dataset(table, panels=variants)
-    assert [axes.get_title() for axes in figure.axes] == ["stem=linear", "stem=conv"]
 
 
 def test_the_matrix_shows_difference_counts_and_p():
@@ -268,7 +230,6 @@ def test_pictures_are_legible(study):
     variants = [f"stem=convolution, head_norm={what}" for what in ("batch", "layer", None)]
     for figure in (
         plot_comparison(fits_of(study)),
-        plot_boxes(fits_of(study)),
         plot_critical_difference(found(study)),
         plot_pairs(found(study)),
         plot_chances(found(study), "none"),
@@ -298,7 +259,6 @@ def test_a_mean_without_an_interval_is_a_dot():
 
 
 DRAWN: dict[str, tuple[int, Any]] = {
-    "boxes": (1, lambda ax: plot_boxes(fits_of("small"), ax=ax[0])),
     "critical difference": (1, lambda ax: plot_critical_difference(found("small"), ax=ax[0])),
     "pairs": (1, lambda ax: plot_pairs(found("small"), ax=ax[0])),
     "chances": (1, lambda ax: plot_chances(found("small"), "none", ax=ax[0])),

@@ -56,21 +56,9 @@ def results(only: str = "", *, sizes: dict[str, int] | None = None) -> pd.DataFr
     )
 
 
-#: Of published methods: one with all data sets, and one that lacks some.
-PUBLISHED = pd.DataFrame(
-    [
-        (name, method, "default split", 0.75 + 0.01 * place, f"{method}/results.csv")
-        for method, names in {"HC2": DATASETS, "MR-Hydra": DATASETS[:6]}.items()
-        for place, name in enumerate(names)
-    ],
-    columns=["dataset", "method", "protocol", "accuracy", "source"],
-)
-
-
 def study_in(folder: Path, rows: pd.DataFrame, **design: Any) -> Path:
     folder.mkdir(exist_ok=True)
     rows.to_csv(folder / "results.csv", index=False)
-    PUBLISHED.to_csv(folder / "others.csv", index=False)
     (folder / "study.json").write_text(json.dumps(DESIGN | design))
     return folder
 
@@ -268,35 +256,20 @@ def test_the_command(tmp_path, run, monkeypatch):
     pytest.importorskip("typer", reason='needs the extra "cli"')
     monkeypatch.setattr("tsformer.studies.report.write._png", lambda figure: b"")
     folder = study_in(tmp_path / "study", results().query("stem == 'conv'"))
-    flags = ["--out", "page", "--rope", "0.02", "--published", folder / "others.csv"]
-    printed, _ = run("report", folder, *flags)
+    printed, _ = run("report", folder, "--out", "page", "--rope", "0.02")
     assert "page      page/report.html" in printed
-    assert "beside 2 published methods." in (tmp_path / "page/report.md").read_text()
+    assert "within 0.02 with" in (tmp_path / "page/report.md").read_text()
 
 
-def test_published_methods_are_marked_and_set_beside_measured_ones(tmp_path):
-    rows = results("linear").drop(columns="stem")
-    rows.to_csv(study_in(tmp_path, rows) / "scores.csv", index=False)
-    (tmp_path / "study.json").unlink()
-    _, said = written(tmp_path, published=tmp_path / "others.csv")
-    for name in ("HC2", "MR-Hydra"):
-        named = re.findall(rf"{name}(.{{0,12}})", said)
-        assert len(named) > 3
-        assert all(after.startswith((" (published)", "/results.csv")) for after in named)
-    assert "2 methods, 10 data sets, 2 seeds, beside 2 published methods." in said
-    assert "without seeds, seconds or probabilities." in said
-    assert "Not ranked, for lack of some compared data sets: MR-Hydra (published)." in said
-    assert "`MR-Hydra (published)`: MR-Hydra/results.csv." in said
-    cost = said.split("## Cost\n")[-1]
-    row = r"^\| `HC2 \(published\)` \| 0\.795 \| 1\.\d\d \| – \| – \| – \| – \|$"
-    assert re.search(row, cost, flags=re.M), "neither cost is known, and it is on no front"
-    beside = said.split("Published results\n")[-1]
-    (row,) = re.findall(r"^\| `MR-Hydra \(published\)` \| 6 \| 0\.775 \|.*$", beside, flags=re.M)
-    assert re.search(r"\| -0\.07\d \(0/0/6\) \|", row), "none minus it"
-    assert re.search(r"\| \+0\.02\d \(6/0/0\) \|", row), "rope minus it"
-    (row,) = re.findall(r"^\| ArrowHead .*$", beside.split("Data sets")[-1], flags=re.M)
-    assert "| 0.840 |" in row
-    assert row.endswith("| – |"), "MR-Hydra has no score there"
+def test_single_published_scores_join_those_of_several_seeds(tmp_path):
+    ours = results("linear")[["dataset", "encoding", "seed", "accuracy"]]
+    ours = ours.rename(columns={"encoding": "method", "accuracy": "score"})
+    theirs = pd.DataFrame({"dataset": DATASETS, "method": "HC2", "seed": 0, "score": 0.9})
+    pd.concat([ours, theirs.assign(source="a paper")]).to_csv(tmp_path / "beside.csv", index=False)
+    _, said = written(tmp_path / "beside.csv")
+    assert "Compared over 10 data sets." in said
+    assert re.search(r"^\| `HC2` \| 1\.00 \| 0\.900 \| \+0\.2\d\d \[", said, flags=re.M)
+    assert re.search(r"^\| GunPoint .* 0\.900 \|", said, flags=re.M), "without a spread"
 
 
 SIZES = {"20%": 8, "100%": 40}
@@ -319,7 +292,7 @@ def test_each_train_size_is_a_variant_and_has_its_curves(tmp_path, monkeypatch):
     rows = rows[rows["dataset"].isin(DATASETS[3:8])]  # fewer pictures
     rows = rows[(rows["encoding"] == "none") | (rows["seed"] == 0)]
     study = study_in(tmp_path, rows, **SIZED, datasets=DATASETS[3:8])
-    files, said = written(study, published=study / "others.csv")
+    files, said = written(study)
     assert "2 variants (train\\_size=20%; train\\_size=100%)" in said
     assert "30 of 40 fits are available: this study is not finished." in said
     assert "A train size is a stratified subset of the train split" in said
@@ -330,11 +303,6 @@ def test_each_train_size_is_a_variant_and_has_its_curves(tmp_path, monkeypatch):
     assert {"learning_curves", "learning_curves_mean"} <= shown
     assert all(f"({path.name})" in said for path in files.figures)
     assert "5 data sets cannot show a difference: the smallest possible p is 0.0625" in said
-    assert "appear beside fits of train size 100% only" in said
-    part, whole = said.split("## Results, ")[1:]
-    assert part.startswith("train\\_size=20%")
-    assert "published" not in part.lower()
-    assert "HC2 (published)" in whole
     drawn = curves_of(study, monkeypatch)
     assert len(drawn) == 2
     for rows in drawn:

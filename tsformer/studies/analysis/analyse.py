@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,15 +13,9 @@ from tsformer.studies.analysis.scores import (
     COSTS,
     StudyScores,
     VariantScores,
-    has_whole_split,
     variant_scores,
 )
-from tsformer.studies.analysis.statistics import (
-    Statistics,
-    check_scores,
-    compare_methods,
-    mean_scores,
-)
+from tsformer.studies.analysis.statistics import Statistics, check_scores, compare_methods
 
 #: Costs without a Pareto front: a process keeps memory of earlier fits.
 _WITHOUT_FRONT = ("peak_memory_mb", "predict_memory_mb")
@@ -104,8 +97,6 @@ class Findings:
     mean_gains: pd.DataFrame | None = None
     costs: pd.DataFrame | None = None
     obstacle: str = ""
-    published: pd.DataFrame | None = None
-    beside: pd.DataFrame | None = None
 
     @property
     def left_out(self) -> list[str]:
@@ -123,14 +114,6 @@ class Findings:
             return False
         return self.used["dataset"].nunique() == 1 and self.used["method"].nunique() > 1
 
-    @property
-    def not_ranked(self) -> list[str]:
-        """Published methods without a rank, because they lack a compared data set."""
-        if self.published is None:
-            return []
-        ranked = [] if self.statistics is None else list(self.statistics.ranks.index)
-        return [name for name in self.published["method"].unique() if name not in ranked]
-
 
 def default_baseline(study: StudyScores) -> str | None:
     """Return ``"none"``, else ``"tsformer"``, if the study has that method; else None: no gains."""
@@ -143,92 +126,27 @@ def analyse(
 ) -> list[Findings]:
     """Compute statistics, gains and costs of a study."""
     methods = list(study.rows["method"].unique())
-    if study.published is not None:
-        methods += study.published.rows["method"].unique().tolist()
     if baseline is not None and baseline not in methods:
         raise ValueError(unknown("method", baseline, methods))
-    others = None if study.published is None else study.published.rows
-    if others is not None and len(others):
-        _check_shares(study.rows)
-    findings = [
-        _analyse_variant(variant, others if has_whole_split(variant) else None, baseline, rope)
-        for variant in variant_scores(study)
-    ]
-    if baseline is not None and all(baseline in each.not_ranked for each in findings):
-        raise ValueError(
-            f"gains over {baseline} cannot be computed: it lacks a data set that was compared; "
-            "choose another baseline"
-        )
-    return findings
+    return [_analyse_variant(variant, baseline, rope) for variant in variant_scores(study)]
 
 
-def _check_shares(rows: pd.DataFrame) -> None:
-    """Raise ValueError for scores that are no accuracies between 0 and 1."""
-    beyond = rows[(rows["score"] < 0) | (rows["score"] > 1)]
-    if len(beyond):
-        row = beyond.iloc[0]
-        raise ValueError(
-            "published scores are accuracies from 0 to 1, and the score of "
-            f"{row['method']!r} on {row['dataset']!r} is {row['score']:g}; divide percentages by "
-            "100, or omit --published"
-        )
-
-
-def _analyse_variant(
-    variant: VariantScores, published: pd.DataFrame | None, baseline: str | None, rope: float
-) -> Findings:
-    label, rows, used = variant.label, variant.rows, variant.used
+def _analyse_variant(variant: VariantScores, baseline: str | None, rope: float) -> Findings:
+    rows, used = variant.rows, variant.used
     check_scores(used)
+    found = Findings(variant.label, rows, used)
     n_methods = rows["method"].nunique()
     counts = used.groupby("dataset")["method"].nunique()
-    common = counts.index[counts == n_methods]
-    if published is None:
-        found = Findings(label, rows, used)
-        compared = used
-    else:
-        published = published[published["dataset"].isin(rows["dataset"])]
-        found = Findings(label, rows, used, published=published, beside=_beside(used, published))
-        # An incomplete published method must not remove data sets of measured methods.
-        there = published[published["dataset"].isin(common)]
-        n_there = there.groupby("method")["dataset"].transform("nunique")
-        ranked = there[n_there == len(common)]
-        n_methods += ranked["method"].nunique()
-        compared = pd.concat([used, ranked.assign(seed=0)]) if len(ranked) else used
-    if n_methods < 2 or len(common) < 2:
+    n_common = int((counts == n_methods).sum())
+    if n_methods < 2 or n_common < 2:
         return replace(
             found,
             obstacle="a comparison needs two methods and two data sets with scores of all "
-            f"methods; got {n_methods} methods and {len(common)} such data sets",
+            f"methods; got {n_methods} methods and {n_common} such data sets",
         )
-    statistics = compare_methods(compared, rope=rope)
+    statistics = compare_methods(used, rope=rope)
     found = replace(found, statistics=statistics, costs=costs(used, statistics))
     if baseline is None or baseline not in statistics.scores.columns:
         return found
     table = gains(statistics, baseline)
     return replace(found, gains=table, mean_gains=mean_gains(table))
-
-
-def _beside(used: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
-    """Return each measured method beside each published one, over the data sets of both."""
-    ours, theirs = mean_scores(used), mean_scores(published)
-    rows = []
-    for other, method in itertools.product(theirs.columns, ours.columns):
-        both = pd.concat([ours[method], theirs[other]], axis=1, keys=["ours", "theirs"]).dropna()
-        apart = (both["ours"] - both["theirs"]).round(9)  # equal differences are ties, too
-        if both.empty:
-            continue
-        rows.append(
-            {
-                "published": other,
-                "method": method,
-                "datasets": len(both),
-                "published_score": both["theirs"].mean(),
-                "score": both["ours"].mean(),
-                "difference": apart.mean(),
-                "wins": int((apart > 0).sum()),
-                "ties": int((apart == 0).sum()),
-                "loses": int((apart < 0).sum()),
-            }
-        )
-    columns = ["published", "method", "datasets", "published_score", "score", "difference"]
-    return pd.DataFrame(rows, columns=[*columns, "wins", "ties", "loses"])

@@ -11,8 +11,7 @@ from typing import Any
 import pandas as pd
 
 from tsformer._checks import unknown
-from tsformer.studies.analysis.published import Paths, Published, published_beside
-from tsformer.studies.design.study_file import WHOLE, read_design
+from tsformer.studies.design.study_file import read_design
 
 _COLUMNS = ("dataset", "method", "seed", "score")
 #: Column of a cost -> its name in tables and figures, in their order.
@@ -43,7 +42,6 @@ class StudyScores:
     failed: int = 0
     n_skipped: int = 0
     skipped: tuple[str, ...] = ()
-    published: Published | None = None
 
 
 @dataclass(frozen=True)
@@ -56,10 +54,7 @@ class VariantScores:
 
 
 def read_study(
-    path: str | os.PathLike[str],
-    *,
-    vary: str | Iterable[str] | None = None,
-    published: Paths | None = None,
+    path: str | os.PathLike[str], *, vary: str | Iterable[str] | None = None
 ) -> StudyScores:
     """Read a study from its folder, or from a CSV as `read_scores` takes it."""
     file = Path(path)
@@ -114,7 +109,6 @@ def read_study(
         failed=failed,
         n_skipped=len(unread),
         skipped=tuple(dict.fromkeys(unread)),
-        published=None if published is None else published_beside(table, published),
     )
 
 
@@ -192,13 +186,6 @@ def variant_scores(study: StudyScores) -> list[VariantScores]:
         VariantScores(label, rows, complete(rows) if study.ours else rows)
         for label, rows in split_variants(study.rows, study.varied).items()
     ]
-
-
-def has_whole_split(variant: VariantScores) -> bool:
-    """Return whether the fits of a variant are trained on whole train splits."""
-    if "train_size" not in variant.rows.columns:
-        return True
-    return bool((variant.rows["train_size"] == WHOLE).all())
 
 
 def split_variants(rows: pd.DataFrame, vary: Iterable[str] = ()) -> dict[str, pd.DataFrame]:

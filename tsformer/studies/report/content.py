@@ -18,7 +18,6 @@ from tsformer.studies.analysis.plots import (
     plot_mean_gains,
     plot_pairs,
 )
-from tsformer.studies.analysis.published import PROTOCOL
 from tsformer.studies.analysis.scores import (
     COSTS,
     StudyScores,
@@ -27,7 +26,6 @@ from tsformer.studies.analysis.scores import (
     labels,
     variant_scores,
 )
-from tsformer.studies.design.study_file import WHOLE
 from tsformer.studies.report.render import code
 from tsformer.studies.report.verdict import ALPHA, SURE, against, contrasts, ordered_means, paired
 from tsformer.studies.report.verdict import verdict as verdict_of
@@ -41,7 +39,7 @@ def content(study: StudyScores, findings: list[Findings], baseline: str | None) 
     compared = [each for each in findings if each.statistics is not None]
     intervals = [each.mean_gains["low"] for each in compared if each.mean_gains is not None]
     design = {"splits": {}, "methods": {}, "leave_out": {}, **(study.design or {})}
-    encodings = study.ours and not design["methods"] and study.published is None
+    encodings = study.ours and not design["methods"]
     return {
         "study": study,
         "design": design,
@@ -55,7 +53,6 @@ def content(study: StudyScores, findings: list[Findings], baseline: str | None) 
         "has_gains": bool(intervals),
         "has_intervals": any(low.notna().any() for low in intervals),
         "facts": _facts(study),
-        "published": published(study, findings),
         "stems": [_stem(each, findings) for each in findings],
         "alpha": ALPHA,
         "sure": SURE,
@@ -65,7 +62,6 @@ def content(study: StudyScores, findings: list[Findings], baseline: str | None) 
         "paired": paired,
         "methods": _methods,
         "costs": _costs,
-        "beside": _beside,
         "datasets": _datasets,
         "one_data_set": _one_data_set,
     }
@@ -117,33 +113,6 @@ def learning_curves(scores: StudyScores) -> dict[str, Figure]:
     return {**drawn, "learning_curves": plot_learning_curves(rows, metric=metric)}
 
 
-def published(study: StudyScores, findings: list[Findings]) -> list[str]:
-    """Describe the published results and name methods without a rank."""
-    if study.published is None:
-        return []
-    lines = []
-    if len(study.published.rows):
-        lines.append(
-            "Methods marked (published) were not run here: each score is one published accuracy on "
-            "the same train and test split, without seeds, seconds or probabilities."
-        )
-        if not study.ours:
-            lines.append(
-                "The file does not say on which split its scores were obtained; the published "
-                f"scores are of the {PROTOCOL}."
-            )
-        if "train_size" in study.varied:
-            lines.append(f"Published scores appear beside fits of train size {WHOLE} only.")
-    variants: dict[str, list[str]] = {}
-    for each in findings:
-        if each.statistics is not None and each.not_ranked:
-            variants.setdefault(", ".join(each.not_ranked), []).append(each.label)
-    for methods, own in variants.items():
-        where = f"{'; '.join(own)}: " if len(own) < len(findings) else ""
-        lines.append(f"{where}Not ranked, for lack of some compared data sets: {methods}.")
-    return [*lines, *study.published.left_out]
-
-
 def _facts(study: StudyScores) -> dict[str, Any]:
     """Count methods, data sets, seeds and fits."""
     rows, design = study.rows, study.design or {}
@@ -163,7 +132,6 @@ def _facts(study: StudyScores) -> dict[str, Any]:
             {"method": method, "how": how, "datasets": names.unique()}
             for (method, how), names in groups
         ]
-    published_rows = None if study.published is None else study.published.rows
     known = study.ours and "version" in rows.columns
     versions: list[Any] = rows["version"].dropna().tolist() if known else []
     return {
@@ -172,7 +140,6 @@ def _facts(study: StudyScores) -> dict[str, Any]:
         "seeds": rows["seed"].nunique(),
         "most_seeds": int(rows.groupby(["dataset", "method"])["seed"].nunique().max()),
         "splits": rows["resample"].nunique() if "resample" in rows.columns else 1,
-        "published": 0 if published_rows is None else published_rows["method"].nunique(),
         "nowhere": [name for name in planned if name not in have],
         "expected": expected,
         "fits": len(rows),
@@ -226,22 +193,9 @@ def _costs(found: Findings) -> dict[str, Any]:
     return {"header": header, "rows": rows, "fronts": fronts, "memory": len(fronts) < len(there)}
 
 
-def _beside(found: Findings) -> dict[Any, dict[str, Any]]:
-    """Return the comparisons of each published method by measured method."""
-    assert found.beside is not None
-    return {
-        name: {
-            "first": part.iloc[0],
-            "by_method": {row["method"]: row for row in part.to_dict("records")},
-        }
-        for name, part in found.beside.groupby("published", sort=False)
-    }
-
-
 def _datasets(found: Findings) -> dict[str, Any]:
     """Return mean and spread of every method on every data set, compared or not."""
-    scores = pd.concat([found.rows, found.published])  # concat leaves None out
-    keys = ["dataset", "method"]
+    scores, keys = found.rows, ["dataset", "method"]
     means = scores.groupby(keys, sort=False)["score"].mean()
     spreads = distinct_fits(scores, *keys).groupby(keys, sort=False)["score"].std()
     ranked = [] if found.statistics is None else list(found.statistics.ranks.index)

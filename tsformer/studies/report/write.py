@@ -16,7 +16,6 @@ import tsformer
 from tsformer._optional import require
 from tsformer.studies._files import check_folder, write_atomically
 from tsformer.studies.analysis.analyse import Findings, analyse, default_baseline
-from tsformer.studies.analysis.published import Paths
 from tsformer.studies.analysis.scores import StudyScores, read_study
 from tsformer.studies.report.content import content, figures
 from tsformer.studies.report.render import html, markdown
@@ -44,7 +43,6 @@ def write_report(
     baseline: str | None = None,
     rope: float = 0.01,
     vary: str | Iterable[str] | None = None,
-    published: Paths | None = None,
     command: str | None = None,
 ) -> ReportFiles:
     """Write the report of a study: ``report.html``, ``report.md`` and the latter's figures.
@@ -66,9 +64,6 @@ def write_report(
     vary : str or iterable of str, optional
         Columns that distinguish variants of the study; by default what ``study.json`` beside the
         CSV says.
-    published : path or iterable of paths, optional
-        Published accuracies to set beside the study, as `tsformer.studies.read_published` takes
-        them. Results on its data sets and the default split become further methods.
     command : str, optional
         The shell command that made the report, to be shown in it.
 
@@ -81,14 +76,13 @@ def write_report(
     FileNotFoundError
         If there is no such study.
     ValueError
-        If a column or a score is missing, there is no method `baseline`, or the published results
-        are malformed.
+        If a column or a score is missing, or there is no method `baseline`.
     ImportError
         If the extra `statistics` or `plots` is missing.
     """
     for library in ("jinja2", "markdown_it", "baycomp", "scikit_posthocs"):
         require(library, extra="statistics", purpose="the report of a study")
-    scores = read_study(study, vary=vary, published=published)
+    scores = read_study(study, vary=vary)
     baseline = default_baseline(scores) if baseline is None else baseline
     return write_findings(
         scores,

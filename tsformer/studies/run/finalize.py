@@ -9,7 +9,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import pandas as pd
 
@@ -19,8 +19,6 @@ from tsformer.plots import encoding_color, plot_learning_curves
 from tsformer.studies._files import to_csv, write_atomically
 from tsformer.studies.analysis.analyse import Findings, analyse, default_baseline
 from tsformer.studies.analysis.plots import (
-    plot_boxes,
-    plot_by_dataset,
     plot_comparison,
     plot_critical_difference,
     plot_pairs,
@@ -46,6 +44,9 @@ from tsformer.studies.run.trial import name_column, plain
 from tsformer.tracking import RunStore, TrackedRun
 from tsformer.tracking.settings import warn
 from tsformer.tracking.views import PLACE_TAG, VARIANT_TAG, view_of_study
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 def variant_tag(variants: Iterable[str]) -> str:
@@ -94,24 +95,19 @@ def _view(study: Study, variant: str, store: RunStore) -> str:
     return store.page_of_view(view)
 
 
-def log_scores(results: pd.DataFrame, study: Study, run: TrackedRun) -> None:
-    """Log ``scores.png``, every encoding on every data set, for MLflow's grid of pictures too."""
+def log_scores(results: pd.DataFrame, figure: Figure, run: TrackedRun) -> None:
+    """Log ``comparison.png``, for MLflow's grid of pictures too."""
     tag, which = "tsformer.picture_of", digest(results.to_csv(index=False))
     if run.client is None or run.client.get_run(run.run_id).data.tags.get(tag) == which:
         return  # already there: another one would be added, not replace it
-    panels = labels(results, study.varied) if study.varied else None
-    named = results.rename(columns={"method": "encoding"})
-    draw = functools.partial(plot_by_dataset, named, panels=panels)
-    run.figure(draw, "scores.png", key="scores", size=900)
+    run.figure(lambda: figure, "comparison.png", key="scores", size=900)
     run.tags({tag: which})
 
 
 def log_findings(findings: list[Findings], run: TrackedRun) -> None:
-    """Log box plots of all fits and, where methods could be compared, their statistics."""
+    """Log the statistics of variants whose methods could be compared."""
     for each in findings:
         folder = f"{each.label}/" if each.label else ""
-        fits = each.rows.rename(columns={"method": "encoding", "score": "accuracy"})
-        run.figure(functools.partial(plot_boxes, fits), f"{folder}boxes.png")
         found = each.statistics
         if found is None:
             continue
@@ -263,8 +259,7 @@ def finalize(
         figure.savefig(file, format="png")
     parent.text(to_csv(results), "results.csv")
     parent.text(table, "summary.md")
-    parent.figure(lambda: figure, "comparison.png")
-    attempt(lambda: log_scores(results, store.study, parent), "logging the scores")
+    attempt(lambda: log_scores(results, figure, parent), "logging the scores")
     if len(store.study.train_sizes) > 1:
         named = _labelled(results, store.study, store.study.vary)
         parent.figure(lambda: plot_learning_curves(named), "learning_curves.png")
