@@ -88,7 +88,7 @@ def test_loading_a_model_runs_no_code(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_mlflow_runs_no_pickle_to_load_a_registered_model(tmp_path: Path) -> None:
     pytest.importorskip("mlflow", reason='needs the extra "tracking"')
-    from tsformer.tracking.register import write_model
+    from tsformer.tracking import write_model
 
     write_model(classifier().fit(X, Y), tmp_path / "model", input_example=X[:2])
     kept = {path.suffix for path in (tmp_path / "model").rglob("*")}

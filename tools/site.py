@@ -30,7 +30,6 @@ MODULES: dict[str, set[str] | None] = {
     "tsformer.estimators.summary": {"Summary"},
     "tsformer.metrics": None,
     "tsformer.studies.report.write": {"ReportFiles", "write_report"},
-    "tsformer.tracking.register": {"RegisteredEstimator", "load_registered", "register"},
 }
 
 

@@ -26,7 +26,6 @@ from tsformer import (
     TSTransformerRegressor,
 )
 from tsformer.tracking import MLflowTracker, TrackedRun, prepare_store
-from tsformer.tracking.register import load_registered
 from tsformer.tracking.tracker import long_enough
 from tsformer.training import Callback, TrainingState
 
@@ -92,7 +91,8 @@ def test_a_fit_is_kept_with_all_that_came_of_it(italy):
     assert served.metadata.signature is not None
     example = served.metadata.load_input_example(str(files["model"]))
     assert np.allclose(example["series"].tolist(), X[:2])
-    assert load_registered(files["model"]).classes_.tolist() == classifier.classes_.tolist()
+    loaded = tsformer.load(files["model"] / "estimator")
+    assert loaded.classes_.tolist() == classifier.classes_.tolist()
 
 
 def test_the_card_of_the_model_is_the_description_of_its_run(italy, monkeypatch):

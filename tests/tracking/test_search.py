@@ -20,7 +20,6 @@ from tracked_runs import SMALL, TINY, experiment, files_of, parent_of, runs
 
 import tsformer
 from tsformer import RandomConvolutionClassifier, TSTransformerClassifier
-from tsformer.tracking.register import load_registered
 from tsformer.tracking.views import find_experiment, pages_of
 from tsformer.training import Callback, TrainingState
 
@@ -66,7 +65,7 @@ def test_a_grid_search(few):
     assert "train/loss" in refit.data.metrics
     assert {"training.png", "encoding.png"} <= files_of(refit)
     folder = mlflow.artifacts.download_artifacts(run_id=refit.info.run_id, artifact_path="model")
-    assert np.array_equal(load_registered(folder).predict(X), search.predict(X))
+    assert np.array_equal(tsformer.load(folder / "estimator").predict(X), search.predict(X))
 
     store = find_experiment(None, experiment())
     assert "candidates side by side" in pages_of(store, "http://127.0.0.1:5000")

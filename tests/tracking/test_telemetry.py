@@ -26,7 +26,7 @@ sys.addaudithook(watched)
 import numpy as np
 from tsformer import TSTransformerClassifier, load
 from tsformer.tracking import MLflowTracker, prepare_store
-from tsformer.tracking.register import register
+from tsformer.tracking import write_model
 
 X = np.random.default_rng(0).normal(size=(8, 1, 12))
 store = prepare_store(f"sqlite:///{sys.argv[1]}/mlflow.db")
@@ -35,7 +35,10 @@ with store.start("fit", kind="fit") as run:
                                   callbacks=[MLflowTracker(mlflow_run=run)])
     clf.fit(X, [0, 1] * 4)
 clf.set_params(callbacks=None).save(sys.argv[1] + "/model")
-register(load(sys.argv[1] + "/model"), "model", store)
+write_model(load(sys.argv[1] + "/model"), sys.argv[1] + "/served")
+import mlflow
+mlflow.set_tracking_uri(store.uri)
+mlflow.register_model(sys.argv[1] + "/served", "model")
 from mlflow.telemetry.client import get_telemetry_client
 print("telemetry", get_telemetry_client() is not None)
 """
@@ -58,5 +61,5 @@ def test_no_other_machine_is_asked_for(tmp_path, empty_store):
     empty_store(tmp_path / "mlflow.db")
     assert said(tmp_path) == ["telemetry False"]
     assert {path.name for path in tmp_path.iterdir()} == {
-        "mlflow.db", "mlruns", "model",
+        "mlflow.db", "model", "served",
     }  # fmt: skip

@@ -36,7 +36,6 @@ for command in (
     demonstration.demo,
     report.report,
     tracking.ui,
-    models.register,
     lists.encodings,
     lists.methods,
     lists.plot_encoding,

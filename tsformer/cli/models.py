@@ -1,8 +1,7 @@
-"""One model: fit, predict, evaluate, explain, register."""
+"""One model: fit, predict, evaluate, explain."""
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 from contextlib import AbstractContextManager, nullcontext
@@ -484,45 +483,6 @@ def explain(
         name = channel if panel.channels is None else panel.channels[channel]
         typer.echo(f"{place}. channel {name}, steps {begin} to {end - 1}: {total:+.3f}")
     typer.echo(f"drawn to {out}")
-
-
-def register(
-    model: Model,
-    name: Annotated[str, typer.Option(help="Name in the registry.")],
-    output: Annotated[
-        str,
-        typer.Option(
-            metavar="KIND",
-            help="Answer of the served model: table (labels and probabilities), table+novelty, "
-            "predict or predict_proba.",
-        ),
-    ] = "table",
-    experiment: Annotated[str, typer.Option(help="Experiment of the model's run.")] = "tsformer",
-    tracking_uri: TrackingUri = None,
-) -> None:
-    """Add a saved model to the MLflow registry, to serve it from there.
-
-    [bold]Example[/bold]
-
-      tsformer register model --name motions --output predict
-    """
-    import tsformer
-
-    os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
-    estimator = tsformer.load(model)  # before a store is created for it
-    from tsformer.tracking import prepare_store
-    from tsformer.tracking.register import register
-    from tsformer.tracking.settings import without_credentials
-
-    store = prepare_store(tracking_uri, experiment)
-    address = register(estimator, name, store, output=output)
-    typer.echo(f"{model} is {address}")
-    typer.echo(
-        "serve it: MLFLOW_DISABLE_TELEMETRY=true "
-        f"MLFLOW_TRACKING_URI={without_credentials(store.uri)} "
-        f"mlflow models serve --env-manager local -m {address}"
-    )
-    typer.echo(f"see it: {as_typed(store.ui_command())}")
 
 
 def _paths(source: str | None) -> list[Path]:

@@ -27,7 +27,7 @@ from tsformer.estimators.series import Fit, add_observer, remove_observer
 from tsformer.plots import encoding_color, plot_confusion, plot_history, plot_reliability
 from tsformer.tracking import search
 from tsformer.tracking.context import activated, hides_fits, start_run, user_run_is_active
-from tsformer.tracking.register import card_of_run, write_model
+from tsformer.tracking.model import card_of_run, write_model
 from tsformer.tracking.run import TrackedRun
 from tsformer.tracking.scores import array_of, scored
 from tsformer.tracking.settings import (

@@ -1,4 +1,4 @@
-"""Registered models: their files, their loaders, and their answers with and without a server."""
+"""Models of MLflow: their files, their loaders, and their answers with and without a server."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from tsformer import (
     TSEnsembleClassifier,
     TSTransformerClassifier,
     TSTransformerRegressor,
+    load,
 )
-from tsformer.tracking import RunStore
-from tsformer.tracking.register import load_registered, register, write_model
+from tsformer.tracking import write_model
 from tsformer.tracking.served import ServedModel, describe_input, signature_of
 
 mlflow = pytest.importorskip("mlflow", reason='needs the extra "tracking"')
@@ -56,21 +56,14 @@ def classifier(italy):
 
 
 @pytest.fixture(scope="module")
-def address(classifier, store):
-    return register(classifier, "italy", store)
+def folder(classifier, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("served") / "model"
+    write_model(classifier, folder)
+    return folder
 
 
-def model_folder(store: RunStore, address: str) -> Path:
-    name, version = address.removeprefix("models:/").split("/")
-    client = store.client()
-    run_id = client.get_model_version(name, version).run_id
-    assert run_id is not None
-    assert client.get_run(run_id).info.status == "FINISHED"
-    return Path(client.download_artifacts(run_id, "model"))
-
-
-def test_mlflow_and_the_package_load_it(classifier, store, address, italy):
-    X, folder = italy[0], model_folder(store, address)
+def test_mlflow_and_the_package_load_it(classifier, folder, italy):
+    X = italy[0]
     table = mlflow.pyfunc.load_model(str(folder)).predict(pd.DataFrame({"series": list(X)}))
     assert list(table) == ["prediction", "p(1)", "p(2)"]
     assert np.array_equal(table["prediction"], classifier.predict(X))
@@ -78,16 +71,20 @@ def test_mlflow_and_the_package_load_it(classifier, store, address, italy):
     for output in ("predict", "predict_proba"):
         other = mlflow.pyfunc.load_model(str(folder), model_config={"output": output})
         assert np.array_equal(other.predict({"series": X}), getattr(classifier, output)(X))
-    for loaded in (load_registered(address, store), load_registered(folder, device="cpu")):
-        assert np.array_equal(loaded.predict_proba(X), classifier.predict_proba(X))
-    with pytest.raises(ValueError, match="address in a store; pass store="):
-        load_registered(address)
-    with pytest.raises(FileNotFoundError):
-        load_registered(folder / "nowhere")
+    loaded = load(folder / "estimator")
+    assert np.array_equal(loaded.predict_proba(X), classifier.predict_proba(X))
 
 
-def test_its_files_describe_it_and_hold_no_pickle(store, address):
-    folder = model_folder(store, address)
+def test_mlflow_registers_it(classifier, folder, uri, italy, monkeypatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    assert int(mlflow.register_model(str(folder), "italy").version) == 1
+    answer = mlflow.pyfunc.load_model("models:/italy/1").predict({"series": italy[0]})
+    assert np.array_equal(answer["prediction"], classifier.predict(italy[0]))
+    downloaded = mlflow.artifacts.download_artifacts("models:/italy/1/estimator")
+    assert np.array_equal(load(downloaded).predict(italy[0]), classifier.predict(italy[0]))
+
+
+def test_its_files_describe_it_and_hold_no_pickle(folder):
     kept = {path.suffix for path in folder.rglob("*") if path.is_file()}
     assert kept == {"", ".json", ".md", ".safetensors", ".txt", ".yaml"}, "no pickle"
     info = mlflow.models.get_model_info(str(folder))
@@ -96,11 +93,8 @@ def test_its_files_describe_it_and_hold_no_pickle(store, address):
     assert [(column["name"], column["type"]) for column in answer] == [
         ("prediction", "string"), ("p(1)", "double"), ("p(2)", "double"),
     ]  # fmt: skip
-    described = store.client().get_model_version("italy", "1").description
-    first, _, card = described.partition("\n\n")
-    assert first == info.metadata["input"]
-    assert card.startswith("# TSTransformerClassifier\n\nPredicts one of 2 classes")
-    assert first.startswith("`series`: one series per row, a list of numbers; series may diff")
+    described = info.metadata["input"]
+    assert described.startswith("`series`: one series per row, a list of numbers; series may diff")
     requirements = (folder / "requirements.txt").read_text()
     assert "tsformer==" in requirements
     assert "torch==" in requirements
@@ -117,52 +111,43 @@ class Evil:
         return os.system, (f"touch {self.path}",)
 
 
-def test_a_registered_stranger_runs_no_code(store, address, tmp_path):
+def test_a_registered_stranger_runs_no_code(folder, tmp_path):
     """MLflow's loader obeys an `MLmodel` that requests pickle; ours reads no `MLmodel`."""
-    folder, ran = tmp_path / "model", tmp_path / "ran"
-    shutil.copytree(model_folder(store, address), folder)
+    ran = tmp_path / "ran"
+    folder = shutil.copytree(folder, tmp_path / "model")
     (folder / "model.pkl").write_bytes(pickle.dumps(Evil(ran)))
     description = (folder / "MLmodel").read_text()
-    assert "loader_module: tsformer.tracking.register" in description
-    asked = description.replace("tsformer.tracking.register", "mlflow.sklearn")
+    assert "loader_module: tsformer.tracking.model" in description
+    asked = description.replace("tsformer.tracking.model", "mlflow.sklearn")
     asked = asked.replace("data: estimator", "data: model.pkl")
     sklearn = "flavors:\n  sklearn: {pickled_model: model.pkl, serialization_format: cloudpickle}"
     (folder / "MLmodel").write_text(asked.replace("flavors:", sklearn, 1))
-    load_registered(folder)
+    load(folder / "estimator")
     assert not ran.exists()
     mlflow.sklearn.load_model(str(folder))
     assert ran.exists(), "the guide says that MLflow runs it"
     (weights,) = (folder / "estimator").glob("*.safetensors")
     weights.write_bytes(pickle.dumps(Evil(tmp_path / "again")))
     with pytest.raises(ValueError, match="safetensors"):
-        load_registered(folder)
+        load(folder / "estimator")
     assert not (tmp_path / "again").exists()
 
 
-def test_what_cannot_be_registered_is_refused(classifier, store, italy):
-    n_runs = len(store.runs())
+def test_what_cannot_be_served_is_refused(classifier, italy, tmp_path):
     with pytest.raises(ValueError, match="unknown output 'proba'"):
-        register(classifier, "x", store, output="proba")
+        write_model(classifier, tmp_path / "x", output="proba")
     X, y = italy
     regressor = TSTransformerRegressor("none", **SMALL).fit(X, y.astype(float))
     with pytest.raises(ValueError, match="TSTransformerRegressor has no predict_proba"):
-        register(regressor, "x", store, output="predict_proba")
-    with pytest.raises(ValueError, match="EarlyClassifier is not served; register its attribute c"):
-        register(EarlyClassifier(), "x", store)
-    assert len(store.runs()) == n_runs, "nothing is left of them"
-    with pytest.raises(ValueError, match="cannot register a model as 'a/b'"):
-        register(classifier, "a/b", store)
-
-
-def test_the_command_says_how_to_serve_it(classifier, store, run):
-    pytest.importorskip("typer", reason='needs the extra "cli"')
-    classifier.save("model")
-    where = ("--tracking-uri", store.uri, "--experiment", "tests of tracking")
-    options = ("--name", "by command", "--output", "predict_proba")
-    printed, _ = run("register", "model", *options, *where)
-    assert f"MLFLOW_TRACKING_URI={store.uri} mlflow models serve" in printed
-    answer = mlflow.pyfunc.load_model(str(model_folder(store, "models:/by command/1")))
-    assert answer.predict({"series": np.zeros((2, 1, 24))}).shape == (2, 2)
+        write_model(regressor, tmp_path / "x", output="predict_proba")
+    with pytest.raises(ValueError, match="EarlyClassifier is not served; write its attribute c"):
+        write_model(EarlyClassifier(), tmp_path / "x")
+    assert not list(tmp_path.iterdir()), "nothing is left of them"
+    write_model(classifier, tmp_path / "x", output="predict")
+    answer = mlflow.pyfunc.load_model(str(tmp_path / "x")).predict({"series": X})
+    assert np.array_equal(answer, classifier.predict(X))
+    with pytest.raises(FileExistsError):
+        write_model(classifier, tmp_path / "x")
 
 
 KERNELS = {"n_features": 168}
@@ -191,10 +176,8 @@ def test_a_classifier_of_any_kind_answers_with_its_classes(kind, tmp_path):
     assert "NaN" not in (tmp_path / "model/serving_input_example.json").read_text()
 
 
-def test_a_regressor_answers_with_numbers_and_any_model_with_novelty(store, tmp_path):
+def test_a_regressor_answers_with_numbers_and_any_model_with_novelty(tmp_path):
     regressor = TSTransformerRegressor("none", **SMALL).fit(X, np.arange(12.0))
-    address = register(regressor, "numbers", store)
-    assert np.array_equal(load_registered(address, store).predict(X), regressor.predict(X))
     answer = ServedModel(regressor).predict(asked())
     assert list(answer) == ["prediction"]
     assert np.array_equal(answer["prediction"], regressor.predict(X))
@@ -245,16 +228,16 @@ def test_what_is_no_series_is_refused_by_its_number():
 
 
 @pytest.fixture(scope="module")
-def server(store, address):
+def server(folder):
     """Serve a model by the command of the page on serving; its address, and where it listens."""
     port = free_port()
     page = (Path(__file__).parents[2] / "docs/guide/serving.md").read_text(encoding="utf-8")
     (command,) = re.findall(r"^mlflow (models serve .*) &$", page, re.MULTILINE)
-    command = command.replace("models:/motions/1", address).replace("5001", str(port))
+    command = command.replace("-m served", f"-m {folder}").replace("5001", str(port))
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     process = subprocess.Popen(
         [sys.executable, "-m", "mlflow", *command.split()],
-        env={**os.environ, "MLFLOW_TRACKING_URI": store.uri, "PATH": path},
+        env={**os.environ, "PATH": path},
         start_new_session=True,
     )
     served = f"http://127.0.0.1:{port}"

@@ -1,0 +1,116 @@
+"""A fitted estimator as a model of MLflow.
+
+The model is the folder that `tsformer.save` writes, JSON and safetensors, beside MLflow's own
+``MLmodel``. `mlflow.pyfunc` and MLflow's server load it through `_load_pyfunc`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from tsformer._optional import require
+from tsformer._version import __version__
+from tsformer.estimators.loading import load
+from tsformer.estimators.series import SeriesEstimator
+from tsformer.estimators.summary import card
+from tsformer.tracking.served import ServedModel, describe_input, example_table, signature_of
+
+_FOLDER = "estimator"
+_PACKAGES = ("torch", "numpy", "pandas", "scikit-learn")
+
+
+def write_model(
+    estimator: SeriesEstimator,
+    path: str | os.PathLike[str],
+    *,
+    output: str = "table",
+    input_example: Any = None,
+) -> None:
+    """Write a fitted estimator to a new folder as a model of MLflow.
+
+    `mlflow.pyfunc.load_model` loads it, ``mlflow models serve -m FOLDER`` serves it, and
+    `mlflow.register_model` adds it to the registry. The model answers tables with tables. Its
+    subfolder ``estimator`` is what `tsformer.load` reads.
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+        Any estimator of this package that predicts. `callbacks` and `device` are not saved.
+    path : path
+        The folder, which must not exist.
+    output : {"table", "table+novelty", "predict", "predict_proba"}
+        Answer of the served model: a table with the prediction and, for a classifier, the
+        probability of each class; the same with a column of `novelty_score`; labels alone; or
+        probabilities alone.
+    input_example : optional
+        Series that are stored as an example of the input.
+
+    Raises
+    ------
+    ValueError
+        If `output` is unknown or unavailable for this estimator, or it cannot be saved.
+    FileExistsError
+        If there is something at `path`.
+    ImportError
+        If mlflow is missing.
+    """
+    if not isinstance(estimator, SeriesEstimator):
+        raise ValueError(
+            f"{type(estimator).__name__} is not served; write its attribute classifier_"
+        )
+    models = require("mlflow.models", extra="tracking", purpose="saving a model for MLflow")
+    pyfunc = require("mlflow.pyfunc", extra="tracking", purpose="saving a model for MLflow")
+    utils = require("mlflow.models.utils", extra="tracking", purpose="saving a model for MLflow")
+    ServedModel(estimator, output)  # rejects an unknown output
+    folder = Path(path)
+    folder.mkdir(parents=True)
+    estimator.save(folder / _FOLDER)
+    described = models.Model(
+        signature=signature_of(estimator, output),
+        metadata={"input": describe_input(estimator)},
+    )
+    example = None if input_example is None else example_table(estimator, input_example)
+    if example is not None:
+        utils._save_example(described, example, str(folder))
+    # `pyfunc.save_model` spends seconds on checking and inferring requirements.
+    requirements = [f"{name}=={_version(name)}" for name in _PACKAGES]
+    requirements += [f"tsformer=={__version__}", f"mlflow=={_version('mlflow')}"]
+    (folder / "requirements.txt").write_text("\n".join(requirements) + "\n", encoding="utf-8")
+    environment = {
+        "python": platform.python_version(),
+        "dependencies": ["-r requirements.txt"],
+    }
+    (folder / "python_env.yaml").write_text(json.dumps(environment), encoding="utf-8")
+    pyfunc.add_to_model(
+        described,
+        loader_module=__name__,
+        data=_FOLDER,
+        python_env="python_env.yaml",
+        model_config={"output": output},
+    )
+    described.add_flavor("tsformer", data=_FOLDER, tsformer_version=__version__)
+    described.save(folder / "MLmodel")
+
+
+def card_of_run(estimator: SeriesEstimator, run_id: str, folder: str = f"model/{_FOLDER}") -> str:
+    """Return the card of an estimator among the artifacts of a run."""
+    address = f"runs:/{run_id}/{folder}"
+    return card(estimator, f'mlflow.artifacts.download_artifacts("{address}")')
+
+
+def _load_pyfunc(
+    path: str | os.PathLike[str], model_config: Mapping[str, Any] | None = None
+) -> ServedModel:
+    """Load a model for `mlflow.pyfunc.load_model`."""
+    return ServedModel(load(path), **(model_config or {}))
+
+
+def _version(package: str) -> str:
+    """Return a version without its build, such as "+cpu", which no registry has."""
+    return metadata.version(package).partition("+")[0]
