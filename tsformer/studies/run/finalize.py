@@ -15,7 +15,7 @@ import pandas as pd
 
 from tsformer._files import replacing
 from tsformer._optional import require
-from tsformer.plots import encoding_color, plot_learning_curves
+from tsformer.plots import encoding_color
 from tsformer.studies._files import to_csv, write_atomically
 from tsformer.studies.analysis.analyse import Findings, analyse, default_baseline
 from tsformer.studies.analysis.plots import (
@@ -72,14 +72,14 @@ def study_note(study: Study, store: RunStore) -> str:
         "methods" if study.methods else "encodings": study.names,
         "data sets": study.datasets,
         "seeds": study.seeds,
-        **{f"values of {name}": values for name, values in study.varied.items()},
+        **{f"values of {name}": values for name, values in study.vary.items()},
         "resamples": range(study.resamples),
     }
     design = " × ".join(f"{len(items)} {what}" for what, items in counts.items() if len(items) > 1)
     links = ", ".join(
         f"[{variant or side_by_side}]({_view(study, variant, store)})" for variant in study.variants
     )
-    views = f"{side_by_side}: {links}" if study.varied else links
+    views = f"{side_by_side}: {links}" if study.vary else links
     lines = (  # links first: MLflow folds long descriptions
         f"{views}; the artifacts have the report, ranks and figures.",
         study.description.strip(),
@@ -260,9 +260,6 @@ def finalize(
     parent.text(to_csv(results), "results.csv")
     parent.text(table, "summary.md")
     attempt(lambda: log_scores(results, figure, parent), "logging the scores")
-    if len(store.study.train_sizes) > 1:
-        named = _labelled(results, store.study, store.study.vary)
-        parent.figure(lambda: plot_learning_curves(named), "learning_curves.png")
     scores = read_study(store.path)
     report_path = None
     if all(map(importlib.util.find_spec, ("scikit_posthocs", "baycomp", "jinja2"))):
@@ -322,14 +319,10 @@ def _report(scores: StudyScores, folder: Path, parent: TrackedRun) -> Path:
 
 def by_variant(results: pd.DataFrame, study: Study) -> pd.DataFrame:
     """Return the results with the variant in the names of encodings or methods."""
-    return _labelled(results, study, study.varied)
-
-
-def _labelled(results: pd.DataFrame, study: Study, varied: Iterable[str]) -> pd.DataFrame:
-    if results.empty or not list(varied):
+    if results.empty or not study.vary:
         return results
     name = name_column(study)
-    return results.assign(**{name: results[name] + ", " + labels(results, varied)})
+    return results.assign(**{name: results[name] + ", " + labels(results, study.vary)})
 
 
 def attempt(do: Callable[[], T], what: str) -> T | None:

@@ -54,8 +54,7 @@ class Task:
 
     def problem(self) -> Problem:
         """Load the data to train and score on."""
-        size = self.study.train_size_of(self.trial.variant)
-        return Problem.load(self.trial.dataset, self.trial.resample, size, self.trial.seed)
+        return Problem.load(self.trial.dataset, self.trial.resample)
 
 
 @dataclass(frozen=True)
