@@ -98,16 +98,12 @@ mutants: export OMP_NUM_THREADS := 1
 mutants: install ## break single statements of the package and list the mutants that no test catches, in an hour
 	$(BIN)/python tools/mutants.py build/mutants/list.csv --again experiments/results/mutants/before.csv
 
-.PHONY: docs-tables docs-pictures docs-screenshots
+.PHONY: docs-tables docs-pictures
 docs-tables: install ## rewrite the generated tables and pages of docs/ from the committed results
 	$(BIN)/python tools/write_docs.py
 
 docs-pictures: install ## redraw the pictures of all encodings and augmentations in experiments/results
 	$(BIN)/python tools/pictures.py --commit
-
-docs-screenshots: export OMP_NUM_THREADS := 1
-docs-screenshots: browser ## take the guide's screenshots of MLflow's pages again, in a few minutes
-	$(BIN)/python tools/ui_screenshot.py --commit
 
 # The gallery's programs run while it is built; pages and programs that did not change are kept.
 .PHONY: docs docs-serve

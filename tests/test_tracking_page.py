@@ -12,8 +12,6 @@ import pytest
 import tsformer
 from experiments.output import COMMITTED
 
-ui_screenshot = pytest.importorskip("tools.ui_screenshot", reason="Pillow comes with matplotlib")
-
 PAGE = (Path(__file__).parents[1] / "docs/tracking.md").read_text(encoding="utf-8")
 
 
@@ -40,10 +38,6 @@ def test_the_example_runs(tmp_path, monkeypatch, capsys, empty_store) -> None:
 
 
 KINDS = ("search", "fit", "encoding", "refit")
-
-
-def test_the_comparison_of_the_screenshots_is_the_one_that_is_shown() -> None:
-    assert f"tsformer {' '.join(ui_screenshot.COMPARISON)}\n" in PAGE
 
 
 def test_every_screenshot_is_shown_in_words_too_and_is_small() -> None:

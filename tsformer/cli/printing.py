@@ -8,7 +8,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from datetime import timedelta
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,7 +16,7 @@ import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markdown import Markdown
-from rich.progress import BarColumn, TextColumn
+from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
 from rich.text import Text
@@ -86,13 +86,14 @@ def study_bar() -> Iterator[Callable[[Progress], None]]:
     bar = Bar(
         TextColumn("{task.fields[fits]}"),
         BarColumn(bar_width=24),
-        TextColumn("{task.fields[left]}"),
+        TimeRemainingColumn(),
         TextColumn("{task.description}"),
         console=console,
         transient=True,
+        speed_estimate_period=inf,  # fits of minutes, of which only the ends are known
         disable=not console.is_terminal,
     )
-    task = bar.add_task("reading data, opening the tracking store", total=1.0, fits="", left="")
+    task = bar.add_task("reading data, opening the tracking store", total=1.0, fits="")
 
     def show(progress: Progress) -> None:
         name = str(progress.trial or "")
@@ -100,13 +101,11 @@ def study_bar() -> Iterator[Callable[[Progress], None]]:
             result = one_line(progress.error) or f"accuracy {progress.accuracy:.3f}"
             # In a file one line per fit: Rich wraps at 80 columns there.
             console.print(Text(f"{name}  {result}"), soft_wrap=not console.is_terminal)
-        left = progress.seconds_left
         bar.update(
             task,
             completed=progress.fraction,
             fits=f"{progress.done}/{progress.total} fits, {progress.running} running"
             + (f", {progress.failed} failed" if progress.failed else ""),
-            left="" if left is None else f"{timedelta(seconds=round(left))} left",
             description=name,
         )
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import io
 import json
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -174,12 +175,16 @@ def test_the_bar_says_what_is_done_running_failed_and_left(monkeypatch):
     console = Console(file=screen, force_terminal=True, width=150, color_system=None)
     monkeypatch.setattr("tsformer.cli.printing.Console", lambda **options: console)
     trial = Trial("GunPoint", "lspe", 4, "stem=conv")
+    clock = SimpleNamespace(now=0.0)
+    bar = partial(printing.Bar, get_time=lambda: clock.now)
+    monkeypatch.setattr(printing, "Bar", bar)
     with printing.study_bar() as show:
-        show(Progress("fit-end", 8, 4, 1, 0, running=2, trial=trial, accuracy=0.5))
-        failed = Progress("fit-end", 8, 5, 1, 1, running=2, trial=trial, error="no such luck")
-        show(dataclasses.replace(failed, seconds_left=99.6))
+        for done in (2, 3, 4):  # 60 seconds a fit, of which one was there before
+            show(Progress("fit-end", 8, done, 1, 0, running=2, trial=trial, accuracy=0.5))
+            clock.now += 60
+        show(Progress("fit-end", 8, 5, 1, 1, running=2, trial=trial, error="no such luck"))
     shown = screen.getvalue()
     assert "GunPoint  lspe  4  stem=conv  accuracy 0.500\n" in shown
     assert "GunPoint  lspe  4  stem=conv  no such luck\n" in shown
     assert "5/8 fits, 2 running, 1 failed" in shown
-    assert "0:01:40 left" in shown
+    assert "0:03:00" in shown, "three fits are left"

@@ -14,9 +14,8 @@ import pytest
 from small_estimators import X, Y, ensemble
 
 from tsformer.data import DatasetError
-from tsformer.studies import Progress, Study, compare
-from tsformer.studies.design.study import Trial
-from tsformer.studies.run import executors, progress
+from tsformer.studies import Study, compare
+from tsformer.studies.run import executors
 from tsformer.studies.run.executors import Workers, on_cluster, one_by_one
 from tsformer.studies.run.progress import ProgressReporter
 from tsformer.studies.run.trial import _interrupted
@@ -265,17 +264,3 @@ def test_which_fits_were_interrupted():
     assert easy.transformer_ is None
     assert not _interrupted(easy), "below the gate there is no transformer to train"
     assert _interrupted(easy.set_params(gate=0)), "Ctrl-C before the transformer"
-
-
-def test_later_fits_are_estimated_from_those_that_have_ended(monkeypatch):
-    clock = SimpleNamespace(now=0.0)
-    monkeypatch.setattr(progress, "perf_counter", lambda: clock.now)
-    events: list[Progress] = []
-    trials = [Trial(name, "none", seed) for name in ("a", "b") for seed in range(2)]
-    reporter = progress.ProgressReporter(events.append, trials, set())
-    for trial, seconds in zip(trials[:3], (6.0, 8.0, 1.0), strict=True):
-        reporter.fit_start(trial)
-        clock.now += seconds
-        reporter.fit_end(trial, seconds=seconds)
-    ended = [event.seconds_left for event in events if event.event == "fit-end"]
-    assert ended == [18.0, 14.0, 1.0]  # another problem takes the mean until one of it has ended

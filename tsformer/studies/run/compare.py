@@ -317,7 +317,6 @@ class _Fits:
                 for trial in to.add(result):
                     self.progress.fit_end(
                         trial,
-                        seconds=result.seconds,
                         accuracy=result.row["accuracy"] if result.row else None,
                         error=result.error,
                     )

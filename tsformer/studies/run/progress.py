@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from statistics import fmean
-from time import perf_counter
 from typing import Literal
 
 from tsformer.studies.design.study import Trial
@@ -32,8 +30,6 @@ class Progress:
         The latest training loss; the test accuracy, at "fit-end".
     error : str
         The message of a fit that raised, at "fit-end".
-    seconds_left : float or None
-        Estimated time remaining; None until the first fit has ended.
     """
 
     event: Literal["start", "fit-start", "epoch", "fit-end", "end"]
@@ -48,7 +44,6 @@ class Progress:
     loss: float | None = None
     accuracy: float | None = None
     error: str = ""
-    seconds_left: float | None = None
 
     @property
     def fraction(self) -> float:
@@ -58,7 +53,7 @@ class Progress:
 
 
 class ProgressReporter(Callback):
-    """Counts and times fits and notifies a listener; as a callback it also reports epochs."""
+    """Counts fits and notifies a listener; as a callback it also reports epochs."""
 
     def __init__(
         self,
@@ -74,31 +69,21 @@ class ProgressReporter(Callback):
         self.failed = 0
         self._waiting = dict.fromkeys(trial for trial in trials if trial not in skipped)
         self._trial: Trial | None = None  # the one running in this process
-        self._begun = 0.0
-        self._seconds: dict[str, list[float]] = {}
-        self._all_left: float | None = None  # of all that waits, until a fit ends
         self._send("start")
 
     def fit_start(self, trial: Trial) -> None:
         """Report that a fit begins in this process."""
         self._trial = trial
-        self._begun = perf_counter()
         self._send("fit-start", trial)
 
     def on_epoch_end(self, state: TrainingState) -> None:
         counts = {"epoch": state.epoch, "n_epochs": state.n_epochs}
         self._send("epoch", self._trial, **counts, loss=state.history[-1]["loss"])
 
-    def fit_end(
-        self, trial: Trial, *, seconds: float, accuracy: float | None = None, error: str = ""
-    ) -> None:
+    def fit_end(self, trial: Trial, *, accuracy: float | None = None, error: str = "") -> None:
         """Report that a fit ended, in this process or another."""
         del self._waiting[trial]
-        if error:
-            self.failed += 1
-        elif seconds:  # neither a fit that raised nor one read back is a basis for an estimate
-            self._seconds.setdefault(trial.dataset, []).append(seconds)
-        self._all_left = None
+        self.failed += bool(error)
         self._trial = None
         self._send("fit-end", trial, accuracy=accuracy, error=error)
 
@@ -109,7 +94,6 @@ class ProgressReporter(Callback):
     def _send(self, event: str, trial: Trial | None = None, **fields: object) -> None:
         if self.listener is None:
             return
-        workers = self.workers()
         self.listener(
             Progress(
                 event,  # type: ignore[arg-type]
@@ -117,22 +101,8 @@ class ProgressReporter(Callback):
                 done=self.total - len(self._waiting),
                 skipped=self.skipped,
                 failed=self.failed,
-                running=min(workers, len(self._waiting)),
+                running=min(self.workers(), len(self._waiting)),
                 trial=trial,
-                seconds_left=self._seconds_left(max(workers, 1)),
                 **fields,  # type: ignore[arg-type]
             )
         )
-
-    def _seconds_left(self, workers: int) -> float | None:
-        """Estimate from earlier fits on the same data set, else from the average fit."""
-        if not self._waiting:
-            return 0.0
-        if not self._seconds:
-            return None
-        if self._all_left is None:  # once a fit: an epoch may be faster than the sum
-            usual = fmean(s for seconds in self._seconds.values() for s in seconds)
-            means = {dataset: fmean(seconds) for dataset, seconds in self._seconds.items()}
-            self._all_left = sum(means.get(trial.dataset, usual) for trial in self._waiting)
-        running = perf_counter() - self._begun if self._trial in self._waiting else 0.0
-        return max(self._all_left - running, 0.0) / min(workers, len(self._waiting))
