@@ -192,7 +192,7 @@ NESTED = "@relation x\n@attribute r relational\n@attribute a numeric\n@end r\n@a
 
 
 def test_arff_with_quotes_comments_and_gaps():
-    text = f"% about\n{HEAD}@DATA\n1,?, 'u, v'\n% more\n\n?,2,\"ä\" \n3,4,1.0\n5,6,'it\\'s'\n"
+    text = f"% about\n{HEAD}@DATA\n1,?, 'u, v'\n% more\n\nNaN,2,\"ä\" \n3,4,1.0\n5,6,'it\\'s'\n"
     Path("x.arff").write_bytes(("\ufeff" + text.replace("\n", "\r\n")).encode())
     found = read_source("x.arff")
     np.testing.assert_array_equal(found.X[:, 0], [[1, np.nan], [np.nan, 2], [3, 4], [5, 6]])
@@ -238,6 +238,13 @@ def test_what_is_wrong_with_text(name, text, message):
     Path(name).write_text(text)
     with pytest.raises(ValueError, match=rf"^{name}.*{message}"):
         read_source(name, Y if name == "x.jsonl" else None)
+
+
+def test_a_relation_of_any_length_and_a_class_without_a_blank():
+    channel = ",".join(["0.125"] * 2**15)
+    nested = NESTED.replace("c {", "c{")
+    Path("x.arff").write_text(f"{nested}@data\n'{channel}\\n{channel}\\n',a\n")
+    assert read_source("x.arff").X[0].shape == (2, 2**15)
 
 
 def test_arrays_of_a_file():

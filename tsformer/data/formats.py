@@ -23,9 +23,14 @@ from tsformer.data.text import ending, open_text
 FRAMES = (*PARQUET, ".feather", ".jsonl", ".ndjson", ".arff")
 #: Columns that pandas adds for an index without a name.
 _UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
-_ATTRIBUTE = re.compile(r"""@attribute\s+('[^']*'|"[^"]*"|\S+)\s+(.*)""", re.IGNORECASE)
-_VALUE = re.compile(r"""\s*(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|([^,]*))\s*(,|$)""")
-_ESCAPED = re.compile(r"""\\(['"\\])""")
+_ATTRIBUTE = re.compile(
+    r"""@attribute\s+('[^']*'|"[^"]*"|[^\s{]+)(?:\s+|(?={))(.*)""", re.IGNORECASE
+)
+#: A value of ARFF and the comma after it: in quotes, where a backslash escapes, or without.
+_VALUE = re.compile(
+    r"""\s*(?:'([^'\\]*(?:\\.[^'\\]*)*)'|"([^"\\]*(?:\\.[^"\\]*)*)"|([^,]*))\s*,"""
+)
+_ESCAPED = re.compile(r"\\(.)")
 
 
 def read_frame(path: Path) -> tuple[pd.DataFrame, str | None]:
@@ -182,20 +187,6 @@ def _read_arff(path: Path) -> tuple[pd.DataFrame, str | None]:
     return table, names[-1] if kinds[-1].startswith("{") else None
 
 
-def _values(line: str) -> list[str]:
-    """Return the values of a line, each bare or between quotes of either kind."""
-    if "'" not in line and '"' not in line:
-        return [value.strip() for value in line.split(",")]
-    values = []
-    for found in _VALUE.finditer(line):
-        single, double, bare, end = found.groups()
-        quoted = single if single is not None else double
-        values.append(bare.rstrip() if quoted is None else _ESCAPED.sub(r"\1", quoted).strip())
-        if not end:
-            break
-    return values
-
-
 def _is_relational(kind: str) -> bool:
     return kind.lower().startswith("relational")
 
@@ -212,12 +203,21 @@ def _check_declared(path: Path, column: pd.Series, kind: str) -> None:
         )
 
 
+def _values(line: str) -> list[str]:
+    """Return the values in a line of ARFF."""
+    values = map("".join, _VALUE.findall(f"{line},"))
+    return [
+        _ESCAPED.sub(lambda sign: "\n" if sign[1] == "n" else sign[1], value).strip()
+        for value in values
+    ]
+
+
 def _relation(path: Path, number: int, text: str) -> list[list[float]]:
     """Return the rows of a relational value: each is a channel."""
     try:
         return [
             [float("nan") if value.strip() == "?" else float(value) for value in row.split(",")]
-            for row in text.replace("\\n", "\n").strip().split("\n")
+            for row in text.split("\n")
         ]
     except ValueError as error:
         raise ValueError(f"{path}, line {number}: {error}") from error

@@ -124,10 +124,15 @@ def has_names(
 def number_in(cell: str, decimal: str = ".") -> float | None:
     """Return the number in a cell, or None."""
     try:
-        number = float(cell.replace(decimal, "."))
+        number = float(cell.replace(decimal, ".")) if is_plain(cell) else np.nan
     except ValueError:
         return None
     return number if np.isfinite(number) else None
+
+
+def is_plain(text: str) -> bool:
+    """Whether a text has no digits that only Python accepts."""
+    return text.isascii() and "_" not in text
 
 
 def _member(path: Path, archive: zipfile.ZipFile) -> str:

@@ -36,7 +36,7 @@ from tsformer._checks import shortened
 from tsformer._files import replacing
 from tsformer.data.containers import to_arrays, to_items
 from tsformer.data.layout import check_ids
-from tsformer.data.text import open_text
+from tsformer.data.text import is_plain, open_text
 from tsformer.data.times import ordered_times
 
 
@@ -322,8 +322,8 @@ def _read_header(lines: _Lines) -> _Header:
                     header.labels = frozenset(values[1:])
                     if not header.labels:
                         lines.refuse("@classLabel true needs the labels after it")
-                    if "\0" in line:
-                        lines.refuse("a label with a NUL character; remove the character")
+                    if "\0" in line or "\ufffd" in line:  # the latter for what is not UTF-8
+                        lines.refuse("a label has NUL or is not UTF-8 text; save the file in UTF-8")
             # Others (@problemName, @missing, and what later tools add) tell nothing to check.
     if lines.number == 0:
         raise DatasetError(f"{lines.path} is empty")
@@ -365,7 +365,7 @@ def _read_timed(
         times = [time.strip() for time, *_ in pairs]
         index: Any
         try:
-            if not all(map(_is_plain, times)):
+            if not all(map(is_plain, times)):
                 raise ValueError("a digit is not ASCII")
             try:
                 numbers = np.array(times, dtype=np.float64)
@@ -398,7 +398,7 @@ def _take_target(lines: _Lines, fields: list[str]) -> float:
     """Take the number to predict from the fields of a line."""
     text = fields.pop().strip()
     try:
-        if not _is_plain(text):
+        if not is_plain(text):
             raise ValueError
         target = float(text)
     except ValueError:
@@ -434,23 +434,18 @@ def _read_series(lines: _Lines, channels: list[str]) -> npt.NDArray[np.float64]:
     if any("?" in text for text in channels):
         values = ["nan" if value.strip() == "?" else value for value in values]
     try:
-        if not all(map(_is_plain, channels)):
+        if not all(map(is_plain, channels)):
             raise ValueError
         return np.array(values, dtype=np.float64).reshape(len(channels), -1)
     except ValueError:
         _refuse_value(lines, channels)
 
 
-def _is_plain(text: str) -> bool:
-    """Whether a text has no digits that only Python accepts."""
-    return text.isascii() and "_" not in text
-
-
 def _refuse_value(lines: _Lines, channels: list[str]) -> NoReturn:
     for i, channel in enumerate(channels):
         for j, value in enumerate(channel.split(",")):
             try:
-                if not _is_plain(value):
+                if not is_plain(value):
                     raise ValueError
                 float("nan" if value.strip() == "?" else value)
             except ValueError:
