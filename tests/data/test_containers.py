@@ -28,6 +28,7 @@ BF16 = torch.from_numpy(WHOLE).bfloat16()
 BF16_VALUES = BF16.double().numpy()
 GAPS = np.where(np.abs(WHOLE) < 0.3, np.nan, WHOLE)
 NONE = [[[None if np.isnan(v) else float(v) for v in c] for c in x] for x in GAPS]
+MASKED = [[np.ma.array(np.nan_to_num(c, nan=9.0), mask=np.isnan(c)) for c in x] for x in GAPS]
 NONE_RAGGED = [[c[:n] for c in x] for x, n in zip(NONE, (3, 6, 2, 5), strict=True)]
 
 
@@ -108,6 +109,7 @@ SAME = {
     "array": (lambda: WHOLE, WHOLE),
     "array of two dimensions": (lambda: WHOLE[:, 0], WHOLE[:, 0]),
     "masked": (lambda: np.ma.array(WHOLE, mask=False), WHOLE),
+    "masked channels": (lambda: MASKED, GAPS),
     "arrays": (lambda: tuple(RAGGED), RAGGED),
     "filled up with NaN": (lambda: expected(RAGGED).values.transpose(0, 2, 1), RAGGED),
     "nested lists": (lambda: LISTS, RAGGED),

@@ -9,6 +9,7 @@ from decimal import Decimal
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from tsformer.data import from_long
 from tsformer.data.containers import to_padded
@@ -31,6 +32,7 @@ def lengths(*numbers: int) -> np.ndarray:
         np.array([[5, 6, 9], [5, 6, 9]]),
         pd.Series([5, 6, 9]),
         [pd.Index([5, 6, 9]), [0, 1, 4]],
+        [torch.tensor([5, 6, 9])] * 2,
     ],
 )
 def test_numbers_count_from_the_first_of_each_series(times):
@@ -68,6 +70,7 @@ def test_nanoseconds_of_today_are_not_rounded():
         ([[0, 1, 2]], "X has 2 series, but times has 1"),
         ([[0, 1, 2], [0, 2, 1]], "times of series 1 decrease after step 1; sort"),
         ([0, np.nan, 2], "time of step 1 of series 0 is missing or infinite"),
+        (np.ma.array([0, 1, 2], mask=[False, True, False]), "time of step 1 of series 0"),
         (pd.DatetimeIndex([DAYS[0], None, DAYS[1]]), "time of step 1 of series 0"),
         (np.zeros((2, 3, 1)), r"got 3 dimensions, shape \(2, 3, 1\)"),
         ([DAYS, [0, 1, 2]], "some series have dates as times, others numbers"),

@@ -62,9 +62,12 @@ def test_warm_start_refuses_what_does_not_fit():
         clf.fit(X, np.where(y == 2, 7, y))
     with pytest.raises(ValueError, match="X has 1 channels"):
         clf.fit(X[:, 1:], y)
-    with pytest.raises(ValueError, match=r"n_layers changed from 1 to 2; set it back"):
-        clf.set_params(n_layers=2).fit(X, y)
-    np.testing.assert_array_equal(clf.set_params(n_layers=1).predict_proba(X), before)
+    fitted = clf.get_params()
+    for name, value in {"n_layers": 2, "scaling": "series", "views": "difference"}.items():
+        with pytest.raises(ValueError, match=f"{name} changed from .* to {value!r}; set it back"):
+            clf.set_params(**{name: value}).fit(X, y)
+        clf.set_params(**fitted)
+    np.testing.assert_array_equal(clf.predict_proba(X), before)
     clf.fit(X[y < 2, :, :16], y[y < 2])  # a part of the classes, and another length
     assert len(clf.classes_) == 3
 

@@ -94,6 +94,8 @@ def to_numpy(x: Any) -> npt.NDArray[Any]:
         return _from_tensor(x)
     if isinstance(x, np.ma.MaskedArray):
         return np.ma.filled(x.astype(np.promote_types(x.dtype, np.float32)), np.nan)
+    if _holds_masked(x):  # NumPy makes an array of lists without their masks
+        x = [to_numpy(each) for each in x]
     if hasattr(x, "as_py"):  # a cell of Arrow
         x = x.as_py()
     try:
@@ -109,6 +111,13 @@ def to_numpy(x: Any) -> npt.NDArray[Any]:
     if array.dtype.kind == "V" and array.dtype.type is not np.void:  # such as bfloat16 of JAX
         return array.astype(np.float32)
     return _from_objects(array) if array.dtype == object else array
+
+
+def _holds_masked(x: Any) -> bool:
+    """Whether nested lists have masked arrays in them."""
+    if not isinstance(x, (list, tuple)) or not x or np.isscalar(x[0]):
+        return False
+    return any(isinstance(each, np.ma.MaskedArray) or _holds_masked(each) for each in x)
 
 
 def is_series(x: Any) -> bool:

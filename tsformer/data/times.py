@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+import torch
 
 from tsformer._checks import shortened
+from tsformer.data.native import to_numpy
 from tsformer.data.series import Floats
 
 #: A date of ISO 8601, with or without a time of day and an offset from UTC.
@@ -23,6 +25,8 @@ _CONVERT = "convert them, numbers with pd.to_numeric and dates with pd.to_dateti
 
 def ordered_times(times: Any, name: str) -> pd.Index:
     """Return times in a type that sorts by time."""
+    if isinstance(times, torch.Tensor):
+        times = to_numpy(times)
     if getattr(times, "dtype", None) == np.float16:  # pandas has no index of them
         times = np.asarray(times, dtype=np.float32)
     index = times if isinstance(times, pd.Index) else pd.Index(times, tupleize_cols=False)
@@ -159,7 +163,7 @@ def _one_by_one(times: Any, lengths: npt.NDArray[np.int64]) -> Sequence[Any]:
     elif isinstance(times, (pd.Index, pd.Series)):
         each = [times] * len(lengths)
     else:
-        array = np.asarray(times)
+        array = np.asanyarray(times)  # with the mask of a masked array
         if array.ndim not in (1, 2):
             raise ValueError(
                 "times must be (length,), (n, length), or a list of n (length,) arrays; got "

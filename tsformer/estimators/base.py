@@ -619,13 +619,18 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
                 f"n_estimators is {self.n_estimators}; set it to their number, or start from "
                 "scratch with warm_start=False"
             )
-        fitted = self.model_.config
-        config = self._model_config(fitted.max_len)
-        for name, value in vars(config).items():
-            if getattr(fitted, name) != value:
+        fitted = dict(vars(self.model_.config))
+        wanted = dict(vars(self._model_config(fitted["max_len"])))
+        scaler = self.preprocessor_
+        if isinstance(scaler, Scaler):
+            fitted |= {"scaling": scaler.scaling, "views": scaler.views}
+            scaling = scaler.scaling if self.scaling == "auto" else self.scaling
+            wanted |= {"scaling": scaling, "views": recipe.views_for(self.views, self.stem)}
+        for name, value in wanted.items():
+            if fitted[name] != value:
                 raise ValueError(
                     f"warm_start=True continues from the fitted model, but {name} changed from "
-                    f"{getattr(fitted, name)!r} to {value!r}; set it back, or start from "
+                    f"{fitted[name]!r} to {value!r}; set it back, or start from "
                     "scratch with warm_start=False"
                 )
 

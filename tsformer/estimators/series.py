@@ -111,8 +111,9 @@ class TrainingData:
         """Return the series that a mask ``[n]`` selects."""
         weights = self.weights
         if np.ndim(weights) == 1:  # `read_weights` rejects other shapes
-            check_length(len(chosen), np.asarray(weights), "sample_weight")
-            weights = np.asarray(weights)[chosen]
+            weights = np.asanyarray(weights)
+            check_length(len(chosen), weights, "sample_weight")
+            weights = weights[chosen]
         groups = None if self.groups is None else self.groups[chosen]
         return TrainingData(self.series.take(chosen), self.targets[chosen], weights, groups)
 
