@@ -170,8 +170,8 @@ class LayoutWarning(UserWarning):
     from channel to channel: the array may be ``(n, length, channels)``. It also warns if two
     columns of a table ``(n, length)`` look like the case and the time of a long table, and if a
     step or channel is named like an id, is named unlike the other steps, or is constant within
-    every series. `fit` and `predict` issue it if the columns of such a table are not in the order
-    of their numbers or dates.
+    every series, and if a channel has no value at all. `fit` and `predict` issue it if the columns
+    of such a table are not in the order of their numbers or dates.
 
     Where the layout is right, silence it with
     ``warnings.filterwarnings("ignore", category=tsformer.data.LayoutWarning)``.
@@ -214,6 +214,12 @@ def warn_of_layout(X: Any, series: SeriesSource, *, flat: bool) -> None:
     """Issue a `LayoutWarning` if `X`, perhaps `flat` (n, length), is probably misread."""
     if _is_checked.get():
         return
+    if channels := _empty_channels(series):
+        warn_caller(
+            f"channels {channels} of X have no value in any series: values that they have in "
+            f"predict would change predictions at random; leave them out; {_SILENCE}",
+            LayoutWarning,
+        )
     if flat:
         n, length = len(series), series.n_steps
         names = _columns(X, length)
@@ -353,6 +359,15 @@ def _id_channels(X: Any, series: SeriesSource) -> list[Any]:
         most = np.fmax(most, np.fmax.reduce(low, axis=0))
     suspect = ~changes & (least < most) | whole & np.array([_is_id(name) for name in names])
     return [name for name, is_suspect in zip(names, suspect, strict=True) if is_suspect]
+
+
+def _empty_channels(series: SeriesSource) -> list[Any]:
+    """Return the channels without any value."""
+    if series.gaps is None:
+        return []
+    n_missing = series.gaps.missing.sum(axis=0, dtype=np.int64)
+    names = series.channels or range(series.n_channels)
+    return [name for name, n in zip(names, n_missing, strict=True) if n == series.lengths.sum()]
 
 
 def _may_be_swapped(series: SeriesSource) -> bool:
