@@ -180,7 +180,11 @@ DATA: dict[str, tuple[Any, ...]] = {
     "a series without values": (np.where(np.arange(9)[:, None, None] == 1, np.nan, OTHER_X), Y[:9]),
     "channels that differ": ([*OTHER_X[:8], OTHER_X[8, :1]], OTHER_Y),
     "negative weights": (OTHER_X, OTHER_Y, {"sample_weight": -np.ones(9)}),
-    "a masked weight": (OTHER_X, OTHER_Y, {"sample_weight": np.ma.array(np.ones(9), mask=OTHER_Y == "x")}),
+    "a masked weight": (
+        OTHER_X,
+        OTHER_Y,
+        {"sample_weight": np.ma.array(np.ones(9), mask=OTHER_Y == "x")},
+    ),
     "weights of zero": (OTHER_X, OTHER_Y, {"sample_weight": np.zeros(9)}),
     "too few weights": (OTHER_X, OTHER_Y, {"sample_weight": np.ones(3)}),
     "times that go back": (OTHER_X, OTHER_Y, {"times": -np.arange(30)}),

@@ -27,9 +27,7 @@ _ATTRIBUTE = re.compile(
     r"""@attribute\s+('[^']*'|"[^"]*"|[^\s{]+)(?:\s+|(?={))(.*)""", re.IGNORECASE
 )
 #: A value of ARFF and the comma after it: in quotes, where a backslash escapes, or without.
-_VALUE = re.compile(
-    r"""\s*(?:'([^'\\]*(?:\\.[^'\\]*)*)'|"([^"\\]*(?:\\.[^"\\]*)*)"|([^,]*))\s*,"""
-)
+_VALUE = re.compile(r"""\s*(?:'([^'\\]*(?:\\.[^'\\]*)*)'|"([^"\\]*(?:\\.[^"\\]*)*)"|([^,]*))\s*,""")
 _ESCAPED = re.compile(r"\\(.)")
 
 

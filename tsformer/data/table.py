@@ -441,11 +441,8 @@ def _numbers(table: pd.DataFrame, schema: TableSchema, path: Path) -> pd.DataFra
         cells = texts.to_numpy(dtype=object).ravel()  # all at once: there may be 100,000 columns
         # With decimal commas 1.234 is ambiguous: it may mean 1234.
         swapped = {ord(","): ".", ord("."): ","} if schema.decimal == "," else {}
-        plain = [
-            (None if cell in MISSING else cell.translate(swapped)) if isinstance(cell, str) else cell
-            for cell in cells
-        ]
-        given = pd.Series(plain, dtype=object)
+        plain = [cell.translate(swapped) if isinstance(cell, str) else cell for cell in cells]
+        given = pd.Series(plain, dtype=object).replace(MISSING, None)
         found = pd.to_numeric(given, errors="coerce").to_numpy(np.float64, na_value=np.nan)
         numbers = found.reshape(texts.shape)
         wrong = np.isnan(numbers) & given.notna().to_numpy().reshape(texts.shape)
