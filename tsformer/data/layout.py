@@ -214,9 +214,9 @@ def warn_of_layout(X: Any, series: SeriesSource, *, flat: bool) -> None:
     """Issue a `LayoutWarning` if `X`, perhaps `flat` (n, length), is probably misread."""
     if _is_checked.get():
         return
-    if channels := _empty_channels(series):
+    if empty := _empty_channels(series):
         warn_caller(
-            f"channels {channels} of X have no value in any series: values that they have in "
+            f"channels {empty} of X have no value in any series: values that they have in "
             f"predict would change predictions at random; leave them out; {_SILENCE}",
             LayoutWarning,
         )
