@@ -142,12 +142,18 @@ def test_what_is_written_is_read_back_exactly_also_by_sktime(tmp_path):
     assert text.startswith("# from an archive\n# of old\n@problemName Own\n")
 
 
+def test_truth_values_are_written_as_numbers(tmp_path):
+    write_ts(tmp_path / "x.ts", np.array([[True, False]]))
+    np.testing.assert_array_equal(read_ts(tmp_path / "x.ts")[0], [[[1, 0]]])
+
+
 @pytest.mark.parametrize(
     ("X", "y", "message"),
     [
         (np.zeros((2, 1, 3)), "a", "X has 2 series, but y has 1 entries"),
         (np.zeros((2, 1, 3)), ["a b", "c"], "'a b' cannot be a label of a .ts file"),
         (np.zeros((2, 1, 3)), ["a", ""], "'' cannot be a label of a .ts file"),
+        (np.zeros((2, 1, 3)), ["a", None], "y is missing for series 1"),
         (np.zeros((2, 1, 3)), ["a", "b\0"], r"'b\\x00' cannot be a label of a .ts file"),
         ([np.zeros((1, 3)), np.zeros((1, 0))], "ab", "series 1 is empty"),
         ([np.zeros((1, 3)), np.zeros((2, 3))], "ab", "series 1 has 2"),
@@ -199,7 +205,7 @@ def timed(*indices) -> list[pd.DataFrame]:
 @pytest.mark.parametrize("index", [[0.1, 5, 1e-300 + 6], [1, 2, 4], DAYS, DAYS.tz_localize("CET")])
 def test_time_stamps_are_written(index, tmp_path):
     X = timed(index, index)
-    write_ts(tmp_path / "x.ts", X, ["a", "b"])
+    write_ts(tmp_path / "x.ts", X, ["a)", "b"])
     for ours, theirs in zip(read_ts(tmp_path / "x.ts")[0], X, strict=True):
         np.testing.assert_array_equal(ours, theirs)
         assert (ours.index == theirs.index).all()

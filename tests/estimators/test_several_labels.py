@@ -147,6 +147,8 @@ def test_missing_values_are_unknown_labels(value):
         rows = [[0, 1], [1, value]] if value is not pd.NA else pd.DataFrame([[0, 1], [1, value]])
         found = read_columns(container(rows) if value is not pd.NA else rows)
         np.testing.assert_array_equal(found, [[0, 1], [1, np.nan]])
+    found = read_columns([[0, 1], np.ma.array([1, 1], mask=[False, True])])
+    np.testing.assert_array_equal(found, [[0, 1], [1, np.nan]])
 
 
 @pytest.mark.parametrize(

@@ -48,8 +48,9 @@ def test_a_missing_label_is_named_by_its_place(container, labels, value):
         pd.to_datetime(["2024", "2025", None] * 4, format="%Y"),
         np.array([1.0, 0.0, np.nan] * 4),
         np.ma.array([1, 0, 2] * 4, mask=[0, 0, 1] * 4),
+        [1, 0, np.ma.masked] * 4,
     ],
-    ids=["string", "Int64", "boolean", "category", "dates", "float", "masked"],
+    ids=["string", "Int64", "boolean", "category", "dates", "float", "masked", "masked each"],
 )
 def test_missing_labels_of_any_type(y):
     with pytest.raises(ValueError, match="4 of 12 values are missing, at series 2, 5, 8, 11; drop"):

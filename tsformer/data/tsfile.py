@@ -119,7 +119,7 @@ def write_ts(
     Raises
     ------
     ValueError
-        If there are not as many labels as series, a label is empty or contains a blank, NUL or
+        If there are not as many labels as series, a label is missing or contains a blank, NUL or
         ``:`` (`writable_labels` replaces them), a series is empty, series differ in channels, or
         times are neither numbers nor dates, decrease or repeat.
     OSError
@@ -143,6 +143,9 @@ def write_ts(
     if labels is not None:
         if len(labels) != len(series):
             raise ValueError(f"X has {len(series)} series, but y has {len(labels)} entries")
+        for i, label in enumerate(y):
+            if pd.isna(label):
+                raise ValueError(f"y is missing for series {i}; leave the series out")
         for label in labels:
             if not label or _NOT_IN_LABELS.search(label):
                 raise ValueError(
@@ -169,7 +172,7 @@ def write_ts(
         for i, x in enumerate(series):
             channels = []
             for channel in x.tolist():
-                values = ["?" if value != value else repr(value) for value in channel]
+                values = ["?" if value != value else repr(+value) for value in channel]  # +True: 1
                 if times is not None:
                     values = [f"({t},{value})" for t, value in zip(times[i], values, strict=True)]
                 channels.append(",".join(values))
@@ -347,11 +350,12 @@ def _split(lines: _Lines, line: str, header: _Header) -> list[str]:
     """Return the fields of a line; time stamps may have colons."""
     if not header.times:
         return line.split(":")
-    values, _, rest = line.rpartition(")")
-    if not values or (rest.strip()[:1] == ":") != header.is_labelled:
+    values, _, label = line.rpartition(":") if header.is_labelled else (line, "", "")
+    values = values.strip()
+    if not values.endswith(")"):
         lines.refuse(f"expected channels of (time,value), found {_short(line)}")
-    channels = re.split(r"\)\s*:\s*\(", values.strip().removeprefix("("))
-    return [*channels, rest.strip()[1:]] if header.is_labelled else channels
+    channels = re.split(r"\)\s*:\s*\(", values[:-1].removeprefix("("))
+    return [*channels, label] if header.is_labelled else channels
 
 
 def _read_timed(

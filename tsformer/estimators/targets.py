@@ -126,6 +126,8 @@ def _plain(y: Any) -> Any:
     """Convert tensors and masked arrays to arrays."""
     if isinstance(y, torch.Tensor):
         return y.detach().cpu().numpy()
+    if isinstance(y, (list, tuple)) and any(isinstance(row, np.ma.MaskedArray) for row in y):
+        y = np.ma.stack(y)
     return np.ma.filled(y.astype(object), np.nan) if isinstance(y, np.ma.MaskedArray) else y
 
 
