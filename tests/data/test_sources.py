@@ -319,6 +319,10 @@ def test_what_cannot_be_a_folder(folder, tmp_path, monkeypatch):
     write_ts("other.ts", X[:2, :1])
     with pytest.raises(ValueError, match=r"one\.ts has 2, other\.ts has 1"):
         convert_to_folder(["one.ts", "other.ts"], new)
+    for name, values in {"one.csv": "a,b", "other.csv": "b,a"}.items():
+        Path(name).write_text(f"id,t,{values}\n1,0,2,3\n")
+    with pytest.raises(ValueError, match=r"other\.csv has \('b', 'a'\), and an earlier file \('a'"):
+        convert_to_folder(["one.csv", "other.csv"], new, TableSchema(case="id", time="t"))
     write_ts("other.ts", X[:2])
     with pytest.raises(ValueError, match=r"other\.ts has no labels"):
         convert_to_folder(["one.ts", "other.ts"], new)

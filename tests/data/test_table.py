@@ -273,6 +273,11 @@ def test_text_that_is_not_utf_8_and_files_that_are_missing_or_damaged(read):
             "named like ids, or not as other steps: 'nr'. Name the column of ids with --case",
         ),
         (
+            f"y,{','.join(sorted(f't{i}' for i in range(12)))}\nx{',0' * 12}\n",
+            {"label": "y"},
+            "not in the order of their numbers: 't0', 't1', 't10', 't11', 't2', ...",
+        ),
+        (
             f",{','.join('abcdefghijkl')}\n0{',1' * 12}\n",
             {"labelled": False},
             "column 1 of x.csv has no name and is left out",

@@ -261,7 +261,7 @@ def warn_of_layout(X: Any, series: SeriesSource, *, flat: bool) -> None:
 def warn_of_order(X: Any, n_steps: int) -> None:
     """Issue a `LayoutWarning` if the columns of a wide table are not in the order of time."""
     names = _columns(X, n_steps)
-    if not _is_checked.get() and _is_out_of_order(names):
+    if not _is_checked.get() and is_out_of_order(names):
         warn_caller(
             "the columns of X are read as steps, but are not in the order of their numbers or "
             f"dates: {[str(name) for name in names[:5]]}; put them in order, numbers and dates "
@@ -318,7 +318,7 @@ def _columns(X: Any, n_steps: int) -> list[Any]:
     return list(getattr(X, "column_names", getattr(X, "columns", range(n_steps))))
 
 
-def _is_out_of_order(names: list[Any]) -> bool:
+def is_out_of_order(names: Sequence[Any]) -> bool:
     """Whether numbers or dates do not rise, or numbers in text neither rise nor fall."""
     index = pd.Index(names, tupleize_cols=False)
     if getattr(index.dtype, "kind", "O") in "iufM":

@@ -218,6 +218,7 @@ def convert_to_folder(
             yield from (read(source)[0] for source in sources)
 
     shapes, labels, timed = [], [], []
+    names: tuple[str, ...] | None = None
     for source in sources:
         X, y, has = read(source)
         shapes.append((len(X), X.n_channels, X.n_steps))
@@ -227,6 +228,12 @@ def convert_to_folder(
             raise ValueError(
                 f"all series must have the same channels: {sources[0]} has {shapes[0][1]}, "
                 f"{source} has {X.n_channels}"
+            )
+        names = names or X.channels
+        if X.channels not in (None, names):
+            raise ValueError(
+                f"all series must have the same channels: {source} has {X.channels[:10]}, and an "
+                f"earlier file {names[:10]}; name them in one order with --value"
             )
     known = [y for y in labels if y is not None]
     if known and len(known) < len(labels):

@@ -22,7 +22,7 @@ import pandas as pd
 from tsformer._checks import nearest, shortened, unknown
 from tsformer._optional import require
 from tsformer.data.formats import FRAMES, holds_cells, read_cells, read_frame
-from tsformer.data.layout import id_columns, refuse_nul
+from tsformer.data.layout import id_columns, is_out_of_order, refuse_nul
 from tsformer.data.long import from_long
 from tsformer.data.parquet import PARQUET, refuse_repeated
 from tsformer.data.text import (
@@ -308,6 +308,12 @@ def _complete(
                 f"{path} has columns that are read as steps, but are named like ids, or not as "
                 f"other steps: {_listed(columns)}. Name the column of ids with --case, and the "
                 "columns of steps with --value",
+                stacklevel=4,
+            )
+        elif schema.time is None and is_out_of_order(schema.value):
+            warnings.warn(
+                f"the columns of {path} are read as steps, but are not in the order of their "
+                f"numbers: {_listed(schema.value, 5)}. --value names them in order",
                 stacklevel=4,
             )
     elif schema.time is None and by_model and [name for name in others if name]:

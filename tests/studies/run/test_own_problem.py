@@ -6,6 +6,7 @@ import contextlib
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from tsformer.data import list_datasets, load_dataset
@@ -38,6 +39,12 @@ def grouped(n: int = 24) -> Source:
     """Two series of each of n / 2 patients, who have two classes."""
     found = series(n, labels="aabb")
     return found._replace(groups=np.array([f"p{i // 2}" for i in range(n)]))
+
+
+def framed(names: str) -> Source:
+    """Series as tables with named channels."""
+    given = series()
+    return given._replace(X=[pd.DataFrame(x.T, columns=list(names)) for x in given.X])
 
 
 def others() -> Source:
@@ -85,6 +92,7 @@ def test_what_cannot_be_a_problem_leaves_nothing(tmp_path):
         (series(4), None, 0, "class 'a' has a single series"),
         (series(), series(8, labels="ac"), 0, r"labels that no training series has: \['c'\]"),
         (series(), series(8, n_channels=3), 0, "training series have 2 channels, the test series"),
+        (framed("xy"), framed("yx"), 0, r"series 0 has \['x', 'y'\], series 20 has \['y', 'x'\]"),
         (series(8, labels=["a b", "a:b"]), None, 0, "would both be 'a_b'"),
         (series(8, labels="a"), None, 0, "every series to train on has the label 'a'.*two labels"),
         (given, grouped(8), 0, r"4 groups have series to train on and series to test on.*'p0'"),

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from sklearn.utils.multiclass import check_classification_targets
 
 from tsformer._checks import shortened
-from tsformer.data.containers import to_arrays, to_source
+from tsformer.data.containers import common_names, to_arrays, to_items, to_source
 from tsformer.data.layout import check_ids
 from tsformer.data.series import Floats
 from tsformer.data.table import Source
@@ -97,6 +97,7 @@ def own_problem(
         X_test, n_train = [X[i] for i in chosen[1]], len(chosen[0])
         X, labels = [X[i] for i in chosen[0]], np.concatenate([labels[part] for part in chosen])
     else:
+        common_names([*to_items(train.X), *to_items(test.X)])  # raises for other channels
         X_test, n_train = to_arrays(test.X), len(X)
         _refuse_shared_groups(train, test)
         strange = sorted({*_labels(test).tolist()} - {*labels.tolist()})
