@@ -188,12 +188,15 @@ def test_names_and_columns(name, fitted):
     assert estimator.feature_names_in_.tolist() == ["a", "b"]
     with pytest.raises(ValueError, match="feature names should match"):
         answers(estimator, [frame[["b", "a"]] for frame in frames])
+    with pytest.warns(UserWarning, match="X does not have valid feature names"):
+        answers(estimator, X)
     table = pd.DataFrame(X[:, 0]).add_prefix("step ")
     estimator.fit(table, Y)
     assert (estimator.n_channels_, estimator.n_features_in_) == (1, 24)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         answers(estimator, table)
+        answers(estimator, [frame[["a"]] for frame in frames])  # the names of fit are of steps
     with pytest.raises(ValueError, match=r"X has 19 features, but .* is expecting 24 features"):
         answers(estimator, X[:, 0, :19])
     assert not hasattr(estimator.fit(X, Y), "feature_names_in_")

@@ -325,7 +325,8 @@ class SeriesEstimator(SavedEstimator):
                 f"{_kind(series.clock)}; give times of the same kind to both"
             )
         # Without `reset`, the ensemble or the original of this copy has already checked a source.
-        if (series.channels or not columns) and (reset or not isinstance(X, SeriesSource)):
+        of_steps = self._columns_are_steps or columns == [True]
+        if not of_steps and (reset or not isinstance(X, SeriesSource)):
             self._check_channel_names(series.channels, reset=reset)
         return series
 

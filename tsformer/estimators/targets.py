@@ -232,7 +232,7 @@ def read_weights(sample_weight: npt.ArrayLike | None, n_series: int) -> npt.NDAr
             "[weights[label] for label in y]"
         )
     sample_weight = _plain(sample_weight)
-    if np.ndim(sample_weight) == 1:
+    if np.asarray(sample_weight).ndim == 1:
         check_length(n_series, np.asarray(sample_weight), "sample_weight")
     return _check_sample_weight(
         sample_weight, np.empty((n_series, 0)), dtype=np.float64, ensure_non_negative=True
