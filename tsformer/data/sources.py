@@ -230,7 +230,7 @@ def convert_to_folder(
                 f"{source} has {X.n_channels}"
             )
         names = names or X.channels
-        if X.channels not in (None, names):
+        if names and X.channels and X.channels != names:
             raise ValueError(
                 f"all series must have the same channels: {source} has {X.channels[:10]}, and an "
                 f"earlier file {names[:10]}; name them in one order with --value"
