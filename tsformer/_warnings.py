@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
+import os
 import sys
 import warnings
 from pathlib import Path
 
-#: Skipped frames: this package and `contextlib`, which runs its context managers.
-_SKIPPED = (str(Path(__file__).parent), contextlib.__file__)
+#: Skipped frames: this package, and the decorators of Python, torch and scikit-learn.
+_PACKAGE = str(Path(__file__).parent)
+_DECORATORS = tuple(f"{os.sep}{file}.py" for file in ("contextlib", "_contextlib", "_set_output"))
 
 
 def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
     """Issue a warning at the first caller outside this package."""
     level, frame = 1, sys._getframe()
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_SKIPPED):
+    while frame.f_back is not None and _is_skipped(frame.f_code.co_filename):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
+
+
+def _is_skipped(file: str) -> bool:
+    return file.startswith(_PACKAGE) or file.endswith(_DECORATORS)

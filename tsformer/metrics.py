@@ -8,6 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from tsformer._checks import check_number
+
 __all__ = ["expected_calibration_error", "reliability"]
 
 
@@ -67,8 +69,7 @@ def reliability(
             f"y_true has the label {min(unknown_labels)!r}, which is not among labels="
             f"{known.tolist()[:20]}"
         )
-    if n_bins < 1:
-        raise ValueError(f"n_bins must be >= 1; got {n_bins!r}")
+    check_number("n_bins", n_bins, 1, whole=True)
     confidence = proba.max(axis=1)
     right = known[proba.argmax(axis=1)] == truth
     bin_of = np.clip(np.ceil(confidence * n_bins).astype(int) - 1, 0, n_bins - 1)

@@ -52,11 +52,14 @@ def test_each_channel_with_gaps_in_training_gets_one_that_says_where(gaps, fitte
         clf.predict(gaps)
 
 
-def test_gaps_that_training_never_had_are_warned_of(gaps, fitted):
-    with pytest.warns(UserWarning, match=r"missing values in channels \[1\], where the training"):
-        proba = fitted.predict_proba(gaps)
-    assert np.isfinite(proba).all()
-    np.testing.assert_array_equal(proba[1:], fitted.predict_proba(X)[1:])
+@pytest.mark.parametrize("method", ["predict_proba", "transform"])
+def test_gaps_that_training_never_had_are_warned_of(method, gaps, fitted):
+    message = r"missing values in channels \[1\], where the training"
+    with pytest.warns(UserWarning, match=message) as caught:
+        output = getattr(fitted, method)(gaps)
+    assert [each.filename for each in caught] == [__file__], "not in decorators"
+    assert np.isfinite(output).all()
+    np.testing.assert_array_equal(output[1:], getattr(fitted, method)(X)[1:])
 
 
 @pytest.mark.parametrize("lacks", [slice(0, 1), slice(None)], ids=["one", "all"])

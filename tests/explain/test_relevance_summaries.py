@@ -36,9 +36,9 @@ def test_only_what_is_worth_a_look():
         ((5,), {}, r"got \(5,\)"),
         ((0, 5), {}, r"one or more of each; got \(0, 5\)"),
         ((1, 0), {}, r"one or more of each; got \(1, 0\)"),
-        ((1, 5), {"width": 6}, "from 1 to the length, 5; got 6"),
-        ((1, 5), {"width": 0}, "width must be an int >= 1; got 0"),
-        ((1, 5), {"width": 2.5}, "width must be an int >= 1; got 2.5"),
+        ((1, 5), {"width": 6}, "width must be an int >= 1 and <= 5; got 6"),
+        ((1, 5), {"width": 0}, "width must be an int >= 1 and <= 5; got 0"),
+        ((1, 5), {"width": 2.5}, "width must be an int >= 1 and <= 5; got 2.5"),
         ((1, 5), {"n_windows": "2"}, "n_windows must be an int >= 0; got '2'"),
     ],
 )

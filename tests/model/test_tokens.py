@@ -134,7 +134,7 @@ def test_draws_come_from_the_top_k_and_follow_the_logits():
     [
         ({"prompt": text(2, 0)}, "the prompt is empty"),
         ({"temperature": -1.0}, "temperature must be 0 or more; got -1.0"),
-        ({"top_k": 0}, "top_k must be at least 1; got 0"),
+        ({"top_k": 0}, "top_k must be an int >= 1, or None; got 0"),
     ],
 )
 def test_bad_arguments_of_generation(arguments, message):
@@ -153,7 +153,7 @@ def test_bad_arguments_of_generation(arguments, message):
     ],
 )
 def test_wrong_sizes_and_tokens_are_refused(tokens, message):
-    with pytest.raises(ValueError, match="vocab_size and max_len must be at least 1"):
+    with pytest.raises(ValueError, match="max_len must be an int >= 1; got 0"):
         make(max_len=0)
     with pytest.raises(ValueError, match=message):
         TokenTransformer(50, max_len=8, d_model=8, n_heads=2)(tokens)

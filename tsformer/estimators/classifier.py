@@ -652,12 +652,7 @@ class TSTransformerClassifier(SetClassifier, TransformerEstimator):
         (3, 2, 4, 30, 30)
         """
         check_is_fitted(self)
-        check_number("member", member, 0, whole=True)
-        if member >= len(self.models_):
-            raise ValueError(
-                f"member must be from 0 to {len(self.models_) - 1}, as there are "
-                f"{len(self.models_)} members; got {member}"
-            )
+        check_number("member", member, 0, len(self.models_) - 1, whole=True)
         panel = self.preprocessor_.transform(self._source(X, times, reset=False))
         return attention_maps(self.models_[member], panel, self.preprocessor_.time_step)
 

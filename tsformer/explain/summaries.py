@@ -50,9 +50,7 @@ def most_relevant_windows(
     length = values.shape[1]
     width = max(1, round(length / 10)) if width is None else width
     check_number("n_windows", n_windows, 0, whole=True)
-    check_number("width", width, 1, whole=True)
-    if width > length:
-        raise ValueError(f"width must be from 1 to the length, {length}; got {width}")
+    check_number("width", width, 1, length, whole=True)
     sums = np.lib.stride_tricks.sliding_window_view(values, width, axis=1).sum(axis=2).copy()
     least = _LEAST * sums.max()
     found: list[tuple[int, int, int]] = []

@@ -19,7 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tsformer._checks import unknown
+from tsformer._checks import check_number, unknown
 from tsformer.model.layers import make_norm
 
 DOWNSAMPLINGS = ("stride", "mean", "pool")
@@ -84,8 +84,7 @@ class EmbeddingStem(Stem):
             raise ValueError(
                 f"the embedding stem reads one channel of codes; X has {n_channels} channels"
             )
-        if n_codes < 1:
-            raise ValueError(f"n_codes of the embedding stem must be at least 1; got {n_codes}")
+        check_number("n_codes of the embedding stem", n_codes, 1, whole=True)
         self.embedding = nn.Embedding(n_codes + 1, d_model)
         nn.init.zeros_(self.embedding.weight[0])
 
@@ -242,15 +241,13 @@ class ConvStem(Stem):
         super().__init__()
         if downsampling not in DOWNSAMPLINGS:
             raise ValueError(unknown("downsampling", downsampling, DOWNSAMPLINGS))
-        if n_tokens is not None and not (isinstance(n_tokens, int) and n_tokens >= 1):
-            raise ValueError(f"n_tokens of the conv stem must be an int >= 1; got {n_tokens!r}")
+        check_number("n_tokens of the conv stem", n_tokens, 1, whole=True, also=(None,))
         if n_tokens is not None and strides is not None:
             raise ValueError(
                 f"strides={strides} of the conv stem determine the number of tokens; "
                 f"pass n_tokens={n_tokens} or strides, not both"
             )
-        if n_residual < 0:
-            raise ValueError(f"n_residual of the conv stem must be 0 or more; got {n_residual}")
+        check_number("n_residual of the conv stem", n_residual, 0, whole=True)
         if kernel_size % 2 == 0:
             raise ValueError(
                 "kernel_size of the conv stem must be odd, so that a token is centred on a step; "

@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from tsformer._checks import check_number
 from tsformer.model.transformer import EncoderConfig, TransformerEncoder
 
 
@@ -39,11 +40,8 @@ class TokenConfig(EncoderConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.vocab_size < 1 or self.max_len < 1:
-            raise ValueError(
-                "vocab_size and max_len must be at least 1; got "
-                f"vocab_size={self.vocab_size}, max_len={self.max_len}"
-            )
+        check_number("vocab_size", self.vocab_size, 1, whole=True)
+        check_number("max_len", self.max_len, 1, whole=True)
 
 
 class TokenTransformer(TransformerEncoder):
@@ -173,8 +171,7 @@ class TokenTransformer(TransformerEncoder):
             raise ValueError("the prompt is empty; give at least one token")
         if not temperature >= 0:
             raise ValueError(f"temperature must be 0 or more; got {temperature!r}")
-        if top_k is not None and top_k < 1:
-            raise ValueError(f"top_k must be at least 1; got {top_k!r}")
+        check_number("top_k", top_k, 1, whole=True, also=(None,))
         if generator is None:
             generator = torch.Generator(prompt.device)
             generator.manual_seed(int.from_bytes(os.urandom(8)) >> 1)
