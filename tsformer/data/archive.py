@@ -7,7 +7,6 @@ import importlib.util
 import os
 import re
 import tempfile
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ import pandas as pd
 
 from tsformer._checks import shortened, unknown
 from tsformer._optional import require
+from tsformer._warnings import warn_caller
 from tsformer.data.table import TableSchema, read_table
 from tsformer.data.text import first_cells
 from tsformer.data.tsfile import DatasetError, read_ts
@@ -109,11 +109,10 @@ def load_dataset(
     if len({_shape(series)[0] for series in X}) > 1:
         raise DatasetError(f"the training and test series in {home} differ in number of channels")
     if split is None:
-        warnings.warn(
+        warn_caller(
             f"load_dataset({name!r}) returns train and test series together, train before test; "
             f"pass split='train' and split='test' to score held-out series, or "
-            f"split={_BOTH!r} if both are meant",
-            stacklevel=2,
+            f"split={_BOTH!r} if both are meant"
         )
     timed = isinstance(X[0], pd.DataFrame)
     return (X if timed or len({series.shape[1] for series in X}) > 1 else np.stack(X)), y

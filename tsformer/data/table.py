@@ -21,6 +21,7 @@ import pandas as pd
 
 from tsformer._checks import nearest, shortened, unknown
 from tsformer._optional import require
+from tsformer._warnings import warn_caller
 from tsformer.data.formats import FRAMES, holds_cells, read_cells, read_frame
 from tsformer.data.layout import id_columns, is_out_of_order, refuse_nul
 from tsformer.data.long import from_long
@@ -288,27 +289,24 @@ def _complete(
     others = [name for name in names if name not in named]
     if schema.value is None:
         if "" in others:
-            warnings.warn(
+            warn_caller(
                 f"column {names.index('') + 1} of {path} has no name and is left out; if it has "
-                "the names of the series, give it one, and name it with --case",
-                stacklevel=4,
+                "the names of the series, give it one, and name it with --case"
             )
         schema = replace(schema, value=tuple(name for name in others if name))
         if not schema.value:
             raise ValueError(f"{path} has no columns of values: {_listed(names)}")
         if schema.time is None and len(schema.value) < _FEW_STEPS:
-            warnings.warn(
+            warn_caller(
                 f"each row of {path} is read as a series of {len(schema.value)} steps: "
                 f"{_listed(schema.value)}. For a table with one row per observation, name its "
-                "columns with --case and --time",
-                stacklevel=4,
+                "columns with --case and --time"
             )
         elif schema.time is None and (columns := id_columns(schema.value)):
-            warnings.warn(
+            warn_caller(
                 f"{path} has columns that are read as steps, but are named like ids, or not as "
                 f"other steps: {_listed(columns)}. Name the column of ids with --case, and the "
-                "columns of steps with --value",
-                stacklevel=4,
+                "columns of steps with --value"
             )
         elif schema.time is None and is_out_of_order(schema.value):
             warnings.warn(
@@ -317,10 +315,9 @@ def _complete(
                 stacklevel=4,
             )
     elif schema.time is None and by_model and [name for name in others if name]:
-        warnings.warn(
+        warn_caller(
             f"{path} has columns that the model was not trained on and that are left out: "
-            f"{_listed([name for name in others if name])}",
-            stacklevel=4,
+            f"{_listed([name for name in others if name])}"
         )
     if schema.channel is not None and len(schema.value or ()) != 1:
         raise ValueError(
@@ -417,18 +414,16 @@ def _find_header(path: Path, schema: TableSchema, cells: list[str]) -> bool:
         return schema.header
     header, certain = has_names(cells, named=schema.columns, decimal=schema.decimal or ".")
     if not header:
-        warnings.warn(
+        warn_caller(
             f"{path} has no line with the names of its columns: its first line is read as values, "
             "and columns are called by their positions, 0 for the first. --no-header says that "
-            "this is right, --header that the first line has names",
-            stacklevel=4,
+            "this is right, --header that the first line has names"
         )
     elif not certain:
-        warnings.warn(
+        warn_caller(
             f"the first line of {path} is read as the names of its columns, though it has numbers: "
             f"{_listed(cells, 5)}. --header says that this is right, --no-header that they are "
-            "values",
-            stacklevel=4,
+            "values"
         )
     return header
 

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import os
 import re
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -34,6 +33,7 @@ import pandas as pd
 
 from tsformer._checks import shortened
 from tsformer._files import replacing
+from tsformer._warnings import warn_caller
 from tsformer.data.containers import to_arrays, to_items
 from tsformer.data.layout import check_ids
 from tsformer.data.text import is_plain, open_text
@@ -234,10 +234,9 @@ def writable_labels(y: Any) -> npt.NDArray[np.str_]:
     changed = {label: new for new, label in written.items() if new != label}
     if changed:
         label, new = next(iter(changed.items()))
-        warnings.warn(
+        warn_caller(
             f"labels in .ts files have no blanks, NUL characters and ':': {label!r} is written as "
             f"{new!r}" + (f", and {len(changed) - 1} others likewise" if len(changed) > 1 else ""),
-            stacklevel=2,
         )
     return np.array([_NOT_IN_LABELS.sub("_", str(label)) for label in y])
 

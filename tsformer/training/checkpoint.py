@@ -10,7 +10,6 @@ import dataclasses
 import hashlib
 import io
 import time
-import warnings
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ import torch
 from torch import Tensor
 
 from tsformer._files import replacing
+from tsformer._warnings import warn_caller
 from tsformer.data.panel import AnyPanel
 from tsformer.objectives import Pretext
 from tsformer.training.plan import TrainingPlan
@@ -99,10 +99,9 @@ class Checkpointer:
                 }
             )
         except OSError as error:
-            warnings.warn(
+            warn_caller(
                 f"checkpoint {self.file.path} could not be written ({error}); training continues "
-                "and retries at the next checkpoint",
-                stacklevel=2,
+                "and retries at the next checkpoint"
             )
 
 
@@ -137,11 +136,10 @@ class CheckpointFile:
         if not self.path.exists():
             others = len(list(self.path.parent.glob("training-*.pt")))
             if others:
-                warnings.warn(
+                warn_caller(
                     f"resume=True found no checkpoint of this training run in {self.path.parent}: "
                     f"the {others} checkpoints there have other data, parameters or seeds; "
-                    "training starts from scratch",
-                    stacklevel=2,
+                    "training starts from scratch"
                 )
             return None
         with self.to_be_read():

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tsformer._warnings import warn_caller
 from tsformer.data.panel import AnyPanel, Panel, same_device
 from tsformer.training.inference import catch_oom, is_out_of_memory
 from tsformer.training.plan import TrainingPlan
@@ -60,10 +61,9 @@ class GraphedStep(TrainingStep):
             before = self._steps.get(shape, 0)
             if before < _STEPS_BEFORE or len(self._graphs) == _MOST_SHAPES:
                 if before == _STEPS_BEFORE == max(self._steps.values()):  # warns once
-                    warnings.warn(
+                    warn_caller(
                         f"{_NOT_CAPTURED}there are more than {_MOST_SHAPES} shapes of batches; "
-                        "the others take plain steps",
-                        stacklevel=2,
+                        "the others take plain steps"
                     )
                 self._steps[shape] = before + 1
                 last = before == _STEPS_BEFORE - 1 and not self._graphs
@@ -160,7 +160,7 @@ class GraphedStep(TrainingStep):
         self._graphs.clear()
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
-        warnings.warn(_NOT_CAPTURED + reason, stacklevel=2)
+        warn_caller(_NOT_CAPTURED + reason)
 
 
 def _of_one_length(panel: Panel) -> Panel:
@@ -230,5 +230,5 @@ def step_class(plan: TrainingPlan, panel: AnyPanel, ranks: OneProcess) -> type[T
     else:
         return GraphedStep
     if plan.compile != "auto":
-        warnings.warn(_NOT_CAPTURED + reason, stacklevel=2)
+        warn_caller(_NOT_CAPTURED + reason)
     return TrainingStep

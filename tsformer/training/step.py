@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -14,6 +13,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from tsformer._torch_state import drawing
+from tsformer._warnings import warn_caller
 from tsformer.augmentation import Augmentation, Batch
 from tsformer.data.panel import AnyPanel, same_device
 from tsformer.objectives import Pretext
@@ -200,11 +200,10 @@ class TrainingStep:
                 f"a smaller batch_size, a smaller model or a stem with a larger stride{reason}"
             )
         if self.most_at_once is None:
-            warnings.warn(
+            warn_caller(
                 f"a batch of {size} series did not fit into the memory of {self.plan.device}: "
                 "from now on each batch goes through the blocks in pieces, which takes longer but "
-                "gives the same steps",
-                stacklevel=2,
+                "gives the same steps"
             )
         self.most_at_once = (now + 1) // 2
 

@@ -9,7 +9,6 @@ import signal
 import tempfile
 import threading
 import time
-import warnings
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
@@ -23,6 +22,7 @@ from joblib.externals.loky import ProcessPoolExecutor
 
 from tsformer._optional import require
 from tsformer._torch_state import limit_threads
+from tsformer._warnings import warn_caller
 from tsformer.studies.run.lock import end_left_over
 from tsformer.studies.run.progress import ProgressReporter
 from tsformer.studies.run.worker import Task, TrialResult, failed, run_task
@@ -243,4 +243,4 @@ def _end_left_over(task: Task) -> None:
     try:
         end_left_over(task.store, task.study.name, {task.key})
     except Exception as error:  # its run stays RUNNING until a driver reaches the store again
-        warnings.warn(f"the run of {task.trial} could not be ended: {error}", stacklevel=2)
+        warn_caller(f"the run of {task.trial} could not be ended: {error}")

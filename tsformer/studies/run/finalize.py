@@ -6,7 +6,6 @@ import functools
 import importlib.util
 import shlex
 import tempfile
-import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -15,6 +14,7 @@ import pandas as pd
 
 from tsformer._files import replacing
 from tsformer._optional import require
+from tsformer._warnings import warn_caller
 from tsformer.plots import encoding_color
 from tsformer.studies._files import to_csv, write_atomically
 from tsformer.studies.analysis.analyse import Findings, analyse, default_baseline
@@ -330,5 +330,5 @@ def attempt(do: Callable[[], T], what: str) -> T | None:
     try:
         return do()
     except Exception as error:  # the fits are done and must not fail
-        warnings.warn(f"{what} failed: {type(error).__name__}: {error}", stacklevel=3)
+        warn_caller(f"{what} failed: {type(error).__name__}: {error}")
         return None

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import importlib
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from tsformer._warnings import warn_caller
 from tsformer.baselines import PanelClassifier, find, load_class
 from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.estimators.series import unobserved
@@ -167,9 +167,8 @@ def _warm_up(task: Task, problem: Problem) -> None:
         with unobserved():
             PanelClassifier(method.estimator, parameters, 0).fit(X, y[few]).predict(X)
     except Exception as error:  # the fit on all series may succeed
-        warnings.warn(
+        warn_caller(
             f"the first fit of {method.name} includes the time of compiling it, since a fit on "
-            f"{len(few)} series failed: {type(error).__name__}: {error}",
-            stacklevel=2,
+            f"{len(few)} series failed: {type(error).__name__}: {error}"
         )
     _COMPILED.add(variant)
