@@ -108,6 +108,11 @@ def test_tokens_have_the_times_of_their_steps(stem, params, expected, fit, every
     np.testing.assert_allclose(clf.attention(X, times).times[0], expected, atol=1e-5)
 
 
+def test_a_member_that_is_not_there_is_refused(plain, fit):
+    with pytest.raises(ValueError, match="member must be an int >= 0 and <= 0; got 1"):
+        fit(plain).attention(plain.X, member=1)
+
+
 @pytest.mark.parametrize("how", ["attention", "rollout"])
 def test_without_blocks_there_is_no_attention(how, plain, fit):
     clf = fit(plain, n_layers=0)
