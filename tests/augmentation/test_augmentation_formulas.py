@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from batches import KINDS, LENGTHS, batch, padded, read_slowly, series
@@ -121,6 +123,15 @@ def test_jitter(kind):
     valid = torch.ones(x.shape[:2], dtype=torch.bool) if given.mask is None else given.mask
     expected = torch.where(chosen & valid[..., None], x + 0.3 * noise, x)
     torch.testing.assert_close(out, expected)
+
+
+def test_flags_of_missing_values_get_no_noise():
+    given = replace(batch("padded"), n_flags=1)
+    flagged = apply(Jitter(p=1.0, sigma=0.3), given).values
+    plain = apply(Jitter(p=1.0, sigma=0.3), replace(given, n_flags=0)).values
+    assert torch.equal(flagged[..., -1:], given.values[..., -1:])
+    assert torch.equal(flagged[..., :-1], plain[..., :-1])
+    assert not torch.equal(plain[..., -1:], given.values[..., -1:])
 
 
 ITSELF = torch.arange(B)

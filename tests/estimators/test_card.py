@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import warnings
 from functools import partial
@@ -138,12 +137,6 @@ def test_only_held_out_scores_are_scores():
     assert "accuracy out of fold for the 16 calibration series" in rows_of(card(fitted))
 
 
-def test_calibration_of_members_scores_their_mean():
-    fitted = quick(n_estimators=2).fit(X, Y).calibrate(X, Y)
-    loss = log_loss(Y, fitted.predict_proba(X))
-    assert fitted._held_out_scores()["log loss on the 16 calibration series"] == pytest.approx(loss)
-
-
 def test_validation_scores_are_of_the_kept_epoch():
     fitted = quick(n_estimators=2, max_epochs=3).fit(X, Y, X_val=X[:5], y_val=Y[:5])
     kept = [history[history.best_epoch - 1] for history in fitted.histories_]
@@ -193,20 +186,6 @@ def test_long_lists_are_shortened():
     classes = rows_of(card(fitted))["classes"][0]
     assert classes.endswith("19 (2), and 10 more")
     assert len(card(fitted)) < 5000, "MLflow cuts longer descriptions"
-
-
-def test_a_model_without_facts_has_a_card(tmp_path):
-    fitted = quick(scaling="auto").fit(X, Y)
-    fitted.save(tmp_path)
-    state: dict[str, Any] = json.loads((tmp_path / "estimator.json").read_text())
-    del state["training"]
-    (tmp_path / "estimator.json").write_text(json.dumps(state))
-    loaded = load(tmp_path)
-    rows = rows_of(card(loaded))
-    assert rows["series"] == ["not recorded"]
-    assert rows["`scaling`"] == ["auto", "not recorded"]
-    loaded.calibrate(X, Y).save(tmp_path)
-    load(tmp_path)
 
 
 # --- the summary ---------------------------------------------------------------------------------

@@ -8,8 +8,7 @@ from time import perf_counter
 
 import numpy as np
 import pytest
-from sklearn.base import clone
-from small_estimators import Raises, X, answers, assert_same, classifier, convolutions
+from small_estimators import Raises, X, classifier, convolutions
 from small_estimators import ensemble as make
 
 from tsformer import RandomConvolutionClassifier, TSEnsembleClassifier, load
@@ -150,19 +149,6 @@ def test_as_many_members_as_fit(monkeypatch):
         assert clf.seconds_["transformer"] == members * epochs
 
 
-def test_what_was_chosen_is_the_estimator_alone(monkeypatch):
-    clock = Clock(monkeypatch, convolutions=128.0, cubic=True)
-    clf = clock.fit("fast", convolution={"n_features": 1344}, time_limit=11)
-    assert clf.random_convolutions_.n_features == 1344 // 4
-    assert clf.random_convolutions_.model_.convolutions.n_features == 1344 // 4
-    assert clf.transformer_.max_epochs < 9
-    for name, proba in clf.predict_proba_parts(X).items():
-        alone = clone(getattr(clf, f"{name}_"))
-        if name == "transformer":
-            alone.set_params(callbacks=None)
-        np.testing.assert_array_equal(alone.fit(X, Y).predict_proba(X), proba)
-
-
 def test_a_limit_that_is_exceeded_warns(monkeypatch):
     clock = Clock(monkeypatch, convolutions=10.0)
     with pytest.warns(UserWarning, match="time_limit=7 s was exceeded: fit took 10 s"):
@@ -225,22 +211,6 @@ def test_as_many_features_as_fit_into_half_the_limit(limit, epoch, shares, secon
     assert sum(clf.seconds_.values()) == pytest.approx(clock.now - start)
     assert (clf.transformer_ is None) == (epoch > limit or limit < 1)
     assert clock.now - start <= limit or limit < 1
-
-
-def test_ctrl_c_while_they_get_it_keeps_the_smaller_ones(monkeypatch):
-    clock = Clock(monkeypatch, convolutions=128.0, epoch=900.0, cubic=True)
-    fit = RandomConvolutionClassifier.fit
-
-    def interrupted(part, *args, **kwargs):
-        if clock.now > 1000 + 18:  # half of the features are done
-            raise KeyboardInterrupt
-        return fit(part, *args, **kwargs)
-
-    monkeypatch.setattr(RandomConvolutionClassifier, "fit", interrupted)
-    with pytest.warns(UserWarning, match="training was interrupted before the transformer"):
-        clf = clock.fit("fast", convolution={"n_features": 1344}, time_limit=250)
-    assert clf.random_convolutions_.n_features == 1344 // 2
-    assert len(clf.predict(X)) == len(X)
 
 
 @pytest.mark.filterwarnings("error")
@@ -343,15 +313,6 @@ def test_the_deadline_reaches_members_in_processes(monkeypatch):
     assert all(0 < len(history) < 100_000 for history in clf.transformer_.histories_)
 
 
-def test_callbacks_are_not_saved(tmp_path):
-    params = {"callbacks": [Callback()], "augmentation": "jitter"}
-    clf = make(transformer=params).fit(X, Y)
-    clf.save(tmp_path / "clf")
-    loaded = load(tmp_path / "clf")
-    assert loaded.transformer_params == clf.transformer_params | {"callbacks": None}
-    assert_same(answers(loaded), answers(clf))
-
-
 def test_progress_has_the_members_that_fit(monkeypatch, capsys):
     clock = Clock(monkeypatch, convolutions=10.0)
     clf = clock.fit("best", time_limit=31, verbose=1)
@@ -391,10 +352,3 @@ def test_no_transformer_where_random_convolutions_explain_the_classes(tmp_path, 
     assert noise.unexplained_ > 0.8
     monkeypatch.setattr(ensemble, "MANY_SERIES", len(labels))
     assert make(gate=0.2).fit(easy, labels).transformer_ is not None
-
-
-def test_a_rare_class_is_not_explained_by_its_rarity():
-    labels = np.where(np.arange(200) < 2, "rare", "common")
-    clf = convolutions().fit(np.random.default_rng(0).normal(size=(200, 1, 20)), labels)
-    assert float(clf.model_.ridge.loss) < 0.1
-    assert clf.model_.ridge.unexplained > 0.8

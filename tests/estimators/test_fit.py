@@ -13,9 +13,8 @@ from small_estimators import X, Y, classifier, regressor
 
 from tsformer import TSTransformerClassifier, TSTransformerEncoder, load
 from tsformer.augmentation import CutMix, Jitter, Sum, Warp
-from tsformer.estimators import base
 from tsformer.estimators.recipe import batch_size_for, epochs_of, learning_rate_for
-from tsformer.training import Callback, History, Validation
+from tsformer.training import Callback, History
 
 make = partial(classifier, d_model=16, max_epochs=3)
 
@@ -95,21 +94,6 @@ def test_early_stopping_holds_out_a_part(italy):
     assert not same_weights(clf, make().fit(X, y))
     scores = 20 * np.array([row["val_score"] for row in clf.history_])  # 0.3 * 67 series
     np.testing.assert_allclose(scores, scores.round(), atol=1e-4)
-
-
-def test_series_that_are_held_out_keep_their_weights(italy, monkeypatch):
-    made = []
-    monkeypatch.setattr(base, "Validation", lambda *args: made.append(args) or Validation(*args))
-    X, y = italy
-    weight = 1.0 + np.arange(len(y))
-    clf = make(class_weight={"1": 100.0, "2": 1.0}, early_stopping=True, scaling=None)
-    clf.fit(X, y, sample_weight=weight)
-    ((panel, targets, _, weights),) = made
-    held_out = panel.values[..., 0].numpy()
-    places = [int(np.abs(X[:, 0] - x).sum(axis=1).argmin()) for x in held_out]
-    np.testing.assert_allclose(held_out, X[places, 0], rtol=1e-6)
-    expected = weight[places] * np.where(targets == 0, 100.0, 1.0)
-    np.testing.assert_allclose(weights, expected / expected.mean(), rtol=1e-5)
 
 
 def test_the_validation_loss_is_weighted_like_the_training_loss():
@@ -198,14 +182,6 @@ def test_auto_epochs_give_a_budget_of_steps(cls, n, batch_size, planned):
     assert (epochs, size, rate) == planned
 
 
-def test_the_budget_is_that_of_the_plan():
-    automatic = {"max_epochs": "auto", "learning_rate": "auto", "stem": "linear"}
-    plan = make(batch_size=2, **automatic)._prepare(np.tile(X, (4, 1, 1))[:60], np.tile(Y, 4)[:60])
-    plan = plan.plans[0]
-    assert (plan.n_epochs, plan.batch_size, plan.learning_rate) == (60, 2, 0.002)
-    assert plan.n_iter_no_change is None, "nothing is held out"
-
-
 # Device, display and what is blind
 
 
@@ -251,13 +227,6 @@ def test_a_model_blind_to_direction_warns(recwarn):
 
 def proba(**options) -> np.ndarray:
     return classifier(**options).fit(X, Y).predict_proba(X)
-
-
-def test_a_name_is_its_class_with_these_options():
-    by_name = proba(augmentation="warp", augmentation_params={"sigma": 0.4})
-    np.testing.assert_array_equal(by_name, proba(augmentation=Warp(sigma=0.4)))
-    assert not np.array_equal(by_name, proba(augmentation=Warp(sigma=0.2)))
-    assert not np.array_equal(by_name, proba(augmentation=None))
 
 
 def test_the_default_augments_behind_the_conv_stem_only():

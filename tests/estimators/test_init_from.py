@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 import torch
 from sklearn.base import clone
-from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV
 from small_estimators import Raises, X, Y, classifier, convolutions, encoder, ensemble, regressor
 
@@ -163,14 +162,6 @@ def test_the_head_goes_first_and_the_rest_follows_slowly(source):
     names = {name for name in backbone(source) if "running" not in name and "num_" not in name}
     assert pretrained.names == names
     assert not equal(backbone(clf.fit(X, Y)), backbone(source))
-
-
-def test_a_clone_keeps_its_source(source):
-    clf = classifier(init_from=source, freeze="backbone")
-    assert clone(clf).init_from is source
-    assert clone(clone(clf)).get_params(deep=False) == clf.get_params(deep=False)
-    frozen = classifier(init_from=FrozenEstimator(source))
-    assert equal(backbone(start(frozen)), backbone(source))
 
 
 def test_an_unfitted_encoder_is_pretrained_inside_the_fold(source):

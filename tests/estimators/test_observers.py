@@ -7,10 +7,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from small_estimators import Raises, X, Y, classifier, convolutions, ensemble
+from small_estimators import X, Y, classifier, convolutions, ensemble
 
 from tsformer.estimators.series import Fit, add_observer, remove_observer
-from tsformer.training import Callback, TrainingState
 
 
 @pytest.fixture
@@ -56,39 +55,3 @@ def test_the_parts_of_an_ensemble_are_not_seen_apart(seen: list[Any]) -> None:
 def test_copies_that_calibrate_are_not_seen(seen: list[Any]) -> None:
     classifier().fit(X, Y).calibrate(X, Y, cv=2)
     assert len(seen) == 2
-
-
-def test_a_failure_and_ctrl_c_are_seen(seen: list[Any]) -> None:
-    error, ctrl_c = RuntimeError("no more"), [Raises(KeyboardInterrupt())]
-    with pytest.raises(RuntimeError):
-        classifier(callbacks=[Raises(error)]).fit(X, Y)
-    assert seen[1] is error
-    for estimator in (classifier(callbacks=ctrl_c), ensemble(transformer={"callbacks": ctrl_c})):
-        with pytest.warns(UserWarning, match="interrupted"):
-            estimator.fit(X, Y)
-        assert seen[-1] == "done"
-        assert seen[-2].interrupted
-
-
-class Counts(Callback):
-    epochs = 0
-
-    def on_epoch_end(self, state: TrainingState) -> None:
-        self.epochs += 1
-
-
-@pytest.mark.parametrize("estimator", [classifier(n_estimators=2), ensemble("good")])
-def test_callbacks_of_observers_are_called(estimator: Any) -> None:
-    counter = Counts()
-
-    @contextmanager
-    def observer(fit: Fit) -> Iterator[None]:
-        fit.callbacks.append(counter)
-        yield
-
-    add_observer(observer)
-    try:
-        estimator.fit(X, Y)
-    finally:
-        remove_observer(observer)
-    assert counter.epochs == 4

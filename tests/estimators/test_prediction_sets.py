@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from small_estimators import MAKERS, RAGGED, TIMES, WEIGHTS, X, Y, classifier, ensemble
+from small_estimators import MAKERS, RAGGED, TIMES, WEIGHTS, X, Y, ensemble
 
 from tsformer import load
 from tsformer.estimators.prediction_sets import Conformal
@@ -159,13 +159,6 @@ def test_other_probabilities_need_another_calibration(calibrated):
         with pytest.raises(ValueError, match="call calibrate_sets again"):
             estimator.predict_set(RAGGED, TIMES, coverage=0.75)
         estimator.calibrate_sets(RAGGED, Y, times=TIMES).predict_set(RAGGED, TIMES)
-
-
-def test_series_without_a_label_have_no_score():
-    y = np.where(np.arange(16) < 4, -1, Y)
-    with pytest.warns(UserWarning, match="all labels are known"):
-        clf = classifier(unlabelled="use", stem="linear", max_epochs=1).fit(X, Y)
-    assert len(clf.calibrate_sets(X, y).conformal_.scores[0]) == 12
 
 
 def test_a_file_with_other_scores_is_refused(calibrated, tmp_path):

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.exceptions import NotFittedError
 from small_estimators import FIVE, NETWORK
 
 from tsformer import TSTransformerClassifier
@@ -232,14 +231,6 @@ def test_of_what_training_meets_before_its_first_epoch(name, fitted, tmp_path: P
     checkpoint.write_bytes(checkpoint.read_bytes()[:100])
     refused = refuse(clf.set_params(random_state=5, **asked), OTHER_X, y)
     assert "cannot be read" in refused
-
-
-@pytest.mark.parametrize("name", ESTIMATORS)
-def test_what_was_not_fitted_is_not(name):
-    clf = copy.deepcopy(ESTIMATORS[name])
-    refuse(clf, OTHER_X, targets(name, OTHER_Y), sample_weight=np.zeros(9))
-    with pytest.raises(NotFittedError):
-        getattr(clf, "predict", clf.transform if name == "encoder" else None)(OTHER_X)
 
 
 def test_an_interrupted_fit_of_convolutions_leaves_the_fit_before(fitted, monkeypatch):

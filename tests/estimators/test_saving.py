@@ -84,13 +84,6 @@ def test_labels_of_any_type_keep_it(labels, path):
     assert list(map(type, loaded.class_weight)) == list(map(type, weight))
 
 
-def test_a_loaded_estimator_goes_on_learning(path):
-    clf = fitted(warm_start=True)
-    loaded = loaded_like(clf, path).fit(X, LABELS)
-    assert_same(answers(loaded), answers(clf.fit(X, LABELS)))
-    assert loaded.n_iter_ == 4
-
-
 def test_the_best_epochs_of_members_come_back(path):
     clf = fitted(n_estimators=3, early_stopping=True, max_epochs=3)
     loaded = loaded_like(clf, path)

@@ -22,7 +22,7 @@ from small_estimators import convolutions as random_convolutions
 from small_estimators import ensemble as whole_ensemble
 
 from tsformer import EarlyClassifier, load
-from tsformer.estimators.labels import OneLabel, SeveralLabels
+from tsformer.estimators.labels import SeveralLabels
 from tsformer.estimators.targets import read_columns
 from tsformer.export import to_torch_export
 from tsformer.features.ridge import RidgeClassifier
@@ -119,28 +119,6 @@ def test_refused_fits(make):
             make().fit(X, np.where(np.arange(16)[:, None] == 2, np.nan, Y))
 
 
-CONTAINERS = {
-    "bool": Y.astype(bool),
-    "float": Y.astype(float),
-    "objects": Y.astype(object),
-    "lists": Y.tolist(),
-    "arrays": list(Y),
-    "frame": pd.DataFrame(Y),
-    "frame of floats": pd.DataFrame(Y, dtype=float),
-    "nullable": pd.DataFrame(Y).astype("Int64"),
-    "sparse": csr_array(Y),
-    "tensor": torch.from_numpy(Y),
-    "masked": np.ma.masked_array(Y, mask=False),
-}
-
-
-@pytest.mark.parametrize("name", CONTAINERS)
-def test_containers_of_labels(name):
-    labels = read_columns(CONTAINERS[name], labels=True)
-    assert labels is not None
-    np.testing.assert_array_equal(labels, Y)
-
-
 @pytest.mark.parametrize("value", [None, np.nan, pd.NA])
 def test_missing_values_are_unknown_labels(value):
     for container in (pd.DataFrame, list, np.array):
@@ -208,16 +186,6 @@ def test_unknown_labels_train_and_pretrain():
         classifier().fit(X, np.where(first, Y, [0, np.nan, 1]), sample_weight=np.arange(16))
 
 
-@pytest.mark.parametrize("kind", [OneLabel(np.arange(3)), SeveralLabels(np.arange(3))])
-@pytest.mark.parametrize("weights", [None, [0.2, 0.8]])
-def test_mean_logits_are_of_mean_probabilities(kind, weights):
-    logits = torch.randn(2, 5, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    mean = kind.probabilities(kind.mean_logits(logits, weights))
-    shares = torch.tensor(weights or [0.5, 0.5], dtype=torch.float64)
-    expected = (shares[:, None, None] * kind.probabilities(logits)).sum(dim=0)
-    torch.testing.assert_close(mean, expected)
-
-
 def test_strata_are_the_rarest_labels():
     y = np.array([[1, 1, 0], [1, 0, 0], [0, 0, 0], [1, 1, np.nan], [1, 0, 1]])
     assert SeveralLabels(np.arange(3)).strata(y).tolist() == [1, 0, 3, 1, 2]
@@ -282,18 +250,3 @@ def test_several_targets(tmp_path):
     table = ServedModel(reg).predict({"series": list(X)})
     assert list(table) == ["prediction(0)", "prediction(1)"]
     check_regressor_multioutput("small", regressor())
-
-
-@pytest.mark.parametrize("y", [NUMBERS, NUMBERS[:, 0]])
-def test_constant_targets_for_validation_have_a_finite_score(y):
-    y_val = np.ones_like(y)
-    reg = regressor().fit(X, y, X_val=X, y_val=y_val)
-    assert reg.history_[-1]["val_score"] == reg.score(X, y_val) == 0
-
-
-def test_each_target_is_standardised_by_itself():
-    reg = regressor().fit(X, NUMBERS)
-    np.testing.assert_allclose(reg.target_mean_, NUMBERS.mean(axis=0))
-    np.testing.assert_allclose(reg.target_std_, NUMBERS.std(axis=0))
-    scaled = regressor().fit(X, NUMBERS * [10, 0.1] + [3, 4])
-    np.testing.assert_allclose(scaled.predict(X), reg.predict(X) * [10, 0.1] + [3, 4], rtol=1e-3)

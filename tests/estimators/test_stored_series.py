@@ -151,29 +151,6 @@ def test_gaps_in_some_parts_alone(problem):
     assert_same(fitted(X, y, **options), fitted(Sliced(X, most=8), y, **options), X, Sliced(X))
 
 
-@pytest.mark.usefixtures("in_parts")
-def test_times_of_series_that_are_not_in_memory(problem, tmp_path):
-    X, y = problem
-    times = np.cumsum(np.random.default_rng(1).uniform(0.5, 2, X.shape[::2]), axis=1)
-    np.save(tmp_path / "X.npy", X)
-    proba = [
-        classifier(max_epochs=1).fit(each, y, times=times).predict_proba(each, times=times)
-        for each in (X, tmp_path / "X.npy")
-    ]
-    np.testing.assert_array_equal(*proba)
-
-
-@pytest.mark.usefixtures("in_parts")
-def test_symbols_that_are_not_in_memory():
-    X = np.random.default_rng(0).integers(0, 5, (30, 12))
-    y = X[:, 0] > 2
-    options = {"stem": "embedding", "max_epochs": 1, "views": "values"}
-    one, other = (fitted(each, y, **options) for each in (X, Sliced(X)))
-    assert_same(one, other, X, Sliced(X))
-    with pytest.warns(UserWarning, match="1 distinct"):
-        one.predict(Sliced(np.where(X == 3, 9, X)))
-
-
 @pytest.mark.processes
 def test_members_that_train_in_processes_of_their_own(problem, tmp_path, monkeypatch):
     X, y = problem
@@ -310,22 +287,4 @@ def test_no_thread_is_left_behind(problem, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         clf.predict(X)
     assert seen[0], "nothing was read ahead"
-    assert readers() == []
-
-
-@pytest.mark.usefixtures("in_parts")
-def test_what_cannot_be_read_ends_the_fit(problem):
-    X, y = problem
-
-    class Breaks(Sliced):
-        left = 40
-
-        def __getitem__(self, which):
-            self.left -= 1
-            if not self.left:
-                raise OSError("the disk is gone")
-            return super().__getitem__(which)
-
-    with pytest.raises(OSError, match="the disk is gone"):
-        fitted(Breaks(X), y, max_epochs=50)
     assert readers() == []

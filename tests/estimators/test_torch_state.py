@@ -16,7 +16,7 @@ import pytest
 import small_estimators as small
 import torch
 from marks import slow_except
-from small_estimators import Raises, Y, answers, assert_same, classifier, convolutions, encoder
+from small_estimators import Y, answers, assert_same, classifier, convolutions, encoder
 
 from tsformer import load
 from tsformer.encodings import PositionalEncoding
@@ -156,14 +156,6 @@ class OfAUser(PositionalEncoding):
         return x + self.weight * torch.ones(1) + torch.rand(len(self.weight))
 
 
-class Careless(Callback):
-    """Leaves other settings behind than it found, after each epoch."""
-
-    def on_epoch_end(self, state: Any) -> None:
-        torch.set_grad_enabled(False)
-        torch.set_default_dtype(torch.float64)
-
-
 def test_the_code_of_a_user_computes_as_without_these_settings() -> None:
     def fit() -> Any:
         return classifier(OfAUser, early_stopping=True).fit(X, Y)
@@ -176,26 +168,6 @@ def test_the_code_of_a_user_computes_as_without_these_settings() -> None:
     assert [row["val_loss"] for row in found.history_] == [
         row["val_loss"] for row in expected.history_
     ]
-
-
-def test_what_a_callback_sets_makes_no_difference() -> None:
-    expected = classifier().fit(X, Y).predict_proba(X)
-    try:
-        fitted = classifier(callbacks=[Careless()]).fit(X, Y)
-        assert torch.is_grad_enabled()
-        np.testing.assert_array_equal(fitted.predict_proba(X), expected)
-    finally:
-        torch.set_default_dtype(torch.float32)
-
-
-@pytest.mark.filterwarnings("ignore:training was interrupted")
-@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
-def test_the_settings_are_restored_after_an_error(error: type[BaseException]) -> None:
-    with hostile():
-        try:
-            classifier(callbacks=[Raises(error("now"))]).fit(X, Y)
-        except RuntimeError:
-            assert error is RuntimeError
 
 
 def test_the_last_fit_of_several_threads_restores_the_settings() -> None:
@@ -223,13 +195,3 @@ def test_the_last_fit_of_several_threads_restores_the_settings() -> None:
         assert torch.get_default_dtype() == torch.float64
         for each in (own, *fitted):
             np.testing.assert_array_equal(each.predict_proba(X), expected)
-
-
-def test_estimators_copied_in_inference_mode_can_be_trained() -> None:
-    fitted = classifier().fit(X, Y)
-    with torch.inference_mode():
-        copies = deepcopy(fitted), pickle.loads(pickle.dumps(fitted))
-    expected = fitted.set_params(warm_start=True).fit(X, Y).predict_proba(X)
-    for copied in copies:
-        copied.set_params(warm_start=True).fit(X, Y)
-        np.testing.assert_array_equal(copied.predict_proba(X), expected)

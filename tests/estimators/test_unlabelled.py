@@ -101,19 +101,6 @@ def test_a_class_that_is_called_minus_one_is_said_to_be_lost():
         semi().fit(X, [1 if known else None for known in KNOWN])
 
 
-def test_unlabelled_series_do_not_count_when_calibrating():
-    y = np.arange(24) // 3 % 2
-    known = np.arange(24) % 3 > 0
-    hidden = [label if there else None for label, there in zip(y.tolist(), known, strict=True)]
-    clf = semi().fit(X, hidden)
-    weights = np.linspace(1, 2, 24)
-    clf.calibrate(X, hidden, sample_weight=weights)
-    found, clf = clf.temperatures_, semi().fit(X, hidden)
-    assert found == clf.calibrate(X[known], y[known], sample_weight=weights[known]).temperatures_
-    with pytest.raises(ValueError, match="all 24 labels of y are unknown"):
-        clf.calibrate(X, [None] * 24)
-
-
 def test_unlabelled_series_are_pretrained_on_in_every_fold_of_a_calibration(monkeypatch):
     known = np.arange(24) % 3 > 0
     hidden = np.where(known, np.arange(24) // 3 % 2, -1)

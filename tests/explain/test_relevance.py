@@ -142,6 +142,14 @@ def test_gradients_are_those_of_the_values_as_given(fit, everything):
         assert found[i, channel, at] == pytest.approx(slope * value, rel=0.02, abs=2e-3)
 
 
+def test_shapley_values_are_shared_equally_within_a_window(plain, fit):
+    params = {"window": 12, "n_samples": 2}
+    found = fit(plain).explain(plain.X, "shapley_sampling", "b", method_params=params)
+    windows = found.reshape(12, 2, 2, 12)
+    assert np.ptp(windows, axis=3).max() < 1e-9
+    assert np.abs(windows[:, :, 0, 0] - windows[:, :, 1, 0]).min() > 1e-6
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_codes_can_be_explained(method, codes, fit):
     clf = fit(codes, stem="embedding", n_layers=1)

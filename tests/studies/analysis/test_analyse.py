@@ -36,21 +36,6 @@ def test_gains_are_over_no_encoding_or_else_over_the_transformer(methods, baseli
     assert (only.gains is None) == (baseline is None)
 
 
-@pytest.mark.parametrize(
-    ("second", "message"),
-    [
-        ({"seed": 1, "score": float("nan")}, "the score of 'a' on 'd0', seed 1, is nan"),
-        ({"seed": 0, "score": 0.5}, "two scores of 'a' on 'd0' for seed 0"),
-    ],
-)
-def test_scores_on_one_data_set_are_checked_too(second, message):
-    rows = results({"a": [0.9], "b": [0.8]})
-    rows = pd.concat([rows, pd.DataFrame([{"dataset": "d0", "method": "a", **second}])])
-    study = StudyScores(rows, Path("scores.csv"), ours=False)
-    with pytest.raises(ValueError, match=message):
-        analyse(study)
-
-
 def test_gains_are_differences_with_the_interval_of_their_data_sets():
     statistics = compare_methods(results({"none": [0.5] * 3, "rope": [0.6, 0.7, 0.5]}))
     table = gains(statistics)

@@ -72,21 +72,6 @@ def test_scores_keep_what_tells_fits_apart(tmp_path):
     assert list(read_scores(path, vary=["d_model"])) == bare, "one value makes no variants"
 
 
-def test_variants_are_combinations_of_what_varies():
-    table = rows(stem=["conv"] * 4 + ["linear"] * 4, n_layers=[1, 2] * 4, d_model=32, note="x y")
-    parts = split_variants(table, ["stem", "n_layers", "d_model"])
-    assert list(parts) == [
-        "stem=conv, n_layers=1",
-        "stem=conv, n_layers=2",
-        "stem=linear, n_layers=1",
-        "stem=linear, n_layers=2",
-    ]
-    assert sum(map(len, parts.values())) == len(table)
-    assert set(parts["stem=linear, n_layers=2"]["dataset"]) == {"B"}
-    assert list(split_variants(rows())) == [""]
-    assert list(split_variants(table)) == [""]
-
-
 def test_only_draws_that_every_method_has_are_paired():
     table = rows().rename(columns={"encoding": "method"})
     missing = (table["dataset"] == "B") & (table["method"] == "rope") & (table["seed"] == 1)
@@ -124,16 +109,3 @@ def test_only_what_the_design_or_the_caller_names_makes_variants(tmp_path):
         read_study(path, vary=["stm"])
     with pytest.raises(ValueError, match="unknown column to vary 'method'"):
         read_study(path, vary="method")
-
-
-def test_a_skipped_fit_is_not_a_failed_one(tmp_path):
-    rows().to_csv(tmp_path / "results.csv", index=False)
-    errors = ["UnreadableSeries: alibi reads one channel", "ArithmeticError: UnreadableSeries: "]
-    failures = pd.DataFrame(
-        [("C", "alibi", 0, errors[0]), ("C", "alibi", 1, errors[0]), ("C", "rope", 0, errors[1])],
-        columns=["dataset", "encoding", "seed", "error"],
-    )
-    failures.to_csv(tmp_path / "failures.csv", index=False)
-    study = read_study(tmp_path)
-    assert (study.failed, study.n_skipped) == (1, 2)
-    assert study.skipped == ("alibi on C: alibi reads one channel",)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -70,17 +69,6 @@ def test_what_changes_a_fit_changes_its_key_and_the_rest_does_not():
     assert len(set(without)) == 8
     linear = {hash_of(stem="linear", scaling=each) for each in ("auto", "channel", "series")}
     assert len(linear) == 2
-
-
-def test_variants_that_are_spelled_apart_have_keys_of_their_own():
-    """Even where they mean the same: the fits of one must not pass for those of the other."""
-    vary = {
-        "stem_params": [None, {}, {"n_residual": 1}, {"n_residual": 0}, {"downsampling": "pool"}],
-        "views": ["auto", "values+difference", "values"],
-        "augmentation": ["auto", "warp", None],
-    }
-    study = Study(("A",), ("none",), 1, vary=vary)
-    assert len({study.key(*trial) for trial in study.trials()}) == 45
 
 
 def test_variants_and_resamples_are_trials_with_keys_of_their_own():
@@ -219,42 +207,11 @@ def test_what_cannot_be_studied_is_refused_at_once(arguments, error, message):
         Study(**everything)
 
 
-def test_what_is_left_out_and_words_on_splits_change_no_key(tmp_path):
-    file = tmp_path / "study.toml"
-    file.write_text(
-        'datasets = ["A", "B", "C"]\nencodings = ["none"]\nseeds = 2\n'
-        '[methods.1nn-dtw]\n[leave_out]\n1nn-dtw = ["C", "A"]\n'
-    )
-    study = Study.from_toml(file)
-    fitted = {(trial.dataset, trial.method) for trial in study.trials()}
-    assert fitted == {("A", "none"), ("B", "none"), ("C", "none"), ("B", "1nn-dtw")}
-    assert study.as_dict()["leave_out"] == {"1nn-dtw": ["C", "A"]}
-    whole = Study(("A", "B", "C"), ("none",), 2, methods={"1nn-dtw": {}})
-    assert whole.name != study.name
-    assert "leave_out" not in whole.as_dict()
-    assert whole.key("B", "1nn-dtw", 0) == study.key("B", "1nn-dtw", 0)
-    study, plain = Study(("A",), ("none",), splits={"A": "two folds"}), Study(("A",), ("none",))
-    assert study.key("A", "none", 0) == plain.key("A", "none", 0)
-    assert "splits" not in plain.as_dict()
-    (tmp_path / "study.json").write_text(json.dumps(study.as_dict()), encoding="utf-8")
-    assert Study.from_toml(tmp_path / "study.json").splits == {"A": "two folds"}
-
-
 NAMED = {"tsformer": {"d_model": 32}, "majority": {}, "minirocket": {"n_kernels": 84}}
 
 
 def study(**options: Any) -> Study:
     return Study(**{"datasets": ("A",), "seeds": 2, "methods": NAMED, **options})
-
-
-def test_encodings_come_first_and_methods_after_them():
-    both = study(encodings=("none",))
-    assert both.names == ("none", "tsformer", "majority", "minirocket")
-    assert both.trials()[:3] == [
-        Trial("A", "none", 0), Trial("A", "tsformer", 0), Trial("A", "majority", 0)
-    ]  # fmt: skip
-    assert study().trials()[0] == Trial("A", "tsformer", 0)
-    assert both.label == "4 methods on A"
 
 
 def test_the_transformer_shares_its_fits_with_its_encoding():
@@ -310,19 +267,6 @@ def test_chance_that_a_parameter_brings_makes_the_seed_count():
     found = study(methods=methods, seeds=2)
     same = {name: found.key("A", name, 0) == found.key("A", name, 1) for name in methods}
     assert same == {"majority": True, "drawn": False, "path": False}
-
-
-def test_a_file_has_tables_of_methods(tmp_path):
-    file = tmp_path / "field.toml"
-    file.write_text(
-        'datasets = ["A"]\nseeds = 2\n[methods.tsformer]\nd_model = 32\n[methods.majority]\n'
-        "[methods.minirocket]\nn_kernels = 84\n"
-    )
-    read = Study.from_toml(file)
-    assert read == study()
-    beside = tmp_path / "study.json"
-    beside.write_text(json.dumps(read.as_dict()))
-    assert Study.from_toml(beside) == read, "the design that is beside results"
 
 
 @pytest.mark.parametrize(

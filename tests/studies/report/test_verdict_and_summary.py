@@ -96,27 +96,6 @@ def test_fits_on_one_data_set_are_paired_by_draw_and_each_counts_once():
     )
 
 
-def test_the_summary_keeps_the_order_of_the_study():
-    rows = [
-        {"dataset": d, "encoding": e, "accuracy": a, "fit_seconds": 1.0, "n_parameters": 1234}
-        for d, e, a in [
-            ("Z", "rope", 0.5),
-            ("Z", "none", 0.25),
-            ("A", "none", 1.0),
-            ("Z", "rope", 1.0),
-        ]
-    ]
-    table = summary_table(pd.DataFrame(rows))
-    assert table[["dataset", "encoding"]].to_numpy().tolist() == [
-        ["Z", "rope"], ["Z", "none"], ["A", "none"],
-    ]  # fmt: skip
-    assert to_markdown(table).splitlines()[2:] == [
-        "| Z | rope | 0.750 ± 0.354 | 2 | 1.0 | 1,234 |",
-        "| Z | none | 0.250 | 1 | 1.0 | 1,234 |",
-        "| A | none | 1.000 | 1 | 1.0 | 1,234 |",
-    ]
-
-
 def test_a_method_that_was_skipped_has_a_row_with_the_reason():
     pairs = [("wide", "ridge"), ("narrow", "ridge"), ("narrow", "forest")]
     results = pd.DataFrame(
@@ -144,23 +123,6 @@ def test_a_method_that_was_skipped_has_a_row_with_the_reason():
     pd.testing.assert_frame_equal(summary_table(results, failures[:0]), summary_table(results))
     alone = to_markdown(summary_table(results[:0], failures[:1]))
     assert alone.splitlines()[2:] == [f"| wide | forest | {unmeasured}"]
-
-
-def test_a_fit_that_is_the_row_of_every_seed_counts_once():
-    fits = [("nearest", 0, 0.5, "n0"), ("drawn", 0, 0.25, "d0"), ("nearest", 1, 0.75, "n1")]
-    fits += [("drawn", 1, 0.5, "d1")]
-    results = pd.DataFrame(fits * 3, columns=["method", "resample", "accuracy", "run_id"])
-    results = results.assign(dataset="Z", seed=[0] * 4 + [1] * 4 + [2] * 4, helped="")
-    results.loc[results["method"] == "drawn", "run_id"] += results["seed"].map(str)
-    results = results.assign(n_parameters=1234, predict_seconds=2.0, peak_memory_mb=900.0)
-    results["fit_seconds"] = results["seed"].map({0: 1.0, 1: 700.0, 2: 1.0})  # one held up
-    table = summary_table(results).set_index("method")
-    assert table["fit_seconds"].tolist() == [1.0, 1.0]
-    assert table["fits"].to_dict() == {"nearest": 2, "drawn": 6}
-    assert table.at["nearest", "spread"] == pytest.approx(0.125 * 2**0.5)
-    alone = summary_table(results[results["resample"] == 0]).set_index("method")
-    assert alone["fits"].to_dict() == {"nearest": 1, "drawn": 3}
-    assert alone["spread"].isna().to_dict() == {"nearest": True, "drawn": False}
 
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path):

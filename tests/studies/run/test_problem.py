@@ -41,12 +41,3 @@ def test_they_are_those_of_sktime():
     )
     for found, expected in zip(ours, (train.i, y_train, test.i, y_test), strict=True):
         np.testing.assert_array_equal(found, expected)
-
-
-def test_lists_stay_lists_and_a_class_of_the_test_split_alone_stays_there():
-    X_train, X_test = [np.zeros((1, 3)), np.ones((1, 4))], [np.full((1, 5), 2.0)]
-    found = stratified_resample(X_train, np.array(["a", "a"]), X_test, np.array(["b"]), seed=1)
-    assert isinstance(found[0], list)
-    assert found[1].tolist() == ["a", "a"]
-    assert found[3].tolist() == ["b"]
-    assert found[2][0] is X_test[0]

@@ -82,16 +82,6 @@ def test_a_fit_that_is_the_row_of_every_seed_is_one(store, tmp_path):
     assert several.metrics["test/accuracy_spread"] == pytest.approx(0.02 / 2**0.5)
 
 
-def test_all_are_averaged_over_the_same_draws(store, tmp_path):
-    table = results()
-    failed = (table.stem == "conv") & (table.encoding == "lspe") & (table.seed == 1)
-    runs = summarise(store, table[~failed], tmp_path)
-    for name, accuracy in (("none, stem=conv", 0.6), ("none, stem=linear", 0.61)):
-        assert runs[name].data.metrics["test/accuracy"] == pytest.approx(accuracy)
-    note = runs["none, stem=conv"].data.tags["mlflow.note.content"]
-    assert "2 fits are left out, since some method lacks that draw." in note
-
-
 def test_the_run_of_a_study_says_what_it_is_for_and_links_to_its_view():
     store = RunStore("sqlite:///x.db", "7", command="tsformer compare --study sums.toml")
     study = dataclasses.replace(STUDY, description="Do sums help?")
