@@ -64,8 +64,10 @@ def folder(classifier, tmp_path_factory):
 
 def test_mlflow_and_the_package_load_it(classifier, folder, italy):
     X = italy[0]
-    table = mlflow.pyfunc.load_model(str(folder)).predict(pd.DataFrame({"series": list(X)}))
+    asked = pd.DataFrame({"series": list(X)}, index=range(len(X), 0, -1))
+    table = mlflow.pyfunc.load_model(str(folder)).predict(asked)
     assert list(table) == ["prediction", "p(1)", "p(2)"]
+    assert table.index.equals(asked.index)
     assert np.array_equal(table["prediction"], classifier.predict(X))
     assert np.array_equal(table.iloc[:, 1:], classifier.predict_proba(X))
     for output in ("predict", "predict_proba"):
@@ -181,6 +183,8 @@ def test_a_regressor_answers_with_numbers_and_any_model_with_novelty(tmp_path):
     answer = ServedModel(regressor).predict(asked())
     assert list(answer) == ["prediction"]
     assert np.array_equal(answer["prediction"], regressor.predict(X))
+    masked = [np.ma.array(np.nan_to_num(x, nan=9.0), mask=np.isnan(x)) for x in X]
+    pd.testing.assert_frame_equal(ServedModel(regressor).predict(masked), answer)
     (column,) = signature_of(regressor, "table").outputs.inputs
     assert (column.name, column.type) == ("prediction", mlflow.types.DataType.double)
     for estimator in (regressor, CLASSIFIERS["convolutions"].fit(X, Y)):

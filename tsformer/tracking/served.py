@@ -11,6 +11,7 @@ import pandas as pd
 
 from tsformer._checks import unknown
 from tsformer._optional import require
+from tsformer.data.native import to_numpy
 from tsformer.data.times import ordered_times
 from tsformer.estimators.series import SeriesEstimator
 
@@ -71,7 +72,8 @@ class ServedModel:
             table = pd.DataFrame(estimator.predict(series, **passed), columns=names)
         if self.output == "table+novelty":
             table["novelty"] = estimator.novelty_score(series, **passed)
-        return table
+        # pandas assigns a column of answers by the index.
+        return table.set_axis(data.index) if isinstance(data, pd.DataFrame) else table
 
 
 def signature_of(estimator: SeriesEstimator, output: str) -> ModelSignature:
@@ -146,7 +148,7 @@ def _probability_names(estimator: Any) -> list[str]:
 def _values(cell: Any, n_channels: int, row: int) -> npt.NDArray[np.float64]:
     """Return one series [C, L]."""
     try:
-        values = np.array(cell, dtype=np.float64)
+        values = np.asarray(to_numpy(cell), dtype=np.float64)
     except (ValueError, TypeError) as error:
         raise ValueError(
             f"series {row} must be {_lists(n_channels)}, with null for missing values ({error})"
