@@ -123,11 +123,12 @@ def test_the_older_files_of_the_archive_are_read_by_name(lengths, ending, sep, n
 
 def test_older_files_of_your_own_are_listed_and_their_faults_located():
     Path("data/Mine").mkdir(parents=True)
-    Path("data/Mine/Mine_TRAIN.tsv").write_text("1.0\t0.5\t3\n007\t0.5\tNaN\n")
+    Path("data/Mine/Mine_TRAIN.tsv").write_text("1.0\t0.5\t3\n007\t0.5\tNaN\n3_1\t4\t5\n")
     listed = list_datasets().set_index("name").loc["Mine"]
-    assert listed[["train_size", "length_min", "length_max", "classes"]].tolist() == [2, 1, 2, 2]
+    assert listed[["train_size", "length_min", "length_max", "classes"]].tolist() == [3, 1, 2, 3]
     X, y = load_dataset("Mine", "train")
-    assert ([x.tolist() for x in X], y.tolist()) == ([[[0.5, 3]], [[0.5]]], ["1", "007"])
+    assert [x.tolist() for x in X] == [[[0.5, 3]], [[0.5]], [[4, 5]]]
+    assert y.tolist() == ["1", "007", "3_1"]
     Path("data/Mine/Mine_TRAIN.tsv").write_text("1\t0.5\t3\n2\tx\t1\n")
     with pytest.raises(DatasetError, match=r"Mine_TRAIN\.tsv, row 2: 'x' in column '1' is not a"):
         load_dataset("Mine", "train")

@@ -18,7 +18,7 @@ from tsformer._checks import shortened, unknown
 from tsformer._optional import require
 from tsformer._warnings import warn_caller
 from tsformer.data.table import TableSchema, read_table
-from tsformer.data.text import first_cells
+from tsformer.data.text import first_cells, number_in
 from tsformer.data.tsfile import DatasetError, read_ts
 
 Series = Any
@@ -254,11 +254,10 @@ def _read_lines(path: Path) -> tuple[list[Series], Labels]:
 
 def _plain(label: str) -> str:
     """Return a label as in a `.ts` file: 1 for 1.0000000e+00."""
-    try:
-        number = float(label)
-    except ValueError:
+    number = number_in(label)
+    if number is None or not number.is_integer() or label.isdecimal():
         return label
-    return str(int(number)) if number.is_integer() and not label.isdecimal() else label
+    return str(int(number))
 
 
 def _read(home: Path, split: str) -> tuple[list[Series], Labels]:
