@@ -13,6 +13,7 @@ import typer
 
 from tsformer._checks import shortened, unknown
 from tsformer._files import check_output
+from tsformer._warnings import warn_caller
 from tsformer.cli import parsing
 from tsformer.cli.printing import Json, as_typed
 from tsformer.cli.tables import described, with_columns
@@ -361,7 +362,6 @@ def evaluate(
       tsformer evaluate model BasicMotions
     """
     import json
-    import warnings
 
     import numpy as np
     from sklearn.metrics import classification_report
@@ -379,11 +379,10 @@ def evaluate(
     classes = [str(label) for label in classifier.classes_]
     extra = sorted({*(() if found.y is None else found.y.tolist())} - {*classes})
     if extra:
-        warnings.warn(
+        warn_caller(
             f"{len(extra)} labels are unknown to the model and count as errors: "
             f"{', '.join(map(repr, extra[:5]))}; "
-            f"its classes are {', '.join(map(repr, classes[:20]))}",
-            stacklevel=1,
+            f"its classes are {', '.join(map(repr, classes[:20]))}"
         )
     test = "series" if is_file(dataset) else "test series"
     name = getattr(classifier, "encoding", type(classifier).__name__)

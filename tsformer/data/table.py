@@ -309,10 +309,9 @@ def _complete(
                 "columns of steps with --value"
             )
         elif schema.time is None and is_out_of_order(schema.value):
-            warnings.warn(
+            warn_caller(
                 f"the columns of {path} are read as steps, but are not in the order of their "
-                f"numbers: {_listed(schema.value, 5)}. --value names them in order",
-                stacklevel=4,
+                f"numbers: {_listed(schema.value, 5)}. --value names them in order"
             )
     elif schema.time is None and by_model and [name for name in others if name]:
         warn_caller(

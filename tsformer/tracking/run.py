@@ -70,7 +70,7 @@ class Names:
             self._stored[text] = stored
             if stored != text:
                 shown = ascii(text[:_KEY_LENGTH])
-                warn(f"MLflow refuses the name {shown}: it is stored as {stored!r}", stacklevel=4)
+                warn(f"MLflow refuses the name {shown}: it is stored as {stored!r}")
         return self._stored[text]
 
 
@@ -327,7 +327,7 @@ class TrackedRun:
         """Warn that `what` is not tracked, and list it in the tag ``tsformer.missing``."""
         if what not in self._missing:
             self._missing.append(what)
-            warn(f"{what} could not be tracked {reason(error)}", stacklevel=3)
+            warn(f"{what} could not be tracked {reason(error)}")
 
     def _abandon(self, status: str) -> None:
         """Try to end a run whose store failed."""

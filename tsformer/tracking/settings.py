@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import re
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Literal
 from urllib.parse import urlsplit, urlunsplit
+
+from tsformer._warnings import warn_caller
 
 _USER = re.compile(r"(?<=://)[^/\s?#@]*(?:@[^/\s?#@]*)*@")
 #: In an address or, as HTTP libraries quote it, in the path of one.
@@ -73,10 +74,10 @@ def speaking(settings: Settings) -> Iterator[None]:
         _silent.reset(token)
 
 
-def warn(message: str, stacklevel: int = 2) -> None:
+def warn(message: str) -> None:
     """Issue a warning of tracking, unless these are silenced."""
     if not _silent.get():
-        warnings.warn(message, stacklevel=stacklevel + 1)
+        warn_caller(message)
 
 
 def reason(error: Exception) -> str:
@@ -87,4 +88,4 @@ def reason(error: Exception) -> str:
 
 def warn_untracked(what: str, error: Exception) -> None:
     """Warn that tracking stopped, and why."""
-    warn(f"tracking of {what} stopped; the work itself continues {reason(error)}", stacklevel=3)
+    warn(f"tracking of {what} stopped; the work itself continues {reason(error)}")
