@@ -128,6 +128,13 @@ browser: install ## find or install a browser for the tests of pages
 		|| echo "no browser could be installed, so its tests are skipped; set CHROMIUM=/path/to/chromium"
 
 # Built from the source distribution, so that it is complete, with the setuptools of constraints.txt.
+.PHONY: check-release
+check-release: ## do package, changelog and citation name the version of the tag $GITHUB_REF_NAME?
+	grep -xF "__version__ = \"$${GITHUB_REF_NAME#v}\"" tsformer/_version.py
+	grep -m 1 "^## " CHANGELOG.md | grep -xE "## $${GITHUB_REF_NAME#v} - [0-9]{4}-[0-9]{2}-[0-9]{2}"
+	grep -xF "version: $${GITHUB_REF_NAME#v}" CITATION.cff
+	grep -xF "date-released: $$(grep -m 1 '^## ' CHANGELOG.md | sed 's/.* - //')" CITATION.cff
+
 .PHONY: dist
 dist: install ## build the source distribution and the wheel into dist/, and check them
 	rm -rf dist

@@ -31,7 +31,6 @@ def scripts() -> list[str]:
 WRITE_NO_RESULTS = {
     "experiments.same_predictions",
     "tools.browser",
-    "tools.check_release",
     "tools.files_passed",
     "tools.mutants",
     "tools.write_docs",

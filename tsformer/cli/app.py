@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import tsformer
-from tsformer.cli import demonstration, lists, models, report, studies, tables, tracking
+from tsformer.cli import demonstration, lists, models, studies, tables, tracking
 
 
 def _help(command: Callable[..., None]) -> str:
@@ -34,7 +34,7 @@ for command in (
     models.explain,
     studies.compare,
     demonstration.demo,
-    report.report,
+    studies.report,
     tracking.ui,
     lists.encodings,
     lists.methods,

@@ -12,7 +12,6 @@ from tsformer.studies.analysis.scores import (
     complete,
     read_scores,
     read_study,
-    split_variants,
     variant_scores,
 )
 
@@ -91,7 +90,7 @@ def test_words_numbers_and_ids_are_read_as_they_were_written(tmp_path):
     assert study.rows["score"].tolist() == numbers
     assert study.rows["run_id"].tolist() == table["run_id"].tolist()
     assert study.rows["method"].tolist() == ["None", "None", "NA", "NA"] * 2
-    assert list(split_variants(study.rows, study.varied)) == ["d_ff=None", "d_ff=16"]
+    assert [each.label for each in variant_scores(study)] == ["d_ff=None", "d_ff=16"]
 
 
 def test_only_what_the_design_or_the_caller_names_makes_variants(tmp_path):

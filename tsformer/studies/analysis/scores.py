@@ -182,18 +182,12 @@ def read_scores(
 
 def variant_scores(study: StudyScores) -> list[VariantScores]:
     """Return the scores of each variant of a study, and the subset to compare."""
+    varied = _with_several_values(study.rows, study.varied)
+    by_label = study.rows.groupby(labels(study.rows, varied), sort=False) if varied else None
     return [
-        VariantScores(label, rows, complete(rows) if study.ours else rows)
-        for label, rows in split_variants(study.rows, study.varied).items()
+        VariantScores(str(label), rows, complete(rows) if study.ours else rows)
+        for label, rows in by_label or [("", study.rows)]
     ]
-
-
-def split_variants(rows: pd.DataFrame, vary: Iterable[str] = ()) -> dict[str, pd.DataFrame]:
-    """Split rows by the parameters that a study varied."""
-    varied = _with_several_values(rows, vary)
-    if not varied:
-        return {"": rows}
-    return {str(label): part for label, part in rows.groupby(labels(rows, varied), sort=False)}
 
 
 def labels(rows: pd.DataFrame, varied: Iterable[str]) -> pd.Series:
