@@ -14,8 +14,6 @@ from sklearn.model_selection import (
     cross_val_score,
     cross_validate,
 )
-from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import FunctionTransformer
 from tracked_runs import SMALL, TINY, experiment, files_of, parent_of, runs
 
 import tsformer
@@ -101,47 +99,6 @@ def test_scores_of_other_names(few, quick):
     assert "test/neg_log_loss" in runs(kind="encoding")[-1].data.metrics
     GridSearchCV(classifier, {"n_groups": [0]}, cv=2, scoring=scoring, refit=False).fit(*few)
     assert {f"test/{name}" for name in scoring} <= set(runs(kind="encoding")[-1].data.metrics)
-
-
-def same(values: Any) -> Any:
-    return values
-
-
-INNER = make_pipeline(FunctionTransformer(same), TSTransformerClassifier(**SMALL))
-
-
-@pytest.mark.parametrize(
-    ("estimator", "grid", "encodings", "names"),
-    [
-        (
-            Pipeline([("scale", FunctionTransformer(same)), ("pipeline", INNER)]),
-            {
-                "pipeline__tstransformerclassifier__encoding": ["none", "lspe"],
-                "scale__validate": [False],
-            },
-            ["lspe", "none"],
-            ["lspe, validate=False", "none, validate=False"],
-        ),
-        (
-            Pipeline([("classifier", RidgeClassifier())]),
-            {"classifier": [TSTransformerClassifier(name, **SMALL) for name in ("tape", "none")]},
-            ["none", "tape"],
-            None,
-        ),
-        (
-            RandomConvolutionClassifier(**TINY),
-            [{"n_features": [168]}, {"n_features": [168]}],
-            ["RandomConvolutionClassifier"] * 2,
-            ["n_features=168"] * 2,
-        ),
-    ],
-    ids=["pipelines in pipelines", "estimators", "one name twice"],
-)
-def test_candidates_are_named_by_what_is_searched(estimator, grid, encodings, names, few, quick):
-    GridSearchCV(estimator, grid, cv=2, refit=False).fit(*few)
-    found = runs(kind="encoding")
-    assert sorted(run.data.params["encoding"] for run in found) == encodings
-    assert names in (None, sorted(run.info.run_name for run in found))
 
 
 def test_a_halving_search_has_the_last_round_of_each_candidate(italy, quick):
