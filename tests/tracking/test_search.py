@@ -63,7 +63,7 @@ def test_a_grid_search(few):
     assert "train/loss" in refit.data.metrics
     assert {"training.png", "encoding.png"} <= files_of(refit)
     folder = mlflow.artifacts.download_artifacts(run_id=refit.info.run_id, artifact_path="model")
-    assert np.array_equal(tsformer.load(folder / "estimator").predict(X), search.predict(X))
+    assert np.array_equal(tsformer.load(f"{folder}/estimator").predict(X), search.predict(X))
 
     store = find_experiment(None, experiment())
     assert "candidates side by side" in pages_of(store, "http://127.0.0.1:5000")
