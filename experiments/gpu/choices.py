@@ -1,4 +1,4 @@
-"""What the defaults on a GPU rest on: members in turn, batch sizes, convolutions.
+"""Seconds behind the defaults on a GPU: members in turn, batch sizes, random convolutions.
 
 Generated series, so that only time is measured.
 """
@@ -22,7 +22,7 @@ Row = dict[str, Any]
 
 MEMBERS = (1, 2, 4)
 BATCHES = (16, 64, 256, 1024)
-#: Epochs of which the median counts, after those in which graphs are captured.
+#: Number of epochs, and of the first ones that do not count: they capture graphs.
 _EPOCHS, _WARM_UP = 8, 3
 
 

@@ -40,7 +40,7 @@ def page(folder: Path, rows: dict[str, list[dict]]) -> str:
     for title, part, make in (
         ("Training", "training", _training),
         ("Share of the peak", "matmul", _matmul),
-        ("What the defaults rest on", "choices", lambda own: own),
+        ("Seconds behind the defaults", "choices", lambda own: own),
         ("Fits of real problems", "problems", _problems),
         ("Checks", "checks", _checks),
         ("Checks that did not pass", "checks", _not_passed),
