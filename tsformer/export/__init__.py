@@ -22,7 +22,7 @@ import os
 import tempfile
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -74,10 +74,10 @@ def to_torch_export(
     torch.Size([5, 2])
     """
     graph = graph_of(estimator)
-    with _explained(graph):
-        program = graph.traced()
-    if path is not None:
-        with _whole_file(path) as file:
+    with nullcontext() if path is None else _whole_file(path) as file:
+        with _explained(graph):
+            program = graph.traced()
+        if file is not None:
             torch.export.save(program, file, extra_files=_described(estimator, graph))
     return program
 
@@ -115,21 +115,21 @@ def to_onnx(estimator: SeriesEstimator, path: str | os.PathLike[str]) -> Path:
     graph = graph_of(estimator)
     for module in ("onnx", "onnxscript"):
         require(module, extra="onnx", purpose="writing ONNX")
-    with _explained(graph):
-        with InOnnx():
-            program = graph.traced()
-        axes = {"X": {0: "n", 2: "length"}, "times": {}}
-        written = torch.onnx.export(
-            program,
-            input_names=list(graph.inputs),
-            output_names=[graph.output],
-            dynamic_shapes={name: axes[name] for name in graph.inputs},  # only to name them
-            dynamo=True,
-            verbose=False,
-        )
-    assert written is not None  # for mypy
-    written.model.metadata_props.update(_described(estimator, graph))
-    with _whole_file(path) as file:
+    with _whole_file(path) as file:  # before the export, which may take minutes
+        with _explained(graph):
+            with InOnnx():
+                program = graph.traced()
+            axes = {"X": {0: "n", 2: "length"}, "times": {}}
+            written = torch.onnx.export(
+                program,
+                input_names=list(graph.inputs),
+                output_names=[graph.output],
+                dynamic_shapes={name: axes[name] for name in graph.inputs},  # only to name them
+                dynamo=True,
+                verbose=False,
+            )
+        assert written is not None  # for mypy
+        written.model.metadata_props.update(_described(estimator, graph))
         written.save(file, external_data=False)
     return Path(path)
 

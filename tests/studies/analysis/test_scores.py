@@ -84,7 +84,7 @@ def test_words_numbers_and_ids_are_read_as_they_were_written(tmp_path):
     numbers = [0.1 + 0.2, 1 / 3, 0.8999999999999999, 2 / 7] * 2
     table = rows(accuracy=numbers, run_id=["12345678901234567890123456789012", ""] * 4)
     table["d_ff"] = pd.Series([None, 16] * 4, dtype=object)
-    table = table.replace({"encoding": {"none": "None", "rope": "NA"}})
+    table = table.replace({"encoding": {"none": " None", "rope": "NA "}})
     (tmp_path / "results.csv").write_text(to_csv(table))
     study = read_study(tmp_path, vary="d_ff")
     assert study.rows["score"].tolist() == numbers

@@ -71,7 +71,7 @@ def read_study(
     try:
         table = pd.read_csv(
             file,
-            converters=dict.fromkeys((*_WORDS, *varied), str),
+            converters=dict.fromkeys((*_WORDS, *varied), str.strip),  # as typed by hand
             index_col=False,  # also of rows with a comma at the end
             float_precision="round_trip",  # the very numbers that were written
         )
