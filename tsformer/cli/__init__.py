@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Sequence
+from io import TextIOWrapper
 from typing import NoReturn
 
 from tsformer._optional import require
@@ -24,6 +25,9 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     args = list(sys.argv[1:] if args is None else args)
     debug = "--debug" in args
     args = [arg for arg in args if arg != "--debug"]
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # a terminal may lack characters of a table
+            stream.reconfigure(errors="replace")
     sys.exit(_run(args or ["--help"], debug=debug))
 
 

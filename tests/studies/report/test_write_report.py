@@ -90,7 +90,7 @@ class Page(HTMLParser):
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     folder = study_in(tmp_path_factory.mktemp("report") / "a <study>", results())
-    return written(folder, pictures=True, command="tsformer report 'a <study>'")[0]
+    return written(folder, pictures=True, command="tsformer report 'a <study>\udce9'")[0]
 
 
 def test_the_page_loads_nothing(files):
@@ -134,7 +134,7 @@ def test_variants_are_apart_and_nothing_is_claimed_of_noise(files):
     assert first.startswith("- stem=linear: `rope` beats `none` on these 10 data sets. ")
     assert second.startswith("- stem=conv: No encoding beats `none` on these 10 data sets. ")
     assert "All 120 fits are available." in said
-    assert "tsformer compare --study study.json\ntsformer report 'a <study>'\n" in said
+    assert "tsformer compare --study study.json\ntsformer report 'a <study>?'\n" in said
     assert '"parameters": {"d_model": 32}' in said
     assert "made by tsformer 0.1.0." in said
     linear, conv = said.split("## Results, stem=linear")[1].split("## Results, stem=conv")
@@ -145,7 +145,7 @@ def test_variants_are_apart_and_nothing_is_claimed_of_noise(files):
 
 @pytest.mark.slow
 def test_the_same_scores_give_the_same_bytes(files, tmp_path):
-    study, command = files.html.parents[1], "tsformer report 'a <study>'"
+    study, command = files.html.parents[1], "tsformer report 'a <study>\udce9'"
     again, said = written(study, pictures=True, out=tmp_path, command=command)
     assert again.html.read_bytes() == files.html.read_bytes()
     assert said == files.markdown.read_text(encoding="utf-8")
