@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from collections.abc import Sequence
@@ -14,6 +15,9 @@ __all__ = ["main"]
 
 #: Errors that a user can cause and fix: the message suffices. Others are shown with their type.
 USER_ERRORS = (ValueError, TypeError, ImportError, OSError)
+
+#: Commands that processes of torchrun do not share.
+_ALONE = ("compare", "demo", "evaluate", "explain")
 
 
 def main(args: Sequence[str] | None = None) -> NoReturn:
@@ -39,6 +43,11 @@ def _run(args: list[str], *, debug: bool) -> int:
             require(library, extra="cli", purpose="the command line")
         from tsformer.cli.app import app
 
+        if args[0] in _ALONE and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+            raise ValueError(
+                f"torchrun would run `{args[0]}` once in each process; its processes share only "
+                "fit and predict. Start it without torchrun; compare has --jobs and --scheduler"
+            )
         # Not standalone, or Typer would print a usage error as a box of six lines.
         code: int | None = app(args, prog_name="tsformer", standalone_mode=False)
     except KeyboardInterrupt:

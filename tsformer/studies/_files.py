@@ -33,6 +33,6 @@ def to_csv(results: pd.DataFrame) -> str:
 def write_atomically(content: str | bytes, path: Path) -> None:
     """Write a file in one step: a reader sees the old content or the new, never a part."""
     with replacing(path) as file:
-        # A file name that is no UTF-8 is in the command that the page shows.
-        text = isinstance(content, str)
-        file.write(content.encode(errors="replace") if text else content)
+        if isinstance(content, str):  # a page has a command, whose file names may be no UTF-8
+            content = content.encode(errors="replace")
+        file.write(content)
