@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import partial
 from math import inf
@@ -50,6 +50,12 @@ def unknown(kind: str, name: object, choices: Iterable[object], *, most: int = 4
     if len(near) > 1:
         message += f" Near it: {', '.join(repr(each) for each in near[1:])}."
     return f"{message} ({len(choices)} are known)"
+
+
+def check_known(kind: str, name: object, choices: Collection[Any]) -> None:
+    """Raise ValueError for an unknown name, with the nearest match and the choices."""
+    if name not in choices:
+        raise ValueError(unknown(kind, name, choices))
 
 
 def listed(names: Iterable[object], counts: Iterable[int] = ()) -> str:

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
-from tsformer._checks import unknown
+from tsformer._checks import check_known, unknown
 
 Base = TypeVar("Base")
 
@@ -83,8 +83,7 @@ class Registry(Generic[Base]):
 
     def find(self, name: str) -> type[Base]:
         """Return the class of that name, or raise ValueError with the nearest match."""
-        if name not in self._classes:
-            raise ValueError(unknown(self.kind, name, self._classes))
+        check_known(self.kind, name, self._classes)
         return self._classes[name]
 
     def available(self) -> list[dict[str, Any]]:

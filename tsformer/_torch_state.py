@@ -25,7 +25,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tsformer._checks import shortened, unknown
+from tsformer._checks import check_known, shortened
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
@@ -451,10 +451,9 @@ _MANY_VALUES = 2**14
 
 def resolve_precision(precision: str, device: torch.device, n_values: int = 0) -> bool:
     """Whether to autocast to bf16; "auto" does for large models on CUDA devices that support it."""
-    if precision not in PRECISIONS:
-        raise ValueError(unknown("precision", precision, PRECISIONS))
     if precision == "auto":
         if device.type != "cuda" or n_values < _MANY_VALUES:
             return False
         return torch.cuda.is_bf16_supported(including_emulation=False)
+    check_known("precision", precision, PRECISIONS)
     return precision == "bfloat16"

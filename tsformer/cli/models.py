@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tsformer._checks import shortened, unknown
+from tsformer._checks import check_known, shortened, unknown
 from tsformer._files import check_output
 from tsformer._warnings import warn_caller
 from tsformer.cli import parsing
@@ -179,8 +179,7 @@ def _options(
         options["max_epochs"] = asked["max_epochs"]
     known = kind().get_params()
     for name in options:
-        if name not in known:
-            raise ValueError(unknown("parameter", name, known))
+        check_known("parameter", name, known)
     return options
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tsformer._checks import unknown
+from tsformer._checks import check_known
 from tsformer.data.containers import as_channels, common_names, to_items
 from tsformer.data.layout import CASE, check_ids, cut_by_case, refuse_nul
 from tsformer.data.times import ordered_times
@@ -78,8 +78,7 @@ def from_long(
     values = _columns(value, table)
     named = [case, time, *values, *(name for name in (channel, label) if name is not None)]
     for name in named:
-        if name not in table.columns:
-            raise ValueError(unknown("column of the table", name, table.columns))
+        check_known("column of the table", name, table.columns)
         if (count := list(table.columns).count(name)) > 1:
             raise ValueError(f"the table has {count} columns {name!r}; rename all but one")
     _check_distinct("columns of values", values)

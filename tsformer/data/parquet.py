@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from tsformer._checks import unknown
+from tsformer._checks import check_known, unknown
 from tsformer._files import FileVersion
 from tsformer._optional import require
 from tsformer._warnings import warn_caller
@@ -261,8 +261,7 @@ def _kinds(file: Path, schema: Any, columns: Sequence[str] | None) -> dict[str, 
     types = _arrow().types
     found = {}
     for name in columns or ():
-        if name not in schema.names:
-            raise ValueError(unknown(f"column of {file}", name, schema.names))
+        check_known(f"column of {file}", name, schema.names)
     for field in schema:
         depth, kind = _nesting(field.type)
         if not depth if columns is None else field.name not in columns:

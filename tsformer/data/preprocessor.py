@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tsformer._checks import check_number, unknown
+from tsformer._checks import check_known, check_number
 from tsformer._registry import check_options
 from tsformer._warnings import warn_caller
 from tsformer.data.panel import AnyPanel, Panel, StoredPanel
@@ -218,8 +218,7 @@ class Scaler(Preprocessor):
         view_params: Mapping[str, Any] | None = None,
     ):
         super().__init__()
-        if scaling not in SCALINGS:
-            raise ValueError(unknown("scaling", scaling, SCALINGS))
+        check_known("scaling", scaling, SCALINGS)
         self.scaling = scaling
         self.gap_flag = gap_flag
         self.views = views
@@ -528,8 +527,7 @@ def views_in(views: str) -> tuple[str, ...]:
         raise TypeError(f"views must be a name or a sum of names; got {views!r}")
     parts = tuple(part.strip() for part in views.split("+"))
     for part in parts:
-        if part not in VIEWS:
-            raise ValueError(unknown("view", part, VIEWS))
+        check_known("view", part, VIEWS)
         if parts.count(part) > 1:
             raise ValueError(f"views={views!r} names {part!r} twice")
     return parts

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tsformer._checks import check_number, unknown
+from tsformer._checks import check_known, check_number
 
 ORDER_TASKS = ("order", "lag", "direction")
 
@@ -67,8 +67,7 @@ def make_order_task(
     >>> X.shape, sorted(set(y.tolist()))
     ((4, 2, 32), ['first leads', 'second leads'])
     """
-    if kind not in ORDER_TASKS:
-        raise ValueError(unknown("order task", kind, ORDER_TASKS))
+    check_known("order task", kind, ORDER_TASKS)
     _check_sizes(n_cases, noise)
     rng = np.random.default_rng(random_state)
     forward = rng.permutation(n_cases) % 2 == 0

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from tsformer._checks import nearest, shortened, unknown
+from tsformer._checks import check_known, nearest, shortened
 from tsformer._optional import require
 from tsformer._warnings import warn_caller
 from tsformer.data.formats import FRAMES, holds_cells, read_cells, read_frame
@@ -106,8 +106,7 @@ class TableSchema:
             raise ValueError(f"must be an object; got {shortened(described)}")
         known = [field.name for field in fields(cls)]
         for name, said in described.items():
-            if name not in known:
-                raise ValueError(unknown("entry", name, known))
+            check_known("entry", name, known)
             if name == "header":
                 if not isinstance(said, bool):
                     raise ValueError(f"{name} is not true or false: {shortened(said)}")

@@ -15,7 +15,14 @@ from sklearn.utils.multiclass import unique_labels
 from sklearn.utils.validation import check_is_fitted
 
 from tsformer import persistence
-from tsformer._checks import check_fields_of, real, shortened, unknown, whole, with_parameters
+from tsformer._checks import (
+    check_fields_of,
+    check_known,
+    real,
+    shortened,
+    whole,
+    with_parameters,
+)
 from tsformer._torch_state import in_plain_torch
 from tsformer.data.containers import as_channels, common_names, to_items, to_padded
 from tsformer.data.layout import check_ids, layout_is_checked
@@ -452,8 +459,7 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         check_fields(inner, {}, of="classifier")
         assert rule is not None
         assert inner is not None
-        if inner.get("class") not in _SAVED:
-            raise ValueError(unknown("classifier.class", inner.get("class"), _SAVED))
+        check_known("classifier.class", inner.get("class"), _SAVED)
         part = _SAVED[inner["class"]]
         fitted = part._from_fitted_state({**inner, "format": state["format"]}, tensors, device)
         names = ("points", "earliness", "cv", "random_state")

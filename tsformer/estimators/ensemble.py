@@ -15,7 +15,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from tsformer._checks import one_of, options, real, unknown, whole, with_parameters
+from tsformer._checks import check_known, one_of, options, real, whole, with_parameters
 from tsformer._torch_state import in_plain_torch, resolve_device
 from tsformer._warnings import warn_caller
 from tsformer.data.layout import check_ids, layout_is_checked
@@ -605,8 +605,7 @@ def _check_overrides(name: str, params: Mapping[str, Any], cls: type[Any]) -> No
     for each in params:
         if each in _RESERVED:
             raise ValueError(f"{name} must not contain {each!r}: {_RESERVED[each]}")
-        if each not in known:
-            raise ValueError(unknown(f"parameter of {cls.__name__} in {name}", each, known))
+        check_known(f"parameter of {cls.__name__} in {name}", each, known)
 
 
 def _shortened(

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
-from tsformer._checks import shortened, unknown
+from tsformer._checks import check_known, shortened
 from tsformer._torch_state import on_meta_device
 from tsformer.data.preprocessor import SCALINGS
 from tsformer.model.layers import HEAD_NORMS
@@ -234,8 +234,7 @@ def restored_parameters(
 ) -> dict[str, Any]:
     """Return the constructor's arguments from a description."""
     for name in described:
-        if name not in known:
-            raise ValueError(unknown(f"parameter in {of}", name, known))
+        check_known(f"parameter in {of}", name, known)
     return {**described, **{name: value for name, value in fixed.items() if name in described}}
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tsformer._checks import shortened, unknown
+from tsformer._checks import check_known, shortened
 from tsformer.data.preprocessor import Preprocessor, Scaler, Vocabulary
 from tsformer.data.series import Padded
 from tsformer.model import TSTransformer
@@ -280,8 +280,7 @@ def baseline_values(baseline: Any, preprocessor: Scaler, values: Tensor) -> Tens
 def _given(baseline: Any, values: Tensor) -> Tensor | None:
     """Return a numeric baseline as ``[n, L, C]``, None for a name."""
     if isinstance(baseline, str):
-        if baseline not in BASELINES:
-            raise ValueError(unknown("baseline", baseline, BASELINES))
+        check_known("baseline", baseline, BASELINES)
         return None
     n, L, C = values.shape
     allowed = (

@@ -11,7 +11,7 @@ from sklearn.metrics import check_scoring
 from sklearn.utils import Bunch, check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from tsformer._checks import check_number, unknown
+from tsformer._checks import check_known, check_number
 from tsformer._torch_state import in_plain_torch
 from tsformer.data.layout import check_ids
 from tsformer.data.series import Floats, Padded
@@ -90,8 +90,7 @@ def permutation_importance(
     >>> int(found.importances_mean.argmax())
     1
     """
-    if by not in GROUPS:
-        raise ValueError(unknown("group to permute", by, GROUPS))
+    check_known("group to permute", by, GROUPS)
     for name, number in (("n_windows", n_windows), ("n_repeats", n_repeats)):
         check_number(name, number, 1, whole=True)
     if not isinstance(estimator, SeriesEstimator):

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from tsformer._checks import unknown
+from tsformer._checks import check_known
 
 #: Scores per chunk of a bias's gradient: 4 MiB of float32, about the cache of one core.
 _CHUNK = 2**20
@@ -283,6 +283,5 @@ HEAD_NORMS: dict[str, type[nn.Module]] = {"batch": PooledBatchNorm, "layer": nn.
 
 def make_norm(name: str, d_model: int, norms: Mapping[str, type[nn.Module]] = NORMS) -> nn.Module:
     """Return the norm of that name, or raise ValueError with the nearest match."""
-    if name not in norms:
-        raise ValueError(unknown("norm", name, norms))
+    check_known("norm", name, norms)
     return norms[name](d_model)

@@ -19,7 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tsformer._checks import check_number, unknown
+from tsformer._checks import check_known, check_number, unknown
 from tsformer.model.layers import make_norm
 
 DOWNSAMPLINGS = ("stride", "mean", "pool")
@@ -239,8 +239,7 @@ class ConvStem(Stem):
         n_tokens: int | None = None,
     ):
         super().__init__()
-        if downsampling not in DOWNSAMPLINGS:
-            raise ValueError(unknown("downsampling", downsampling, DOWNSAMPLINGS))
+        check_known("downsampling", downsampling, DOWNSAMPLINGS)
         check_number("n_tokens of the conv stem", n_tokens, 1, whole=True, also=(None,))
         if n_tokens is not None and strides is not None:
             raise ValueError(
@@ -301,8 +300,7 @@ STEMS: dict[str, type[Stem]] = {
 
 def make_stem(name: str, n_channels: int, d_model: int, max_len: int, **params: Any) -> Stem:
     """Return the stem of that name, or raise ValueError with the nearest match."""
-    if name not in STEMS:
-        raise ValueError(unknown("stem", name, STEMS))
+    check_known("stem", name, STEMS)
     cls = STEMS[name]
     options = list(inspect.signature(cls).parameters)[3:]
     for key in params:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tsformer._checks import unknown
+from tsformer._checks import check_known
 from tsformer.encodings import EncodingSpec, EncodingStack
 from tsformer.encodings.base import Hooks
 from tsformer.model.layers import HEAD_NORMS, PooledBatchNorm, attend, make_norm, visible_keys
@@ -287,8 +287,7 @@ POOLINGS = {"mean": MeanPooling, "attention": AttentionPooling, "max": MaxPoolin
 
 def make_pooling(name: str, d_model: int) -> nn.Module:
     """Return the pooling of that name, or raise ValueError with the nearest match."""
-    if name not in POOLINGS:
-        raise ValueError(unknown("pooling", name, POOLINGS))
+    check_known("pooling", name, POOLINGS)
     return POOLINGS[name](d_model)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from tsformer._checks import unknown
+from tsformer._checks import check_known
 from tsformer._optional import require
 from tsformer.data.native import to_numpy
 from tsformer.data.times import ordered_times
@@ -29,8 +29,7 @@ class ServedModel:
     """A fitted estimator as MLflow's ``python_function``: a table in, a table out."""
 
     def __init__(self, estimator: SeriesEstimator, output: str = "table"):
-        if output not in OUTPUTS:
-            raise ValueError(unknown("output", output, OUTPUTS))
+        check_known("output", output, OUTPUTS)
         if output in ("predict", "predict_proba") and not hasattr(estimator, output):
             raise ValueError(
                 f"a {type(estimator).__name__} has no {output}; choose output='predict'"

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from tsformer._checks import unknown
+from tsformer._checks import check_known, unknown
 from tsformer.studies.analysis.scores import (
     COSTS,
     StudyScores,
@@ -27,8 +27,7 @@ FEWEST_RESAMPLED = 5
 
 def gains(statistics: Statistics, baseline: str = "none") -> pd.DataFrame:
     """Return each method's gain over a baseline on each data set."""
-    if baseline not in statistics.scores.columns:
-        raise ValueError(unknown("method", baseline, statistics.scores.columns))
+    check_known("method", baseline, statistics.scores.columns)
     apart = statistics.scores.drop(columns=baseline).sub(statistics.scores[baseline], axis=0)
     table = apart.rename_axis(index="dataset", columns="method").reset_index()
     return table.melt(id_vars="dataset", var_name="method", value_name="gain")

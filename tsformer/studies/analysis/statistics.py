@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from tsformer._checks import check_number, unknown
+from tsformer._checks import check_known, check_number
 from tsformer._optional import require
 from tsformer.studies.analysis.scores import repeat_columns
 from tsformer.studies.analysis.signed_rank import signed_rank_p
@@ -83,8 +83,7 @@ class Statistics:
         ValueError
             If there is no such method.
         """
-        if reference not in self.ranks.index:
-            raise ValueError(unknown("method", reference, self.ranks.index))
+        check_known("method", reference, self.ranks.index)
         turn = {"wins": "loses", "loses": "wins", "p_better": "p_worse", "p_worse": "p_better"}
         first = self.pairs[self.pairs["worse"] == reference].rename(columns={"better": "method"})
         second = self.pairs[self.pairs["better"] == reference].rename(
@@ -193,8 +192,7 @@ def holm(p: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 def check_scores(results: pd.DataFrame) -> None:
     """Raise ValueError if scores of one variant lack a column or are missing or duplicated."""
     for name in _COLUMNS:
-        if name not in results.columns:
-            raise ValueError(unknown("column of the results", name, results.columns))
+        check_known("column of the results", name, results.columns)
     if not np.isfinite(results["score"]).all():
         row = results[~np.isfinite(results["score"])].iloc[0]
         raise ValueError(

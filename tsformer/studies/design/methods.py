@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tsformer._checks import nearest, shortened, unknown
+from tsformer._checks import check_known, nearest, shortened
 from tsformer.baselines.reader import PanelClassifier
 from tsformer.baselines.resolve import BASELINES, TRANSFORMER, find, library_version
 from tsformer.estimators.classifier import TSTransformerClassifier
@@ -30,8 +30,7 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
             raise ValueError(
                 f"{name!r} cannot be a parameter of a study: the comparison sets it for every fit"
             )
-        if name not in allowed:
-            raise ValueError(unknown("parameter of TSTransformerClassifier", name, allowed))
+        check_known("parameter of TSTransformerClassifier", name, allowed)
     check_json("the study", parameters)
     # Fail now rather than in every fit.
     TSTransformerClassifier(**parameters)._check_parameters()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tsformer._checks import check_number, unknown
+from tsformer._checks import check_known, check_number, unknown
 from tsformer.baselines.resolve import TRANSFORMER
 from tsformer.encodings import find
 from tsformer.encodings import names as registered
@@ -246,8 +246,7 @@ class Study:
 
     def _values_of(self, variant: str) -> dict[str, Any]:
         variants = self.variants
-        if variant not in variants:
-            raise ValueError(unknown("variant", variant, variants))
+        check_known("variant", variant, variants)
         return variants[variant]
 
     def parameters_of(self, variant: str = "", method: str = "") -> dict[str, Any]:
