@@ -57,6 +57,10 @@ def test_dates_are_seconds(times):
     assert clock == "dates"
 
 
+def test_equal_times_are_no_sign_of_float32():
+    assert pad_times(np.full(3, 5, dtype=np.float32), lengths(3))[0].tolist() == [[0, 0, 0]]
+
+
 def test_nanoseconds_of_today_are_not_rounded():
     start = np.datetime64("2026-11-21T10:00:00.000000001", "ns")
     padded, _ = pad_times(start + np.arange(4).astype("timedelta64[ns]"), lengths(4))
