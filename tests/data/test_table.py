@@ -36,7 +36,7 @@ def read():
 
 
 def test_a_long_table(read):
-    text = "id,t,a,b,y\n007,1,1,2,01\n7,0,5,NA,1\n007,0,,4,01\n7,2,?,6,1\n"
+    text = "id,t,a,b,y\n007,1,1,2,01\n7,0,5,NA,1\n007 ,0,,4,01\n7,2,?,6,1 \n"
     X, y, cases, schema, _ = read(text, **LONG)
     assert cases == ["007", "7"]
     assert y.tolist() == ["01", "1"]

@@ -1,8 +1,8 @@
 """Tables in files: which column holds what, and the series in them.
 
 A long table has one row per observation, a wide one has one series per row. Labels and names of
-series are text, spelled as in the file, so that ``007`` is not ``7``; an empty cell is a missing
-one. The messages of this module name the options of the command line, which it serves.
+series are text, spelled as in the file without blanks around them, so that ``007`` is not ``7``;
+an empty cell is a missing one. The messages of this module name the options of the command line, which it serves.
 """
 
 from __future__ import annotations
@@ -427,8 +427,8 @@ def _find_header(path: Path, schema: TableSchema, cells: list[str]) -> bool:
 
 
 def _text(cell: str) -> str | None:
-    """Return a cell as spelled, None if it is empty."""
-    return cell or None
+    """Return a cell without blanks around it, None if it is empty."""
+    return cell.strip() or None
 
 
 def _numbers(table: pd.DataFrame, schema: TableSchema, path: Path) -> pd.DataFrame:
