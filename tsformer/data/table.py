@@ -2,7 +2,8 @@
 
 A long table has one row per observation, a wide one has one series per row. Labels and names of
 series are text, spelled as in the file without blanks around them, so that ``007`` is not ``7``;
-an empty cell is a missing one. The messages of this module name the options of the command line, which it serves.
+an empty cell is a missing one. The messages of this module name the options of the command line,
+which it serves.
 """
 
 from __future__ import annotations
