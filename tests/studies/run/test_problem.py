@@ -6,6 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tsformer.data import write_ts
+from tsformer.studies.run import problem
 from tsformer.studies.run.problem import Problem, stratified_resample
 
 NAMES = ("ItalyPowerDemand", "JapaneseVowels")  # of one length, and of many
@@ -26,6 +28,20 @@ def test_every_series_is_in_one_part_and_classes_keep_their_sizes(name):
     assert type(drawn.X_train) is type(official.X_train)
     for part in ("y_train", "y_test"):
         assert sorted(getattr(drawn, part)) == sorted(getattr(official, part))
+
+
+def test_series_at_other_times_are_other_series(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = []
+    for times in ([0, 1, 3], [0, 1, 4]):
+        for part in ("TRAIN", "TEST"):
+            (tmp_path / "data/Timed").mkdir(parents=True, exist_ok=True)
+            X = [pd.DataFrame({"a": [1.0, 2.0, 3.0]}, index=times)] * 2
+            write_ts(tmp_path / f"data/Timed/Timed_{part}.ts", X, ["a", "b"])
+        problem._official.cache_clear()
+        problem.series_digest.cache_clear()
+        found.append(problem.series_digest("Timed"))
+    assert len(set(found)) == 2
 
 
 def test_they_are_those_of_sktime():

@@ -204,12 +204,14 @@ def _split_table(name: str) -> dict[str, npt.NDArray[Any]]:
 
 @cache
 def series_digest(name: str) -> str:
-    """Return a hash of all series and labels of a data set, sixteen hex digits."""
+    """Return a hash of all series, times and labels of a data set, sixteen hex digits."""
     found = hashlib.sha256()
     X_train, y_train, X_test, y_test = _official(name)
     for X, y in ((X_train, y_train), (X_test, y_test)):
         for x, label in zip(X, y, strict=True):
             found.update(f"{x.shape} {label}\n".encode())
+            if isinstance(x, pd.DataFrame):
+                found.update(f"{x.index.tolist()}\n".encode())
             found.update(np.ascontiguousarray(x, dtype="<f8").tobytes())
         found.update(b"part\n")
     return found.hexdigest()[:16]
