@@ -413,17 +413,6 @@ def test_parts_add_up_and_do_not_overlap(wavelet, n, n_levels):
     assert off_diagonal.abs().max() < 1e-10
 
 
-@every_wavelet
-def test_a_slow_wave_is_in_the_rest_and_a_fast_one_in_the_finest_detail(wavelet):
-    n = torch.arange(256.0, dtype=torch.float64)
-    slow = multiresolution(torch.sin(2 * torch.pi * n / 128)[None], low_pass(wavelet), 3)[0]
-    fast = multiresolution(torch.cos(torch.pi * n)[None], low_pass(wavelet), 3)[0]
-    energy = slow.square().sum(1), fast.square().sum(1)
-    assert energy[0].argmax() == 0
-    assert energy[1].argmax() == 3
-    assert all(e.max() > 0.9 * e.sum() for e in energy)
-
-
 def test_levels_follow_the_trained_length():
     levels = [
         resolve("wavelet", d_model=8, n_heads=2, max_len=n).n_levels for n in (1, 8, 64, 1000)

@@ -14,22 +14,11 @@ from tsformer import ModelConfig, TSTransformer
 from tsformer.encodings import (
     EncodingStack,
     PositionalEncoding,
-    RoPE,
     names,
     resolve,
 )
 
 SIZES = {"d_model": 8, "n_heads": 2, "max_len": 6}
-
-
-def test_an_unknown_name_gets_the_nearest_or_all():
-    for name in ("LSPE", "tape+lpse"):
-        with pytest.raises(ValueError, match=r"unknown encoding '.*did you mean 'lspe'\? .*'rope'"):
-            resolve(name, **SIZES)
-    with pytest.raises(ValueError, match="choose from: 'fixed', 'learnable'"):
-        resolve("zzzzzz", **SIZES)
-    with pytest.raises(ValueError, match="unknown encoding ''"):
-        resolve("tape+", **SIZES)
 
 
 def test_anything_but_an_encoding_is_refused():
@@ -137,16 +126,6 @@ def test_each_block_owns_a_per_block_part_and_shares_the_others():
     assert len(EncodingStack("erpe", n_layers=0, **SIZES).state_dict()) == 1
 
 
-def test_padding_is_zero_between_parts():
-    stack = EncodingStack("fixed+conv", n_layers=1, **SIZES)
-    x, t = torch.randn(2, 6, 8), torch.arange(6.0)[None]
-    mask = torch.arange(6)[None] < torch.tensor([[4], [6]])
-    coded = stack.embed(x * mask[..., None], t, mask)
-    assert not coded[0, 4:].any()
-    short = stack.embed(x[:1, :4], t[:, :4])
-    torch.testing.assert_close(coded[:1, :4], short)
-
-
 def test_embed_runs_once_whatever_the_depth():
     calls = []
     ramp = define(None)
@@ -184,24 +163,6 @@ def test_a_bias_of_times_is_made_once_in_a_pass(shares, owned):
 
 
 # --- subclasses ---------------------------------------------------------------------------------
-
-
-def test_kind_is_the_hook_that_is_overridden():
-    assert define(None).kind == "embed"
-    assert PositionalEncoding.kind == "none"
-
-    class Nothing(PositionalEncoding):
-        """Overrides no hook."""
-
-    assert Nothing.kind == "none"
-
-    class Child(RoPE):
-        """Inherits a hook, and adds one."""
-
-        def mix(self, v, t):
-            return v
-
-    assert Child.kind == "rotate+mix"
 
 
 def test_a_stated_kind_must_agree():
