@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 # Flags that define a study; other flags choose where and how it runs.
 _OF_A_STUDY = (
     *("datasets", "data", "test", "folds", "group", "encodings", "methods", "seeds", "max_epochs"),
-    *("vary", "resamples", "set_"),
+    *("vary", "resamples", "train_sizes", "set_"),
 )
 _ENCODINGS = "none,fixed,learnable,lspe"
 #: Folds of cross-validation where it is the default.
@@ -94,6 +94,13 @@ def compare(
     resamples: Annotated[
         int, typer.Option(help="Splits per data set: the official one, then stratified resamples.")
     ] = 1,
+    train_sizes: Annotated[
+        str,
+        typer.Option(
+            metavar="N,P%",
+            help="Train on this many series, or this share, of each train split.",
+        ),
+    ] = "",
     study: Annotated[
         Path | None, typer.Option(metavar="FILE.toml", help="Read all of the above from a file.")
     ] = None,
@@ -128,7 +135,7 @@ def compare(
 
     Every fit is a tracked run. An interrupted comparison resumes when the command runs again.
     Of --data, 30 % of each class are the test split, or each of --folds in turn; --group keeps
-    series of one person or machine in one fold.
+    series of one person or machine in one fold. With --train-sizes, one seed's subsets are nested.
     Progress is on standard error; --json prints every fit and where its files are.
 
     [bold]Examples[/bold]
@@ -164,8 +171,9 @@ def compare(
         options = parsing.settings(set_)
         if max_epochs is not None:
             options["max_epochs"] = max_epochs
-        if not parsing.names(methods) and _is_given(context, "methods"):
-            raise ValueError(f"--methods {methods!r} names none; leave it out")
+        for flag, text in (("methods", methods), ("train_sizes", train_sizes)):
+            if not parsing.names(text) and _is_given(context, flag):
+                raise ValueError(f"--{flag.replace('_', '-')} {text!r} names none; leave it out")
         named = _methods(methods, allow_import)
         if data is not None:
             if folds is not None and folds < 2:
@@ -195,6 +203,7 @@ def compare(
             parsing.varied(vary),
             resamples,
             named,
+            train_sizes=parsing.names(train_sizes),
         )
         if data is not None:
             asked.check()  # before any data are written

@@ -4,6 +4,7 @@ Packages: `design` (study and trials), `run` (fits), `analysis` (scores to findi
 """
 
 from tsformer.studies.analysis.plots import (
+    plot_boxes,
     plot_chances,
     plot_comparison,
     plot_cost,
@@ -28,6 +29,7 @@ __all__ = [
     "Trial",
     "compare",
     "compare_methods",
+    "plot_boxes",
     "plot_chances",
     "plot_comparison",
     "plot_cost",

@@ -18,6 +18,7 @@ from tsformer.data import list_datasets
 from tsformer.encodings import names
 from tsformer.plots import encoding_color
 from tsformer.studies.analysis.plots import (
+    plot_boxes,
     plot_chances,
     plot_comparison,
     plot_cost,
@@ -60,6 +61,15 @@ def test_a_comparison_shows_every_fit_and_the_means():
         mean = np.mean(values)
         np.testing.assert_allclose(lines[0].get_xdata(), [mean - spread, mean + spread])
         np.testing.assert_allclose(lines[1].get_xdata(), [mean, mean])
+
+
+def test_boxes_are_of_gains_not_of_data_sets():
+    """Half the gain lies to either side of the data set's mean: 5 points on A and 10 on B."""
+    scores = {("A", "none"): 0.5, ("A", "lspe"): 0.6, ("B", "none"): 0.7, ("B", "lspe"): 0.9}
+    (axes,) = plot_boxes(fits({key: [at, at + 0.02] for key, at in scores.items()})).axes
+    medians = [line.get_xdata().mean() for line in axes.lines[4::6]]
+    assert np.allclose(sorted(medians), [-7.5, 7.5])
+    assert y_labels(axes) == ["none", "lspe"]
 
 
 def test_the_matrix_shows_difference_counts_and_p():
@@ -230,6 +240,7 @@ def test_pictures_are_legible(study):
     variants = [f"stem=convolution, head_norm={what}" for what in ("batch", "layer", None)]
     for figure in (
         plot_comparison(fits_of(study)),
+        plot_boxes(fits_of(study)),
         plot_critical_difference(found(study)),
         plot_pairs(found(study)),
         plot_chances(found(study), "none"),
@@ -259,6 +270,7 @@ def test_a_mean_without_an_interval_is_a_dot():
 
 
 DRAWN: dict[str, tuple[int, Any]] = {
+    "boxes": (1, lambda ax: plot_boxes(fits_of("small"), ax=ax[0])),
     "critical difference": (1, lambda ax: plot_critical_difference(found("small"), ax=ax[0])),
     "pairs": (1, lambda ax: plot_pairs(found("small"), ax=ax[0])),
     "chances": (1, lambda ax: plot_chances(found("small"), "none", ax=ax[0])),

@@ -11,7 +11,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
+from tsformer.studies.analysis.scores import read_study
+from tsformer.studies.report import content
 from tsformer.studies.report.render import code, codes, escaped, html
 from tsformer.studies.report.write import ReportFiles, write_report
 
@@ -30,8 +33,8 @@ DESIGN = {
 }
 
 
-def results(only: str = "") -> pd.DataFrame:
-    """Return every fit, or those of `none` and `rope` with one stem."""
+def results(only: str = "", *, sizes: dict[str, int] | None = None) -> pd.DataFrame:
+    """Return every fit, or those of `none` and `rope` with one stem, of each train size."""
     rng = np.random.default_rng(0)
     rows = [
         (name, method, stem, seed, 0.7 + gain + 0.002 * rng.normal(), 1.0 + 10 * gain, 100, "0.1.0")
@@ -44,7 +47,13 @@ def results(only: str = "") -> pd.DataFrame:
     table = pd.DataFrame(rows, columns=[*columns, "version"])
     if only:
         table = table[(table["stem"] == only) & (table["encoding"] != "alibi")]
-    return table
+    if sizes is None:
+        return table
+    table = table.drop(columns="stem")
+    return pd.concat(
+        table.assign(train_size=size, n_train=n, accuracy=table["accuracy"] - 1 / n)
+        for size, n in sizes.items()
+    )
 
 
 def study_in(folder: Path, rows: pd.DataFrame, **design: Any) -> Path:
@@ -261,3 +270,50 @@ def test_single_published_scores_join_those_of_several_seeds(tmp_path):
     assert "Compared over 10 data sets." in said
     assert re.search(r"^\| `HC2` \| 1\.00 \| 0\.900 \| \+0\.2\d\d \[", said, flags=re.M)
     assert re.search(r"^\| GunPoint .* 0\.900 \|", said, flags=re.M), "without a spread"
+
+
+SIZES = {"20%": 8, "100%": 40}
+SIZED = {"encodings": ["none", "rope"], "vary": {}, "train_sizes": list(SIZES)}
+
+
+def curves_of(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[pd.DataFrame]:
+    """Return what the learning curves of a study are drawn from."""
+    drawn: list[pd.DataFrame] = []
+    draw = lambda rows, **_: drawn.append(rows) or Figure()  # noqa: E731
+    monkeypatch.setattr(content, "plot_learning_curves", draw)
+    content.learning_curves(read_study(folder))
+    return drawn
+
+
+@pytest.mark.slow
+def test_each_train_size_is_a_variant_and_has_its_curves(tmp_path, monkeypatch):
+    """One method lacks a seed."""
+    rows = results("linear", sizes=SIZES)
+    rows = rows[rows["dataset"].isin(DATASETS[3:8])]  # fewer pictures
+    rows = rows[(rows["encoding"] == "none") | (rows["seed"] == 0)]
+    study = study_in(tmp_path, rows, **SIZED, datasets=DATASETS[3:8])
+    files, said = written(study)
+    assert "2 variants (train\\_size=20%; train\\_size=100%)" in said
+    assert "30 of 40 fits are available: this study is not finished." in said
+    assert "A train size is a stratified subset of the train split" in said
+    part, whole = said.split("### Data sets")[1:]
+    assert re.search(r"^\| GunPoint \| 150 \| 8 \|", part, flags=re.M), "trained on 8 series"
+    assert re.search(r"^\| GunPoint \| 150 \| 40 \|", whole, flags=re.M)
+    shown = {path.stem for path in files.figures}
+    assert {"learning_curves", "learning_curves_mean"} <= shown
+    assert all(f"({path.name})" in said for path in files.figures)
+    assert "5 data sets cannot show a difference: the smallest possible p is 0.0625" in said
+    drawn = curves_of(study, monkeypatch)
+    assert len(drawn) == 2
+    for rows in drawn:
+        assert set(rows["seed"]) == {0}, "a point is over the draws of every method"
+        assert len(rows) == 5 * 2 * len(SIZES)
+
+
+def test_a_method_that_was_left_out_takes_no_panel_from_the_others(tmp_path, monkeypatch):
+    rows = results("linear", sizes=SIZES)
+    rows = rows[(rows["encoding"] == "none") | (rows["dataset"] != "CBF")]
+    drawn = curves_of(study_in(tmp_path, rows, **SIZED), monkeypatch)[-1]
+    alone = drawn[drawn["dataset"] == "CBF"]
+    assert set(alone["method"]) == {"none"}
+    assert set(alone["train_size"]) == set(SIZES)

@@ -72,6 +72,7 @@ def test_a_study_of_a_file_with_fits_that_fail(run, uri, experiment, tmp_path, m
         ("--datasets A --methods sklearn.svm.SVC", "add --allow-import if you trust it"),
         ("--datasets A --methods majority,majority", "names 'majority' twice"),
         ("--datasets A --methods ,", "--methods ',' names none; leave it out"),
+        ("--datasets A --train-sizes= ", "--train-sizes '' names none; leave it out"),
         ("--data a.csv --folds 0", "--folds takes a number of folds, 2 or more; got 0"),
         ("--data a.csv --folds 2 --datasets A", "--data is cross-validated here"),
         ("--data A", "to compare on a data set, --datasets A"),
@@ -107,7 +108,8 @@ def own_table(tmp_path):
         ("--encodings none --jobs 0", "jobs must be an int"),
         ("--encodings all --budget soon", "budget must be a time such as 600"),
         ("--encodings all --budget 9 --seeds 2", "on one data set with one seed"),
-        ("--encodings all --budget 9 --vary dropout=0.1", "leave out methods and vary"),
+        ("--encodings all --budget 9 --train-sizes 50%", "leave out methods, vary and train_sizes"),
+        ("--encodings all --budget 9 --vary dropout=0.1", "leave out methods, vary and train_si"),
         ("--methods sklearn.cluster.KMeans --allow-import", "is a clusterer; name a classifier"),
     ],
 )

@@ -160,12 +160,13 @@ def test_it_says_how_its_series_were_split():
     assert own_problem("x", named, others()).split.endswith(whose)
 
 
-def test_a_train_split_has_the_groups_of_its_series():
+def test_a_part_of_a_train_split_has_the_groups_of_its_series():
     given = grouped()
     problem = own_problem("x", given, others())
     group_of = {x.tobytes(): group for x, group in zip(given.X, given.groups, strict=True)}
-    part = Problem.load(problem.name)
-    assert [group_of[x.tobytes()] for x in part.X_train] == part.groups_train.tolist()
+    for size in ("100%", "50%"):
+        part = Problem.load(problem.name, 0, size)
+        assert [group_of[x.tobytes()] for x in part.X_train] == part.groups_train.tolist()
     with pytest.raises(ValueError, match="has groups, which resamples would divide"):
         Problem.load(problem.name, 1)
     assert Problem.load(own_problem("x", series()).name).groups_train is None

@@ -1,14 +1,104 @@
-"""Resamples of a problem: stratified, and the same as those of sktime."""
+"""Subsets of train splits: nested, stratified, the same for every method."""
 
 from __future__ import annotations
+
+import itertools
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from tsformer.data import write_ts
+from tsformer.studies import Study, compare
 from tsformer.studies.run import problem
-from tsformer.studies.run.problem import Problem, stratified_resample
+from tsformer.studies.run.problem import (
+    Problem,
+    n_train,
+    nested_order,
+    nested_subset,
+    stratified_resample,
+    subset_size,
+)
+
+COUNTS = [(1, 1), (5, 1), (4, 4), (9, 3, 1), (2, 7, 5), (1, 1, 1, 6), (10, 1, 1, 1)]
+
+
+def labels(counts: tuple[int, ...], seed: int = 0) -> np.ndarray:
+    y = np.repeat([f"class {label}" for label in range(len(counts))], counts)
+    return np.random.default_rng(seed).permutation(y)
+
+
+def distance(drawn: tuple[int, ...], counts: tuple[int, ...]) -> float:
+    """Return how far the numbers drawn are from those due in proportion."""
+    due = np.array(counts) * sum(drawn) / sum(counts)
+    return float(((np.array(drawn) - due) ** 2 / due).sum())
+
+
+@pytest.mark.parametrize("counts", COUNTS)
+def test_no_subset_with_every_class_is_better_stratified(counts):
+    """Against all ways to take so many series with one of each class."""
+    every = list(itertools.product(*(range(1, count + 1) for count in counts)))
+    for seed in range(3):
+        y = labels(counts, seed)
+        order = nested_order(y, seed=seed)
+        assert sorted(order) == list(range(len(y)))
+        for n in range(len(counts), len(y) + 1):
+            _, drawn = np.unique(y[order[:n]], return_counts=True)
+            assert len(drawn) == len(counts), "one of each class at least"
+            best = min(distance(way, counts) for way in every if sum(way) == n)
+            assert distance(tuple(drawn), counts) == pytest.approx(best, abs=1e-9)
+
+
+@pytest.mark.parametrize("counts", COUNTS)
+def test_subsets_of_one_seed_are_nested(counts):
+    y = labels(counts)
+    sizes = [str(n) for n in range(len(counts), len(y) + 1)]
+    sizes += [f"{share}%" for share in (0.1, 1, 10, 25, 33.3, 50, 75, 99, 100)]
+    for seed in range(3):
+        subsets = [set(nested_subset(y, size, seed=seed).tolist()) for size in sizes]
+        for one, other in itertools.combinations(subsets, 2):
+            assert one <= other or other <= one
+        assert subsets[-1] == set(range(len(y)))
+
+
+@pytest.mark.parametrize(
+    ("size", "n"), [("3", 3), ("40", 40), ("10%", 4), ("1%", 3), ("12.5%", 5), ("100%", 40)]
+)
+def test_sizes_are_numbers_of_series(size, n):
+    y = labels((30, 8, 2))
+    subset = nested_subset(y, size, seed=0)
+    assert subset_size(y, size) == n == len(subset)
+    np.testing.assert_array_equal(subset, nested_subset(y, size, seed=0))
+    np.testing.assert_array_equal(subset, np.sort(subset))
+    for wrong, said in (("2", "fewer than the 3 classes"), ("41", "more than the 40")):
+        with pytest.raises(ValueError, match=said):
+            subset_size(y, wrong)
+
+
+@pytest.mark.parametrize("name", ["ItalyPowerDemand", "JapaneseVowels"])  # array and list
+def test_a_problem_has_part_of_the_train_split_and_the_whole_test_split(name):
+    whole, part = Problem.load(name), Problem.load(name, 0, "50%", 3)
+    places = nested_subset(whole.y_train, "50%", seed=3)
+    assert len(part.y_train) == len(part.X_train) == len(places) == n_train(name, 0, "50%")
+    np.testing.assert_array_equal(part.y_train, whole.y_train[places])
+    for place, series in zip(places, part.X_train, strict=True):
+        np.testing.assert_array_equal(series, whole.X_train[place])
+    assert type(part.X_train) is type(whole.X_train)
+    assert part.X_test is whole.X_test
+    assert part.loader("test") == whole.loader("test")
+    loaded = eval(part.loader("train"), {"tsformer": __import__("tsformer.studies.run.problem")})
+    np.testing.assert_array_equal(loaded[0], part.X_train[0])
+
+
+def test_a_size_that_some_data_set_cannot_have_is_said_before_any_fit(tmp_path):
+    pytest.importorskip("mlflow", reason='needs the extra "tracking"')
+    study = Study(["ItalyPowerDemand"], ["none"], 1, train_sizes=[10, 100])
+    with pytest.raises(
+        ValueError, match=r"train size 100 on ItalyPowerDemand: .* more than the 67"
+    ):
+        compare(study, out=tmp_path / "out", tracking_uri=f"sqlite:///{tmp_path}/mlflow.db")
+    assert not (tmp_path / "out").exists()
+
 
 NAMES = ("ItalyPowerDemand", "JapaneseVowels")  # of one length, and of many
 

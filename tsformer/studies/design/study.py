@@ -23,7 +23,7 @@ from tsformer.studies.design.methods import (
     digest,
     read_methods,
 )
-from tsformer.studies.design.study_file import read_study_file
+from tsformer.studies.design.study_file import WHOLE, read_study_file, train_sizes
 
 
 class Trial(NamedTuple):
@@ -79,6 +79,11 @@ class Study:
         follows scikit-learn's contract, as in ``{"rf": {"estimator":
         "sklearn.ensemble.RandomForestClassifier", "n_estimators": 500}}``. Without ``estimator``
         the name selects the classifier, or with parameters `TSTransformerClassifier`.
+    train_sizes : sequence of int or str
+        How much of each train split to train on: numbers of series, percentages as in ``"10%"``, or
+        both; by default the whole. Every size is a variant of the study. A seed draws the same
+        nested stratified subsets for every method: `tsformer.studies.run.problem.nested_order`.
+        ``"100%"`` shares its fits with studies without sizes.
     leave_out : mapping
         Names of encodings or methods, and the data sets on which each is not fitted, as in
         ``{"1nn-dtw": ["PLAID"]}``, for fits that would take too long. The report names them and
@@ -122,6 +127,7 @@ class Study:
     vary: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     resamples: int = 1
     methods: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    train_sizes: tuple[str, ...] = ()
     leave_out: Mapping[str, Sequence[str]] = field(default_factory=dict)
     splits: Mapping[str, str] = field(default_factory=dict)
     title: str = field(default="", compare=False)
@@ -146,6 +152,7 @@ class Study:
         object.__setattr__(self, "parameters", dict(self.parameters))
         object.__setattr__(self, "vary", _varied(self.vary, self.parameters))
         check_number("resamples", self.resamples, 1, whole=True)
+        object.__setattr__(self, "train_sizes", train_sizes(self.train_sizes))
         object.__setattr__(self, "splits", self._splits())
         for name in ("title", "description"):
             if not isinstance(getattr(self, name), str):
@@ -209,6 +216,7 @@ class Study:
             "resamples": self.resamples,
             "parameters": dict(self.parameters),
             "vary": {name: list(values) for name, values in self.vary.items()},
+            **({"train_sizes": list(self.train_sizes)} if self.train_sizes else {}),
             **({"leave_out": {n: list(on) for n, on in left_out.items()}} if left_out else {}),
             **({"splits": dict(self.splits)} if self.splits else {}),
         }
@@ -239,10 +247,23 @@ class Study:
             method.check()
 
     @property
+    def varied(self) -> dict[str, Sequence[Any]]:
+        """What distinguishes variants: the varied parameters, and `train_size` if there are sizes.
+
+        These are columns of the results.
+        """
+        sizes = {"train_size": self.train_sizes} if self.train_sizes else {}
+        return {**self.vary, **sizes}
+
+    @property
     def variants(self) -> dict[str, dict[str, Any]]:
         """The combinations of varied values, by name; ``{"": {}}`` without any."""
-        found = _combinations(self.vary)
+        found = _combinations(self.varied)
         return {", ".join(f"{k}={v}" for k, v in variant.items()): variant for variant in found}
+
+    def train_size_of(self, variant: str = "") -> str:
+        """Return how much of the train split this variant gets, ``"100%"`` for the whole."""
+        return str(self._values_of(variant).get("train_size", WHOLE))
 
     def _values_of(self, variant: str) -> dict[str, Any]:
         variants = self.variants
@@ -254,7 +275,8 @@ class Study:
         found = self.method(method or self.names[0])
         if not found.transformer:
             return found.parameters
-        varied = self._values_of(variant)
+        values = self._values_of(variant)
+        varied = {name: value for name, value in values.items() if name in self.vary}
         own = {name: value for name, value in found.given.items() if name != "encoding"}
         return {**self.parameters, **varied, **own}
 
@@ -314,7 +336,7 @@ class Study:
             return self.title
         one = len(self.datasets) == 1
         where = self.datasets[0] if one else f"{len(self.datasets)} data sets"
-        varied = "".join(f", {name} varied" for name in self.vary)
+        varied = "".join(f", {name} varied" for name in self.varied)
         if len(self.names) == 1:
             return f"{self.names[0]} on {where}{varied}"
         what = "methods" if self.methods else "encodings"
@@ -377,13 +399,14 @@ class Study:
 
         The key excludes the name of a method, and the seed of a deterministic fit: equal fits under
         two names, seeds or variants run once. A transformer among the methods shares its fits with
-        its encoding.
+        its encoding. Subsets of the train split depend on the seed for every method.
         """
-        found = self.method(method)
+        found, size = self.method(method), self.train_size_of(variant)
         what = self.encoding_of(method) if found.transformer else found.class_name
-        of = seed if found.random else "any"
+        of = seed if found.random or size != WHOLE else "any"
         key = f"{dataset}/{what}/{of}/{self.hash_of(variant, method)}"
-        return f"{key}/resample-{resample}" if resample else key
+        key = f"{key}/resample-{resample}" if resample else key
+        return key if size == WHOLE else f"{key}/train-{size}"
 
 
 def _combinations(varied: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from tsformer.data import list_datasets
+from tsformer.plots.learning_curves import can_average, plot_learning_curves
 from tsformer.studies.analysis.analyse import FEWEST_RESAMPLED, Findings
 from tsformer.studies.analysis.plots import (
     plot_chances,
@@ -17,7 +18,14 @@ from tsformer.studies.analysis.plots import (
     plot_mean_gains,
     plot_pairs,
 )
-from tsformer.studies.analysis.scores import COSTS, StudyScores, distinct_fits
+from tsformer.studies.analysis.scores import (
+    COSTS,
+    StudyScores,
+    complete,
+    distinct_fits,
+    labels,
+    variant_scores,
+)
 from tsformer.studies.report.render import code
 from tsformer.studies.report.verdict import ALPHA, SURE, against, contrasts, ordered_means, paired
 from tsformer.studies.report.verdict import verdict as verdict_of
@@ -59,12 +67,15 @@ def content(study: StudyScores, findings: list[Findings], baseline: str | None) 
     }
 
 
-def figures(findings: list[Findings], baseline: str | None) -> dict[str, Figure]:
+def figures(
+    study: StudyScores, findings: list[Findings], baseline: str | None
+) -> dict[str, Figure]:
     """Return the figures of a report by file name, without the suffix."""
     tables = {each.label: each.mean_gains for each in findings if each.mean_gains is not None}
     drawn: dict[str, Figure] = {}
     if tables and baseline is not None:
         drawn["mean_gains"] = plot_mean_gains(tables, baseline)
+    drawn |= learning_curves(study)
     for each in findings:
         stem, statistics = _stem(each, findings), each.statistics
         if statistics is None:
@@ -78,6 +89,30 @@ def figures(findings: list[Findings], baseline: str | None) -> dict[str, Figure]
     return drawn
 
 
+def learning_curves(scores: StudyScores) -> dict[str, Figure]:
+    """Draw scores against the number of training series, if the study has several sizes."""
+    if "train_size" not in scores.varied or scores.rows["train_size"].nunique() < 2:
+        return {}
+    # A point averages the draws of every method that has fits on the data set, so that curves
+    # of an unfinished study are comparable.
+    rows = pd.concat(
+        complete(own) if scores.ours else own
+        for variant in variant_scores(scores)
+        for _, own in variant.rows.groupby("dataset", sort=False)
+    )
+    if rows.empty:
+        return {}
+    others = [name for name in scores.varied if name != "train_size"]
+    if others:
+        rows = rows.assign(method=rows["method"] + ", " + labels(rows, others))
+    metric = "accuracy" if scores.ours else "score"
+    rows = rows.rename(columns={"score": metric})
+    drawn = {}
+    if rows["dataset"].nunique() > 1 and can_average(rows, metric):
+        drawn["learning_curves_mean"] = plot_learning_curves(rows, metric=metric, average=True)
+    return {**drawn, "learning_curves": plot_learning_curves(rows, metric=metric)}
+
+
 def _facts(study: StudyScores) -> dict[str, Any]:
     """Count methods, data sets, seeds and fits."""
     rows, design = study.rows, study.design or {}
@@ -87,6 +122,7 @@ def _facts(study: StudyScores) -> dict[str, Any]:
     if study.design is not None:
         left_out = sum(map(len, design.get("leave_out", {}).values()))
         lists = [design["seeds"], *design.get("vary", {}).values()]
+        lists += [design["train_sizes"]] if design.get("train_sizes") else []
         expected = len(design["datasets"]) * len(planned) - left_out
         expected *= math.prod(map(len, lists)) * int(design.get("resamples", 1))
     adapted = []
@@ -168,6 +204,8 @@ def _datasets(found: Findings) -> dict[str, Any]:
     rows = []
     for dataset in found.rows["dataset"].unique():
         length, size = catalog.loc[dataset] if dataset in catalog.index else (None, None)
+        if "n_train" in found.rows.columns:  # fits on part of the train split
+            size = found.rows.loc[found.rows["dataset"] == dataset, "n_train"].iloc[0]
         places = [(dataset, method) for method in methods]
         rows.append(
             {

@@ -102,7 +102,7 @@ def write_findings(
     command: str | None = None,
 ) -> ReportFiles:
     """Write the report of findings that `analyse` returned for these scores and baseline."""
-    drawn = figures(findings, baseline)
+    drawn = figures(scores, findings, baseline)
     pictures = {f"{name}.png": _png(figure) for name, figure in drawn.items()}
     commands = [] if scores.design is None else ["tsformer compare --study study.json"]
     versions = [f"tsformer {tsformer.__version__}", f"Python {platform.python_version()}"]

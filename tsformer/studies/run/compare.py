@@ -32,7 +32,7 @@ from tsformer.studies.run.finalize import (
 )
 from tsformer.studies.run.halving import Budget, Halving, seconds_of
 from tsformer.studies.run.lock import DRIVER_TAG, exclusive, this_process
-from tsformer.studies.run.problem import Problem, fold_sizes
+from tsformer.studies.run.problem import Problem, fold_sizes, n_train
 from tsformer.studies.run.progress import Progress, ProgressReporter
 from tsformer.studies.run.results import ResultStore
 from tsformer.studies.run.worker import Task, TrialResult
@@ -51,9 +51,10 @@ class Comparison:
         The design.
     results : DataFrame
         One row per successful fit: `dataset`, `encoding`, a column for each varied parameter,
-        `seed`, `resample`, the test metrics (`accuracy`, `balanced_accuracy`, `f1_macro`,
-        `log_loss`), `fit_seconds`, `fit_cpu_seconds` (processor time of the whole call of `fit`,
-        which other load does not stretch), `seconds_per_epoch`, `n_epochs`, `n_parameters`,
+        `train_size` and `n_train` (how many series) if the study has train sizes, `seed`,
+        `resample`, the test metrics (`accuracy`, `balanced_accuracy`, `f1_macro`, `log_loss`),
+        `fit_seconds`, `fit_cpu_seconds` (processor time of the whole call of `fit`, which other
+        load does not stretch), `seconds_per_epoch`, `n_epochs`, `n_parameters`,
         `n_parameters_encoding`, `peak_memory_mb` of the fit, `predict_seconds` and
         `predict_memory_mb` of predicting the test split, `configuration` (hash of the shared
         parameters), `version` of tsformer, its `commit` in a checkout, and `run_id` in MLflow.
@@ -200,6 +201,8 @@ def compare(
     study.check()
     for name in study.datasets:
         Problem.load(name, study.resamples - 1)  # folds limit the resamples
+        for number, size in itertools.product(range(study.resamples), study.train_sizes):
+            n_train(name, number, size)
     folder = Path(out)
     if not (folder / "results.csv").exists():  # ResultStore checks an existing file
         names = ("study.json", "summary.md", "failures.csv", "comparison.png", "ranking.md")
@@ -355,10 +358,10 @@ def _budget(study: Study, budget: float | str) -> Budget:
     """Start the clock of a budget; raise ValueError for a study that cannot be halved."""
     seconds = seconds_of(budget)
     several = len(study.datasets) > 1 or len(study.seeds) > 1
-    if several or study.methods or study.vary:
+    if several or study.methods or study.varied:
         raise ValueError(
-            f"budget={budget!r} is for encodings on one data set with one seed; leave out methods "
-            "and vary, further data sets and further seeds"
+            f"budget={budget!r} is for encodings on one data set with one seed; leave out methods, "
+            "vary and train_sizes, further data sets and further seeds"
         )
     if len(study.encodings) < 2 or study.resamples < 2 or not fold_sizes(study.datasets[0]):
         raise ValueError(

@@ -15,10 +15,11 @@ import pandas as pd
 from tsformer._files import replacing
 from tsformer._optional import require
 from tsformer._warnings import warn_caller
-from tsformer.plots import encoding_color
+from tsformer.plots import encoding_color, plot_learning_curves
 from tsformer.studies._files import to_csv, write_atomically
 from tsformer.studies.analysis.analyse import Findings, analyse, default_baseline
 from tsformer.studies.analysis.plots import (
+    plot_boxes,
     plot_comparison,
     plot_critical_difference,
     plot_pairs,
@@ -72,14 +73,14 @@ def study_note(study: Study, store: RunStore) -> str:
         "methods" if study.methods else "encodings": study.names,
         "data sets": study.datasets,
         "seeds": study.seeds,
-        **{f"values of {name}": values for name, values in study.vary.items()},
+        **{f"values of {name}": values for name, values in study.varied.items()},
         "resamples": range(study.resamples),
     }
     design = " × ".join(f"{len(items)} {what}" for what, items in counts.items() if len(items) > 1)
     links = ", ".join(
         f"[{variant or side_by_side}]({_view(study, variant, store)})" for variant in study.variants
     )
-    views = f"{side_by_side}: {links}" if study.vary else links
+    views = f"{side_by_side}: {links}" if study.varied else links
     lines = (  # links first: MLflow folds long descriptions
         f"{views}; the artifacts have the report, ranks and figures.",
         study.description.strip(),
@@ -105,9 +106,11 @@ def log_scores(results: pd.DataFrame, figure: Figure, run: TrackedRun) -> None:
 
 
 def log_findings(findings: list[Findings], run: TrackedRun) -> None:
-    """Log the statistics of variants whose methods could be compared."""
+    """Log box plots of all fits and, where methods could be compared, their statistics."""
     for each in findings:
         folder = f"{each.label}/" if each.label else ""
+        fits = each.rows.rename(columns={"method": "encoding", "score": "accuracy"})
+        run.figure(functools.partial(plot_boxes, fits), f"{folder}boxes.png")
         found = each.statistics
         if found is None:
             continue
@@ -260,6 +263,9 @@ def finalize(
     parent.text(to_csv(results), "results.csv")
     parent.text(table, "summary.md")
     attempt(lambda: log_scores(results, figure, parent), "logging the scores")
+    if len(store.study.train_sizes) > 1:
+        named = _labelled(results, store.study, store.study.vary)
+        parent.figure(lambda: plot_learning_curves(named), "learning_curves.png")
     scores = read_study(store.path)
     report_path = None
     if all(map(importlib.util.find_spec, ("scikit_posthocs", "baycomp", "jinja2"))):
@@ -319,10 +325,14 @@ def _report(scores: StudyScores, folder: Path, parent: TrackedRun) -> Path:
 
 def by_variant(results: pd.DataFrame, study: Study) -> pd.DataFrame:
     """Return the results with the variant in the names of encodings or methods."""
-    if results.empty or not study.vary:
+    return _labelled(results, study, study.varied)
+
+
+def _labelled(results: pd.DataFrame, study: Study, varied: Iterable[str]) -> pd.DataFrame:
+    if results.empty or not list(varied):
         return results
     name = name_column(study)
-    return results.assign(**{name: results[name] + ", " + labels(results, study.vary)})
+    return results.assign(**{name: results[name] + ", " + labels(results, varied)})
 
 
 def attempt(do: Callable[[], T], what: str) -> T | None:

@@ -17,6 +17,7 @@ from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
 from tsformer.data import load_dataset
 from tsformer.data.archive import folder_of
+from tsformer.studies.design.study_file import WHOLE
 
 
 def stratified_resample(
@@ -117,6 +118,47 @@ def taken(X: np.ndarray | Sequence[Any], places: Sequence[int] | np.ndarray) -> 
     return X[places] if isinstance(X, np.ndarray) else [X[i] for i in places]
 
 
+def subset_size(y: npt.NDArray[Any], size: str) -> int:
+    """Return the number of series that a size stands for."""
+    n_classes = len(np.unique(y))
+    if size.endswith("%"):
+        return max(n_classes, int(len(y) * float(size[:-1]) / 100 + 0.5))
+    n = int(size)
+    if n < n_classes:
+        raise ValueError(
+            f"{n} series are fewer than the {n_classes} classes; take at least {n_classes}, or a "
+            "percentage, which is rounded up to one series of each class"
+        )
+    if n > len(y):
+        raise ValueError(
+            f"{n} series are more than the {len(y)} of the train split; take fewer, or 100% for "
+            "all of them"
+        )
+    return n
+
+
+def nested_order(y: npt.NDArray[Any], *, seed: int) -> npt.NDArray[np.intp]:
+    """Return an order of series in which every prefix is stratified.
+
+    Series are shuffled within their classes. The order starts with one series of each class and
+    continues by the Sainte-Lague method: each prefix minimises the sum over classes of
+    ``(drawn - due) ** 2 / due``, where `due` is the proportional number (Balinski
+    and Young, "Fair Representation", 2001).
+    """
+    shuffled = np.random.default_rng(seed).permutation(len(y))
+    _, classes, counts = np.unique(y[shuffled], return_inverse=True, return_counts=True)
+    place = np.empty(len(y))  # within its class
+    for label, count in enumerate(counts):
+        place[classes == label] = np.arange(count)
+    due = np.where(place == 0, 0.0, (place + 0.5) / counts[classes])
+    return shuffled[np.argsort(due, kind="stable")]
+
+
+def nested_subset(y: npt.NDArray[Any], size: str, *, seed: int) -> npt.NDArray[np.intp]:
+    """Return a stratified subset; subsets of the same seed are nested."""
+    return np.sort(nested_order(y, seed=seed)[: subset_size(y, size)])
+
+
 # A worker gets the data sets of a study in any order; keeping more could fill its memory.
 _KEPT = 16
 # The file of a problem with the fold or the group of each series.
@@ -125,7 +167,7 @@ _SPLIT = "_SPLIT.csv"
 
 @dataclass(frozen=True)
 class Problem:
-    """A data set with a split."""
+    """A data set with a split, or with a subset of its train split."""
 
     name: str
     resample: int
@@ -134,10 +176,12 @@ class Problem:
     X_test: Any
     y_test: np.ndarray
     groups_train: np.ndarray | None = None
+    train_size: str = WHOLE
+    seed: int = 0
 
     @classmethod
-    def load(cls, name: str, resample: int = 0) -> Problem:
-        """Load by name the split or fold number `resample`."""
+    def load(cls, name: str, resample: int = 0, train_size: str = WHOLE, seed: int = 0) -> Problem:
+        """Load by name: split or fold number `resample`, and the `train_size` drawn with `seed`."""
         split, table = _official(name), _split_table(name)
         folds, groups = table.get("fold"), table.get("group")
         if folds is not None:
@@ -152,14 +196,31 @@ class Problem:
             split = stratified_resample(*split, seed=resample)
         elif groups is not None:
             groups = groups[: len(split[1])]
-        return cls(name, resample, *split, groups)
+        if train_size == WHOLE:
+            return cls(name, resample, *split, groups)
+        X, y, X_test, y_test = split
+        places = nested_subset(y, train_size, seed=seed)
+        groups = None if groups is None else groups[places]
+        X, y = taken(X, places), y[places]
+        return cls(name, resample, X, y, X_test, y_test, groups, train_size, seed)
 
     def loader(self, context: str) -> str:
         """Return the expression that loads one part, to be recorded with a run."""
-        if not self.resample and not _split_table(self.name):
+        subset = context == "train" and self.train_size != WHOLE
+        if not self.resample and not subset and not _split_table(self.name):
             return f"tsformer.data.load_dataset({self.name!r}, split={context!r})"
         said = f"{self.name!r}, {self.resample}"
+        said += f", {self.train_size!r}, seed={self.seed}" if subset else ""
         return f"tsformer.studies.run.problem.Problem.load({said}).X_{context}"
+
+
+@cache
+def n_train(name: str, resample: int, train_size: str) -> int:
+    """Return the number of series that a fit of this size is trained on, under any seed."""
+    try:
+        return subset_size(Problem.load(name, resample).y_train, train_size)
+    except ValueError as error:
+        raise ValueError(f"train size {train_size} on {name}: {error}") from error
 
 
 def fold_sizes(name: str) -> list[int]:

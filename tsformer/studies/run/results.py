@@ -126,7 +126,7 @@ class ResultStore:
         """Return the rows in the study's order."""
         rows = [self.rows[trial] for trial in self._trials if trial in self.rows]
         frame = pd.DataFrame(rows, columns=columns(self.study))
-        for name in self.study.vary:  # else None among numbers would become NaN
+        for name in self.study.varied:  # else None among numbers would become NaN
             frame[name] = pd.Series([row[name] for row in rows], dtype=object)
         return frame.astype(dict.fromkeys(COUNTS, "Int64"))
 

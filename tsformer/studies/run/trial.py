@@ -21,7 +21,8 @@ from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.estimators.series import unobserved
 from tsformer.plots import plot_confusion, plot_reliability
 from tsformer.studies.design.study import Study, Trial
-from tsformer.studies.run.problem import Problem, series_digest
+from tsformer.studies.design.study_file import WHOLE
+from tsformer.studies.run.problem import Problem, n_train, series_digest
 from tsformer.tracking import MLflowTracker, RunStore, TrackedRun
 from tsformer.tracking.run import RunEnded
 from tsformer.tracking.scores import classification_scores, label_scores
@@ -56,7 +57,8 @@ _CHECK_SECONDS = 5.0
 
 def columns(study: Study) -> list[str]:
     """Return the columns of the results, in order."""
-    trial = ["dataset", name_column(study), *study.vary, "seed", "resample"]
+    counted = ["n_train"] if study.train_sizes else []
+    trial = ["dataset", name_column(study), *study.varied, *counted, "seed", "resample"]
     others = ["helped"] if study.methods else []
     return [*trial, *_METRICS, *others, "configuration", "version", "commit", "run_id"]
 
@@ -202,6 +204,8 @@ def _log_inputs(trial: Trial, study: Study, problem: Problem, run: TrackedRun) -
     if study.method(trial.method).transformer:
         named["encoding"] = study.encoding_of(trial.method)
     named |= {"seed": trial.seed, "resample": trial.resample}
+    if problem.train_size != WHOLE:
+        named |= {"train_size": problem.train_size, "n_train": len(problem.y_train)}
     configuration = study.configuration(trial.variant, trial.method)
     run.json({**named, **configuration}, "configuration.json")
     # A parameter of another class may be called `dataset` or `seed`.
@@ -290,10 +294,15 @@ def _probabilities(
 def describe(trial: Trial, study: Study) -> dict[str, Any]:
     """Return the columns of the results that identify a trial."""
     varied = study.variants[trial.variant]
+    counted = {}
+    if study.train_sizes:
+        size = study.train_size_of(trial.variant)
+        counted = {"n_train": n_train(trial.dataset, trial.resample, size)}
     return {
         "dataset": trial.dataset,
         name_column(study): trial.method,
         **{name: plain(value) for name, value in varied.items()},
+        **counted,
         "seed": trial.seed,
         "resample": trial.resample,
     }

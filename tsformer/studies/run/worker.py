@@ -54,7 +54,8 @@ class Task:
 
     def problem(self) -> Problem:
         """Load the data to train and score on."""
-        return Problem.load(self.trial.dataset, self.trial.resample)
+        size = self.study.train_size_of(self.trial.variant)
+        return Problem.load(self.trial.dataset, self.trial.resample, size, self.trial.seed)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Figures of a study's scores and statistics, made without pyplot."""
 
 from tsformer.studies.analysis.plots.effects import plot_cost, plot_mean_gains, plot_ranking
-from tsformer.studies.analysis.plots.fits import plot_comparison
+from tsformer.studies.analysis.plots.fits import plot_boxes, plot_comparison
 from tsformer.studies.analysis.plots.statistics import (
     plot_chances,
     plot_critical_difference,
@@ -9,6 +9,7 @@ from tsformer.studies.analysis.plots.statistics import (
 )
 
 __all__ = [
+    "plot_boxes",
     "plot_chances",
     "plot_comparison",
     "plot_cost",

@@ -1,4 +1,4 @@
-"""The figure of all fits: scores by data set."""
+"""Figures of fits: gains as box plots, scores by data set."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from tsformer.plots.figures import (
     encoding_color,
     end_score_axis,
     fewer_ticks,
+    figure_of,
+    one_panel,
     shortened,
     widest,
     wrapped,
@@ -21,6 +23,55 @@ from tsformer.plots.figures import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+
+def plot_boxes(results: pd.DataFrame, *, ax: Axes | None = None) -> Figure:
+    """Draw one box per encoding: scores minus the mean over encodings on that data set.
+
+    A box spans the quartiles with a line at the median; whiskers reach the last fit within 1.5
+    times the box, and fits beyond are dots. Without subtracting the mean, the boxes would mostly
+    show how data sets differ.
+
+    Parameters
+    ----------
+    results : DataFrame
+        One row per fit, with the columns `dataset`, `encoding` and `accuracy`.
+    ax : Axes, optional
+        Where to draw. By default, a new figure.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Examples
+    --------
+    >>> rows = [("A", "none", 0.8), ("A", "rope", 0.9), ("B", "none", 0.5), ("B", "rope", 0.7)]
+    >>> results = pd.DataFrame(rows, columns=["dataset", "encoding", "accuracy"])
+    >>> [label.get_text() for label in plot_boxes(results).axes[0].get_yticklabels()]
+    ['none', 'rope']
+    """
+    by_encoding = results.groupby(["dataset", "encoding"], sort=False)["accuracy"].mean()
+    level = results["dataset"].map(by_encoding.groupby("dataset").mean())
+    gain = 100 * (results["accuracy"] - level)
+    encodings = list(dict.fromkeys(results["encoding"]))
+    names = [shortened(name) for name in encodings]
+    ax = one_panel(ax, 6 + widest(names, 10), 1.4 + 0.34 * len(encodings))
+    boxes = ax.boxplot(
+        [gain[results["encoding"] == name].to_numpy(dtype=float) for name in encodings],
+        orientation="horizontal",
+        tick_labels=names,
+        patch_artist=True,
+        medianprops={"color": "black"},
+        flierprops={"marker": ".", "markersize": 4, "alpha": 0.6},
+    )
+    for box, name in zip(boxes["boxes"], encodings, strict=True):
+        box.set_facecolor(encoding_color(name))
+        box.set_alpha(0.75)
+    ax.axvline(0, color="0.6", linewidth=0.8, zorder=0)
+    ax.invert_yaxis()
+    ax.grid(axis="x", alpha=0.3)
+    ax.set_xlabel(wrapped("test accuracy minus the data set's mean (points)", 5.4, 10))
+    return figure_of(ax)
 
 
 def plot_comparison(results: pd.DataFrame, *, axes: Axes | Sequence[Axes] | None = None) -> Figure:
