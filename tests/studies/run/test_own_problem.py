@@ -118,6 +118,13 @@ def test_test_series_of_their_own_and_labels_that_no_file_can_hold():
     np.testing.assert_array_equal(X[5], series(8).X[5])
 
 
+def test_series_in_both_parts_give_a_warning():
+    apart = series(8)
+    apart.X[:3] = series().X[4:7]
+    with pytest.warns(UserWarning, match="^3 of the 8 series to test on are series to train on"):
+        own_problem("mine", series(), apart)
+
+
 def test_every_series_is_tested_on_once_and_no_group_is_in_both_parts():
     given = grouped()
     problem = own_problem("x", given, n_folds=3)

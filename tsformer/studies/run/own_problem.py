@@ -16,6 +16,7 @@ import numpy.typing as npt
 from sklearn.utils.multiclass import check_classification_targets
 
 from tsformer._checks import shortened
+from tsformer._warnings import warn_caller
 from tsformer.data.containers import common_names, to_arrays, to_items, to_source
 from tsformer.data.layout import check_ids
 from tsformer.data.series import Floats
@@ -110,6 +111,13 @@ def own_problem(
                 f"the training series have {len(X[0])} channels, the test series {len(X_test[0])}"
             )
         labels = np.concatenate([labels, _labels(test)])
+    seen = {(x.shape, x.tobytes()) for x in X}
+    again = sum((x.shape, x.tobytes()) in seen for x in X_test)
+    if again:
+        warn_caller(
+            f"{again} of the {len(X_test)} series to test on are series to train on, too, so that "
+            "accuracies are too high; leave the copies out"
+        )
     labels = writable_labels(labels)
     parts = {"TRAIN": (X, labels[:n_train]), "TEST": (X_test, labels[n_train:])}
     stem = re.sub(r"[^A-Za-z0-9_-]+", "-", title).strip("-")[:80] or "own"
