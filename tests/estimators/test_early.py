@@ -112,6 +112,10 @@ def test_a_stream_asks_once_at_each_point(fitted, monkeypatch):
             stream.update(chunk, [0.0])
     with pytest.raises(ValueError, match="fitted with times"):
         StreamingClassifier(fitted).update(np.ones((2, 12)))
+    with pytest.raises(ValueError, match="time of step 1 of series 0 is missing"):
+        StreamingClassifier(fitted).update(
+            np.ones((2, 2)), np.ma.array([0.0, 1.0], mask=[False, True])
+        )
     with pytest.raises(NotFittedError):
         StreamingClassifier(early())
 

@@ -26,7 +26,7 @@ from tsformer._checks import (
 from tsformer._torch_state import in_plain_torch
 from tsformer.data.containers import as_channels, common_names, to_items, to_padded
 from tsformer.data.layout import check_ids, layout_is_checked
-from tsformer.data.native import native_item
+from tsformer.data.native import native_item, to_numpy
 from tsformer.data.series import Padded
 from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.estimators.ensemble import TSEnsembleClassifier
@@ -562,7 +562,7 @@ class StreamingClassifier:
             )
         if isinstance(early.classifier_, LabelClassifier) and isinstance(item, pd.DataFrame):
             early.classifier_._check_channel_names(common_names([item]), reset=False)
-        when = None if times is None else np.asarray(times)
+        when = None if times is None else to_numpy(times)
         values = np.concatenate([self._values, values], axis=1)
         if self._times is not None and when is not None:
             when = np.concatenate([self._times, when])
