@@ -109,7 +109,7 @@ def test_accuracy_by_data_set_with_error_bars(page: Any, pages: dict[str, str]) 
     page.set_viewport_size({"width": 1400, "height": 6000})  # MLflow draws what is in sight
     page.goto(pages["encodings side by side"])
     whole = grid(page, "Each data set: mean and spread over seeds", 1).locator(PICTURE)
-    assert width_of(whole) > 800, "the figure of the study, in which words can be read"
+    assert width_of(whole) > 700, "the figure of the study, in which words can be read"
     for dataset in ("ItalyPowerDemand", "ArrowHead"):
         assert colors(dots(page, f"encoding vs. test/accuracy/{dataset}", 3)) == OWN_COLORS
 
