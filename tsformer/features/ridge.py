@@ -255,15 +255,14 @@ class _Solved:
         self, alpha: Tensor, some: slice | Tensor, intercept: Tensor, parts: list[Tensor] | None
     ) -> Tensor:
         errors = self.errors[some]
-        if self.centred is None:  # I - H is alpha times the inverse
-            numbers = torch.arange(len(self.errors), device=errors.device)[some]
-            unit = errors.new_zeros(len(self.errors), len(numbers))
-            unit[numbers, torch.arange(len(numbers), device=errors.device)] = 1.0
-            half = torch.linalg.solve_triangular(self.factor, unit, upper=False)
-            freedom = alpha * (half.mT @ half)
-        else:
+        if self.centred is not None:
             half = torch.linalg.solve_triangular(self.factor, self.centred[some].mT, upper=False)
-            freedom = torch.eye(len(errors)).to(half) - half.mT @ half
+            return _left_out(errors, half.mT, torch.ones_like(half[:, 0]), intercept, parts)
+        numbers = torch.arange(len(self.errors), device=errors.device)[some]
+        unit = errors.new_zeros(len(self.errors), len(numbers))
+        unit[numbers, torch.arange(len(numbers), device=errors.device)] = 1.0
+        half = torch.linalg.solve_triangular(self.factor, unit, upper=False)
+        freedom = alpha * (half.mT @ half)  # I - H is alpha times the inverse
         freedom -= intercept.sqrt().outer(intercept.sqrt())
         if parts is None:
             return errors / freedom.diagonal().clamp(min=1e-10)[:, None]
@@ -348,7 +347,8 @@ def _some(
         return torch.randperm(n_series, generator=generator)[:n_some].sort().values, None
     order = torch.randperm(len(parts), generator=generator).tolist()
     sizes = torch.tensor([len(parts[part]) for part in order])
-    chosen = [parts[part] for part in order[: int((sizes.cumsum(0) < n_some).sum()) + 1]]
+    n_parts = max(int((sizes.cumsum(0) < n_some).sum()) + 1, 2)  # one is left out, one is fitted
+    chosen = [parts[part] for part in order[:n_parts]]
     numbers = torch.arange(sum(map(len, chosen)))
     return torch.cat(chosen), list(numbers.split([len(part) for part in chosen]))
 
