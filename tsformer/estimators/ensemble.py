@@ -118,8 +118,8 @@ class TSEnsembleClassifier(SetClassifier):
         on the machine and its load; for repeatable results use `quality` alone.
     gate : float, default=0.02
         No transformer is trained if the leave-one-out predictions of the random convolutions leave
-        less than this share of the classes' entropy unexplained. 0 always trains one, and so do
-        1,000 series or more, of which it errs less often.
+        less than this share of the classes' entropy unexplained. 0 always trains one; with 1,000
+        training series and more, one is always trained, as it errs less often there.
     transformer_params : dict, optional
         Parameters of the `TSTransformerClassifier`, such as ``{"encoding": "tape"}``.
     convolution_params : dict, optional
