@@ -159,3 +159,9 @@ def test_a_model_that_was_saved_without_scores(fitted, tmp_path):
     loaded = type(fitted["convolutions"])._from_fitted_state(state, others, "cpu")
     with pytest.raises(ValueError, match="saved without novelty scores; fit it again"):
         loaded.novelty_score(RAGGED, TIMES)
+
+
+def test_values_near_the_largest_number_have_scores():
+    series = np.array([[1.7e308] * 10, [-0.13] * 10, [-1.7e308] * 10, [0.1] * 10])[:, None]
+    scores = Novelty(1, None).fit(to_source(series)).score(to_source(series))
+    assert np.isfinite(scores).all()

@@ -68,7 +68,7 @@ def expected(estimator: Any) -> dict[str, str]:
 
 REST = [
     *OTHERS,
-    convolutions(random_state=None),
+    convolutions(random_state=None, scaling="channel"),
     ensemble(transformer={"stem": "linear", "max_epochs": 15, "learning_rate": 5e-3}),
     encoder(random_state=None),
     encoder(random_state=None, objective="contrastive"),

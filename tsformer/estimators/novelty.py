@@ -225,7 +225,8 @@ class Novelty(Learned):
             pairs = (known[..., one] & known[..., other]).sum(dim=1).clamp(min=1)
             products = (deviations[..., one] * deviations[..., other]).sum(dim=1)
             statistics.append(products / pairs)
-        return torch.cat(statistics, dim=1)
+        # Differences of values near the largest float64 are infinite; no logarithm is above 745.
+        return torch.cat(statistics, dim=1).nan_to_num(0.0, _MOST_SPREADS, -_MOST_SPREADS)
 
 
 def _moments(series: Padded) -> Summary:
