@@ -22,7 +22,7 @@ Row = dict[str, Any]
 
 MEMBERS = (1, 2, 4)
 BATCHES = (16, 64, 256, 1024)
-#: Number of epochs, and of the first ones that do not count: they capture graphs.
+#: Epochs of a fit, and of its warm-up, in which graphs are captured.
 _EPOCHS, _WARM_UP = 8, 3
 
 

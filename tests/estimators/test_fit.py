@@ -13,6 +13,7 @@ from small_estimators import X, Y, classifier, regressor
 
 from tsformer import TSTransformerClassifier, TSTransformerEncoder, load
 from tsformer.augmentation import CutMix, Jitter, Sum, Warp
+from tsformer.estimators import base
 from tsformer.estimators.recipe import batch_size_for, epochs_of, learning_rate_for
 from tsformer.training import Callback, History
 
@@ -207,6 +208,13 @@ def test_compile_trains_the_same_model(monkeypatch):
     clf, plain = make(compile=True, stem="linear").fit(X, Y), make(stem="linear").fit(X, Y)
     assert asked == [clf.model_]
     np.testing.assert_allclose(clf.predict_proba(X), plain.predict_proba(X), atol=1e-5)
+
+
+def test_the_size_of_the_model_decides_the_precision(monkeypatch):
+    sizes = []
+    monkeypatch.setattr(base, "resolve_precision", lambda *given: bool(sizes.append(given[2:])))
+    clf = make(stem="linear").fit(X, Y)
+    assert sizes[-1] == (X.shape[-1] * clf.model_.config.d_model,)
 
 
 def test_a_model_blind_to_direction_warns(recwarn):

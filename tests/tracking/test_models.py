@@ -148,7 +148,7 @@ def test_what_cannot_be_served_is_refused(classifier, italy, tmp_path):
     write_model(classifier, tmp_path / "x", output="predict")
     answer = mlflow.pyfunc.load_model(str(tmp_path / "x")).predict({"series": X})
     assert np.array_equal(answer, classifier.predict(X))
-    with pytest.raises(FileExistsError):
+    with pytest.raises(FileExistsError, match="name a new folder"):
         write_model(classifier, tmp_path / "x")
 
 

@@ -69,6 +69,8 @@ def write_model(
     utils = require("mlflow.models.utils", extra="tracking", purpose="saving a model for MLflow")
     ServedModel(estimator, output)  # rejects an unknown output
     folder = Path(path)
+    if folder.exists():
+        raise FileExistsError(f"{path} exists already; name a new folder, or delete it")
     folder.mkdir(parents=True)
     estimator.save(folder / _FOLDER)
     described = models.Model(
