@@ -12,7 +12,7 @@ from small_estimators import classifier, convolutions, encoder, regressor
 from tsformer import load
 from tsformer.augmentation import Augmentation, CutMix, Sum, Warp
 from tsformer.data.series import Padded
-from tsformer.estimators import recipe
+from tsformer.estimators import random_convolution, recipe
 from tsformer.estimators.recipe import LEAST_KEPT, _share_of_flat, agreement_kept, suited_scaling
 
 RNG = np.random.default_rng(0)
@@ -180,6 +180,7 @@ def test_random_convolutions_choose_by_what_tells_classes_apart():
 
 def test_of_many_series_some_are_drawn(monkeypatch):
     monkeypatch.setattr(recipe, "SCALING_TRIAL", (24, 1250, 8))
+    monkeypatch.setattr(random_convolution, "_SERIES_OF_TRIAL", 20)
     sizes = []
     fit = recipe.fitted_convolutions
 
@@ -191,6 +192,10 @@ def test_of_many_series_some_are_drawn(monkeypatch):
     X = WAVES * np.exp(RNG.standard_normal((48, 1, 1)))  # none so small that it decides alone
     assert chosen(X) == chosen(X) == "series"
     assert sizes == [24] * 4
+    fitted = convolutions(scaling="auto").fit(LEVELS, Y)
+    assert sizes[4:] == [20] * 2
+    again = convolutions(scaling="channel").fit(LEVELS, Y)  # the chosen one is fitted to all series
+    np.testing.assert_array_equal(fitted.predict_proba(LEVELS), again.predict_proba(LEVELS))
 
 
 # --- augmentation --------------------------------------------------------------------------------

@@ -18,16 +18,16 @@ from tsformer.data.panel import Panel
 from tsformer.data.preprocessor import Preprocessor, Scaler
 from tsformer.data.series import SeriesSource
 from tsformer.estimators.prediction_sets import SetClassifier
-from tsformer.estimators.recipe import better_scaling, fitted_convolutions
+from tsformer.estimators.recipe import better_scaling, fitted_convolutions, trial_sample
 from tsformer.estimators.saved import CONVOLUTIONS, check_fields, load_checked
-from tsformer.estimators.series import drawn_seed
+from tsformer.estimators.series import TrainingData, drawn_seed
 from tsformer.estimators.summary import Summary, table_of
 from tsformer.estimators.targets import Targets
 from tsformer.features.random_convolutions import regular
 from tsformer.features.ridge import ConvolutionClassifier
 
-#: Share of the features that ``scaling="auto"`` compares scalings with.
-_SHARE_OF_TRIAL = 1 / 8
+#: Share of the features, and most series, that ``scaling="auto"`` compares scalings with.
+_SHARE_OF_TRIAL, _SERIES_OF_TRIAL = 1 / 8, 2048
 #: Smallest numbers of features and groups.
 FEWEST = (168, 2)
 
@@ -56,7 +56,7 @@ class RandomConvolutionClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMi
         Standardisation of the values. "series" uses the mean and standard deviation of each channel
         within each series; "channel" over all training series; None leaves the values unchanged.
         "auto" compares the leave-one-out cross-entropy of "series" and "channel" with an eighth of
-        the features, unless the series are already standardised.
+        the features, on 2,048 series at most, unless the series are already standardised.
     timestamps : {None, "index"}, default=None
         "index" takes the time of each step from the pandas index of its series.
     class_weight : dict, "balanced" or None, default=None
@@ -178,11 +178,9 @@ class RandomConvolutionClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMi
             "device": self.device_,
             "groups": data.groups,
         }
-        if self.scaling == "auto":
-            trial = options | self._share_of_features(_SHARE_OF_TRIAL)
-            self.preprocessor_ = better_scaling(series, data.targets, data.weights, **trial)
-        else:
-            self.preprocessor_ = Scaler(self.scaling, gap_flag=None).fit(series)
+        auto = self.scaling == "auto"
+        scaling = self._better_scaling(data, options) if auto else self.scaling
+        self.preprocessor_ = Scaler(scaling, gap_flag=None).fit(series)
         model = fitted_convolutions(
             self._panel(self.preprocessor_, series),
             data.targets,
@@ -211,6 +209,12 @@ class RandomConvolutionClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMi
                 f"cross-entropy, leaving out {by}": float(model.ridge.loss),
             },
         }
+
+    def _better_scaling(self, data: TrainingData, options: dict[str, Any]) -> str | None:
+        """Compare scalings with a share of the features, on a sample of many series."""
+        some = data.part(trial_sample(len(data), _SERIES_OF_TRIAL))
+        trial = options | self._share_of_features(_SHARE_OF_TRIAL) | {"groups": some.groups}
+        return better_scaling(some.series.padded(), some.targets, some.weights, **trial).scaling
 
     def _share_of_features(self, share: float) -> dict[str, int]:
         """Return the parameters for a share of the features."""

@@ -62,7 +62,7 @@ def suited_scaling(
 ) -> str:
     """Choose the scaling for a transformer by a sample of the training series."""
     _, n_features, n_groups = SCALING_TRIAL
-    drawn = _trial_sample(len(targets))
+    drawn = trial_sample(len(targets), SCALING_TRIAL[0])
     classes, of_class = np.unique(targets[drawn], return_inverse=True)
     if len(of_class) < _FEWEST_FOR_SCALING or len(classes) == 1:
         return "channel"
@@ -98,7 +98,7 @@ def regression_recipe(
     Ridge regression on random convolutions predicts the targets ``[n]`` or ``[n, n_targets]`` of
     left-out series. Another scaling replaces the first if its squared error is a tenth lower.
     """
-    drawn = _trial_sample(len(targets))
+    drawn = trial_sample(len(targets), SCALING_TRIAL[0])
     y = targets[drawn].reshape(int(drawn.sum()), -1).astype(np.float64)
     if len(y) < _FEWEST_FOR_SCALING:
         return scalings[0], 0.0
@@ -137,9 +137,9 @@ def _unexplained_variance(
     return float((squared[0] / squared[1]).mean())
 
 
-def _trial_sample(n_series: int) -> npt.NDArray[np.bool_]:
+def trial_sample(n_series: int, most: int) -> npt.NDArray[np.bool_]:
     """Select the series that the scaling is chosen by."""
-    places, most = np.arange(n_series), SCALING_TRIAL[0]
+    places = np.arange(n_series)
     if n_series > most:
         places = np.sort(np.random.default_rng(_SEED).choice(places, most, replace=False))
     return np.isin(np.arange(n_series), places)
