@@ -152,8 +152,8 @@ def test_a_large_system_is_solved_for_the_penalty_of_a_sample(
     features, y, weights = problem(*shape)
     weights = weights if weighted else None
     groups = None if n_groups is None else np.arange(len(y)) ** 2 % 11 % n_groups
-    monkeypatch.setattr(ridge, "_DECOMPOSED", 5)
-    monkeypatch.setattr(ridge, "_SAMPLE", 5)
+    for name in ("_DECOMPOSED", "_SAMPLE", "_ROWS"):
+        monkeypatch.setattr(ridge, name, 5)
     own = fitted(features, y, weights, groups)
     unit = _unit(features, np.ones(len(y)) if weights is None else weights)
     monkeypatch.undo()

@@ -16,8 +16,8 @@ from tsformer.features.random_convolutions import Learned, RandomConvolutions
 
 #: Penalties tried, in units of the mean eigenvalue of the kernel matrix.
 _GRID = torch.logspace(-5, 2, 22, dtype=torch.float64)
-#: Features converted to float64 at a time.
-_CHUNK = 2048
+#: Features converted to float64 at a time, and rows of a Gram matrix computed at a time.
+_CHUNK, _ROWS = 2048, 1024
 #: Range of the inverse temperature, and the most steps to find it: a handful is usual.
 _SCALES = (1e-3, 1e4)
 _STEPS = 40
@@ -195,12 +195,10 @@ class _Problem:
         return (self.features.double() - self.mean) * self.root
 
     def kernel(self) -> Tensor:
-        """Return the weighted, centred kernel matrix ``[n, n]``."""
-        n_series = len(self.y)
-        kernel = torch.zeros(n_series, n_series, dtype=torch.float64, device=self.y.device)
+        """Return the weighted, centred kernel matrix ``[n, n]``; above the diagonal, anything."""
+        kernel = self.y.new_zeros(len(self.y), len(self.y))
         for part, mean in self.chunks():
-            centred = (part.double() - mean) * self.root
-            kernel.addmm_(centred, centred.mT)
+            _add_gram(kernel, (part.double() - mean) * self.root)
         return kernel
 
 
@@ -214,7 +212,7 @@ class _Decomposed:
             self.values = values.clamp(min=0.0)
         else:
             centred = problem.centred()
-            values, axes = torch.linalg.eigh(centred.mT @ centred)
+            values, axes = torch.linalg.eigh(_gram(centred.mT))
             kept = values > values[-1] * 1e-12
             self.values = values[kept]
             self.vectors = centred @ (axes[:, kept] / self.values.sqrt())
@@ -239,7 +237,7 @@ class _Solved:
     def __init__(self, problem: _Problem, alpha: Tensor):
         self.problem, self.alphas = problem, alpha[None]
         self.centred = None if problem.dual else problem.centred()
-        matrix = problem.kernel() if self.centred is None else self.centred.mT @ self.centred
+        matrix = problem.kernel() if self.centred is None else _gram(self.centred.mT)
         matrix.diagonal().add_(alpha)
         self.factor = torch.linalg.cholesky(matrix)
         if self.centred is None:
@@ -271,6 +269,20 @@ class _Solved:
         for part in parts:
             found[part] = torch.linalg.solve(freedom[part][:, part], errors[part])
         return found
+
+
+def _gram(a: Tensor) -> Tensor:
+    """Return ``a a^T``; above the diagonal, anything."""
+    gram = a.new_zeros(len(a), len(a))
+    _add_gram(gram, a)
+    return gram
+
+
+def _add_gram(gram: Tensor, a: Tensor) -> None:
+    """Add ``a a^T`` on and below the diagonal, which is all that factorisations read."""
+    for start in range(0, len(a), _ROWS):
+        stop = start + _ROWS
+        gram[start:stop, :stop].addmm_(a[start:stop], a[:stop].mT)
 
 
 class _Choice(NamedTuple):
