@@ -187,10 +187,6 @@ def resolve(augmentation: AugmentationSpec, **augmentation_params: Any) -> Augme
         have it, or to be explicit, nest it under the name of the part:
         ``warp={"p": 1.0}, jitter={"p": 0.1}`` for "warp+jitter".
 
-    Returns
-    -------
-    Augmentation
-
     Raises
     ------
     TypeError

@@ -407,10 +407,6 @@ class TSTransformerClassifier(SetClassifier, TransformerEstimator):
             Calibrates on out-of-fold predictions: for each fold, a copy of this classifier is
             fitted to the other folds. The model itself is not refitted.
 
-        Returns
-        -------
-        self
-
         Raises
         ------
         ValueError

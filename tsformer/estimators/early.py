@@ -171,10 +171,6 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         times : as in `TSTransformerClassifier.fit`, optional
             Times of the steps.
 
-        Returns
-        -------
-        self
-
         Raises
         ------
         ValueError, TypeError
@@ -240,10 +236,6 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         ----------
         earliness : "harmonic" or float
             As in the constructor.
-
-        Returns
-        -------
-        self
         """
         check_is_fitted(self)
         _check_earliness("earliness", earliness)

@@ -148,10 +148,6 @@ class TSTransformerEncoder(TransformerEstimator):
         times, times_val : as in `TSTransformerClassifier.fit`, optional
             Times of the steps.
 
-        Returns
-        -------
-        self
-
         Raises
         ------
         ValueError, TypeError

@@ -234,10 +234,6 @@ class TSEnsembleClassifier(SetClassifier):
         groups : array-like (n,), optional
             Group of each series, such as a person or machine. The parts hold out whole groups.
 
-        Returns
-        -------
-        self
-
         Raises
         ------
         ValueError, TypeError

@@ -150,10 +150,6 @@ class RandomConvolutionClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMi
             with times are interpolated linearly at regular steps, a median interval of training
             apart, at most four times as many as the series has.
 
-        Returns
-        -------
-        self
-
         Raises
         ------
         ValueError, TypeError

@@ -134,10 +134,6 @@ class SeriesEstimator(SavedEstimator):
         **params
             New values by name.
 
-        Returns
-        -------
-        self
-
         Raises
         ------
         ValueError

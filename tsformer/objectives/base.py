@@ -208,10 +208,6 @@ def resolve(objective: ObjectiveSpec, **objective_params: Any) -> Objective:
     **objective_params
         Options of the class.
 
-    Returns
-    -------
-    Objective
-
     Raises
     ------
     TypeError

@@ -217,10 +217,6 @@ def plot_encoding(
     **encoding_params
         Options of an encoding given by name.
 
-    Returns
-    -------
-    matplotlib.figure.Figure
-
     Raises
     ------
     ValueError
@@ -267,10 +263,6 @@ def plot_encoding_change(
         As in `plot_encoding`.
     n_positions, d_model, n_heads, name
         As in `plot_encoding`.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
 
     Examples
     --------

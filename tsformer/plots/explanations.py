@@ -65,10 +65,6 @@ def plot_relevance(
     axes : Axes or sequence of Axes, optional
         Where to draw: one panel for each channel that is drawn. By default, a new figure.
 
-    Returns
-    -------
-    matplotlib.figure.Figure
-
     Raises
     ------
     ValueError
@@ -218,10 +214,6 @@ def plot_class_relevance(
     axes : Axes or sequence of Axes, optional
         Where to draw: one panel for each class, in order. By default, a new figure.
 
-    Returns
-    -------
-    matplotlib.figure.Figure
-
     Raises
     ------
     ValueError
@@ -310,10 +302,6 @@ def plot_attention(
         Times of its steps, counted as `times` are; by default their numbers.
     title : str, optional
         Title of the figure.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
 
     Raises
     ------

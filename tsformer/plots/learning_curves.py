@@ -53,10 +53,6 @@ def plot_learning_curves(
         Where to draw: one panel for each data set, or the one of the average. By default, a new
         figure.
 
-    Returns
-    -------
-    matplotlib.figure.Figure
-
     Raises
     ------
     ValueError

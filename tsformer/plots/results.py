@@ -54,10 +54,6 @@ def plot_history(history: Any, *, axes: Axes | Sequence[Axes] | None = None) -> 
         Where to draw: one panel for each of loss, validation score and learning rate that the
         history has. By default, a new figure.
 
-    Returns
-    -------
-    matplotlib.figure.Figure
-
     Raises
     ------
     ValueError
@@ -146,10 +142,6 @@ def plot_confusion(
     ax : Axes, optional
         Where to draw. By default, a new figure.
 
-    Returns
-    -------
-    matplotlib.figure.Figure
-
     Examples
     --------
     >>> figure = plot_confusion(["run", "sit", "sit"], ["run", "run", "sit"], ["run", "sit"])
@@ -216,10 +208,6 @@ def plot_reliability(
         Or a fitted classifier, series, and their true labels.
     times : optional
         With a classifier, times of the steps.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
 
     Raises
     ------

@@ -109,10 +109,6 @@ def compare_methods(results: pd.DataFrame, *, rope: float = 0.01) -> Statistics:
     rope : float, default=0.01
         Region of practical equivalence: scores no further apart count as equal.
 
-    Returns
-    -------
-    Statistics
-
     Raises
     ------
     ValueError

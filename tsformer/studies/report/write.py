@@ -67,10 +67,6 @@ def write_report(
     command : str, optional
         The shell command that made the report, to be shown in it.
 
-    Returns
-    -------
-    ReportFiles
-
     Raises
     ------
     FileNotFoundError

@@ -170,10 +170,6 @@ def compare(
     on_progress : callable, optional
         Called with a Progress at every event.
 
-    Returns
-    -------
-    Comparison
-
     Raises
     ------
     tsformer.data.DatasetError

@@ -49,10 +49,6 @@ def plot_mean_gains(
     axes : Axes or sequence of Axes, optional
         Where to draw: one panel for each variant. By default, a new figure.
 
-    Returns
-    -------
-    matplotlib.figure.Figure
-
     Raises
     ------
     ValueError
@@ -111,10 +107,6 @@ def plot_ranking(ranking: pd.DataFrame, *, axes: Axes | None = None) -> Figure:
     axes : Axes, optional
         Where to draw; by default, a new figure.
 
-    Returns
-    -------
-    matplotlib.figure.Figure
-
     Examples
     --------
     >>> ranking = pd.DataFrame({"encoding": ["rope", "none"], "folds": 3, "behind": [0, 0.1]})
@@ -162,10 +154,6 @@ def plot_cost(costs: pd.DataFrame, *, axes: Axes | Sequence[Axes] | None = None)
         one, is not drawn.
     axes : Axes or sequence of Axes, optional
         Where to draw: one panel for each cost that the table has. By default, a new figure.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
 
     Raises
     ------

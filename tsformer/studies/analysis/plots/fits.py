@@ -39,10 +39,6 @@ def plot_boxes(results: pd.DataFrame, *, ax: Axes | None = None) -> Figure:
     ax : Axes, optional
         Where to draw. By default, a new figure.
 
-    Returns
-    -------
-    matplotlib.figure.Figure
-
     Examples
     --------
     >>> rows = [("A", "none", 0.8), ("A", "rope", 0.9), ("B", "none", 0.5), ("B", "rope", 0.7)]
@@ -83,10 +79,6 @@ def plot_comparison(results: pd.DataFrame, *, axes: Axes | Sequence[Axes] | None
         One row per fit, with the columns `dataset`, `encoding` and `accuracy`.
     axes : Axes or sequence of Axes, optional
         Where to draw: one panel for each data set. By default, a new figure.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
 
     Raises
     ------

@@ -37,10 +37,6 @@ def plot_critical_difference(
     ax : Axes, optional
         Where to draw. By default, a new figure.
 
-    Returns
-    -------
-    matplotlib.figure.Figure
-
     Examples
     --------
     >>> from tsformer.studies import compare_methods
@@ -130,10 +126,6 @@ def plot_pairs(statistics: Statistics, *, alpha: float = 0.05, ax: Axes | None =
     ax : Axes, optional
         Where to draw. By default, a new figure.
 
-    Returns
-    -------
-    matplotlib.figure.Figure
-
     References
     ----------
     Ismail-Fawaz et al., "An Approach to Multiple Comparison Benchmark Evaluations that is Stable
@@ -192,10 +184,6 @@ def plot_chances(statistics: Statistics, reference: str, *, ax: Axes | None = No
         The method to compare the others with.
     ax : Axes, optional
         Where to draw. By default, a new figure.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
 
     Raises
     ------
