@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from math import inf
 from typing import Any, ClassVar, Generic, TypeVar
 
-from tsformer._checks import check_known, unknown
+from tsformer._checks import check_known, check_number, unknown
 
 Base = TypeVar("Base")
 
@@ -32,11 +33,8 @@ class Registry(Generic[Base]):
     def register(self, name: str, cls: type[Base], *, replace: bool = False) -> None:
         """Register a class under a name, as subclassing with ``name=`` does.
 
-        Raises
-        ------
-        ValueError
-            If the name is empty, has whitespace at its ends or contains '+'; or if it is taken,
-            unless `replace` is true.
+        ValueError if the name is empty, has whitespace at its ends or contains '+'; or if it is
+        taken, unless `replace` is true.
         """
         if not name or "+" in name or name != name.strip():
             article = "an" if self.kind[0] in "aeiou" else "a"
@@ -53,17 +51,7 @@ class Registry(Generic[Base]):
         self._classes[name] = cls
 
     def unregister(self, name: str) -> type[Base]:
-        """Remove a name, as between tests or to run a notebook cell again.
-
-        Returns
-        -------
-        type
-            The class that had the name.
-
-        Raises
-        ------
-        ValueError
-            If no class has that name, with the nearest match.
+        """Remove a name, as between tests or to run a notebook cell again; return its class.
 
         Examples
         --------
@@ -87,13 +75,7 @@ class Registry(Generic[Base]):
         return self._classes[name]
 
     def available(self) -> list[dict[str, Any]]:
-        """Return a table of the registered classes, one row each.
-
-        Returns
-        -------
-        list of dict
-            With the keys name, the attributes of the base class, and summary (the first line of the
-            docstring).
+        """Return a table of the registered classes: name, class attributes and summary.
 
         Examples
         --------
@@ -125,6 +107,10 @@ class Named:
     def label(self) -> str:
         """The registered name, else the name of the class."""
         return self.name or type(self).__qualname__
+
+    def _check_option(self, option: str, low: float, high: float = inf, **rules: bool) -> None:
+        """Raise ValueError unless an option is a number in range; `rules` as of `check_number`."""
+        check_number(f"{option} of {self.label}", getattr(self, option), low, high, **rules)
 
     def saved(self) -> tuple[str, dict[str, Any]]:
         """Return the registered name and the options."""

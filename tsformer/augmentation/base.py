@@ -8,13 +8,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import inf
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from tsformer._checks import check_number
 from tsformer._registry import Named, Registry, build, part_names, share_out
 
 
@@ -125,15 +123,7 @@ class Augmentation(Named):
 class Sum(Augmentation):
     """A sum of augmentations, as in ``"warp+jitter"``: its parts, one after the other.
 
-    Parameters
-    ----------
-    parts : sequence of Augmentation
-        At least one.
-
-    Raises
-    ------
-    ValueError
-        If several parts mix series: a series has one partner.
+    ValueError if several parts mix series: a series has one partner.
     """
 
     def __init__(self, parts: Sequence[Augmentation]):
@@ -159,14 +149,6 @@ class Sum(Augmentation):
 
     def __repr__(self) -> str:
         return " + ".join(map(repr, self.parts))
-
-
-def check_range(
-    augmentation: Augmentation, option: str, low: float, high: float = inf, *, whole: bool = False
-) -> None:
-    """Raise ValueError if an option of an augmentation is no finite number from `low` to `high`."""
-    what = f"{option} of {augmentation.label}"
-    check_number(what, getattr(augmentation, option), low, high, whole=whole)
 
 
 #: An augmentation to build: a name or sum of names such as ``"warp+jitter"``, an instance, a class,

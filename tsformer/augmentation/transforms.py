@@ -10,7 +10,6 @@ from torch import Tensor
 from tsformer.augmentation.base import (
     Augmentation,
     Batch,
-    check_range,
     read,
     relative_times,
     shifted,
@@ -30,17 +29,12 @@ class Warp(Augmentation, name="warp"):
 
     Parameters
     ----------
-    p : float, default=0.5
+    p : float in [0, 1], default=0.5
         Probability that a series is warped.
-    sigma : float, default=0.2
-        Standard deviation of the logarithm of the speed, at most 5; 0 changes nothing.
-    knots : int, default=5
-        Points at which the speed is drawn, at least 2.
-
-    Raises
-    ------
-    ValueError
-        If an option is out of range.
+    sigma : float in [0, 5], default=0.2
+        Standard deviation of the logarithm of the speed; 0 changes nothing.
+    knots : int >= 2, default=5
+        Points at which the speed is drawn.
 
     References
     ----------
@@ -64,9 +58,9 @@ class Warp(Augmentation, name="warp"):
         self.p = p
         self.sigma = sigma
         self.knots = knots
-        check_range(self, "p", 0, 1)
-        check_range(self, "sigma", 0, 5)  # speeds beyond exp(5 z) would overflow float32
-        check_range(self, "knots", 2, whole=True)
+        self._check_option("p", 0, 1)
+        self._check_option("sigma", 0, 5)  # speeds beyond exp(5 z) would overflow float32
+        self._check_option("knots", 2, whole=True)
 
     def __call__(self, batch: Batch) -> Batch:
         B, device = len(batch.values), batch.values.device
@@ -114,15 +108,10 @@ class Slice(Augmentation, name="slice"):
 
     Parameters
     ----------
-    p : float, default=0.5
+    p : float in [0, 1], default=0.5
         Probability that a series is cut to a part.
-    min_share : float, default=0.7
+    min_share : float in [0, 1], default=0.7
         Smallest share of the series, in time, that remains; 1 changes nothing.
-
-    Raises
-    ------
-    ValueError
-        If an option is out of range.
 
     References
     ----------
@@ -145,8 +134,8 @@ class Slice(Augmentation, name="slice"):
     def __init__(self, *, p: float = 0.5, min_share: float = 0.7):
         self.p = p
         self.min_share = min_share
-        check_range(self, "p", 0, 1)
-        check_range(self, "min_share", 0, 1)
+        self._check_option("p", 0, 1)
+        self._check_option("min_share", 0, 1)
 
     def __call__(self, batch: Batch) -> Batch:
         B, device = len(batch.values), batch.values.device
@@ -182,15 +171,15 @@ class CutMix(Augmentation, name="cutmix"):
 
     Parameters
     ----------
-    p : float, default=0.5
+    p : float in [0, 1], default=0.5
         Probability that a series is mixed with another.
-    max_share : float, default=1.0
+    max_share : float in [0, 1], default=1.0
         Largest share of the steps to replace; 0 changes nothing.
 
     Raises
     ------
     ValueError
-        If an option is out of range, or the batch was mixed already.
+        If the batch was mixed already.
 
     References
     ----------
@@ -217,8 +206,8 @@ class CutMix(Augmentation, name="cutmix"):
     def __init__(self, *, p: float = 0.5, max_share: float = 1.0):
         self.p = p
         self.max_share = max_share
-        check_range(self, "p", 0, 1)
-        check_range(self, "max_share", 0, 1)
+        self._check_option("p", 0, 1)
+        self._check_option("max_share", 0, 1)
 
     def __call__(self, batch: Batch) -> Batch:
         if batch.partner is not None:
@@ -265,22 +254,17 @@ class Jitter(Augmentation, name="jitter"):
     """Add independent Gaussian noise to the values of valid steps: ``x + sigma z``.
 
     `z` is standard normal, for every step and channel of a series that is chosen, with probability
-    `p`. The differences of a channel get noise of their own, and flags of missing values none.
-    Values are scaled before, so that `sigma` is a share of a standard deviation.
+    `p`. The differences of a channel get noise of their own, flags of missing values none;
+    codes are rejected. Values are scaled before: `sigma` is a share of a standard deviation.
 
     It takes 1 % of the time of a training step, for 16 series of 500 steps.
 
     Parameters
     ----------
-    p : float, default=0.5
+    p : float in [0, 1], default=0.5
         Probability that a series gets noise.
-    sigma : float, default=0.1
+    sigma : float >= 0, default=0.1
         Standard deviation of the noise; 0 changes nothing.
-
-    Raises
-    ------
-    ValueError
-        If an option is out of range, or on series of codes.
 
     References
     ----------
@@ -301,8 +285,8 @@ class Jitter(Augmentation, name="jitter"):
     def __init__(self, *, p: float = 0.5, sigma: float = 0.1):
         self.p = p
         self.sigma = sigma
-        check_range(self, "p", 0, 1)
-        check_range(self, "sigma", 0)
+        self._check_option("p", 0, 1)
+        self._check_option("sigma", 0)
 
     def __call__(self, batch: Batch) -> Batch:
         self.check(symbolic=batch.symbolic)

@@ -94,14 +94,7 @@ class PanelClassifier:
         self.random_state = random_state
 
     def check(self) -> None:
-        """Construct the classifier and discard it, to find faults before any fit.
-
-        Raises
-        ------
-        ImportError, TypeError, ValueError
-            As `tsformer.baselines.load_class` raises them, for an unknown parameter, and if the
-            constructor raises.
-        """
+        """Construct the classifier and discard it, to raise its errors before any fit."""
         cls, parameters = self._resolved()
         try:
             with _isolated(self.random_state), warnings.catch_warnings():
@@ -118,12 +111,8 @@ class PanelClassifier:
     def fit(self, X: Any, y: npt.ArrayLike, groups: npt.ArrayLike | None = None) -> Self:
         """Fit the classifier to series X, in any container, and labels y (B,).
 
-        `groups` (B,) are passed on if its `fit` has the parameter.
-
-        Raises
-        ------
-        UnreadableSeries
-            If it reads one channel only and the series have several.
+        `groups` (B,) are passed on if its `fit` has the parameter. UnreadableSeries if it reads one
+        channel only and the series have several.
         """
         check_ids(X, y, "y")
         refuse_nul(y, "y")
@@ -163,13 +152,7 @@ class PanelClassifier:
         return ", ".join(self._reader.helped)
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
-        """Return the label of each series, (B,).
-
-        Raises
-        ------
-        ValueError
-            If the classifier answers with an array of another shape.
-        """
+        """Return the label of each series, (B,); ValueError for an answer of another shape."""
         return self._answer("predict", X)
 
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:

@@ -146,17 +146,9 @@ _OTHER_KINDS = {
 
 
 def find(estimator: str) -> Baseline:
-    """Return the classifier of a name or of the dotted path of a class.
+    """Return the classifier of a name in `BASELINES` or of the dotted path of a class.
 
-    Parameters
-    ----------
-    estimator : str
-        A name in `BASELINES`, or a dotted path such as ``"sklearn.svm.SVC"``. Nothing is imported.
-
-    Raises
-    ------
-    ValueError
-        For an unknown name, with the nearest match.
+    Nothing is imported. ValueError for an unknown name, with the nearest match.
 
     Examples
     --------

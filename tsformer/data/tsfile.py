@@ -10,11 +10,8 @@ separated by colons, the values of a channel by commas, and the label last::
     1.0,2.0,?:4.0,5.0,6.0:walk
 
 With ``@timeStamps true`` a value is ``(time,value)``, and with ``@targetLabel true`` the last field
-is a number to predict.
-
-Errors name the offending line. sktime reads these files too, but it lower-cases the labels, does
-not name an offending line, accepts a truncated line of an unequal-length problem as a series,
-creates a pandas object for every channel of every series, and takes seconds to import.
+is a number to predict. Unlike sktime's reader, this one keeps the case of labels, refuses truncated
+lines, and names the offending line.
 """
 
 from __future__ import annotations

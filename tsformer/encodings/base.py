@@ -179,19 +179,10 @@ def resolve(
 class EncodingStack(nn.Module):
     """The encoding of a stack of blocks: one instance per stack, or one per block.
 
-    A part whose class is `per_block` has an instance in each block; all blocks share any other
-    part. ``stack.at(i)`` has the four hooks of block `i`; ``stack.embed`` is applied once, before
-    the first block.
-
-    Parameters
-    ----------
-    encoding, d_model, n_heads, max_len, **encoding_params
-        As in `resolve`.
-    n_layers : int
-        Number of blocks.
-    causal : bool, default=False
-        Whether the stack is causal. Encodings that read neighbouring tokens have an option
-        ``causal`` and then read earlier tokens only.
+    A part whose class is `per_block` has an instance in each of the `n_layers` blocks; all blocks
+    share any other part. ``stack.at(i)`` has the four hooks of block `i`; ``stack.embed`` is
+    applied once, before the first block. Other parameters are as in `resolve`. In a `causal` stack
+    encodings with an option ``causal`` read earlier tokens only.
     """
 
     def __init__(

@@ -578,14 +578,8 @@ class TSTransformerClassifier(SetClassifier, TransformerEstimator):
     def predict_proba_members(self, X: Any, times: Any = None) -> npt.NDArray[np.float64]:
         """Compute the probability of each class according to each member.
 
-        Parameters
-        ----------
-        X, times : as in `transform`
-
-        Returns
-        -------
-        ndarray (n_estimators, n, n_classes) of float64
-            In the order of `estimators_`; their mean is `predict_proba`.
+        `X` and `times` are as in `transform`. Returns float64 ``(n_estimators, n, n_classes)`` in
+        the order of `estimators_`; their mean is `predict_proba`.
         """
         return self._kind.probabilities(self._scores(X, times)).numpy()
 

@@ -232,10 +232,7 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
     def choose_rule(self, earliness: float | str) -> Self:
         """Choose another rule from the held-out answers of `fit`, without training again.
 
-        Parameters
-        ----------
-        earliness : "harmonic" or float
-            As in the constructor.
+        `earliness` is as in the constructor.
         """
         check_is_fitted(self)
         _check_earliness("earliness", earliness)
@@ -262,14 +259,8 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Any, times: Any = None) -> _Floats:
         """Compute the probability of each class from prefixes of any length.
 
-        Parameters
-        ----------
-        X, times : as in `fit`
-            Series as far as they have arrived.
-
-        Returns
-        -------
-        ndarray (n, n_classes)
+        `X` and `times` are as in `fit`, series as far as they have arrived. Returns
+        ``(n, n_classes)``.
         """
         check_is_fitted(self)
         return self._proba(_read(self.classifier_, X, times))
@@ -277,13 +268,7 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
     def predict(self, X: Any, times: Any = None) -> npt.NDArray[Any]:
         """Predict the class of each series from all that has arrived.
 
-        Parameters
-        ----------
-        X, times : as in `predict_proba`
-
-        Returns
-        -------
-        ndarray (n,) of labels
+        `X` and `times` are as in `predict_proba`. Returns labels ``(n,)``.
         """
         return self._named(self.predict_proba(X, times))
 
@@ -292,17 +277,8 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
     ) -> float:
         """Compute the accuracy of `predict`.
 
-        Parameters
-        ----------
-        X, times : as in `predict_proba`
-        y : array-like (n,)
-            True labels.
-        sample_weight : array-like (n,), optional
-            Weight of each series.
-
-        Returns
-        -------
-        float
+        `X` and `times` are as in `predict_proba`; `y` ``(n,)`` are the true labels, and
+        `sample_weight` ``(n,)`` the weight of each series.
         """
         check_ids(X, y, "y")
         check_ids(X, sample_weight, "sample_weight")
@@ -312,17 +288,8 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
     def predict_early(self, X: Any, times: Any = None) -> tuple[npt.NDArray[Any], _Ints]:
         """Replay complete series: predict the class, and the number of steps until the answer.
 
-        Parameters
-        ----------
-        X, times : as in `fit`
-            Complete series. At its end a series is answered in any case.
-
-        Returns
-        -------
-        labels : ndarray (n,)
-            The answers.
-        n_steps : ndarray (n,) of int
-            Number of steps that were seen.
+        At its end a series is answered in any case. `X` and `times` are as in `fit`. Returns labels
+        ``(n,)`` and numbers of seen steps ``(n,)``.
         """
         check_is_fitted(self)
         series = _read(self.classifier_, X, times)
@@ -408,15 +375,8 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write classifier and rule to a folder, to be read with `tsformer.load`.
 
-        Parameters
-        ----------
-        path : str or path
-            As in `TSTransformerClassifier.save`.
-
-        Raises
-        ------
-        TypeError
-            If the classifier is of another library: writing it would need pickle.
+        `path` is as in `TSTransformerClassifier.save`. Raises TypeError for a classifier of another
+        library: writing it would need pickle.
         """
         check_is_fitted(self)
         kind = type(self.classifier_).__name__
@@ -536,11 +496,6 @@ class StreamingClassifier:
             The next steps. NaN marks a missing value.
         times : ndarray (length,), optional
             Times of these steps, if `fit` had times.
-
-        Returns
-        -------
-        EarlyAnswer
-            It stays the same until the next point.
         """
         if self._answer.decided:
             return self._answer

@@ -418,17 +418,9 @@ class TSEnsembleClassifier(SetClassifier):
     def predict_proba_parts(self, X: Any, times: Any = None) -> dict[str, npt.NDArray[np.float64]]:
         """Compute the probability of each class according to each part.
 
-        Their mean with the weights `weights_` is `predict_proba`.
-
-        Parameters
-        ----------
-        X, times : as in `predict_proba`
-
-        Returns
-        -------
-        dict
-            From "random_convolutions", and "transformer" if there is one, to an ndarray
-            ``(n, n_classes)``.
+        `X` and `times` are as in `predict_proba`. Returns arrays ``(n, n_classes)`` by the name of
+        the part: "random_convolutions", and "transformer" if there is one. Their mean with the
+        weights `weights_` is `predict_proba`.
         """
         series = self._read(X, times, reset=False)
         return {name: part.predict_proba(series) for name, part in self._parts().items()}
@@ -439,19 +431,8 @@ class TSEnsembleClassifier(SetClassifier):
     ) -> dict[str, float]:
         """Compute the accuracy of the ensemble and of each part alone.
 
-        Parameters
-        ----------
-        X, times : as in `predict_proba`
-        y : array-like (n,) or (n, n_labels)
-            True labels.
-        sample_weight : array-like (n,), optional
-            Weight of each series.
-
-        Returns
-        -------
-        dict
-            From "ensemble", "random_convolutions", and "transformer" if there is one, to the
-            accuracy.
+        The arguments are as in `score`. Returns the accuracies by name: "ensemble",
+        "random_convolutions", and "transformer" if there is one.
         """
         check_ids(X, y, "y")
         check_ids(X, sample_weight, "sample_weight")

@@ -236,16 +236,9 @@ class RandomConvolutionClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMi
 
     @in_plain_torch
     def transform(self, X: Any, times: Any = None) -> npt.NDArray[np.float32]:
-        """Compute the scaled features of series.
+        """Compute the scaled features of series, float32 ``(n, n_features_out)``.
 
-        Parameters
-        ----------
-        X, times : as in `fit`
-            Series of any length, with the same channels; times if `fit` had times.
-
-        Returns
-        -------
-        ndarray (n, n_features_out) of float32
+        `X` and `times` are as in `fit`: series of any length, with the same channels.
         """
         return self._by_series(X, self._outputs(X, times, "embed")[0])
 

@@ -127,18 +127,7 @@ class SeriesEstimator(SavedEstimator):
     random_state: Any
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters of the constructor.
-
-        Parameters
-        ----------
-        **params
-            New values by name.
-
-        Raises
-        ------
-        ValueError
-            If a parameter does not exist. Then no parameter is set.
-        """
+        """Set parameters by name; ValueError for an unknown name, and then no parameter is set."""
         check_new_values(self, params)
         return super().set_params(**params)
 
@@ -168,11 +157,7 @@ class SeriesEstimator(SavedEstimator):
 
     @contextmanager
     def _fitting(self, X: Any, y: Any, **data: Any) -> Iterator[tuple[Self, Fit]]:
-        """Open `fit`: yield a copy to fit, which the block adopts, and the observed fit.
-
-        If the block raises before anything was learned, this estimator and its RandomState stay
-        unchanged: a mixture of old and new state would predict wrong results silently.
-        """
+        """Yield a copy to fit, which the block adopts; an error leaves the estimator unchanged."""
         with observed(self, X, y, **data) as observation:
             earlier, generator = self.__dict__, self.random_state
             drawn = generator.get_state() if isinstance(generator, np.random.RandomState) else None
@@ -183,6 +168,7 @@ class SeriesEstimator(SavedEstimator):
                 fitted._check_parameters()
                 yield fitted, observation
             except BaseException as error:
+                # A mixture of old and new state would predict wrong results silently.
                 if self.__dict__ is earlier or not self._learned_before(error):
                     self.__dict__ = earlier
                     if drawn is not None:
@@ -483,12 +469,9 @@ class SeriesEstimator(SavedEstimator):
     # Describing.
 
     def summary(self) -> Summary:
-        """Summarise layers, sizes, and the values that `fit` used for every "auto".
+        """Return layers, sizes, and the values that `fit` used for every "auto".
 
-        Returns
-        -------
-        tsformer.estimators.Summary
-            Its `str` is plain text; a notebook shows tables.
+        Its `str` is plain text; a notebook shows tables.
         """
         check_is_fitted(self)
         layers, sizes, parts = self._layout()

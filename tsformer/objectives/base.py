@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import inf
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
-from tsformer._checks import check_number
 from tsformer._registry import Named, Registry, build
 from tsformer.augmentation import Batch
 from tsformer.model import ModelConfig, TSTransformer
@@ -90,13 +88,7 @@ class Objective(Named):
         raise NotImplementedError(f"{type(self).__qualname__} must override n_outputs")
 
     def make_head(self, d_model: int, n_outputs: int, stride: int) -> nn.Module:
-        """Return the module from embeddings of tokens or series to outputs.
-
-        Parameters
-        ----------
-        d_model, n_outputs, stride : int
-            Width `D`, what `n_outputs` returned, steps per token.
-        """
+        """Return the module from embeddings of tokens or series, of width `d_model`, to outputs."""
         raise NotImplementedError(f"{type(self).__qualname__} must override make_head")
 
     def pose(self, batch: Batch, layout: InputLayout) -> Posed:
@@ -114,13 +106,7 @@ class Objective(Named):
         raise NotImplementedError(f"{type(self).__qualname__} must override losses")
 
     def check(self, *, symbolic: bool) -> None:
-        """Raise ValueError if the objective does not apply to these series.
-
-        Parameters
-        ----------
-        symbolic : bool
-            Whether the series consist of codes.
-        """
+        """Raise ValueError if the objective does not apply; `symbolic` series consist of codes."""
 
 
 @dataclass(frozen=True)
@@ -140,17 +126,10 @@ class Pretext:
 
 
 class PretrainingTransformer(TSTransformer):
-    """A TSTransformer with the head of an objective.
+    """A TSTransformer with the head of an objective, which determines `n_outputs`.
 
     Stem, encoding, blocks and pooling have the names and shapes that they have in a
     `TSTransformer`; only the head is the objective's.
-
-    Parameters
-    ----------
-    config : ModelConfig
-        Hyperparameters; `n_outputs` comes from the objective.
-    objective : Objective
-        Makes the head and calls it.
 
     Examples
     --------
@@ -182,14 +161,6 @@ class PretrainingTransformer(TSTransformer):
         """Compute the embeddings of all tokens ``[B, N, D]``, before pooling."""
         tokens, mask, t = self.forward_stem(x, mask, times)
         return self.forward_features(tokens, mask, t)
-
-
-def check_between(
-    objective: Objective, option: str, low: float, high: float = inf, *, whole: bool = False
-) -> None:
-    """Raise ValueError unless an option is strictly between `low` and `high`."""
-    what = f"{option} of {objective.label}"
-    check_number(what, getattr(objective, option), low, high, whole=whole, excluded=True)
 
 
 #: An objective to build: a name, an instance, a class, or a function that takes the options as

@@ -14,7 +14,6 @@ from tsformer.objectives.base import (
     Objective,
     Posed,
     PretrainingTransformer,
-    check_between,
 )
 
 
@@ -40,11 +39,6 @@ class Contrastive(Objective, name="contrastive"):
         Standard deviation of the noise; it must be 0 for series of codes.
     width : int >= 1, default=32
         Width of the compared embeddings.
-
-    Raises
-    ------
-    ValueError
-        If an option is out of range.
 
     References
     ----------
@@ -72,9 +66,9 @@ class Contrastive(Objective, name="contrastive"):
         self.min_share = min_share
         self.sigma = sigma
         self.width = width
-        check_between(self, "temperature", 0)
-        check_between(self, "min_share", 0, 1)
-        check_between(self, "width", 0, whole=True)
+        self._check_option("temperature", 0, excluded=True)
+        self._check_option("min_share", 0, 1, excluded=True)
+        self._check_option("width", 0, whole=True, excluded=True)
         self._view()
 
     def _view(self) -> tuple[Slice, Jitter]:

@@ -15,7 +15,6 @@ from tsformer.objectives.base import (
     Objective,
     Posed,
     PretrainingTransformer,
-    check_between,
 )
 
 
@@ -43,8 +42,7 @@ class Masked(Objective, name="masked"):
     Raises
     ------
     ValueError
-        If an option is out of range, if visible spans would have a mean below 1, or on series of
-        codes.
+        If visible spans would have a mean below 1, or on series of codes.
 
     References
     ----------
@@ -64,8 +62,8 @@ class Masked(Objective, name="masked"):
     def __init__(self, *, ratio: float = 0.15, span: float = 3.0):
         self.ratio = ratio
         self.span = span
-        check_between(self, "ratio", 0, 1)
-        check_between(self, "span", 0)
+        self._check_option("ratio", 0, 1, excluded=True)
+        self._check_option("span", 0, excluded=True)
         if span < 1 or span * (1 - ratio) < ratio:
             raise ValueError(
                 "span of masked must be at least 1, and at least ratio / (1 - ratio), or visible "

@@ -96,8 +96,8 @@ class TrackedRun:
 
     Metrics are sent in batches, at most every `flush_seconds`, in about 2 % of the time. A name or
     file that MLflow refuses costs a warning and is listed in the tag ``tsformer.missing``. If the
-    store fails, one warning is issued and nothing more is sent. Such a run is not FINISHED: it is
-    KILLED if the store is back at the end, else it stays RUNNING.
+    store fails, one warning is issued, `lost` is true, and nothing more is sent. Such a run is not
+    FINISHED: it is KILLED if the store is back at the end, else it stays RUNNING.
 
     As a context manager it ends the run: FINISHED, KILLED by Ctrl-C, or FAILED with the tag
     ``tsformer.error`` and the traceback in ``error.txt``. RunEnded leaves the run as it is.
@@ -115,13 +115,6 @@ class TrackedRun:
     borrowed : bool, default=False
         Whether the caller's own code ends the run. Parameters are then sent at the end, and named
         ``tsformer.NAME`` if the run has another value.
-
-    Attributes
-    ----------
-    lost : bool
-        Whether the store failed.
-    status : str or None
-        The status at the end.
     """
 
     def __init__(

@@ -64,17 +64,10 @@ _COMMAND_LENGTH = 2000
 def resolve_uri(uri: str | None = None) -> str:
     """Return the address of an MLflow store, with a relative SQLite path made absolute.
 
-    Parameters
-    ----------
-    uri : str, optional
-        ``"sqlite:///path/to/file.db"`` or the address of a server, ``"http://host:5000"``. By
-        default the variable ``MLFLOW_TRACKING_URI``, else ``sqlite:///mlflow.db`` in the working
-        folder.
-
-    Raises
-    ------
-    ValueError
-        If it is not an address; MLflow would treat it as a folder, a deprecated kind of store.
+    `uri` is ``"sqlite:///path/to/file.db"`` or the address of a server, ``"http://host:5000"``; by
+    default the variable ``MLFLOW_TRACKING_URI``, else ``sqlite:///mlflow.db`` in the working
+    folder. Other texts raise ValueError: MLflow would treat them as a folder, a deprecated kind of
+    store.
     """
     uri = uri or os.environ.get("MLFLOW_TRACKING_URI") or f"{SQLITE}mlflow.db"
     if "://" not in uri:
@@ -88,17 +81,10 @@ def resolve_uri(uri: str | None = None) -> str:
 
 
 def prepare_store(uri: str | None = None, experiment: str = "tsformer") -> RunStore:
-    """Create the tables and the experiment if they are missing, before anything is tracked.
+    """Create the tables and the `experiment` if they are missing, before anything is tracked.
 
-    The first use of an empty SQLite file creates its tables, which takes seconds. Two processes
-    doing so at once would corrupt the file, so that the second waits for the first.
-
-    Parameters
-    ----------
-    uri : str, optional
-        As `resolve_uri` takes it. Artifacts go to ``mlruns/`` beside a SQLite file.
-    experiment : str, default="tsformer"
-        Name of the experiment.
+    `uri` is as in `resolve_uri`; artifacts go to ``mlruns/`` beside a SQLite file. The first use of
+    an empty SQLite file takes seconds. Two processes would corrupt it, so the second waits.
 
     Raises
     ------
@@ -178,14 +164,8 @@ def source_tags(command: str) -> dict[str, str]:
 class RunStore:
     """The runs of one experiment in one store, from `prepare_store`; can be pickled.
 
-    Parameters
-    ----------
-    uri : str
-        Absolute address of the store.
-    experiment_id : str
-        Id of the experiment.
-    command : str, optional
-        The command line of the runs; by default of this process. Copies in workers keep it.
+    `command` is the command line of the runs, by default of this process; copies in workers keep
+    it.
     """
 
     uri: str
@@ -260,25 +240,11 @@ class RunStore:
         tags: Mapping[str, str] | None = None,
         again: bool = False,
     ) -> TrackedRun:
-        """Create a run, or with `again` reopen the one with that key.
+        """Create a run, or with `again` reopen the one with that `key`.
 
-        If the store fails, warn and return a run that records nothing.
-
-        Parameters
-        ----------
-        name : str
-            Name shown in MLflow.
-        kind : str
-            "fit", "encoding" (summary of its fits), "model", "search" or "study"; tag
-            ``tsformer.kind``.
-        key : str, optional
-            Identifies the work; tag ``tsformer.key``.
-        parent : TrackedRun, optional
-            The run under which it is shown.
-        tags : mapping, optional
-            Additional tags.
-        again : bool, default=False
-            Whether to reopen an earlier run of this key, if there is one.
+        If the store fails, warn and return a run that records nothing. `kind` is "fit", "encoding"
+        (summary of its fits), "model", "search" or "study", and the tag ``tsformer.kind``; `key`
+        identifies the work, as the tag ``tsformer.key``; the run is shown under `parent`.
         """
         everything = {
             **source_tags(self.command),

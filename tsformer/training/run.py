@@ -58,16 +58,7 @@ class History(list[dict[str, float]]):
 class TrainingState:
     """State of a training run, as passed to callbacks.
 
-    Attributes
-    ----------
-    model : nn.Module
-        The model being trained.
-    plan : TrainingPlan
-        Its plan.
-    history : History
-        The epochs so far; the newest is ``history[-1]``.
-    stop : bool
-        Set it to end training after this epoch.
+    The newest epoch is ``history[-1]``. Setting `stop` ends training after this epoch.
     """
 
     model: nn.Module

@@ -25,15 +25,10 @@ class CoPE(PositionalEncoding, name="cope"):
     ----------
     d_model, n_heads, max_len : int
         Sizes.
-    max_distance : int, optional
+    max_distance : int >= 1, optional
         The clipping distance `K`; by default 64, or `max_len - 1` if that is smaller.
     init_std : float, default=0.02
         Standard deviation of the initial vectors; zero in the paper's code.
-
-    Raises
-    ------
-    ValueError
-        If `max_distance` is below 1.
 
     References
     ----------

@@ -33,11 +33,6 @@ class DAPE(PositionalEncoding, name="dape"):
     d_hidden : int, default=32
         Hidden width of the network.
 
-    Raises
-    ------
-    ValueError
-        If `static` is neither.
-
     References
     ----------
     Zheng et al., "DAPE: Data-Adaptive Positional Encoding for Length Extrapolation", NeurIPS 2024.

@@ -28,11 +28,6 @@ class Kerple(PositionalEncoding, name="kerple"):
     variant : {"log", "power"}, default="log"
         The function of the distance; in the paper the logarithm works better.
 
-    Raises
-    ------
-    ValueError
-        If `variant` is neither.
-
     References
     ----------
     Chi, Fan, Ramadge and Rudnicky, "KERPLE: Kernelized Relative Positional Embedding for Length

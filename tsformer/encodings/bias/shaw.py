@@ -21,16 +21,11 @@ class Shaw(PositionalEncoding, name="shaw"):
     ----------
     d_model, n_heads, max_len : int
         Sizes.
-    max_distance : int, optional
+    max_distance : int >= 1, optional
         The clipping distance `K`; by default 16 as in the paper, or `max_len - 1` if that is
         smaller, so that every vector is trained.
     init_std : float, default=0.02
         Standard deviation of the initial vectors.
-
-    Raises
-    ------
-    ValueError
-        If `max_distance` is below 1.
 
     References
     ----------

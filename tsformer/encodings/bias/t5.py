@@ -27,16 +27,11 @@ class T5(PositionalEncoding, name="t5"):
         Sizes; `d_model` is unused here.
     n_buckets : int, default=32
         Number of buckets, twice `m`: even and at least 4.
-    max_distance : int, optional
+    max_distance : int >= 1, optional
         Where the last bucket begins; by default 128 as in the paper, or `max_len - 1` if that is
         smaller, so that the last bucket is trained.
     init_std : float, default=0.02
         Standard deviation of the initial values.
-
-    Raises
-    ------
-    ValueError
-        If `n_buckets` is odd or below 4, or `max_distance` is below 1.
 
     References
     ----------

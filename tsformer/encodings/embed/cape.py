@@ -25,20 +25,15 @@ class CAPE(PositionalEncoding, name="cape"):
     ----------
     d_model, n_heads, max_len : int
         Sizes; `n_heads` is unused here.
-    max_shift : float, optional
+    max_shift : float >= 0, optional
         Largest shift in either direction, in tokens; by default a tenth of the trained length.
-    max_jitter : float, default=0.5
+    max_jitter : float >= 0, default=0.5
         Largest jitter in either direction, in tokens; up to 0.5, the steps of a regular series keep
         their order.
-    max_scale : float, default=1.1
+    max_scale : float >= 1, default=1.1
         Largest stretching factor; the smallest is its inverse, and 1 means none.
     base : float, default=10000.0
         As in `fixed`.
-
-    Raises
-    ------
-    ValueError
-        If a range is negative, or `max_scale` below 1.
 
     References
     ----------

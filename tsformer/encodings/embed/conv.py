@@ -28,11 +28,6 @@ class ConvEncoding(PositionalEncoding, name="conv"):
     causal : bool, default=False
         Whether the sum is over a token and the ``k - 1`` before it rather than those around it.
 
-    Raises
-    ------
-    ValueError
-        If `kernel_size` is even or below 1.
-
     References
     ----------
     Chu et al., "Conditional Positional Encodings for Vision Transformers", ICLR 2023 (CPVT).

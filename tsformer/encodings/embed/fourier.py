@@ -27,15 +27,10 @@ class FourierEncoding(PositionalEncoding, name="fourier"):
         Number of frequencies `F`; by default ``D / 2``, at least 1.
     d_hidden : int, optional
         Hidden width of the network; `D` by default.
-    gamma : float, default=10.0
+    gamma : float > 0, default=10.0
         Length scale of the initial frequencies, in tokens.
     trainable : bool, default=True
         Whether the frequencies are trained; False gives random Fourier features.
-
-    Raises
-    ------
-    ValueError
-        If `gamma` is not above zero.
 
     References
     ----------

@@ -30,11 +30,6 @@ class LSPE(PositionalEncoding, name="lspe"):
     base : float, default=10000.0
         Sets the wavelengths of the sinusoid.
 
-    Raises
-    ------
-    ValueError
-        If `apply_to` is neither.
-
     References
     ----------
     Wang et al., "A Simple yet Effective Learnable Positional Encoding Method for Improving

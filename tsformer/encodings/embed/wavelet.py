@@ -95,7 +95,7 @@ class WaveletEncoding(PositionalEncoding, name="wavelet"):
     ----------
     d_model, n_heads, max_len : int
         Sizes; `n_heads` is unused here.
-    n_levels : int, optional
+    n_levels : int >= 1, optional
         Levels `J`; by default ``log2(max_len) - 2`` rounded down, as the authors advise, and at
         least 1.
     wavelet : {"haar", "db2", "db4"}, default="db4"
@@ -103,11 +103,6 @@ class WaveletEncoding(PositionalEncoding, name="wavelet"):
     causal : bool, default=False
         Whether a token's code depends only on the tokens up to it; the transform is then
         undecimated.
-
-    Raises
-    ------
-    ValueError
-        For an unknown `wavelet`, or `n_levels` below 1.
 
     References
     ----------

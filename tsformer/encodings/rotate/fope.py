@@ -33,11 +33,6 @@ class FoPE(RoPE, name="fope"):
     init_std : float, default=0.3
         Standard deviation of the initial weights, times ``sqrt(M)``.
 
-    Raises
-    ------
-    ValueError
-        As for `rope`.
-
     References
     ----------
     Hua et al., "Fourier Position Embedding: Enhancing Attention's Periodic Extension for Length

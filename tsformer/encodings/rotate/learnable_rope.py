@@ -27,11 +27,6 @@ class LearnableRoPE(RoPE, name="learnable_rope"):
     fraction : float, default=1.0
         As in `rope`.
 
-    Raises
-    ------
-    ValueError
-        As for `rope`.
-
     References
     ----------
     Huang and Chen, "Optimizing the Learnable RoPE Theta Parameter in Transformers", IEEE Access,

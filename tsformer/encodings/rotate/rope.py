@@ -29,11 +29,6 @@ class RoPE(PositionalEncoding, name="rope"):
         Fraction of the head width that is rotated, in (0, 1]; rounded down to whole pairs, and at
         least one pair.
 
-    Raises
-    ------
-    ValueError
-        If a head has no pair to rotate, or `fraction` is not in (0, 1].
-
     References
     ----------
     Su et al., "RoFormer: Enhanced Transformer with Rotary Position Embedding", 2021.

@@ -31,15 +31,10 @@ class XPos(RoPE, name="xpos"):
         As in `rope`.
     fraction : float, default=1.0
         As in `rope`.
-    gamma : float, default=0.4
+    gamma : float > 0, default=0.4
         The larger, the slower all pairs decay.
-    scale_base : float, optional
+    scale_base : float > 0, optional
         The distance `s` in tokens; `max_len` by default.
-
-    Raises
-    ------
-    ValueError
-        As for `rope`, and if `gamma` or `scale_base` is not above zero.
 
     References
     ----------

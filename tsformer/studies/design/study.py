@@ -235,13 +235,8 @@ class Study:
     def check(self) -> None:
         """Construct the classifiers of all methods, to raise their errors before any fit.
 
-        Raises
-        ------
-        ImportError
-            If something that a method needs is not installed, with the command that installs it.
-        TypeError, ValueError
-            If a class does not exist or lacks a parameter, with the nearest match; if it is no
-            classifier, or cannot be constructed.
+        ImportError names the command that installs what is missing; TypeError and ValueError name
+        the nearest match of a class or parameter.
         """
         for method in self._methods.values():
             method.check()
@@ -304,8 +299,6 @@ class Study:
         Data sets, encodings, seeds and the other variants are excluded, so that a study can grow
         and keep its fits; defaults are included, so that a changed default leads to new fits. A
         parameter that was added after the first studies is included unless it has its default.
-        For a method that is not the transformer it is a hash of class, parameters and version of
-        the library.
         """
         found = self.method(method or self.names[0])
         if not found.transformer:

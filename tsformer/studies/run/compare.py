@@ -94,13 +94,7 @@ class Comparison:
     ranking: pd.DataFrame | None = None
 
     def answer(self) -> str:
-        """Return the ranking in one sentence of Markdown.
-
-        Raises
-        ------
-        ValueError
-            If there is no ranking: without a budget, or if no fit succeeded.
-        """
+        """Return the ranking in one sentence of Markdown; ValueError without a ranking."""
         if self.ranking is None:
             raise ValueError(
                 "there is no ranking without a budget, or if no fit ended within it; see `failures`"

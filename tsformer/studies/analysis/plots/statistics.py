@@ -174,22 +174,7 @@ def plot_pairs(statistics: Statistics, *, alpha: float = 0.05, ax: Axes | None =
 
 
 def plot_chances(statistics: Statistics, reference: str, *, ax: Axes | None = None) -> Figure:
-    """Draw the probabilities that each method is better than, equivalent to, or worse than one.
-
-    Parameters
-    ----------
-    statistics : Statistics
-        What to draw.
-    reference : str
-        The method to compare the others with.
-    ax : Axes, optional
-        Where to draw. By default, a new figure.
-
-    Raises
-    ------
-    ValueError
-        If there is no such method.
-    """
+    """Draw the probabilities that each method is better, equivalent or worse than `reference`."""
     pairs = statistics.against(reference)
     names = list(map(shortened, pairs["method"]))
     ax = one_panel(ax, 6.4 + widest(names, 10), 1.3 + 0.32 * len(pairs))
