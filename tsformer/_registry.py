@@ -108,7 +108,7 @@ class Named:
         """The registered name, else the name of the class."""
         return self.name or type(self).__qualname__
 
-    def _check_option(self, option: str, low: float, high: float = inf, **rules: bool) -> None:
+    def _check_option(self, option: str, low: float, high: float = inf, **rules: Any) -> None:
         """Raise ValueError unless an option is a number in range; `rules` as of `check_number`."""
         check_number(f"{option} of {self.label}", getattr(self, option), low, high, **rules)
 
