@@ -30,6 +30,7 @@ def read():
         flags = {flag: options.pop(flag, False) for flag in ("partly", "by_model")}
         with warnings.catch_warnings():
             warnings.simplefilter("error")
+            warnings.simplefilter("ignore", pd.errors.ParserWarning)  # lost cells are no warning
             return read_table(Path(name), TableSchema(**options), labelled=labelled, **flags)
 
     return read_text
