@@ -26,16 +26,6 @@ def test_it_is_the_sum_over_bins(n_bins):
     assert expected_calibration_error(y, proba, n_bins=n_bins) == pytest.approx(expected)
 
 
-def test_a_calibrated_classifier_has_nearly_none():
-    rng = np.random.default_rng(0)
-    p = rng.uniform(size=200_000)
-    proba = np.stack([1 - p, p], axis=1)
-    y = (rng.uniform(size=len(p)) < p).astype(int)
-    assert expected_calibration_error(y, proba) < 0.01
-    sharper = proba**3 / (proba**3).sum(axis=1, keepdims=True)
-    assert expected_calibration_error(y, sharper) > 0.1
-
-
 def test_bins_have_their_upper_ends_and_only_those_with_predictions_are_rows():
     proba = np.array([[0.5, 0.5], [0.4, 0.6], [0.0, 1.0], [0.39, 0.61]])
     table = reliability([0, 1, 1, 0], proba)

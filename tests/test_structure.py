@@ -1,4 +1,4 @@
-"""Structure: no circle of imports; tests are independent and have distinct file names."""
+"""Structure: no circle of imports, few files to a fit, and distinct names of test files."""
 
 from __future__ import annotations
 
@@ -12,32 +12,11 @@ import numpy as np
 import tsformer
 from tools.files_passed import passed
 
-TESTS = sorted(Path(__file__).parent.rglob("test_*.py"))
-NAMES = Counter(path.stem for path in TESTS)
-
-
-def imported(source: str) -> set[str]:
-    """Return the last part of each module that a source imports, and of what it takes from it."""
-    nodes = list(ast.walk(ast.parse(source)))
-    names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
-    for node in nodes:
-        if isinstance(node, ast.ImportFrom):
-            names |= {node.module or "", *(alias.name for alias in node.names)}
-    return {name.rpartition(".")[2] for name in names}
-
-
-def test_no_test_imports_another():
-    for path in TESTS:
-        assert not imported(path.read_text()) & (set(NAMES) - {path.stem}), path
-
-
-def test_imports_are_seen():
-    assert {"test_a", "test_b"} <= imported("from test_a import x\nfrom tests import test_b")
-
 
 def test_no_two_test_files_share_a_name():
     """Without packages of their own pytest tells test modules apart by their names alone."""
-    assert [name for name, count in NAMES.items() if count > 1] == []
+    names = Counter(path.stem for path in Path(__file__).parent.rglob("test_*.py"))
+    assert [name for name, count in names.items() if count > 1] == []
 
 
 def test_no_circle_of_imports():

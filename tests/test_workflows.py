@@ -1,4 +1,4 @@
-"""What GitHub reads: workflows whose commands exist, forms, and the citation."""
+"""Workflows on GitHub: their commands exist, and only uploads may ask for a token."""
 
 from __future__ import annotations
 
@@ -48,13 +48,6 @@ def test_commands_exist_and_actions_are_pinned(job):
     assert [action for action in used if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", action)] == []
 
 
-def test_a_commit_of_an_action_is_one_version():
-    texts = [path.read_text() for path in GITHUB.glob("workflows/*")]
-    lines = [line for text in texts for line in re.findall(r"uses: (\S+@.*)", text)]
-    pins = dict(re.fullmatch(r"(\S+) # (v\d+\.\d+\.\d+)", line).groups() for line in lines)
-    assert len(pins) == len({pin.partition("@")[0] for pin in pins}) == len(set(lines))
-
-
 def test_the_versions_are_those_that_the_package_says_it_runs_on():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     said = [line.rpartition(" ")[2] for line in project["classifiers"] if "Python :: 3." in line]
@@ -76,17 +69,3 @@ def test_only_the_upload_may_ask_for_a_token():
     assert set(publish["needs"]) == set(WORKFLOWS["release.yml"]["jobs"]) - {"publish"}
     assert pages["if"] == "github.event_name == 'push'"  # that of main, by the triggers
     assert commands(publish) == commands(pages) == []  # no code of ours runs where the token is
-
-
-def test_the_citation():
-    """By hand, by the schema of the Citation File Format 1.2.0."""
-    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text())
-    assert {"cff-version", "message", "authors", "title"} <= set(cited)
-    optional = {"abstract", "date-released", "keywords", "license", "type", "version"}
-    assert set(cited) - {"cff-version", "message", "authors", "title"} == optional
-    assert (cited["cff-version"], cited["type"]) == ("1.2.0", "software")
-    assert [set(author) for author in cited["authors"]] == [{"name"}]  # an entity
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert cited["license"] == project["license"]
-    released = f"## {cited['version']} - {cited['date-released']}\n"
-    assert released in (ROOT / "CHANGELOG.md").read_text()

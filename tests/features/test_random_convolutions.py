@@ -1,6 +1,8 @@
-"""The features of both transforms together, their scales, and series at regular steps."""
+"""Hydra and MiniRocket by brute force; their features together, scaled; series at regular steps."""
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -8,11 +10,232 @@ import torch
 
 from tsformer.data.panel import Panel
 from tsformer.features import RandomConvolutions, random_convolutions
-from tsformer.features.random_convolutions import SparseScaler, StandardScaler, regular
+from tsformer.features.random_convolutions import (
+    KERNELS,
+    Hydra,
+    MiniRocket,
+    SparseScaler,
+    StandardScaler,
+    _spread,
+    differences,
+    draw_channels,
+    regular,
+    responses,
+)
 
 
 def seeded(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
+
+
+def centred(*shape: int) -> torch.Tensor:
+    kernels = torch.randn(*shape, generator=seeded(1))
+    return kernels - kernels.mean(dim=-1, keepdim=True)
+
+
+@pytest.mark.parametrize("length", [1, 4, 9, 30])
+@pytest.mark.parametrize("dilation", [1, 3])
+def test_responses_are_the_sums_of_the_definition(length, dilation):
+    x = torch.randn(2, 3, length, generator=seeded())
+    kernels = centred(3, 2, 9)
+    found = responses(x, kernels, dilation)
+    assert found.shape == (2, 6, length)
+    for b in range(2):
+        for g in range(3):
+            for m in range(2):
+                for t in range(length):
+                    taps = [t + (j - 4) * dilation for j in range(9)]
+                    sees = [x[b, g, s] if 0 <= s < length else torch.tensor(0.0) for s in taps]
+                    wanted = sum(w * v for w, v in zip(kernels[g, m], sees, strict=True))
+                    assert found[b, 2 * g + m, t] == pytest.approx(float(wanted), abs=1e-5)
+
+
+def test_channels_are_drawn_as_in_the_paper():
+    drawn = draw_channels(3000, 20, seeded())
+    sizes = drawn.sum(dim=1)
+    assert set(drawn.unique().tolist()) == {0.0, 1.0}
+    assert sizes.min() == 1
+    assert sizes.max() == 9
+    # 2^u below 2 where u is below 1, of log2(10).
+    assert (sizes == 1).float().mean() == pytest.approx(0.301, abs=0.03)
+    assert drawn.mean(dim=0).std() < 0.02  # no channel is preferred
+    assert draw_channels(500, 2, seeded()).sum(dim=1).unique().tolist() == [1.0, 2.0]
+    assert draw_channels(12, 1, seeded()).tolist() == [[1.0]], "one channel needs one group"
+
+
+def test_differences_need_two_valid_steps():
+    x = torch.tensor([[[1.0, 4.0, 9.0, 0.0]], [[0.0, 2.0, 5.0, 6.0]]])
+    mask = torch.tensor([[True, True, True, False], [False, True, True, True]])
+    apart, valid = differences(x, mask)
+    assert apart.tolist() == [[[3.0, 5.0, 0.0]], [[0.0, 3.0, 1.0]]]
+    assert valid.tolist() == [[True, True, False], [False, True, True]]
+    assert differences(x, None)[1] is None
+    assert differences(x, None)[0].tolist() == [[[3.0, 5.0, -9.0]], [[2.0, 3.0, 1.0]]]
+    apart, valid = differences(torch.ones(2, 3, 1), None)
+    assert apart.shape == (2, 3, 1)
+    assert not apart.any(), "one step has no difference"
+    assert not valid.any()
+
+
+# --- hydra, MiniRocket and both together: padding, one seed, their state --------------------------
+
+
+def series(n: int, channels: int, length: int) -> torch.Tensor:
+    return torch.randn(n, channels, length, generator=seeded())
+
+
+def hydra(x, mask=None, seed=0, size=(4, 8)) -> Hydra:
+    return Hydra(*size).fit(x, seeded(seed))
+
+
+def rocket(x, mask=None, seed=0, size=(500,)) -> MiniRocket:
+    return MiniRocket(*size).fit(x, mask, seeded(seed))
+
+
+both = pytest.mark.parametrize("fit", [hydra, rocket])
+
+
+@both
+@pytest.mark.parametrize("channels", [1, 2])
+def test_padding_changes_nothing(fit, channels):
+    x = series(5, channels, 40)
+    lengths = torch.tensor([40, 33, 12, 7, 1])
+    mask = torch.arange(40) < lengths[:, None]
+    x = x.where(mask[:, None], 0.0)
+    transform = fit(x, mask)
+    together = transform(x, mask)
+    for i, length in enumerate(lengths.tolist()):
+        alone = transform(x[i : i + 1, :, :length])
+        torch.testing.assert_close(together[i : i + 1], alone, atol=1e-5, rtol=0)
+    more = torch.nn.functional.pad(x, (0, 9))
+    padded = transform(more, torch.nn.functional.pad(mask, (0, 9)))
+    torch.testing.assert_close(padded, together, atol=1e-5, rtol=0)
+
+
+# --- Hydra ---------------------------------------------------------------------------------------
+
+
+def counts_by_loops(hydra: Hydra, x: np.ndarray) -> np.ndarray:
+    """The features of one series ``[C, L]``, from the definition."""
+    length = x.shape[1]
+    features = []
+    for exponent, (kernels, channels) in enumerate(zip(hydra.kernels, hydra.channels, strict=True)):
+        dilation = 2**exponent
+        soft, hard = np.zeros(kernels.shape[:2]), np.zeros(kernels.shape[:2])
+        for g, group in enumerate(kernels.numpy()):
+            read = channels.numpy()[min(g, len(channels) - 1)] @ x
+            padded = np.pad(read, 4 * dilation)
+            for t in range(length):
+                responses = group @ padded[t : t + 8 * dilation + 1 : dilation]
+                soft[g, responses.argmax()] += responses.max()
+                hard[g, responses.argmin()] += 1
+        features += [soft.ravel(), hard.ravel()]
+    return np.concatenate(features)
+
+
+@pytest.mark.parametrize(("channels", "length"), [(1, 70), (3, 30), (1, 5), (2, 1)])
+def test_counts_are_those_of_the_winners(channels, length):
+    x = series(4, channels, length)
+    transform = hydra(x, size=(3, 4))
+    wanted = np.array([counts_by_loops(transform, each) for each in x.numpy()])
+    np.testing.assert_allclose(transform(x).numpy(), wanted, atol=1e-4)
+
+
+def test_kernels_are_centred_and_of_one_size():
+    kernels = Hydra(50).fit(series(1, 1, 100), seeded()).kernels
+    assert kernels.sum(dim=-1).abs().max() < 1e-6
+    torch.testing.assert_close(kernels.abs().sum(dim=-1), torch.ones(kernels.shape[:3]))
+
+
+def test_a_constant_window_counts_for_no_kernel():
+    transform = hydra(series(1, 1, 9), size=(2, 4))
+    soft, hard = transform(torch.full((1, 1, 100), 0.3)).split(8, dim=1)
+    assert hard.sum() == 2 * 8  # four steps at either end see the padding
+    assert soft.sum() < 8
+
+
+# --- MiniRocket ----------------------------------------------------------------------------------
+
+
+def shares_by_loops(rocket: MiniRocket, x: np.ndarray) -> list[float]:
+    """The features of one series ``[C, L]``, from the definition."""
+    length = x.shape[1]
+    features, left = [], rocket.biases.tolist()
+    for place, dilation in enumerate(rocket.dilations.tolist()):
+        channels = rocket.channels[place].numpy()
+        for k, kernel in enumerate(KERNELS.numpy()):
+            read = channels[k * len(channels) // 84] @ x
+            reach = 4 * dilation
+            padded = np.pad(read, reach)
+            responses = [padded[t : t + 2 * reach + 1 : dilation] @ kernel for t in range(length)]
+            padded_half = (k < 42) == (place % 2 == 0)
+            if not padded_half and length > 2 * reach:
+                responses = responses[reach : length - reach]
+            for _ in range(int(rocket.n_biases[place])):
+                bias = left.pop(0)
+                features.append(np.mean([response > bias for response in responses]))
+    assert left == []
+    return features
+
+
+@pytest.mark.parametrize(("channels", "length"), [(1, 30), (3, 30), (1, 5), (2, 1)])
+def test_features_are_shares_of_positive_values(channels, length):
+    x = series(6, channels, length)
+    transform = rocket(x, size=(400,))
+    found = transform(x)
+    assert found.shape == (6, 84 * 4) == (6, len(transform.biases))
+    wanted = np.array([shares_by_loops(transform, each) for each in x.numpy()])
+    # A bias may be a response of a training series itself, to rounding.
+    assert (np.abs(found.numpy() - wanted) > 1e-6).mean() < 0.01
+
+
+def test_the_84_kernels():
+    assert KERNELS.shape == (84, 9)
+    assert len({tuple(kernel) for kernel in KERNELS.tolist()}) == 84
+    assert (KERNELS.sum(dim=1) == 0).all()
+    assert set(KERNELS.unique().tolist()) == {-1.0, 2.0}
+
+
+@pytest.mark.parametrize("length", [1, 9, 20, 150, 5000])
+@pytest.mark.parametrize("per_kernel", [1, 5, 59, 119])
+def test_dilations_are_spread_exponentially(length, per_kernel):
+    dilations, counts = _spread(length, per_kernel)
+    assert int(counts.sum()) == per_kernel
+    assert counts.min() >= 0
+    assert dilations[0] == 1
+    assert all(a < b for a, b in pairwise(dilations.tolist()))
+    assert len(dilations) <= 32
+    if per_kernel > 1:
+        assert dilations[-1] == max((length - 1) // 8, 1)
+
+
+def test_biases_are_quantiles_of_training_convolutions():
+    """Shares above the biases of the one training series are one minus the quantiles' order."""
+    x = series(1, 1, 400)
+    transform = rocket(x, size=(84 * 5,))
+    order = torch.arange(1, len(transform.biases) + 1) * (1 + 5**0.5) / 2 % 1
+    apart = (transform(x)[0] - (1 - order)).abs()
+    assert apart.max() < 1 / 8  # eight windows of the largest dilation fit into the series
+    assert apart.mean() < 0.02
+
+
+def test_steps_before_the_first_value_change_nothing():
+    x = series(3, 2, 30)
+    transform = rocket(x)
+    later = torch.nn.functional.pad(x, (6, 2))
+    mask = torch.nn.functional.pad(torch.ones(3, 30, dtype=torch.bool), (6, 2))
+    torch.testing.assert_close(transform(later, mask), transform(x), atol=1e-6, rtol=0)
+
+
+def test_biases_are_not_those_of_padding():
+    """With 35 of 40 steps padding, quantiles over all steps would be 0 for most kernels."""
+    x = series(4, 1, 40)
+    mask = torch.arange(40) < torch.full((4, 1), 5)
+    transform = rocket(x.where(mask[:, None], 0.0), mask, size=(84,))
+    assert (transform.biases == 0).float().mean() < 0.1
+
+
+# --- both transforms together, and their scales --------------------------------------------------
 
 
 def made(x, mask=None, n_features=336, n_groups=4) -> RandomConvolutions:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
+from listening import free_port
 from rank_programs import AUGMENTATIONS, STORED, fit_stored, train_in_double_precision
 
 import tsformer
@@ -30,12 +30,6 @@ HERE = Path(__file__).parent
 FIT = ["fit", "ItalyPowerDemand", "--max-epochs", "2", "--encoding", "tape"]
 FIT += ["--set", "dropout=0", "--set", "d_model=16", "--set", "verbose=0"]
 N_STORED = 33  # batches of 8 and 9 series, so that parts are of unequal size
-
-
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 def torchrun(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -153,22 +147,9 @@ def test_processes_read_their_own_parts_and_train_as_from_memory(folder, found):
     assert_same_model(in_memory[0][0], alone)
 
 
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., None]:
-    """Run a command in this process."""
-    from tsformer.cli import main
-
-    def run_here(*args: object) -> None:
-        with pytest.raises(SystemExit) as stopped:
-            main([str(arg) for arg in args])
-        assert not stopped.value.code, capsys.readouterr().err
-
-    return run_here
-
-
 @pytest.mark.usefixtures("found")
-def test_predict_under_torchrun_reads_and_writes_the_parts_in_order(folder, run):
-    run("predict", folder / "model", f"{folder}/series/", "--proba", "--out", folder / "1.csv")
+def test_predict_under_torchrun_reads_and_writes_the_parts_in_order(folder, invoke):
+    invoke("predict", folder / "model", f"{folder}/series/", "--proba", "--out", folder / "1.csv")
     alone, shared = ((folder / f"{n}.csv").read_text() for n in (1, 2))
     assert alone.splitlines()[1].startswith("0,")
     assert len(alone.splitlines()) == 1 + N_STORED
@@ -181,8 +162,8 @@ def test_fewer_series_than_processes_are_refused():
 
 
 @pytest.mark.usefixtures("found")
-def test_the_command_line_under_torchrun(folder, run):
-    run(*FIT, "--no-track", "--out", folder / "one")
+def test_the_command_line_under_torchrun(folder, invoke):
+    invoke(*FIT, "--no-track", "--out", folder / "one")
     one, two = load(folder / "one"), load(folder / "two")
     X, _ = tsformer.load_dataset("ItalyPowerDemand", "test")
     assert abs(one.predict_proba(X) - two.predict_proba(X)).max() < 0.01
