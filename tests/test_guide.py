@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import runpy
 import shlex
@@ -12,6 +13,7 @@ import pytest
 from marks import exhaustive_except
 
 import tsformer
+from experiments.output import COMMITTED
 from tsformer.estimators.series import add_observer, remove_observer
 from tsformer.training import Callback
 
@@ -29,7 +31,7 @@ OF_GITHUB = {
     for name in ("README", "CHANGELOG", "CONTRIBUTING", "SECURITY")
 }
 #: Their programs are fragments, or need a folder or a process of their own, and have their tests.
-TESTED_ELSEWHERE = {"augmentation.md", "encodings.md", "results/pictures.md", "tracking.md"}
+TESTED_ELSEWHERE = {"augmentation.md", "encodings.md", "results/pictures.md"}
 PROGRAMS = [
     pytest.param(code, id=f"{page}-{number}")
     for page, text in PAGES.items()
@@ -77,12 +79,14 @@ def test_program_runs(code, in_full, tmp_path, monkeypatch, capsys, empty_store)
     empty_store(tmp_path / "mlflow.db")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "agg")
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    for name in ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME", "MLFLOW_EXPERIMENT_ID"):
+        monkeypatch.delenv(name, raising=False)
     own = re.findall(r'PositionalEncoding, name="(\w+)"', code)
     try:
         with nullcontext() if in_full else short_fits():
             runpy.run_path("program.py")
     finally:
+        tsformer.autolog(disable=True)
         for name in own:
             from tsformer.encodings import unregister
 
@@ -149,6 +153,23 @@ def test_every_page_is_reached_from_another():
                 if entry and not entry.startswith(":"):
                     linked.add(str(((DOCS / page).parent / entry).resolve().relative_to(DOCS)))
     assert {page.removesuffix(".md") for page in PAGES} - linked == {"index"}
+
+
+def test_every_screenshot_is_shown_in_words_too_and_is_small():
+    found = re.findall(
+        r"!\[([^\]]*)\]\(\.\./experiments/results/(ui_\w+\.png)\)", PAGES["tracking.md"]
+    )
+    shown = dict(found)
+    assert set(shown.values()) == {path.name for path in COMMITTED.glob("ui*.png")}
+    assert min(len(words) for words in shown) > 50, "what a reader of a screen hears"
+    for name in shown.values():
+        assert (COMMITTED / name).stat().st_size < 150_000
+
+
+def test_options_of_tracking_that_are_named_exist():
+    options = inspect.signature(tsformer.autolog).parameters
+    named = re.findall(r"`(\w+)=(?:True|False)`", PAGES["tracking.md"])
+    assert {"disable", "exclusive", "silent", "log_models"} <= set(named) <= set(options)
 
 
 LISTED = PAGES["how_it_works.md"].partition("## The map")[2]

@@ -11,8 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-
-from tsformer import TSTransformerClassifier
+from small_estimators import classifier
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs/security.md").read_text(encoding="utf-8")
@@ -49,11 +48,6 @@ print(seen)
 pickle.loads(pickle.dumps(os.getcwd))
 print(len(seen))
 """
-
-
-def classifier(**parameters: object) -> TSTransformerClassifier:
-    small = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 1, "random_state": 0}
-    return TSTransformerClassifier("lspe", **small | parameters)
 
 
 @pytest.mark.parametrize("promise", [promise for promise, _ in ROWS])

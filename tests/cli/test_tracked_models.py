@@ -183,18 +183,3 @@ def test_no_password_is_kept_with_a_model(folder, monkeypatch):
     assert "s3cret" not in kept
     monkeypatch.setenv("MLFLOW_TRACKING_URI", store.uri)
     assert model_run._store_of(classifier.tracked_run_, None) == store.uri
-
-
-@pytest.mark.parametrize(
-    ("error", "status"), [(ValueError, "FAILED"), (KeyboardInterrupt, "KILLED")]
-)
-def test_a_fit_that_does_not_end_leaves_no_running_run(error, status, folder, invoke, monkeypatch):
-    from tsformer import TSTransformerClassifier
-
-    def fails(self: Any, *_: Any) -> None:
-        raise error("no luck")
-
-    monkeypatch.setattr(TSTransformerClassifier, "_train", fails)
-    invoke(*FIT, "--out", "failed", "--run-name", status, exits=2 if status == "FAILED" else 130)
-    (run,) = [r for r in runs(folder) if r.info.run_name == status]
-    assert run.info.status == status

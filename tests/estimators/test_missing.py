@@ -28,19 +28,6 @@ def gaps() -> np.ndarray:
     return gaps
 
 
-@pytest.mark.slow
-def test_gaps_are_learned_with():
-    """How many values are missing is the class; filled along lines, the lines tell nothing."""
-    rng = np.random.default_rng(0)
-    y = np.arange(120) % 2
-    lines = rng.normal(size=(120, 1)) + rng.normal(size=(120, 1)) * np.linspace(-1, 1, 24)
-    gaps = lines.copy()
-    for x, label in zip(gaps, y, strict=True):
-        x[1 + rng.choice(22, 10 if label else 4, replace=False)] = np.nan
-    clf = classifier(d_model=16, max_epochs=20, learning_rate=1e-2).fit(gaps[::3], y[::3])
-    assert clf.score(gaps, y) > 0.9
-
-
 def test_each_channel_with_gaps_in_training_gets_one_that_says_where(gaps, fitted):
     clf = classifier().fit(gaps, Y)
     assert clf.n_channels_ == 2

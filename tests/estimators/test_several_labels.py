@@ -24,7 +24,7 @@ from small_estimators import ensemble as whole_ensemble
 from tsformer import EarlyClassifier, load
 from tsformer.estimators.labels import SeveralLabels
 from tsformer.estimators.targets import read_columns
-from tsformer.export import to_torch_export
+from tsformer.export.graph import graph_of
 from tsformer.features.ridge import RidgeClassifier
 from tsformer.inspection import permutation_importance
 from tsformer.plots import plot_confusion, plot_reliability
@@ -64,22 +64,6 @@ def test_saved_and_described(fitted, tmp_path):
     assert "Predicts each of 3 labels" in card
     assert "| labels | 0 (" in card
     assert fitted.summary().layers["output"].iloc[-1] == "3"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("estimator", "y"),
-    [
-        (classifier(n_estimators=2), Y),
-        (random_convolutions(n_features=0, n_groups=2), Y),
-        (regressor(), NUMBERS),
-    ],
-)
-def test_exported(estimator, y):
-    fitted = estimator.fit(X, y)
-    exported = to_torch_export(fitted).module()(torch.from_numpy(X).float())
-    predict = getattr(fitted, "predict_proba", fitted.predict)
-    np.testing.assert_allclose(exported, predict(X), rtol=1e-3, atol=1e-3)
 
 
 def test_served_and_scored(fitted):
@@ -245,6 +229,8 @@ def test_several_targets(tmp_path):
     for y in (incomplete, NUMBERS[:, 0], np.c_[NUMBERS, NUMBERS]):
         with pytest.raises(ValueError, match=r"Input contains NaN|y must be numbers of shape"):
             reg.score(X, y)
+    exported = graph_of(reg)(torch.from_numpy(X).float())
+    np.testing.assert_allclose(exported, predicted, rtol=1e-3, atol=1e-3)
     reg.save(tmp_path / "model")
     assert_same(answers(load(tmp_path / "model")), answers(reg))
     table = ServedModel(reg).predict({"series": list(X)})

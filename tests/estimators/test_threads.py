@@ -44,13 +44,6 @@ class Shaken(Augmentation):
         return replace(batch, values=batch.values + 0.1 * torch.randn_like(batch.values))
 
 
-MAKERS: dict[str, Callable[[], Any]] = {
-    name: make for name, make in FIVE.items() if name != "encoder"
-} | {
-    "early stopping": lambda: classifier(Noisy, early_stopping=True, batch_size=4),
-    "of a user": lambda: classifier(Noisy, augmentation=Shaken(), batch_size=4),
-    "members": lambda: classifier("cape", n_estimators=2, batch_size=4),
-}
 RNG = np.random.default_rng(0)
 Y = np.arange(12) % 2
 X = RNG.normal(size=(12, 1, 20)) + Y[:, None, None]
@@ -66,24 +59,16 @@ def threads_change_often() -> Iterator[None]:
 
 def answers(estimator: Any) -> np.ndarray:
     torch.manual_seed(1)  # `Noisy` draws while predicting, too
-    predict = getattr(estimator, "predict_proba", estimator.predict)
-    return np.asarray(predict(X))
+    return np.asarray(estimator.predict_proba(X))
 
 
 def test_fits_in_threads_give_the_model_of_a_fit_alone():
-    expected = answers(MAKERS["early stopping"]().fit(X, Y))
+    options = {"augmentation": Shaken(), "early_stopping": True, "batch_size": 4}
+    expected = answers(classifier(Noisy, **options).fit(X, Y))
     parallel = joblib.Parallel(n_jobs=2, backend="threading")
-    for fitted in parallel(joblib.delayed(MAKERS["early stopping"]().fit)(X, Y) for _ in range(2)):
+    fits = (joblib.delayed(classifier(Noisy, **options).fit)(X, Y) for _ in range(2))
+    for fitted in parallel(fits):
         np.testing.assert_array_equal(answers(fitted), expected)
-
-
-@pytest.mark.slow
-def test_different_fits_beside_each_other_are_as_alone():
-    expected = {name: answers(make().fit(X, Y)) for name, make in MAKERS.items()}
-    parallel = joblib.Parallel(n_jobs=len(MAKERS), backend="threading")
-    fits = (joblib.delayed(make().fit)(X, Y) for make in MAKERS.values())
-    for name, fitted in zip(MAKERS, parallel(fits), strict=True):
-        np.testing.assert_array_equal(answers(fitted), expected[name], err_msg=name)
 
 
 class Calls(Callback):

@@ -13,6 +13,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
+import small_estimators
 import torch
 from marks import exhaustive_except
 from sklearn.exceptions import NotFittedError
@@ -229,23 +230,15 @@ def test_random_convolutions_of_short_series():
 
 @pytest.fixture(scope="module")
 def ensemble() -> TSEnsembleClassifier:
-    small = {name: value for name, value in SIZES.items() if name != "random_state"}
-    estimator = TSEnsembleClassifier(
-        "good",
-        transformer_params={**small, "stem": "linear"},
-        convolution_params=CONVOLUTIONS,
-        random_state=0,
-    ).fit(series(12, 16, seed=0), 5 + np.arange(12) % 3)
+    estimator = small_estimators.ensemble("good", {"stem": "linear"})
+    estimator.fit(series(12, 16, seed=0), 5 + np.arange(12) % 3)
     with_random_weights(estimator.random_convolutions_)
     return estimator
 
 
 def test_an_ensemble_of_several_labels():
     X, y = series(12, 16, seed=0), np.stack([np.arange(12) % 2, np.arange(12) % 3 > 0], axis=1)
-    transformer = {name: value for name, value in SIZES.items() if name != "random_state"}
-    estimator = TSEnsembleClassifier(
-        "fast", transformer_params=transformer, convolution_params=CONVOLUTIONS, random_state=0
-    ).fit(X, y)
+    estimator = small_estimators.ensemble().fit(X, y)
     with_random_weights(estimator.random_convolutions_)
     X = series(5, 40)
     agree(estimator, graph_of(estimator)(torch.from_numpy(X)).numpy(), [X])
