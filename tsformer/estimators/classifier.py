@@ -385,7 +385,7 @@ class TSTransformerClassifier(SetClassifier, TransformerEstimator):
         times: Any = None,
         cv: Any = None,
     ) -> Self:
-        """Fit the temperature [1]_ to series that the model was not trained on.
+        """Fit the temperature to series that the model was not trained on (Guo et al., ICML 2017).
 
         Multiplies the temperatures of all members by the factor in [0.05, 20] with the lowest log
         loss of `predict_proba`; warns at either bound. The temperatures are saved and exported with
@@ -413,11 +413,6 @@ class TSTransformerClassifier(SetClassifier, TransformerEstimator):
             If a class is missing in the training part of a fold, or a series is in no fold.
         KeyboardInterrupt
             After Ctrl-C. The temperatures stay unchanged.
-
-        References
-        ----------
-        .. [1] Guo et al., "On Calibration of Modern Neural Networks", ICML 2017.
-           https://arxiv.org/abs/1706.04599
 
         Examples
         --------

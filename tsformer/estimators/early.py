@@ -302,11 +302,8 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         """Apply the rule to series that are still arriving.
 
         A final answer is the answer of `predict_early`, and stays whatever arrives later. No state
-        is kept between calls: the classifier is asked at every point that was reached.
-
-        Parameters
-        ----------
-        X, times : as in `predict_proba`
+        is kept between calls: the classifier is asked at every point that was reached. `X` and
+        `times` are as in `predict_proba`.
 
         Returns
         -------
@@ -326,18 +323,9 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
     def trade_offs(self, X: Any, y: Any, times: Any = None) -> pd.DataFrame:
         """Compute accuracy and earliness of many rules on complete series.
 
-        Parameters
-        ----------
-        X, times : as in `fit`
-            Complete series.
-        y : array-like (n,)
-            True labels.
-
-        Returns
-        -------
-        DataFrame
-            One row per rule, with the columns threshold, n_agreeing, accuracy, earliness (the mean
-            share of a series that is seen) and harmonic_mean (of accuracy and 1 - earliness).
+        `X` and `times` are as in `fit`; `y` ``(n,)`` are the true labels. Returns a DataFrame with
+        one row per rule and the columns threshold, n_agreeing, accuracy, earliness (the mean share
+        of a series that is seen) and harmonic_mean (of accuracy and 1 - earliness).
         """
         check_is_fitted(self)
         check_ids(X, y, "y")

@@ -132,29 +132,9 @@ class TSTransformerEncoder(TransformerEstimator):
     ) -> Self:
         """Fit on all of `X`, or on all but the part that `early_stopping` holds out.
 
-        Parameters
-        ----------
-        X : as in `TSTransformerClassifier.fit`
-            Series.
-        y : ignored
-            For pipelines, which pass labels to all steps.
-        sample_weight : array-like (n,), optional
-            Weight of the loss of each series; only ratios matter.
-        groups : array-like (n,), optional
-            Group of each series; `early_stopping` holds out whole groups.
-        X_val : like `X`, optional
-            Validation series, on which the objective is scored after each epoch. Unless
-            ``early_stopping=False``, they decide when to stop.
-        times, times_val : as in `TSTransformerClassifier.fit`, optional
-            Times of the steps.
-
-        Raises
-        ------
-        ValueError, TypeError
-            For invalid arguments. The estimator stays unchanged.
-        tsformer.training.NonFiniteLossError
-            If the loss is not finite. The estimator is fitted, with the weights of the last good
-            epoch.
+        Arguments and errors are those of `TSTransformerClassifier.fit`, without targets. `y` is
+        ignored: pipelines pass labels to all steps. On `X_val` the objective is scored after each
+        epoch.
         """
         return super().fit(
             X,

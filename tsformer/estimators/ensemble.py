@@ -124,18 +124,14 @@ class TSEnsembleClassifier(SetClassifier):
         Parameters of the `TSTransformerClassifier`, such as ``{"encoding": "tape"}``.
     convolution_params : dict, optional
         Parameters of the `RandomConvolutionClassifier`, such as ``{"n_features": 5000}``.
-    timestamps : {None, "index"}, default=None
-        "index" takes the time of each step from the pandas index of its series.
-    class_weight : dict, "balanced" or None, default=None
-        Weights of the classes, as in scikit-learn; of one label per series only.
+    timestamps, class_weight : default=None, None
+        As in `TSTransformerClassifier`.
     n_jobs : int or None, default=1
         On a CPU, number of processes that train members of the transformer in parallel and share
         the threads; -1 uses all cores. Values other than 1 do not allow `verbose`, and the seconds
         that processes take to start may exceed a `time_limit`.
-    n_threads : int or "auto", default="auto"
-        Threads on a CPU; see `TSTransformerClassifier`.
-    device : str or torch.device, default="auto"
-        "auto" is cuda if available, else mps, else cpu.
+    n_threads, device : default="auto", "auto"
+        As in `TSTransformerClassifier`.
     random_state : int, RandomState or None, default=None
         Seed, passed to both parts as `random_state`. The same int gives the same predictions on the
         same machine, bit for bit, without a `time_limit`. Torch's global generators are restored.
@@ -160,14 +156,8 @@ class TSEnsembleClassifier(SetClassifier):
     seconds_ : dict
         Seconds of `fit` for each part. With a `time_limit` also "measuring": fits with fewer
         features, the choices of the transformer, and its timed epoch.
-    classes_ : ndarray (n_classes,)
-        The class labels, sorted; of several labels per series ``0, 1, ..., n_labels - 1``.
-    n_features_in_ : int
-        Number of columns (time steps) of a 2-D `X`, otherwise the number of channels.
-    n_channels_ : int
-        Number of channels of the series.
-    device_ : torch.device
-        The device of the parts.
+    classes_, n_features_in_, n_channels_, device_
+        As in `TSTransformerClassifier`.
 
     See Also
     --------
@@ -226,20 +216,9 @@ class TSEnsembleClassifier(SetClassifier):
     ) -> Self:
         """Fit the random convolutions, then the transformer.
 
-        After the random convolutions are fitted, Ctrl-C keeps the trained parts, with a warning.
-
-        Parameters
-        ----------
-        X, y, sample_weight, times : as in `TSTransformerClassifier.fit`
-        groups : array-like (n,), optional
-            Group of each series, such as a person or machine. The parts hold out whole groups.
-
-        Raises
-        ------
-        ValueError, TypeError
-            For invalid arguments. The estimator stays unchanged.
-        tsformer.training.NonFiniteLossError
-            If the loss of the transformer is not finite. The epochs before are kept.
+        The arguments and errors are those of `TSTransformerClassifier.fit`; the parts hold out
+        whole `groups`. After the random convolutions are fitted, Ctrl-C and a loss of the
+        transformer that is not finite keep the trained parts.
         """
         begun = perf_counter()
         with self._fitting(X, y, times=times) as (fitted, observation):

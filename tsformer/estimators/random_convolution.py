@@ -56,33 +56,21 @@ class RandomConvolutionClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMi
         Standardisation of the values. "series" uses the mean and standard deviation of each channel
         within each series; "channel" over all training series; None leaves the values unchanged.
         "auto" compares the leave-one-out cross-entropy of "series" and "channel" with an eighth of
-        the features, on 2,048 series at most, unless the series are already standardised.
-    timestamps : {None, "index"}, default=None
-        "index" takes the time of each step from the pandas index of its series.
-    class_weight : dict, "balanced" or None, default=None
-        Weights of the classes, as in scikit-learn; of one label per series only.
-    device : str or torch.device, default="auto"
-        "auto" is cuda if available, else mps, else cpu.
-    n_threads : int or "auto", default="auto"
-        Threads on a CPU; see `TSTransformerClassifier`.
+        the features, unless the series are already standardised.
+    timestamps, class_weight, device, n_threads : default=None, None, "auto", "auto"
+        As in `TSTransformerClassifier`.
     random_state : int, RandomState or None, default=None
         Seed of kernels, channels and biases. The same int gives the same predictions on the same
         machine. Global random generators stay unchanged.
 
     Attributes
     ----------
-    classes_ : ndarray (n_classes,)
-        The class labels, sorted; of several labels per series ``0, 1, ..., n_labels - 1``.
-    n_features_in_ : int
-        Number of columns (time steps) of a 2-D `X`, otherwise the number of channels.
-    n_channels_ : int
-        Number of channels of the series.
+    classes_, n_features_in_, n_channels_, device_
+        As in `TSTransformerClassifier`.
     preprocessor_ : tsformer.data.preprocessor.Scaler
         The fitted scaling; its attribute `scaling` is the choice.
     model_ : tsformer.features.ridge.ConvolutionClassifier
         The fitted torch module.
-    device_ : torch.device
-        The device of the module.
 
     See Also
     --------
@@ -133,22 +121,14 @@ class RandomConvolutionClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMi
 
         Parameters
         ----------
-        X : ndarray (n, length) or (n, channels, length), or list of (channels, length) arrays
-            Series in any container that `TSTransformerClassifier` takes; a list may hold series of
-            different lengths. NaN marks a missing value: gaps are interpolated linearly, and steps
-            before the first value and after the last are ignored.
-        y : array-like (n,) or (n, n_labels)
-            Labels of any type that scikit-learn allows, or several labels of 0 and 1 per series.
-        sample_weight : array-like (n,), optional
-            Weight of each series in the ridge regression, multiplied by its class weight; only
-            ratios matter. A series of weight 0 is left out.
+        X, y, sample_weight : as in `TSTransformerClassifier.fit`
+            Of several labels per series, all must be known.
         groups : array-like (n,), optional
             Group of each series, such as a person or machine. Penalty, temperature and scaling are
             chosen by leaving out whole groups; if all series are in one group, single series.
-        times : ndarray (length,) or (n, length), or list of (length,) arrays, optional
-            Times of the steps, non-decreasing numbers or dates; regular steps by default. Series
-            with times are interpolated linearly at regular steps, a median interval of training
-            apart, at most four times as many as the series has.
+        times : as in `TSTransformerClassifier.fit`, optional
+            Series with times are interpolated linearly at regular steps, a median interval of
+            training apart, at most four times as many as the series has.
 
         Raises
         ------

@@ -255,14 +255,8 @@ def plot_encoding_change(
 ) -> Figure:
     """Draw an encoding before and after training, one row each, on the same colour scale.
 
-    A hook that training did not change, as in an encoding without parameters, has one row.
-
-    Parameters
-    ----------
-    before, after : object with the four hooks
-        As in `plot_encoding`.
-    n_positions, d_model, n_heads, name
-        As in `plot_encoding`.
+    A hook that training did not change, as in an encoding without parameters, has one row. The
+    arguments are as in `plot_encoding`.
 
     Examples
     --------

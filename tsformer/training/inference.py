@@ -112,25 +112,8 @@ def forward(
     """Run `function`, by default the model, over all series in eval mode without gradients.
 
     Series of similar length share a batch of a few thousand tokens. Batches that do not fit into
-    memory are halved.
-
-    Parameters
-    ----------
-    model : nn.Module
-        On `device`.
-    panel : Panel or StoredPanel
-        All series, ``n`` of them.
-    bfloat16 : bool, default=False
-        Whether to run in bf16 autocast.
-    function : callable, optional
-        Another method of the model.
-    device : torch.device, optional
-        Device of the model; by default the device of the panel.
-
-    Returns
-    -------
-    Tensor [n, ...]
-        float32, on the CPU, in the panel's order.
+    memory are halved. The model is on `device`, by default the panel's. Returns float32
+    ``[n, ...]`` on the CPU, in the panel's order.
     """
     function = model if function is None else function
 

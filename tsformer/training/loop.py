@@ -66,8 +66,8 @@ def train(
     weights : Tensor [n], optional
         Weight of each series' loss; their mean should be 1.
     validation : Validation, optional
-        Validation data, scored after each epoch; with ``plan.n_iter_no_change`` they also stop
-        training early and select the best epoch.
+        Scored after each epoch; with ``plan.n_iter_no_change`` it also stops training early and
+        selects the best epoch.
     callbacks : sequence of Callback
         Called at the start, after each epoch, and at the end.
     history : History, optional
@@ -109,10 +109,8 @@ def train_ensemble(
 
     Parameters
     ----------
-    models : sequence of nn.Module
-        As for `train`.
-    panel, targets, loss, weights, validation
-        As for `train`; shared by all models. Processes need a `loss` that can be pickled.
+    models, panel, targets, loss, weights, validation
+        As for `train`; all but `models` are shared. Processes need a `loss` that can be pickled.
     plans : sequence of TrainingPlan
         One per model.
     callbacks : sequence of sequences of Callback, optional
