@@ -8,8 +8,6 @@ The fields define the constructor, `get_params`, the checks of `fit`, the adapte
 the command line. Fields with ``field(init=False)`` are fitted attributes.
 """
 
-from __future__ import annotations
-
 import difflib
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping

@@ -1,7 +1,5 @@
 """Markdown: names and tables that no text can break out of."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 

@@ -1,7 +1,5 @@
 """Registries of named classes, such as encodings, and sums of names such as ``"tape+erpe"``."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from math import inf

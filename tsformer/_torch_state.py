@@ -9,8 +9,6 @@ operation all threads wait for the slowest. So ``n_threads="auto"`` is one threa
 steps with large operations.
 """
 
-from __future__ import annotations
-
 import difflib
 import multiprocessing
 import os

@@ -1,7 +1,5 @@
 """Calibration metrics that scikit-learn lacks."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -4,8 +4,6 @@
 ``README.md`` is a card for readers; nothing reads it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -3,8 +3,6 @@
 Shape letters, here and in every augmentation: `B` series, `L` time steps, `C` channels.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

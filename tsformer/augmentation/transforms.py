@@ -1,7 +1,5 @@
 """The augmentations by name: `warp`, `slice`, `cutmix` and `jitter`, in the order of `names()`."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import torch

@@ -1,7 +1,5 @@
 """PanelClassifier: any classifier behind one interface, with series that it can read."""
 
-from __future__ import annotations
-
 import inspect
 import random
 import warnings

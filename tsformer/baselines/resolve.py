@@ -1,7 +1,5 @@
 """From the name or the dotted path of a classifier to its class, and the version of its library."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib.metadata
 import importlib.util

@@ -1,7 +1,5 @@
 """SummaryRidgeClassifier: a ridge on a few numbers of each series, without training a network."""
 
-from __future__ import annotations
-
 from typing import Any, Self
 
 import numpy as np

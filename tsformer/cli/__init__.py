@@ -1,7 +1,5 @@
 """The command line: parses and prints, decides nothing."""
 
-from __future__ import annotations
-
 import os
 import sys
 import warnings

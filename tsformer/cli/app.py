@@ -1,7 +1,5 @@
 """The commands by name."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from typing import Annotated

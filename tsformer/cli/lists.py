@@ -1,7 +1,5 @@
 """The encodings, methods and data sets to choose from: lists, and pictures of encodings."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """From the arguments of a command line to values."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Data sets of the UCR and UEA archives: find, read and check against the catalogue."""
 
-from __future__ import annotations
-
 import functools
 import importlib.util
 import os

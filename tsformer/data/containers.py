@@ -1,7 +1,5 @@
 """Convert any container of series to one padded array; the only module that does."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress

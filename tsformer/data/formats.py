@@ -1,7 +1,5 @@
 """Tables in files that tell their columns apart: Parquet, Feather, JSON lines and ARFF."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """The layout of containers: ids of series, and layouts that are probably misread."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Long tables, with one row per observation: from_long and its inverse, to_long."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from typing import Any

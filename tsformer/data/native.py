@@ -3,8 +3,6 @@
 A container is known by its methods. No library is imported to recognise one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ A Parquet file is decoded in groups of rows, and a batch of shuffled series lies
 `unpacked` therefore decodes all files once, into a temporary file that is read by series.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile

@@ -1,7 +1,5 @@
 """Read series from a data set's name, a file or a folder, and write them to files."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import warnings

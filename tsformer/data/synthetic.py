@@ -1,7 +1,5 @@
 """Synthetic problems whose decisive feature is known."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,7 +1,5 @@
 """Text files of series: their ending, compressed or not, their lines, and their first one."""
 
-from __future__ import annotations
-
 import bz2
 import csv
 import gzip

@@ -1,7 +1,5 @@
 """Times of steps: check that their type has an order, and count from the first step."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Any

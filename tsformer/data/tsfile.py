@@ -14,8 +14,6 @@ is a number to predict. Unlike sktime's reader, this one keeps the case of label
 lines, and names the offending line.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator, Sequence

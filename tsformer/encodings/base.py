@@ -4,8 +4,6 @@ Shape letters, here and in every encoding: `B` series, `N` tokens, `D` model wid
 `E` width of one head.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial

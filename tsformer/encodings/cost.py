@@ -1,7 +1,5 @@
 """What encodings cost, as measured and shipped in cost.csv."""
 
-from __future__ import annotations
-
 import csv
 from importlib.resources import files
 

@@ -1,7 +1,5 @@
 """`none`: no encoding, the control."""
 
-from __future__ import annotations
-
 from tsformer.encodings.base import PositionalEncoding
 
 

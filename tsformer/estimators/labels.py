@@ -4,8 +4,6 @@
 in them: encoding, loss, probabilities, decision, the targets of a ridge, and the words of the card.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Load a saved estimator of any class, and start from the weights of another."""
 
-from __future__ import annotations
-
 import inspect
 import os
 from importlib import import_module

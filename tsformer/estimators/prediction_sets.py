@@ -1,7 +1,5 @@
 """Prediction sets: all classes that are likely enough, by scores of calibration series."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import ceil, inf

@@ -5,8 +5,6 @@ Scaling and augmentation are chosen by ridge classifiers on random convolutions,
 ``n_threads`` depend on the machine: see `tsformer.training.plan` and `tsformer._torch_state`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from math import ceil

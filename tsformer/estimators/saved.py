@@ -4,8 +4,6 @@ The description is checked field by field, and the shapes of tensors before thei
 bytes must not allocate gigabytes.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import sys

@@ -1,7 +1,5 @@
 """SavedEstimator: what all estimators save and restore, as folders and as pickles."""
 
-from __future__ import annotations
-
 import os
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Read targets, groups and weights: one value for each series."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from numbers import Real
 from types import NoneType

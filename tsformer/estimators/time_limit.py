@@ -1,7 +1,5 @@
 """Fitting within a time limit: estimates of training time, and a deadline."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Attention weights, computed aside of the fused kernel, and attention rollout."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any

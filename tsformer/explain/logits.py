@@ -5,8 +5,6 @@ same way, and for all of them the baseline is 0. Shape letters: `B` series, `L` 
 channels, `F` features of a step, `K` classes, `N` tokens.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace

@@ -4,8 +4,6 @@ They see a function of the difference from the baseline (`LogitsOfDifference`), 
 missing values and padding, which do not differ, have a relevance of exactly 0.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """The relevance of every value of all series, by one method, as the mean over members."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy

@@ -1,7 +1,5 @@
 """Summaries of relevance: the most relevant windows, and sums over spans of time."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -14,8 +14,6 @@ which values with a large offset relative to their spread lose digits.
 All encodings of the package can be exported, and your own if torch can trace it.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os

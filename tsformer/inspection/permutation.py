@@ -1,7 +1,5 @@
 """Permutation importance of channels and of windows of time."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Attention on torch's fused kernel, and norms that leave out padding."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

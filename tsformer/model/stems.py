@@ -9,8 +9,6 @@ Padding never reaches a valid token: it is zero before every convolution, like t
 end of an unpadded series, and norms exclude it.
 """
 
-from __future__ import annotations
-
 import inspect
 from math import ceil
 from typing import Any

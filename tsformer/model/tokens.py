@@ -1,7 +1,5 @@
 """TokenTransformer: the same encodings and blocks as a causal model of token sequences."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """TSTransformer: stem, encoding, blocks, pooling and head, from one dataclass."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`contrastive`: recognise a series in another view of it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import torch

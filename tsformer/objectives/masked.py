@@ -1,7 +1,5 @@
 """`masked`: reconstruct hidden values."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from math import ceil, inf, log
 

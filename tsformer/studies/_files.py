@@ -1,7 +1,5 @@
 """Files written in one step, and the CSV text that is the same on every system."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

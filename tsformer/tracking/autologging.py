@@ -4,8 +4,6 @@ Estimators call their observers, where MLflow's flavours replace methods: an obs
 epochs, and tells an interrupted fit from a failed one.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 import tempfile

@@ -8,8 +8,6 @@
    ``MLFLOW_TRACKING_URI``, else ``mlflow.db`` in the working folder.
 """
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping

@@ -4,8 +4,6 @@ The model is the folder that `tsformer.save` writes, JSON and safetensors, besid
 ``MLmodel``. `mlflow.pyfunc` and MLflow's server load it through `_load_pyfunc`.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import platform

@@ -1,7 +1,5 @@
 """The run of one model: its fit, and the scores on test data that are added to it later."""
 
-from __future__ import annotations
-
 import re
 import sqlite3
 from collections.abc import Iterator, Mapping

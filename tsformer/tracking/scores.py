@@ -1,7 +1,5 @@
 """Scores of a fitted estimator."""
 
-from __future__ import annotations
-
 from statistics import fmean
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The options of `tsformer.autolog` in this process, and warnings without credentials."""
 
-from __future__ import annotations
-
 import logging
 import re
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """MLflowTracker: the callback that logs a training to a run, with its peak memory."""
 
-from __future__ import annotations
-
 import copy
 import importlib.util
 import math

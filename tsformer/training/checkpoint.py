@@ -4,8 +4,6 @@ On a CPU the final weights equal those of an uninterrupted run, bit for bit. On 
 sums differs, and after steps in CUDA graphs the random draws too.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import io

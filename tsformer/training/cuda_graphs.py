@@ -1,7 +1,5 @@
 """Whole training steps captured in CUDA graphs: one launch instead of hundreds."""
 
-from __future__ import annotations
-
 import functools
 import pickle
 import random

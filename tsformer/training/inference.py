@@ -1,7 +1,5 @@
 """Passes over all series without training, in halves where memory runs out."""
 
-from __future__ import annotations
-
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

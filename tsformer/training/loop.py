@@ -1,7 +1,5 @@
 """The training loop: batches are selected by index, without waiting for the device."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from time import perf_counter

@@ -1,7 +1,5 @@
 """TrainingPlan: budget, optimizer, schedule, precision and device."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from math import cos, pi
 from pathlib import Path

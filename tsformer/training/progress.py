@@ -1,7 +1,5 @@
 """ProgressBar: the callback that shows progress."""
 
-from __future__ import annotations
-
 import sys
 from contextlib import suppress
 from datetime import timedelta

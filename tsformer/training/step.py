@@ -1,7 +1,5 @@
 """One optimizer step: forward, loss, backward and update."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """`alibi`: a linear function of the distance."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

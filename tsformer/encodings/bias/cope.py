@@ -1,7 +1,5 @@
 """`cope`: trained vectors of a distance that counts only some tokens."""
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn

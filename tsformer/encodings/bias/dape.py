@@ -1,7 +1,5 @@
 """`dape`: a bias of the distance that a network adapts to the scores."""
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn

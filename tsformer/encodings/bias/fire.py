@@ -1,7 +1,5 @@
 """`fire`: a trained function of the distance relative to the length of the series."""
 
-from __future__ import annotations
-
 from math import log
 
 import torch

@@ -1,7 +1,5 @@
 """`gaussian`: a Gaussian window of trained width."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

@@ -1,7 +1,5 @@
 """`shaw`: trained vectors of the distance."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

@@ -1,7 +1,5 @@
 """`t5`: trained values of buckets of the distance."""
 
-from __future__ import annotations
-
 from math import log
 
 import torch

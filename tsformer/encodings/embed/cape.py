@@ -1,7 +1,5 @@
 """`cape`: the sinusoid of times that are augmented in training."""
 
-from __future__ import annotations
-
 from math import log
 
 import torch

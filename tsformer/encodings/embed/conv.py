@@ -1,7 +1,5 @@
 """`conv`: a depthwise convolution of the tokens."""
 
-from __future__ import annotations
-
 import torch.nn.functional as F
 from torch import Tensor, nn
 

@@ -1,7 +1,5 @@
 """`fixed`: the sinusoid of the original transformer."""
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from tsformer.encodings.base import PositionalEncoding, sinusoid

@@ -1,7 +1,5 @@
 """`fourier`: trained Fourier features passed through a small network."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

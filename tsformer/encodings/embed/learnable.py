@@ -1,7 +1,5 @@
 """`learnable`: a trained vector for each position."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

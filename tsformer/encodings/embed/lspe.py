@@ -1,7 +1,5 @@
 """`lspe`: the sinusoid passed through a small network."""
 
-from __future__ import annotations
-
 from torch import Tensor, nn
 
 from tsformer._checks import unknown

@@ -1,7 +1,5 @@
 """`tape`: the sinusoid, scaled to the length of the series."""
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from tsformer.encodings.base import PositionalEncoding, sinusoid

@@ -1,7 +1,5 @@
 """`time2vec`: a trained line and trained sines of time."""
 
-from __future__ import annotations
-
 from math import pi
 
 import torch

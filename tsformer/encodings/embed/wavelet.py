@@ -1,7 +1,5 @@
 """`wavelet`: trained codes of scales, weighted by a wavelet transform of the series."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from math import log2, sqrt
 

@@ -1,7 +1,5 @@
 """`erpe`: a trained weight for each distance, added after the softmax."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

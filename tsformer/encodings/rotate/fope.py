@@ -1,7 +1,5 @@
 """`fope`: rotary position embedding with a Fourier series per pair of features."""
 
-from __future__ import annotations
-
 from math import pi
 
 import torch

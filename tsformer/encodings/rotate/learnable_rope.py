@@ -1,7 +1,5 @@
 """`learnable_rope`: rotary position embedding with trained frequencies."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

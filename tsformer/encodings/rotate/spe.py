@@ -12,8 +12,6 @@ features are independent, so the expectation of ``q'_i . k'_j`` is
 memory grows linearly with `N`.
 """
 
-from __future__ import annotations
-
 from math import e as EULER
 from math import log, pi
 

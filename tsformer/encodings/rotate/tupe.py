@@ -1,7 +1,5 @@
 """`tupe`: positions attend to positions, separately from the contents of the tokens."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

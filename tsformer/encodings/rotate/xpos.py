@@ -1,7 +1,5 @@
 """`xpos`: rotary position embedding with exponential scaling."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

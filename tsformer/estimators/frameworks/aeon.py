@@ -1,7 +1,5 @@
 """The classifiers with the interface of aeon."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Self
 
 import joblib

@@ -1,7 +1,5 @@
 """The classifiers with the interface of sktime."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 from tsformer._optional import require

@@ -1,7 +1,5 @@
 """From the scores of a study to findings, gains and costs, one variant at a time."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

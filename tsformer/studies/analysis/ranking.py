@@ -1,7 +1,5 @@
 """The ranking of encodings by cross-validation, with intervals, and the answer in one sentence."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

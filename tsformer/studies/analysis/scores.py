@@ -1,7 +1,5 @@
 """Scores of methods from a file: of a study run here or of anything else, finished or not."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

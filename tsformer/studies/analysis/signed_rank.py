@@ -6,8 +6,6 @@ exact for up to 13 data sets only, at nearly five seconds per pair; beyond that 
 count below is exact for any number of data sets, in about a millisecond per pair.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

@@ -1,7 +1,5 @@
 """Statistical comparison of several methods on several data sets."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import dataclass
 

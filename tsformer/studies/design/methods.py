@@ -1,7 +1,5 @@
 """What a study fits: a classifier and its parameters under a name, and their hash."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Files that describe a study, TOML to be read and JSON beside its results; its train sizes."""
 
-from __future__ import annotations
-
 import json
 import re
 import tomllib

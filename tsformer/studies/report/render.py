@@ -1,7 +1,5 @@
 """Markdown from a Jinja template, HTML from that Markdown, and the escaping of names in both."""
 
-from __future__ import annotations
-
 import base64
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """The summary table of a comparison: accuracy and cost of each encoding on each data set."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pandas as pd

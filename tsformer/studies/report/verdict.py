@@ -1,7 +1,5 @@
 """Conclusions from statistics: lists for the report, and its first sentence."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

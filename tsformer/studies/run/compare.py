@@ -1,7 +1,5 @@
 """compare(): run the trials of a study, each of them once, wherever they are executed."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Successive halving within a time budget: fold after fold, for ever fewer encodings."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """which_encoding(): rank encodings on one's own series, which become a problem by name."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 import shutil

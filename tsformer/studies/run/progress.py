@@ -1,7 +1,5 @@
 """Progress: the events that a running comparison reports."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal

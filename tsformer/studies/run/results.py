@@ -1,7 +1,5 @@
 """ResultStore: the results of a study so far, in memory and in results.csv."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """One trial of a study: fitted, scored once, tracked, and returned as a row of the results."""
 
-from __future__ import annotations
-
 import json
 import os
 import time

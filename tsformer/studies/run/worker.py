@@ -1,7 +1,5 @@
 """A task, in any process: look up its fit, or start a run and fit."""
 
-from __future__ import annotations
-
 import importlib
 import time
 from collections.abc import Callable, Sequence
