@@ -233,7 +233,7 @@ def test_what_a_first_line_is(cells, named, expected):
         ("id,t,a,y\n1,2024-01-01T10:00Z,3,n\n1,2024-01-01,4,n\n", LONG, "row 3: '2024-01-01' .* o"),
         ("id,t,a,y\n1,False,3,n\n1,True,4,n\n", LONG, "times in column 't' must be numbers or dat"),
         ("id,t,a,y\n1,0,3,n\0a\n2,0,4,n\0b\n", LONG, "x.csv is not UTF-8 .* line 2 has a NUL"),
-        ("id,t,a,y\n1,1,3,n\n", LONG | {"time_format": "%d/%m"}, "not a date of --time-format '%d"),
+        ("id,t,a,y\n1,1,3,n\n", LONG | {"time_format": "%d/%m/%Y"}, "not a date of --time-format"),
         ("id,t,a\n1,2,3\n", {}, "has the labels, with --label; .*, --case and --time too. It ha"),
         ("id,t,y\n1,2,3\n", LONG, r"has no columns of values: 'id', 't', 'y'"),
         ("id,t,a\n1,2,3\n", LONG | {"channel": "a", "value": ("b", "t")}, "named 2 times"),
