@@ -75,7 +75,6 @@ class Augmentation(Named):
 
     Examples
     --------
-    >>> import torch
     >>> from dataclasses import replace
     >>> from tsformer.augmentation import resolve, unregister
     >>> class Flip(Augmentation, name="flip"):

@@ -41,7 +41,6 @@ class Warp(Augmentation, name="warp"):
 
     Examples
     --------
-    >>> import torch
     >>> from tsformer.augmentation import Batch, Warp
     >>> x = torch.linspace(0, 1, 5)[None, :, None]
     >>> warped = Warp(p=1.0)(Batch(x)).values
@@ -118,7 +117,6 @@ class Slice(Augmentation, name="slice"):
 
     Examples
     --------
-    >>> import torch
     >>> from tsformer.augmentation import Batch, Slice
     >>> x = torch.linspace(0, 1, 5)[None, :, None]
     >>> part = Slice(p=1.0, min_share=0.5)(Batch(x)).values
@@ -186,7 +184,6 @@ class CutMix(Augmentation, name="cutmix"):
 
     Examples
     --------
-    >>> import torch
     >>> from tsformer.augmentation import Batch, CutMix
     >>> x = torch.zeros(2, 4, 1)
     >>> x[1] = 1.0
@@ -271,7 +268,6 @@ class Jitter(Augmentation, name="jitter"):
 
     Examples
     --------
-    >>> import torch
     >>> from tsformer.augmentation import Batch, Jitter
     >>> x = torch.zeros(1, 1000, 1)
     >>> bool((Jitter(p=1.0, sigma=0.3)(Batch(x)).values.std() - 0.3).abs() < 0.03)

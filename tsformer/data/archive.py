@@ -219,7 +219,6 @@ def _count(home: Path) -> dict[str, int]:
 
 
 def _file(home: Path, split: str) -> Path | None:
-    """Return the file of a split, or None."""
     files = (home / f"{home.name}_{split.upper()}{ending}" for ending in _ENDINGS)
     return next((file for file in files if file.is_file()), None)
 

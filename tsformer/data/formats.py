@@ -200,7 +200,6 @@ def _check_declared(path: Path, column: pd.Series, kind: str) -> None:
 
 
 def _values(line: str) -> list[str]:
-    """Return the values in a line of ARFF."""
     values = map("".join, _VALUE.findall(f"{line},"))
     return [
         _ESCAPED.sub(lambda sign: "\n" if sign[1] == "n" else sign[1], value).strip()

@@ -164,7 +164,6 @@ def resolve(
     Examples
     --------
     >>> encoding = resolve("lspe", d_model=16, n_heads=4, max_len=20, d_hidden=8)
-    >>> import torch
     >>> encoding.embed(torch.zeros(2, 20, 16), torch.arange(20.0)[None]).shape
     torch.Size([2, 20, 16])
     """

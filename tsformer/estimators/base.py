@@ -205,8 +205,6 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         """Whether `fit` pretrains without an `init_from` if some series have no target."""
         return False
 
-    # Subclasses define targets and outputs.
-
     @abstractmethod
     def _n_outputs(self) -> int:
         """Return the number of outputs of the model."""
@@ -222,8 +220,6 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
     def _strata(self, targets: Targets) -> npt.NDArray[np.int64]:
         """Return the stratum of each series for the validation split."""
         return np.zeros(len(targets), dtype=np.int64)
-
-    # Fitting.
 
     @in_plain_torch
     def fit(
@@ -531,7 +527,6 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
     def _read_validation(
         self, X_val: Any = None, y_val: Any = None, times_val: Any = None
     ) -> TrainingData | None:
-        """Read the validation data, if any."""
         if X_val is None:
             if y_val is not None:
                 raise ValueError("X_val and y_val go together; X_val is missing")
@@ -648,8 +643,6 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
                 f"or add an encoding with a direction, as in 'tape+{self.encoding}'{signed}"
             )
 
-    # Predicting.
-
     @in_plain_torch
     def transform(self, X: Any, times: Any = None) -> npt.NDArray[np.float32]:
         """Compute embeddings of series: the pooled tokens that the head reads.
@@ -681,8 +674,6 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         assert tags.transformer_tags is not None
         tags.transformer_tags.preserves_dtype = ["float32"]
         return tags
-
-    # Ensemble members: models that differ in their seed.
 
     @property
     def model_(self) -> TSTransformer:
@@ -728,8 +719,6 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         further = [drawn_seed(_derived(drawn, member)) for member in range(1, self.n_estimators)]
         return [_three(seed) for seed in (drawn, *further)]
 
-    # Describing.
-
     #: Name of the validation score.
     _score_name: ClassVar[str] = "score"
 
@@ -754,8 +743,6 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
             names = {self._score_name: "val_score", "loss": "val_loss"}
             scores |= {f"validation {n}": fmean(row[k] for row in rows) for n, k in names.items()}
         return scores
-
-    # Saving.
 
     def _saved_parameters(self) -> dict[str, Any]:
         parameters = super()._saved_parameters()

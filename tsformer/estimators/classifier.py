@@ -416,7 +416,6 @@ class TSTransformerClassifier(SetClassifier, TransformerEstimator):
 
         Examples
         --------
-        >>> import numpy as np
         >>> from tsformer import TSTransformerClassifier
         >>> X = np.random.default_rng(0).normal(size=(24, 1, 30))
         >>> y = (X[:, 0, :15].mean(axis=1) > 0).astype(int)
@@ -629,7 +628,6 @@ class TSTransformerClassifier(SetClassifier, TransformerEstimator):
 
         Examples
         --------
-        >>> import numpy as np
         >>> from tsformer import TSTransformerClassifier
         >>> X, y = np.random.default_rng(0).normal(size=(12, 1, 30)), [0, 1] * 6
         >>> clf = TSTransformerClassifier(max_epochs=2, random_state=0).fit(X, y)

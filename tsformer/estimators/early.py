@@ -153,8 +153,6 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
     cv: Annotated[int, whole(2)] = 5
     random_state: int | np.random.RandomState | None = None
 
-    # Fitting.
-
     @in_plain_torch
     def fit(self, X: Any, y: Any, *, groups: Any = None, times: Any = None) -> Self:
         """Train the classifier on prefixes, and choose the rule with held-out answers.
@@ -252,8 +250,6 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
             shares = np.arange(1, shares + 1) / shares
         exact = np.array([*shares, 1.0]) * longest
         return np.unique(np.ceil(exact.round(6)).astype(np.int64).clip(1))  # 10 * 0.7 is above 7
-
-    # Predicting.
 
     @in_plain_torch
     def predict_proba(self, X: Any, times: Any = None) -> _Floats:
@@ -357,8 +353,6 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         tags.input_tags.three_d_array = True
         tags.input_tags.allow_nan = True
         return tags
-
-    # Saving.
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write classifier and rule to a folder, to be read with `tsformer.load`.

@@ -212,8 +212,6 @@ class TSTransformerEncoder(TransformerEstimator):
     def _val_score(self, outputs: Tensor, targets: Tensor) -> float:
         return -outputs.mean().item()
 
-    # Saving.
-
     def _saved_parameters(self) -> dict[str, Any]:
         parameters = super()._saved_parameters()
         if isinstance(self.objective, Objective):

@@ -202,8 +202,6 @@ class TSEnsembleClassifier(SetClassifier):
     unexplained_: float = field(init=False)
     seconds_: dict[str, float] = field(init=False)
 
-    # Fitting.
-
     @in_plain_torch
     def fit(
         self,
@@ -376,8 +374,6 @@ class TSEnsembleClassifier(SetClassifier):
         resolve_device(self.device)
         return convolutions, transformer
 
-    # Predicting.
-
     @property
     def device_(self) -> torch.device:  # type: ignore[override]
         """The device of the parts."""
@@ -435,7 +431,6 @@ class TSEnsembleClassifier(SetClassifier):
         return self._mean(self._logits_of_parts(X, times)).numpy()
 
     def _logits_of_parts(self, X: Any, times: Any) -> dict[str, Tensor]:
-        """Return the logits of each part."""
         series = self._read(X, times, reset=False)
         return {
             name: torch.from_numpy(part._logits(series, None)).double()
@@ -452,8 +447,6 @@ class TSEnsembleClassifier(SetClassifier):
         parts = {name: getattr(self, f"{name}_") for name in _PARTS}
         return {name: part for name, part in parts.items() if part is not None}
 
-    # Describing.
-
     def _layout(self) -> tuple[pd.DataFrame, dict[str, int], dict[str, Summary]]:
         parts = {name: part.summary() for name, part in self._parts().items()}
         sizes = {name: part.sizes["parameters"] for name, part in parts.items()}
@@ -469,8 +462,6 @@ class TSEnsembleClassifier(SetClassifier):
             for name, part in self._parts().items()
             for score, value in part._held_out_scores().items()
         }
-
-    # Saving.
 
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         states = {name: part._fitted_state() for name, part in self._parts().items()}

@@ -329,7 +329,6 @@ class LabelClassifier(ClassifierMixin, SeriesEstimator):
 
         Examples
         --------
-        >>> import numpy as np
         >>> from tsformer import TSTransformerClassifier
         >>> X = np.random.default_rng(0).normal(size=(24, 2, 30))
         >>> y = (X[:, 0, :15].mean(axis=1) > 0).astype(int)

@@ -153,8 +153,6 @@ class SeriesEstimator(SavedEstimator):
         """What the model does, for the card."""
         return "Computes an embedding"
 
-    # Fitting.
-
     @contextmanager
     def _fitting(self, X: Any, y: Any, **data: Any) -> Iterator[tuple[Self, Fit]]:
         """Yield a copy to fit, which the block adopts; an error leaves the estimator unchanged."""
@@ -202,8 +200,6 @@ class SeriesEstimator(SavedEstimator):
         """Fit `novelty_` to the training series."""
         novelty = Novelty(self.n_channels_, self.preprocessor_.time_step)
         self.novelty_ = novelty.fit(data.series, data.groups)
-
-    # Reading.
 
     def _read_training(
         self,
@@ -374,8 +370,6 @@ class SeriesEstimator(SavedEstimator):
         tags.input_tags.allow_nan = True
         return tags
 
-    # Predicting.
-
     def _outputs(
         self, X: Any, times: Any = None, function: str = "forward"
     ) -> npt.NDArray[np.float32]:
@@ -465,8 +459,6 @@ class SeriesEstimator(SavedEstimator):
     def _autocast(self) -> bool:
         """Whether the modules run in bf16 autocast."""
         return False
-
-    # Describing.
 
     def summary(self) -> Summary:
         """Return layers, sizes, and the values that `fit` used for every "auto".

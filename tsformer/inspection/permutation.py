@@ -78,7 +78,6 @@ def permutation_importance(
 
     Examples
     --------
-    >>> import numpy as np
     >>> from tsformer import RandomConvolutionClassifier
     >>> X = np.random.default_rng(0).normal(size=(60, 2, 30))
     >>> y = (X[:, 1, :15].mean(axis=1) > 0).astype(int)

@@ -72,7 +72,6 @@ def plot_relevance(
 
     Examples
     --------
-    >>> import numpy as np
     >>> x = np.sin(np.arange(60) / 5)[None]
     >>> figure = plot_relevance(x, np.eye(1, 60, 20), title="class a")
     >>> figure.axes[0].get_ylabel()
@@ -221,7 +220,6 @@ def plot_class_relevance(
 
     Examples
     --------
-    >>> import numpy as np
     >>> relevance = np.random.default_rng(0).normal(size=(6, 2, 30))
     >>> figure = plot_class_relevance(relevance, ["a", "b"] * 3)
     >>> [ax.get_title() for ax in figure.axes[:2]]
@@ -311,7 +309,6 @@ def plot_attention(
 
     Examples
     --------
-    >>> import numpy as np
     >>> figure = plot_attention(np.eye(30), np.arange(30), np.sin(np.arange(30.0))[None])
     >>> len(figure.axes)
     4

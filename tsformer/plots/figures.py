@@ -172,11 +172,11 @@ def scale_by_powers(ax: Axes, values: pd.Series[float]) -> None:
     ax.xaxis.set_minor_locator(ticker.NullLocator())
 
 
-def text_width(text: str, fontsize: float, *, bold: bool = False) -> float:
+def text_width(text: str, fontsize: float) -> float:
     """Return the width of a line of text in inches."""
     path = require("matplotlib.textpath", extra="plots", purpose="drawing a figure")
     fonts = require("matplotlib.font_manager", extra="plots", purpose="drawing a figure")
-    font = fonts.FontProperties(size=fontsize, weight="bold" if bold else "normal")
+    font = fonts.FontProperties(size=fontsize)
     width, _, _ = path.text_to_path.get_text_width_height_descent(text, font, ismath=False)
     return float(width) / 72
 

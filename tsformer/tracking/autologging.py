@@ -315,7 +315,6 @@ def _calls_callbacks(estimator: Any) -> bool:
 
 
 def _modules(estimator: Any) -> list[Any]:
-    """Return all modules of an estimator."""
     if hasattr(estimator, "models_"):
         return list(estimator.models_)
     return [module for part in estimator._parts().values() for module in part.models_]

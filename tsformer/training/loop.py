@@ -133,7 +133,6 @@ def train_ensemble(
 
     Examples
     --------
-    >>> import torch
     >>> import torch.nn.functional as F
     >>> from tsformer import ModelConfig, TSTransformer
     >>> from tsformer.data.panel import Panel

@@ -28,7 +28,6 @@ class ALiBi(PositionalEncoding, name="alibi"):
 
     Examples
     --------
-    >>> import torch
     >>> from tsformer.encodings import ALiBi
     >>> encoding = ALiBi(d_model=4, n_heads=1, max_len=3)
     >>> q = torch.zeros(1, 1, 3, 4)

@@ -35,7 +35,6 @@ class CoPE(PositionalEncoding, name="cope"):
 
     Examples
     --------
-    >>> import torch
     >>> from tsformer.encodings import CoPE
     >>> encoding = CoPE(d_model=8, n_heads=2, max_len=5)
     >>> q = k = torch.randn(3, 2, 5, 4)

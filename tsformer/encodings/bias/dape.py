@@ -37,7 +37,6 @@ class DAPE(PositionalEncoding, name="dape"):
 
     Examples
     --------
-    >>> import torch
     >>> from tsformer.encodings import DAPE
     >>> encoding = DAPE(d_model=8, n_heads=2, max_len=5)
     >>> q = k = torch.randn(3, 2, 5, 4)

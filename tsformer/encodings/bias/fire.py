@@ -39,7 +39,6 @@ class FIRE(PositionalEncoding, name="fire"):
 
     Examples
     --------
-    >>> import torch
     >>> from tsformer.encodings import FIRE
     >>> encoding = FIRE(d_model=8, n_heads=2, max_len=5)
     >>> q = torch.zeros(1, 2, 5, 4)

@@ -30,7 +30,6 @@ class GaussianBias(PositionalEncoding, name="gaussian"):
 
     Examples
     --------
-    >>> import torch
     >>> from tsformer.encodings import GaussianBias
     >>> encoding = GaussianBias(d_model=8, n_heads=1, max_len=8)
     >>> q = torch.zeros(1, 1, 3, 8)

@@ -33,7 +33,6 @@ class Kerple(PositionalEncoding, name="kerple"):
 
     Examples
     --------
-    >>> import torch
     >>> from tsformer.encodings import Kerple
     >>> encoding = Kerple(d_model=8, n_heads=2, max_len=3)
     >>> q = torch.zeros(1, 2, 3, 4)

@@ -32,7 +32,6 @@ class Shaw(PositionalEncoding, name="shaw"):
 
     Examples
     --------
-    >>> import torch
     >>> from tsformer.encodings import Shaw
     >>> encoding = Shaw(d_model=8, n_heads=2, max_len=5)
     >>> q = k = torch.randn(3, 2, 5, 4)

@@ -38,7 +38,6 @@ class T5(PositionalEncoding, name="t5"):
 
     Examples
     --------
-    >>> import torch
     >>> from tsformer.encodings import T5
     >>> encoding = T5(d_model=8, n_heads=2, max_len=200)
     >>> encoding.bucket(torch.tensor([-3.0, -2.5, 0.0, 1.0, 20.0, 127.0, 1000.0]))

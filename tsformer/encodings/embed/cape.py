@@ -40,7 +40,6 @@ class CAPE(PositionalEncoding, name="cape"):
 
     Examples
     --------
-    >>> import torch
     >>> from tsformer.encodings import CAPE
     >>> encoding = CAPE(d_model=4, n_heads=1, max_len=3).eval()
     >>> encoding.embed(torch.zeros(1, 3, 4), torch.arange(3.0)[None])[0, 0]

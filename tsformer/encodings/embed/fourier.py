@@ -38,7 +38,6 @@ class FourierEncoding(PositionalEncoding, name="fourier"):
 
     Examples
     --------
-    >>> import torch
     >>> from tsformer.encodings import FourierEncoding
     >>> encoding = FourierEncoding(d_model=4, n_heads=1, max_len=3)
     >>> encoding.embed(torch.zeros(2, 3, 4), torch.arange(3.0)[None]).shape

@@ -30,7 +30,6 @@ class LearnableEncoding(PositionalEncoding, name="learnable"):
 
     Examples
     --------
-    >>> import torch
     >>> from tsformer.encodings import LearnableEncoding
     >>> encoding = LearnableEncoding(d_model=4, n_heads=1, max_len=3)
     >>> encoding.embed(torch.zeros(1, 9, 4), torch.arange(9.0)[None]).shape

@@ -31,7 +31,6 @@ class Time2Vec(PositionalEncoding, name="time2vec"):
 
     Examples
     --------
-    >>> import torch
     >>> from tsformer.encodings import Time2Vec
     >>> encoding = Time2Vec(d_model=4, n_heads=1, max_len=3)
     >>> encoding.embed(torch.zeros(2, 3, 4), torch.arange(3.0)[None])[:, :, 0]

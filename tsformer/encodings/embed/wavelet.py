@@ -109,7 +109,6 @@ class WaveletEncoding(PositionalEncoding, name="wavelet"):
 
     Examples
     --------
-    >>> import torch
     >>> from tsformer.encodings import WaveletEncoding
     >>> encoding = WaveletEncoding(d_model=8, n_heads=2, max_len=20)
     >>> encoding.embed(torch.randn(2, 20, 8), torch.arange(20.0)[None]).shape

@@ -35,7 +35,6 @@ class ERPE(PositionalEncoding, name="erpe"):
 
     Examples
     --------
-    >>> import torch
     >>> from tsformer.encodings import ERPE
     >>> encoding = ERPE(d_model=4, n_heads=1, max_len=3)
     >>> encoding.mix(torch.randn(1, 1, 3, 4), torch.arange(3.0)[None]).abs().sum().item()

@@ -38,7 +38,6 @@ class FoPE(RoPE, name="fope"):
 
     Examples
     --------
-    >>> import torch
     >>> from tsformer.encodings import FoPE
     >>> encoding = FoPE(d_model=8, n_heads=2, max_len=5)
     >>> q = k = torch.randn(1, 2, 5, 4)

@@ -32,7 +32,6 @@ class LearnableRoPE(RoPE, name="learnable_rope"):
 
     Examples
     --------
-    >>> import torch
     >>> from tsformer.encodings import LearnableRoPE
     >>> encoding = LearnableRoPE(d_model=8, n_heads=2, max_len=5)
     >>> q = k = torch.randn(1, 2, 5, 4)

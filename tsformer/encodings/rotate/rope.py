@@ -33,7 +33,6 @@ class RoPE(PositionalEncoding, name="rope"):
 
     Examples
     --------
-    >>> import torch
     >>> from tsformer.encodings import RoPE
     >>> encoding = RoPE(d_model=8, n_heads=2, max_len=5)
     >>> q = k = torch.randn(1, 2, 5, 4)

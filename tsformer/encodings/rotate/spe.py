@@ -109,7 +109,6 @@ class SineSPE(StochasticEncoding, name="sine_spe"):
 
     Examples
     --------
-    >>> import torch
     >>> from tsformer.encodings import SineSPE
     >>> encoding = SineSPE(d_model=8, n_heads=2, max_len=5)
     >>> q = k = torch.randn(3, 2, 5, 4)
@@ -197,7 +196,6 @@ class ConvSPE(StochasticEncoding, name="conv_spe"):
 
     Examples
     --------
-    >>> import torch
     >>> from tsformer.encodings import ConvSPE
     >>> encoding = ConvSPE(d_model=8, n_heads=2, max_len=5)
     >>> q = k = torch.randn(3, 2, 5, 4)

@@ -33,7 +33,6 @@ class TUPE(PositionalEncoding, name="tupe"):
 
     Examples
     --------
-    >>> import torch
     >>> from tsformer.encodings import TUPE
     >>> encoding = TUPE(d_model=8, n_heads=2, max_len=5)
     >>> q = k = torch.randn(3, 2, 5, 4)

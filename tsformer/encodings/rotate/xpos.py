@@ -40,7 +40,6 @@ class XPos(RoPE, name="xpos"):
 
     Examples
     --------
-    >>> import torch
     >>> from tsformer.encodings import XPos
     >>> encoding = XPos(d_model=8, n_heads=2, max_len=5)
     >>> q = k = torch.randn(1, 2, 5, 4)

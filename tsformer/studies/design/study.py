@@ -352,7 +352,6 @@ class Study:
         ]
 
     def _left_out(self) -> dict[str, tuple[str, ...]]:
-        """Return `leave_out`, checked."""
         if not isinstance(self.leave_out, Mapping):
             raise TypeError(
                 f"leave_out must map names of methods to data sets; got {self.leave_out!r}"
@@ -373,7 +372,6 @@ class Study:
         return checked
 
     def _splits(self) -> dict[str, str]:
-        """Return `splits`, checked."""
         if not isinstance(self.splits, Mapping):
             raise TypeError(f"splits must map names of data sets to words; got {self.splits!r}")
         for dataset, words in self.splits.items():

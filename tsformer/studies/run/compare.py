@@ -376,17 +376,14 @@ def _modules(study: Study, *, elsewhere: bool) -> tuple[str, ...]:
     methods = [study.method(name) for name in study.names]
     names = (study.encoding_of(method.name) for method in methods if method.transformer)
     parts = {part.strip() for encoding in names for part in encoding.split("+")}
-    modules = {part: find(part).__module__ for part in parts}
-    for part, module in modules.items():
-        if elsewhere and module == "__main__":
+    modules = {f"the encoding {part!r}": find(part).__module__ for part in parts}
+    if not elsewhere:
+        return ()
+    classes = {f"the class of method {each.name!r}": each.estimator for each in methods}
+    for what, home in (modules | classes).items():
+        if home.partition(".")[0] == "__main__":
             raise ValueError(
-                f"the encoding {part!r} is defined in the main script, which other processes "
-                "cannot import; move it to a module of its own, or use jobs=1"
+                f"{what} is defined in the main script, which other processes cannot import; move "
+                "it to a module of its own, or use jobs=1"
             )
-    for method in methods:
-        if elsewhere and method.estimator.startswith("__main__."):
-            raise ValueError(
-                f"the class of method {method.name!r} is defined in the main script, which other "
-                "processes cannot import; move it to a module of its own, or use jobs=1"
-            )
-    return tuple(sorted(set(modules.values()))) if elsewhere else ()
+    return tuple(sorted(set(modules.values())))

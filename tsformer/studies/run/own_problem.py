@@ -70,7 +70,6 @@ def own_problem(
     test: Source | None = None,
     *,
     n_folds: int = 0,
-    folder: Path = Path("data"),
 ) -> OwnProblem:
     """Write series as a problem, named by a hash of them, that `load_dataset` finds."""
     X, labels = to_arrays(train.X), _labels(train)
@@ -121,6 +120,7 @@ def own_problem(
     stem = re.sub(r"[^A-Za-z0-9_-]+", "-", title).strip("-")[:80] or "own"
     columns = _columns(train, test, folds, order)
     name = f"{stem}-{_digest(parts, columns)}"
+    folder = Path("data")
     home = folder / name
     split = _split(train, test, n_folds)
     problem = OwnProblem(name, home, n_train, len(X_test), split, not home.is_dir())
