@@ -50,10 +50,10 @@ def unknown(kind: str, name: object, choices: Iterable[object], *, most: int = 4
     return f"{message} ({len(choices)} are known)"
 
 
-def check_known(kind: str, name: object, choices: Collection[Any]) -> None:
+def check_known(kind: str, name: object, choices: Collection[Any], *, where: str = "") -> None:
     """Raise ValueError for an unknown name, with the nearest match and the choices."""
     if name not in choices:
-        raise ValueError(unknown(kind, name, choices))
+        raise ValueError(where + unknown(kind, name, choices))
 
 
 def listed(names: Iterable[object], counts: Iterable[int] = ()) -> str:

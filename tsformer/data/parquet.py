@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from tsformer._checks import check_known, unknown
+from tsformer._checks import check_known
 from tsformer._files import FileVersion
 from tsformer._optional import require
 from tsformer._warnings import warn_caller
@@ -117,10 +117,7 @@ class ParquetSeries:
         found = []
         for file in self._files:
             with self._reopened(file) as opened:
-                if column not in opened.schema_arrow.names:
-                    raise ValueError(
-                        unknown(f"column of {file}", column, opened.schema_arrow.names)
-                    )
+                check_known(f"column of {file}", column, opened.schema_arrow.names)
                 values: pd.Series = opened.read([column])[column].to_pandas()
             if values.isna().any():
                 row = int(values.isna().to_numpy().argmax())

@@ -17,7 +17,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tsformer._checks import check_known, check_number, unknown
+from tsformer._checks import check_known, check_number
+from tsformer._registry import check_options
 from tsformer.model.layers import make_norm
 
 DOWNSAMPLINGS = ("stride", "mean", "pool")
@@ -301,11 +302,5 @@ def make_stem(name: str, n_channels: int, d_model: int, max_len: int, **params: 
     check_known("stem", name, STEMS)
     cls = STEMS[name]
     options = list(inspect.signature(cls).parameters)[3:]
-    for key in params:
-        if key not in options:
-            raise ValueError(
-                unknown(f"option of the {name} stem", key, options)
-                if options
-                else f"the {name} stem takes no options; got {key!r} in stem_params"
-            )
+    check_options(f"the {name} stem", options, params, argument="stem_params")
     return cls(n_channels, d_model, max_len, **params)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from tsformer._checks import unknown
+from tsformer._checks import check_known
 from tsformer.plots.figures import (
     MARKERS,
     Panels,
@@ -108,8 +108,7 @@ def _tidy(results: pd.DataFrame, metric: str) -> pd.DataFrame:
     """Return `dataset`, `method`, `size`, `x`, the repeat of each fit, and `score`."""
     method = "method" if "method" in results.columns else "encoding"
     for name in ("dataset", method, "train_size", metric):
-        if name not in results.columns:
-            raise ValueError(unknown("column of the results", name, results.columns))
+        check_known("column of the results", name, results.columns)
     sizes = results["train_size"].astype(str)
     relative = sizes.str.endswith("%")
     if "n_train" in results.columns:

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tsformer._checks import unknown
+from tsformer._checks import check_known
 from tsformer.encodings.base import NEGLIGIBLE, Extrapolation, PositionalEncoding, at_least_float32
 from tsformer.encodings.bias.fire import FIRE
 from tsformer.encodings.bias.kerple import Kerple
@@ -58,8 +58,7 @@ class DAPE(PositionalEncoding, name="dape"):
         d_hidden: int = 32,
     ):
         super().__init__()
-        if static not in _STATIC:
-            raise ValueError(unknown("static of dape", static, _STATIC))
+        check_known("static of dape", static, _STATIC)
         self.static = _STATIC[static](d_model=d_model, n_heads=n_heads, max_len=max_len)
         self.extrapolation = self.static.extrapolation
         self.symmetric = self.static.symmetric

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tsformer._checks import unknown
+from tsformer._checks import check_known
 from tsformer.encodings.base import PositionalEncoding, mask_negligible, relative_times
 
 
@@ -47,8 +47,7 @@ class Kerple(PositionalEncoding, name="kerple"):
 
     def __init__(self, *, d_model: int, n_heads: int, max_len: int, variant: str = "log"):
         super().__init__()
-        if variant not in ("log", "power"):
-            raise ValueError(unknown("variant of kerple", variant, ("log", "power")))
+        check_known("variant of kerple", variant, ("log", "power"))
         self.variant = variant
         self.r1_raw = nn.Parameter(torch.empty(n_heads).uniform_(-2.0, 2.0))
         self.r2_raw = nn.Parameter(torch.empty(n_heads).uniform_(-2.0, 0.5))

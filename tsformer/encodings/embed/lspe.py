@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from tsformer._checks import unknown
+from tsformer._checks import check_known
 from tsformer.encodings.base import PositionalEncoding, sinusoid
 
 
@@ -57,8 +57,7 @@ class LSPE(PositionalEncoding, name="lspe"):
         base: float = 10000.0,
     ):
         super().__init__()
-        if apply_to not in ("encoding", "sum"):
-            raise ValueError(unknown("apply_to of lspe", apply_to, ("encoding", "sum")))
+        check_known("apply_to of lspe", apply_to, ("encoding", "sum"))
         self.d_model = d_model
         self.apply_to = apply_to
         self.base = base

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tsformer._checks import unknown
+from tsformer._checks import check_known
 from tsformer.encodings.base import PositionalEncoding
 
 _ROOT3 = sqrt(3.0)
@@ -132,8 +132,7 @@ class WaveletEncoding(PositionalEncoding, name="wavelet"):
     ):
         super().__init__()
         self.causal = causal
-        if wavelet not in WAVELETS:
-            raise ValueError(unknown("wavelet", wavelet, WAVELETS))
+        check_known("wavelet", wavelet, WAVELETS)
         self.n_levels = max(int(log2(max_len)) - 2, 1) if n_levels is None else n_levels
         if self.n_levels < 1:
             raise ValueError(f"n_levels of wavelet must be at least 1; got {n_levels!r}")

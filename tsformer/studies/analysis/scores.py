@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from tsformer._checks import unknown
+from tsformer._checks import check_known
 from tsformer.studies.design.study_file import read_design
 
 _COLUMNS = ("dataset", "method", "seed", "score")
@@ -83,8 +83,7 @@ def read_study(
     ours = ours or ("accuracy" in renamed and bool((design or {}).get("methods")))
     table = table.rename(columns=renamed)
     for name in _COLUMNS:
-        if name not in table.columns:
-            raise ValueError(f"{file} lacks a column: {unknown('column', name, table.columns)}")
+        check_known("column", name, table.columns, where=f"{file} lacks a column: ")
     if table.empty:
         raise ValueError(f"{file} has no rows yet")
     written = {name: ours for ours, name in renamed.items()}
@@ -94,8 +93,7 @@ def read_study(
             _check_cells(file, column, numbers=name not in ("dataset", "method"))
     free = [name for name in table.columns if name not in (*_COLUMNS, "resample")]
     for name in asked or ():
-        if name not in free:
-            raise ValueError(f"{file}: {unknown('column to vary', name, free)}")
+        check_known("column to vary", name, free, where=f"{file}: ")
     failed, unread = _failures(file.with_name("failures.csv")) if ours else (0, [])
     table = table.astype({"dataset": str, "method": str})
     return StudyScores(

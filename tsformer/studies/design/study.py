@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tsformer._checks import check_known, check_number, unknown
+from tsformer._checks import check_known, check_number
 from tsformer.baselines.resolve import TRANSFORMER
 from tsformer.encodings import find
 from tsformer.encodings import names as registered
@@ -228,8 +228,7 @@ class Study:
 
     def method(self, name: str) -> Method:
         """Return the method of this name; an encoding is the transformer with it."""
-        if name not in self._methods:
-            raise ValueError(unknown("method of this study", name, self.names))
+        check_known("method of this study", name, self.names)
         return self._methods[name]
 
     def check(self) -> None:
@@ -358,13 +357,11 @@ class Study:
             )
         checked = {}
         for name, datasets in self.leave_out.items():
-            if name not in self.names:
-                raise ValueError(f"leave_out: {unknown('method of this study', name, self.names)}")
+            check_known("method of this study", name, self.names, where="leave_out: ")
             checked[name] = _distinct(f"leave_out, at {name!r},", datasets, str)
             for dataset in checked[name]:
-                if dataset not in self.datasets:
-                    what = unknown("data set of this study", dataset, self.datasets)
-                    raise ValueError(f"leave_out, at {name!r}: {what}")
+                where = f"leave_out, at {name!r}: "
+                check_known("data set of this study", dataset, self.datasets, where=where)
             if len(checked[name]) == len(self.datasets):
                 raise ValueError(
                     f"leave_out names all data sets for {name!r}: remove it from the study"
@@ -375,10 +372,7 @@ class Study:
         if not isinstance(self.splits, Mapping):
             raise TypeError(f"splits must map names of data sets to words; got {self.splits!r}")
         for dataset, words in self.splits.items():
-            if dataset not in self.datasets:
-                raise ValueError(
-                    f"splits: {unknown('data set of this study', dataset, self.datasets)}"
-                )
+            check_known("data set of this study", dataset, self.datasets, where="splits: ")
             if not isinstance(words, str):
                 raise TypeError(f"splits, at {dataset!r}, must be of type str; got {words!r}")
         return dict(self.splits)

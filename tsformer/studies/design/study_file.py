@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from tsformer._checks import unknown
+from tsformer._checks import check_known
 
 _KEYS = (
     *("datasets", "encodings", "methods", "seeds", "resamples", "parameters", "vary"),
@@ -25,8 +25,7 @@ def read_study_file(path: str | Path) -> dict[str, Any]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not a valid TOML file: {error}") from error
     for key in said:
-        if key not in _KEYS:
-            raise ValueError(f"{path}: {unknown('key of a study', key, _KEYS)}")
+        check_known("key of a study", key, _KEYS, where=f"{path}: ")
     compared = () if "methods" in said else ("encodings",)
     for key in ("datasets", *compared):
         if key not in said:
