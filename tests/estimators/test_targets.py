@@ -69,6 +69,7 @@ def test_missing_labels_of_any_type(y):
         (missing(Y, 1, at=(2,)), r"y mixes values of types int, str; make all of them strings"),
         ([1, "ill"] * 6, r"y mixes values of types int, str; make all of them strings"),
         (np.linspace(0.1, 0.9, 12), "continuous.* To predict numbers use TSTransformerRegressor"),
+        (pd.cut(range(12), 2), r"labels of type Interval; .* text, as in \[str\(label\) for"),
     ],
 )
 def test_what_is_not_one_label_for_each_series(y, message):
@@ -121,6 +122,12 @@ def test_labels_that_are_accepted(y, classes):
     assert labels.dtype.kind in "bif"
     found = np.unique(labels).tolist()
     assert (found, [*map(type, found)]) == (classes, [*map(type, classes)])
+
+
+def test_labels_in_a_column_of_arrow():
+    pa = pytest.importorskip("pyarrow", reason='needs the extra "parquet"')
+    table = pa.table({"label": ["no", "yes"]})
+    assert read_targets(table["label"], "y").tolist() == ["no", "yes"]
 
 
 # --- in every estimator ------------------------------------------------------------------------

@@ -406,6 +406,11 @@ class LabelClassifier(ClassifierMixin, SeriesEstimator):
         try:
             check_classification_targets(labels)
         except ValueError as error:
+            if labels.dtype == object:  # such as the intervals of pandas.cut
+                raise ValueError(
+                    f"{name} holds labels of type {type(labels[0]).__name__}; convert them to "
+                    f"text, as in [str(label) for label in {name}]"
+                ) from error
             raise ValueError(f"{error} To predict numbers use TSTransformerRegressor") from error
         if reset:
             self._kind = OneLabel(np.unique(labels))

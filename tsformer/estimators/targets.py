@@ -121,9 +121,11 @@ def check_length(n_series: int, given: npt.NDArray[Any], name: str, of: str = "X
 
 
 def _plain(y: Any) -> Any:
-    """Convert tensors and masked arrays to arrays."""
+    """Convert tensors, masked arrays and columns of Arrow."""
     if isinstance(y, torch.Tensor):
         return y.detach().cpu().numpy()
+    if hasattr(y, "to_pylist") and not hasattr(y, "columns"):
+        return y.to_pylist()
     if isinstance(y, (list, tuple)) and any(isinstance(row, np.ma.MaskedArray) for row in y):
         y = np.ma.stack(y)
     return np.ma.filled(y.astype(object), np.nan) if isinstance(y, np.ma.MaskedArray) else y
