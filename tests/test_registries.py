@@ -35,18 +35,6 @@ def define(room: ModuleType, name: str | None, **keywords: Any) -> type:
 
 
 @every_kind
-def test_table_of_what_there_is(room):
-    define(room, "own")
-    assert room.names() == [*NAMES[room], "own"]
-    *rows, own = room.available()
-    assert (own["name"], own["reference"], own["summary"]) == ("own", "nobody", "Do nothing.")
-    assert [row["name"] for row in rows] == NAMES[room]
-    for row in rows:
-        assert row["summary"].endswith("."), f"the first line of {row['name']} is not a sentence"
-        assert row["reference"]
-
-
-@every_kind
 def test_a_taken_name_is_refused_unless_replaced(room):
     first = define(room, "own")
     with pytest.raises(ValueError, match=r"name 'own' is taken by .*Own; .*replace=True"):
@@ -64,22 +52,6 @@ def test_bad_names_are_refused(room, name):
     with pytest.raises(ValueError, match="cannot be named"):
         define(room, name)
     assert room.names() == NAMES[room]
-
-
-@every_kind
-def test_a_subclass_without_a_name_is_not_registered(room):
-    assert define(room, None).name == ""
-    parent = define(room, "own")
-    child = type("Child", (parent,), {})
-    assert child.name == "", "it would pass for its parent wherever names are written"
-    assert room.names() == [*NAMES[room], "own"]
-
-
-@every_kind
-def test_an_unknown_name_gives_the_nearest(room):
-    first = NAMES[room][0]
-    with pytest.raises(ValueError, match=f"unknown .* '{first}s': did you mean '{first}'"):
-        room.unregister(f"{first}s")
 
 
 @every_kind

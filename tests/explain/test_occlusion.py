@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
-from small_estimators import classifier, convolutions, ensemble
+from small_estimators import convolutions, ensemble
 
 MODELS = {
     "random convolutions": convolutions(scaling="channel"),
@@ -59,9 +58,3 @@ def test_windows_that_overlap_are_averaged(plain):
     zero = clf.explain(plain.X, baseline="zero")
     np.testing.assert_array_equal(zero, clf.explain(plain.X, baseline=0.0))
     assert (zero != by_default).any()
-
-
-def test_it_needs_no_captum(plain, monkeypatch):
-    clf = classifier(max_epochs=1).fit(plain.X, plain.y)
-    monkeypatch.setitem(sys.modules, "captum.attr", None)
-    assert clf.explain(plain.X, "occlusion").shape == plain.X.shape

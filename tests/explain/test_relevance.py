@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 import re
-import warnings
 
 import numpy as np
 import pytest
@@ -37,19 +35,6 @@ def replaced(data, values):
 
 def means(clf) -> np.ndarray:
     return clf.preprocessor_.mean.numpy()[None, :, None]
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_padding_and_gaps_are_zero_and_the_rest_is_not(method, everything, fit):
-    data = everything
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        found = fit(data).explain(data.X, method, **data.options, method_params=FEW.get(method))
-    assert found.shape == (12, 2, 24)
-    assert found.dtype == np.float64
-    assert np.isfinite(found).all()
-    assert (found[~data.observed] == 0).all()
-    assert (found[data.observed] != 0).mean() > 0.95
 
 
 @pytest.mark.parametrize("method", COMPLETE)
@@ -91,21 +76,6 @@ def test_any_encoding_and_recipe_adds_up(options, everything, fit):
     before = logits(clf, replaced(data, 2.5), data.times)
     change = (logits(clf, data.X, data.times) - before)[:, 1]
     np.testing.assert_allclose(found.sum(axis=(1, 2)), change, atol=0.01, rtol=0.01)
-
-
-@pytest.mark.parametrize("scaling", ["series", "series+size"])
-def test_the_moments_of_a_series_are_held_fixed(scaling, plain, fit):
-    clf = fit(plain, scaling=scaling)
-    found = clf.explain(plain.X, target="b")
-    X = plain.X
-    scaled = (X - X.mean(axis=2, keepdims=True)) / X.std(axis=2, keepdims=True)
-    size = clf.preprocessor_.size_of(torch.from_numpy(X.swapaxes(1, 2)))
-    rest = copy.copy(clf)
-    rest.preprocessor_ = clf.preprocessor_.without_scaling()
-    rest.preprocessor_.size_of = lambda x: size
-    change = (logits(rest, scaled) - logits(rest, np.zeros_like(X)))[:, 1]
-    np.testing.assert_allclose(logits(rest, scaled), logits(clf, X), atol=1e-5)
-    np.testing.assert_allclose(found.sum(axis=(1, 2)), change, atol=0.01)
 
 
 def test_occlusion_is_the_mean_fall_over_the_windows_around_a_value(plain, fit):
@@ -163,21 +133,6 @@ def test_codes_can_be_explained(method, codes, fit):
             before = logits(clf, unknown)
         change = (logits(clf, codes.X) - before)[:, 1]
         np.testing.assert_allclose(found.sum(axis=(1, 2)), change, atol=0.01)
-
-
-def test_one_code_may_stand_for_nothing(codes, fit):
-    clf = fit(codes, stem="embedding", n_layers=1)
-    found = clf.explain(codes.X, baseline=5.0)
-    for relevance, x in zip(found[:, 0], codes.X, strict=True):
-        assert (relevance[: x.shape[1]][x[0] == 5] == 0).all()
-        assert (relevance[: x.shape[1]][x[0] == 1] != 0).all()
-
-
-def test_members_are_averaged_for_the_predicted_class(plain, fit):
-    clf = fit(plain, n_estimators=3)
-    target = clf.predict(plain.X)
-    found = [each.explain(plain.X, target=target) for each in clf.estimators_]
-    np.testing.assert_allclose(clf.explain(plain.X), np.mean(found, axis=0))
 
 
 def test_explaining_changes_nothing(plain, fit, tmp_path):

@@ -147,13 +147,6 @@ def test_kernels_are_centred_and_of_one_size():
     torch.testing.assert_close(kernels.abs().sum(dim=-1), torch.ones(kernels.shape[:3]))
 
 
-def test_a_constant_window_counts_for_no_kernel():
-    transform = hydra(series(1, 1, 9), size=(2, 4))
-    soft, hard = transform(torch.full((1, 1, 100), 0.3)).split(8, dim=1)
-    assert hard.sum() == 2 * 8  # four steps at either end see the padding
-    assert soft.sum() < 8
-
-
 # --- MiniRocket ----------------------------------------------------------------------------------
 
 
@@ -219,22 +212,6 @@ def test_biases_are_quantiles_of_training_convolutions():
     assert apart.mean() < 0.02
 
 
-def test_steps_before_the_first_value_change_nothing():
-    x = series(3, 2, 30)
-    transform = rocket(x)
-    later = torch.nn.functional.pad(x, (6, 2))
-    mask = torch.nn.functional.pad(torch.ones(3, 30, dtype=torch.bool), (6, 2))
-    torch.testing.assert_close(transform(later, mask), transform(x), atol=1e-6, rtol=0)
-
-
-def test_biases_are_not_those_of_padding():
-    """With 35 of 40 steps padding, quantiles over all steps would be 0 for most kernels."""
-    x = series(4, 1, 40)
-    mask = torch.arange(40) < torch.full((4, 1), 5)
-    transform = rocket(x.where(mask[:, None], 0.0), mask, size=(84,))
-    assert (transform.biases == 0).float().mean() < 0.1
-
-
 # --- both transforms together, and their scales --------------------------------------------------
 
 
@@ -242,30 +219,6 @@ def made(x, mask=None, n_features=336, n_groups=4) -> RandomConvolutions:
     convolutions = RandomConvolutions(n_features, n_groups).draw(x, mask, seeded())
     convolutions.fit_scales(convolutions.unscaled(x, mask))
     return convolutions
-
-
-def test_half_of_the_features_are_of_differences():
-    x = torch.randn(6, 40, 2, generator=seeded(1)).cumsum(dim=1)
-    convolutions = made(x)
-    features, shifted = convolutions(x), convolutions(x + 5.0)
-    # Away from the padding only values change with their level, so only unpadded ones stay.
-    of_values = slice(0, 168)
-    of_differences = slice(168, 336)
-    assert torch.allclose(features[:, of_differences], shifted[:, of_differences], atol=1e-3)
-    assert not torch.allclose(features[:, of_values], shifted[:, of_values], atol=1e-3)
-    assert features.shape == (6, 336 + 2 * 2 * 3 * 2 * 8)
-
-
-def test_either_is_optional_and_the_state_is_all_there_is():
-    x = torch.randn(6, 40, 2, generator=seeded(1))
-    state = torch.get_rng_state()
-    for options, n in (({"n_features": 0}, 192), ({"n_groups": 0}, 336), ({}, 528)):
-        fitted = made(x, **options)
-        assert fitted(x).shape == (6, n)
-        loaded = RandomConvolutions(**{"n_features": 336, "n_groups": 4} | options)
-        loaded.load_state_dict(fitted.state_dict())
-        assert torch.equal(loaded(x), fitted(x))
-    assert torch.equal(torch.get_rng_state(), state)
 
 
 @pytest.mark.parametrize(("length", "steps"), [(700, 64), (30, 1), (30, 60), (30, 10_000)])
@@ -319,19 +272,6 @@ def panel(values, times, lengths=None, mask=None) -> Panel:
     return Panel(values, torch.as_tensor(lengths), mask, torch.tensor(times))
 
 
-def test_without_times_or_with_regular_ones_nothing_changes():
-    given = Panel(torch.ones(2, 3, 1), torch.tensor([3, 3]))
-    assert regular(given) is given
-    values = torch.randn(2, 6, 3, generator=torch.Generator().manual_seed(0))
-    values[1, 4:] = 0
-    times = torch.arange(6.0).expand(2, -1)
-    found = regular(Panel(values, torch.tensor([6, 4]), None, times))
-    torch.testing.assert_close(found.values, values)
-    assert found.lengths.tolist() == [6, 4]
-    assert found.times is None
-    assert found.mask is None
-
-
 def test_values_are_interpolated_as_numpy_does():
     rng = np.random.default_rng(0)
     times = rng.uniform(0.2, 2.0, size=(3, 20)).cumsum(axis=1).astype(np.float32)
@@ -354,10 +294,3 @@ def test_a_long_pause_does_not_make_a_long_series():
     found = regular(panel([[0.0, 1.0, 1.0]], [[0.0, 1.0, 1e6]]))
     assert found.lengths.tolist() == [12]
     assert found.values[0, :, 0].tolist() == [0.0] + [1.0] * 11
-
-
-@pytest.mark.parametrize("times", [[[0.0, 0.0, 1.0]], [[0.0, 0.0, 0.0]]])
-def test_of_steps_at_the_same_time_the_last_one_counts(times):
-    found = regular(panel([[5.0, 1.0, 2.0]], times))
-    wanted = [1.0, 2.0] if times[0][2] else [2.0]
-    assert found.values[0, :, 0].tolist() == wanted

@@ -107,12 +107,6 @@ def test_penalty_temperature_and_loss_are_those_of_refits(shape, weighted, n_gro
     np.testing.assert_array_equal(targets, y)
 
 
-@pytest.mark.parametrize("groups", [np.zeros(20, dtype=int), np.arange(20)[::-1].copy()])
-def test_one_group_and_groups_of_one_series_are_none(groups):
-    features, y, _ = problem(20, 6)
-    assert fitted(features, y, groups=groups).loss == fitted(features, y).loss
-
-
 def test_constant_features_predict_the_shares_of_classes():
     own = fitted(np.ones((10, 3)), np.array([0] * 7 + [1] * 3))
     assert own(torch.ones(1, 3)).argmax() == 0
@@ -127,20 +121,6 @@ def test_few_series_or_many_classes(n, n_classes):
     assert proba.shape == (n, n_classes)
     assert proba.isfinite().all()
     assert math.isfinite(float(own.loss))
-
-
-def test_some_of_many_scores_choose_the_penalty(monkeypatch):
-    features, y, weights = problem(60, 90)
-    whole = fitted(features, y, weights)
-    monkeypatch.setattr(ridge, "_SCORES", 90)
-    some = fitted(features, y, weights)
-    assert 0 < float(some.loss) != float(whole.loss)
-    assert 0.1 < float(some.alpha / whole.alpha) < 10
-    x = torch.from_numpy(features).float()
-    assert (some(x).argmax(dim=1).numpy() == y).all()
-    monkeypatch.setattr(ridge, "_GRID", whole.alpha.double()[None] / _unit(features, weights))
-    again = fitted(features, y, weights)
-    torch.testing.assert_close(again.coef, whole.coef)  # all series are fitted whichever choose
 
 
 @shapes

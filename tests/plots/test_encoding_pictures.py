@@ -42,15 +42,6 @@ def test_one_position_can_be_drawn(name: str) -> None:
         assert ax.images or lines[0].get_marker() == "o"
 
 
-def test_an_added_encoding_shows_its_table_and_its_cosines() -> None:
-    values, similarity = images(plot_encoding("fixed", 20, **SIZES))
-    angle = np.arange(20)[:, None] / 10000.0 ** (np.arange(0, 8, 2) / 8)
-    table = np.stack([np.sin(angle), np.cos(angle)], axis=-1).reshape(20, 8)
-    np.testing.assert_allclose(values, table, atol=1e-5)
-    # sin^2 + cos^2 = 1 for each of four frequencies, so every row has the length two.
-    np.testing.assert_allclose(similarity, table @ table.T / 4, atol=1e-5)
-
-
 def test_scores_are_those_that_attention_sees() -> None:
     """Heads apart where they differ, queries against keys and not themselves, widened or not."""
     encoding = resolve("tupe", max_len=9, **SIZES)
@@ -67,27 +58,6 @@ def test_scores_are_those_that_attention_sees() -> None:
         matrix = (q[0, head] @ k[0, head].T / 4).numpy()
         ahead = [matrix.diagonal(gap).mean() for gap in range(-8, 9)]
         np.testing.assert_allclose(curves[f"head {head}"], ahead, atol=1e-6)
-
-
-def test_a_bias_shows_its_matrix_and_its_course_over_distance() -> None:
-    ahead = np.arange(6) - np.arange(6)[:, None]
-    for head, matrix in enumerate(images(plot_encoding("alibi", 6, **SIZES))):
-        np.testing.assert_allclose(matrix, -np.abs(ahead) * 2.0 ** (-4 * (head + 1)), atol=1e-7)
-    # Signed, later keys count half as far.
-    x, y = panels(plot_encoding("alibi", 6, **SIZES, signed=True))[-1].lines[0].get_data()
-    np.testing.assert_array_equal(x, np.arange(-5, 6))
-    np.testing.assert_allclose(y[:6], x[:6] / 16)
-    np.testing.assert_allclose(y[5:], y[5::-1] / 2)
-
-
-def test_a_mix_shows_its_kernel_the_right_way_round() -> None:
-    encoding = resolve("erpe", max_len=5, **SIZES)
-    with torch.no_grad():
-        encoding.table.copy_(torch.arange(18.0).view(2, 9))
-    maps = images(plot_encoding(encoding, 5, **SIZES))
-    row, column = np.arange(5)[:, None], np.arange(5)
-    for head, matrix in enumerate(maps):
-        np.testing.assert_allclose(matrix, row - column + 4 + 9 * head, atol=1e-4)
 
 
 def test_a_bias_that_queries_decide_says_so() -> None:

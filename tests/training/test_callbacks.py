@@ -72,25 +72,6 @@ def test_called_in_order_and_ended_like_nested_blocks(fails_at, expected):
     assert ", ".join(log) == expected
 
 
-def test_stop_ends_training_after_this_epoch():
-    class Stops(Callback):
-        def on_epoch_end(self, state):
-            state.stop = state.epoch == 3
-
-    assert len(run(Stops(), n_epochs=10)) == 3
-
-
-def test_history_as_a_frame():
-    """Validation columns are there as soon as one epoch has them."""
-    assert list(History().to_frame().columns) == ["loss", "lr", "seconds"]
-    plain = {"epoch": 1, "loss": 1.0, "lr": 0.1, "seconds": 0.5}
-    judged = plain | {"epoch": 2, "val_loss": 2.0, "val_score": 0.5}
-    frame = History([plain, judged]).to_frame()
-    assert frame.index.tolist() == [1, 2]
-    assert frame["val_loss"].isna().tolist() == [True, False]
-    assert frame.loc[2].tolist() == [1.0, 0.1, 0.5, 2.0, 0.5]
-
-
 def test_progress_bar_in_a_terminal(capsys, monkeypatch):
     pytest.importorskip("rich", reason='the progress bar needs the extra "cli"')
     monkeypatch.setenv("FORCE_COLOR", "1")
@@ -153,14 +134,3 @@ def test_lines_appear_during_training(capsys, monkeypatch):
     assert "val_loss 0.5000  val_score 0.7500" in second
     assert "epoch 2/3  loss " in third
     assert re.search(r"  0:00:0[012] left\n", third)
-
-
-@pytest.mark.parametrize("terminal", ["", "1"])
-def test_progress_is_closed_on_error(capsys, monkeypatch, terminal):
-    pytest.importorskip("rich", reason='the progress bar needs the extra "cli"')
-    monkeypatch.setenv("FORCE_COLOR", terminal)
-    bar = ProgressBar()
-    with pytest.raises(RuntimeError):
-        run(bar, Logs("a", [], fails_at="epoch1"))
-    assert "1/2" in capsys.readouterr().err
-    run(bar)  # a second live display at once would be an error

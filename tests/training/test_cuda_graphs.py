@@ -84,35 +84,6 @@ def test_one_long_series_does_not_lengthen_all_batches():
     assert padded.take(torch.arange(3))[1].sum(dim=1).tolist() == [4] * 3, "the mask stays"
 
 
-class OutOfMemory(Replayed):
-    """There is no memory for a graph."""
-
-    def _capture(self, step):
-        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 MiB.")
-
-
-class Waits(Replayed):
-    """The step before the first capture waits for the device."""
-
-    def _watched(self, step):
-        self._give_up("they wait")
-        return step()
-
-
-@pytest.mark.parametrize(
-    ("kind", "reason"),
-    [(OutOfMemory, "there is no memory for another graph"), (Waits, "they wait")],
-)
-def test_what_cannot_be_captured_takes_plain_steps(kind, reason):
-    plain, losses, _ = steps_of(TrainingStep, ragged=True)
-    with pytest.warns(UserWarning, match=f"not captured in CUDA graphs.*{reason}") as caught:
-        weights, again, step = steps_of(kind, ragged=True)
-    assert len(caught) == 1
-    assert losses == again
-    assert equal(plain, weights)
-    assert not step._graphs
-
-
 def test_batches_that_go_in_pieces_are_not_captured(monkeypatch):
     real = TrainingStep._gradients
 

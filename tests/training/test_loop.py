@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from unittest import mock
 
 import pytest
 import torch
 from small_problem import (
-    Remembers,
     accuracy,
     cross_entropy,
-    equal,
     fit,
     make_model,
     make_panel,
     make_plan,
     weights_of,
-    wrong_labels,
 )
 from torch import Tensor, nn
 
-from tsformer.data.panel import shuffled
 from tsformer.model.layers import MaskedBatchNorm
 from tsformer.training import forward
 from tsformer.training.inference import update_bn
-from tsformer.training.loop import make_optimizer, set_learning_rate
+from tsformer.training.loop import make_optimizer
 from tsformer.training.plan import Pretrained
 
 
@@ -36,16 +31,6 @@ def test_learns():
     new, new_targets = make_panel(seed=1)
     assert accuracy(forward(model, new), new_targets) > 0.9
     assert not model.training
-
-
-def test_history_has_one_row_per_epoch():
-    history = fit(make_model(), *make_panel(), make_plan())
-    assert [row["epoch"] for row in history] == [1, 2, 3, 4]
-    assert set(history[0]) == {"epoch", "loss", "lr", "seconds"}
-    assert history[0]["lr"] > history[-1]["lr"] > 0
-    assert all(row["seconds"] > 0 for row in history)
-    assert not history.interrupted
-    assert history.best_epoch is None
 
 
 def test_each_step_has_the_rate_of_the_schedule():
@@ -89,25 +74,6 @@ def test_only_matrices_of_layers_decay():
             assert key not in decayed, key
 
 
-def test_a_model_in_eval_mode_trains_alike():
-    models = [make_model(), make_model().eval()]
-    for model in models:
-        fit(model, *make_panel(), make_plan())
-    assert equal(*map(weights_of, models))
-
-
-def test_weights_weigh_and_ones_change_nothing():
-    panel, targets = make_panel(20)
-    ends = []
-    for weights in (None, torch.ones(20), 2.0 * targets):
-        model = make_model()
-        fit(model, panel, targets, make_plan(), weights=weights)
-        ends.append(model)
-    assert equal(weights_of(ends[0]), weights_of(ends[1]))
-    # Trained on class 1 alone, the third predicts nothing else.
-    assert (forward(ends[2], panel).argmax(1) == 1).all()
-
-
 def test_nothing_waits_for_the_device_inside_an_epoch(monkeypatch):
     """Each of these makes the host wait for a GPU; one per epoch is needed."""
     calls = []
@@ -128,36 +94,6 @@ def test_nothing_waits_for_the_device_inside_an_epoch(monkeypatch):
     assert per_epoch == [1, 1]
 
 
-def test_validation_alone_judges_and_does_not_stop():
-    model, remembers = make_model(), Remembers()
-    history = fit(
-        model, *make_panel(), make_plan(), validation=wrong_labels(), callbacks=[remembers]
-    )
-    assert len(history) == 4
-    assert equal(weights_of(model), remembers.weights[-1])
-    without = make_model()
-    fit(without, *make_panel(), make_plan())
-    assert equal(weights_of(model), weights_of(without))
-
-
-def test_forward_keeps_order_and_mode():
-    panel, _ = make_panel(ragged=True)
-    model = make_model().train()
-    outputs = forward(model, panel)
-    assert model.training
-    assert outputs.dtype == torch.float32
-    assert not outputs.requires_grad
-    model.eval()
-    one_by_one = [model(*panel.take(torch.tensor([i]))) for i in range(len(panel))]
-    torch.testing.assert_close(outputs, torch.cat(one_by_one))
-    torch.testing.assert_close(
-        forward(model, panel, function=model.embed), model.embed(*panel.take(torch.arange(20)))
-    )
-    rounded = forward(model, panel, bfloat16=True)
-    assert not torch.equal(rounded, outputs)
-    torch.testing.assert_close(rounded, outputs, rtol=0.05, atol=0.05)
-
-
 # --- pretrained parameters: a learning rate of their own, and epochs in which they are frozen -----
 
 HEAD = ("head.weight", "head.bias")
@@ -171,27 +107,6 @@ def state_of(model) -> dict[str, torch.Tensor]:
     return {name: each.clone() for name, each in model.state_dict().items()}
 
 
-def test_learning_rates_and_decay_of_the_groups():
-    model = make_model("learnable", stem="conv")
-    pretrained = Pretrained(backbone(model), lr_scale=0.25)
-    optimizer = make_optimizer(model, make_plan(weight_decay=0.3, pretrained=pretrained))
-    plain = make_optimizer(model, make_plan(weight_decay=0.3))
-    set_learning_rate(optimizer, 0.8)
-    names = {id(parameter): name for name, parameter in model.named_parameters()}
-    rows = {
-        names[id(p)]: (group["lr"], group["weight_decay"])
-        for group in optimizer.param_groups
-        for p in group["params"]
-    }
-    decay = {
-        names[id(p)]: group["weight_decay"] for group in plain.param_groups for p in group["params"]
-    }
-    assert {name: own for name, (_, own) in rows.items()} == decay
-    assert {name: lr for name, (lr, _) in rows.items()} == {
-        name: 0.8 if name in HEAD else pytest.approx(0.2) for name in decay
-    }
-
-
 def test_what_is_frozen_stays_bit_for_bit_and_the_rest_is_trained():
     """The conv stem has batch norms, whose averages stay too."""
     model = make_model(stem="conv", dropout=0.0)
@@ -203,18 +118,6 @@ def test_what_is_frozen_stays_bit_for_bit_and_the_rest_is_trained():
     changed = {name for name in after if not torch.equal(before[name], after[name])}
     assert changed == set(HEAD)
     assert all(parameter.requires_grad for parameter in model.parameters())
-
-
-def test_it_thaws_after_its_epochs():
-    model, remembers = make_model(stem="conv"), Remembers()
-    names = backbone(model)
-    before = weights_of(model)
-    plan = make_plan(pretrained=Pretrained(names, n_epochs_frozen=2), n_epochs=3)
-    fit(model, *make_panel(), plan, callbacks=[remembers])
-    first, second, third = remembers.weights
-    assert all(torch.equal(before[name], second[name]) for name in names)
-    assert not torch.equal(first["head.weight"], second["head.weight"])
-    assert not any(torch.equal(second[name], third[name]) for name in names if "weight" in name)
 
 
 def test_a_scale_of_one_changes_nothing_and_a_small_one_slows_down():
@@ -256,49 +159,3 @@ def test_averages_are_the_mean_over_batches_of_what_the_norm_sees(ragged):
     assert norm.momentum == nn.BatchNorm1d(1).momentum
     for name, value in model.named_parameters():
         assert torch.equal(value, before[name])
-
-
-def test_a_norm_after_the_stem_is_updated_too():
-    model = make_model(stem="linear")
-    model.head = nn.Sequential(nn.BatchNorm1d(8), model.head)
-    update_bn(model, make_panel()[0], make_plan())
-    assert not torch.equal(model.head[0].running_mean, torch.zeros(8))
-
-
-def test_the_norm_of_the_head_gets_averages_without_dropout():
-    model = make_model(head_norm="batch", dropout=0.5).train()
-    panel, _ = make_panel(24)
-    update_bn(model, panel, make_plan(batch_size=5))
-    assert model.training
-    pooled = []
-    generator = torch.Generator().manual_seed(0)
-    for index in shuffled(len(panel), 5, generator):
-        model.eval()
-        for norm in (model.stem.first.norm, model.stem.second.norm):
-            norm.train()
-        pooled.append(model.embed(*panel.take(index)).mean(0))
-    torch.testing.assert_close(model.head_norm.running_mean, torch.stack(pooled).mean(0))
-
-
-def test_averages_of_the_head_count_series_by_weight():
-    model = make_model(stem="linear", head_norm="batch").eval()
-    panel, _ = make_panel(24)
-    weights = torch.linspace(0, 3, 24).square() / 3
-    update_bn(model, panel, make_plan(batch_size=5), weights)
-    with torch.no_grad():
-        embedded = model.embed(panel.values)
-    expected = (embedded * weights[:, None]).sum(0) / weights.sum()
-    torch.testing.assert_close(model.head_norm.running_mean, expected)
-
-
-def test_series_without_weight_change_nothing():
-    panel, targets, n_zero = *make_panel(20), 3
-    weights = torch.where(torch.arange(20) < n_zero, 0.0, 20 / (20 - n_zero))
-    values = panel.values.clone()
-    values[:n_zero] += 100.0
-    models = [make_model(stem="linear", head_norm="batch") for _ in range(2)]
-    for model, own in zip(models, (panel, replace(panel, values=values)), strict=True):
-        fit(model, own, targets, make_plan(), weights=weights)
-    found, expected = (model.state_dict() for model in models)
-    for name, value in expected.items():
-        torch.testing.assert_close(found[name], value, rtol=1e-5, atol=1e-6)

@@ -37,11 +37,6 @@ def test_rate_of_a_very_short_run(n_steps):
     assert (rate > 0).all()
 
 
-def test_device():
-    assert resolve_device("cpu") == resolve_device(CPU) == CPU
-    assert resolve_device("auto").type in ("cpu", "cuda", "mps")
-
-
 SEES_NO_GPU = "sees no GPU of NVIDIA or AMD; choose from: 'auto', 'cpu'$"
 
 
@@ -62,18 +57,6 @@ def test_a_device_that_is_not_there_is_not_offered(device, message):
     with pytest.raises(ValueError, match=f"^device .* cannot be used here: {message}") as raised:
         resolve_device(device)
     assert len(str(raised.value)) < 250
-
-
-@pytest.mark.parametrize(
-    ("n_gpus", "offered"), [(1, "'cuda'"), (2, "'cuda', 'cuda:0', 'cuda:1'")], ids=["1", "2"]
-)
-def test_devices_that_are_there_are_offered(n_gpus, offered, monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: n_gpus)
-    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
-    message = f"did you mean 'cuda'. Choose from: 'auto', 'cpu', {offered}$"
-    with pytest.raises(ValueError, match=message):
-        resolve_device("gpu")
 
 
 def test_precision(monkeypatch):

@@ -26,7 +26,7 @@ from torch import nn
 
 from tsformer import TSTransformer
 from tsformer._torch_state import RandomStream
-from tsformer.training import Callback, History, NonFiniteLossError, forward, train, train_ensemble
+from tsformer.training import Callback, History, NonFiniteLossError, forward, train_ensemble
 from tsformer.training.run import EarlyStopping, LoopState, TrainingRun, TrainingState
 
 
@@ -48,16 +48,6 @@ def test_nan_loss_raises_and_keeps_the_last_good_weights():
     assert equal(weights_of(model), spoils.weights)
     assert len(history) == 2
     assert not model.training
-
-
-@pytest.mark.parametrize(("learning_rate", "batch_size"), [(1e5, 4), (1e10, 20), (1e30, 4)])
-def test_weights_kept_after_a_non_finite_loss_predict(learning_rate, batch_size):
-    """The last step of an epoch can spoil the weights after all its losses were computed."""
-    model, (panel, targets) = make_model(), make_panel()
-    plan = make_plan(learning_rate=learning_rate, batch_size=batch_size, n_epochs=8)
-    with pytest.raises(NonFiniteLossError, match=r"A lower learning_rate \(it was 1.*\) usually"):
-        fit(model, panel, targets, plan)
-    assert forward(model, panel).isfinite().all()
 
 
 def test_the_weights_of_the_start_are_kept_with_those_of_two_epochs():
@@ -193,16 +183,6 @@ def make_members(n: int = 2, **config) -> list[TSTransformer]:
 def fit_members(models, panel, targets, **options) -> list[History]:
     plans = [replace(make_plan(), seed=i) for i in range(len(models))]
     return train_ensemble(models, panel, targets, cross_entropy, plans, **options)
-
-
-def test_each_is_the_model_trained_alone():
-    (panel, targets), models = make_panel(11, ragged=True), make_members(dropout=0.2)
-    alone = copy.deepcopy(models)
-    histories = fit_members(models, panel, targets)
-    for seed, (model, other, history) in enumerate(zip(models, alone, histories, strict=True)):
-        expected = train(other, panel, targets, cross_entropy, make_plan(seed=seed))
-        assert [row["loss"] for row in history] == [row["loss"] for row in expected]
-        assert equal(weights_of(model), weights_of(other))
 
 
 def test_lists_of_different_lengths_are_refused():
