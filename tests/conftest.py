@@ -1,7 +1,5 @@
 """What all tests share: one thread, no GPU, and real problems where the archive is at hand."""
 
-from __future__ import annotations
-
 import os
 import re
 import sqlite3

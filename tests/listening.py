@@ -1,7 +1,5 @@
 """Where a process and its children listen, and waiting until it does."""
 
-from __future__ import annotations
-
 import socket
 import time
 import urllib.request

@@ -1,7 +1,5 @@
 """Scores made up for tests, so that what is to be found in them is known."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

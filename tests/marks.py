@@ -1,7 +1,5 @@
 """Marks for parametrised tests: a few cases run after each change, others before a merge."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What tests of pictures look at: pixels, panels, and whether one can read them."""
 
-from __future__ import annotations
-
 import io
 import itertools
 from collections.abc import Iterator

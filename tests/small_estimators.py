@@ -1,7 +1,5 @@
 """Each estimator, small, and series that it fits in a moment."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Whatever comes in: finite probabilities that sum to one, or an error that says why."""
 
-from __future__ import annotations
-
 import copy
 import os
 import pickle

@@ -1,7 +1,5 @@
 """Numbers that users pass: the range, and the error for anything else."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 from math import inf, nan
 

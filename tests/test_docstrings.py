@@ -1,7 +1,5 @@
 """Docstrings are true: their examples run, and the defaults they state are the signature's."""
 
-from __future__ import annotations
-
 import doctest
 import inspect
 import pkgutil

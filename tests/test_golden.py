@@ -1,7 +1,5 @@
 """Models that are saved are read by later versions, and predict what they predicted then."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 from types import ModuleType

@@ -1,7 +1,5 @@
 """All pages: programs and commands run, links lead somewhere, and the map is true."""
 
-from __future__ import annotations
-
 import inspect
 import re
 import runpy

@@ -1,7 +1,5 @@
 """Calibration error and reliability, against sums written out, and pictures of them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

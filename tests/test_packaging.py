@@ -1,7 +1,5 @@
 """What the package drags in: extras, versions, the direction of imports."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The files of a saved estimator: missing, spoilt, replaced, or not ours."""
 
-from __future__ import annotations
-
 import json
 import os
 import resource

@@ -1,7 +1,5 @@
 """Encodings, augmentations and objectives by name."""
 
-from __future__ import annotations
-
 from types import ModuleType, new_class
 from typing import Any
 

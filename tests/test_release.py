@@ -1,7 +1,5 @@
 """What is released: sdist and wheel are whole, hold nothing else, and need no checkout."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """docs/security.md: each promise names tests that exist, and the two that are shown here hold."""
 
-from __future__ import annotations
-
 import ast
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Structure: no circle of imports, few files to a fit, and distinct names of test files."""
 
-from __future__ import annotations
-
 import ast
 from collections import Counter
 from graphlib import TopologicalSorter

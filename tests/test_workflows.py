@@ -1,7 +1,5 @@
 """Workflows on GitHub: their commands exist, and only uploads may ask for a token."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Processor seconds of a call, on a machine that does other things too."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Callable
 from time import process_time

@@ -1,7 +1,5 @@
 """Batches as the fit makes them, of every kind, and augmentations as a user would write them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import torch

@@ -1,7 +1,5 @@
 """Warping, slicing, cutmix and jitter against plain loops."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Properties of every registered augmentation, on batches of every kind."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import replace
 

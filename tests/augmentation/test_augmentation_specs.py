@@ -3,8 +3,6 @@
 The registry is shared with encodings and objectives: see tests/test_registries.py.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

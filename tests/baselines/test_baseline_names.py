@@ -1,7 +1,5 @@
 """The classifiers with a name: each that is installed learns, the others say what they lack."""
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 from importlib.metadata import version

@@ -1,7 +1,5 @@
 """The command line as it is in an environment that is activated."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The command line's help, and what it says when asked for what cannot be."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from unittest import mock
 

@@ -1,7 +1,5 @@
 """Commands that start a server or fill a terminal."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

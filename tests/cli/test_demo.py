@@ -1,7 +1,5 @@
 """`tsformer demo`: it says what it will do, and ends with where to go."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """`tsformer explain`: of a file or a data set, by number or name."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

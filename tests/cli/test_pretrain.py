@@ -1,7 +1,5 @@
 """`tsformer pretrain` and `tsformer fit --init-from`, in this process: each import takes time."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What commands print: a line for each fit, and tables that a file has whole."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 from io import BytesIO, TextIOWrapper

@@ -1,7 +1,5 @@
 """Tables of one's own from the shell: fit, predict, evaluate, compare, convert, datasets."""
 
-from __future__ import annotations
-
 import io
 import os
 import re

@@ -1,7 +1,5 @@
 """`tsformer fit` and `evaluate` track by default: where, what, and what happens without a store."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import socket

@@ -1,7 +1,5 @@
 """Series for the classifiers of every framework."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """aeon's own checks of a classifier, and its tools around ours."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.base import clone

@@ -1,7 +1,5 @@
 """Classifiers of sktime and aeon predict what ours predict, and load no framework unasked."""
 
-from __future__ import annotations
-
 import inspect
 import pickle
 import subprocess

@@ -1,7 +1,5 @@
 """sktime's own checks of a classifier, what the tags of ours say, and sktime's tools around it."""
 
-from __future__ import annotations
-
 import tomllib
 import warnings
 from pathlib import Path

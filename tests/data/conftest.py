@@ -1,7 +1,5 @@
 """Every test of data runs in a folder of its own."""
 
-from __future__ import annotations
-
 import pytest
 
 

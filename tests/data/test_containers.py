@@ -1,7 +1,5 @@
 """All containers hold the same series as NumPy arrays, or are refused by name."""
 
-from __future__ import annotations
-
 import pickle
 from io import BytesIO
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Layouts that are probably not what was meant, and ids: those of X and of y agree."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Long tables: rows in any order become series, and what is wrong with a row is said."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Parquet files with a list of values in each row: what is read, and what is refused, by name."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import sys

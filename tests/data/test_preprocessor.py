@@ -1,7 +1,5 @@
 """Preprocessing: scaling learned in float64, gaps filled and flagged, codes numbered."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import warnings

@@ -1,7 +1,5 @@
 """Series in arrays and `.npy` files: rows, damage, batches and their order."""
 
-from __future__ import annotations
-
 import mmap
 import os
 import pickle

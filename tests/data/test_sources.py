@@ -1,7 +1,5 @@
 """Series from files of every format, from folders and by name; damage; and written files."""
 
-from __future__ import annotations
-
 import gzip
 import zipfile
 from pathlib import Path

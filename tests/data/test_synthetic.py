@@ -1,7 +1,5 @@
 """Synthetic problems: their classes differ only as their docstrings say."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Tables in files: what is read as what, and what is said of a file that cannot be read."""
 
-from __future__ import annotations
-
 import functools
 import json
 import warnings

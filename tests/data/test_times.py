@@ -1,7 +1,5 @@
 """Times of steps: numbers or dates, counted from the first of each series."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal

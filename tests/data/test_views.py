@@ -3,8 +3,6 @@
 That a unit changes nothing of what a model reads is tested in tests/estimators/test_units.py.
 """
 
-from __future__ import annotations
-
 from math import isnan, nan
 
 import numpy as np

@@ -13,8 +13,6 @@ An encoding is defined by one or more of these functions:
 series; heads `h` count from 1; `role` is "q" or "k".
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

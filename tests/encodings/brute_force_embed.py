@@ -1,7 +1,5 @@
 """Reference implementations of the `embed` hooks, in the notation of `brute_force`."""
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -1,7 +1,5 @@
 """Small models and series on which the properties of all encodings are tested."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

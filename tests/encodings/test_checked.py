@@ -1,7 +1,5 @@
 """Encodings of a user: a constructor without the sizes, and hooks with results of wrong shapes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

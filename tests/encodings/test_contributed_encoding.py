@@ -1,7 +1,5 @@
 """CONTRIBUTING.md: the encoding that it adds is one, and its formula is what it computes."""
 
-from __future__ import annotations
-
 import doctest
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What encodings cost: how memory grows, the shipped figures, and the script that measures them."""
 
-from __future__ import annotations
-
 import csv
 from importlib.resources import files
 from pathlib import Path

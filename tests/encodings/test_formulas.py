@@ -1,7 +1,5 @@
 """Each encoding against its formula, forward and gradient, inside one attention in float64."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from brute_force import FORMULAS, encode_and_attend

@@ -4,8 +4,6 @@ A symmetric encoding is at chance by construction; any other must solve them, ex
 `LEAST`. A new encoding is tested as soon as it is registered.
 """
 
-from __future__ import annotations
-
 import warnings
 
 import pytest

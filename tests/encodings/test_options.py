@@ -1,7 +1,5 @@
 """What is particular to one encoding: its options, its draws, the pitfalls of its formula."""
 
-from __future__ import annotations
-
 import inspect
 import math
 

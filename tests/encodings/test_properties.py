@@ -1,7 +1,5 @@
 """Properties of every registered encoding, within a whole model with a pointwise stem."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 

@@ -1,7 +1,5 @@
 """From names, sums, classes and factories to hooks; the registry; subclasses."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 

@@ -1,7 +1,5 @@
 """Encodings as a user would write them."""
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 

@@ -1,7 +1,5 @@
 """Real problems, cut down, and every estimator, fitted once."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Rows of pandas output have the ids of the series; errors advise the call that predicts."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

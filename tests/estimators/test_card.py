@@ -1,7 +1,5 @@
 """The card of a saved model, and the summary: true facts, held-out scores only, sizes."""
 
-from __future__ import annotations
-
 import re
 import warnings
 from functools import partial

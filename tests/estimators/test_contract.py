@@ -1,7 +1,5 @@
 """What all five estimators promise: one seed, one model; saved, copied, interrupted, refused."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import random

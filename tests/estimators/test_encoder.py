@@ -1,7 +1,5 @@
 """TSTransformerEncoder: embeddings learned without labels."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

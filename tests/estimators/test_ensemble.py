@@ -1,7 +1,5 @@
 """TSEnsembleClassifier: the mean of its parts, and the limit of time."""
 
-from __future__ import annotations
-
 import pickle
 from math import inf
 from time import perf_counter

@@ -1,7 +1,5 @@
 """What `fit` does: weights, earlier fits, validation, members, budgets, augmentation, lengths."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Which series are held out; no group, such as a person, is both trained on and held out."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import sklearn

@@ -1,7 +1,5 @@
 """Starting from pretrained weights: copied and randomly initialised layers, and training."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

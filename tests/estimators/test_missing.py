@@ -1,7 +1,5 @@
 """Series with gaps: filled, flagged, cut where they begin and end, refused where all is gap."""
 
-from __future__ import annotations
-
 import copy
 import warnings
 

@@ -1,7 +1,5 @@
 """Novelty scores: calibrated on training series, blind to nothing simple, the same everywhere."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from typing import Any

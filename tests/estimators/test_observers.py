@@ -1,7 +1,5 @@
 """Observers hear of every fit once, and see how it ends."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """The parameters: names, kinds, and how wrong ones are refused."""
 
-from __future__ import annotations
-
 import inspect
 from importlib import import_module
 

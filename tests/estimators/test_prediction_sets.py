@@ -1,7 +1,5 @@
 """Prediction sets: exact coverage of exchangeable series, and the same contract everywhere."""
 
-from __future__ import annotations
-
 import copy
 import json
 import pickle

@@ -1,7 +1,5 @@
 """What "auto" makes of the data: the scaling, and augmentations that leave classes recognisable."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

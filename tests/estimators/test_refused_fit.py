@@ -1,7 +1,5 @@
 """A refused `fit` names the parameter, and leaves the estimator exactly as it was."""
 
-from __future__ import annotations
-
 import copy
 import hashlib
 import pickle

@@ -1,7 +1,5 @@
 """TSTransformerRegressor: a number from a series."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

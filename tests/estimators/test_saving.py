@@ -1,7 +1,5 @@
 """Save and load: the same predictions, or a clear error."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

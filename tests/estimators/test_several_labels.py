@@ -1,7 +1,5 @@
 """Several labels of 0 and 1 for each series, and several targets of the regressor."""
 
-from __future__ import annotations
-
 import json
 import warnings
 

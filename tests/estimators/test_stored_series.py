@@ -1,7 +1,5 @@
 """Series in files and in arrays read by slices: the same model as from memory, bit for bit."""
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 from typing import Any

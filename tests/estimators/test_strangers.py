@@ -1,7 +1,5 @@
 """Model folders from strangers: an error that names file and field, soon and in little memory."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

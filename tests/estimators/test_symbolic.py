@@ -1,7 +1,5 @@
 """Symbolic series: ``stem="embedding"``."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.utils import get_tags

@@ -1,7 +1,5 @@
 """Targets: missing, too few, several for each series, and in another order than X."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

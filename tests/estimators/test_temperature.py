@@ -1,7 +1,5 @@
 """Temperatures divide logits: by default, as asked, and as fitted to held-out series."""
 
-from __future__ import annotations
-
 import copy
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Fits in several threads of a process give the same models; how many threads torch has in each."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Torch's settings in the program make no difference to an estimator, and are as before."""
 
-from __future__ import annotations
-
 import pickle
 import threading
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The unit of a channel changes nothing: a factor that is a power of two gives the same bits."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 

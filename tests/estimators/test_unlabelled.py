@@ -1,7 +1,5 @@
 """Semi-supervised: pretrain on all series, train on the labelled ones, in one fit."""
 
-from __future__ import annotations
-
 import warnings
 from functools import partial
 

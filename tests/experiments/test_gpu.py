@@ -1,7 +1,5 @@
 """The checks of the GPU path, on a GPU and rehearsed on the CPU, and the command that runs them."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The language model experiment: its texts, n-gram models of them, and the script."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The memory that docs/guide/large_data.md promises, measured by the script that it names."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """No script changes the committed results unless it is told to."""
 
-from __future__ import annotations
-
 import subprocess
 from importlib import import_module
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Small series of every shape, and classifiers that train on them in a moment."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`attention` and attention rollout, against plain loops."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

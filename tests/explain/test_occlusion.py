@@ -1,7 +1,5 @@
 """Occlusion of any classifier, without captum, against plain loops over its logits."""
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Explanations are right where the answer is known."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from marks import exhaustive_except

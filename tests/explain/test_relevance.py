@@ -1,7 +1,5 @@
 """`explain`: every method against plain loops, for every stem, encoding and kind of series."""
 
-from __future__ import annotations
-
 import itertools
 import re
 

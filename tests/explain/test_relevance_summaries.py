@@ -1,7 +1,5 @@
 """The windows in which most of the relevance is, and relevance at real times."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """An exported program computes what the estimator predicts, for any number and length of series."""
 
-from __future__ import annotations
-
 import json
 import sys
 import warnings

@@ -1,7 +1,5 @@
 """Hydra and MiniRocket by brute force; their features together, scaled; series at regular steps."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

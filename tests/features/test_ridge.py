@@ -1,7 +1,5 @@
 """The ridge against scikit-learn's, and its leave-one-out scores against refits."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -6,8 +6,6 @@ Run on the version that is released, and where it learns to save a new kind of m
 is never written again, for it is what that version wrote.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

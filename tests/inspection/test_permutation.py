@@ -1,7 +1,5 @@
 """Permutation importance of channels and windows."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.pipeline import make_pipeline

@@ -1,7 +1,5 @@
 """The gradient of a trained bias on the fused kernel, against plain arithmetic."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor

@@ -1,7 +1,5 @@
 """Attention against plain arithmetic: the scale, the mask, where each hook is applied."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor

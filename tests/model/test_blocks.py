@@ -1,7 +1,5 @@
 """TransformerBlock and dropout: norms, residual branches and the rate of dropped values."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import torch.nn.functional as F

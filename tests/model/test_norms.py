@@ -1,7 +1,5 @@
 """Batch norm that ignores padding, against torch's own on the valid steps."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn

@@ -1,7 +1,5 @@
 """From values to tokens: their number, their times, and independence of padding."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor, nn

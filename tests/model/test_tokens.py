@@ -1,7 +1,5 @@
 """TokenTransformer: causal under every encoding, generation, initial weights, padding."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn

@@ -1,7 +1,5 @@
 """TSTransformer as a torch module, and from its tokens to one vector."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor, nn

@@ -1,7 +1,5 @@
 """`contrastive`: two views of each series, and NT-Xent between them."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

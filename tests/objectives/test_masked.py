@@ -1,7 +1,5 @@
 """`masked`: the hidden values, the values hidden with them, and the loss."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Pictures: that they show the right numbers, that one can read them, and that they draw alone."""
 
-from __future__ import annotations
-
 import copy
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Pictures of explanations: what is drawn, where, and whether it can be read."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from marks import slow_except

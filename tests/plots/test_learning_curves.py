@@ -1,7 +1,5 @@
 """Learning curves show the means, the spreads and the numbers of series that fits had."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Figures take an estimator in place of the arrays that it gives."""
 
-from __future__ import annotations
-
 import io
 from typing import Any
 

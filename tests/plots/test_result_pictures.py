@@ -1,7 +1,5 @@
 """Pictures of trainings and results show their numbers, and can be read whatever the names."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The picture of the default against the field, from rows that are easy to check."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

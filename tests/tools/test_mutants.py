@@ -1,7 +1,5 @@
 """tools/mutants.py: mutants are sampled, found again and tried without a change of any file."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

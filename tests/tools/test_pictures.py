@@ -1,7 +1,5 @@
 """The picture of all encodings."""
 
-from __future__ import annotations
-
 import pytest
 from picture_checks import assert_legible
 

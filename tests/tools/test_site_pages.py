@@ -1,7 +1,5 @@
 """The site, and the tables that `make docs-tables` writes."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

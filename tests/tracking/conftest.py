@@ -1,7 +1,5 @@
 """The MLflow store of the tests of tracking, and a real problem to train on."""
 
-from __future__ import annotations
-
 import pytest
 
 import tsformer

@@ -1,7 +1,5 @@
 """What `tsformer.autolog` leaves in MLflow of each fit, and that it never costs one."""
 
-from __future__ import annotations
-
 import re
 import sys
 import warnings

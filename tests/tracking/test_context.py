@@ -1,7 +1,5 @@
 """Where a run goes: what is asked for, the active run, or what MLflow has been told."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Models of MLflow: their files, their loaders, and their answers with and without a server."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

@@ -1,7 +1,5 @@
 """Saved views, and the pages that `tsformer ui` opens; a browser shows them in tests/ui."""
 
-from __future__ import annotations
-
 import json
 import socket
 import sys

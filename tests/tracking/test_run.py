@@ -1,7 +1,5 @@
 """TrackedRun: what it sends and when, and what it does when it cannot."""
 
-from __future__ import annotations
-
 import math
 import time
 import warnings

@@ -1,7 +1,5 @@
 """What a search or cross-validation of scikit-learn leaves in MLflow after `tsformer.autolog`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """RunStore: where it is, how it is created, which runs it finds, and what it says of them."""
 
-from __future__ import annotations
-
 import pickle
 import threading
 import time

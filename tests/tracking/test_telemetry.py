@@ -1,7 +1,5 @@
 """Nothing phones home: no process that tracks, registers or trains looks up another machine."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

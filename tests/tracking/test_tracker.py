@@ -1,7 +1,5 @@
 """MLflowTracker: curves, costs and pictures of a training; what an evaluation adds."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import warnings

@@ -1,7 +1,5 @@
 """The runs that a test leaves in its own experiment of the shared store."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Training that torchrun starts in two processes, and that tests start in one."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """A small problem, a small model and a short plan for the tests of the training loop."""
 
-from __future__ import annotations
-
 import copy
 
 import torch

@@ -1,7 +1,5 @@
 """Callbacks: when they are called, and the ones that come with the package."""
 
-from __future__ import annotations
-
 import pickle
 import re
 import sys

@@ -1,7 +1,5 @@
 """A training run that is killed resumes to exactly the weights it would have had."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import multiprocessing

@@ -1,7 +1,5 @@
 """Captured steps: what is replayed, and when, as far as a machine without a GPU can test it."""
 
-from __future__ import annotations
-
 import warnings
 from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Two processes train like one: real processes, on PyTorch's own engine over loopback."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

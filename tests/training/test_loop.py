@@ -1,7 +1,5 @@
 """The training loop: what it optimises, and what it never does."""
 
-from __future__ import annotations
-
 from unittest import mock
 
 import pytest

@@ -1,7 +1,5 @@
 """When memory runs out: smaller pieces, and the same steps."""
 
-from __future__ import annotations
-
 import warnings
 import weakref
 from unittest import mock

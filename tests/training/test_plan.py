@@ -1,7 +1,5 @@
 """TrainingPlan: the schedule, the budget, device and precision."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

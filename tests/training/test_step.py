@@ -1,7 +1,5 @@
 """One step: the gradient, augmentation and mixed losses; nothing in it waits for a device."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """How training ends early: losses, Ctrl-C, early stopping; several models, and in processes."""
 
-from __future__ import annotations
-
 import copy
 import math
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A small real comparison, shown by `tsformer ui`, in a real browser. Run by `make test-slow`."""
 
-from __future__ import annotations
-
 import importlib
 import os
 from collections.abc import Callable, Iterator

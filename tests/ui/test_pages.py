@@ -1,7 +1,5 @@
 """What a person sees in MLflow's pages after a comparison; those of 3.17.2 were looked at."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

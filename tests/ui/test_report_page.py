@@ -1,7 +1,5 @@
 """What a person sees in the report of a study, opened from a file in a browser without network."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The site that `make docs` has built, in a real browser. Run by `make test-slow`."""
 
-from __future__ import annotations
-
 import functools
 import threading
 from collections.abc import Iterator

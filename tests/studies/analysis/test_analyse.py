@@ -1,7 +1,5 @@
 """Findings of a study: gains and costs worked out by hand."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Pictures of studies show the right numbers, and all of them."""
 
-from __future__ import annotations
-
 import itertools
 from functools import cache
 from typing import Any

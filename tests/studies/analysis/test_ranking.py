@@ -1,7 +1,5 @@
 """The ranking: pairs of scores on the same folds, and one sentence about them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

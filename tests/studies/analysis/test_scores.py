@@ -1,7 +1,5 @@
 """Scores are read from a folder or a file, split by variant, and cut to what is paired."""
 
-from __future__ import annotations
-
 import json
 
 import pandas as pd

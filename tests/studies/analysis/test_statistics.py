@@ -1,7 +1,5 @@
 """What is concluded from scores: ranks, tests and chances, on numbers worked out by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Study: what it takes, what it refuses, and which fits count as the same."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

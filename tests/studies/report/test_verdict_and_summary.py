@@ -1,7 +1,5 @@
 """The first sentence of a report claims no more than the numbers support; the summary table."""
 
-from __future__ import annotations
-
 import pandas as pd
 import pytest
 from made_up_scores import results as results_of

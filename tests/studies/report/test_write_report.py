@@ -1,7 +1,5 @@
 """The report of a study: a page that stands alone, says what is there, and claims no more."""
 
-from __future__ import annotations
-
 import json
 import re
 from html.parser import HTMLParser

@@ -1,7 +1,5 @@
 """Experiments, cheaper studies, and real processes that tests start and kill."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

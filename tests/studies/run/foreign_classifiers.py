@@ -1,7 +1,5 @@
 """Classifiers of somebody else's, which a study names by dotted paths."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import sys

@@ -1,7 +1,5 @@
 """A study that is run once for many tests, and the runs of fits in a store."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

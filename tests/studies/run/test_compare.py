@@ -1,7 +1,5 @@
 """compare(): real fits of encodings and methods, and everything that it says about them."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import re

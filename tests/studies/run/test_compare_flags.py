@@ -1,7 +1,5 @@
 """tsformer compare: flags and files that say what is fitted, and what it says of fits that fail."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -1,7 +1,5 @@
 """The servers that the pages start, as written there: who can reach them, and who gets in."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import socket

@@ -1,7 +1,5 @@
 """Successive halving: losers go early, the budget is kept, and nothing is fitted twice."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The lock of a study: who holds it, and what a dead comparison leaves."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

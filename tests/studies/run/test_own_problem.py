@@ -1,7 +1,5 @@
 """Series of one's own become a problem with a name that no other series have."""
 
-from __future__ import annotations
-
 import contextlib
 from typing import Any
 

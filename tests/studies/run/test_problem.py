@@ -1,7 +1,5 @@
 """Subsets of train splits: nested, stratified, the same for every method."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """ResultStore: which earlier results it may replace."""
 
-from __future__ import annotations
-
 import errno
 from contextlib import nullcontext
 from pathlib import Path

@@ -1,7 +1,5 @@
 """compare(): each fit is done once, whatever happens in between."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

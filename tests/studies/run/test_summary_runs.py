@@ -1,7 +1,5 @@
 """Summary runs and the pictures of a study, of results made up so that every number is known."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from pathlib import Path
