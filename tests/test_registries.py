@@ -53,6 +53,15 @@ def test_bad_names_are_refused(room, name):
 
 
 @every_kind
+def test_a_subclass_without_a_name_is_not_registered(room):
+    assert define(room, None).name == ""
+    parent = define(room, "own")
+    child = type("Child", (parent,), {})
+    assert child.name == "", "it would pass for its parent wherever names are written"
+    assert room.names() == [*NAMES[room], "own"]
+
+
+@every_kind
 def test_every_class_is_importable_from_the_package(room):
     for name in room.names():
         cls = room.find(name)

@@ -6,7 +6,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from tsformer import EarlyClassifier, RandomConvolutionClassifier
+from tsformer import EarlyClassifier, RandomConvolutionClassifier, TSTransformerClassifier
 from tsformer.cli import main
 
 
@@ -61,6 +61,38 @@ def test_debug_shows_the_traceback(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(FileNotFoundError, match=r"mlflow\.db"):
         main(["ui", "--debug"])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("3", (0, 1, 2)), ("0,1,2", (0, 1, 2)), ("7,", (7,)), (" 4, 9 ", (4, 9))]
+)
+def test_seeds(text, expected):
+    from tsformer.cli.parsing import seeds
+
+    assert seeds(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("pairs", "expected"),
+    [
+        (["stem=linear"], {"stem": "linear"}),
+        (["scaling=None", "dropout=.2"], {"scaling": None, "dropout": 0.2}),
+        (["encoding_params={'base': 10}"], {"encoding_params": {"base": 10}}),
+        (["p.a=1", "p.b=x=y"], {"p": {"a": 1, "b": "x=y"}}),
+    ],
+)
+def test_settings(pairs, expected):
+    from tsformer.cli.parsing import settings
+
+    assert settings(pairs) == expected
+
+
+def test_a_checkpoint_is_passed_on():
+    from tsformer.cli.models import _options
+
+    options = _options(TSTransformerClassifier, {"max_epochs": 3}, Path("s"), True, ["d_model=8"])
+    expected = {"verbose": 1, "d_model": 8, "checkpoint_dir": "s", "resume": True}
+    assert options == {**expected, "max_epochs": 3}
 
 
 def test_plot_encoding_passes_every_option_on(monkeypatch, run):

@@ -3,6 +3,9 @@
 import numpy as np
 import pytest
 import torch
+from marks import exhaustive_except
+
+from tsformer.encodings import names
 
 
 def softmax(scores: np.ndarray) -> np.ndarray:
@@ -72,6 +75,20 @@ def test_rollout_is_the_product_over_blocks_and_a_gap_shares_with_its_sides(stri
         np.testing.assert_allclose(found[case].reshape(N, stride).sum(axis=1), expected, atol=1e-6)
 
 
+@pytest.mark.parametrize("encoding", exhaustive_except(names()))
+def test_any_encoding_has_weights(encoding, everything, fit):
+    data = everything
+    clf = fit(data, encoding=encoding)
+    before = clf.predict_proba(data.X, **data.options)
+    maps = clf.attention(data.X, **data.options)
+    assert maps.weights.shape == (12, 2, 2, 24, 24)
+    for weights, valid in zip(maps.weights, maps.mask, strict=True):
+        np.testing.assert_allclose(weights[:, :, valid].sum(axis=-1), 1, atol=1e-5)
+        assert not weights[:, :, ~valid].any()
+        assert not weights[..., ~valid].any()
+    np.testing.assert_array_equal(clf.predict_proba(data.X, **data.options), before)
+
+
 @pytest.mark.parametrize(
     ("stem", "params", "expected"),
     [
@@ -87,6 +104,11 @@ def test_tokens_have_the_times_of_their_steps(stem, params, expected, fit, every
     assert clf.preprocessor_.time_step != 1
     X, times = [np.ones((2, 6))], [3 + np.array([0, 0.5, 2, 2.5, 4, 7])]
     np.testing.assert_allclose(clf.attention(X, times).times[0], expected, atol=1e-5)
+
+
+def test_a_member_that_is_not_there_is_refused(plain, fit):
+    with pytest.raises(ValueError, match="member must be an int >= 0 and <= 0; got 1"):
+        fit(plain).attention(plain.X, member=1)
 
 
 @pytest.mark.parametrize("how", ["attention", "rollout"])

@@ -1,11 +1,12 @@
 """Occlusion of any classifier, without captum, against plain loops over its logits."""
 
+import sys
 from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
-from small_estimators import convolutions, ensemble
+from small_estimators import classifier, convolutions, ensemble
 
 MODELS = {
     "random convolutions": convolutions(scaling="channel"),
@@ -56,3 +57,9 @@ def test_windows_that_overlap_are_averaged(plain):
     zero = clf.explain(plain.X, baseline="zero")
     np.testing.assert_array_equal(zero, clf.explain(plain.X, baseline=0.0))
     assert (zero != by_default).any()
+
+
+def test_it_needs_no_captum(plain, monkeypatch):
+    clf = classifier(max_epochs=1).fit(plain.X, plain.y)
+    monkeypatch.setitem(sys.modules, "captum.attr", None)
+    assert clf.explain(plain.X, "occlusion").shape == plain.X.shape

@@ -1,5 +1,6 @@
 """`explain`: every method against plain loops, for every stem, encoding and kind of series."""
 
+import copy
 import itertools
 import re
 
@@ -76,6 +77,21 @@ def test_any_encoding_and_recipe_adds_up(options, everything, fit):
     np.testing.assert_allclose(found.sum(axis=(1, 2)), change, atol=0.01, rtol=0.01)
 
 
+@pytest.mark.parametrize("scaling", ["series", "series+size"])
+def test_the_moments_of_a_series_are_held_fixed(scaling, plain, fit):
+    clf = fit(plain, scaling=scaling)
+    found = clf.explain(plain.X, target="b")
+    X = plain.X
+    scaled = (X - X.mean(axis=2, keepdims=True)) / X.std(axis=2, keepdims=True)
+    size = clf.preprocessor_.size_of(torch.from_numpy(X.swapaxes(1, 2)))
+    rest = copy.copy(clf)
+    rest.preprocessor_ = clf.preprocessor_.without_scaling()
+    rest.preprocessor_.size_of = lambda x: size
+    change = (logits(rest, scaled) - logits(rest, np.zeros_like(X)))[:, 1]
+    np.testing.assert_allclose(logits(rest, scaled), logits(clf, X), atol=1e-5)
+    np.testing.assert_allclose(found.sum(axis=(1, 2)), change, atol=0.01)
+
+
 def test_occlusion_is_the_mean_fall_over_the_windows_around_a_value(plain, fit):
     clf = fit(plain)
     found = clf.explain(plain.X, "occlusion", "a", method_params={"window": 6, "stride": 2})
@@ -131,6 +147,14 @@ def test_codes_can_be_explained(method, codes, fit):
             before = logits(clf, unknown)
         change = (logits(clf, codes.X) - before)[:, 1]
         np.testing.assert_allclose(found.sum(axis=(1, 2)), change, atol=0.01)
+
+
+def test_one_code_may_stand_for_nothing(codes, fit):
+    clf = fit(codes, stem="embedding", n_layers=1)
+    found = clf.explain(codes.X, baseline=5.0)
+    for relevance, x in zip(found[:, 0], codes.X, strict=True):
+        assert (relevance[: x.shape[1]][x[0] == 5] == 0).all()
+        assert (relevance[: x.shape[1]][x[0] == 1] != 0).all()
 
 
 def test_explaining_changes_nothing(plain, fit, tmp_path):

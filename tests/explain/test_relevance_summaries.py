@@ -62,6 +62,11 @@ def test_sums_over_spans_keep_the_total():
             np.testing.assert_allclose(found[i, :, k], expected)
 
 
+def test_ends_and_what_is_outside():
+    found = relevance_over_time([[[1.0, 2, 4, 8, 16]]], [-1, 0, 1, 2, 3], [0, 1, 2])
+    assert found.tolist() == [[[2, 12]]]
+
+
 @pytest.mark.parametrize(
     ("relevance", "times", "edges", "message"),
     [

@@ -210,6 +210,22 @@ def test_biases_are_quantiles_of_training_convolutions():
     assert apart.mean() < 0.02
 
 
+def test_steps_before_the_first_value_change_nothing():
+    x = series(3, 2, 30)
+    transform = rocket(x)
+    later = torch.nn.functional.pad(x, (6, 2))
+    mask = torch.nn.functional.pad(torch.ones(3, 30, dtype=torch.bool), (6, 2))
+    torch.testing.assert_close(transform(later, mask), transform(x), atol=1e-6, rtol=0)
+
+
+def test_biases_are_not_those_of_padding():
+    """With 35 of 40 steps padding, quantiles over all steps would be 0 for most kernels."""
+    x = series(4, 1, 40)
+    mask = torch.arange(40) < torch.full((4, 1), 5)
+    transform = rocket(x.where(mask[:, None], 0.0), mask, size=(84,))
+    assert (transform.biases == 0).float().mean() < 0.1
+
+
 # --- both transforms together, and their scales --------------------------------------------------
 
 
@@ -217,6 +233,18 @@ def made(x, mask=None, n_features=336, n_groups=4) -> RandomConvolutions:
     convolutions = RandomConvolutions(n_features, n_groups).draw(x, mask, seeded())
     convolutions.fit_scales(convolutions.unscaled(x, mask))
     return convolutions
+
+
+def test_either_is_optional_and_the_state_is_all_there_is():
+    x = torch.randn(6, 40, 2, generator=seeded(1))
+    state = torch.get_rng_state()
+    for options, n in (({"n_features": 0}, 192), ({"n_groups": 0}, 336), ({}, 528)):
+        fitted = made(x, **options)
+        assert fitted(x).shape == (6, n)
+        loaded = RandomConvolutions(**{"n_features": 336, "n_groups": 4} | options)
+        loaded.load_state_dict(fitted.state_dict())
+        assert torch.equal(loaded(x), fitted(x))
+    assert torch.equal(torch.get_rng_state(), state)
 
 
 @pytest.mark.parametrize(("length", "steps"), [(700, 64), (30, 1), (30, 60), (30, 10_000)])
@@ -292,3 +320,10 @@ def test_a_long_pause_does_not_make_a_long_series():
     found = regular(panel([[0.0, 1.0, 1.0]], [[0.0, 1.0, 1e6]]))
     assert found.lengths.tolist() == [12]
     assert found.values[0, :, 0].tolist() == [0.0] + [1.0] * 11
+
+
+@pytest.mark.parametrize("times", [[[0.0, 0.0, 1.0]], [[0.0, 0.0, 0.0]]])
+def test_of_steps_at_the_same_time_the_last_one_counts(times):
+    found = regular(panel([[5.0, 1.0, 2.0]], times))
+    wanted = [1.0, 2.0] if times[0][2] else [2.0]
+    assert found.values[0, :, 0].tolist() == wanted

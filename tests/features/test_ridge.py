@@ -105,6 +105,12 @@ def test_penalty_temperature_and_loss_are_those_of_refits(shape, weighted, n_gro
     np.testing.assert_array_equal(targets, y)
 
 
+@pytest.mark.parametrize("groups", [np.zeros(20, dtype=int), np.arange(20)[::-1].copy()])
+def test_one_group_and_groups_of_one_series_are_none(groups):
+    features, y, _ = problem(20, 6)
+    assert fitted(features, y, groups=groups).loss == fitted(features, y).loss
+
+
 def test_constant_features_predict_the_shares_of_classes():
     own = fitted(np.ones((10, 3)), np.array([0] * 7 + [1] * 3))
     assert own(torch.ones(1, 3)).argmax() == 0

@@ -58,6 +58,16 @@ def test_scores_are_those_that_attention_sees() -> None:
         np.testing.assert_allclose(curves[f"head {head}"], ahead, atol=1e-6)
 
 
+def test_a_mix_shows_its_kernel_the_right_way_round() -> None:
+    encoding = resolve("erpe", max_len=5, **SIZES)
+    with torch.no_grad():
+        encoding.table.copy_(torch.arange(18.0).view(2, 9))
+    maps = images(plot_encoding(encoding, 5, **SIZES))
+    row, column = np.arange(5)[:, None], np.arange(5)
+    for head, matrix in enumerate(maps):
+        np.testing.assert_allclose(matrix, row - column + 4 + 9 * head, atol=1e-4)
+
+
 def test_a_bias_that_queries_decide_says_so() -> None:
     encoding = resolve("shaw", max_len=5, **SIZES)
     with torch.no_grad():

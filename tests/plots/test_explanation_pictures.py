@@ -5,6 +5,7 @@ import pytest
 from marks import slow_except
 from picture_checks import assert_legible, assert_readable, panels
 
+from tsformer import TSTransformerClassifier
 from tsformer.plots import plot_attention, plot_class_relevance, plot_relevance
 
 pytest.importorskip("matplotlib", reason='needs the extra "plots"')
@@ -31,6 +32,26 @@ def test_series_are_legible(n_channels, length):
     assert len(panels(figure)) == min(n_channels, 8)
     if n_channels == 30:
         assert "(8 of 30 channels)" in figure.get_suptitle().replace("\n", " ")
+
+
+def test_each_value_has_its_colour_and_the_best_window_is_marked():
+    x, relevance = example(2, 40)
+    x[0, 5:9] = np.nan
+    figure = plot_relevance(x, relevance, width=4)
+    first, second = panels(figure)
+    (dots,) = first.collections[:1]
+    assert len(dots.get_offsets()) == 36
+    assert dots.get_clim() == (-2.0, 2.0)
+    at, colour = dots.get_offsets(), dots.get_array()
+    for (step, value), shade in zip(at, colour, strict=True):
+        assert x[0, int(step)] == value
+        assert relevance[0, int(step)] == shade
+    assert not first.patches
+    (window,) = second.patches
+    low, high = window.get_x(), window.get_x() + window.get_width()
+    assert low <= 20 <= high
+    assert high - low == pytest.approx(4)
+    assert [text.get_text() for text in second.texts] == ["1"]
 
 
 def test_irregular_times_are_drawn_where_they_are():
@@ -76,6 +97,25 @@ def test_attention_is_legible(timed):
     assert len(top.lines) == len(left.lines) == 3
     np.testing.assert_allclose(top.lines[0].get_ydata(), -left.lines[0].get_xdata())
     assert matrix.get_ylim()[0] > matrix.get_ylim()[1], "time runs down"
+
+
+def test_attention_of_a_shorter_series_is_drawn_without_padding():
+    lengths = [20, 60, 40] * 4
+    X = [np.cumsum(RNG.normal(size=(1, length)), axis=1) for length in lengths]
+    X[0][:, 8:12] = np.nan
+    clf = TSTransformerClassifier(
+        stem="linear", d_model=8, n_heads=2, n_layers=1, max_epochs=1, random_state=0
+    )
+    maps = clf.fit(X, ["a", "b"] * 6).attention(X)
+    figure = plot_attention(maps.weights[0], maps.times[0], X[0])
+    matrix, top, _ = panels(figure)
+    there = maps.mask[0]
+    assert 0 < there.sum() <= 20
+    expected = maps.weights[0].mean(axis=(0, 1))[np.ix_(there, there)]
+    np.testing.assert_allclose(matrix.collections[0].get_array().data, expected)
+    assert matrix.get_xlim() == (0, 19)
+    assert top.get_xlim() == (0, 19)
+    assert matrix.get_ylim() == (19, 0)
 
 
 @pytest.mark.parametrize(

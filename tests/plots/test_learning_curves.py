@@ -51,6 +51,36 @@ def test_curves_are_legible(datasets: list[str], methods: list[str], sizes: list
         assert_legible(plot_learning_curves(rows, average=True))
 
 
+def test_a_panel_has_the_means_and_spreads_of_its_data_set() -> None:
+    rows = results(["ArrowHead", "C"], ["none", "rope"], ["10%", "50%"])
+    for ax, name in zip(panels(plot_learning_curves(rows)), ("ArrowHead", "C"), strict=True):
+        assert ax.get_xscale() == "log"
+        for container, method in zip(ax.containers, ("none", "rope"), strict=True):
+            part = rows[(rows["dataset"] == name) & (rows["encoding"] == method)]
+            scores = part.groupby("n_train")["accuracy"]
+            line, _, (bars,) = container
+            np.testing.assert_array_equal(line.get_xdata(), scores.mean().index)
+            np.testing.assert_allclose(line.get_ydata(), scores.mean())
+            lengths = [float(np.ptp(bar[:, 1])) for bar in bars.get_segments()]
+            np.testing.assert_allclose(lengths, 2 * scores.std())
+
+
+def test_the_average_is_over_data_sets_that_have_everything() -> None:
+    rows = results(["ArrowHead", "C"], ["none", "rope"], SHARES)
+    lacking = results(["SonyAIBORobotSurface1"], ["none", "rope"], SHARES[:3])
+    figure = plot_learning_curves(pd.concat([rows, lacking]), average=True)
+    (ax,) = panels(figure)
+    assert ax.get_title() == "mean over 2 data sets"
+    assert [tick.get_text() for tick in ax.get_xticklabels()] == SHARES[::-1]
+    means = rows.groupby(["encoding", "train_size", "seed"])["accuracy"].mean()
+    line, _, (bars,) = ax.containers[0]
+    expected = [means["none", size].mean() for size in SHARES]
+    np.testing.assert_allclose(line.get_ydata(), expected)
+    spreads = [2 * means["none", size].std() for size in SHARES]
+    lengths = [float(np.ptp(bar[:, 1])) for bar in bars.get_segments()]
+    np.testing.assert_allclose(lengths, spreads)
+
+
 def test_a_share_that_is_another_number_in_each_fold_is_one_point() -> None:
     columns = ["dataset", "method", "train_size", "n_train", "seed", "resample", "accuracy"]
     rows = [("A", "m", "4", 4, 0, fold, 0.5) for fold in range(3)]

@@ -70,6 +70,17 @@ def test_called_in_order_and_ended_like_nested_blocks(fails_at, expected):
     assert ", ".join(log) == expected
 
 
+def test_history_as_a_frame():
+    """Validation columns are there as soon as one epoch has them."""
+    assert list(History().to_frame().columns) == ["loss", "lr", "seconds"]
+    plain = {"epoch": 1, "loss": 1.0, "lr": 0.1, "seconds": 0.5}
+    judged = plain | {"epoch": 2, "val_loss": 2.0, "val_score": 0.5}
+    frame = History([plain, judged]).to_frame()
+    assert frame.index.tolist() == [1, 2]
+    assert frame["val_loss"].isna().tolist() == [True, False]
+    assert frame.loc[2].tolist() == [1.0, 0.1, 0.5, 2.0, 0.5]
+
+
 def test_progress_bar_in_a_terminal(capsys, monkeypatch):
     pytest.importorskip("rich", reason='the progress bar needs the extra "cli"')
     monkeypatch.setenv("FORCE_COLOR", "1")

@@ -7,8 +7,11 @@ import os
 import resource
 import signal
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -125,6 +128,27 @@ def test_what_resume_goes_on_with(tmp_path):
     assert len(list(tmp_path.glob("new/training-*.pt"))) == 2
 
 
+def test_the_options_of_the_optimizer_are_those_of_the_run_that_resumes(tmp_path):
+    """A run on a GPU captured its steps, with the learning rate in a tensor; this one does not."""
+    fit(make_model(), *make_panel(), saved_at_end(tmp_path))
+    (path,) = tmp_path.glob("training-*.pt")
+    state = torch.load(path, weights_only=True)
+    for group in state["optimizer"]["param_groups"]:
+        group |= {"lr": torch.tensor(5.0), "capturable": True}
+    torch.save(state, path)
+    seen = []
+
+    class Looks(torch.optim.AdamW):
+        def load_state_dict(self, state_dict):
+            super().load_state_dict(state_dict)
+            seen.extend((group["lr"], group["capturable"]) for group in self.param_groups)
+            assert all("exp_avg" in self.state[p] for g in self.param_groups for p in g["params"])
+
+    with mock.patch("torch.optim.AdamW", Looks):
+        fit(make_model(), *make_panel(), saved_at_end(tmp_path, resume=True))
+    assert seen == [(make_plan().learning_rate, False)] * 2
+
+
 def file_name(plan=None, panel=None, targets=None, weights=None, validation=None, model=None):
     """Return the name of the checkpoint of a training run."""
     own_panel, own_targets = make_panel()
@@ -206,6 +230,22 @@ def fingerprint_of(state):
     return hashlib.sha256(buffer.getvalue()).digest()
 
 
+@pytest.mark.parametrize(
+    "part",
+    exhaustive_except(["optimizer", "position", "model", "random"], ["position", "random"]),
+)
+def test_a_file_of_another_version_is_refused(part, tmp_path):
+    fit(make_model(), *make_panel(), saved_at_end(tmp_path))
+    (path,) = tmp_path.glob("training-*.pt")
+    state = torch.load(path, weights_only=True)
+    torch.save(state | {part: {"of": "another version"}}, path)
+    model = make_model()
+    before = weights_of(model)
+    with pytest.raises(ValueError, match=rf"{path.name} cannot be read .* delete it to start"):
+        fit(model, *make_panel(), saved_at_end(tmp_path, resume=True))
+    assert equal(weights_of(model), before)
+
+
 def test_a_full_disk_is_a_warning_and_the_next_checkpoint_is_tried(tmp_path):
     """The system refuses files of more than a thousand bytes, until the fourth epoch."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -230,6 +270,33 @@ def test_a_full_disk_is_a_warning_and_the_next_checkpoint_is_tried(tmp_path):
     assert equal(weights_of(model), weights_of(straight))
     resumed = fit(make_model(), *make_panel(), saved_at_end(tmp_path, resume=True))
     assert list(resumed) == list(history)
+
+
+def test_threads_that_save_the_same_run_do_not_meet(tmp_path):
+    checkpoint = CheckpointFile(tmp_path, "same", 0.0)
+    state = {"weights": torch.arange(10_000)}
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda _: checkpoint.save(state), range(40)))
+    assert torch.equal(checkpoint.load()["weights"], state["weights"])
+    assert os.listdir(tmp_path) == ["training-same.pt"]
+
+
+@pytest.mark.parametrize(("minutes", "n_saved"), [(0.5, 31), (1.5, 11)])
+def test_minutes_between_checkpoints(minutes, n_saved, tmp_path, monkeypatch):
+    """Of 30 steps of half a minute each."""
+    now, kept, save, due = [0.0], [], CheckpointFile.save, CheckpointFile.due
+    clock = SimpleNamespace(monotonic=lambda: now[0])
+    monkeypatch.setattr("tsformer.training.checkpoint.time", clock)
+
+    def later(file):
+        now[0] += 30.0
+        return due(file)
+
+    monkeypatch.setattr(CheckpointFile, "due", later)
+    monkeypatch.setattr(CheckpointFile, "save", lambda *args: (kept.append(1), save(*args)))
+    fit(make_model(), *make_panel(), plan_in(tmp_path, checkpoint_minutes=minutes))
+    assert len(kept) == n_saved
+    assert len(list(tmp_path.iterdir())) == 1, "an unfinished file is left"
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """The training loop: what it optimises, and what it never does."""
 
+from dataclasses import replace
 from unittest import mock
 
 import pytest
@@ -7,6 +8,7 @@ import torch
 from small_problem import (
     accuracy,
     cross_entropy,
+    equal,
     fit,
     make_model,
     make_panel,
@@ -15,6 +17,7 @@ from small_problem import (
 )
 from torch import Tensor, nn
 
+from tsformer.data.panel import shuffled
 from tsformer.model.layers import MaskedBatchNorm
 from tsformer.training import forward
 from tsformer.training.inference import update_bn
@@ -70,6 +73,13 @@ def test_only_matrices_of_layers_decay():
     for key in names:
         if key.endswith("bias") or "norm" in key or "table" in key:
             assert key not in decayed, key
+
+
+def test_a_model_in_eval_mode_trains_alike():
+    models = [make_model(), make_model().eval()]
+    for model in models:
+        fit(model, *make_panel(), make_plan())
+    assert equal(*map(weights_of, models))
 
 
 def test_nothing_waits_for_the_device_inside_an_epoch(monkeypatch):
@@ -157,3 +167,49 @@ def test_averages_are_the_mean_over_batches_of_what_the_norm_sees(ragged):
     assert norm.momentum == nn.BatchNorm1d(1).momentum
     for name, value in model.named_parameters():
         assert torch.equal(value, before[name])
+
+
+def test_a_norm_after_the_stem_is_updated_too():
+    model = make_model(stem="linear")
+    model.head = nn.Sequential(nn.BatchNorm1d(8), model.head)
+    update_bn(model, make_panel()[0], make_plan())
+    assert not torch.equal(model.head[0].running_mean, torch.zeros(8))
+
+
+def test_the_norm_of_the_head_gets_averages_without_dropout():
+    model = make_model(head_norm="batch", dropout=0.5).train()
+    panel, _ = make_panel(24)
+    update_bn(model, panel, make_plan(batch_size=5))
+    assert model.training
+    pooled = []
+    generator = torch.Generator().manual_seed(0)
+    for index in shuffled(len(panel), 5, generator):
+        model.eval()
+        for norm in (model.stem.first.norm, model.stem.second.norm):
+            norm.train()
+        pooled.append(model.embed(*panel.take(index)).mean(0))
+    torch.testing.assert_close(model.head_norm.running_mean, torch.stack(pooled).mean(0))
+
+
+def test_averages_of_the_head_count_series_by_weight():
+    model = make_model(stem="linear", head_norm="batch").eval()
+    panel, _ = make_panel(24)
+    weights = torch.linspace(0, 3, 24).square() / 3
+    update_bn(model, panel, make_plan(batch_size=5), weights)
+    with torch.no_grad():
+        embedded = model.embed(panel.values)
+    expected = (embedded * weights[:, None]).sum(0) / weights.sum()
+    torch.testing.assert_close(model.head_norm.running_mean, expected)
+
+
+def test_series_without_weight_change_nothing():
+    panel, targets, n_zero = *make_panel(20), 3
+    weights = torch.where(torch.arange(20) < n_zero, 0.0, 20 / (20 - n_zero))
+    values = panel.values.clone()
+    values[:n_zero] += 100.0
+    models = [make_model(stem="linear", head_norm="batch") for _ in range(2)]
+    for model, own in zip(models, (panel, replace(panel, values=values)), strict=True):
+        fit(model, own, targets, make_plan(), weights=weights)
+    found, expected = (model.state_dict() for model in models)
+    for name, value in expected.items():
+        torch.testing.assert_close(found[name], value, rtol=1e-5, atol=1e-6)

@@ -11,7 +11,20 @@ from torch import Tensor, nn
 
 from tsformer.training import forward
 from tsformer.training.distributed import Ranks
-from tsformer.training.inference import catch_oom
+from tsformer.training.inference import catch_oom, is_out_of_memory
+
+
+def test_errors_that_mean_memory_ran_out():
+    assert is_out_of_memory(MemoryError())
+    assert is_out_of_memory(torch.OutOfMemoryError("CUDA out of memory"))
+    with pytest.raises(RuntimeError) as on_the_host:
+        torch.empty(2**55)
+    assert is_out_of_memory(on_the_host.value)
+    with pytest.raises(RuntimeError) as other:
+        torch.zeros(2, 3) @ torch.zeros(2, 3)
+    assert not is_out_of_memory(other.value)
+    with pytest.raises(RuntimeError, match="of another kind"), catch_oom():
+        raise RuntimeError("of another kind")
 
 
 class Small(nn.Module):

@@ -57,6 +57,18 @@ def test_a_device_that_is_not_there_is_not_offered(device, message):
     assert len(str(raised.value)) < 250
 
 
+@pytest.mark.parametrize(
+    ("n_gpus", "offered"), [(1, "'cuda'"), (2, "'cuda', 'cuda:0', 'cuda:1'")], ids=["1", "2"]
+)
+def test_devices_that_are_there_are_offered(n_gpus, offered, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: n_gpus)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+    message = f"did you mean 'cuda'. Choose from: 'auto', 'cpu', {offered}$"
+    with pytest.raises(ValueError, match=message):
+        resolve_device("gpu")
+
+
 def test_precision(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: True)
     many, cuda = 2**14, torch.device("cuda")

@@ -8,13 +8,15 @@ import pytest
 import torch
 from marks import exhaustive_except
 from small_problem import cross_entropy, make_model, make_panel, make_plan, make_step
+from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tsformer import TSTransformerClassifier, TSTransformerEncoder
-from tsformer.augmentation import Augmentation, Batch
+from tsformer._torch_state import seeded
+from tsformer.augmentation import Augmentation, Batch, resolve
 from tsformer.encodings import EncodingStack, names
 from tsformer.objectives import Contrastive
-from tsformer.training.step import TrainingStep
+from tsformer.training.step import TrainingStep, augmented
 
 
 class Records(torch.optim.SGD):
@@ -55,6 +57,9 @@ def test_it_is_clipped_as_a_whole():
     assert norm.item() == pytest.approx(1e-3, rel=1e-3)
 
 
+CPU = torch.device("cpu")
+
+
 class Partners(Augmentation):
     """Every series takes its target from the one before it, by a share of its own."""
 
@@ -75,6 +80,22 @@ class Recorder(Augmentation):
     def __call__(self, batch: Batch) -> Batch:
         self.batches.append(batch)
         return batch
+
+
+def test_draws_depend_on_the_seed_and_the_step_and_leave_the_generator_alone():
+    x, warp = torch.randn(4, 30, 1), resolve("warp", p=1.0)
+
+    def drawn(step: int, seed: int) -> Tensor:
+        return augmented((x, None, None), warp, step=step, seed=seed).values
+
+    with seeded(3, CPU):
+        expected = torch.rand(2)
+    with seeded(3, CPU):
+        first = drawn(0, 0)
+        assert torch.equal(torch.rand(2), expected)
+        assert torch.equal(drawn(0, 0), first)
+    for step, seed in ((1, 0), (0, 1)):
+        assert not torch.equal(drawn(step, seed), first)
 
 
 def test_the_step_applies_it_to_the_batch_and_to_the_loss():
