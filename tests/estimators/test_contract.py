@@ -234,14 +234,6 @@ def test_one_class(name):
     assert set(estimator.predict(X)) == {"only"}
 
 
-@pytest.mark.parametrize("length", [1, 2, 8, 9])
-def test_random_convolutions_of_short_series(length):
-    y = np.arange(24) % 2
-    short = np.random.default_rng(0).normal(size=(24, 1, length)) + 4 * y[:, None, None]
-    fitted = MAKERS["convolutions"](scaling="channel").fit(short[::3], y[::3])
-    assert fitted.score(short, y) > 0.9
-
-
 def with_training(name: str, **options: Any) -> Any:
     return ensemble("good", options) if name == "ensemble" else MAKERS[name](**options)
 

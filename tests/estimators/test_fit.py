@@ -86,16 +86,6 @@ def test_given_validation_data_are_scored_and_not_trained_on():
     assert judged.history_.best_epoch is None
 
 
-def test_early_stopping_holds_out_a_part(italy):
-    X, y = italy
-    clf = make(early_stopping=True, validation_fraction=0.3).fit(X, y)
-    assert "val_loss" in clf.history_[0]
-    assert clf.history_.best_epoch is not None
-    assert not same_weights(clf, make().fit(X, y))
-    scores = 20 * np.array([row["val_score"] for row in clf.history_])  # 0.3 * 67 series
-    np.testing.assert_allclose(scores, scores.round(), atol=1e-4)
-
-
 def test_the_validation_loss_is_weighted_like_the_training_loss():
     weight = {0: 1000.0, 1: 0.001}
     # The averages of a batch norm are computed after the last validation.
@@ -259,17 +249,6 @@ def test_an_augmentation_is_saved_by_name_and_options(tmp_path):
 
 
 # Other lengths and irregular times
-
-
-def test_predicting_series_of_other_lengths(vowels):
-    X, y = vowels
-    clf = make("learnable").fit(X, y)
-    long = [np.tile(x, 4) for x in X[:5]]
-    for series in ([x[:, :1] for x in X[:5]], long, [*X[:2], *long]):
-        assert np.isfinite(clf.predict_proba(series)).all()
-    np.testing.assert_allclose(
-        clf.predict_proba([X[0], *long])[0], clf.predict_proba(X[:1])[0], atol=1e-6
-    )
 
 
 def test_times_of_another_kind_than_in_fit():

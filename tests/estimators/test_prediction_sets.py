@@ -39,22 +39,6 @@ def test_coverage_of_exchangeable_series_is_exact(n, coverage):
     assert covered == ceil((n + 1) * Fraction(coverage))
 
 
-def test_coverage_holds_within_each_class():
-    proba, targets = probabilities(60)
-    proba[:, 0] **= 8  # the first class is hard to find
-    new = targets == 0
-    one, each = (Conformal.fit(proba, targets, by_class=by_class) for by_class in (False, True))
-    assert one.sets(proba, 0.8)[new, 0].mean() < 0.5
-    for label in range(3):
-        assert each.sets(proba, 0.8)[targets == label, label].sum() == ceil(21 * 0.8)
-
-
-def test_a_set_is_empty_where_no_class_is_likely_enough():
-    proba, targets = np.eye(3)[np.arange(30) % 3] * 0.7 + 0.1, np.arange(30) % 3
-    sets = Conformal.fit(proba, targets).sets(np.array([[0.8, 0.1, 0.1], [0.4, 0.3, 0.3]]), 0.9)
-    assert sets.tolist() == [[True, False, False], [False] * 3]
-
-
 @pytest.fixture(scope="module")
 def calibrated(fitted) -> dict[str, Any]:
     """Every classifier, calibrated on the series of its fit; not to be changed."""

@@ -87,15 +87,6 @@ def test_series_that_are_all_right_or_all_wrong_are_too_little_to_calibrate_with
         fitted.calibrate(X, np.where(right == "a", "b", "a"))
 
 
-def test_calibrating_again_changes_nothing():
-    clf = make().fit(X[:20], Y[:20])
-    held_out = list(clf.calibrate(X[20:], Y[20:]).temperatures_)
-    assert clf.calibrate(X[20:], Y[20:]).temperatures_ == pytest.approx(held_out, rel=1e-3)
-    once = list(clf.calibrate(X, Y, cv=2).temperatures_)
-    assert once != pytest.approx(held_out, rel=1e-2)
-    assert clf.calibrate(X, Y, cv=2).temperatures_ == pytest.approx(once, rel=1e-3)
-
-
 def test_ctrl_c_while_copies_are_fitted_leaves_the_classifier_as_it_was(monkeypatch):
     clf = make(n_estimators=2).fit(X, Y)
     fit, fitted = TSTransformerClassifier.fit, []
