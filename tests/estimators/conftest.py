@@ -1,4 +1,4 @@
-"""Real problems, cut down, and every estimator, fitted once."""
+"""A real problem, and every estimator, fitted once."""
 
 from typing import Any
 
@@ -18,28 +18,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.exhaustive)
 
 
-def _part(name: str, every: int):
-    pytest.importorskip("sktime", reason='the problems come with the extra "data"')
-    X, y = load_dataset(name, split="train")
-    return X[::every], y[::every]
-
-
 @pytest.fixture(scope="session")
 def italy() -> tuple[np.ndarray, np.ndarray]:
     """67 series of 24 steps and one channel in two classes."""
-    return _part("ItalyPowerDemand", 1)
-
-
-@pytest.fixture(scope="session")
-def motions() -> tuple[np.ndarray, np.ndarray]:
-    """20 series of 100 steps and 6 channels in four classes."""
-    return _part("BasicMotions", 2)
-
-
-@pytest.fixture(scope="session")
-def vowels() -> tuple[list[np.ndarray], np.ndarray]:
-    """90 series of 7 to 29 steps and 12 channels in nine classes."""
-    return _part("JapaneseVowels", 3)
+    pytest.importorskip("sktime", reason='the problem comes with the extra "data"')
+    return load_dataset("ItalyPowerDemand", split="train")
 
 
 @pytest.fixture(scope="session")
