@@ -1,18 +1,22 @@
-"""What `fit` does: weights, earlier fits, validation, members, budgets, augmentation, lengths."""
+"""What `fit` does: weights, earlier fits, validation, members, budgets, augmentation, observers."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 from sklearn.base import clone
-from small_estimators import X, Y, classifier, regressor
+from small_estimators import X, Y, classifier, convolutions, ensemble, regressor
 
 from tsformer import TSTransformerClassifier, TSTransformerEncoder, load
 from tsformer.augmentation import CutMix, Jitter, Sum, Warp
 from tsformer.estimators import base
 from tsformer.estimators.recipe import batch_size_for, epochs_of, learning_rate_for
+from tsformer.estimators.series import Fit, add_observer, remove_observer
 from tsformer.training import Callback, History
 
 make = partial(classifier, d_model=16, max_epochs=3)
@@ -266,3 +270,51 @@ def test_a_first_step_without_values_is_a_common_origin():
     late, early = (np.concatenate([[0.0], start + np.arange(24)]) for start in (50, 1))
     clf = make(max_epochs=1).fit(begun, Y, times=late)
     assert not np.allclose(clf.predict_proba(begun, late), clf.predict_proba(begun, early))
+
+
+# --- observers hear of every fit once, and see how it ends ----------------------------------------
+
+
+@pytest.fixture
+def seen() -> Iterator[list[Any]]:
+    """Each observed fit, and the end of its block."""
+    found: list[Any] = []
+
+    @contextmanager
+    def observer(fit: Fit) -> Iterator[None]:
+        found.append(fit)
+        try:
+            yield
+        except BaseException as error:
+            found.append(error)
+            raise
+        found.append("done")
+
+    add_observer(observer)
+    add_observer(observer)  # the second time changes nothing
+    yield found
+    remove_observer(observer)
+    remove_observer(observer)
+
+
+def test_a_fit_is_seen_once_with_its_data(seen: list[Any]) -> None:
+    fitted = classifier().fit(X, Y, X_val=X[:4], y_val=Y[:4])
+    fit, end = seen
+    assert fit.estimator is fitted
+    assert fit.X is X
+    assert fit.data["y_val"].tolist() == Y[:4].tolist()
+    assert fit.data["times"] is None
+    assert end == "done"
+    assert not fit.interrupted
+
+
+def test_the_parts_of_an_ensemble_are_not_seen_apart(seen: list[Any]) -> None:
+    fitted = ensemble().fit(X, Y)
+    assert [seen[0].estimator, *seen[1:]] == [fitted, "done"]
+    convolutions().fit(X, Y)
+    assert len(seen) == 4
+
+
+def test_copies_that_calibrate_are_not_seen(seen: list[Any]) -> None:
+    classifier().fit(X, Y).calibrate(X, Y, cv=2)
+    assert len(seen) == 2

@@ -1,4 +1,4 @@
-"""`explain`: every method against plain loops, for every stem, encoding and kind of series."""
+"""`explain`: every method against plain loops, and where the answer is known."""
 
 import copy
 import itertools
@@ -7,8 +7,9 @@ import re
 import numpy as np
 import pytest
 import torch
-from marks import ONE_OF_EACH_HOOK
+from marks import ONE_OF_EACH_HOOK, exhaustive_except
 
+from experiments.explanations import known_windows
 from tsformer import load
 from tsformer.explain import METHODS
 
@@ -235,3 +236,25 @@ def test_a_sum_that_is_missed_is_told(plain, fit):
     clf = fit(plain)
     with pytest.warns(UserWarning, match=r"of 12 series do not add up .* even with 32 steps"):
         clf.explain(plain.X, method_params={"n_steps": 1, "tolerance": 1e-9})
+
+
+# --- where the answer is known --------------------------------------------------------------------
+
+
+def hits(relevance: np.ndarray, decisive: np.ndarray) -> float:
+    """Return the share of series whose largest relevance is in the window."""
+    largest = relevance.reshape(len(relevance), -1).argmax(axis=1)
+    return float(decisive.reshape(len(decisive), -1)[np.arange(len(largest)), largest].mean())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", exhaustive_except([0, 1, 2], [0]))
+@pytest.mark.parametrize("problem", exhaustive_except(["window", "twice"], ["window"]))
+def test_the_largest_relevance_is_in_a_decisive_window(problem, seed):
+    classifier = known_windows.solved(problem, seed)
+    X, y, decisive = known_windows.draw(problem, 60, 300 + seed)
+    right = classifier.predict(X) == y
+    assert right.mean() > 0.95
+    assert decisive.mean() == pytest.approx({"window": 8, "twice": 16}[problem] / (3 * 32))
+    for method in ("integrated_gradients", "occlusion"):
+        assert hits(classifier.explain(X[right], method), decisive[right]) >= 0.95
