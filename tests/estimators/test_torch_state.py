@@ -17,7 +17,6 @@ from marks import slow_except
 from small_estimators import Y, answers, assert_same, classifier, convolutions, encoder
 
 from tsformer import load
-from tsformer.encodings import PositionalEncoding
 from tsformer.inspection import permutation_importance
 from tsformer.training import Callback
 
@@ -141,31 +140,6 @@ def test_gradients_in_explanations() -> None:
         expected = fitted.explain(X[:3], method)
         with hostile():
             np.testing.assert_array_equal(fitted.explain(X[:3], method), expected)
-
-
-class OfAUser(PositionalEncoding):
-    """Relies on torch's default dtype and device, as the encoding of a user may."""
-
-    def __init__(self, *, d_model: int, n_heads: int, max_len: int):
-        super().__init__()
-        self.weight = torch.nn.Parameter(torch.randn(d_model))
-
-    def embed(self, x: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
-        return x + self.weight * torch.ones(1) + torch.rand(len(self.weight))
-
-
-def test_the_code_of_a_user_computes_as_without_these_settings() -> None:
-    def fit() -> Any:
-        return classifier(OfAUser, early_stopping=True).fit(X, Y)
-
-    expected = fit()
-    with hostile():
-        found = fit()
-    for key, value in expected.model_.state_dict().items():
-        assert torch.equal(found.model_.state_dict()[key], value)
-    assert [row["val_loss"] for row in found.history_] == [
-        row["val_loss"] for row in expected.history_
-    ]
 
 
 def test_the_last_fit_of_several_threads_restores_the_settings() -> None:

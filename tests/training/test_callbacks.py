@@ -70,6 +70,14 @@ def test_called_in_order_and_ended_like_nested_blocks(fails_at, expected):
     assert ", ".join(log) == expected
 
 
+def test_stop_ends_training_after_this_epoch():
+    class Stops(Callback):
+        def on_epoch_end(self, state):
+            state.stop = state.epoch == 3
+
+    assert len(run(Stops(), n_epochs=10)) == 3
+
+
 def test_history_as_a_frame():
     """Validation columns are there as soon as one epoch has them."""
     assert list(History().to_frame().columns) == ["loss", "lr", "seconds"]
