@@ -1,12 +1,10 @@
 """Atomic writes, checks of output paths, and detection of changed files."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, Self
 from uuid import uuid4
 
 #: The file that marks a folder of this package, and its description.
@@ -22,7 +20,7 @@ class FileVersion(NamedTuple):
     device: int
 
     @classmethod
-    def of(cls, file: str | os.PathLike[str] | int) -> FileVersion:
+    def of(cls, file: str | os.PathLike[str] | int) -> Self:
         """Return the version of a file, by its path or its descriptor."""
         status = os.stat(file)
         return cls(status.st_size, status.st_mtime_ns, status.st_ino, status.st_dev)

@@ -5,12 +5,10 @@ Kernels slide over regular steps: `regular` resamples series with times. Shape l
 group, `F` features.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from math import floor, log2, sqrt
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import numpy as np
 import torch
@@ -149,7 +147,7 @@ class Hydra(Learned):
         self._empty(kernels=torch.float, channels=torch.float)
 
     @torch.no_grad()
-    def fit(self, x: Tensor, generator: torch.Generator) -> Hydra:
+    def fit(self, x: Tensor, generator: torch.Generator) -> Self:
         """Draw kernels and channels for series ``[n, C, L]``."""
         n_dilations = floor(log2(largest_dilation(x.shape[-1]))) + 1
         shape = (n_dilations, self.n_groups, self.n_kernels, KERNEL_LENGTH)
@@ -268,7 +266,7 @@ class MiniRocket(Learned):
         self.register_buffer("_kernels", KERNELS, persistent=False)
 
     @torch.no_grad()
-    def fit(self, x: Tensor, mask: Tensor | None, generator: torch.Generator) -> MiniRocket:
+    def fit(self, x: Tensor, mask: Tensor | None, generator: torch.Generator) -> Self:
         """Choose dilations for series ``[n, C, L]``, and draw channels and biases."""
         n_series, n_channels, length = x.shape
         dilations, n_biases = _spread(length, self.per_kernel)
@@ -413,9 +411,7 @@ class RandomConvolutions(nn.Module):
         self.dense_scale, self.count_scale = StandardScaler(), SparseScaler()
 
     @torch.no_grad()
-    def draw(
-        self, values: Tensor, mask: Tensor | None, generator: torch.Generator
-    ) -> RandomConvolutions:
+    def draw(self, values: Tensor, mask: Tensor | None, generator: torch.Generator) -> Self:
         """Choose kernels and biases for training series ``[n, L, C]``, valid by `mask` ``[n, L]``.
 
         Every choice comes from `generator`, which must be the CPU's.
@@ -496,7 +492,7 @@ class StandardScaler(Learned):
         super().__init__()
         self._empty(mean=torch.float, std=torch.float)
 
-    def fit(self, features: Tensor) -> StandardScaler:
+    def fit(self, features: Tensor) -> Self:
         """Learn from features ``[n, F]``."""
         std, mean = torch.std_mean(features, dim=0, correction=0)
         # The deviation of a constant is rounding error.
@@ -526,7 +522,7 @@ class SparseScaler(StandardScaler):
        accurate time series classification", DMKD 37, 2023. https://arxiv.org/abs/2203.13652
     """
 
-    def fit(self, counts: Tensor) -> SparseScaler:
+    def fit(self, counts: Tensor) -> Self:
         """Learn from counts ``[n, F]``."""
         roots = counts.clamp(min=0).sqrt()
         std, self.mean = torch.std_mean(roots, dim=0, correction=0)

@@ -3,11 +3,9 @@
 Shape letters: `n` training series, `F` features, `K` classes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from math import nan, sqrt
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Self
 
 import torch
 from torch import Tensor, nn
@@ -109,7 +107,7 @@ class RidgeClassifier(Learned):
         kind: LabelKind,
         weights: Tensor | None = None,
         groups: Tensor | None = None,
-    ) -> RidgeClassifier:
+    ) -> Self:
         """Fit to features ``[n, F]`` and targets of a kind, with weights ``[n]`` above 0.
 
         `groups` ``[n]`` are left out as a whole; a single group counts as none.

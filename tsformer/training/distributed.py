@@ -1,14 +1,12 @@
 """Training in several processes with PyTorch's DistributedDataParallel."""
 
-from __future__ import annotations
-
 import math
 import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import torch
 import torch.distributed as dist
@@ -33,7 +31,7 @@ class Ranks(OneProcess):
     size: int = 1
 
     @classmethod
-    def current(cls) -> Ranks:
+    def current(cls) -> Self:
         """Return the ranks of the process group, or (0, 1) without a group."""
         if not (dist.is_available() and dist.is_initialized()):
             return cls()

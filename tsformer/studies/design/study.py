@@ -1,13 +1,11 @@
 """Study: the frozen design of a comparison, its trials, and the key of each."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from tsformer._checks import check_known, check_number
 from tsformer.baselines.resolve import TRANSFORMER
@@ -184,7 +182,7 @@ class Study:
         return hash(json.dumps(self.as_dict(), sort_keys=True))
 
     @classmethod
-    def from_toml(cls, path: str | Path) -> Study:
+    def from_toml(cls, path: str | Path) -> Self:
         r"""Read a study from a TOML file whose keys are the parameters of this class.
 
         Raises

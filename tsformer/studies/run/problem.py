@@ -1,14 +1,12 @@
 """Problem: a data set and a split, loaded once per process, and how splits are drawn."""
 
-from __future__ import annotations
-
 import hashlib
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -180,7 +178,7 @@ class Problem:
     seed: int = 0
 
     @classmethod
-    def load(cls, name: str, resample: int = 0, train_size: str = WHOLE, seed: int = 0) -> Problem:
+    def load(cls, name: str, resample: int = 0, train_size: str = WHOLE, seed: int = 0) -> Self:
         """Load by name: split or fold number `resample`, and the `train_size` drawn with `seed`."""
         split, table = _official(name), _split_table(name)
         folds, groups = table.get("fold"), table.get("group")
