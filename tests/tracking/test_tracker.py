@@ -103,6 +103,10 @@ def test_scores_of_a_classifier_without_a_class_and_of_a_regressor():
         warnings.simplefilter("error")
         alone = classification_scores(np.full(40, "a"), p, classes)
     assert alone["balanced_accuracy"] == pytest.approx((predicted == "a").mean())
+    y[0] = "unknown to the model"
+    scores = classification_scores(y, p, classes)
+    assert scores["accuracy"] == pytest.approx((predicted == y).mean())
+    assert "log_loss" not in scores
     X = np.random.default_rng(0).normal(size=(10, 1, 12))
     y = X.mean(axis=(1, 2))
     regressor = TSTransformerRegressor(**SHORT).fit(X, y)

@@ -73,8 +73,11 @@ def classification_scores(
     y: npt.NDArray[Any], probabilities: npt.NDArray[Any], classes: npt.NDArray[Any]
 ) -> dict[str, float]:
     """Return the scores of probabilities (n, K) of the sorted `classes`."""
+    scores = label_scores(y, classes[probabilities.argmax(axis=1)])
+    if not np.isin(y, classes).all():  # an unknown label has no probability
+        return scores
     return {
-        **label_scores(y, classes[probabilities.argmax(axis=1)]),
+        **scores,
         "log_loss": float(log_loss(y, probabilities, labels=classes)),
         "brier_score": float(
             brier_score_loss(y, probabilities, labels=classes, scale_by_half=False)
