@@ -84,13 +84,27 @@ def expected_calibration_error(
     labels: npt.ArrayLike | None = None,
     n_bins: int = 10,
 ) -> float:
-    r"""Compute the expected calibration error [1]_ of the predicted classes, from 0 to 1.
+    r"""Compute the expected calibration error [1]_ of the predicted classes.
 
     .. math:: \sum_b \frac{n_b}{n} |\mathrm{accuracy}_b - \mathrm{confidence}_b|
 
-    over the bins of `reliability`, which documents arguments and errors. It is 0 if 80 % of the
-    predictions with a confidence of 80 % are right, and so on for every confidence. It does not
-    measure accuracy. On few series it is biased upwards.
+    over the bins of `reliability`. It is 0 if 80 % of the predictions with a confidence of 80 % are
+    right, and so on for every confidence. It does not measure accuracy. On few series it is biased
+    upwards.
+
+    Parameters
+    ----------
+    y_true, y_proba, labels, n_bins : as in `reliability`
+
+    Returns
+    -------
+    float
+        Between 0 and 1; lower is better.
+
+    Raises
+    ------
+    ValueError
+        As in `reliability`.
 
     References
     ----------

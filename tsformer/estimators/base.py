@@ -266,6 +266,10 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         times_val : like `times`, optional
             The times of `X_val`.
 
+        Returns
+        -------
+        self
+
         Raises
         ------
         ValueError, TypeError

@@ -385,7 +385,7 @@ class TSTransformerClassifier(SetClassifier, TransformerEstimator):
         times: Any = None,
         cv: Any = None,
     ) -> Self:
-        """Fit the temperature to series that the model was not trained on (Guo et al., ICML 2017).
+        """Fit the temperature [1]_ to series that the model was not trained on.
 
         Multiplies the temperatures of all members by the factor in [0.05, 20] with the lowest log
         loss of `predict_proba`; warns at either bound. The temperatures are saved and exported with
@@ -407,6 +407,10 @@ class TSTransformerClassifier(SetClassifier, TransformerEstimator):
             Calibrates on out-of-fold predictions: for each fold, a copy of this classifier is
             fitted to the other folds. The model itself is not refitted.
 
+        Returns
+        -------
+        self
+
         Raises
         ------
         ValueError
@@ -414,8 +418,14 @@ class TSTransformerClassifier(SetClassifier, TransformerEstimator):
         KeyboardInterrupt
             After Ctrl-C. The temperatures stay unchanged.
 
+        References
+        ----------
+        .. [1] Guo et al., "On Calibration of Modern Neural Networks", ICML 2017.
+           https://arxiv.org/abs/1706.04599
+
         Examples
         --------
+        >>> import numpy as np
         >>> from tsformer import TSTransformerClassifier
         >>> X = np.random.default_rng(0).normal(size=(24, 1, 30))
         >>> y = (X[:, 0, :15].mean(axis=1) > 0).astype(int)
@@ -572,8 +582,14 @@ class TSTransformerClassifier(SetClassifier, TransformerEstimator):
     def predict_proba_members(self, X: Any, times: Any = None) -> npt.NDArray[np.float64]:
         """Compute the probability of each class according to each member.
 
-        `X` and `times` are as in `transform`. Returns float64 ``(n_estimators, n, n_classes)`` in
-        the order of `estimators_`; their mean is `predict_proba`.
+        Parameters
+        ----------
+        X, times : as in `transform`
+
+        Returns
+        -------
+        ndarray (n_estimators, n, n_classes) of float64
+            In the order of `estimators_`; their mean is `predict_proba`.
         """
         return self._kind.probabilities(self._scores(X, times)).numpy()
 

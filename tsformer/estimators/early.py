@@ -169,6 +169,10 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         times : as in `TSTransformerClassifier.fit`, optional
             Times of the steps.
 
+        Returns
+        -------
+        self
+
         Raises
         ------
         ValueError, TypeError
@@ -230,7 +234,14 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
     def choose_rule(self, earliness: float | str) -> Self:
         """Choose another rule from the held-out answers of `fit`, without training again.
 
-        `earliness` is as in the constructor.
+        Parameters
+        ----------
+        earliness : "harmonic" or float
+            As in the constructor.
+
+        Returns
+        -------
+        self
         """
         check_is_fitted(self)
         _check_earliness("earliness", earliness)
@@ -255,8 +266,14 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Any, times: Any = None) -> _Floats:
         """Compute the probability of each class from prefixes of any length.
 
-        `X` and `times` are as in `fit`, series as far as they have arrived. Returns
-        ``(n, n_classes)``.
+        Parameters
+        ----------
+        X, times : as in `fit`
+            Series as far as they have arrived.
+
+        Returns
+        -------
+        ndarray (n, n_classes)
         """
         check_is_fitted(self)
         return self._proba(_read(self.classifier_, X, times))
@@ -264,7 +281,13 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
     def predict(self, X: Any, times: Any = None) -> npt.NDArray[Any]:
         """Predict the class of each series from all that has arrived.
 
-        `X` and `times` are as in `predict_proba`. Returns labels ``(n,)``.
+        Parameters
+        ----------
+        X, times : as in `predict_proba`
+
+        Returns
+        -------
+        ndarray (n,) of labels
         """
         return self._named(self.predict_proba(X, times))
 
@@ -273,8 +296,17 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
     ) -> float:
         """Compute the accuracy of `predict`.
 
-        `X` and `times` are as in `predict_proba`; `y` ``(n,)`` are the true labels, and
-        `sample_weight` ``(n,)`` the weight of each series.
+        Parameters
+        ----------
+        X, times : as in `predict_proba`
+        y : array-like (n,)
+            True labels.
+        sample_weight : array-like (n,), optional
+            Weight of each series.
+
+        Returns
+        -------
+        float
         """
         check_ids(X, y, "y")
         check_ids(X, sample_weight, "sample_weight")
@@ -284,8 +316,17 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
     def predict_early(self, X: Any, times: Any = None) -> tuple[npt.NDArray[Any], _Ints]:
         """Replay complete series: predict the class, and the number of steps until the answer.
 
-        At its end a series is answered in any case. `X` and `times` are as in `fit`. Returns labels
-        ``(n,)`` and numbers of seen steps ``(n,)``.
+        Parameters
+        ----------
+        X, times : as in `fit`
+            Complete series. At its end a series is answered in any case.
+
+        Returns
+        -------
+        labels : ndarray (n,)
+            The answers.
+        n_steps : ndarray (n,) of int
+            Number of steps that were seen.
         """
         check_is_fitted(self)
         series = _read(self.classifier_, X, times)
@@ -298,8 +339,11 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         """Apply the rule to series that are still arriving.
 
         A final answer is the answer of `predict_early`, and stays whatever arrives later. No state
-        is kept between calls: the classifier is asked at every point that was reached. `X` and
-        `times` are as in `predict_proba`.
+        is kept between calls: the classifier is asked at every point that was reached.
+
+        Parameters
+        ----------
+        X, times : as in `predict_proba`
 
         Returns
         -------
@@ -319,9 +363,18 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
     def trade_offs(self, X: Any, y: Any, times: Any = None) -> pd.DataFrame:
         """Compute accuracy and earliness of many rules on complete series.
 
-        `X` and `times` are as in `fit`; `y` ``(n,)`` are the true labels. Returns a DataFrame with
-        one row per rule and the columns threshold, n_agreeing, accuracy, earliness (the mean share
-        of a series that is seen) and harmonic_mean (of accuracy and 1 - earliness).
+        Parameters
+        ----------
+        X, times : as in `fit`
+            Complete series.
+        y : array-like (n,)
+            True labels.
+
+        Returns
+        -------
+        DataFrame
+            One row per rule, with the columns threshold, n_agreeing, accuracy, earliness (the mean
+            share of a series that is seen) and harmonic_mean (of accuracy and 1 - earliness).
         """
         check_is_fitted(self)
         check_ids(X, y, "y")
@@ -357,8 +410,15 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write classifier and rule to a folder, to be read with `tsformer.load`.
 
-        `path` is as in `TSTransformerClassifier.save`. Raises TypeError for a classifier of another
-        library: writing it would need pickle.
+        Parameters
+        ----------
+        path : str or path
+            As in `TSTransformerClassifier.save`.
+
+        Raises
+        ------
+        TypeError
+            If the classifier is of another library: writing it would need pickle.
         """
         check_is_fitted(self)
         kind = type(self.classifier_).__name__
@@ -478,6 +538,11 @@ class StreamingClassifier:
             The next steps. NaN marks a missing value.
         times : ndarray (length,), optional
             Times of these steps, if `fit` had times.
+
+        Returns
+        -------
+        EarlyAnswer
+            It stays the same until the next point.
         """
         if self._answer.decided:
             return self._answer

@@ -132,9 +132,33 @@ class TSTransformerEncoder(TransformerEstimator):
     ) -> Self:
         """Fit on all of `X`, or on all but the part that `early_stopping` holds out.
 
-        Arguments and errors are those of `TSTransformerClassifier.fit`, without targets. `y` is
-        ignored: pipelines pass labels to all steps. On `X_val` the objective is scored after each
-        epoch.
+        Parameters
+        ----------
+        X : as in `TSTransformerClassifier.fit`
+            Series.
+        y : ignored
+            For pipelines, which pass labels to all steps.
+        sample_weight : array-like (n,), optional
+            Weight of the loss of each series; only ratios matter.
+        groups : array-like (n,), optional
+            Group of each series; `early_stopping` holds out whole groups.
+        X_val : like `X`, optional
+            Validation series, on which the objective is scored after each epoch. Unless
+            ``early_stopping=False``, they decide when to stop.
+        times, times_val : as in `TSTransformerClassifier.fit`, optional
+            Times of the steps.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            For invalid arguments. The estimator stays unchanged.
+        tsformer.training.NonFiniteLossError
+            If the loss is not finite. The estimator is fitted, with the weights of the last good
+            epoch.
         """
         return super().fit(
             X,
@@ -153,7 +177,17 @@ class TSTransformerEncoder(TransformerEstimator):
         The reconstruction error is the mean squared error of hidden values after scaling. Every
         call hides the same values. Predicting the mean of each channel scores about -1. For
         "contrastive" the score is minus the NT-Xent loss of batches of 16 series. For several
-        members, the score is the mean. `X` and `times` are as in `transform`; `y` is ignored.
+        members, the score is the mean.
+
+        Parameters
+        ----------
+        X, times : as in `transform`
+            Unseen series.
+        y : ignored
+
+        Returns
+        -------
+        float
         """
         series = self._source(X, times, reset=False)
         panel = self.preprocessor_.panel(series).to(self.device_)

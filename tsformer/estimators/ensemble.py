@@ -214,9 +214,24 @@ class TSEnsembleClassifier(SetClassifier):
     ) -> Self:
         """Fit the random convolutions, then the transformer.
 
-        The arguments and errors are those of `TSTransformerClassifier.fit`; the parts hold out
-        whole `groups`. After the random convolutions are fitted, Ctrl-C and a loss of the
-        transformer that is not finite keep the trained parts.
+        After the random convolutions are fitted, Ctrl-C keeps the trained parts, with a warning.
+
+        Parameters
+        ----------
+        X, y, sample_weight, times : as in `TSTransformerClassifier.fit`
+        groups : array-like (n,), optional
+            Group of each series, such as a person or machine. The parts hold out whole groups.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            For invalid arguments. The estimator stays unchanged.
+        tsformer.training.NonFiniteLossError
+            If the loss of the transformer is not finite. The epochs before are kept.
         """
         begun = perf_counter()
         with self._fitting(X, y, times=times) as (fitted, observation):
@@ -393,9 +408,17 @@ class TSEnsembleClassifier(SetClassifier):
     def predict_proba_parts(self, X: Any, times: Any = None) -> dict[str, npt.NDArray[np.float64]]:
         """Compute the probability of each class according to each part.
 
-        `X` and `times` are as in `predict_proba`. Returns arrays ``(n, n_classes)`` by the name of
-        the part: "random_convolutions", and "transformer" if there is one. Their mean with the
-        weights `weights_` is `predict_proba`.
+        Their mean with the weights `weights_` is `predict_proba`.
+
+        Parameters
+        ----------
+        X, times : as in `predict_proba`
+
+        Returns
+        -------
+        dict
+            From "random_convolutions", and "transformer" if there is one, to an ndarray
+            ``(n, n_classes)``.
         """
         series = self._read(X, times, reset=False)
         return {name: part.predict_proba(series) for name, part in self._parts().items()}
@@ -406,8 +429,19 @@ class TSEnsembleClassifier(SetClassifier):
     ) -> dict[str, float]:
         """Compute the accuracy of the ensemble and of each part alone.
 
-        The arguments are as in `score`. Returns the accuracies by name: "ensemble",
-        "random_convolutions", and "transformer" if there is one.
+        Parameters
+        ----------
+        X, times : as in `predict_proba`
+        y : array-like (n,) or (n, n_labels)
+            True labels.
+        sample_weight : array-like (n,), optional
+            Weight of each series.
+
+        Returns
+        -------
+        dict
+            From "ensemble", "random_convolutions", and "transformer" if there is one, to the
+            accuracy.
         """
         check_ids(X, y, "y")
         check_ids(X, sample_weight, "sample_weight")

@@ -236,8 +236,14 @@ class LabelClassifier(ClassifierMixin, SeriesEstimator):
     def decision_function(self, X: Any, times: Any = None) -> npt.NDArray[np.floating[Any]]:
         """Compute logits; for several members, the log of the mean probabilities.
 
-        `X` and `times` are as in `predict_proba`. Returns ``(n, n_classes)``, or for two classes
-        ``(n,)``, the second logit minus the first.
+        Parameters
+        ----------
+        X, times : as in `predict_proba`
+
+        Returns
+        -------
+        ndarray (n, n_classes), or (n,) for two classes: the second logit minus the first
+            ``(n, n_labels)`` for several labels.
         """
         check_is_fitted(self)
         return self._kind.decisions(self._logits(X, times))
@@ -246,8 +252,13 @@ class LabelClassifier(ClassifierMixin, SeriesEstimator):
     def predict(self, X: Any, times: Any = None) -> npt.NDArray[Any]:
         """Predict the class of each series.
 
-        `X` and `times` are as in `predict_proba`. Returns labels ``(n,)``, or several labels of 0
-        and 1 ``(n, n_labels)``.
+        Parameters
+        ----------
+        X, times : as in `predict_proba`
+
+        Returns
+        -------
+        ndarray (n,) of labels, or (n, n_labels) of 0 and 1 for several labels
         """
         series = self._source(X, times, reset=False)
         chunks = self._in_chunks(series, lambda chunk: self._kind.decide(self._logits(chunk, None)))
@@ -259,8 +270,17 @@ class LabelClassifier(ClassifierMixin, SeriesEstimator):
     ) -> float:
         """Compute the accuracy of `predict`; of several labels, all must be right.
 
-        `X` and `times` are as in `predict_proba`; `y` ``(n,)`` or ``(n, n_labels)`` are the true
-        labels, and `sample_weight` ``(n,)`` the weight of each series.
+        Parameters
+        ----------
+        X, times : as in `predict_proba`
+        y : array-like (n,) or (n, n_labels)
+            True labels.
+        sample_weight : array-like (n,), optional
+            Weight of each series.
+
+        Returns
+        -------
+        float
         """
         check_ids(X, y, "y")
         check_ids(X, sample_weight, "sample_weight")

@@ -114,6 +114,10 @@ class SetClassifier(LabelClassifier):
         times : as in `fit`, optional
             Times of the steps, if `fit` had times.
 
+        Returns
+        -------
+        self
+
         Raises
         ------
         ValueError

@@ -121,14 +121,26 @@ class RandomConvolutionClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMi
 
         Parameters
         ----------
-        X, y, sample_weight : as in `TSTransformerClassifier.fit`
-            Of several labels per series, all must be known.
+        X : ndarray (n, length) or (n, channels, length), or list of (channels, length) arrays
+            Series in any container that `TSTransformerClassifier` takes; a list may hold series of
+            different lengths. NaN marks a missing value: gaps are interpolated linearly, and steps
+            before the first value and after the last are ignored.
+        y : array-like (n,) or (n, n_labels)
+            Labels of any type that scikit-learn allows, or several labels of 0 and 1 per series.
+        sample_weight : array-like (n,), optional
+            Weight of each series in the ridge regression, multiplied by its class weight; only
+            ratios matter. A series of weight 0 is left out.
         groups : array-like (n,), optional
             Group of each series, such as a person or machine. Penalty, temperature and scaling are
             chosen by leaving out whole groups; if all series are in one group, single series.
-        times : as in `TSTransformerClassifier.fit`, optional
-            Series with times are interpolated linearly at regular steps, a median interval of
-            training apart, at most four times as many as the series has.
+        times : ndarray (length,) or (n, length), or list of (length,) arrays, optional
+            Times of the steps, non-decreasing numbers or dates; regular steps by default. Series
+            with times are interpolated linearly at regular steps, a median interval of training
+            apart, at most four times as many as the series has.
+
+        Returns
+        -------
+        self
 
         Raises
         ------
@@ -216,9 +228,16 @@ class RandomConvolutionClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMi
 
     @in_plain_torch
     def transform(self, X: Any, times: Any = None) -> npt.NDArray[np.float32]:
-        """Compute the scaled features of series, float32 ``(n, n_features_out)``.
+        """Compute the scaled features of series.
 
-        `X` and `times` are as in `fit`: series of any length, with the same channels.
+        Parameters
+        ----------
+        X, times : as in `fit`
+            Series of any length, with the same channels; times if `fit` had times.
+
+        Returns
+        -------
+        ndarray (n, n_features_out) of float32
         """
         return self._by_series(X, self._outputs(X, times, "embed")[0])
 

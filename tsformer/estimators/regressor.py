@@ -85,18 +85,30 @@ class TSTransformerRegressor(MultiOutputMixin, RegressorMixin, TransformerEstima
 
     @in_plain_torch
     def predict(self, X: Any, times: Any = None) -> npt.NDArray[np.float64]:
-        """Predict the target of each series: the mean over members.
+        """Predict the target of each series; for several members, the mean of their predictions.
 
-        `X` and `times` are as in `transform`. Returns float64 ``(n,)`` or ``(n, n_targets)``.
+        Parameters
+        ----------
+        X, times : as in `transform`
+
+        Returns
+        -------
+        ndarray (n,) or (n, n_targets) of float64
         """
         return self.predict_members(X, times).mean(axis=0)
 
     @in_plain_torch
     def predict_members(self, X: Any, times: Any = None) -> npt.NDArray[np.float64]:
-        """Predict the target of each series with each member, in the order of `estimators_`.
+        """Predict the target of each series with each member.
 
-        `X` and `times` are as in `transform`. Returns float64 ``(n_estimators, n)`` or
-        ``(n_estimators, n, n_targets)``.
+        Parameters
+        ----------
+        X, times : as in `transform`
+
+        Returns
+        -------
+        ndarray (n_estimators, n) or (n_estimators, n, n_targets) of float64
+            In the order of `estimators_`.
         """
         outputs = self._outputs(X, times).astype(np.float64)
         outputs = outputs if self._target_shape else outputs[..., 0]
@@ -108,8 +120,17 @@ class TSTransformerRegressor(MultiOutputMixin, RegressorMixin, TransformerEstima
     ) -> float:
         """Compute the coefficient of determination R² of `predict`; of several targets, the mean.
 
-        `X` and `times` are as in `transform`; `y` ``(n,)`` or ``(n, n_targets)`` are the true
-        targets, and `sample_weight` ``(n,)`` the weight of each series.
+        Parameters
+        ----------
+        X, times : as in `transform`
+        y : array-like (n,) or (n, n_targets)
+            True targets.
+        sample_weight : array-like (n,), optional
+            Weight of each series.
+
+        Returns
+        -------
+        float
         """
         from sklearn.metrics import r2_score  # here, as in scikit-learn: importing it is slow
 

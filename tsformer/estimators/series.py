@@ -127,7 +127,22 @@ class SeriesEstimator(SavedEstimator):
     random_state: Any
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters by name; ValueError for an unknown name, and then no parameter is set."""
+        """Set parameters of the constructor.
+
+        Parameters
+        ----------
+        **params
+            New values by name.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If a parameter does not exist. Then no parameter is set.
+        """
         check_new_values(self, params)
         return super().set_params(**params)
 
@@ -461,9 +476,12 @@ class SeriesEstimator(SavedEstimator):
         return False
 
     def summary(self) -> Summary:
-        """Return layers, sizes, and the values that `fit` used for every "auto".
+        """Summarise layers, sizes, and the values that `fit` used for every "auto".
 
-        Its `str` is plain text; a notebook shows tables.
+        Returns
+        -------
+        tsformer.estimators.Summary
+            Its `str` is plain text; a notebook shows tables.
         """
         check_is_fitted(self)
         layers, sizes, parts = self._layout()

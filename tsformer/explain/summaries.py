@@ -30,6 +30,11 @@ def most_relevant_windows(
     list of (channel, begin, end)
         The most relevant first; `end` is the step after the last.
 
+    Raises
+    ------
+    ValueError
+        If a shape, `n_windows` or `width` is invalid.
+
     Examples
     --------
     >>> most_relevant_windows([[0, 0, 2, 3, 0, 0], [0, 2, 0, 0, 0, 0]], width=2)
@@ -59,10 +64,10 @@ def most_relevant_windows(
 def relevance_over_time(
     relevance: npt.ArrayLike, times: npt.ArrayLike, edges: npt.ArrayLike
 ) -> npt.NDArray[np.float64]:
-    """Add up the relevance of the steps within each span of time, ndarray ``(n, channels, K)``.
+    """Add up the relevance of the steps within each span of time.
 
     With irregular times, steps are not comparable between series. Sums over spans are, and they
-    keep the total. Steps outside all spans are in none of them.
+    keep the total.
 
     Parameters
     ----------
@@ -72,6 +77,16 @@ def relevance_over_time(
         Times of the steps.
     edges : array-like (K + 1,)
         Where spans begin and end, increasing; the last span includes its end.
+
+    Returns
+    -------
+    ndarray (n, channels, K)
+        The relevance of steps outside all spans is in none of them.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, or `edges` do not increase.
 
     Examples
     --------

@@ -84,9 +84,20 @@ def to_torch_export(
 def to_onnx(estimator: SeriesEstimator, path: str | os.PathLike[str]) -> Path:
     """Write a fitted estimator as an ONNX file, and return its path.
 
-    The values of its `metadata_props`, such as "classes", "n_channels" and "model", are JSON. The
-    write is atomic: a kill leaves the old file or none. Arguments and errors are those of
-    `to_torch_export`, and ImportError if onnx or onnxscript is not installed.
+    The values of its `metadata_props`, such as "classes", "n_channels" and "model", are JSON.
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+        A classifier or regressor of this package; one with random convolutions only if it was
+        fitted without times.
+    path : str or path
+        The file, usually ``.onnx``. The write is atomic: a kill leaves the old file or none.
+
+    Raises
+    ------
+    TypeError, ValueError, sklearn.exceptions.NotFittedError, ImportError
+        As for `to_torch_export`, and if onnx or onnxscript is not installed.
 
     Examples
     --------

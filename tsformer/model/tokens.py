@@ -45,12 +45,19 @@ class TokenConfig(EncoderConfig):
 class TokenTransformer(TransformerEncoder):
     """A causal stack of transformer blocks that predicts each next token.
 
-    It takes the fields of `TokenConfig`. The embedding is scaled by ``sqrt(D)``. Weights are drawn
-    from torch's global generator, the encoding's last: with the same seed, models that differ only
-    in their encoding share all other initial weights.
+    The embedding is scaled by ``sqrt(D)``. Weights are drawn from torch's global generator, the
+    encoding's last: with the same seed, models that differ only in their encoding share all other
+    initial weights.
 
     No token sees a later token. Beyond `max_len`, encodings that interpolate (`learnable`, `tupe`,
     `fire`) rescale to the whole length, so that a token's code depends on the length.
+
+    Parameters
+    ----------
+    vocab_size : int
+        Number of tokens `V`.
+    **options
+        The other fields of `TokenConfig`; `max_len` is required.
 
     Examples
     --------
@@ -80,7 +87,7 @@ class TokenTransformer(TransformerEncoder):
         mask: Tensor | None = None,
         times: Tensor | None = None,
     ) -> Tensor:
-        """Compute the logits ``[B, L, V]`` of each token's successor.
+        """Compute the logits of each token's successor.
 
         Parameters
         ----------
@@ -90,6 +97,10 @@ class TokenTransformer(TransformerEncoder):
             True for valid tokens, False at padding, which comes last. All are valid by default.
         times : Tensor [B, L] or [1, L], optional
             Times of the tokens, not decreasing; ``0, 1, 2, ...`` by default.
+
+        Returns
+        -------
+        Tensor [B, L, V]
 
         Raises
         ------
@@ -130,7 +141,7 @@ class TokenTransformer(TransformerEncoder):
         top_k: int | None = None,
         generator: torch.Generator | None = None,
     ) -> Tensor:
-        """Continue sequences to ``[B, L + n]`` or ``[L + n]``, with a context of `max_len` tokens.
+        """Continue sequences token by token, with a context of `max_len` tokens.
 
         Parameters
         ----------
@@ -138,12 +149,21 @@ class TokenTransformer(TransformerEncoder):
             At least one token each.
         n : int
             Number of tokens to add.
-        temperature : float >= 0, default=1.0
+        temperature : float, default=1.0
             Divisor of the logits; 0 takes the most likely token.
-        top_k : int >= 1, optional
+        top_k : int, optional
             Draw only from this many most likely tokens.
         generator : torch.Generator, optional
             Generator of the draws; by default a new one, seeded by the operating system.
+
+        Returns
+        -------
+        Tensor [B, L + n] or [L + n]
+
+        Raises
+        ------
+        ValueError
+            For an empty prompt, a negative `temperature`, or `top_k` below 1.
         """
         if prompt.shape[-1] == 0:
             raise ValueError("the prompt is empty; give at least one token")

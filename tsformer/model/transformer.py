@@ -71,9 +71,14 @@ class SelfAttention(nn.Module):
         return self.out(out.transpose(1, 2).reshape(B, N, D))
 
     def weights(self, x: Tensor, t: Tensor, encoding: Hooks, mask: Tensor | None = None) -> Tensor:
-        """Compute the attention weights ``[B, H, N, N]`` of `forward`; rows sum to 1.
+        """Compute the attention weights of `forward`, which the fused kernel does not return.
 
         Same arguments as `forward`. The output of the hook `mix` is not included.
+
+        Returns
+        -------
+        Tensor [B, H, N, N]
+            How much each token (row) attends to each token (column). Rows sum to 1.
         """
         q, k, _, bias, scale = self._encoded(x, t, encoding)
         scores = q @ k.mT * scale
@@ -191,10 +196,20 @@ class TransformerEncoder(nn.Module):
         )
 
     def forward_features(self, tokens: Tensor, mask: Tensor | None, t: Tensor) -> Tensor:
-        """Apply the encoding, the blocks and the final norm to tokens ``[B, N, D]``.
+        """Apply the encoding, the blocks and the final norm.
 
-        `mask` ``[B, N]`` is True for valid tokens, None if all are; other tokens are zero. `t`
-        ``[1 | B, N]`` are the times of the tokens.
+        Parameters
+        ----------
+        tokens : Tensor [B, N, D]
+            Zero wherever `mask` is False.
+        mask : Tensor [B, N] of bool, or None
+            True for valid tokens; None if all are.
+        t : Tensor [1 | B, N]
+            Times of the tokens.
+
+        Returns
+        -------
+        Tensor [B, N, D]
         """
         x: Tensor = self.dropout(self.encoding.embed(tokens, t, mask))
         for block, hooks in zip(self.blocks, self.encoding.one_pass(), strict=True):
@@ -307,6 +322,11 @@ class TSTransformer(TransformerEncoder):
     Weights are drawn from torch's global generator, the encoding's last: with the same seed, models
     that differ only in their encoding share all other initial weights.
 
+    Parameters
+    ----------
+    config : ModelConfig
+        Hyperparameters.
+
     Examples
     --------
     >>> model = TSTransformer(ModelConfig(n_channels=3, n_outputs=4, max_len=50, encoding="rope"))
@@ -340,7 +360,7 @@ class TSTransformer(TransformerEncoder):
         *,
         weights: Tensor | None = None,
     ) -> Tensor:
-        """Compute logits ``[B, K]``.
+        """Compute logits.
 
         Parameters
         ----------
@@ -353,6 +373,10 @@ class TSTransformer(TransformerEncoder):
             default.
         weights : Tensor [B], optional
             Weights of the series in the statistics of ``head_norm="batch"``, in training.
+
+        Returns
+        -------
+        Tensor [B, K]
         """
         return self.forward_head(self.embed(x, mask, times), weights)
 
@@ -369,11 +393,19 @@ class TSTransformer(TransformerEncoder):
     def forward_stem(
         self, x: Tensor, mask: Tensor | None = None, times: Tensor | None = None
     ) -> tuple[Tensor, Tensor | None, Tensor]:
-        """Map values to tokens, their mask and times; None is a mask without padding.
+        """Map values to tokens, with the tokens' mask and times; arguments as in `forward`.
 
-        Returns ``[B, N, D]``, ``[B, N]`` and ``[1 | B, N]``. Arguments are as in `forward`; tokens
-        are zero where the mask is False. Series of a batch interact only in batch norms, here and
-        in `forward_head`: `forward_features` and `pool` can run on parts of the batch.
+        Series of a batch interact only in batch norms, here and in `forward_head`:
+        `forward_features` and `pool` can run on parts of the batch.
+
+        Returns
+        -------
+        tokens : Tensor [B, N, D]
+            Zero wherever the mask is False.
+        mask : Tensor [B, N] of bool, or None
+            True for valid tokens; None if all are.
+        t : Tensor [1 | B, N]
+            Times of the tokens.
         """
         if times is None:
             times = torch.arange(x.shape[1], device=x.device, dtype=torch.float32)[None]

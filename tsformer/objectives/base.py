@@ -88,7 +88,13 @@ class Objective(Named):
         raise NotImplementedError(f"{type(self).__qualname__} must override n_outputs")
 
     def make_head(self, d_model: int, n_outputs: int, stride: int) -> nn.Module:
-        """Return the module from embeddings of tokens or series, of width `d_model`, to outputs."""
+        """Return the module from embeddings of tokens or series to outputs.
+
+        Parameters
+        ----------
+        d_model, n_outputs, stride : int
+            Width `D`, what `n_outputs` returned, steps per token.
+        """
         raise NotImplementedError(f"{type(self).__qualname__} must override make_head")
 
     def pose(self, batch: Batch, layout: InputLayout) -> Posed:
@@ -106,7 +112,13 @@ class Objective(Named):
         raise NotImplementedError(f"{type(self).__qualname__} must override losses")
 
     def check(self, *, symbolic: bool) -> None:
-        """Raise ValueError if the objective does not apply; `symbolic` series consist of codes."""
+        """Raise ValueError if the objective does not apply to these series.
+
+        Parameters
+        ----------
+        symbolic : bool
+            Whether the series consist of codes.
+        """
 
 
 @dataclass(frozen=True)
@@ -126,10 +138,17 @@ class Pretext:
 
 
 class PretrainingTransformer(TSTransformer):
-    """A TSTransformer with the head of an objective, which determines `n_outputs`.
+    """A TSTransformer with the head of an objective.
 
     Stem, encoding, blocks and pooling have the names and shapes that they have in a
     `TSTransformer`; only the head is the objective's.
+
+    Parameters
+    ----------
+    config : ModelConfig
+        Hyperparameters; `n_outputs` comes from the objective.
+    objective : Objective
+        Makes the head and calls it.
 
     Examples
     --------
@@ -178,6 +197,10 @@ def resolve(objective: ObjectiveSpec, **objective_params: Any) -> Objective:
         keywords and returns an Objective.
     **objective_params
         Options of the class.
+
+    Returns
+    -------
+    Objective
 
     Raises
     ------

@@ -38,6 +38,11 @@ class Contrastive(Objective, name="contrastive"):
     width : int >= 1, default=32
         Width of the compared embeddings.
 
+    Raises
+    ------
+    ValueError
+        If an option is out of range.
+
     References
     ----------
     Chen et al., "A Simple Framework for Contrastive Learning of Visual Representations", ICML 2020.

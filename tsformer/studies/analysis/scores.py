@@ -155,7 +155,7 @@ def read_scores(
     ----------
     path : str or path
         A CSV with the columns `dataset`, `method`, `seed` and `score`; in place of `method` and
-        `score`, `encoding` and `accuracy`. ValueError if it lacks a column, or has no row yet.
+        `score`, `encoding` and `accuracy`.
     vary : str or iterable of str, optional
         Columns that distinguish variants of a study, as `read_study` takes them.
 
@@ -163,6 +163,13 @@ def read_scores(
     -------
     DataFrame
         These columns, `resample` if present, and the columns of `vary` with several values.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If the file lacks a column, or has no row yet.
     """
     study = read_study(path, vary=vary)
     resample = [name for name in ("resample",) if name in study.rows.columns]

@@ -62,8 +62,24 @@ class Statistics:
         """Return the pairs of one method, oriented so that it is the second of each.
 
         Use this where comparing every method with this one, a control, was the question from the
-        start: `p_holm` is then corrected for these pairs only. One row per other method, in their
-        order: `method`, and the columns of `pairs` from `difference` on.
+        start: `p_holm` is then corrected for these pairs only.
+
+        Parameters
+        ----------
+        reference : str
+            The method to compare the others with.
+
+        Returns
+        -------
+        DataFrame
+            One row per other method, in their order: `method`, and the columns `difference` (its
+            mean score minus the reference's), `wins`, `ties`, `loses`, `p`, `p_holm`, `p_better`,
+            `p_same`, `p_worse` as in `pairs`.
+
+        Raises
+        ------
+        ValueError
+            If there is no such method.
         """
         check_known("method", reference, self.ranks.index)
         turn = {"wins": "loses", "loses": "wins", "p_better": "p_worse", "p_worse": "p_better"}
@@ -90,6 +106,10 @@ def compare_methods(results: pd.DataFrame, *, rope: float = 0.01) -> Statistics:
         Resamples are averaged as seeds are.
     rope : float, default=0.01
         Region of practical equivalence: scores no further apart count as equal.
+
+    Returns
+    -------
+    Statistics
 
     Raises
     ------
