@@ -6,7 +6,7 @@ from unittest import mock
 
 import pytest
 import torch
-from small_problem import fit, make_model, make_panel, make_plan, make_step
+from small_problem import equal, fit, make_model, make_panel, make_plan, make_step, weights_of
 from torch import Tensor, nn
 
 from tsformer.training import forward
@@ -103,6 +103,20 @@ def test_prediction_halves_its_batches():
     model.blocks[0].most = 0
     with pytest.raises(MemoryError, match=r"one series of \d+ steps .*\(1 series do not fit\)"):
         forward(model, panel)
+
+
+def test_data_that_stay_on_the_host_train_alike(monkeypatch):
+    """Data too large for a device are sent batch by batch; here host and device are the same."""
+    ends = []
+    for exceeds in (False, True):
+        monkeypatch.setattr(
+            "tsformer.training.inference.exceeds_device_memory", lambda *_, e=exceeds: e
+        )
+        monkeypatch.setattr("tsformer.data.panel.Panel.pinned", lambda self: self)
+        model = make_model()
+        fit(model, *make_panel(ragged=True), make_plan())
+        ends.append(weights_of(model))
+    assert equal(*ends)
 
 
 def test_what_the_frames_of_the_error_held_is_free_before_the_block_is_left():
