@@ -35,7 +35,7 @@ def nearest(name: object, choices: Iterable[object]) -> list[str]:
     return [spelled[key] for key in near]
 
 
-def unknown(kind: str, name: object, choices: Iterable[object], *, most: int = 40) -> str:
+def unknown(kind: str, name: object, choices: Iterable[object], *, most: int = 60) -> str:
     """Return an error message for an unknown name, with the nearest match and the choices."""
     choices = list(choices)
     near = nearest(name, choices)

@@ -141,7 +141,7 @@ def test_other_code_anywhere_in_a_file_or_package_is_another_classifier(tmp_path
     [
         ("sklearn.preprocessing.StandardScaler", TypeError, "must be a class with fit and predict"),
         ("math.pi", TypeError, "must be a class with fit and predict"),
-        ("math.Mine", ValueError, r"^math\.Mine: math has no classifier 'Mine'"),
+        ("math.Mine", ValueError, r"^math\.Mine: math has no classifiers"),
         ("sklearn.linear_model.LinearRegression", TypeError, "is a regressor; name a classifier$"),
         ("sklearn.ensemble.IsolationForest", TypeError, "is an outlier detector"),
         ("sktime.regression.dummy.DummyRegressor", TypeError, "is a regressor"),

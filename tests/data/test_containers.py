@@ -228,7 +228,7 @@ REFUSED = {
     ),
     "labels": (
         lambda: hugging_face({**columns(RAGGED), "y": [0, 1, 0, 1]}),
-        r"\['y'\] of series 0 are no series: leave them out",
+        r"\['y'\] of series 0 are not series: drop them",
     ),
     "rows": (lambda: list(hugging_face(columns(RAGGED))), r"the series of dicts, as in"),
     "column vectors": (

@@ -270,11 +270,11 @@ def test_what_is_wrong_with_arrays_of_a_file():
     np.savez("none.npz", X=X)
     Path("cut.npz").write_bytes(Path("names.npz").read_bytes()[:99])
     for name, message in {
-        "names": "it has no X, the series, but data, target; say --value NAME",
+        "names": "it has no X, the series, but data, target; pass --value NAME",
         "objects": "an array holds Python objects; save numbers and text",
         "few": r"y has shape \(1,\), expected \(2,\)",
         "gap": "y is missing for series 1; leave it out",
-        "none": "it has no y, the labels, but X; say --label NAME",
+        "none": "it has no y, the labels, but X; pass --label NAME",
         "cut": "cannot be read",
     }.items():
         with pytest.raises(ValueError, match=rf"^{name}\.npz.*{message}") as caught:
@@ -282,7 +282,7 @@ def test_what_is_wrong_with_arrays_of_a_file():
         assert "allow_pickle" not in str(caught.value)
     np.savez("both.npz", X=X, y=[1, 2])
     table = TableSchema(value=("t0", "t1"))
-    with pytest.raises(ValueError, match=r"it has no array \('t0', 't1'\) but X, y; say --value"):
+    with pytest.raises(ValueError, match=r"it has no array \('t0', 't1'\) but X, y; pass --value"):
         read_source("both.npz", trained=table)
 
 

@@ -164,7 +164,7 @@ STEPS = "0.5,-0.25,3,0.125"
     ],
 )
 def test_a_file_without_names_keeps_its_first_series(read, text, options):
-    with pytest.raises(UserWarning, match=r"no line with the names of its columns: .* values"):
+    with pytest.raises(UserWarning, match="seems to have no header: .* values"):
         read(text, label="0", **options)
     X, y, _, schema, _ = read(text, label="0", header=False, value=tuple("1234"), **options)
     np.testing.assert_array_equal(X[:, 0], [[0.5, -0.25, 3, 0.125]] * 2)
@@ -181,7 +181,7 @@ def test_lines_of_separators_at_the_top_are_skipped_and_counted(read):
     with pytest.raises(ValueError, match=r"x\.csv, row 5: 'w' in column 'b' is not a number"):
         read("\n,,,\n,,,\na,b,c,y\n1,w,3,x\n", label="y", value=("a", "b", "c"))
     options = {"value": tuple("123"), "label": "0"}
-    with pytest.raises(UserWarning, match="is read as the names of its columns, though it has num"):
+    with pytest.raises(UserWarning, match="is read as column names, but has numbers"):
         read("0,1,2,3\n7,0.5,0.25,1\n", **options)
     X, y, _, schema, _ = read("0,1,2,3\n7,0.5,0.25,1\n", header=True, **options)
     assert (X.tolist(), y.tolist(), schema.header) == ([[[0.5, 0.25, 1]]], ["7"], True)
@@ -211,7 +211,11 @@ def test_what_a_first_line_is(cells, named, expected):
         ("id,t,a,y\n", LONG, r"^x\.csv has the names of columns, but no rows"),
         ("id t a y\n1 2 1 x\n", LONG, r"If that is its separator, add --sep space"),
         ("id;t;a;y\n1;2;1;x\n", LONG, r"has 'id;t;a;y'\. If that is its separator, add --sep ';'"),
-        ("1,2,3\n4,5,6\n", LONG | {"header": False}, "the positions of its columns, since no line"),
+        (
+            "1,2,3\n4,5,6\n",
+            LONG | {"header": False},
+            "the positions of its columns: it has no header",
+        ),
         ("a,0,0.5,x\n", {"label": "3", "header": True}, "its first line has values, add --no-head"),
         ("Id,t,a,class\n1,2,3,4\n", LONG, r"columns: 'id' \(did you mean 'Id'\?\), 'y'\. It has"),
         ("id,t,t,y\n1,2,3,4\n", LONG, r"has 2 columns called 't'; rename all but one"),
@@ -222,7 +226,7 @@ def test_what_a_first_line_is(cells, named, expected):
         ("id,t,a,y\n1,2,1.5,n\n", LONG | {"decimal": ","}, "for decimal points add --decimal ."),
         ("id,t,a,y\n1,2,3,n\n1,3,inf,n\n", LONG, "row 3: the value in column 'a' is infinite"),
         ("id,t,a,y\n1,2,,n\n2,2,3,n\n", LONG, r"^x\.csv: series '1' has no value at all; drop it"),
-        ("id,t,a,y\n1,2,3,n\n1,3,3,m\n", LONG, r"labels: \['n', 'm'\]; .* is 'id' the column"),
+        ("id,t,a,y\n1,2,3,n\n1,3,3,m\n", LONG, r"labels: \['n', 'm'\]; .* column 'id' identifies"),
         ("id,t,a,y\n1,2,3,n\n1,3,3,\n", LONG, "row 3: no label of series '1' in column 'y'"),
         ("id,t,a,y\n1,2,3,n\n1,2,3,n\n", LONG, "two rows for {'id': '1', 't': 2}"),
         ("id,t,a,y\n1,1,3,n\n,1,3,n\n", LONG, "column 'id' has a missing value in row 3"),
@@ -236,7 +240,7 @@ def test_what_a_first_line_is(cells, named, expected):
         ("id,t,y\n1,2,3\n", LONG, r"has no columns of values: 'id', 't', 'y'"),
         ("id,t,a\n1,2,3\n", LONG | {"channel": "a", "value": ("b", "t")}, "named 2 times"),
         ("id,t,w,a,b,y\n1,2,3,4,5,n\n", LONG | {"channel": "w"}, "has 'a', 'b'"),
-        ("t,y\n1,2\n", {"time": "t", "label": "y"}, "a long table needs --case as well as --time"),
+        ("t,y\n1,2\n", {"time": "t", "label": "y"}, "--time needs --case"),
         ("a,y\n1,2\n", {"channel": "a", "label": "y"}, "--channel is for long tables"),
         ("id,a,y\n1,2,n\n1,3,n\n", WIDE, "several rows for '1'. In a wide table each row is a"),
         ("id,a,y\n1,2,n\n,3,n\n", WIDE, "no name in column"),

@@ -87,6 +87,13 @@ def test_series_that_are_all_right_or_all_wrong_are_too_little_to_calibrate_with
         fitted.calibrate(X, np.where(right == "a", "b", "a"))
 
 
+def test_no_loss_left_to_lower_is_too_little_to_calibrate_with():
+    clf = make().fit(X, Y)
+    clf.temperatures_ = [1e-3]  # so sure of each class that the log loss is 0 for many factors
+    with pytest.warns(UserWarning, match="no optimal factor"):
+        clf.calibrate(X, clf.predict(X))
+
+
 def test_ctrl_c_while_copies_are_fitted_leaves_the_classifier_as_it_was(monkeypatch):
     clf = make(n_estimators=2).fit(X, Y)
     fit, fitted = TSTransformerClassifier.fit, []

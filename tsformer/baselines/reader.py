@@ -160,7 +160,7 @@ class PanelClassifier:
         ------
         AttributeError
             If the classifier has no probabilities: no method, NotImplementedError, or, with
-            sktime's contract, a one for the answer, which its base class substitutes.
+            sktime's contract, only zeros and ones, which its base class substitutes.
         ValueError
             If the classifier answers with an array of another shape.
         """
@@ -169,7 +169,7 @@ class PanelClassifier:
                 raise NotImplementedError
             answer = self._answer("predict_proba", X, len(self.classes_))
             if hasattr(self.estimator_, "get_tag") and np.isin(answer, (0, 1)).all():
-                raise NotImplementedError("it returns a one for the answer")
+                raise NotImplementedError("predict_proba returns only zeros and ones")
         except (AttributeError, NotImplementedError) as error:
             # sklearn's SVC(probability=False) raises AttributeError.
             if isinstance(error, AttributeError) and "predict_proba" not in str(error):

@@ -204,7 +204,7 @@ def load_class(estimator: str) -> type[Any]:
         things: dict[str, Any] = {each: getattr(module, each, None) for each in dir(module)}
         classes = [n for n, it in things.items() if _fits_and_predicts(it) and not _other_kind(it)]
         if not classes:
-            raise ValueError(f"{estimator}: {home} has no classifier {name!r}, nor any other")
+            raise ValueError(f"{estimator}: {home} has no classifiers")
         raise ValueError(unknown(f"class of {home}", name, classes))
     if not _fits_and_predicts(found):
         raise TypeError(f"{estimator} must be a class with fit and predict; got {found!r}")

@@ -26,7 +26,7 @@ EQUAL = 0.02
 
 
 def demo(
-    max_epochs: Annotated[int, typer.Option(help="Epochs of each fit of an encoding.")] = 40,
+    max_epochs: Annotated[int, typer.Option(help="Epochs per fit of an encoding.")] = 40,
     jobs: Annotated[int, typer.Option(help="Number of parallel fits; -1 for one per core.")] = 1,
     out: Annotated[Path, typer.Option(help="The folder for results and report.")] = Path(
         "results/demo"
@@ -34,8 +34,8 @@ def demo(
 ) -> None:
     """Compare six encodings on real data, then the default model: run this first.
 
-    Behind the linear stem, one token per step, only the encoding knows the order of steps. Takes
-    about seven minutes on one core and downloads nothing.
+    With the linear stem, one token per step, only the encoding knows the order of steps. Takes
+    three to eight minutes on one core and downloads nothing.
 
     [bold]Example[/bold]
 

@@ -6,16 +6,15 @@ from typing import Annotated
 import typer
 
 from tsformer.cli import parsing
-from tsformer.cli.models import Options
 from tsformer.cli.printing import Json, table
 
 
 def encodings(as_json: Json = False) -> None:
     """List the positional encodings.
 
-    The hook is the place of action: embed (tokens), rotate (queries and keys), bias (scores),
-    mix (output of attention). Parameters are for 64 tokens, d_model 64, 4 heads, 2 layers; cost is
-    the time of a training step of 1,024 tokens on a CPU, relative to none.
+    The hook is where an encoding acts: embed (tokens), rotate (queries and keys), bias (scores),
+    mix (output of attention). Parameters are for 64 tokens, d_model 64, 4 heads, 2 layers. Cost is
+    the time of a training step of 1,024 tokens on a CPU, relative to the encoding none.
 
     [bold]Example[/bold]
 
@@ -49,7 +48,8 @@ def encodings(as_json: Json = False) -> None:
 def methods(as_json: Json = False) -> None:
     """List the classifiers that `tsformer compare --methods` knows by name.
 
-    Series that a method cannot read (unequal lengths, gaps) are padded and interpolated for it.
+    Series are padded for methods that cannot read unequal lengths, and interpolated for methods
+    that cannot read gaps.
 
     [bold]Example[/bold]
 
@@ -76,14 +76,14 @@ def methods(as_json: Json = False) -> None:
 
 def datasets(
     available: Annotated[
-        bool, typer.Option("--available", help="List only those found on this machine.")
+        bool, typer.Option("--available", help="List only data sets found on this machine.")
     ] = False,
     as_json: Json = False,
 ) -> None:
     """List the data sets of the UCR and UEA archives, and your own.
 
-    A data set is read from $TSFORMER_DATA, data/ or sktime, or else downloaded into data/. Your own
-    are NAME/NAME_TRAIN.ts (or .tsv) and NAME/NAME_TEST.ts in such a folder.
+    A data set is read from $TSFORMER_DATA, data/ or sktime, or downloaded into data/. Yours are
+    NAME/NAME_TRAIN.ts (or .tsv) and NAME/NAME_TEST.ts in $TSFORMER_DATA or data/.
 
     [bold]Example[/bold]
 
@@ -124,7 +124,12 @@ def plot_encoding(
         Path | None,
         typer.Option(metavar="FILE.png", help="The file to write; by default encoding_NAME.png."),
     ] = None,
-    set_: Options = [],  # noqa: B006  Typer reads the default and gives each call its own list
+    set_: Annotated[
+        list[str],
+        typer.Option(
+            "--set", metavar="NAME=VALUE", help="An option of the encoding; can be repeated."
+        ),
+    ] = [],  # noqa: B006  Typer reads the default and gives each call its own list
 ) -> None:
     """Draw an encoding before training.
 

@@ -28,7 +28,7 @@ Set = Annotated[
     typer.Option(
         "--set",
         metavar="NAME=VALUE",
-        help="A parameter of the classifier, e.g. stem=linear or encoding_params.d_hidden=32; "
+        help="A parameter of the transformer, e.g. stem=linear or encoding_params.d_hidden=32; "
         "can be repeated.",
     ),
 ]
@@ -38,7 +38,7 @@ Encoding = Annotated[
 MaxEpochs = Annotated[
     int | None, typer.Option(help="Maximum number of epochs; by default chosen from the data size.")
 ]
-Seed = Annotated[int, typer.Option(help="Seed of everything random.")]
+Seed = Annotated[int, typer.Option(help="Random seed.")]
 Checkpoint = Annotated[
     Path | None, typer.Option(metavar="FOLDER", help="Save checkpoints here during training.")
 ]
@@ -51,12 +51,6 @@ Model = Annotated[Path, typer.Argument(help="A folder written by `tsformer fit`.
 TestData = Annotated[
     str, typer.Argument(help="A data set (its test split), a table (CSV, Parquet) or a .ts file.")
 ]
-Options = Annotated[
-    list[str],
-    typer.Option(
-        "--set", metavar="NAME=VALUE", help="An option of the method or encoding; can be repeated."
-    ),
-]
 
 
 @with_columns
@@ -64,8 +58,8 @@ def fit(
     dataset: Annotated[
         str,
         typer.Argument(
-            help="Name of a data set, see `tsformer datasets`; or a table (CSV, Parquet) or .ts "
-            "file."
+            help="A data set (see `tsformer datasets`), a table (CSV, Parquet), a .ts file or a "
+            "folder that `tsformer convert` wrote."
         ),
     ],
     columns: TableSchema,
@@ -77,7 +71,9 @@ def fit(
     resume: Resume = False,
     init_from: Annotated[
         Path | None,
-        typer.Option(help="A folder to start from, written by `tsformer pretrain` or `fit`."),
+        typer.Option(
+            help="Initialise the weights from this folder, written by `pretrain` or `fit`."
+        ),
     ] = None,
     set_: Set = [],  # noqa: B006  Typer reads the default and gives each call its own list
     no_track: NoTrack = False,
@@ -85,10 +81,10 @@ def fit(
     experiment: Experiment = None,
     run_name: RunName = None,
 ) -> None:
-    """Train a classifier on a data set or a file, and save it.
+    """Train a transformer on a data set or a file, and save it.
 
-    Reads the train split of a data set. A wide table has one series per row, a long table one
-    observation per row. With MLflow installed the fit is a tracked run.
+    Reads the train split of a data set. A table has one series per row or, with --case and --time,
+    one observation per row. If MLflow is installed, the fit is a tracked run.
 
     [bold]Example[/bold]
 
@@ -117,8 +113,8 @@ def pretrain(
     dataset: Annotated[
         str,
         typer.Argument(
-            help="Name of a data set; or a table (CSV, Parquet) or .ts file; or a folder of "
-            "these, as in series/. Labels are ignored."
+            help="A data set (see `tsformer datasets`), a table (CSV, Parquet), a .ts file or a "
+            "folder of files. Labels are ignored."
         ),
     ],
     columns: TableSchema,
@@ -137,8 +133,8 @@ def pretrain(
 ) -> None:
     """Pretrain an encoder on series without labels, and save it.
 
-    Reads the train split of a data set. The reported loss is the objective's: for masked, the
-    squared error of hidden values, about 1 without learning.
+    Reads the train split of a data set. The loss of masked is the squared error of hidden values,
+    about 1 before learning.
 
     [bold]Example[/bold]
 
@@ -281,7 +277,8 @@ def _report(
 def predict(
     model: Model,
     file: Annotated[
-        str, typer.Argument(help="A table (CSV, Parquet) or a .ts file; labels are ignored.")
+        str,
+        typer.Argument(help="A table (CSV, Parquet), a .ts file or a folder; labels are ignored."),
     ],
     columns: TableSchema,
     out: Annotated[
@@ -291,13 +288,14 @@ def predict(
         bool, typer.Option("--proba", help="Add the probability of each class.")
     ] = False,
     novelty: Annotated[
-        bool, typer.Option("--novelty", help="Add a score, above 1 for unlike training series.")
+        bool,
+        typer.Option("--novelty", help="Add the novelty score: above 1, unlike the training data."),
     ] = False,
 ) -> None:
     """Classify the series of a file; print one CSV row per series.
 
-    A table is read with the columns of the training table. A row begins with the name of its
-    series, or else its number.
+    A table needs the columns of the training table. A row begins with the name of its
+    series or, without names, its number.
 
     [bold]Example[/bold]
 
@@ -342,7 +340,7 @@ def evaluate(
         int,
         typer.Option(
             min=0,
-            help="Draw explanations of this many series of each class in the run.",
+            help="Add explanations of this many series per class to the run.",
         ),
     ] = 0,
     as_json: Json = False,
@@ -353,8 +351,8 @@ def evaluate(
 ) -> None:
     """Score a model on the test split of a data set, or on a file.
 
-    A table is read with the columns of the training table. The scores are added to the run of the
-    model's fit, or else to a run of their own.
+    A table needs the columns of the training table. The scores are added to the run of the fit or,
+    if there is none, to a new run.
 
     [bold]Example[/bold]
 
@@ -420,7 +418,7 @@ def explain(
     method: Annotated[
         str | None,
         typer.Option(
-            help="integrated_gradients (the default of a transformer), occlusion (of all others), "
+            help="integrated_gradients (default of a transformer), occlusion (default otherwise), "
             "gradient_x_input, shapley_sampling or attention_rollout."
         ),
     ] = None,
@@ -428,16 +426,21 @@ def explain(
         str | None, typer.Option(metavar="CLASS", help="The class; by default the predicted one.")
     ] = None,
     baseline: Annotated[
-        str, typer.Option(help="Replacement of an absent value: mean, zero or a number.")
+        str, typer.Option(help="Reference value of each channel: mean, zero or a number.")
     ] = "mean",
     out: Annotated[Path, typer.Option(metavar="FILE.png", help="The file to write.")] = Path(
         "why.png"
     ),
-    set_: Options = [],  # noqa: B006  Typer reads the default and gives each call its own list
+    set_: Annotated[
+        list[str],
+        typer.Option(
+            "--set", metavar="NAME=VALUE", help="An option of the method; can be repeated."
+        ),
+    ] = [],  # noqa: B006  Typer reads the default and gives each call its own list
 ) -> None:
     """Draw a series coloured by the relevance of each value for a class.
 
-    A table is read with the columns of the training table.
+    A table needs the columns of the training table.
 
     [bold]Example[/bold]
 

@@ -52,25 +52,24 @@ def compare(
     ] = None,
     test: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE", help="The series to test on; by default 30 % of each class of --data."
-        ),
+        typer.Option(metavar="FILE", help="Test series; by default 30 % of each class of --data."),
     ] = None,
     folds: Annotated[
         int | None,
-        typer.Option(help="Number of folds of --data; 5 with --budget, --methods or --group."),
+        typer.Option(help="Cross-validate --data; 5 folds with --budget, --methods or --group."),
     ] = None,
     group: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Column of groups, such as patients, that no split separates.",
+            help="Column of groups, such as patients; no group is in two folds.",
         ),
     ] = None,
     encodings: Annotated[
         str,
         typer.Option(
-            metavar="A,B|all", help="Encodings; see `tsformer encodings`. None with --methods."
+            metavar="A,B|all",
+            help="Encodings; see `tsformer encodings`. No default with --methods.",
         ),
     ] = _ENCODINGS,
     methods: Annotated[
@@ -82,14 +81,12 @@ def compare(
     ] = False,
     seeds: Annotated[
         str,
-        typer.Option(metavar="N|A,B", help="Number of seeds, or the seeds; 1 with --budget."),
+        typer.Option(metavar="N|A,B", help="Number of seeds, or a list of seeds; 1 with --budget."),
     ] = "3",
     max_epochs: MaxEpochs = None,
     vary: Annotated[
         list[str],
-        typer.Option(
-            metavar="NAME=A,B", help="Vary a parameter over these values; can be repeated."
-        ),
+        typer.Option(metavar="NAME=A,B", help="Compare values of a parameter; can be repeated."),
     ] = [],  # noqa: B006  Typer reads the default and gives each call its own list
     resamples: Annotated[
         int, typer.Option(help="Splits per data set: the official one, then stratified resamples.")
@@ -98,14 +95,15 @@ def compare(
         str,
         typer.Option(
             metavar="N,P%",
-            help="Train on this many series, or this share, of each train split.",
+            help="Train on parts of the train split, as in 50,10%,100%.",
         ),
     ] = "",
     study: Annotated[
-        Path | None, typer.Option(metavar="FILE.toml", help="Read all of the above from a file.")
+        Path | None, typer.Option(metavar="FILE.toml", help="Read the options above from a file.")
     ] = None,
     name: Annotated[
-        str, typer.Option(help="Name of the study in MLflow; by default the name of its file.")
+        str,
+        typer.Option(help="Name of the study in MLflow; by default the name of the --study file."),
     ] = "",
     out: Annotated[Path, typer.Option(help="The folder for results and report.")] = Path(
         "results/compare"
@@ -117,7 +115,7 @@ def compare(
     ] = None,
     fit_time_limit: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", help="Fail a fit that takes longer; no limit by default."),
+        typer.Option(metavar="SECONDS", help="Fail fits that take longer; no limit by default."),
     ] = None,
     budget: Annotated[
         str | None,
@@ -133,10 +131,9 @@ def compare(
 ) -> None:
     """Compare encodings or methods across data sets and seeds.
 
-    Every fit is a tracked run. An interrupted comparison resumes when the command runs again.
-    Of --data, 30 % of each class are the test split, or each of --folds in turn; --group keeps
-    series of one person or machine in one fold. With --train-sizes, one seed's subsets are nested.
-    Progress is on standard error; --json prints every fit and where its files are.
+    Every fit is a tracked run. To resume an interrupted comparison, run the command again. Under
+    one seed, the parts of --train-sizes are nested. Progress goes to standard error; --json prints
+    every fit and the paths of the files.
 
     [bold]Examples[/bold]
 
@@ -182,8 +179,8 @@ def compare(
                 folds = _FOLDS
             if folds is not None and resamples > 1:
                 raise ValueError(
-                    f"--data is cross-validated here, and its {folds} folds are the splits: leave "
-                    "out --resamples"
+                    f"--data is cross-validated, and its {folds} folds are the splits: remove "
+                    "--resamples"
                 )
             if group is not None and resamples > 1:
                 raise ValueError(
@@ -192,7 +189,7 @@ def compare(
                 )
         if folds and datasets:
             raise ValueError(
-                "--data is cross-validated here, which --datasets cannot be: compare them apart"
+                "--data is cross-validated, but --datasets have fixed splits; compare them apart"
             )
         listed = parsing.names(datasets)
         asked = Study(
@@ -269,25 +266,24 @@ def report(
     baseline: Annotated[
         str | None,
         typer.Option(
-            help="The method to compute gains over; by default none, or else tsformer, if it was "
-            "compared."
+            help="Gains are relative to this method; by default `none` or, if it was not compared, "
+            "`tsformer`."
         ),
     ] = None,
     rope: Annotated[
-        float, typer.Option(help="Scores no further apart than this count as equal.")
+        float, typer.Option(help="Score differences up to this count as equal.")
     ] = 0.01,
     vary: Annotated[
         list[str],
         typer.Option(
             metavar="A,B",
-            help="Columns that distinguish variants; by default those in study.json beside the "
-            "CSV.",
+            help="Columns that distinguish variants; by default as in study.json beside the CSV.",
         ),
     ] = [],  # noqa: B006
 ) -> None:
-    """Write a study's report as one HTML page, and as Markdown with figures beside it.
+    """Write a study's report: one HTML page, and Markdown with figures.
 
-    The page is self-contained. An unfinished study is reported as far as it has come.
+    The page is self-contained. The study may be unfinished.
 
     [bold]Example[/bold]
 
@@ -378,8 +374,8 @@ def _methods(text: str, allow_import: bool) -> dict[str, dict[str, Any]]:
         name = estimator.rpartition(".")[2]
         if name in found:
             raise ValueError(
-                f"--methods names {name!r} twice; name each once, or give classes of one name "
-                "names of their own in a file for --study"
+                f"--methods names {name!r} twice; name it once, or distinguish the classes in a "
+                "file for --study"
             )
         found[name] = {} if name == estimator else {"estimator": estimator}
     return found
@@ -392,7 +388,7 @@ def _own(data: str, test: str | None, columns: TableSchema, folds: int, *, err: 
 
     for flag, file in (("--data", data), ("--test", test)):
         if file is not None and not is_file(file):
-            raise ValueError(f"{flag} takes a file; to compare on a data set, --datasets {file}")
+            raise ValueError(f"{flag} takes a file; for a data set, use --datasets {file}")
     found = read_source(data, columns)
     typer.echo(described(data, found), err=err)
     apart = None
@@ -413,8 +409,7 @@ def _refuse_beside_a_study(context: typer.Context) -> None:
         if _is_given(context, name):
             flag = "--" + name.strip("_").replace("_", "-")
             raise ValueError(
-                f"--study defines the whole study, so that a file has one meaning; remove {flag}, "
-                "or put it into the file"
+                f"--study defines the whole study; remove {flag}, or put it into the file"
             )
 
 

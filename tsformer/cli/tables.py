@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from tsformer.data.table import Source, TableSchema
 
 _HELP = {
-    "case": ("NAME", "Column with the name of the series."),
-    "time": ("NAME", "Column with the time: a long table, one row per observation."),
-    "value": ("A,B", "Columns of values; by default all that are nothing else."),
-    "channel": ("NAME", "Column with the channel, if one column has the values of all."),
-    "label": ("NAME", "Column with the class."),
-    "header": ("", "Whether the first line has the names of columns; 0 is the first without."),
+    "case": ("NAME", "Column that identifies a series."),
+    "time": ("NAME", "Column of times; the table has one row per observation."),
+    "value": ("A,B", "Columns of values; by default all columns without another role."),
+    "channel": ("NAME", "Column that names the channel, if one --value column holds all."),
+    "label": ("NAME", "Column of class labels."),
+    "header": ("", "Whether the first line names the columns; if not, they are 0, 1, ..."),
     "sep": ("CHARACTER", "Separator; by default a comma, or a tab in .tsv files."),
     "decimal": ("CHARACTER", "Decimal point, '.' or ','."),
-    "time_format": ("FORMAT", "How dates are written, as in %d/%m/%Y; by default ISO 8601."),
+    "time_format": ("FORMAT", "Format of dates, as in %d/%m/%Y; by default ISO 8601."),
 }
 
 
@@ -109,23 +109,23 @@ def convert(
         list[str],
         typer.Argument(
             metavar="FILE... [TARGET]",
-            help="Tables (CSV, Parquet), .ts files, folders of Parquet with lists, or data sets. "
-            "Without --out the last is the file to write: .ts, .csv or .parquet.",
+            help="Tables (CSV, Parquet), .ts files, folders of Parquet files, or data sets. "
+            "Without --out, the last name is the file to write: .ts, .csv or .parquet.",
         ),
     ],
     columns: TableSchema,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="A folder to write all series to, for large data."),
+        typer.Option(metavar="FOLDER", help="Write a folder, for data larger than memory."),
     ] = None,
     split: Annotated[
-        str, typer.Option(help="Which part of a data set to convert: train or test.")
+        str, typer.Option(help="The split of a data set to convert: train or test.")
     ] = "train",
 ) -> None:
     """Convert series between tables and .ts files, or write them to a folder.
 
-    data/NAME/NAME_TRAIN.ts and data/NAME/NAME_TEST.ts are a data set that every command knows by
-    NAME. A folder (--out) is for series larger than memory; it has float32 and no times.
+    Every command reads data/NAME/NAME_TRAIN.ts and data/NAME/NAME_TEST.ts as the data set NAME.
+    A folder (--out) holds float32 values and no times.
 
     [bold]Example[/bold]
 

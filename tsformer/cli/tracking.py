@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tsformer.tracking.model_run import ModelRun
 
 _PANEL = "Tracking in MLflow"
-NoTrack = Annotated[bool, typer.Option("--no-track", help="Track nothing.", rich_help_panel=_PANEL)]
+NoTrack = Annotated[bool, typer.Option("--no-track", help="Do not track.", rich_help_panel=_PANEL)]
 TrackingUri = Annotated[
     str | None,
     typer.Option(
@@ -52,7 +52,7 @@ class Where:
         anything = where != cls(None, None, None)
         if no_track:
             if anything:
-                raise ValueError("--no-track says that there is no run; remove the other options")
+                raise ValueError("--no-track excludes the other options of tracking; remove them")
             return None
         if not anything and importlib.util.find_spec("mlflow") is None:
             return None

@@ -175,8 +175,9 @@ def _refuse_no_container(X: Any) -> None:
         iterable = ", which list(X) makes a list of" if hasattr(X, "__next__") else ""
         raise TypeError(
             f"X must be a container of series; got {type(X).__name__}{iterable}. Convert it to an "
-            "array (n, channels, length), or to a list of arrays (channels, length). "
-            "tsformer.load_dataset reads problems by name, tsformer.data.read_ts .ts files"
+            "array (n, channels, length), or to a list of arrays (channels, length). Read a data "
+            "set by name with tsformer.load_dataset, a .ts file with tsformer.data.read_ts, a CSV "
+            "file with pandas.read_csv"
         )
 
 
@@ -433,8 +434,8 @@ def _item(item: Any, number: int, columns: Sequence[str] | None) -> Floats:
     scalar = [name for name in columns if not _is_cell(item[name])]
     if scalar:
         raise ValueError(
-            f"the items of X have the columns {columns[:10]}, but {scalar[:10]} of {what} are no "
-            "series: leave them out, as with X.select_columns('series'), and pass the labels as y"
+            f"the items of X have the columns {columns[:10]}, but {scalar[:10]} of {what} are "
+            "not series: drop them, as with X.select_columns('series'), and pass the labels as y"
         )
     return as_channels(from_cells([item[name] for name in columns], columns, what), what)
 

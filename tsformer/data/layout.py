@@ -102,7 +102,7 @@ def refuse_nul(values: Any, name: str) -> None:
         if isinstance(value, str) and "\0" in value:
             raise ValueError(
                 f"{name} has text with a NUL character, {shortened(value, 40)}: NumPy and pandas "
-                "do not tell it from text that ends there; remove the character"
+                "cut text there; remove the character"
             )
 
 
@@ -214,8 +214,8 @@ def warn_of_layout(X: Any, series: SeriesSource, *, flat: bool) -> None:
         return
     if empty := _empty_channels(series):
         warn_caller(
-            f"channels {empty} of X have no value in any series: values that they have in "
-            f"predict would change predictions at random; leave them out; {_SILENCE}",
+            f"channels {empty} of X have no value in any series, and would change predictions at "
+            f"random if they had values in predict; drop these channels; {_SILENCE}",
             LayoutWarning,
         )
     if flat:

@@ -126,8 +126,8 @@ def from_long(
         i = int(several.to_numpy().argmax())
         found = table[label][codes == i].unique().tolist()[:10]
         raise ValueError(
-            f"series {cases.tolist()[i]!r} has several labels: {found}; each series has one: is "
-            f"{case!r} the column of names, and {label!r} that of labels?"
+            f"series {cases.tolist()[i]!r} has several labels: {found}; check that column "
+            f"{case!r} identifies a series, and that column {label!r} has its label"
         )
     first_rows = np.unique(codes, return_index=True)[1]
     return X, table[label].iloc[first_rows].set_axis(pd.Index(cases, name=case))

@@ -131,7 +131,7 @@ def _read_npz(path: Path, schema: TableSchema, labelled: bool | None) -> Source:
                     if chosen[role] is not None:  # such as the columns of a model's table
                         what = f"array {shortened(chosen[role])}"
                     raise ValueError(
-                        f"it has no {what} but {', '.join(names[:10])}; say --{role} NAME"
+                        f"it has no {what} but {', '.join(names[:10])}; pass --{role} NAME"
                     )
             if labelled is False or chosen["label"] not in names:
                 chosen["label"] = None

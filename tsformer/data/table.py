@@ -73,12 +73,12 @@ class TableSchema:
             if count > 1:
                 raise ValueError(f"column {name!r} is named {count} times; each has one role")
         if self.time is not None and self.case is None:
-            raise ValueError("a long table needs --case as well as --time: whose row is it?")
+            raise ValueError("--time needs --case, the column that identifies a series")
         for flag in ("channel", "time_format"):
             if getattr(self, flag) is not None and self.time is None:
                 raise ValueError(
-                    f"--{flag.replace('_', '-')} is for long tables, whose column of times --time "
-                    "names"
+                    f"--{flag.replace('_', '-')} is for long tables; name the column of times with "
+                    "--time"
                 )
 
     @property
@@ -255,8 +255,8 @@ def _groups(table: pd.DataFrame, schema: TableSchema) -> npt.NDArray[np.str_] | 
         case = several.index[several][0]
         named = ", ".join(map(repr, column[table[schema.case] == case].unique()[:5]))
         raise ValueError(
-            f"series {case!r} is in several groups: {named}. Each series belongs to one, as column "
-            f"{schema.group!r} is to say"
+            f"series {case!r} is in several groups: {named}; column {schema.group!r} must have one "
+            "group per series"
         )
     return np.array(by_case.first().tolist())
 
@@ -331,7 +331,7 @@ def _refuse_missing(
 ) -> NoReturn:
     said = []
     for name in missing[:10]:
-        near = nearest(name, names) if header is not False else []
+        near = nearest(name, names) if header is not False and len(missing) <= 3 else []
         said.append(f"{name!r} (did you mean {near[0]!r}?)" if near else repr(name))
     if len(missing) > 10:
         said.append(f"{len(missing) - 10} more")
@@ -342,12 +342,9 @@ def _refuse_missing(
         spelled = {"\t": "tab", " ": "space"}.get(other, repr(other))
         hint += f". If that is its separator, add --sep {spelled}"
     elif header is False:
-        hint += ", the positions of its columns, since no line has their names"
+        hint += ", the positions of its columns: it has no header"
     elif any(number_in(name) is not None for name in names):
-        hint += (
-            ". If its first line has values, add --no-header, and name columns by their positions, "
-            "0 for the first"
-        )
+        hint += ". If its first line has values, add --no-header, and name columns 0, 1, ..."
     raise ValueError(
         f"{path} lacks the column{'s' * (len(missing) > 1)}{trained}: {', '.join(said)}.{hint}"
     )
@@ -414,15 +411,14 @@ def _find_header(path: Path, schema: TableSchema, cells: list[str]) -> bool:
     header, certain = has_names(cells, named=schema.columns, decimal=schema.decimal or ".")
     if not header:
         warn_caller(
-            f"{path} has no line with the names of its columns: its first line is read as values, "
-            "and columns are called by their positions, 0 for the first. --no-header says that "
-            "this is right, --header that the first line has names"
+            f"{path} seems to have no header: its first line is read as values, and columns are "
+            "named 0, 1, ... Pass --no-header if this is right, --header if the first line names "
+            "the columns"
         )
     elif not certain:
         warn_caller(
-            f"the first line of {path} is read as the names of its columns, though it has numbers: "
-            f"{_listed(cells, 5)}. --header says that this is right, --no-header that they are "
-            "values"
+            f"the first line of {path} is read as column names, but has numbers: "
+            f"{_listed(cells, 5)}. Pass --header if this is right, --no-header if they are values"
         )
     return header
 

@@ -460,7 +460,7 @@ class TSTransformerClassifier(SetClassifier, TransformerEstimator):
 
         bounds = [log(each) for each in _FACTORS]
         least = minimize_scalar(log_loss, bounds=bounds, method="bounded")
-        if min(abs(least.x - bound) for bound in bounds) < 1e-3:
+        if min(map(log_loss, bounds)) <= least.fun:  # also where the loss is flat, at zero
             warn_caller(
                 f"no optimal factor of the temperature within {list(_FACTORS)} for these "
                 f"{len(targets)} series; calibrate with more series, including a few misclassified "

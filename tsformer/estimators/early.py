@@ -609,8 +609,8 @@ def _cut(series: Padded, steps: _Ints, *, complete: bool) -> _Prefixes:
     with_value = np.asarray(~np.isnan(series.values).all(axis=2))
     if (empty := ~with_value[:, : steps[-1]].any(axis=1)).any():
         raise ValueError(
-            f"series {empty.argmax()} has no value in its first {steps[-1]} steps, of which the "
-            "rule must decide; drop it"
+            f"series {empty.argmax()} has no value in its first {steps[-1]} steps, at which "
+            "the rule must decide; drop it"
         )
     cases = []
     for step in steps[:-1]:

@@ -72,8 +72,8 @@ def test_a_study_of_a_file_with_fits_that_fail(run, uri, experiment, tmp_path, m
         ("--datasets A --methods ,", "--methods ',' names none; leave it out"),
         ("--datasets A --train-sizes= ", "--train-sizes '' names none; leave it out"),
         ("--data a.csv --folds 0", "--folds takes a number of folds, 2 or more; got 0"),
-        ("--data a.csv --folds 2 --datasets A", "--data is cross-validated here"),
-        ("--data A", "to compare on a data set, --datasets A"),
+        ("--data a.csv --folds 2 --datasets A", "--data is cross-validated"),
+        ("--data A", "for a data set, use --datasets A"),
         (
             "--data a.csv --test b.csv --label y --group p --resamples 3",
             "would mix series of one 'p'",

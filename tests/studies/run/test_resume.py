@@ -210,4 +210,4 @@ def test_a_client_without_a_certificate_is_closed(port, monkeypatch):
     with pytest.raises(ConnectionError) as raised, cluster(address):
         pass
     assert closed == ["closed"]
-    assert f"no Dask scheduler lets this process in at {address!r}" in str(raised.value)
+    assert f"no Dask scheduler accepts connections at {address!r}" in str(raised.value)

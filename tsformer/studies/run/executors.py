@@ -193,10 +193,10 @@ def cluster(scheduler: str) -> Iterator[Any]:
         client = Client(scheduler, timeout=5, set_as_default=False)
     except (OSError, TypeError, ValueError) as error:  # TypeError: tls:// without a certificate
         raise ConnectionError(
-            f"no Dask scheduler lets this process in at {scheduler!r}; start one as "
-            "docs/cluster.md shows and give its address, such as tcp://127.0.0.1:8786, or "
-            "tls://host:8786, for which DASK_CONFIG must name the folder of the cluster's "
-            f"certificate. ({type(error).__name__}: {error})"
+            f"no Dask scheduler accepts connections at {scheduler!r}; start one as in "
+            "docs/cluster.md and pass its address, such as tcp://127.0.0.1:8786. For tls://, set "
+            "DASK_CONFIG to the folder of the cluster's certificate. "
+            f"({type(error).__name__}: {error})"
         ) from error
     with client:
         yield client

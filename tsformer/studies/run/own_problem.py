@@ -76,8 +76,8 @@ def own_problem(
     classes = np.unique(labels)
     if len(classes) < 2:
         raise ValueError(
-            f"every series to train on has the label {shortened(str(classes[0]))}, so that there "
-            "is nothing to tell apart; a comparison needs two labels or more"
+            f"all training series have the label {shortened(str(classes[0]))}; a comparison needs "
+            "two labels or more"
         )
     folds: npt.NDArray[np.int64] | None = None
     order: npt.NDArray[np.intp] | None = None
@@ -185,8 +185,8 @@ def _refuse_shared_groups(train: Source, test: Source) -> None:
     shared = sorted({*train.groups.tolist()} & {*test.groups.tolist()})
     if shared:
         raise ValueError(
-            f"{len(shared)} groups have series to train on and series to test on, so that a model "
-            f"may recognise them: {shared[:10]}. Leave them out of one part"
+            f"{len(shared)} groups have both training and test series, which a model may "
+            f"recognise: {shared[:10]}. Remove these groups from one part"
         )
 
 

@@ -74,14 +74,13 @@ def cross_validation_folds(
     what = "series" if groups is None else "groups"
     if n_folds < 2 or n_folds > n_apart:
         raise ValueError(
-            f"the number of folds must be at least 2 and at most that of {what}, {n_apart}; got "
-            f"{n_folds}"
+            f"the number of folds must be from 2 to {n_apart}, the number of {what}; got {n_folds}"
         )
     classes, counts = np.unique(y, return_counts=True)
     if n_folds > counts.max():
         raise ValueError(
-            f"the number of folds must be at most that of series of the largest class, "
-            f"{counts.max()}, or no class has series in each; got {n_folds}"
+            f"the number of folds must be at most {counts.max()}, the number of series of the "
+            f"largest class; got {n_folds}"
         )
     found = np.full(len(y), -1, dtype=np.int64)
     kind = StratifiedKFold if groups is None else StratifiedGroupKFold
@@ -96,11 +95,11 @@ def cross_validation_folds(
         if len(set(where.tolist())) < 2:
             in_one = "a single series" if groups is None or len(where) == 1 else "one group only"
             raise ValueError(
-                f"class {str(label)!r} has series in one of the {n_folds} folds only, where no "
-                f"model would know it; leave it out if it has {in_one}, or take other folds"
+                f"class {str(label)!r} has series in only one of the {n_folds} folds, so no model "
+                f"is trained on it there; drop the class if it has {in_one}, or change the folds"
             )
     if len(set(found.tolist())) < n_folds:
-        raise ValueError(f"a fold of {n_folds} has no series; take fewer folds")
+        raise ValueError(f"a fold of {n_folds} has no series; use fewer folds")
     return found
 
 
