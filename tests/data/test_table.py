@@ -164,7 +164,7 @@ STEPS = "0.5,-0.25,3,0.125"
     ],
 )
 def test_a_file_without_names_keeps_its_first_series(read, text, options):
-    with pytest.raises(UserWarning, match="seems to have no header: .* values"):
+    with pytest.raises(UserWarning, match=r"seems to have no header: .* values"):
         read(text, label="0", **options)
     X, y, _, schema, _ = read(text, label="0", header=False, value=tuple("1234"), **options)
     np.testing.assert_array_equal(X[:, 0], [[0.5, -0.25, 3, 0.125]] * 2)
