@@ -193,7 +193,9 @@ def compiled(place: Place, after: str) -> CodeType:
     i = place.block.index(place.statement)
     place.block[i] = new
     try:
-        return compile(place.module, str(Path(place.file).absolute()), "exec")
+        # Without this module's future statements, which would make text of annotations.
+        path = str(Path(place.file).absolute())
+        return compile(place.module, path, "exec", dont_inherit=True)
     finally:
         place.block[i] = place.statement
 

@@ -222,7 +222,8 @@ def test_channels_are_not_mistaken_for_ids(values, n):
 
 def test_ids_are_warned_of_in_fit():
     clf = tsformer.RandomConvolutionClassifier(**CONVOLUTIONS)
-    long = pd.concat(with_channel(np.arange(8).repeat(5), "subject"), keys=range(8)).reset_index()
+    assert warned(with_channel(np.arange(40) / 3, "subject")) == "", "not whole numbers"
+    long = pd.concat(with_channel(np.arange(40), "subject"), keys=range(8)).reset_index()
     X = from_long(long, case="level_0", time="level_1", value=["a", "subject"])
     with pytest.warns(LayoutWarning, match=r"channels.*\['subject'\].*value= of from_long"):
         clf.fit(X, [0, 1] * 4)

@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 from small_estimators import MAKERS, RAGGED, TIMES, X, Y, convolutions
 
 from tsformer import load, persistence
-from tsformer.data.containers import to_source
+from tsformer.data.containers import to_padded, to_source
 from tsformer.estimators.novelty import Leverage, Novelty, quantile
 
 STEPS = np.arange(40)
@@ -59,6 +59,14 @@ def test_one_ordinary_series_in_a_hundred_is_above_one(novelty):
 )
 def test_corrupted_sensors_are_above_one(series, novelty):
     assert (novelty.score(to_source(series)) > 1).mean() > 0.95
+
+
+def test_channels_are_correlated_over_the_steps_that_both_have(novelty):
+    series = sensors(1, 5)
+    series[0, 0, 3:9] = series[0, 1, 5:30] = np.nan
+    (x,) = (series - np.nanmean(series, axis=2)[..., None]) / np.nanstd(series, axis=2)[..., None]
+    expected = [np.nanmean(x[one] * x[other]) for one, other in ((0, 1), (1, 2), (0, 2))]
+    np.testing.assert_allclose(novelty._raw(to_padded(series))[0, -3:], expected)
 
 
 @pytest.mark.parametrize("groups", [None, np.arange(12) // 3])

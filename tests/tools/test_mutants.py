@@ -11,7 +11,7 @@ from tools import mutants
 
 FILE = "tsformer/data/clock.py"
 CLOCK = """class Clock:
-    hours = 12
+    hours: int = 12
 
     def late(self, hour):
         if hour > 9:
@@ -19,6 +19,7 @@ CLOCK = """class Clock:
         return hour < 5
 """
 TEST = "from tsformer.data.clock import Clock\n\ndef test_late():\n    assert Clock().late(10)\n"
+TEST += "    assert Clock.__annotations__ == {'hours': int}\n"
 RUN = "from tools import mutants as m; m.LIBRARIES = ''; raise SystemExit(m.main(['list.csv']))"
 
 
@@ -41,7 +42,7 @@ def test_a_list_is_tried(tree):
     caught = {row["before"] for row in rows if row["result"] == "caught"}
     survived = {row["before"] for row in rows if row["result"] == "survived"}
     assert caught == {"if hour > 9:", "return True"}
-    assert survived == {"hours = 12", "return hour < 5"}
+    assert survived == {"hours: int = 12", "return hour < 5"}
     assert b"2 of 4 caught" in done.stdout
     assert done.returncode == 1
     assert (tree / FILE).read_text() == CLOCK

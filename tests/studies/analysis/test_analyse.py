@@ -32,6 +32,7 @@ def test_gains_are_over_no_encoding_or_else_over_the_transformer(methods, baseli
     assert default_baseline(study) == baseline
     (only,) = analyse(study, baseline=baseline)
     assert (only.gains is None) == (baseline is None)
+    pd.testing.assert_frame_equal(only.costs, costs(rows, only.statistics))
 
 
 def test_gains_are_differences_with_the_interval_of_their_data_sets():

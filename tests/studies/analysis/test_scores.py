@@ -30,6 +30,11 @@ def test_a_folder_is_read_with_its_design(tmp_path):
     assert {"method", "score"} <= set(study.rows)
     (tmp_path / "study.json").write_text(json.dumps({"datasets": ["A"]}))
     assert read_study(tmp_path / "results.csv").design == {"datasets": ["A"]}
+    methods = rows().rename(columns={"encoding": "method"})
+    methods.to_csv(tmp_path / "results.csv", index=False)
+    assert not read_study(tmp_path).ours
+    (tmp_path / "study.json").write_text(json.dumps({"methods": {"none": {}}}))
+    assert read_study(tmp_path).ours
     theirs = rows().rename(columns={"encoding": "method", "accuracy": "score"})
     theirs.to_csv(tmp_path / "scores.csv", index=False)
     assert not read_study(tmp_path / "scores.csv").ours
