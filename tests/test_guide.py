@@ -29,7 +29,7 @@ OF_GITHUB = {
     for name in ("README", "CHANGELOG", "CONTRIBUTING", "SECURITY")
 }
 #: Their programs are fragments, or need a folder or a process of their own, and have their tests.
-TESTED_ELSEWHERE = {"augmentation.md", "encodings.md", "results/pictures.md"}
+TESTED_ELSEWHERE = {"augmentation.md", "encodings.md", "guide/pictures.md"}
 PROGRAMS = [
     pytest.param(code, id=f"{page}-{number}")
     for page, text in PAGES.items()

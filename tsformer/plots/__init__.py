@@ -1,4 +1,4 @@
-"""Figures of encodings, training, predictions and explanations; `docs/results/pictures.md` has all.
+"""Figures of encodings, training, predictions and explanations; `docs/guide/pictures.md` has all.
 
 Each function returns a matplotlib Figure made without pyplot: no global state, no window.
 ``figure.savefig("x.png")`` writes it. Figures of one panel accept ``ax=``, figures of
