@@ -70,6 +70,12 @@ def test_what_spreadsheets_write(read):
         assert y.tolist() == ["None", "NA"], "only an empty cell is no label"
         assert cases == ["ä b", "c"]
     assert read("id\tt\ta\ty\n1\t2\t3\tx\n", name="x.tsv", **LONG).y.tolist() == ["x"]
+    text = "\nid;t;a;y\n1;2;1,5;x\n"
+    for options in ({}, {"sep": ";"}):
+        (x,) = read(f"sep=;\r\n{text}", decimal=",", **options, **LONG).X
+        assert x["a"].tolist() == [1.5]
+    with pytest.raises(ValueError, match="row 4: '1,5' in column 'a' is not a number"):
+        read(f"sep=;\n{text}", **LONG)
 
 
 @pytest.mark.parametrize(
@@ -223,6 +229,7 @@ def test_what_a_first_line_is(cells, named, expected):
         ("id,t,a,y\n1,2,1,x\n1,3,1,5,x\n", LONG, "Expected 4 fields in line 3, saw 5.*--sep"),
         ("id,t,a,y\n1,2,x,n\n", LONG, r"^x\.csv, row 2: 'x' in column 'a' is not a number; --val"),
         ('id,t,a,y\n1,2,"1,5",n\n', LONG, "'1,5' in column 'a' .*for decimal commas add"),
+        ('id,t,a,y\n1,2,"1,234,567.5",n\n', LONG, r"--decimal ,; remove commas between thousands"),
         ("id,t,a,y\n1,2,1.5,n\n", LONG | {"decimal": ","}, "for decimal points add --decimal ."),
         ("id,t,a,y\n1,2,3,n\n1,3,inf,n\n", LONG, "row 3: the value in column 'a' is infinite"),
         ("id,t,a,y\n1,2,,n\n2,2,3,n\n", LONG, r"^x\.csv: series '1' has no value at all; drop it"),

@@ -34,6 +34,7 @@ from tsformer.data.text import (
     has_names,
     number_in,
     open_text,
+    stated_separator,
     unpacking,
 )
 from tsformer.data.times import ordered_times, utc_offset
@@ -353,8 +354,9 @@ def _refuse_missing(
 def _read_text(
     path: Path, schema: TableSchema, labelled: bool, by_model: bool
 ) -> tuple[TableSchema, pd.DataFrame]:
-    sep = schema.sep or ("\t" if ending(path) == ".tsv" else ",")
     try:
+        stated = stated_separator(path)
+        sep = schema.sep or stated or ("\t" if ending(path) == ".tsv" else ",")
         with open_text(path) as file:  # pandas cuts text at a NUL character
             for number, line in enumerate(file, 1):
                 if "\0" in line:
@@ -362,7 +364,7 @@ def _read_text(
                         f"{path} is not UTF-8 text; save it in UTF-8: line {number} has a NUL "
                         "character"
                     )
-        before, names = first_cells(path, sep)
+        before, names = first_cells(path, sep, after=0 if stated is None else 1)
         if not names:
             raise ValueError(f"{path} is empty")
         header = _find_header(path, schema, names)
@@ -446,9 +448,10 @@ def _numbers(table: pd.DataFrame, schema: TableSchema, path: Path) -> pd.DataFra
             column, row = np.argwhere(wrong.T)[0].tolist()
             cell = texts.iloc[row, column]
             hint = "--value names the columns of values, --case, --time and --label others"
-            if isinstance(cell, str) and number_in(cell, ",") is not None:
-                point = "points" if schema.decimal == "," else "commas"
-                hint = f"for decimal {point} add --decimal {'.' if point == 'points' else ','}"
+            sign, point = (".", "points") if schema.decimal == "," else (",", "commas")
+            plain_cell = cell.replace(sign, "") if isinstance(cell, str) else ""
+            if number_in(plain_cell, schema.decimal or ".") is not None:
+                hint = f"for decimal {point} add --decimal {sign}; remove {point} between thousands"
             raise ValueError(
                 f"{path}, row {table.index[row]}: {shortened(cell, 32)} in column "
                 f"{texts.columns[column]!r} is not a number; {hint}"

@@ -25,6 +25,7 @@ _OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open
 COMPRESSED = (*_OPENERS, ".zip")
 _DAMAGED = (EOFError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, lzma.LZMAError)
 _INTEGER = re.compile(r"[0-9]+")
+_SEPARATOR = re.compile(r'"?sep=([^"\w])"?\s*', re.IGNORECASE)
 
 
 def ending(path: str | os.PathLike[str]) -> str:
@@ -75,19 +76,28 @@ def unpacking(path: str | os.PathLike[str]) -> Iterator[None]:
         ) from error
 
 
-def first_cells(path: Path, sep: str) -> tuple[int, list[str]]:
-    """Return the first line with cells, and the number of lines before it."""
+def stated_separator(path: Path) -> str | None:
+    """Return the separator in a first line such as ``sep=;``, which Excel reads and writes."""
+    with open_text(path) as file:
+        stated = _SEPARATOR.fullmatch(file.readline())
+    return None if stated is None else stated[1]
+
+
+def first_cells(path: Path, sep: str, *, after: int = 0) -> tuple[int, list[str]]:
+    """Return the first line with cells, from line `after` on, and the number of lines before it."""
     with open_text(path, newline="") as file:
+        for _ in range(after):
+            file.readline()
         lines = csv.reader(
             (line.strip(" \r\n") for line in file) if sep == " " else file,
             delimiter=sep,
             skipinitialspace=sep != "\t",
         )
-        before = 0
+        before = after
         for cells in lines:
             if any(cell.strip() for cell in cells):
                 return before, cells
-            before = lines.line_num
+            before = after + lines.line_num
     return before, []
 
 
