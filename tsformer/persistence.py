@@ -258,7 +258,7 @@ def _weights_file(folder: Path, state: Mapping[str, Any] | None) -> Path | None:
 
 
 def _refuse(value: object) -> Any:
-    if isinstance(value, np.generic):
+    if isinstance(value, np.generic) and not isinstance(value, np.longdouble):
         return value.item()
     raise ValueError(
         f"a parameter holds {value!r} of type {type(value).__name__}, which cannot be written as "

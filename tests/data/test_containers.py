@@ -4,6 +4,7 @@ import pickle
 from io import BytesIO
 from pathlib import Path
 from typing import Any
+from warnings import catch_warnings
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ from torch.nn.utils.rnn import pack_sequence
 
 from tsformer import RandomConvolutionClassifier
 from tsformer.data.containers import to_padded, to_source
+from tsformer.data.layout import LayoutWarning
 from tsformer.data.series import SeriesError
 
 RNG = np.random.default_rng(0)
@@ -107,6 +109,10 @@ SAME = {
     "array": (lambda: WHOLE, WHOLE),
     "array of two dimensions": (lambda: WHOLE[:, 0], WHOLE[:, 0]),
     "masked": (lambda: np.ma.array(WHOLE, mask=False), WHOLE),
+    "masked objects": (
+        lambda: np.ma.array(np.nan_to_num(GAPS, nan=9.0).astype(object), mask=np.isnan(GAPS)),
+        GAPS,
+    ),
     "masked channels": (lambda: MASKED, GAPS),
     "arrays": (lambda: tuple(RAGGED), RAGGED),
     "filled up with NaN": (lambda: expected(RAGGED).values.transpose(0, 2, 1), RAGGED),
@@ -320,6 +326,7 @@ LETTERS = ["abc", "abd"]
             [pd.Series([1.0, 2.0], pd.date_range("2024", periods=2)[::-1])],
             "index of series 0 are not sorted",
         ),
+        ([np.rec.fromarrays([WHOLE[0, 0]])], r"series 0 must .*, as in np.stack\(\[x\[name\]"),
         # text
         (LETTERS, "X is a list of str, such as 'abc', "),
         (pd.Series(LETTERS), "X is a Series of str, such as 'abc', "),
@@ -409,6 +416,16 @@ def test_times_from_the_index():
     for container in ([polars.DataFrame(x.T) for x in WHOLE], WHOLE.tolist()):
         with pytest.raises(ValueError, match="timestamps='index' takes times from a pandas index"):
             to_padded(container, index=True)
+
+
+@pytest.mark.parametrize(
+    ("index", "warned"), [([3, 1, 2], True), ([0.5, 0.7, 0.6], True), ([3, 2, 1], False)]
+)
+def test_numbers_in_an_index_that_are_not_sorted_are_warned_of(index, warned):
+    X = [pd.Series([1.0, 2, 3]), pd.Series([1.0, 2, 3], index=index)]
+    warning = pytest.warns(LayoutWarning, match=r"index of series 1 are not sorted; use x\.sort")
+    with warning if warned else catch_warnings(action="error"):
+        assert to_padded(X).values[1, :, 0].tolist() == [1, 2, 3]
 
 
 def test_errors_of_a_series_come_back_from_other_processes():

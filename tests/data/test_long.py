@@ -105,6 +105,16 @@ def test_what_cannot_be_a_long_table(X, arguments, message):
         to_long(X, **arguments)
 
 
+@pytest.mark.parametrize("channel", [None, ("at", "channel")])
+def test_names_of_columns_may_be_tuples(channel):
+    columns = [("at", "case"), ("at", "time"), ("of", "y"), ("at", "channel")]
+    table = TABLE[["case", "time", "y"]].assign(channel="u")
+    table.columns = pd.MultiIndex.from_tuples(columns)
+    X = from_long(table, case=columns[0], time=columns[1], value=columns[2], channel=channel)
+    assert [x.to_numpy().tolist() for x in X] == [[[40], [20], [60]], [[30], [50]]]
+    assert X[0].index.name == columns[1]
+
+
 @pytest.mark.parametrize("value", ["x", ["x", "x"]])
 def test_a_column_that_is_there_twice_is_refused(value):
     table = TABLE.set_axis(["case", "time", "x", "x", "kind"], axis=1) if value == "x" else TABLE

@@ -112,12 +112,17 @@ def test_several_columns_of_groups():
         (list(torch.arange(12) % 2), [0, 1]),
         (pd.array([2**60, 2**60 + 1] * 6, dtype="Int64"), [2**60, 2**60 + 1]),  # one as floats
         (pd.Series([True, False] * 6, dtype="boolean"), [False, True]),
+        ([np.longdouble(1), np.longdouble(0)] * 6, [0.0, 1.0]),
+        (np.array(["no", "yes"] * 6, dtype=np.dtypes.StringDType()), ["no", "yes"]),
     ],
-    ids=["objects", "bools", "tensor", "with gradient", "tensors", "nullable", "nullable bools"],
+    ids=[
+        *("objects", "bools", "tensor", "with gradient", "tensors", "nullable", "nullable bools"),
+        *("long doubles", "text of any length"),
+    ],
 )
 def test_labels_that_are_accepted(y, classes):
     labels = read_targets(y, "y")
-    assert labels.dtype.kind in "bif"
+    assert labels.dtype.kind in "bifU"
     found = np.unique(labels).tolist()
     assert (found, [*map(type, found)]) == (classes, [*map(type, classes)])
 

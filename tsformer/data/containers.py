@@ -12,7 +12,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from tsformer._checks import shortened
-from tsformer.data.layout import cut_by_case
+from tsformer._warnings import warn_caller
+from tsformer.data.layout import LayoutWarning, cut_by_case
 from tsformer.data.native import (
     as_names,
     channel_names,
@@ -298,7 +299,7 @@ def _pad(
     series = [as_channels(x, f"series {i}") for i, x in enumerate(items)]
     channels = common_names(items) or names
     _check_channels(series)
-    _check_dates(items)
+    _check_order(items)
     lengths = np.array([x.shape[1] for x in series], dtype=np.int64)
     values = np.full((len(series), int(lengths.max()), len(series[0])), np.nan)
     for row, x in zip(values, series, strict=True):
@@ -309,16 +310,23 @@ def _pad(
     return _finish(values, lengths, times, channels)
 
 
-def _check_dates(items: Sequence[Item]) -> None:
-    """Raise ValueError if a series has dates in its pandas index that are not sorted."""
+def _check_order(items: Sequence[Item]) -> None:
+    """Raise ValueError for dates in a pandas index that are not sorted; warn of numbers."""
     dates = (pd.DatetimeIndex, pd.TimedeltaIndex, pd.PeriodIndex)
     for i, x in enumerate(items):
         index = getattr(x, "index", None)
-        if isinstance(index, dates) and not index.is_monotonic_increasing:
-            raise ValueError(
-                f"times in the index of series {i} are not sorted; use x.sort_index(), or "
-                "x.reset_index(drop=True) if the rows are in order"
-            )
+        if not isinstance(index, pd.Index) or index.is_monotonic_increasing:
+            continue
+        message = (
+            f"in the index of series {i} are not sorted; use x.sort_index(), or "
+            "x.reset_index(drop=True) if the rows are in order"
+        )
+        if isinstance(index, dates):
+            raise ValueError(f"times {message}")
+        # A table that was sorted by another column leaves such an index, too.
+        if index.dtype.kind in "iuf" and not index.is_monotonic_decreasing:
+            warn_caller(f"numbers {message}", LayoutWarning)
+            return
 
 
 def _check_index(X: Sequence[Any]) -> None:

@@ -116,7 +116,7 @@ def from_long(
         case_of_step = frame.index.get_level_values("case").to_numpy()
         frame = frame.set_axis(times).rename_axis(columns=None)
     order = times.argsort()
-    X = cut_by_case(frame.iloc[order].rename_axis(index=time), case_of_step[order])
+    X = cut_by_case(frame.iloc[order].set_axis(times[order].rename(time)), case_of_step[order])
     for x, name in zip(X, cases.tolist(), strict=True):
         x.attrs[CASE] = name
     if label is None:

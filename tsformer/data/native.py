@@ -59,6 +59,8 @@ def native(X: Any) -> Any:
     if isinstance(X, (pd.DataFrame, pd.Series)) or not hasattr(X, "__array__"):
         return X
     if getattr(getattr(X, "dtype", None), "kind", "O") == "O" and not isinstance(X, torch.Tensor):
+        if isinstance(X, np.ma.MaskedArray):
+            return to_numpy(X)
         try:
             return np.asarray(X)  # h5py's arrays of variable length
         except (TypeError, ValueError):  # awkward's
@@ -106,7 +108,7 @@ def to_numpy(x: Any) -> npt.NDArray[Any]:
             array = np.asarray([to_numpy(x[i]) for i in range(len(x))])
         else:
             raise TypeError(f"X holds a {type(x).__name__}: {error}; {_CONVERT}") from error
-    if array.dtype.kind == "V" and array.dtype.type is not np.void:  # such as bfloat16 of JAX
+    if array.dtype.kind == "V" and array.dtype.names is None:  # such as bfloat16 of JAX
         return array.astype(np.float32)
     return _from_objects(array) if array.dtype == object else array
 

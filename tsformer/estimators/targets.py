@@ -46,7 +46,8 @@ def read_targets(y: Any, name: str) -> npt.NDArray[Any]:
     if column.dtype == object:  # such as a column of a mixed table
         column = pd.Series(column).infer_objects().to_numpy()
         _refuse_mixed(column, name)
-    return column
+    # JSON has no numbers beyond float64.
+    return column.astype(np.float64) if column.dtype == np.longdouble else column
 
 
 def read_columns(y: Any, *, labels: bool = False) -> npt.NDArray[np.float64] | None:
@@ -121,9 +122,11 @@ def check_length(n_series: int, given: npt.NDArray[Any], name: str, of: str = "X
 
 
 def _plain(y: Any) -> Any:
-    """Convert tensors, masked arrays and columns of Arrow."""
+    """Convert tensors, masked arrays, columns of Arrow, and NumPy's text of any length."""
     if isinstance(y, torch.Tensor):
         return y.detach().cpu().numpy()
+    if isinstance(y, np.ndarray) and y.dtype.kind == "T":
+        return y.tolist()
     if hasattr(y, "to_pylist") and not hasattr(y, "columns"):
         return y.to_pylist()
     if isinstance(y, (list, tuple)) and any(isinstance(row, np.ma.MaskedArray) for row in y):

@@ -7,9 +7,10 @@ unit, or seconds for dates; they are ignored past the end. The output is ``proba
 ``[n, n_classes]`` in the order of the classes, a regressor's ``prediction`` ``[n]`` in float64, or
 the ``embeddings`` ``[n, D]`` of an encoder.
 
-A program cannot warn or raise errors as the estimator does: a series without any value gives NaN,
-and anything that is not a known code is read as the unknown code. Precision is always float32, in
-which values with a large offset relative to their spread lose digits.
+A program takes at least one series. It cannot warn or raise errors as the estimator does: a series
+without any value gives NaN, and anything that is not a known code is read as the unknown code.
+Precision is always float32, in which values with a large offset relative to their spread lose
+digits.
 
 All encodings of the package can be exported, and your own if torch can trace it.
 """
