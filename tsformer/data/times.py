@@ -10,6 +10,7 @@ import pandas as pd
 import torch
 
 from tsformer._checks import shortened
+from tsformer._warnings import warn_caller
 from tsformer.data.native import to_numpy
 from tsformer.data.series import Floats
 
@@ -18,6 +19,8 @@ _ISO = re.compile(
     r"\d{4}-\d\d(?:-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(Z|[+-]\d\d(?::?\d\d)?)?)?)?",
     re.ASCII,
 )
+#: Formats of dates that are written as one number, by the number of digits.
+_DIGITS = {8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
 _CONVERT = "convert them, numbers with pd.to_numeric and dates with pd.to_datetime"
 
 
@@ -131,6 +134,7 @@ def _first(index: pd.Index) -> str:
 def pad_times(times: Any, lengths: npt.NDArray[np.int64]) -> tuple[Floats, str]:
     """Return times since the first step ``[n, L]``, dates in seconds, and their unit."""
     each = _one_by_one(times, lengths)
+    _warn_of_digits(ordered_times(each[0], "times of series 0"))
     padded = np.zeros((len(lengths), int(lengths.max())))
     clocks = set()
     for i, (row, given, length) in enumerate(zip(padded, each, lengths.tolist(), strict=True)):
@@ -153,6 +157,19 @@ def pad_times(times: Any, lengths: npt.NDArray[np.int64]) -> tuple[Floats, str]:
     if len(clocks) > 1:
         raise ValueError("some series have dates as times, others numbers")
     return padded, clocks.pop()
+
+
+def _warn_of_digits(times: pd.Index) -> None:
+    """Warn of dates that are written as whole numbers, whose differences are no durations."""
+    digits = list(map(str, times)) if len(times) > 1 and times.dtype.kind in "iu" else [""]
+    form = _DIGITS.get(len(digits[0]))
+    if form is None or not {text[:2] for text in digits} <= {"19", "20"}:
+        return
+    if pd.to_datetime(digits, format=form, errors="coerce").notna().all():
+        warn_caller(
+            f"times such as {digits[0]} are read as numbers; if they are dates, whose differences "
+            f"are no durations, pass pd.to_datetime(times, format={form!r})"
+        )
 
 
 def _one_by_one(times: Any, lengths: npt.NDArray[np.int64]) -> Sequence[Any]:
