@@ -1,6 +1,7 @@
 """Findings of a study: gains and costs worked out by hand."""
 
 from pathlib import Path
+from warnings import catch_warnings
 
 import numpy as np
 import pandas as pd
@@ -33,6 +34,16 @@ def test_gains_are_over_no_encoding_or_else_over_the_transformer(methods, baseli
     (only,) = analyse(study, baseline=baseline)
     assert (only.gains is None) == (baseline is None)
     pd.testing.assert_frame_equal(only.costs, costs(rows, only.statistics))
+
+
+@pytest.mark.parametrize(
+    ("highest", "rope", "warned"),
+    [(60.0, 0.01, "rope=1$"), (60.0, 1.0, None), (0.6, 1.0, "rope=0.01$"), (0.6, 0.01, None)],
+)
+def test_a_region_of_equality_in_another_unit_than_the_scores(highest, rope, warned):
+    rows = results({"rocket": [highest] * 2, "ridge": [0.5] * 2})
+    with pytest.warns(UserWarning, match=warned) if warned else catch_warnings(action="error"):
+        analyse(StudyScores(rows, Path("scores.csv"), ours=False), rope=rope)
 
 
 def test_gains_are_differences_with_the_interval_of_their_data_sets():

@@ -38,7 +38,12 @@ def test_a_folder_is_read_with_its_design(tmp_path):
     theirs = rows().rename(columns={"encoding": "method", "accuracy": "score"})
     theirs.to_csv(tmp_path / "scores.csv", index=False)
     assert not read_study(tmp_path / "scores.csv").ours
-    for text, message in (("{", "study.json is not valid JSON"), ("[]", "must be a JSON object")):
+    for text, message in (
+        ("{", "study.json is not valid JSON"),
+        ("[]", "must be a JSON object"),
+        ('{"seeds": 2}', "study.json: seeds must be a list; got 2"),
+        ('{"vary": ["stem"]}', r"study.json: vary must be an object; got \['stem'\]"),
+    ):
         (tmp_path / "study.json").write_text(text)
         with pytest.raises(ValueError, match=message):
             read_study(tmp_path)

@@ -7,6 +7,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from tsformer._checks import check_known, unknown
+from tsformer._warnings import warn_caller
 from tsformer.studies.analysis.scores import (
     COSTS,
     StudyScores,
@@ -125,6 +126,13 @@ def analyse(
     methods = list(study.rows["method"].unique())
     if baseline is not None and baseline not in methods:
         raise ValueError(unknown("method", baseline, methods))
+    highest = study.rows["score"].max()
+    if (rope < 0.1 and 1 < highest <= 100) or (rope >= 0.5 and highest <= 1):
+        kind, share = ("percentages", 100 * rope) if highest > 1 else ("shares", 0.01)
+        warn_caller(
+            f"scores within rope={rope:g} count as equal, and the highest is {highest:g}: if "
+            f"scores are {kind}, pass rope={share:g}"
+        )
     return [_analyse_variant(variant, baseline, rope) for variant in variant_scores(study)]
 
 

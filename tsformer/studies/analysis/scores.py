@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from tsformer._checks import check_known
-from tsformer.studies.design.study_file import read_design
+from tsformer._checks import check_known, shortened
+from tsformer.studies.design.study_file import LISTS, TABLES, read_design
 
 _COLUMNS = ("dataset", "method", "seed", "score")
 #: Column of a cost -> its name in tables and figures, in their order.
@@ -64,6 +64,15 @@ def read_study(
             f"with the columns {', '.join(_COLUMNS)}"
         )
     design = read_design(file.with_name("study.json"))
+    for kind, names in ((list, LISTS), (dict, TABLES)):
+        for name in names:
+            said = (design or {}).get(name, kind())
+            if not isinstance(said, kind):
+                expected = "a list" if kind is list else "an object"
+                raise ValueError(
+                    f"{file.with_name('study.json')}: {name} must be {expected}; got "
+                    f"{shortened(said)}"
+                )
     asked = [vary] if isinstance(vary, str) else None if vary is None else list(vary)
     varied = _varied(design or {}) if asked is None else asked
     try:

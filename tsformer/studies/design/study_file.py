@@ -13,7 +13,9 @@ _KEYS = (
     *("datasets", "encodings", "methods", "seeds", "resamples", "parameters", "vary"),
     *("train_sizes", "leave_out", "splits", "title", "description"),
 )
-_TABLES = ("parameters", "vary", "methods", "leave_out", "splits")
+#: Keys of a design that hold objects, and lists.
+TABLES = ("parameters", "vary", "methods", "leave_out", "splits")
+LISTS = ("datasets", "encodings", "seeds", "train_sizes")
 
 
 def read_study_file(path: str | Path) -> dict[str, Any]:
@@ -30,7 +32,7 @@ def read_study_file(path: str | Path) -> dict[str, Any]:
     for key in ("datasets", *compared):
         if key not in said:
             raise ValueError(f'{path} lacks the key {key}; add a line such as {key} = ["..."]')
-    for key in _TABLES:
+    for key in TABLES:
         if not isinstance(said.get(key, {}), dict):
             raise ValueError(f"{path}: {key} must be a table, [{key}]; got {said[key]!r}")
     return said

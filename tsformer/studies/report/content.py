@@ -119,7 +119,7 @@ def _facts(study: StudyScores) -> dict[str, Any]:
     planned = [*design.get("encodings", ()), *design.get("methods", {})]
     have = set(rows["method"])
     expected = None
-    if study.design is not None:
+    if {"datasets", "seeds"} <= design.keys():
         left_out = sum(map(len, design.get("leave_out", {}).values()))
         lists = [design["seeds"], *design.get("vary", {}).values()]
         lists += [design["train_sizes"]] if design.get("train_sizes") else []
