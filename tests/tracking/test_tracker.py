@@ -107,6 +107,8 @@ def test_scores_of_a_classifier_without_a_class_and_of_a_regressor():
     scores = classification_scores(y, p, classes)
     assert scores["accuracy"] == pytest.approx((predicted == y).mean())
     assert "log_loss" not in scores
+    scores = classification_scores(np.array(["0", "1", "zzz"]), p[:3, :2], np.arange(2))
+    assert scores["accuracy"] == pytest.approx((p[:2, :2].argmax(axis=1) == [0, 1]).sum() / 3)
     X = np.random.default_rng(0).normal(size=(10, 1, 12))
     y = X.mean(axis=(1, 2))
     regressor = TSTransformerRegressor(**SHORT).fit(X, y)

@@ -27,7 +27,7 @@ from tsformer.tracking import search
 from tsformer.tracking.context import activated, hides_fits, start_run, user_run_is_active
 from tsformer.tracking.model import card_of_run, write_model
 from tsformer.tracking.run import TrackedRun
-from tsformer.tracking.scores import array_of, scored
+from tsformer.tracking.scores import array_of, in_text, scored
 from tsformer.tracking.settings import (
     Settings,
     current_settings,
@@ -267,10 +267,13 @@ def log_scores(
         one_label = probabilities is not None and predicted.ndim == 1
         if pictures and one_label and importlib.util.find_spec("matplotlib"):
             true, classes = np.asarray(y), estimator.classes_
-            run.figure(lambda: plot_confusion(true, predicted, classes), f"confusion_{part}.png")
-            run.figure(
-                lambda: plot_reliability(true, probabilities, classes), f"reliability_{part}.png"
-            )
+            named = in_text(classes, true)
+            run.figure(lambda: plot_confusion(true, predicted, named), f"confusion_{part}.png")
+            if "log_loss" in scores:  # no label is unknown to the model
+                run.figure(
+                    lambda: plot_reliability(true, probabilities, classes),
+                    f"reliability_{part}.png",
+                )
 
     run.attempt(f"the {part} scores", log)
 

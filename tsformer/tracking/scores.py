@@ -43,9 +43,9 @@ def scored(
         known = ~np.isnan(true).any(axis=1)
         predicted = (probabilities > 0.5).astype(np.int64)
         return _several_label_scores(true[known], probabilities[known]), predicted, probabilities
-    predicted = estimator.classes_[probabilities.argmax(axis=1)]
     scores = classification_scores(true, probabilities, estimator.classes_)
-    return scores, predicted, probabilities
+    predicted = estimator.classes_[probabilities.argmax(axis=1)]
+    return scores, in_text(predicted, true), probabilities
 
 
 def array_of(y: Any) -> npt.NDArray[Any]:
@@ -88,9 +88,15 @@ def classification_scores(
 
 def label_scores(y: npt.NDArray[Any], predicted: npt.NDArray[Any]) -> dict[str, float]:
     """Return accuracy, balanced accuracy and macro F1 of predicted labels (n,)."""
+    predicted = in_text(predicted, y)
     return {
         "accuracy": float(accuracy_score(y, predicted)),
         # scikit-learn's warns of predicted classes that are not in `y`.
         "balanced_accuracy": fmean((predicted[y == each] == each).mean() for each in np.unique(y)),
         "f1_macro": float(f1_score(y, predicted, average="macro")),
     }
+
+
+def in_text(predicted: npt.NDArray[Any], y: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return predictions as text if labels of a file are, beside a model of integers."""
+    return predicted.astype(str) if y.dtype.kind == "U" else predicted
