@@ -71,7 +71,7 @@ _SETTINGS = (
 
 
 class _Blocks:
-    """Nested blocks of each thread; what they set is restored after the last."""
+    """Nested blocks of each thread; the settings are restored after the last block."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -88,7 +88,7 @@ class _Blocks:
         return blocks
 
     def restore(self) -> None:
-        """Restore what was set."""
+        """Restore the settings."""
         raise NotImplementedError
 
     def _forked(self) -> None:

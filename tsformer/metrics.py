@@ -84,13 +84,11 @@ def expected_calibration_error(
     labels: npt.ArrayLike | None = None,
     n_bins: int = 10,
 ) -> float:
-    r"""Compute the expected calibration error [1]_ of the predicted classes.
+    """Compute the expected calibration error [1]_ of the predicted classes.
 
-    .. math:: \sum_b \frac{n_b}{n} |\mathrm{accuracy}_b - \mathrm{confidence}_b|
-
-    over the bins of `reliability`. It is 0 if 80 % of the predictions with a confidence of 80 % are
-    right, and so on for every confidence. It does not measure accuracy. On few series it is biased
-    upwards.
+    ``sum_b n_b / n * abs(accuracy_b - confidence_b)`` over the bins `b` of `reliability`. It is 0
+    if 80 % of the predictions with a confidence of 80 % are right, and so on for every confidence.
+    It does not measure accuracy. On few series it is biased upwards.
 
     Parameters
     ----------

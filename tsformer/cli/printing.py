@@ -90,7 +90,7 @@ def study_bar() -> Iterator[Callable[[Progress], None]]:
         TextColumn("{task.description}"),
         console=console,
         transient=True,
-        speed_estimate_period=inf,  # fits of minutes, of which only the ends are known
+        speed_estimate_period=inf,  # a fit takes minutes and reports only its end
         disable=not console.is_terminal,
     )
     task = bar.add_task("reading data, opening the tracking store", total=1.0, fits="")

@@ -148,7 +148,7 @@ class Preprocessor(nn.Module):
         return bool(gaps.empty.any())
 
     def _warn_of_unit(self, series: SeriesSource) -> None:
-        """Warn of times that are probably in another unit than those of training."""
+        """Warn of times that are probably in another unit than the training times."""
         interval = _interval(series)
         if interval is None or self.time_step is None:
             return
@@ -438,13 +438,11 @@ class Vocabulary(Preprocessor):
 
 
 class Difference(nn.Module):
-    r"""The first difference of each channel, in units of its standard deviation.
+    """The first difference of each channel, in units of its standard deviation.
 
-    .. math:: d_t = s \, (x_t - x_{t-1}) / (\sigma \, \Delta t)
-
-    :math:`\sigma` is the deviation over the training series, :math:`\Delta t` the time between
-    the steps in median steps. It is 0 without two observed values at different times; the first
-    value of a series takes the difference of the second.
+    ``d[t] = scale (x[t] - x[t-1]) / (std dt)``, with the deviation `std` over the training series
+    and the time `dt` between the steps, in median steps. It is 0 without two observed values at
+    different times; the first value of a series takes the difference of the second.
     """
 
     std: Tensor
@@ -482,12 +480,10 @@ class Difference(nn.Module):
 
 
 class Size(nn.Module):
-    r"""The size and the level of each channel of a series, on scales for several decades.
+    """The size and the level of each channel of a series, on scales for several decades.
 
-    .. math:: a = \log \sigma, \qquad b = \operatorname{asinh}(\mu / u)
-
-    where :math:`\mu` and :math:`\sigma` are the mean and deviation of the channel in the series,
-    and :math:`u` is the geometric mean of :math:`\sigma` over the training series. Both are
+    ``size = log(std)`` and ``level = asinh(mean / u)``, with the mean and deviation of the channel
+    in the series, and `u` the geometric mean of the deviations of the training series. Both are
     standardised over the training series and cut at five deviations. `floor`, the least
     deviation in training, is the size of a constant channel.
     """

@@ -319,7 +319,7 @@ def _read_header(lines: _Lines) -> _Header:
                     header.labels = frozenset(values[1:])
                     if not header.labels:
                         lines.refuse("@classLabel true needs the labels after it")
-                    if "\0" in line or "\ufffd" in line:  # the latter for what is not UTF-8
+                    if "\0" in line or "\ufffd" in line:  # U+FFFD replaces other bytes
                         lines.refuse("a label has NUL or is not UTF-8 text; save the file in UTF-8")
             # Others (@problemName, @missing, and what later tools add) tell nothing to check.
     if lines.number == 0:

@@ -63,8 +63,8 @@ class TSTransformerClassifier(SetClassifier, TransformerEstimator):
         How values become tokens:
 
         - "conv": two layers of dilated convolutions, which reduce a series to about 64 tokens, and
-          a residual one [2]_, which ``stem_params={"n_residual": 0}`` leaves out. Of long series
-          the first layer reads every step and passes on the maximum and mean of each few;
+          a residual layer [2]_, which ``stem_params={"n_residual": 0}`` omits. For long series, the
+          first layer pools the maximum and mean of neighbouring steps;
           ``{"downsampling": "stride"}`` skips steps instead.
         - "linear": one token per time step; only the encoding knows their order.
         - "patch": one token for several consecutive time steps.
@@ -85,20 +85,20 @@ class TSTransformerClassifier(SetClassifier, TransformerEstimator):
     head_norm : {"batch", "layer", None}, default="batch"
         Norm of the pooled vector before the linear head: "batch" [3]_ standardises each feature
         over the series, ``(z - mean) / std * weight + bias``, in `predict` with the statistics of
-        the training series; "layer" [4]_ the features of each series. Either has ``2 * d_model``
-        parameters.
+        the training series; "layer" [4]_ standardises the features of each series. Both have
+        ``2 * d_model`` parameters.
     scaling : {"auto", "channel", "series", "series+size", None}, default="auto"
         Standardisation of the values. "channel" uses the mean and standard deviation of each
-        channel over the training series; "series" those statistics of each channel within each
-        series; "series+size" adds the mean and the logarithm of the deviation as two more channels,
-        see `tsformer.data.preprocessor`; None leaves the values unchanged. "auto" compares
-        "channel" and "series" by the leave-one-out cross-entropy of a ridge classifier on random
+        channel over the training series; "series" uses them within each series; "series+size" adds
+        the mean and the logarithm of the deviation as two more channels, see
+        `tsformer.data.preprocessor`; None leaves the values unchanged. "auto" compares "channel"
+        and "series" by the leave-one-out cross-entropy of a ridge classifier on random
         convolutions, on up to 512 training series. It takes "series+size" if "channel" would leave
         more than half of the series with a deviation below a tenth, see
         `tsformer.estimators.recipe`. With `init_from` "auto" is the scaling of the source, and
-        "channel" for other stems than "conv".
-        `preprocessor_.scaling` is the choice. Codes are never scaled. Do not add scikit-learn's
-        `StandardScaler`: it standardises each step of a 2-D `X` separately and rejects a 3-D `X`.
+        "channel" for other stems than "conv". `preprocessor_.scaling` is the choice. Codes are
+        never scaled. Do not add scikit-learn's `StandardScaler`: it standardises each step of a 2-D
+        `X` separately and rejects a 3-D `X`.
     views : str, default="auto"
         Input of the model for each channel: "values", "difference", or "values+difference". The
         first difference [5]_, per unit of time if there are times, is divided by its standard
@@ -117,8 +117,8 @@ class TSTransformerClassifier(SetClassifier, TransformerEstimator):
         ``tsformer.augmentation.names()``, a sum of names such as ``"warp+jitter"``, or your own.
         "auto" is "warp+cutmix" for the conv stem and None for other stems. "auto" drops the warp if
         it hides the classes of the data set, see `tsformer.estimators.recipe`, and
-        mixes fewer series for more than ten classes (a share of five divided by their number) or
-        200 series (100 per epoch).
+        mixes a smaller share of the series for more than ten classes (5 / n_classes) or more than
+        200 series (100 / n).
     augmentation_params : dict, optional
         Options of the augmentation, such as ``{"sigma": 0.1}`` or ``{"warp": {"p": 0.25}}``.
     init_from : path, fitted or unfitted estimator, or None, default=None
@@ -154,15 +154,15 @@ class TSTransformerClassifier(SetClassifier, TransformerEstimator):
         Weight decay of AdamW, applied to weight matrices but not to position tables and norms.
     early_stopping : bool or "auto", default="auto"
         Whether to stop when the validation loss no longer falls, and restore the best epoch. The
-        validation data are `X_val`, or else a held-out part of `X`. "auto" stops early if `X_val`
-        is given.
+        validation data are `X_val` or, without it, a held-out part of `X`. "auto" stops early if
+        `X_val` is given.
     validation_fraction : float in (0, 1), default=0.1
         Share of each class that is held out.
     n_iter_no_change : int, default=20
         Epochs without a lower validation loss before training stops.
     n_estimators : int, default=1
-        Number of ensemble members, whose probabilities are averaged. They differ in the seed of
-        their initial weights, shuffling, dropout and augmentation; the first is the model of
+        Number of ensemble members, whose probabilities are averaged. Members differ in the seed of
+        initial weights, shuffling, dropout and augmentation; the first is the model of
         ``n_estimators=1``. Members share `preprocessor_` and the held-out series; each stops
         separately. They are trained in turn, or in parallel with `n_jobs`.
     n_jobs : int or None, default=1
@@ -195,10 +195,10 @@ class TSTransformerClassifier(SetClassifier, TransformerEstimator):
         Whether `fit` continues from the checkpoint of the same training run, if any. On a CPU the
         final weights are the same as without the interruption, bit for bit.
     random_state : int, RandomState or None, default=None
-        Seed of initial weights, shuffling, dropout, augmentation and the validation split. The
-        same int gives the same predictions on the same machine, bit for bit. Torch's global
-        generators are restored. Fits in several threads take turns, step by step: the models are
-        the same as of separate fits, and take as long.
+        Seed of initial weights, shuffling, dropout, augmentation and the validation split. The same
+        int gives the same predictions on the same machine, bit for bit. Torch's global generators
+        are restored. Concurrent fits in several threads take turns: they give the same models as
+        separate fits, and take as long.
     verbose : int or bool, default=0
         1 shows a progress bar on standard error, or a line every few seconds where there is no
         terminal.
@@ -210,7 +210,7 @@ class TSTransformerClassifier(SetClassifier, TransformerEstimator):
         trained on mixed series, whose targets are less certain, and 1 for others. `calibrate` fits
         it to data.
     class_weight : dict, "balanced" or None, default=None
-        Weights of the classes, as in scikit-learn; of one label per series only.
+        Weights of the classes, as in scikit-learn; only with one label per series.
     unlabelled : {None, "use"}, default=None
         "use" reads the label -1 (as in scikit-learn's semi-supervised estimators), "-1", None and
         NaN as unknown. `fit` then pretrains on all series, with an unfitted `init_from` or with
@@ -222,7 +222,7 @@ class TSTransformerClassifier(SetClassifier, TransformerEstimator):
     Attributes
     ----------
     classes_ : ndarray (n_classes,)
-        The class labels, sorted; of several labels per series ``0, 1, ..., n_labels - 1``.
+        The class labels, sorted; ``0, 1, ..., n_labels - 1`` for several labels per series.
     n_features_in_ : int
         Number of columns (time steps) of a 2-D `X`, otherwise the number of channels.
     n_channels_ : int
@@ -238,7 +238,7 @@ class TSTransformerClassifier(SetClassifier, TransformerEstimator):
     model_ : TSTransformer
         The fitted torch module; the first of several members.
     models_, histories_ : list
-        Module and history of each member. After Ctrl-C, only of the members trained so far.
+        Module and history of each member. After Ctrl-C, only the members trained so far.
     augmentation_ : Augmentation or None
         The augmentation of the training. It is not saved.
     temperatures_ : list of float

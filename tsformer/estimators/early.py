@@ -74,15 +74,15 @@ class _Prefixes(NamedTuple):
 
 @with_parameters
 class EarlyClassifier(ClassifierMixin, BaseEstimator):
-    """Classifier of series that are still arriving, with a rule when to answer.
+    """Classifier of series that are still arriving, with a rule that decides when to answer.
 
     One classifier is trained on prefixes of the training series, cut at every point, so that it
     answers at every length. Prefixes are cut from the raw series, before any scaling: in training
     as in prediction, scaling sees the prefix alone.
 
-    The rule answers at the first point where `n_agreeing_` successive answers name the same class,
-    each with a probability of at least `threshold_`, and at the last point in any case. It is
-    chosen with held-out answers: leave-one-out of whole series, with all their prefixes, for random
+    The rule answers at the first point where `n_agreeing_` successive predictions agree, each with
+    a probability of at least `threshold_`, and at the last point in any case. It is chosen on
+    held-out predictions: leave-one-out of whole series, with all their prefixes, for random
     convolutions, and cross-validation for other classifiers.
 
     Points are numbers of steps, the same for all series, because the final length of an arriving

@@ -61,11 +61,10 @@ class TSTransformerEncoder(TransformerEstimator):
     validation_fraction, n_iter_no_change, n_estimators, n_jobs, n_threads, callbacks, \
     warm_start, device, precision, compile, checkpoint_dir, checkpoint_minutes, resume, \
     random_state, verbose
-        As in `TSTransformerClassifier`. The defaults were chosen for classification, not for
-        pretraining, except that there is no augmentation before the objective and no norm before
-        the head. An augmentation that mixes series mixes only their values. `scaling` is "channel",
-        and "auto" means the same. From 1000 series on, the automatic number of epochs makes 160000
-        series, and the automatic learning rate stays 0.002.
+        As in `TSTransformerClassifier`, except for these defaults: `augmentation` and `head_norm`
+        are None, and `scaling` is "channel", which "auto" means too. From 1000 series on, the
+        automatic number of epochs makes 160000 series, and the automatic learning rate stays 0.002.
+        An augmentation that mixes series mixes only their values.
 
     Attributes
     ----------

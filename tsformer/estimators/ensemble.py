@@ -111,15 +111,15 @@ class TSEnsembleClassifier(SetClassifier):
         Seconds for `fit`. The random convolutions come first: a 32nd of their features, then more
         within half of the limit. If time is left, scaling and augmentation of the transformer are
         chosen, an epoch is timed, and as many members are trained as the time allows, at most the
-        number of `quality`. Without time for a member, a single member is trained for fewer epochs;
-        without time for a tenth of the epochs, the random convolutions get the remaining time.
-        Training that is slower than timed stops early. The limit does not cover reading the series
-        or the first 32nd of the features; a warning reports if they exceed it. The result depends
-        on the machine and its load; for repeatable results use `quality` alone.
+        number of `quality`. If there is no time for a member, one member is trained for fewer
+        epochs; if there is no time for a tenth of the epochs, the random convolutions get the
+        remaining time. Training that is slower than timed stops early. The limit does not cover
+        reading the series or the first 32nd of the features; a warning reports if they exceed it.
+        The result depends on the machine and its load; for repeatable results use `quality` alone.
     gate : float, default=0.02
         No transformer is trained if the leave-one-out predictions of the random convolutions leave
-        less than this share of the classes' entropy unexplained. 0 always trains one; with 1,000
-        training series and more, one is always trained, as it errs less often there.
+        less than this share of the classes' entropy unexplained. 0 always trains a transformer.
+        From 1,000 training series on, it is always trained, since it makes fewer errors there.
     transformer_params : dict, optional
         Parameters of the `TSTransformerClassifier`, such as ``{"encoding": "tape"}``.
     convolution_params : dict, optional
@@ -146,7 +146,7 @@ class TSEnsembleClassifier(SetClassifier):
         The fitted random convolutions; a `time_limit` may have reduced `n_features` and `n_groups`.
     transformer_ : TSTransformerClassifier or None
         The fitted transformer; a `time_limit` may have reduced `n_estimators` and `max_epochs`.
-        None if `gate` made it unnecessary, without enough time for it, or if `fit` was interrupted
+        None if `gate` made it unnecessary, if the time did not suffice, or if `fit` was interrupted
         before.
     unexplained_ : float
         Share of the classes' entropy that the leave-one-out predictions of the random convolutions
@@ -396,7 +396,7 @@ class TSEnsembleClassifier(SetClassifier):
 
     @property
     def novelty_(self) -> Novelty:  # type: ignore[override]
-        """The novelty scores of the random convolutions; those of the transformer are equal."""
+        """The novelty scores of the random convolutions, which equal the transformer's."""
         return self.random_convolutions_.novelty_
 
     @in_plain_torch

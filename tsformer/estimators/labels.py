@@ -153,7 +153,7 @@ class SeveralLabels:
         return np.asarray((targets == 1).sum(axis=0))
 
     def loss(self, logits: Tensor, targets: Tensor, label_smoothing: float) -> Tensor:
-        """Return the mean loss of the labels of each series ``[n]``; unknown labels have none."""
+        """Return the mean loss of each series over its known labels, ``[n]``."""
         known = ~targets.isnan()
         wanted = targets.nan_to_num(0.5) * (1 - label_smoothing) + label_smoothing / 2
         losses = F.binary_cross_entropy_with_logits(logits, wanted, reduction="none")

@@ -213,8 +213,8 @@ class SetClassifier(LabelClassifier):
             )
         if self.conformal_.mixture != self._mixture():
             raise ValueError(
-                "the probabilities are not those of calibrate_sets: a calibration of temperatures "
-                "or another choice of members changed them; call calibrate_sets again"
+                "the probabilities changed since calibrate_sets, by calibrate or by a choice of "
+                "members; call calibrate_sets again"
             )
         self.conformal_.warn_of_few(self.classes_.tolist(), coverage)
         return self.conformal_.sets(self.predict_proba(X, times), coverage)

@@ -28,8 +28,8 @@ from tsformer.model.layers import HEAD_NORMS
 class TSTransformerRegressor(MultiOutputMixin, RegressorMixin, TransformerEstimator):
     """Time-series extrinsic regression: predict one or several numbers from each series.
 
-    The model is that of `TSTransformerClassifier` with an output for each target. It minimises the
-    squared error of the targets, each scaled to mean 0 and standard deviation 1.
+    The model of `TSTransformerClassifier`, with an output for each target. It minimises the squared
+    error of the targets, each scaled to mean 0 and standard deviation 1.
 
     Parameters
     ----------
@@ -43,12 +43,12 @@ class TSTransformerRegressor(MultiOutputMixin, RegressorMixin, TransformerEstima
     validation_fraction, n_iter_no_change, n_estimators, n_jobs, n_threads, callbacks, \
     warm_start, device, precision, compile, checkpoint_dir, checkpoint_minutes, resume, \
     random_state, verbose
-        As in `TSTransformerClassifier`, except for these defaults, measured on eight regression
-        problems: the only view is the values, without augmentation and without a residual layer in
-        the stem, as these help on some problems and harm on others. ``scaling="auto"`` is "channel"
-        unless ridge regression on random convolutions predicts left-out series from "series" or
-        "series+size" with a tenth less squared error. ``head_norm="auto"`` is "batch" if this
-        regression explains a third of the variance, and None otherwise: the norm fits noise.
+        As in `TSTransformerClassifier`, except for these defaults: `views` is "values",
+        `augmentation` is None, and the stem has no residual layer, as these parts help on some
+        regression problems and harm on others. ``scaling="auto"`` is "channel" unless ridge
+        regression on random convolutions predicts left-out series from "series" or "series+size"
+        with a tenth less squared error. ``head_norm="auto"`` is "batch" if this regression explains
+        a third of the variance, and None otherwise, where the norm fits noise.
 
     Attributes
     ----------

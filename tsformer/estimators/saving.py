@@ -39,7 +39,7 @@ _NOVELTY = "novelty."
 
 
 class SavedEstimator(BaseEstimator):
-    """Base class of what is saved: parameters, targets, preprocessor, modules and facts."""
+    """Base class of saved estimators: parameters, targets, preprocessor, modules and facts."""
 
     preprocessor_: Preprocessor
     models_: list[Any]

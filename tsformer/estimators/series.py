@@ -165,7 +165,7 @@ class SeriesEstimator(SavedEstimator):
 
     @property
     def _purpose(self) -> str:
-        """What the model does, for the card."""
+        """The purpose of the model, for the card."""
         return "Computes an embedding"
 
     @contextmanager

@@ -33,12 +33,11 @@ class Method(ABC):
 
 @dataclass(frozen=True)
 class IntegratedGradients(Method):
-    r"""The gradient, averaged on the straight way from the baseline, times the difference.
+    """The gradient, averaged on the straight line from the baseline, times the difference.
 
-    .. math:: r_i = (x_i - x'_i) \int_0^1 \partial f(x' + \alpha (x - x')) / \partial x_i \, d\alpha
-
-    The integral is a Gauss-Legendre sum, whose steps are doubled, at most five times, for series
-    whose relevance misses the change of the logit.
+    ``r_i = (x_i - b_i) * integral of df/dx_i (b + a (x - b)) over a from 0 to 1``, with the series
+    `x`, the baseline `b` and the logit `f`. The integral is a Gauss-Legendre sum, whose steps are
+    doubled, at most five times, for series whose relevance misses the change of the logit.
 
     Sundararajan, Taly and Yan, ICML 2017, https://arxiv.org/abs/1703.01365
     """

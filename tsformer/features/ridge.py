@@ -27,7 +27,7 @@ _DECOMPOSED, _SAMPLE = 4096, 2048
 
 
 class LabelKind(Protocol):
-    """What a ridge reads of labels: one of several classes, or several labels of 0 and 1."""
+    """The targets of a ridge: one of several classes, or several labels of 0 and 1."""
 
     @property
     def classes(self) -> Any:
@@ -58,15 +58,15 @@ class RidgeClassifier(Learned):
     from 1e-5 to 100 times the mean eigenvalue of the kernel matrix, and the inverse temperature `s`
     minimise the cross-entropy of the leave-one-out scores. These scores come without refits, from
     one eigendecomposition: ``z_i = y_i - e_i / (1 - h_i)``, with the residuals `e` and the diagonal
-    `h` of the hat matrix `H` [1]_. Of series in groups, whole groups are left out:
+    `h` of the hat matrix `H` [1]_. With groups, whole groups are left out:
     ``z_g = y_g - (I - H_gg)^-1 e_g``. The targets of the cross-entropy are ``1 - 1 / (n + 2)`` and
     not 1, as in Platt's scaling [2]_, so that `s` stays finite where all classes are separated.
     Above 524,288 scores (series times classes) a random subset of the series is used.
 
     Time ``O(n m F + m^3)`` and memory ``O(m^2)`` in float64 besides the features, with `m` the
-    smaller of `n` and `F`: of few series the kernel matrix is decomposed, of many the covariance.
+    smaller of `n` and `F`: few series decompose the kernel matrix, many series the covariance.
     If `m` is above 4096, the penalty is chosen on 2048 random series, and the system of all
-    series is solved for it alone; the leave-one-out scores are those of the 2048 series among all.
+    series is solved for this penalty alone; leave-one-out scores are of these 2048 series.
 
     References
     ----------

@@ -16,11 +16,10 @@ from tsformer.objectives.base import (
 
 
 class Contrastive(Objective, name="contrastive"):
-    r"""Attract embeddings of two views of a series; repel other series.
+    """Attract embeddings of two views of a series; repel other series.
 
-    .. math:: \ell_{ij} = -\log \frac{\exp(z_i \cdot z_j / \tau)}{\sum_{k \ne i} \exp(z_i \cdot z_k / \tau)}
-
-    for the two views `i`, `j` of a series, in both orders, and `k` all other views in the batch:
+    ``loss_ij = -log(exp(z_i z_j / T) / sum_k exp(z_i z_k / T))`` for the two views `i`, `j` of a
+    series, in both orders, with `k` all views in the batch except `i` and the `temperature` `T`:
     the normalised temperature-scaled cross entropy, NT-Xent. `z` are embeddings of series after a
     head of two layers, scaled to length 1. A view is a random part of at least `min_share` of the
     series, stretched to its length by `tsformer.augmentation.Slice`, with Gaussian noise.
@@ -53,7 +52,7 @@ class Contrastive(Objective, name="contrastive"):
     >>> x = torch.randn(4, 20, 3)
     >>> Contrastive().pose(Batch(x), InputLayout(3)).batch.values.shape
     torch.Size([8, 20, 3])
-    """  # noqa: E501  a formula has no place to break
+    """
 
     reference = "Chen et al. 2020"
 

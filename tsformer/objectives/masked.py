@@ -17,15 +17,14 @@ from tsformer.objectives.base import (
 
 
 class Masked(Objective, name="masked"):
-    r"""Hide spans of each channel, and reconstruct the hidden values.
+    """Hide spans of each channel, and reconstruct the hidden values.
 
-    .. math:: \frac{1}{|H|} \sum_{(t, c) \in H} (\hat x_{tc} - x_{tc})^2
-
-    where `H` are the hidden values of a batch. In each channel, hidden spans of random
-    length alternate with visible spans; both lengths are geometric, with means `span` and
-    ``span (1 - ratio) / ratio``, so that a share `ratio` is hidden. Hidden inputs become 0, which
-    after scaling is the mean of the channel. Lengths count tokens: behind a stem with a stride all
-    steps of a token are hidden together, and a linear decoder maps each token back to its steps.
+    The loss is the mean of ``(prediction - x)^2`` over the hidden values of a batch. In each
+    channel, hidden spans of random length alternate with visible spans; both lengths are geometric,
+    with means `span` and ``span (1 - ratio) / ratio``, so that a share `ratio` is hidden. Hidden
+    inputs become 0, which after scaling is the mean of the channel. Lengths count tokens: behind a
+    stem with a stride all steps of a token are hidden together, and a linear decoder maps each
+    token back to its steps.
 
     Differences to neighbours and interpolated values beside a hidden value are hidden too. Only
     observed values count in the loss.

@@ -75,8 +75,8 @@ def autolog(
 
     A run ends FINISHED, KILLED if Ctrl-C ended training, or FAILED with the error in the tag
     ``tsformer.error``. A character that MLflow refuses in a name is stored as ``_``. The tag
-    ``tsformer.missing`` lists what could not be stored. If the store fails, one warning is issued,
-    the fit goes on, and the run is not FINISHED.
+    ``tsformer.missing`` lists entries that could not be stored. If the store fails, one warning is
+    issued, the fit continues, and the run is not FINISHED.
 
     Call it again to change the options.
 

@@ -301,7 +301,7 @@ class TrackedRun:
     def end(self, status: str) -> None:
         """Flush and end the run with status "FINISHED", "FAILED" or "KILLED".
 
-        A borrowed run goes on, with any other status than FINISHED in the tag ``tsformer.status``.
+        A borrowed run stays active; a status other than FINISHED is in the tag ``tsformer.status``.
         """
         self.flush()
         if self.borrowed:

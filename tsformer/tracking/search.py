@@ -1,7 +1,7 @@
 """Searches and cross-validations of scikit-learn: a run each, with a nested run per candidate.
 
 They are logged at their end from ``cv_results_``, as MLflow's own flavour does. The refit has a
-run. Fits of folds have none: any ``n_jobs`` gives the same runs.
+run. Fits of folds have no runs: any ``n_jobs`` gives the same runs.
 """
 
 from __future__ import annotations

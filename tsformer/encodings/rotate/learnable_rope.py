@@ -10,8 +10,8 @@ class LearnableRoPE(RoPE, name="learnable_rope"):
     """Rotate as `rope` does, with trained frequencies.
 
     Pair `k` of head `h` is rotated by ``t exp(w_hk)``. The logarithms `w` ``[H, R / 2]`` of the
-    frequencies are trained in each block and start at those of `rope`. An inner product depends on
-    the difference of the times alone.
+    frequencies are trained in each block and start at the frequencies of `rope`. An inner product
+    depends on the difference of the times alone.
 
     L-RoPE trains the base of each block in place of single frequencies (Reinwardt et al.,
     arXiv 2601.00698, 2026).

@@ -1,4 +1,4 @@
-"""What a study fits: a classifier and its parameters under a name, and their hash."""
+"""A method of a study: a classifier and its parameters under a name, and their hash."""
 
 import hashlib
 import json

@@ -185,7 +185,7 @@ def cluster(scheduler: str) -> Iterator[Any]:
             try:
                 super().start(**options)
             except BaseException:
-                # The garbage collector would, in any thread: that of the next client waits for it.
+                # The garbage collector may do so in the next client, which then hangs.
                 self.close()
                 raise
 
