@@ -3,8 +3,8 @@ Compare encodings in a tracked study
 ====================================
 
 A study fits data sets × encodings × seeds. Under one seed every encoding starts from the same
-weights and sees the same batches. Each fit is an MLflow run, and a repeated study fits only what is
-missing. The same from the shell, with a report::
+weights and sees the same batches. Each fit is an MLflow run, and an interrupted study resumes. From
+the shell, with a report::
 
     tsformer compare --datasets ArrowHead,OSULeaf --encodings none,lspe,tape+erpe --seeds 3
 

@@ -2,10 +2,9 @@
 Use series without labels
 =========================
 
-``TSTransformerEncoder`` learns from series without labels: it hides parts of them and reconstructs
-these from the rest. Its features, a vector per series, suit any estimator of scikit-learn.
-``TSTransformerClassifier(init_from=encoder)`` starts from its weights when labels are few
-(:doc:`/guide/few_labels`).
+``TSTransformerEncoder`` learns without labels, here by matching two random views of each series.
+Its features, a vector per series, suit any estimator of scikit-learn.
+``TSTransformerClassifier(init_from=encoder)`` starts from its weights (:doc:`/guide/few_labels`).
 """
 
 import matplotlib.pyplot as plt

@@ -2,9 +2,9 @@
 An encoding of your own
 =======================
 
-Name a subclass, and the name works everywhere: in estimators, in sums such as ``"ramp+erpe"``, in
-studies and in pictures. It overrides one of four hooks, here ``embed``, which adds to the tokens.
-:doc:`/how_it_works` has the others.
+Give a subclass a name, and the name works everywhere: in estimators, in sums such as
+``"ramp+erpe"``, in studies and in pictures. It overrides one of four hooks, here ``embed``, which
+adds to the tokens. :doc:`/how_it_works` has the others.
 """
 
 import torch

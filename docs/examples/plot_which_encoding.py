@@ -2,8 +2,8 @@
 Which encoding for my data
 ==========================
 
-``which_encoding`` ranks encodings on one's own series within a time budget. All are fitted on the
-first fold of a cross-validation; fold by fold, those that fall behind are dropped. Each fit is an
+``which_encoding`` ranks encodings on your series within a time budget. All are fitted on the first
+fold of a cross-validation; fold by fold, encodings that fall behind are dropped. Each fit is an
 MLflow run, and the same call resumes. From the shell::
 
     tsformer compare --data my.csv --label y --encodings all --set stem=linear --budget 10min

@@ -233,7 +233,7 @@ def test_bad_parameters_are_refused(options, message):
 def test_bad_data_is_refused_and_leaves_the_fit(fitted):
     before = fitted.predict_proba(RAGGED, TIMES)
     bad = {
-        "16 series, but y 5": (RAGGED, Y[:5]),
+        "16 series, but y has 5": (RAGGED, Y[:5]),
         "2 series of different groups": (RAGGED[:1], Y[:1]),
         "no value at all": (np.full((16, 2, 9), np.nan), Y),
         "target y is None": (X, None),

@@ -73,7 +73,7 @@ def test_groups_are_routed(trained):
 @pytest.mark.parametrize(
     ("groups", "message"),
     [
-        (NAMES[1:], "X holds 48 series, but groups 47 values"),
+        (NAMES[1:], "X has 48 series, but groups has 47 values"),
         (np.where(GROUPS == 3, np.nan, GROUPS), "Input groups contains NaN: 6 of 48"),
         ([None, *NAMES[1:]], "Input groups contains NaN: 1 of 48"),
         (np.zeros(N), "all 48 series are in one group; pass X_val"),

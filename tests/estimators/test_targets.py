@@ -140,7 +140,7 @@ PANEL = pd.concat([pd.DataFrame(x.T, columns=["a", "b"]) for x in X], keys=IDS)
 NUMBERS = pd.Series(np.tile([0, 1], 6), index=IDS)
 SORTED = NUMBERS.sort_values(kind="stable")
 ONES = pd.Series(1.0, index=SORTED.index)
-FEW = "X holds 12 series, but {} 11 values; there must be one value for each series"
+FEW = "X has 12 series, but {} has 11 values; pass one value per series"
 #: Targets and weights, and why `fit` and `score` refuse them; too few weights, `fit` alone.
 WRONG = {
     "missing": ([None, *NUMBERS[1:]], None, "Input y contains NaN: 1 of 12 .* at series 0;"),

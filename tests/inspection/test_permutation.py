@@ -96,7 +96,7 @@ def test_regressors_times_and_scorers():
         ({"n_windows": 0}, ValueError, "n_windows must be an int >= 1; got 0"),
         ({"y": None}, ValueError, "y must be the target of each series in X, .*; got None"),
         ({"y": 1}, ValueError, "y should be a 1d array"),
-        ({"y": [0, 1]}, ValueError, "X holds 6 series, but y 2 values"),
+        ({"y": [0, 1]}, ValueError, "X has 6 series, but y has 2 values"),
     ],
 )
 def test_errors_say_what_is_allowed(options, error, message, fitted):

@@ -70,7 +70,7 @@ def say_where(run: ModelRun | None, *, err: bool = False) -> None:
     if run is not None and run.store is not None and run.address is not None:
         command = f"see it  {as_typed(run.store.ui_command())}"
         if run.store.uri.startswith("sqlite:"):  # no server answers yet
-            typer.echo(f"{command}\nthen at {run.address}", err=err)
+            typer.echo(f"{command}\nthen open {run.address}", err=err)
         else:
             typer.echo(f"run     {run.address}\n{command}", err=err)
 

@@ -116,8 +116,8 @@ def check_length(n_series: int, given: npt.NDArray[Any], name: str, of: str = "X
     """Raise ValueError unless there is one value for each series in `of`."""
     if len(given) != n_series:
         raise ValueError(
-            f"{of} holds {n_series} series, but {name} {len(given)} values; there must be one "
-            "value for each series"
+            f"{of} has {n_series} series, but {name} has {len(given)} values; pass one value per "
+            "series"
         )
 
 

@@ -155,7 +155,7 @@ def test_a_budget_is_a_time(budget):
         ([0.5, 1.5, 0.5, 1.5], {}, "Unknown label type: continuous"),
         ([0, 1, 0, 1], {"groups": ["a", np.nan, "b", "a"]}, "groups contains NaN"),
         (pd.Series([0, 1, 0, 1], index=[3, 2, 1, 0]), {}, "ids in another order"),
-        ([0, 1, 0], {}, "X holds 4 series, but y 3 values"),
+        ([0, 1, 0], {}, "X has 4 series, but y has 3 values"),
         ([0, 1, 0, 1], {"encodings": ["none"]}, "between two encodings or more"),
         ([0, 1, 0, 1], {"encodings": ["none", "rop"]}, "rop"),
         ([0, 1, 0, 1], {"n_folds": 1}, "at least 2"),
