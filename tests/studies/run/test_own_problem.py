@@ -92,14 +92,14 @@ def test_what_cannot_be_a_problem_leaves_nothing(tmp_path):
         (series(), series(8, n_channels=3), 0, "training series have 2 channels, the test series"),
         (framed("xy"), framed("yx"), 0, r"series 0 has \['x', 'y'\], series 20 has \['y', 'x'\]"),
         (series(8, labels=["a b", "a:b"]), None, 0, "would both be 'a_b'"),
-        (series(8, labels="a"), None, 0, "every series to train on has the label 'a'.*two labels"),
-        (given, grouped(8), 0, r"4 groups have series to train on and series to test on.*'p0'"),
+        (series(8, labels="a"), None, 0, "all training series have the label 'a'.*two labels"),
+        (given, grouped(8), 0, r"4 groups have both training and test series.*'p0'"),
         (given, given, 3, "either a test part or n_folds"),
         (given, None, 0, "series with groups are split by cross-validation"),
-        (given, None, 13, "at most that of groups, 12; got 13"),
-        (bare, None, 1, "at least 2"),
-        (bare, None, 13, "at most that of series of the largest class, 12,"),
-        (apart, None, 3, "class 'a' has series in one of the 3 folds only.*one group only"),
+        (given, None, 13, "from 2 to 12, the number of groups; got 13"),
+        (bare, None, 1, "from 2 to"),
+        (bare, None, 13, "at most 12, the number of series of the largest class"),
+        (apart, None, 3, "class 'a' has series in only one of the 3 folds.*one group only"),
     ]:
         with pytest.raises(ValueError, match=message):
             own_problem("x", train, test, n_folds=n_folds)
