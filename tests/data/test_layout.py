@@ -220,6 +220,20 @@ def test_channels_are_not_mistaken_for_ids(values, n):
     assert warned(with_channel(values, n=n)) == ""
 
 
+@pytest.mark.parametrize(
+    ("name", "values", "is_time"),
+    [
+        ("time", np.arange(40), True),
+        ("TimeStamp", np.arange(40).repeat(2)[:40], True),
+        ("date", np.arange(40)[::-1], False),
+        ("sometimes", np.arange(40), False),
+    ],
+)
+def test_times_among_channels_are_warned_of(name, values, is_time):
+    said = warned(with_channel(values, name))
+    assert (f"ids or times, or do not change within any series: ['{name}']" in said) == is_time
+
+
 def test_ids_are_warned_of_in_fit():
     clf = tsformer.RandomConvolutionClassifier(**CONVOLUTIONS)
     assert warned(with_channel(np.arange(40) / 3, "subject")) == "", "not whole numbers"

@@ -244,9 +244,12 @@ def test_a_source_has_labels_names_and_groups():
         read_source("series")
     with pytest.raises(ValueError, match=r"unknown column of .*a\.parquet 'Y': did you mean 'y'\?"):
         read_source("series", TableSchema(label="Y"))
-    write("series/b.parquet", {"x": nested(X[4:6]), "y": ["a", None]})
-    with pytest.raises(ValueError, match=r"row 1 of .*b\.parquet has no value in column 'y'"):
-        read_source("series", TableSchema(label="y"))
+    write("series/b.parquet", {"x": nested(X[4:6]), "y": ["a ", " b"]})
+    assert read_source("series", TableSchema(label="y")).y[-2:].tolist() == ["a", "b"]
+    for missing in (None, " "):
+        write("series/b.parquet", {"x": nested(X[4:6]), "y": ["a", missing]})
+        with pytest.raises(ValueError, match=r"row 1 of .*b\.parquet has no value in column 'y'"):
+            read_source("series", TableSchema(label="y"))
 
 
 def test_it_is_written_to_other_files():

@@ -110,6 +110,13 @@ def test_times_of_parquet_are_read_whatever_holds_them():
     write_table(Path("x.parquet"), table.assign(t=["9:58", "10:00"]))
     with pytest.raises(ValueError, match="row 2: '9:58' in column 't' is neither a number"):
         read_table(Path("x.parquet"), TableSchema(**LONG), labelled=True)
+    for labels, expected in (([" n", "n "], "n"), (pd.to_datetime(["2024", "2024"]), "2024-01-01")):
+        write_table(Path("x.parquet"), table.assign(y=labels))
+        found = read_table(Path("x.parquet"), TableSchema(**LONG), labelled=True)
+        assert found.y.tolist() == [expected]
+    write_table(Path("x.parquet"), table.assign(y=" "))
+    with pytest.raises(ValueError, match="row 2: no label of series 'a' in column 'y'"):
+        read_table(Path("x.parquet"), TableSchema(**LONG), labelled=True)
     for column in ("id", "y"):
         write_table(Path("x.parquet"), table.assign(**{column: ["a\0b", "a\0c"]}))
         with pytest.raises(ValueError, match=f"column '{column}' has text with a NUL character"):

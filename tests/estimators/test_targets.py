@@ -1,6 +1,7 @@
 """Targets: missing, too few, several for each series, and in another order than X."""
 
 import warnings
+from warnings import catch_warnings
 
 import numpy as np
 import pandas as pd
@@ -112,12 +113,13 @@ def test_several_columns_of_groups():
         (list(torch.arange(12) % 2), [0, 1]),
         (pd.array([2**60, 2**60 + 1] * 6, dtype="Int64"), [2**60, 2**60 + 1]),  # one as floats
         (pd.Series([True, False] * 6, dtype="boolean"), [False, True]),
+        (pd.Series([True, False] * 6, dtype="category"), [False, True]),
         ([np.longdouble(1), np.longdouble(0)] * 6, [0.0, 1.0]),
         (np.array(["no", "yes"] * 6, dtype=np.dtypes.StringDType()), ["no", "yes"]),
     ],
     ids=[
         *("objects", "bools", "tensor", "with gradient", "tensors", "nullable", "nullable bools"),
-        *("long doubles", "text of any length"),
+        *("categories", "long doubles", "text of any length"),
     ],
 )
 def test_labels_that_are_accepted(y, classes):
@@ -125,6 +127,22 @@ def test_labels_that_are_accepted(y, classes):
     assert labels.dtype.kind in "bifU"
     found = np.unique(labels).tolist()
     assert (found, [*map(type, found)]) == (classes, [*map(type, classes)])
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (["yes", "Yes", "no"], r"differ only in case or blanks .*: \[\['Yes', 'yes'\]\]$"),
+        (["a b", "a\N{NO-BREAK SPACE} b", "c"], "differ only in case or blanks"),
+        (["yes", "nan", "no"], r"the labels \['nan'\] are read as classes; where"),
+        (["yes", "", "no"], r"the labels \[''\] are read as classes"),
+        (["a", "A", "None"], None),
+        ([1, 2, 10], None),
+    ],
+)
+def test_labels_that_are_probably_misspelled_are_warned_of(labels, message):
+    with pytest.warns(UserWarning, match=message) if message else catch_warnings(action="error"):
+        convolutions().fit(X, np.array(labels * 4))
 
 
 def test_labels_in_a_column_of_arrow():

@@ -136,6 +136,8 @@ _SMOOTH = 0.8
 _CHANCE = 1e-5
 #: Parts of the names of time columns, where the rows leave both readings open.
 _TIMES = ("time", "step", "date", "day", "hour", "minute", "second")
+#: Words in the names of times among channels.
+_TIME = {"date", "dates", "datetime", "time", "times", "timestamp", "timestamps"}
 #: Columns and rows of a table that are examined.
 _MOST_COLUMNS, _MOST_ROWS = 20, 100_000
 #: Series that are examined.
@@ -168,7 +170,8 @@ class LayoutWarning(UserWarning):
     from channel to channel: the array may be ``(n, length, channels)``. It also warns if two
     columns of a table ``(n, length)`` look like the case and the time of a long table, and if a
     step or channel is named like an id, is named unlike the other steps, or is constant within
-    every series, and if a channel has no value at all. `fit` and `predict` issue it if the columns
+    every series, if a channel that is named like times never falls, and if a channel has no value
+    at all. `fit` and `predict` issue it if the columns
     of such a table, or the rows of a DataFrame in a list, are not in the order of their numbers or
     dates.
 
@@ -243,8 +246,8 @@ def warn_of_layout(X: Any, series: SeriesSource, *, flat: bool) -> None:
         drop = f".drop(columns={ids})"
         drop = f"X{drop}" if isinstance(X, pd.DataFrame) else f"[x{drop} for x in X]"
         warn_caller(
-            f"X has columns that are read as channels, but are named like ids, or do not change "
-            f"within any series: {ids}; leave them out with {drop}, by value= of from_long, "
+            f"X has columns that are read as channels, but are named like ids or times, or do not "
+            f"change within any series: {ids}; leave them out with {drop}, by value= of from_long, "
             f"or by --value; {_SILENCE}",
             LayoutWarning,
         )
@@ -331,25 +334,30 @@ def is_out_of_order(names: Sequence[Any]) -> bool:
 
 def _is_id(name: Any) -> bool:
     """Whether a column is named like ids."""
-    text = str(name)
-    words = [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", text)]
+    words = _words(name)
     named = _ID.intersection(words) or _ID_NAME.fullmatch("".join(words))
-    return bool(named or _INDEX.fullmatch(text.strip().lower()))
+    return bool(named or _INDEX.fullmatch(str(name).strip().lower()))
+
+
+def _words(name: Any) -> list[str]:
+    """Return the words in a name, as in ``time_of_day`` and ``TimeOfDay``."""
+    return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", str(name))]
 
 
 def _id_channels(X: Any, series: SeriesSource) -> list[Any]:
-    """Return the channels of tables that are named like ids, or constant within every series."""
+    """Return the channels of tables that are ids or times by name, or constant in every series."""
     first = X[0] if isinstance(X, (list, tuple)) else X
     if series.n_channels < 2 or not (series.channels or isinstance(first, pd.DataFrame)):
         return []
     names: list[Any] = list(series.channels or first.columns)
     changes = np.zeros(len(names), dtype=bool)
-    whole = ~changes
+    whole, rises = ~changes, ~changes
     least, most = np.full(len(names), np.inf), np.full(len(names), -np.inf)
     for index in series.parts():
         values = series.read(index).values
         low, high = np.fmin.reduce(values, axis=1), np.fmax.reduce(values, axis=1)
         whole &= (np.isnan(low) | (low == np.round(low)) & (high == np.round(high))).all(axis=0)
+        rises &= ~(np.diff(values, axis=1) < 0).any(axis=(0, 1))
         changes |= (low < high).any(axis=0)
         if changes.all():
             break
@@ -357,6 +365,7 @@ def _id_channels(X: Any, series: SeriesSource) -> list[Any]:
         least = np.fmin(least, np.fmin.reduce(low, axis=0))
         most = np.fmax(most, np.fmax.reduce(low, axis=0))
     suspect = ~changes & (least < most) | whole & np.array([_is_id(name) for name in names])
+    suspect |= changes & rises & np.array([not _TIME.isdisjoint(_words(name)) for name in names])
     return [name for name, is_suspect in zip(names, suspect, strict=True) if is_suspect]
 
 

@@ -119,11 +119,13 @@ class ParquetSeries:
             with self._reopened(file) as opened:
                 check_known(f"column of {file}", column, opened.schema_arrow.names)
                 values: pd.Series = opened.read([column])[column].to_pandas()
-            if values.isna().any():
-                row = int(values.isna().to_numpy().argmax())
+            texts = values.astype(str).str.strip()
+            missing = values.isna() | (texts == "")
+            if missing.any():
+                row = int(missing.to_numpy().argmax())
                 raise ValueError(f"row {row} of {file} has no value in column {column!r}")
             refuse_nul(values, f"{file}: column {column!r}")
-            found.append(values.astype(str).to_numpy(dtype=np.str_))
+            found.append(texts.to_numpy(dtype=np.str_))
         return np.concatenate(found)
 
     @contextmanager

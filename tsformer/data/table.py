@@ -155,7 +155,8 @@ def read_table(
         raise ValueError(f"{path} has the names of columns, but no rows")
     for name in (schema.case, schema.channel, schema.label if labelled else None, schema.group):
         if name is not None:
-            table[name] = table[name].where(table[name].isna(), table[name].astype(str))
+            stripped = table[name].astype(str).astype(object).str.strip()
+            table[name] = stripped.where(table[name].notna() & (stripped != ""), None)
             refuse_nul(table[name], f"{path}: column {name!r}")
     cells = holds_cells(table, schema.value) if schema.time is None else []
     if not cells:

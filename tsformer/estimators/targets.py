@@ -1,5 +1,6 @@
 """Read targets, groups and weights: one value for each series."""
 
+import unicodedata
 from collections.abc import Mapping, Sequence
 from numbers import Real
 from types import NoneType
@@ -15,11 +16,14 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
 from tsformer._checks import shortened, unknown
+from tsformer._warnings import warn_caller
 from tsformer.data.layout import check_ids, refuse_nul
 
 #: One number per series [n], the index of its class or the target of a regression; or several
 #: labels or targets per series [n, K].
 Targets = npt.NDArray[Any]
+#: Text that stands for a missing value.
+_MISSING = {"", "?", "na", "n/a", "#n/a", "<na>", "nan", "nat", "null"}
 #: The index of the group of each series.
 Groups = npt.NDArray[np.int64]
 
@@ -33,8 +37,9 @@ def read_targets(y: Any, name: str) -> npt.NDArray[Any]:
         )
     y = _plain(y)
     refuse_nul(y, name)
-    dtype = getattr(y, "dtype", None)
-    if isinstance(dtype, ExtensionDtype) and dtype.kind in "iub":
+    dtype: Any = getattr(y, "dtype", None)
+    of_values = dtype.categories.dtype if isinstance(dtype, pd.CategoricalDtype) else dtype
+    if isinstance(dtype, ExtensionDtype) and of_values.kind in "iub":
         y = y.tolist()  # scikit-learn converts nullable integers and booleans to floats
     if isinstance(y, (list, tuple)):
         # Before NumPy converts a NaN among strings to the label "nan", and 1 to "1".
@@ -118,6 +123,27 @@ def check_length(n_series: int, given: npt.NDArray[Any], name: str, of: str = "X
         raise ValueError(
             f"{of} has {n_series} series, but {name} has {len(given)} values; pass one value per "
             "series"
+        )
+
+
+def warn_of_spelling(classes: npt.NDArray[Any]) -> None:
+    """Warn of labels that are missing values in text, or one label in several spellings."""
+    texts = [label for label in classes.tolist() if isinstance(label, str)]
+    missing = [text for text in texts if text.strip().lower() in _MISSING]
+    if missing:
+        warn_caller(
+            f"the labels {missing} are read as classes; where the label is missing, drop the "
+            "series or, in a file, leave the cell empty"
+        )
+    spellings: dict[str, list[str]] = {}
+    for text in texts:
+        plain = " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+        if len(plain) > 1:  # single letters may differ in case
+            spellings.setdefault(plain, []).append(text)
+    alike = [each for each in spellings.values() if len(each) > 1]
+    if alike:
+        warn_caller(
+            f"labels that differ only in case or blanks are classes of their own: {alike[:5]}"
         )
 
 
