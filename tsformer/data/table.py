@@ -28,6 +28,7 @@ from tsformer.data.layout import id_columns, is_out_of_order, refuse_nul
 from tsformer.data.long import from_long
 from tsformer.data.parquet import PARQUET, refuse_repeated
 from tsformer.data.text import (
+    EXACT,
     MISSING,
     ending,
     first_cells,
@@ -373,8 +374,9 @@ def _read_text(
             names = [str(position) for position in range(len(names))]
             schema = replace(schema, header=False)
         schema = _complete(schema, names, path, labelled, by_model)
-        texts = [schema.case, schema.channel, schema.label, schema.group]
-        texts += [schema.time] if schema.time_format is not None else []
+        time = None if schema.time_format is None else schema.time
+        asked = {schema.case, schema.channel, schema.label, schema.group, time}
+        texts = [name for name in names if name in asked]
         with warnings.catch_warnings(), unpacking(path):
             warnings.simplefilter("error", pd.errors.ParserWarning)
             table = pd.read_csv(
@@ -384,14 +386,14 @@ def _read_text(
                 names=None if header else names,
                 skiprows=before,
                 decimal=schema.decimal or ".",
-                converters={name: _text for name in texts if name in names},
+                dtype=dict.fromkeys(texts, str),
                 encoding="utf-8-sig",
                 skipinitialspace=sep != "\t",
                 keep_default_na=False,
-                na_values=MISSING,
+                na_values={name: MISSING for name in names if name not in texts},
                 index_col=False,  # else the first column is one, where rows have too many fields
                 low_memory=False,
-                float_precision="round_trip",
+                **EXACT,
             )
             table = table.copy()  # one block: reading many columns is fast
     except (pd.errors.ParserError, pd.errors.ParserWarning, csv.Error) as error:
@@ -404,6 +406,9 @@ def _read_text(
         ) from error
     first = before + (2 if header else 1)
     table.index = pd.RangeIndex(first, first + len(table))
+    for name in texts:
+        cells = table[name].str.strip()
+        table[name] = cells.mask(cells == "")
     return schema, table
 
 
@@ -424,11 +429,6 @@ def _find_header(path: Path, schema: TableSchema, cells: list[str]) -> bool:
             f"{_listed(cells, 5)}. Pass --header if this is right, --no-header if they are values"
         )
     return header
-
-
-def _text(cell: str) -> str | None:
-    """Return a cell without blanks around it, None if it is empty."""
-    return cell.strip() or None
 
 
 def _numbers(table: pd.DataFrame, schema: TableSchema, path: Path) -> pd.DataFrame:

@@ -16,9 +16,14 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
+import pandas as pd
 
 #: How a missing value is written. Labels and names are missing only where a cell is empty.
 MISSING = ["", "?", "NA", "N/A", "n/a", "NaN", "nan", "-nan", "NULL", "null", "None", "<NA>"]
+#: Options of `pandas.read_csv` for exact numbers; from pandas 3.1 on they are exact without.
+EXACT: dict[str, Any] = {"float_precision": "round_trip"}
+if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1):
+    EXACT = {}
 
 _OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 #: Endings of compressed files.

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from tsformer._checks import check_known, shortened
+from tsformer.data.text import EXACT, MISSING
 from tsformer.studies.design.study_file import LISTS, TABLES, read_design
 
 _COLUMNS = ("dataset", "method", "seed", "score")
@@ -76,12 +77,7 @@ def read_study(
     asked = [vary] if isinstance(vary, str) else None if vary is None else list(vary)
     varied = _varied(design or {}) if asked is None else asked
     try:
-        table = pd.read_csv(
-            file,
-            converters=dict.fromkeys((*_WORDS, *varied), str.strip),  # as typed by hand
-            index_col=False,  # also of rows with a comma at the end
-            float_precision="round_trip",  # the very numbers that were written
-        )
+        table = _read_csv(file, {*_WORDS, *varied})
     except pd.errors.EmptyDataError:
         raise ValueError(f"{file} is empty") from None
     except (UnicodeDecodeError, pd.errors.ParserError) as error:
@@ -117,6 +113,22 @@ def read_study(
     )
 
 
+def _read_csv(file: Path, words: set[str]) -> pd.DataFrame:
+    """Read a CSV; columns of `words` are text without missing values."""
+    numbers = [name for name in pd.read_csv(file, nrows=0).columns if name not in words]
+    table = pd.read_csv(
+        file,
+        dtype=dict.fromkeys(words, str),
+        keep_default_na=False,
+        na_values=dict.fromkeys(numbers, MISSING),
+        index_col=False,  # also of rows with a comma at the end
+        **EXACT,
+    )
+    for name in words.intersection(table.columns):
+        table[name] = table[name].str.strip()  # as typed by hand
+    return table
+
+
 def _check_cells(file: Path, column: pd.Series, *, numbers: bool) -> None:
     """Raise ValueError for text among numbers, or an empty name."""
     wrong = column == ""
@@ -134,7 +146,7 @@ def _failures(file: Path) -> tuple[int, list[str]]:
     """Count failed fits, and describe skipped fits."""
     if not file.is_file():
         return 0, []
-    table = pd.read_csv(file, converters=dict.fromkeys((*_WORDS, "error"), str))
+    table = _read_csv(file, {*_WORDS, "error"})
     unread = skipped_fits(table)
     said = [
         f"{row.get('method', row.get('encoding'))} on {row['dataset']}: {row['reason']}"
