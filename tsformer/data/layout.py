@@ -164,7 +164,7 @@ _MOST_ODD = 3
 
 
 class LayoutWarning(UserWarning):
-    """Series are probably laid out otherwise than they are read.
+    """The layout of the series is probably not the layout that `fit` reads.
 
     `fit` issues it if channels outnumber steps and values do not vary less from step to step than
     from channel to channel: the array may be ``(n, length, channels)``. It also warns if two

@@ -388,8 +388,8 @@ class TSTransformerClassifier(SetClassifier, TransformerEstimator):
         """Fit the temperature [1]_ to series that the model was not trained on.
 
         Multiplies the temperatures of all members by the factor in [0.05, 20] with the lowest log
-        loss of `predict_proba`; warns at either bound. The temperatures are saved and exported with
-        the model; `fit` resets them.
+        loss of `predict_proba`; warns if no factor within these bounds is optimal. The temperatures
+        are saved and exported with the model; `fit` resets them.
 
         Parameters
         ----------

@@ -339,7 +339,7 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         """Apply the rule to series that are still arriving.
 
         A final answer is the answer of `predict_early`, and stays whatever arrives later. No state
-        is kept between calls: the classifier is asked at every point that was reached.
+        is kept between calls: the classifier predicts at every point that was reached.
 
         Parameters
         ----------

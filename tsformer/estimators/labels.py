@@ -305,14 +305,14 @@ class LabelClassifier(ClassifierMixin, SeriesEstimator):
         Relevance refers to the raw values: gap filling and views are differentiated. With
         ``scaling="series"``, mean and deviation of each series are constants.
         ``docs/explanations.md`` describes the limits of each method. Only
-        `TSTransformerClassifier` has other methods than "occlusion"; all but "attention_rollout"
-        of these need the extra ``explain``.
+        `TSTransformerClassifier` has methods other than "occlusion". Except "attention_rollout",
+        they need the extra ``explain``.
 
         Parameters
         ----------
         X, times : as in `predict_proba`
         method : str, optional
-            By default "integrated_gradients" of a transformer, and "occlusion" of all others.
+            By default "integrated_gradients" for a transformer, and "occlusion" otherwise.
 
             - "integrated_gradients": the gradient, averaged along the path from the baseline, times
               the difference from the baseline. Sums to the change of the logit from the baseline,
@@ -328,7 +328,7 @@ class LabelClassifier(ClassifierMixin, SeriesEstimator):
         target : label or array-like (n,) of labels, optional
             The explained class; by default the predicted class of each series.
         baseline : {"mean", "zero"}, number, or ndarray (C,), (C, L) or (n, C, L), default="mean"
-            Replacement of an absent value. "mean" is the mean of each channel over the training
+            Reference value of each channel. "mean" is the mean of each channel over the training
             series with ``scaling="channel"``, and over the series itself otherwise; for codes, the
             mean of their embeddings. "zero" is 0; for codes, the unknown code.
         method_params : dict, optional

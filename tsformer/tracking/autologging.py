@@ -70,8 +70,8 @@ def autolog(
     data, and with `X_val` on the validation data, the confusion matrix, the encoding before and
     after training, seconds, peak memory and number of parameters, the data by name, shape and
     digest, and the model, which `mlflow.pyfunc.load_model` loads; an encoder, which predicts
-    nothing, is stored as the folder that `tsformer.load` reads. Where the run is follows what
-    MLflow has been told: see `tsformer.tracking.context`.
+    nothing, is stored as the folder that `tsformer.load` reads. `tsformer.tracking.context`
+    documents the experiment and the store of a run.
 
     A run ends FINISHED, KILLED if Ctrl-C ended training, or FAILED with the error in the tag
     ``tsformer.error``. A character that MLflow refuses in a name is stored as ``_``. The tag
