@@ -130,7 +130,7 @@ def test_without_the_certificate_nobody_gets_into_a_cluster_of_several_machines(
     (scheduler_address,) = re.findall(r"tls://\S+", line)
     study = Study(("ItalyPowerDemand",), ("none",), seeds=1)
     for address, message in (
-        (scheduler_address, "DASK_CONFIG must name the folder"),
+        (scheduler_address, "set DASK_CONFIG to the folder"),
         (scheduler_address.replace("tls://", "tcp://"), "no Dask scheduler accepts connections"),
     ):
         with pytest.raises(ConnectionError, match=message):
