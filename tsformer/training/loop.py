@@ -74,7 +74,8 @@ def train(
     Returns
     -------
     History
-        One row per epoch. After Ctrl-C it is shorter and marked `interrupted`, with a warning.
+        One row per epoch. After Ctrl-C it is shorter and marked `interrupted`, with a warning; in
+        the first epoch Ctrl-C raises KeyboardInterrupt.
 
     Raises
     ------
@@ -121,7 +122,8 @@ def train_ensemble(
     Returns
     -------
     list of History
-        One per model; after Ctrl-C only for the models trained so far, at least the first.
+        One per model; after Ctrl-C only for the models trained so far. In the first epoch of the
+        first model Ctrl-C raises KeyboardInterrupt.
 
     Raises
     ------
@@ -173,10 +175,15 @@ def train_ensemble(
             )
         return _in_processes(runs, panel, targets, weights, n_processes)
     done: list[History] = []
-    for run in runs:
-        done.append(_execute(run, panel, targets, weights))
-        if run.state.history.interrupted:
-            break
+    try:
+        for run in runs:
+            done.append(_execute(run, panel, targets, weights))
+            if run.state.history.interrupted:
+                break
+    except KeyboardInterrupt:
+        if not done:  # nothing is learned yet
+            raise
+        mark_interrupted(done[-1], f"{len(done)} of {len(runs)} members")
     return done
 
 
@@ -202,11 +209,9 @@ def _in_processes(
             if error is not None:
                 raise error
     except KeyboardInterrupt:
-        progress = f"{len(done)} of {len(runs)} members"
         if not done:
-            runs[0].state.model.eval()
-            done.append(runs[0].state.history)
-        mark_interrupted(done[-1], progress)
+            raise
+        mark_interrupted(done[-1], f"{len(done)} of {len(runs)} members")
     return done
 
 

@@ -307,6 +307,8 @@ def training_session(
             try:
                 yield
             except KeyboardInterrupt:
+                if state.epoch == 0:  # nothing is learned yet
+                    raise
                 progress = f"{state.epoch} of {state.n_epochs} epochs"
                 mark_interrupted(state.history, progress)
             if state.history.best_epoch is None:
