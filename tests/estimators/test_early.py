@@ -152,13 +152,19 @@ def test_the_rule_is_the_best_on_held_out_answers():
     rule = table.loc[(fitted.threshold_, fitted.n_agreeing_)]
     assert rule.harmonic_mean == table.harmonic_mean.max()
     assert rule.harmonic_mean == pytest.approx(hmean([rule.accuracy, 1 - rule.earliness]))
-    for wanted in (0.3, 0.7):
-        fitted.choose_rule(wanted)
-        rule = table.loc[(fitted.threshold_, fitted.n_agreeing_)]
-        assert rule.earliness <= wanted
-        assert rule.accuracy == table[table.earliness <= wanted].accuracy.max()
     assert fitted.trade_offs(noisy, Y).query("n_agreeing == 1").earliness.is_monotonic_increasing
     assert fitted.trade_offs(noisy, np.where(Y == 0, 7, Y)).accuracy.max() <= 0.5  # unknown class
+
+
+@pytest.mark.parametrize(("earliness", "rule"), [("harmonic", 0), (0.4, 2), (0.3, 2), (0.9, 1)])
+def test_the_rule_is_chosen_by_accuracy_within_the_earliness_and_then_by_both(earliness, rule):
+    fitted = early(points=2).fit(X, Y)
+    rows = [(0.5, 1, 0.7, 0.1), (0.6, 2, 0.9, 0.6), (0.7, 3, 0.8, 0.3), (0.8, 1, 0.8, 0.4)]
+    table = pd.DataFrame(rows, columns=["threshold", "n_agreeing", "accuracy", "earliness"])
+    means = hmean([table.accuracy, 1 - table.earliness])
+    fitted.trade_offs_ = table.assign(harmonic_mean=means)[::-1]
+    fitted.choose_rule(earliness)
+    assert (fitted.threshold_, fitted.n_agreeing_) == rows[rule][:2]
 
 
 def test_series_that_begin_with_a_gap_or_are_longer_than_in_training(fitted):
@@ -263,8 +269,9 @@ def test_the_score_checks_ids_and_takes_times(fitted):
     assert fitted.score(RAGGED, Y, np.arange(16), times=TIMES) == right @ np.arange(16) / 120
     frame, labels = pd.DataFrame(X[:, 0]), pd.Series(Y)
     by_id = early().fit(frame, labels)
-    with pytest.raises(ValueError, match="same ids in another order"):
-        by_id.score(frame, labels[::-1])
+    for call in (by_id.score, by_id.trade_offs, early().fit):
+        with pytest.raises(ValueError, match="same ids in another order"):
+            call(frame, labels[::-1])
     with pytest.raises(ValueError, match="same ids in another order"):
         by_id.score(frame, labels, labels[::-1])
     with pytest.raises(ValueError, match=r"pass one of its columns \[0, 1\]$"):

@@ -73,6 +73,10 @@ def test_served_and_scored(fitted):
     assert scores["accuracy"] == fitted.score(X, Y)
     losses = [log_loss(y, p) for y, p in zip(Y.T, proba.T, strict=True)]
     assert scores["log_loss"] == pytest.approx(np.mean(losses))
+    assert scores["brier_score"] == pytest.approx(np.square(Y - proba).mean())
+    assert scores["label_accuracy"] == (fitted.predict(X) == Y).mean()
+    unknown = np.where(np.arange(16)[:, None] > 9, np.nan, Y)
+    assert scored(fitted, X, unknown)[0]["accuracy"] == fitted.score(X[:10], Y[:10])
 
 
 @pytest.mark.parametrize("method", ["explain", "calibrate", "calibrate_sets"])

@@ -1,6 +1,7 @@
 """Targets: missing, too few, several for each series, and in another order than X."""
 
 import warnings
+from functools import partial
 from warnings import catch_warnings
 
 import numpy as np
@@ -196,9 +197,12 @@ def test_ids_of_weights_labels_and_times_in_another_order():
     with pytest.raises(ValueError, match=r"^X and sample_weight have the same ids in another"):
         encoder().fit(PANEL, sample_weight=ONES)
     fitted = clone(ESTIMATORS["classifier"]).fit(PANEL, NUMBERS)
-    for call in (fitted.calibrate, fitted.explain):
-        with pytest.raises(ValueError, match=r"^X and (y|target) have the same ids in another"):
-            call(PANEL, **{"y" if call == fitted.calibrate else "target": SORTED})
+    for call, name in (
+        *((fitted.calibrate, "y"), (fitted.calibrate_sets, "y"), (fitted.explain, "target")),
+        (partial(fitted.fit, y=NUMBERS), "groups"),
+    ):
+        with pytest.raises(ValueError, match=f"^X and {name} have the same ids in another"):
+            call(PANEL, **{name: SORTED})
     times = pd.DataFrame(np.tile(np.arange(20.0), (12, 1)), index=SORTED.index)
     with pytest.raises(ValueError, match=r"^X and times have the same ids in another order"):
         clone(fitted).fit(PANEL, NUMBERS, times=times)

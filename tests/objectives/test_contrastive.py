@@ -60,6 +60,8 @@ def test_noise_has_its_standard_deviation_and_leaves_padding_alone():
     assert batch.values[batch.mask].std().item() == pytest.approx(0.3, rel=0.1)
     assert not batch.values[~batch.mask].any()
     assert torch.equal(batch.times, torch.cat([times, times]))
+    shared = Contrastive().pose(Batch(torch.zeros(2, 200, 3), times=times[:1]), InputLayout(3))
+    assert torch.equal(shared.batch.times, times[:1])
 
 
 def test_a_width_of_numpy_is_saved_as_a_number():

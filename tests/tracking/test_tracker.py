@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from sklearn.metrics import balanced_accuracy_score, log_loss
+from sklearn.metrics import balanced_accuracy_score, f1_score, log_loss
 
 from tsformer import TSTransformerClassifier, TSTransformerRegressor
+from tsformer.metrics import expected_calibration_error
 from tsformer.tracking import MLflowTracker
 from tsformer.tracking.model_run import track_evaluation
 from tsformer.tracking.scores import classification_scores, scored
@@ -99,6 +100,10 @@ def test_scores_of_a_classifier_without_a_class_and_of_a_regressor():
     predicted = classes[p.argmax(axis=1)]
     assert scores["balanced_accuracy"] == pytest.approx(balanced_accuracy_score(y, predicted))
     assert scores["log_loss"] == pytest.approx(log_loss(y, p, labels=classes))
+    assert scores["f1_macro"] == pytest.approx(f1_score(y, predicted, average="macro"))
+    squared = np.square(p - (y[:, None] == classes)).sum(axis=1)
+    assert scores["brier_score"] == pytest.approx(squared.mean())
+    assert scores["calibration_error"] == expected_calibration_error(y, p, classes)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         alone = classification_scores(np.full(40, "a"), p, classes)

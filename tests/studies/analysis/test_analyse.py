@@ -62,6 +62,7 @@ def test_gains_are_differences_with_the_interval_of_their_data_sets():
     assert row["gain"] == pytest.approx(expected[0])
     assert row[["low", "high"]].tolist() == pytest.approx(expected[1:], abs=0.2 * error)
     pd.testing.assert_frame_equal(mean_gains(table), mean_gains(table))
+    assert [mean_gains(table[:n])["low"].notna().all() for n in (4, 5)] == [False, True]
 
 
 def test_costs_and_their_front():

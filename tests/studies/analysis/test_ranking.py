@@ -43,8 +43,9 @@ def test_the_answer_names_the_leader_and_every_other_fate():
     first = pd.Series({"rope": 0.7, "alibi": 0.6, "none": 0.5})
     short = rank(SCORES.loc[[], ["alibi", "rope", "none"]], {}, n_folds=5, first=first)
     assert "`rope` leads `alibi` by 10.0 points with fewer epochs" in answer(short)
-    ties = SCORES.assign(tape=SCORES["rope"])
-    assert answer(rank(ties, DROPPED, n_folds=5)).startswith(
+    ties = rank(SCORES.assign(tape=SCORES["rope"]), DROPPED, n_folds=5)
+    assert ties["outcome"].tolist()[:2] == ["leads", "cannot be told from the leader"]
+    assert answer(ties).startswith(
         "`rope`, `tape` share the highest accuracy over 5 folds; `alibi` cannot be told from them;"
     )
     page = ranking_page(rank(SCORES, DROPPED, n_folds=5).assign(fit_seconds=nan))

@@ -1,5 +1,7 @@
 """What is concluded from scores: ranks, tests and chances, on numbers worked out by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -28,6 +30,7 @@ def test_a_difference_is_found_and_likeness_is_told_from_ignorance():
     assert found.friedman_p < 0.001
     assert set(found.significant()["worse"]) == {"worst"}
     assert len(found.significant()) == 2
+    assert replace(found, friedman_p=0.05).significant().empty
     pairs = found.pairs.set_index(["better", "worse"])
     alike = pairs.loc[tuple(found.ranks.index[:2])]
     assert alike["p_same"] > 0.99

@@ -30,6 +30,7 @@ UP, DOWN = ([score + by for score in LEVEL] for by in (0.1, -0.1))
             {"none": LEVEL, "rope": DOWN, "erpe": NOISE},
             "No encoding beats `none` on these 10 data sets; `rope` scores lower. ",
         ),
+        ({"none": LEVEL[:6], "rope": UP[:6]}, "`rope` beats `none` on these 6 data sets. "),
         ({"none": LEVEL, "erpe": NOISE}, "No encoding beats `none` on these 10 data sets. "),
         (
             {"none": LEVEL[:4], "rope": UP[:4]},
@@ -62,6 +63,8 @@ def test_where_one_loss_outweighs_many_gains_the_direction_is_open():
     assert not parts["better"]
     assert not parts["worse"]
     assert verdict(found, "none", "encoding").startswith("No encoding beats `none`")
+    parts = against(compared({"none": LEVEL, "rope": UP}).statistics, "none")
+    assert [len(parts[part]) for part in ("better", "worse", "mixed")] == [1, 0, 0]
     scores = pd.DataFrame({"a": [0.5, 0.6], "b": [0.5, 0.6], "c": [0.4, 0.5]})
     pairs = pd.DataFrame({"p_holm": [0.004, 1.0, 1.0], "p_same": [0.0, 0.0, 0.96]})
     ranks = pd.Series([1.0, 2.0, 3.0], ["a", "b", "c"])
