@@ -426,6 +426,10 @@ def test_numbers_in_an_index_that_are_not_sorted_are_warned_of(index, warned):
     warning = pytest.warns(LayoutWarning, match=r"index of series 1 are not sorted; use x\.sort")
     with warning if warned else catch_warnings(action="error"):
         assert to_padded(X).values[1, :, 0].tolist() == [1, 2, 3]
+    X = xr.DataArray([[1.0, 2, 3]], dims=("case", "time"), coords={"time": index})
+    warning = pytest.warns(LayoutWarning, match=r"series 0 are not sorted; use X.sortby\('time'\)")
+    with warning if warned else catch_warnings(action="error"):
+        assert to_padded(X).values[0, :, 0].tolist() == [1, 2, 3]
 
 
 def test_errors_of_a_series_come_back_from_other_processes():

@@ -17,6 +17,7 @@ from tsformer.data.layout import LayoutWarning, cut_by_case
 from tsformer.data.native import (
     as_names,
     channel_names,
+    has_dims,
     is_series,
     native,
     native_item,
@@ -91,6 +92,9 @@ def to_source(
     _refuse_no_container(X)
     X = native(X)
     names = channel_names(X)
+    if has_dims(X) and X.dims:
+        time = X.dims[-1]
+        _check_order([X.indexes.get(time)], f"X.sortby({time!r}), or X.drop_vars({time!r})")
     _refuse_text(X)
     if getattr(getattr(X, "dtype", None), "kind", "") == "c":
         raise ValueError(
@@ -299,7 +303,8 @@ def _pad(
     series = [as_channels(x, f"series {i}") for i, x in enumerate(items)]
     channels = common_names(items) or names
     _check_channels(series)
-    _check_order(items)
+    indices = [getattr(x, "index", None) for x in items]
+    _check_order(indices, "x.sort_index(), or x.reset_index(drop=True)")
     lengths = np.array([x.shape[1] for x in series], dtype=np.int64)
     values = np.full((len(series), int(lengths.max()), len(series[0])), np.nan)
     for row, x in zip(values, series, strict=True):
@@ -310,17 +315,13 @@ def _pad(
     return _finish(values, lengths, times, channels)
 
 
-def _check_order(items: Sequence[Item]) -> None:
-    """Raise ValueError for dates in a pandas index that are not sorted; warn of numbers."""
+def _check_order(indices: Iterable[Any], fix: str) -> None:
+    """Raise ValueError for dates in an index of pandas that are not sorted; warn of numbers."""
     dates = (pd.DatetimeIndex, pd.TimedeltaIndex, pd.PeriodIndex)
-    for i, x in enumerate(items):
-        index = getattr(x, "index", None)
+    for i, index in enumerate(indices):
         if not isinstance(index, pd.Index) or index.is_monotonic_increasing:
             continue
-        message = (
-            f"in the index of series {i} are not sorted; use x.sort_index(), or "
-            "x.reset_index(drop=True) if the rows are in order"
-        )
+        message = f"in the index of series {i} are not sorted; use {fix} if the steps are in order"
         if isinstance(index, dates):
             raise ValueError(f"times {message}")
         # A table that was sorted by another column leaves such an index, too.

@@ -20,7 +20,7 @@ _ISO = re.compile(
     re.ASCII,
 )
 #: Formats of dates that are written as one number, by the number of digits.
-_DIGITS = {8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
+_DIGITS = {6: "%Y%m", 8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
 _CONVERT = "convert them, numbers with pd.to_numeric and dates with pd.to_datetime"
 
 
