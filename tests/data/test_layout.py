@@ -259,6 +259,8 @@ CONVOLUTIONS = {"n_features": 168, "n_groups": 0}
         ([3, 2, 1, 0], True),
         ([0.5, 1, 2, 10], False),
         (pd.date_range("2024", periods=4)[::-1], True),
+        (["2023-12-31", "2024-02-01", "2024-01-31", "2024-02-02"], True),
+        (["2024-02", "2024-01", "2023-12", "2023-11"], False),
     ],
 )
 def test_columns_out_of_order_are_warned_of(columns, is_warned):

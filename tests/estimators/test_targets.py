@@ -137,13 +137,15 @@ def test_labels_that_are_accepted(y, classes):
         (["a b", "a\N{NO-BREAK SPACE} b", "c"], "differ only in case or blanks"),
         (["yes", "nan", "no"], r"the labels \['nan'\] are read as classes; where"),
         (["yes", "", "no"], r"the labels \[''\] are read as classes"),
+        ([f"{i / 2}" for i in range(12)], "the 12 labels such as '0.0' are read as names of"),
         (["a", "A", "None"], None),
         ([1, 2, 10], None),
+        ([f"{i}.0" for i in range(12)], None),
     ],
 )
 def test_labels_that_are_probably_misspelled_are_warned_of(labels, message):
     with pytest.warns(UserWarning, match=message) if message else catch_warnings(action="error"):
-        convolutions().fit(X, np.array(labels * 4))
+        convolutions().fit(X, np.resize(labels, len(X)))
 
 
 def test_labels_in_a_column_of_arrow():

@@ -18,6 +18,7 @@ from tsformer._checks import shortened
 from tsformer._warnings import warn_caller
 from tsformer.data.native import has_dims, native
 from tsformer.data.series import Floats, SeriesSource
+from tsformer.data.times import utc_offset
 
 #: Where `from_long` keeps the id of a series, in the `attrs` of its DataFrame.
 CASE = "case"
@@ -325,6 +326,9 @@ def is_out_of_order(names: Sequence[Any]) -> bool:
     index = pd.Index(names, tupleize_cols=False)
     if getattr(index.dtype, "kind", "O") in "iufM":
         return not index.is_monotonic_increasing
+    if all(utc_offset(str(name)) is not None for name in names):  # text of ISO 8601
+        dates = pd.Index(list(map(str, names)))
+        return not (dates.is_monotonic_increasing or dates.is_monotonic_decreasing)
     found = [_NUMBER.findall(str(name)) for name in names]
     if len({_NUMBER.sub("#", str(name)) for name in names}) > 1 or len(found[0]) != 1:
         return False

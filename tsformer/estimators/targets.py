@@ -18,6 +18,7 @@ from sklearn.utils.validation import _check_sample_weight, column_or_1d
 from tsformer._checks import shortened, unknown
 from tsformer._warnings import warn_caller
 from tsformer.data.layout import check_ids, refuse_nul
+from tsformer.data.text import number_in
 
 #: One number per series [n], the index of its class or the target of a regression; or several
 #: labels or targets per series [n, K].
@@ -127,8 +128,14 @@ def check_length(n_series: int, given: npt.NDArray[Any], name: str, of: str = "X
 
 
 def warn_of_spelling(classes: npt.NDArray[Any]) -> None:
-    """Warn of labels that are missing values in text, or one label in several spellings."""
+    """Warn of text that may be missing values, numbers, or one label in several spellings."""
     texts = [label for label in classes.tolist() if isinstance(label, str)]
+    numbers = [number for text in texts if (number := number_in(text)) is not None]
+    if len(numbers) == len(texts) > 9 and not all(map(float.is_integer, numbers)):
+        warn_caller(
+            f"the {len(texts)} labels such as {texts[0]!r} are read as names of classes; to "
+            "predict numbers use TSTransformerRegressor"
+        )
     missing = [text for text in texts if text.strip().lower() in _MISSING]
     if missing:
         warn_caller(

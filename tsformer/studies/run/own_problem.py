@@ -20,7 +20,12 @@ from tsformer.data.layout import check_ids
 from tsformer.data.series import Floats
 from tsformer.data.table import Source
 from tsformer.data.tsfile import writable_labels, write_ts
-from tsformer.estimators.targets import check_length, read_groups, read_targets
+from tsformer.estimators.targets import (
+    check_length,
+    read_groups,
+    read_targets,
+    warn_of_spelling,
+)
 from tsformer.studies.design.study import Study
 from tsformer.studies.run.compare import Comparison, compare
 from tsformer.studies.run.halving import seconds_of
@@ -79,6 +84,7 @@ def own_problem(
             f"all training series have the label {shortened(str(classes[0]))}; a comparison needs "
             "two labels or more"
         )
+    warn_of_spelling(classes)
     folds: npt.NDArray[np.int64] | None = None
     order: npt.NDArray[np.intp] | None = None
     if test is not None and n_folds:
