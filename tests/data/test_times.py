@@ -195,7 +195,8 @@ def test_times_without_an_order_are_refused_wherever_they_order_a_series(times):
         lambda: to_padded([pd.DataFrame({"v": [0.0, 1, 2]}, index=index)], index=True),
         lambda: pad_times([index], lengths(3)),
     ):
-        with pytest.raises(ValueError, match=r"pd\.to_|astype\(int\)|that is no date"):
+        # To pandas 2.2 texts are equal up to NUL.
+        with pytest.raises(ValueError, match=r"pd\.to_|astype\(int\)|that is no date|two rows"):
             read()
 
 
