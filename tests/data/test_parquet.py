@@ -250,6 +250,9 @@ def test_a_source_has_labels_names_and_groups():
         write("series/b.parquet", {"x": nested(X[4:6]), "y": ["a", missing]})
         with pytest.raises(ValueError, match=r"row 1 of .*b\.parquet has no value in column 'y'"):
             read_source("series", TableSchema(label="y"))
+    write("x.parquet", {"x": nested(X[:2]), "y": ["a\0", "a"]})
+    with pytest.raises(ValueError, match="column 'y' has text with a NUL character"):
+        read_source("x.parquet", TableSchema(label="y"))
 
 
 def test_it_is_written_to_other_files():

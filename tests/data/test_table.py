@@ -278,6 +278,9 @@ def test_text_that_is_not_utf_8_and_files_that_are_missing_or_damaged(read):
         Path(name).write_text("id,t")
         with pytest.raises(ValueError, match=rf"^{name} cannot be read as {kind}: "):
             read_table(Path(name), TableSchema(), labelled=False)
+    pd.DataFrame({"id": ["1", "2"], "a": [1, 2], "y": ["n\0", "n"]}).to_parquet("x.parquet")
+    with pytest.raises(ValueError, match="column 'y' has text with a NUL character"):
+        read_table(Path("x.parquet"), TableSchema(**WIDE), labelled=True)
 
 
 @pytest.mark.parametrize(

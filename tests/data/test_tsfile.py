@@ -155,6 +155,7 @@ def test_truth_values_are_written_as_numbers(tmp_path):
         (np.zeros((2, 1, 3)), ["a", ""], "'' cannot be a label of a .ts file"),
         (np.zeros((2, 1, 3)), ["a", None], "y is missing for series 1"),
         (np.zeros((2, 1, 3)), ["a", "b\0"], r"'b\\x00' cannot be a label of a .ts file"),
+        (pd.DataFrame(np.eye(2), [*"pq"]), pd.Series([*"ab"], [*"qp"]), "same ids in another or"),
         ([np.zeros((1, 3)), np.zeros((1, 0))], "ab", "series 1 is empty"),
         ([np.zeros((1, 3)), np.zeros((2, 3))], "ab", "series 1 has 2"),
         ([np.array([["x"]])], "a", "series 0 must contain real numbers"),

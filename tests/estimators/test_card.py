@@ -120,7 +120,7 @@ def test_the_data_are_described():
 
 
 def test_only_held_out_scores_are_scores():
-    fitted = quick().fit(X, Y)
+    fitted = quick(n_estimators=2).fit(X, Y)
     assert "No score on held-out series is recorded." in card(fitted)
     weights = [1, 2, 3, 1, 2, 3]
     fitted.calibrate(X[:6], Y[:6], sample_weight=weights)

@@ -252,6 +252,8 @@ def test_bad_data_is_refused_and_leaves_the_fit(fitted):
         fitted.decide([np.ones((2, 0))], [[]])
     with pytest.raises(ValueError, match="channels"):
         fitted.decide(X[:, :1])
+    with pytest.raises(ValueError, match="16 series, but y has 1"):
+        fitted.trade_offs(RAGGED, Y[:1], TIMES)
     with pytest.raises(ValueError, match="Mix of label input types"):
         fitted.trade_offs(RAGGED, Y.astype(str), TIMES)
     with pytest.raises(ValueError, match=r"before the first point"):

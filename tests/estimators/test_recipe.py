@@ -291,21 +291,23 @@ def test_series_without_weight_do_not_decide(weight, chosen):
 NOISE = np.random.default_rng(0).normal(size=(400, 1, 12))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("X", "n_classes", "params", "p"),
+    ("n", "n_classes", "params", "p"),
     [
-        (SHAPE, 10, None, 0.5),
-        (SHAPE, 20, None, 0.25),
-        (NOISE[:200], 2, None, 0.5),
-        (NOISE, 2, None, 0.25),
-        (NOISE, 2, {"cutmix": {"p": 0.5}}, 0.5),
+        *((60, 10, {}, 0.5), (60, 20, {}, 0.25), (200, 2, {}, 0.5), (400, 2, {}, 0.25)),
+        (400, 2, {"cutmix": {"p": 0.5}}, 0.5),
     ],
 )
-def test_of_many_classes_or_series_fewer_are_mixed(X, n_classes, params, p):
-    clf = classifier(augmentation_params=params).fit(X, np.arange(len(X)) % n_classes)
-    (mixed,) = (part for part in clf.augmentation_.parts if isinstance(part, CutMix))
-    assert mixed == CutMix(p=p)
+def test_of_many_classes_or_series_fewer_are_mixed(n, n_classes, params, p):
+    given = CutMix(max_share=0.3), params, padded(NOISE[:n]), np.arange(n) % n_classes, None
+    found = recipe.fit_augmentation(*given, n_classes=n_classes, scaling="channel")
+    assert found == CutMix(p=p, max_share=0.3)
+
+
+@pytest.mark.parametrize(("params", "p"), [({}, 5 / 16), ({"cutmix": {"p": 0.5}}, 0.5)])
+def test_a_fit_counts_its_classes(params, p):
+    clf = classifier(augmentation_params=params, max_epochs=1).fit(NOISE[:16], np.arange(16))
+    assert clf.augmentation_ == Sum([Warp(), CutMix(p=p)])
 
 
 # --- groups of series, such as persons: all in one fold ------------------------------------------

@@ -26,6 +26,8 @@ def test_validation_data_stop_and_are_scored():
     reg = regressor(early_stopping=False, stem="linear").fit(X, Y, X_val=X[::2], y_val=Y[::2])
     assert reg.history_[-1]["val_score"] == pytest.approx(reg.score(X[::2], Y[::2]), abs=1e-4)
     assert regressor(early_stopping=True).fit(X, Y).history_.best_epoch is not None
+    constant = regressor(max_epochs=1).fit(X, Y, X_val=X[:3], y_val=np.full(3, 5000))
+    assert constant.history_[-1]["val_score"] == 0, "as scikit-learn has it"
 
 
 def test_constant_targets_and_one_series():

@@ -168,7 +168,7 @@ WRONG = {
     "fewer": (NUMBERS.to_numpy()[:-1], None, FEW.format("y")),
     "fewer weights": (NUMBERS, np.ones(11), FEW.format("sample_weight")),
     "another order": (SORTED, None, "X and y have the same ids in another order"),
-    "weights": (NUMBERS, ONES, "X and sample_weight have the same ids in another order"),
+    "weights": (NUMBERS, ONES, r"X and sample_weight .* another order: X has \['p00', 'p01'"),
 }
 
 
@@ -201,6 +201,7 @@ def test_ids_of_weights_labels_and_times_in_another_order():
     fitted = clone(ESTIMATORS["classifier"]).fit(PANEL, NUMBERS)
     for call, name in (
         *((fitted.calibrate, "y"), (fitted.calibrate_sets, "y"), (fitted.explain, "target")),
+        (partial(fitted.calibrate, y=NUMBERS), "sample_weight"),
         (partial(fitted.fit, y=NUMBERS), "groups"),
     ):
         with pytest.raises(ValueError, match=f"^X and {name} have the same ids in another"):

@@ -34,6 +34,9 @@ def test_gains_are_over_no_encoding_or_else_over_the_transformer(methods, baseli
     (only,) = analyse(study, baseline=baseline)
     assert (only.gains is None) == (baseline is None)
     pd.testing.assert_frame_equal(only.costs, costs(rows, only.statistics))
+    twice = StudyScores(pd.concat([rows[:1], rows[:1]]), Path("scores.csv"), ours=False)
+    with pytest.raises(ValueError, match="two scores of"):
+        analyse(twice)
 
 
 @pytest.mark.parametrize(
