@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from batches import CHANNELS, KINDS, LENGTHS, batch
+from batches import CHANNELS, KINDS, batch
 
 from tsformer._torch_state import seeded
 from tsformer.augmentation import Augmentation, Batch, available, names, resolve
@@ -55,20 +55,6 @@ def test_only_the_values_change(name, kind):
         assert (ours is None and theirs is None) or torch.equal(ours, theirs)
     outs = [augmented(name, given, seed).values for seed in range(10)]
     assert not all(torch.equal(out, given.values) for out in outs)
-
-
-@every_case
-def test_partner_and_share_are_valid(name, kind):
-    out = augmented(name, batch(kind))
-    if not resolve(name).mixes:
-        assert out.partner is None
-        assert out.share is None
-        return
-    assert out.partner.dtype == torch.int64
-    assert out.share.dtype == torch.float32
-    assert out.partner.shape == out.share.shape == (len(LENGTHS),)
-    assert ((out.partner >= 0) & (out.partner < len(LENGTHS))).all()
-    assert ((out.share >= 0) & (out.share <= 1)).all()
 
 
 @every_augmentation

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from tsformer import TSTransformerClassifier, TSTransformerEncoder
+from tsformer import TSTransformerEncoder
 
 pytest.importorskip("aeon", reason='needs the extra "aeon"')
 from aeon.classification.compose import ClassifierEnsemble, ClassifierPipeline
@@ -51,19 +51,6 @@ def test_aeons_checks(check):
 )
 def test_aeons_checks_of_all_configurations(check):
     check()
-
-
-@pytest.mark.parametrize("problem", ["motions", "vowels"])
-def test_gaps_and_unequal_lengths_are_read_as_by_ours(problem, request):
-    X, y = request.getfixturevalue(problem)
-    X, y = [x.copy() for x in X[::5]], y[::5]
-    for x in X[::2]:
-        x[:, 3:5] = np.nan
-    X = np.stack(X) if problem == "motions" else X
-    own = TSTransformerClassifier(**SMALL | {"max_epochs": 2}).fit(X, y)
-    np.testing.assert_array_equal(
-        make(max_epochs=2).fit(X, y).predict_proba(X), own.predict_proba(X)
-    )
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import tsformer
@@ -42,6 +43,21 @@ def test_it_predicts_what_the_classifier_predicts(name, framework, panel):
     for each in (native, pickle.loads(pickle.dumps(native))):
         np.testing.assert_array_equal(each.predict_proba(X), own.predict_proba(X))
         np.testing.assert_array_equal(each.predict(X), own.predict(X))
+
+
+@pytest.mark.parametrize("equal", [True, False])
+def test_gaps_and_unequal_lengths_are_read_as_by_ours(equal, framework, panel):
+    X, y = panel[0].copy(), panel[1]
+    X[::2, 0, 5:9] = np.nan
+    X[1::3, :, 8:10] = np.nan
+    given = X if equal else [x[:, : 12 + i % 18] for i, x in enumerate(X)]
+    container = given
+    if framework == "Sktime" and not equal:
+        container = [pd.DataFrame(x.T) for x in given]
+    own = tsformer.TSTransformerClassifier(**SMALL, random_state=0).fit(given, y)
+    native = getattr(frameworks, f"{framework}TSTransformerClassifier")(**SMALL, random_state=0)
+    found = native.fit(container, y).predict_proba(container)
+    np.testing.assert_array_equal(found, own.predict_proba(given))
 
 
 def test_what_a_framework_has_no_place_for_is_refused(framework, panel):

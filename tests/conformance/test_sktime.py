@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
-from sklearn.metrics import accuracy_score, log_loss
-from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.model_selection import StratifiedKFold
 
 from tsformer import (
     TSEnsembleClassifier,
@@ -19,7 +18,6 @@ from tsformer import (
 )
 
 sktime = pytest.importorskip("sktime", reason='needs the extra "data"')
-from sktime.classification.model_evaluation import evaluate  # noqa: E402
 from sktime.classification.model_selection import TSCGridSearchCV  # noqa: E402
 from sktime.transformations.padder import PaddingTransformer  # noqa: E402
 from sktime.utils.estimator_checks import check_estimator, parametrize_with_checks  # noqa: E402
@@ -83,23 +81,6 @@ def test_dependencies_are_those_of_the_package():
 class TestTags:
     """Each capability that a tag claims, compared with the classifier that has it."""
 
-    def test_unequal_length_and_channels(self, panel):
-        X, y = panel
-        X = [x[:, : 10 + i % 20] for i, x in enumerate(X)]
-        native = make().fit(frames(X), y).predict_proba(frames(X[::-1]))
-        own = TSTransformerClassifier(**SMALL).fit(X, y).predict_proba(X[::-1])
-        np.testing.assert_array_equal(native, own)
-
-    def test_missing_values(self, panel):
-        X, y = panel
-        X = X.copy()
-        X[::2, 0, 5:9] = np.nan
-        X[1::3, :, 20:] = np.nan
-        expected = TSTransformerClassifier(**SMALL).fit(X, y).predict_proba(X)
-        for container in (X, frames(X)):
-            native = make().fit(container, y)
-            np.testing.assert_array_equal(native.predict_proba(container), expected)
-
     @pytest.mark.parametrize("dates", [False, True])
     def test_times_are_those_of_the_index(self, panel, dates):
         X, y = panel
@@ -132,8 +113,6 @@ class TestTags:
 
 LARGER = {"d_model": 16, "n_heads": 2, "n_layers": 1, "random_state": 0}
 FOLDS = StratifiedKFold(2, shuffle=True, random_state=0)
-#: `evaluate` does not tell the splitter the labels, which strata would need.
-PLAIN_FOLDS = KFold(2, shuffle=True, random_state=0)
 
 
 def part(name: str, every: int):
@@ -156,17 +135,6 @@ def italy():
 def larger(encoding="lspe", **parameters) -> SktimeTSTransformerClassifier:
     usual = LARGER | {"max_epochs": 12, "batch_size": 8, "learning_rate": 5e-3}
     return SktimeTSTransformerClassifier(encoding, **usual | parameters)
-
-
-@pytest.mark.slow
-def test_evaluate(motions):
-    X, y = motions[0]
-    scores = evaluate(
-        larger(), cv=PLAIN_FOLDS, X=X, y=y, scoring=[accuracy_score, log_loss], error_score="raise"
-    )
-    assert len(scores) == 2
-    assert scores["test_accuracy_score"].mean() > 0.6  # of four classes
-    assert scores["test_log_loss"].mean() < np.log(4)
 
 
 @pytest.mark.slow

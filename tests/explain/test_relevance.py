@@ -1,7 +1,6 @@
 """`explain`: every method against plain loops, and where the answer is known."""
 
 import copy
-import itertools
 import re
 
 import numpy as np
@@ -91,22 +90,6 @@ def test_the_moments_of_a_series_are_held_fixed(scaling, plain, fit):
     change = (logits(rest, scaled) - logits(rest, np.zeros_like(X)))[:, 1]
     np.testing.assert_allclose(logits(rest, scaled), logits(clf, X), atol=1e-5)
     np.testing.assert_allclose(found.sum(axis=(1, 2)), change, atol=0.01)
-
-
-def test_occlusion_is_the_mean_fall_over_the_windows_around_a_value(plain, fit):
-    clf = fit(plain)
-    found = clf.explain(plain.X, "occlusion", "a", method_params={"window": 6, "stride": 2})
-    expected = np.zeros((12, 2, 24, 3))
-    whole = logits(clf, plain.X)[:, 0]
-    for channel, begin in itertools.product(range(2), range(-5, 24)):
-        if begin % 2:
-            continue
-        occluded = plain.X.copy()
-        steps = slice(max(begin, 0), begin + 6)
-        occluded[:, channel, steps] = clf.preprocessor_.mean[channel].item()
-        fall = whole - logits(clf, occluded)[:, 0]
-        expected[:, channel, steps, (begin // 2) % 3] = fall[:, None]
-    np.testing.assert_allclose(found, expected.mean(axis=3), atol=1e-5)
 
 
 def test_gradients_are_those_of_the_values_as_given(fit, everything):

@@ -1,6 +1,7 @@
 """Permutation importance of channels and windows."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.pipeline import make_pipeline
 from small_estimators import KERNELS, convolutions, encoder, regressor
@@ -97,12 +98,18 @@ def test_regressors_times_and_scorers():
         ({"y": None}, ValueError, "y must be the target of each series in X, .*; got None"),
         ({"y": 1}, ValueError, "y should be a 1d array"),
         ({"y": [0, 1]}, ValueError, "X has 6 series, but y has 2 values"),
+        ({"X": np.zeros((6, 1, 30))}, ValueError, "1 channels"),
+        (
+            {"X": pd.DataFrame(np.eye(6)), "y": pd.Series(range(6))[::-1]},
+            ValueError,
+            "X and y have the same ids in another order",
+        ),
     ],
 )
 def test_errors_say_what_is_allowed(options, error, message, fitted):
     X, y = problem(6)
     with pytest.raises(error, match=message):
-        permutation_importance(fitted, X, **{"y": y} | options)
+        permutation_importance(fitted, **{"X": X, "y": y} | options)
 
 
 def test_an_encoder_needs_no_targets():

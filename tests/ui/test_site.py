@@ -3,11 +3,9 @@
 import functools
 import threading
 from collections.abc import Iterator
-from html.parser import HTMLParser
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urldefrag
 
 import pytest
 
@@ -97,43 +95,3 @@ def test_the_focus_of_the_keyboard_is_seen(page: Any, address: str, name: str) -
         if shadow == "none" and (outline == "none" or not width):
             unseen.append(text)
     assert unseen == []
-
-
-class Targets(HTMLParser):
-    """The links of a page and the places in it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.links: set[str] = set()
-        self.places: set[str] = {""}
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        for name, value in attrs:
-            if name in ("href", "src") and value:
-                self.links.add(value)
-            elif name == "id" and value:
-                self.places.add(value)
-
-
-@functools.cache
-def targets(path: Path) -> Targets:
-    parser = Targets()
-    parser.feed(path.read_text(encoding="utf-8"))
-    return parser
-
-
-def test_links_lead_to_files_and_places() -> None:
-    pages = [path for path in SITE.rglob("*.html") if "_static" not in path.parts]
-    assert len(pages) > 150
-    broken = []
-    for page in pages:
-        for link in targets(page).links:
-            if ":" in link.partition("/")[0] or link.startswith("//"):
-                continue
-            name, place = urldefrag(unquote(link))
-            path = (page.parent / name.partition("?")[0]).resolve() if name else page
-            path = path / "index.html" if path.is_dir() else path
-            there = path.is_file() and (path.suffix != ".html" or place in targets(path).places)
-            if not there:
-                broken.append(f"{page.relative_to(SITE)}: {link}")
-    assert broken == []
