@@ -79,6 +79,7 @@ def test_nanoseconds_of_today_are_not_rounded():
             np.arange(3, dtype=np.float32) + np.float32(1.7e9),
             "float32, which has no numbers closer than 128 there",
         ),
+        (np.arange(3) + 1e18, "float64, which has no numbers closer than 128 there"),
         (np.zeros((2, 3, 1)), r"got 3 dimensions, shape \(2, 3, 1\)"),
         ([DAYS, [0, 1, 2]], "some series have dates as times, others numbers"),
         ([[], []], "series 0 has 3 steps, but 0 times"),

@@ -205,12 +205,12 @@ def _numbers(given: Any, what: str) -> tuple[Floats, str]:
     values = index.to_numpy()
     if len(values) == 0:
         return np.zeros(0), "numbers"
-    if values.dtype == np.float32:
+    if values.dtype.kind == "f":
         gap = float(np.spacing(np.abs(values).max()))
         if gap >= 1 and gap * (len(values) - 1) > values[-1] - values[0]:
             raise ValueError(
-                f"{what} are float32, which has no numbers closer than {gap:g} there: pass "
-                "float64, or times since the first step"
+                f"{what} are {values.dtype}, which has no numbers closer than {gap:g} there: pass "
+                "times since the first step, integers, or dates"
             )
     if values.dtype.kind in "iu":  # small types would wrap around
         values = values.astype(np.float64 if values.dtype == np.uint64 else np.int64)
