@@ -133,6 +133,7 @@ def test_labels_that_are_accepted(y, classes):
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
+        ([1], "all series have the label '1', which"),
         (["yes", "Yes", "no"], r"differ only in case or blanks .*: \[\['Yes', 'yes'\]\]$"),
         (["a b", "a\N{NO-BREAK SPACE} b", "c"], "differ only in case or blanks"),
         (["yes", "nan", "no"], r"the labels \['nan'\] are read as classes; where"),

@@ -35,7 +35,7 @@ from tsformer.estimators.targets import (
     read_columns,
     read_targets,
     series_weights,
-    warn_of_spelling,
+    warn_of_labels,
 )
 from tsformer.explain.relevance import make_method, occlusion
 
@@ -435,7 +435,7 @@ class LabelClassifier(ClassifierMixin, SeriesEstimator):
             raise ValueError(f"{error} To predict numbers use TSTransformerRegressor") from error
         if reset:
             self._kind = OneLabel(np.unique(labels))
-            warn_of_spelling(self.classes_)
+            warn_of_labels(self.classes_)
         return self._kind.encode(labels, name)
 
     def _weights(self, sample_weight: npt.ArrayLike | None, targets: Targets) -> Targets | None:

@@ -127,8 +127,12 @@ def check_length(n_series: int, given: npt.NDArray[Any], name: str, of: str = "X
         )
 
 
-def warn_of_spelling(classes: npt.NDArray[Any]) -> None:
-    """Warn of text that may be missing values, numbers, or one label in several spellings."""
+def warn_of_labels(classes: npt.NDArray[Any]) -> None:
+    """Warn of a single class, and of text that may be missing, a number, or spelt in two ways."""
+    if len(classes) == 1:
+        warn_caller(
+            f"all series have the label {shortened(str(classes[0]))}, which is then the only answer"
+        )
     texts = [label for label in classes.tolist() if isinstance(label, str)]
     numbers = [number for text in texts if (number := number_in(text)) is not None]
     if len(numbers) == len(texts) > 9 and not all(map(float.is_integer, numbers)):

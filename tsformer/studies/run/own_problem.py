@@ -24,7 +24,7 @@ from tsformer.estimators.targets import (
     check_length,
     read_groups,
     read_targets,
-    warn_of_spelling,
+    warn_of_labels,
 )
 from tsformer.studies.design.study import Study
 from tsformer.studies.run.compare import Comparison, compare
@@ -84,7 +84,7 @@ def own_problem(
             f"all training series have the label {shortened(str(classes[0]))}; a comparison needs "
             "two labels or more"
         )
-    warn_of_spelling(classes)
+    warn_of_labels(classes)
     folds: npt.NDArray[np.int64] | None = None
     order: npt.NDArray[np.intp] | None = None
     if test is not None and n_folds:
