@@ -390,3 +390,17 @@ def test_dates_and_their_iso_text_are_the_same_ids():
         check_ids(X, y[::-1], "y")
     advice = str(caught.value).partition("pass ")[2].partition(", or if")[0]
     check_ids(X, eval(advice, {"X": X, "y": y[::-1], "pd": pd}), "y")
+
+
+def test_labels_in_the_order_of_a_table_beside_series_in_that_of_its_groups():
+    table = pd.DataFrame({"id": [*"bbaacc"], "v": range(6), "label": [0, 0, 1, 1, 2, 2]})
+    X = [rows[["v"]] for _, rows in table.groupby("id")]
+    y = table.drop_duplicates("id")["label"]
+    with pytest.raises(
+        ValueError, match=r"another order: .*y\.loc\[\[x\.index\[0\] for x in X\]\]"
+    ):
+        check_ids(X, y, "y")
+    check_ids(X, y.loc[[x.index[0] for x in X]], "y")
+    check_ids(X, table.groupby("id")["label"].first(), "y")
+    check_ids(X, y.set_axis([7, 8, 9]), "y")
+    check_ids([x.reset_index(drop=True) for x in X], y, "y")

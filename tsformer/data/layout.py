@@ -51,16 +51,20 @@ def series_ids(X: Any) -> pd.Index | None:
 def check_ids(X: Any, other: Any, name: str, *, of: str = "X") -> None:
     """Raise ValueError if `X` and `other` carry ids that contradict each other."""
     ids = series_ids(X)
-    if ids is None:
-        return
     others = series_ids(other) if has_dims(other) or _is_pandas(other) else None
-    if others is None or len(ids) != len(others) or ids.equals(others):
+    if others is None:
+        return
+    by_rows = ids is None
+    ids = _first_rows(X) if ids is None else ids
+    if ids is None or len(ids) != len(others) or ids.equals(others):
         return  # another length is an error of its own
     read, others_read = _as_dates(ids, others), _as_dates(others, ids)
     spelled, spelled_others = _spelled(read), _spelled(others_read)
     if spelled == spelled_others:
         return
-    if isinstance(X, (list, tuple, np.ndarray)):
+    if by_rows:
+        index = f"[x.index[0] for x in {of}]"
+    elif isinstance(X, (list, tuple, np.ndarray)):
         index = f'[x.attrs["{CASE}"] for x in {of}]'
     elif _is_pandas(X):
         index = f"{of}.index{'.unique(0)' if isinstance(X.index, pd.MultiIndex) else ''}"
@@ -79,12 +83,20 @@ def check_ids(X: Any, other: Any, name: str, *, of: str = "X") -> None:
         )
     default = [str(i) for i in range(len(ids))]
     whole, others_whole = (all(map(str.isdigit, each)) for each in (spelled, spelled_others))
-    if default in (spelled, spelled_others) or whole != others_whole:
+    if by_rows or default in (spelled, spelled_others) or whole != others_whole:
         return
     raise ValueError(
         f"{of} and {name} have different ids: {of} has {shown}, {name} has {shown_others}; pass "
         f"{matched}.loc[{index}], which takes the values of these series, or {by_position}"
     )
+
+
+def _first_rows(X: Any) -> pd.Index | None:
+    """Return the rows where series cut from one table begin, as names of the series."""
+    if not isinstance(X, (list, tuple)) or not all(_is_pandas(x) and len(x) for x in X):
+        return None
+    rows = pd.Index([x.index[0] for x in X], tupleize_cols=False)
+    return rows if rows.is_unique else None
 
 
 def cut_by_case(table: pd.DataFrame, codes: npt.NDArray[np.intp]) -> list[pd.DataFrame]:
