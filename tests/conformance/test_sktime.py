@@ -1,4 +1,4 @@
-"""sktime's own checks of a classifier, what the tags of ours say, and sktime's tools around it."""
+"""sktime's own checks of a classifier, what the tags of ours say, and its clones."""
 
 import tomllib
 import warnings
@@ -8,17 +8,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
-from sklearn.model_selection import StratifiedKFold
 
 from tsformer import (
     TSEnsembleClassifier,
     TSTransformerClassifier,
     TSTransformerEncoder,
-    load_dataset,
 )
 
 sktime = pytest.importorskip("sktime", reason='needs the extra "data"')
-from sktime.classification.model_selection import TSCGridSearchCV  # noqa: E402
 from sktime.transformations.padder import PaddingTransformer  # noqa: E402
 from sktime.utils.estimator_checks import check_estimator, parametrize_with_checks  # noqa: E402
 
@@ -109,49 +106,10 @@ class TestTags:
         np.testing.assert_array_equal(fitted.predict_proba(nested), fitted.predict_proba(X))
 
 
-# --- its tools around our classifier, on real problems cut down -----------------------------------
-
-LARGER = {"d_model": 16, "n_heads": 2, "n_layers": 1, "random_state": 0}
-FOLDS = StratifiedKFold(2, shuffle=True, random_state=0)
-
-
-def part(name: str, every: int):
-    """Return every `every`-th training series, and the other training series to test on."""
-    X, y = load_dataset(name, split="train")
-    chosen = np.arange(len(y)) % every == 0
-    return (X[chosen], y[chosen]), (X[~chosen], y[~chosen])
-
-
-@pytest.fixture(scope="module")
-def motions():
-    return part("BasicMotions", 2)
-
-
-@pytest.fixture(scope="module")
-def italy():
-    return part("ItalyPowerDemand", 2)
-
-
-def larger(encoding="lspe", **parameters) -> SktimeTSTransformerClassifier:
-    usual = LARGER | {"max_epochs": 12, "batch_size": 8, "learning_rate": 5e-3}
-    return SktimeTSTransformerClassifier(encoding, **usual | parameters)
-
-
-@pytest.mark.slow
-def test_grid_search_over_the_encoding(italy):
-    (X, y), (X_test, y_test) = italy
-    grid = {"encoding": ["none", "lspe"]}
-    search = TSCGridSearchCV(larger(), grid, cv=FOLDS, error_score="raise").fit(X, y)
-    assert len(search.cv_results_["params"]) == 2
-    assert search.best_params_["encoding"] in grid["encoding"]
-    assert search.best_estimator_.encoding == search.best_params_["encoding"]
-    assert np.mean(search.predict(X_test) == y_test) > 0.8
-
-
-def test_a_fitted_source_stays_fitted_in_every_clone(motions):
-    (X, y), (X_test, _) = motions
-    source = TSTransformerEncoder(**LARGER, max_epochs=2)
-    clf = larger(max_epochs=2, init_from=source, freeze="backbone")
+def test_a_fitted_source_stays_fitted_in_every_clone(panel):
+    (X, y), X_test = panel, panel[0] + 1
+    source = TSTransformerEncoder(**SMALL)
+    clf = make(init_from=source, freeze="backbone")
     source.fit(X_test)  # after it was passed
     expected = TSTransformerClassifier(**clf.get_params(deep=False)).fit(X, y).transform(X_test)
     for twin in (clf, clf.clone(), clone(clf), clone(clf.clone())):
@@ -162,14 +120,14 @@ def test_a_fitted_source_stays_fitted_in_every_clone(motions):
         fitted = each.fit(X, y).classifier_.classifier_
         np.testing.assert_array_equal(fitted.transform(X_test), expected)
     with pytest.raises(ValueError, match="is fitted, and the change"):
-        clf.clone().set_params(init_from__d_model=8)
-    assert source.d_model == 16
+        clf.clone().set_params(init_from__d_model=16)
+    assert source.d_model == 8
 
 
-def test_transformers_of_an_ensemble_keep_a_fitted_source(motions):
-    (X, y), (X_test, _) = motions
-    source = TSTransformerEncoder(**LARGER, max_epochs=2).fit(X_test)
-    params = {**LARGER, "max_epochs": 2, "init_from": source, "freeze": "backbone"}
+def test_transformers_of_an_ensemble_keep_a_fitted_source(panel):
+    (X, y), X_test = panel, panel[0] + 1
+    source = TSTransformerEncoder(**SMALL).fit(X_test)
+    params = {**SMALL, "init_from": source, "freeze": "backbone"}
     del params["random_state"]
     convolutions = {"n_features": 168, "n_groups": 0}
     ensemble = SktimeTSEnsembleClassifier(

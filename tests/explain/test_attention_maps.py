@@ -50,7 +50,7 @@ def test_weights_are_softmax_of_the_scaled_scores(plain, fit):
 @pytest.mark.parametrize("stride", [1, 4])
 def test_rollout_is_the_product_over_blocks_and_a_gap_shares_with_its_sides(stride, plain, fit):
     X = plain.X.copy()
-    gaps = [(8, 12), (0, 4), (20, 24), (24, 24)]
+    gaps = [(4, 8), (0, 4), (20, 24), (24, 24), (16, 20)]
     for case, (begin, end) in enumerate(gaps):
         X[case, :, begin:end] = np.nan
     stems = {1: {"stem": "linear"}, 4: {"stem": "patch", "stem_params": {"stride": 4}}}
@@ -61,7 +61,7 @@ def test_rollout_is_the_product_over_blocks_and_a_gap_shares_with_its_sides(stri
     np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-6)
     weights = clf.attention(X).weights.astype(float).mean(axis=2)
     N = 24 // stride
-    for case in range(4):
+    for case in range(5):
         begin, end = (each // stride for each in gaps[case])
         flow = np.eye(N)
         for layer in weights[case]:

@@ -141,6 +141,17 @@ def test_one_code_may_stand_for_nothing(codes, fit):
         assert (relevance[: x.shape[1]][x[0] == 1] != 0).all()
 
 
+def test_by_default_codes_are_compared_with_their_mean(codes, fit):
+    clf = fit(codes, stem="embedding", n_layers=1)
+    blank = copy.deepcopy(clf)
+    vectors = blank.model_.stem.embedding.weight.data
+    vectors[:] = vectors[1:].mean(dim=0)
+    change = (logits(clf, codes.X) - logits(blank, codes.X))[:, 1]
+    assert np.abs(change).max() > 0.05
+    found = clf.explain(codes.X, target="b").sum(axis=(1, 2))
+    np.testing.assert_allclose(found, change, atol=0.01)
+
+
 def test_explaining_changes_nothing(plain, fit, tmp_path):
     clf = fit(plain)
     before, state = clf.predict_proba(plain.X), torch.get_rng_state()

@@ -1,7 +1,6 @@
 """Permutation importance of channels and windows."""
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.pipeline import make_pipeline
 from small_estimators import KERNELS, convolutions, encoder, regressor
@@ -99,11 +98,6 @@ def test_regressors_times_and_scorers():
         ({"y": 1}, ValueError, "y should be a 1d array"),
         ({"y": [0, 1]}, ValueError, "X has 6 series, but y has 2 values"),
         ({"X": np.zeros((6, 1, 30))}, ValueError, "1 channels"),
-        (
-            {"X": pd.DataFrame(np.eye(6)), "y": pd.Series(range(6))[::-1]},
-            ValueError,
-            "X and y have the same ids in another order",
-        ),
     ],
 )
 def test_errors_say_what_is_allowed(options, error, message, fitted):
