@@ -59,17 +59,6 @@ def test_a_channel_without_values():
     assert (moments.mean.item(), moments.std.item(), moments.n_known.item()) == (0, 0, 0)
 
 
-def test_a_scaler_learns_the_same_from_parts(monkeypatch):
-    X = np.random.default_rng(0).normal(3, 2, size=(50, 2, 12))
-    X[3, 1, 4:7] = X[30, :, 9:] = np.nan
-    whole = Scaler(views="values+difference").fit(to_padded(X))
-    monkeypatch.setattr("tsformer.data.series._VALUES", 7 * 24)
-    parts = Scaler(views="values+difference").fit(to_padded(X))
-    for name, tensor in whole.state_dict().items():
-        torch.testing.assert_close(parts.state_dict()[name], tensor, rtol=1e-13, atol=1e-13)
-    assert torch.equal(parts.gap_channels, whole.gap_channels)
-
-
 # --- sizes ----------------------------------------------------------------------------------------
 
 RNG = np.random.default_rng(0)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_estimators import FIVE, NETWORK
+from small_estimators import FIVE, NETWORK, Raises
 
 from tsformer import TSTransformerClassifier
 from tsformer.estimators import random_convolution
@@ -32,9 +32,7 @@ OPTIONS = {
 ESTIMATORS = {name: make(**OPTIONS.get(name, TINY)) for name, make in FIVE.items()}
 
 
-class Stops(Callback):
-    def on_train_begin(self, state):
-        raise ImportError("callbacks need rich")
+STOPS = Raises(ImportError("callbacks need rich"), 0)
 
 
 def targets(name: str, labels: np.ndarray) -> np.ndarray:
@@ -117,7 +115,7 @@ NONSENSE: dict[str, list[Any]] = {
         [1, 2],
         np.ones(2),
     ],
-    "callbacks": [[print], [Callback], [object()], [Stops()]],
+    "callbacks": [[print], [Callback], [object()], [STOPS]],
     "checkpoint_dir": ["/dev/null", "/proc/state"],
     "checkpoint_minutes": [-1],
     "resume": [True, "yes"],
@@ -138,7 +136,7 @@ NONSENSE: dict[str, list[Any]] = {
         {"warm_start": True},
         {"device": "cpu"},
         {**SMALL, "checkpoint_dir": "/dev/null"},
-        {**SMALL, "callbacks": [Stops()]},
+        {**SMALL, "callbacks": [STOPS]},
     ],
     "convolution_params": [{"nonsense": 1}, {"n_groups": 3}, 168],
 }

@@ -12,12 +12,12 @@ from sklearn.model_selection import (
     cross_val_score,
     cross_validate,
 )
+from small_estimators import Raises
 from tracked_runs import SMALL, TINY, experiment, files_of, parent_of, runs
 
 import tsformer
 from tsformer import RandomConvolutionClassifier, TSTransformerClassifier
 from tsformer.tracking.views import find_experiment, pages_of
-from tsformer.training import Callback, TrainingState
 
 mlflow = pytest.importorskip("mlflow", reason='needs the extra "tracking"')
 
@@ -127,16 +127,8 @@ def test_what_is_not_ours_is_not_tracked(few, quick):
     assert mlflow.get_experiment_by_name(experiment()) is None
 
 
-class FailsWith(Callback):
-    def __init__(self, message: str):
-        self.message = message
-
-    def on_epoch_end(self, state: TrainingState) -> None:
-        raise RuntimeError(self.message)
-
-
 def test_fits_that_fail(few, quick):
-    grid = {"callbacks": [None, [FailsWith("no more")]]}
+    grid = {"callbacks": [None, [Raises(RuntimeError("no more"))]]}
     classifier = TSTransformerClassifier("none", **SMALL)
     with pytest.warns(Warning, match="fits failed"):
         GridSearchCV(classifier, grid, cv=2, refit=False).fit(*few)

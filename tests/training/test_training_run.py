@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from small_estimators import Raises
 from small_problem import (
     CPU,
     Remembers,
@@ -120,15 +121,6 @@ def test_early_stopping_returns_to_the_best_epoch():
     assert history[best - 1]["val_score"] == accuracy(outputs, judged.targets)
 
 
-class Fails(Callback):
-    def __init__(self, error: BaseException):
-        self.error = error
-
-    def on_epoch_end(self, state):
-        if state.epoch == 5:
-            raise self.error
-
-
 def test_early_stopping_returns_to_the_best_epoch_after_ctrl_c_and_errors():
     plan = make_plan(n_epochs=20, n_iter_no_change=10)
     for error, catches in (
@@ -136,7 +128,7 @@ def test_early_stopping_returns_to_the_best_epoch_after_ctrl_c_and_errors():
         (OSError("disk full"), pytest.raises(OSError, match="disk full")),
     ):
         model, remembers, history = make_model(), Remembers(), History()
-        options = {"validation": wrong_labels(), "callbacks": [remembers, Fails(error)]}
+        options = {"validation": wrong_labels(), "callbacks": [remembers, Raises(error, 5)]}
         with catches:
             fit(model, *make_panel(), plan, history=history, **options)
         assert len(history) == 5

@@ -83,6 +83,7 @@ def test_far_losers_are_dropped_after_round_1_and_level_encodings_are_not():
     assert {folds for folds, _ in level.values()} == {5}
     tight = outcomes(World({name: 0.8 for name in SKILLS}).run(120))
     assert sorted(folds for folds, _ in tight.values()) == [1, 1, 2, 4, 4]
+    assert sum("for lack of time" in outcome for _, outcome in tight.values()) == 3
 
 
 @pytest.mark.parametrize("budget", [30, 70, 120, 200])
@@ -112,6 +113,12 @@ def test_an_encoding_that_would_take_several_shares_of_the_budget_is_not_fitted(
     found = outcomes(world.run(24))
     assert found["dape"] == (0, "not fitted, at about 10 seconds a fit")
     assert all(folds for name, (folds, _) in found.items() if name != "dape")
+
+
+def test_seconds_of_an_encoding_are_estimated_from_those_of_others():
+    halving = World(SKILLS).run(1000)
+    halving._prior, halving._seconds = {"none": 2.0, "dape": 6.0}, {"none": [9.0, 11.0]}
+    assert halving._cost("dape") == 30
 
 
 def test_a_budget_below_one_fold_begins_with_fewer_epochs():

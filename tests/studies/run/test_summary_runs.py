@@ -18,11 +18,11 @@ STUDY = Study(("A", "B"), ("none", "lspe"), seeds=2, vary={"stem": ["conv", "lin
 
 
 def results() -> pd.DataFrame:
-    """With the stem "conv" `lspe` is 0.1 better on A and 0.2 on B; seeds differ by 0.02."""
+    """With the stem "conv" `lspe` is 0.1 better on A and 0.2 on B; seeds differ by 0.02 or 0.04."""
     rows = [
-        (dataset, encoding, stem, seed, base + 0.02 * seed + gain * (encoding == "lspe"))
+        (dataset, encoding, stem, seed, base + step * seed + sign * gain * (encoding == "lspe"))
         for stem, sign in (("conv", 1.0), ("linear", -1.0))
-        for dataset, base, gain in (("A", 0.5, 0.1 * sign), ("B", 0.7, 0.2 * sign))
+        for dataset, base, gain, step in (("A", 0.5, 0.1, 0.02), ("B", 0.7, 0.2, 0.04))
         for seed in (0, 1)
         for encoding in ("none", "lspe")
     ]
@@ -56,13 +56,19 @@ def test_a_run_for_each_encoding_and_variant(store, tmp_path):
     assert variant in study_tags(STUDY)["tsformer.variant"], "the study's run is found with it"
     assert variant != runs["lspe, stem=linear"].data.tags["tsformer.variant"]
     assert tags["mlflow.runColor"] == encoding_color("lspe")
-    expected = {"test/accuracy": (0.61 + 0.91) / 2, "test/accuracy/A": 0.61, "test/mean_rank": 1}
-    expected |= {"test/accuracy_spread": 0.02 / 2**0.5, "fit_seconds": 2.5}
+    expected = {"test/accuracy": (0.61 + 0.92) / 2, "test/accuracy/A": 0.61, "test/mean_rank": 1}
+    expected |= {"test/accuracy_spread": 0.03 / 2**0.5, "fit_seconds": 2.5}
     assert {name: best.metrics[name] for name in expected} == pytest.approx(expected)
     assert runs["lspe, stem=linear"].data.metrics["test/mean_rank"] == 2
     note = tags["mlflow.note.content"]
-    assert "Means over 4 fits on 2 data sets." in note
+    assert "Means over 4 fits on 2 data sets. `test" in note
     assert f"Part of [this study]({store.page_of(tags['mlflow.parentRunId'])})" in note
+
+
+def test_fits_whose_draw_some_method_lacks_are_left_out(store, tmp_path):
+    runs = summarise(store, results()[1:], tmp_path)  # without the first fit of `none`
+    note = runs["lspe, stem=conv"].data.tags["mlflow.note.content"]
+    assert "Means over 3 fits on 2 data sets. 1 fits are left out" in note
 
 
 def test_a_fit_that_is_the_row_of_every_seed_is_one(store, tmp_path):
@@ -77,7 +83,7 @@ def test_a_fit_that_is_the_row_of_every_seed_is_one(store, tmp_path):
     assert one.metrics["fits/finished"] == 2
     assert one.metrics.get("test/accuracy_spread") != 0, "one fit has no spread"
     assert several.metrics["fits/finished"] == 4
-    assert several.metrics["test/accuracy_spread"] == pytest.approx(0.02 / 2**0.5)
+    assert several.metrics["test/accuracy_spread"] == pytest.approx(0.03 / 2**0.5)
 
 
 def test_the_run_of_a_study_says_what_it_is_for_and_links_to_its_view():
