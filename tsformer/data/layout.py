@@ -367,13 +367,14 @@ def _id_channels(X: Any, series: SeriesSource) -> list[Any]:
         return []
     names: list[Any] = list(series.channels or first.columns)
     changes = np.zeros(len(names), dtype=bool)
-    whole, rises = ~changes, ~changes
+    whole = ~changes
+    rises = np.array([not _TIME.isdisjoint(_words(name)) for name in names])
     least, most = np.full(len(names), np.inf), np.full(len(names), -np.inf)
     for index in series.parts():
         values = series.read(index).values
         low, high = np.fmin.reduce(values, axis=1), np.fmax.reduce(values, axis=1)
         whole &= (np.isnan(low) | (low == np.round(low)) & (high == np.round(high))).all(axis=0)
-        rises &= ~(np.diff(values, axis=1) < 0).any(axis=(0, 1))
+        rises[rises] = ~(np.diff(values[..., rises], axis=1) < 0).any(axis=(0, 1))
         changes |= (low < high).any(axis=0)
         if changes.all():
             break
@@ -381,7 +382,7 @@ def _id_channels(X: Any, series: SeriesSource) -> list[Any]:
         least = np.fmin(least, np.fmin.reduce(low, axis=0))
         most = np.fmax(most, np.fmax.reduce(low, axis=0))
     suspect = ~changes & (least < most) | whole & np.array([_is_id(name) for name in names])
-    suspect |= changes & rises & np.array([not _TIME.isdisjoint(_words(name)) for name in names])
+    suspect |= changes & rises
     return [name for name, is_suspect in zip(names, suspect, strict=True) if is_suspect]
 
 
