@@ -303,6 +303,11 @@ def test_text_that_is_not_utf_8_and_files_that_are_missing_or_damaged(read):
             "column 1 of x.csv has no name and is left out",
         ),
         (
+            '{"y": "x", "a": [5, 6], "times": [0, 3]}\n',
+            {"label": "y", "name": "x.jsonl"},
+            "the lists in 'times' of x.jsonl are read as channels, but are named like times",
+        ),
+        (
             "a,b,c,y\n1,2,3,x\n",
             {"label": "y", "value": ("a", "b"), "by_model": True},
             "columns that the model was not trained on and that are left out: 'c'",

@@ -355,6 +355,11 @@ def _is_id(name: Any) -> bool:
     return bool(named or _INDEX.fullmatch(str(name).strip().lower()))
 
 
+def is_named_like_time(name: Any) -> bool:
+    """Whether a channel is named like times."""
+    return not _TIME.isdisjoint(_words(name))
+
+
 def _words(name: Any) -> list[str]:
     """Return the words in a name, as in ``time_of_day`` and ``TimeOfDay``."""
     return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", str(name))]
@@ -368,7 +373,7 @@ def _id_channels(X: Any, series: SeriesSource) -> list[Any]:
     names: list[Any] = list(series.channels or first.columns)
     changes = np.zeros(len(names), dtype=bool)
     whole = ~changes
-    rises = np.array([not _TIME.isdisjoint(_words(name)) for name in names])
+    rises = np.array([is_named_like_time(name) for name in names])
     least, most = np.full(len(names), np.inf), np.full(len(names), -np.inf)
     for index in series.parts():
         values = series.read(index).values

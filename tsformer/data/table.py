@@ -24,7 +24,12 @@ from tsformer._checks import check_known, nearest, shortened
 from tsformer._optional import require
 from tsformer._warnings import warn_caller
 from tsformer.data.formats import FRAMES, holds_cells, read_cells, read_frame
-from tsformer.data.layout import id_columns, is_out_of_order, refuse_nul
+from tsformer.data.layout import (
+    id_columns,
+    is_named_like_time,
+    is_out_of_order,
+    refuse_nul,
+)
 from tsformer.data.long import from_long
 from tsformer.data.parquet import PARQUET, refuse_repeated
 from tsformer.data.text import (
@@ -160,6 +165,11 @@ def read_table(
             table[name] = stripped.where(table[name].notna() & (stripped != ""), None)
             refuse_nul(table[name], f"{path}: column {name!r}")
     cells = holds_cells(table, schema.value) if schema.time is None else []
+    if len(cells) > 1 and (times := list(filter(is_named_like_time, cells))):
+        warn_caller(
+            f"the lists in {_listed(times)} of {path} are read as channels, but are named like "
+            "times; --value names the channels"
+        )
     if not cells:
         table = _numbers(table, schema, path)
     if labelled and table[schema.label].isna().any():
