@@ -55,6 +55,7 @@ def test_two_mixing_parts_are_refused():
 def test_an_instance_a_class_or_a_factory_is_an_augmentation():
     mine = Scale(factor=4)
     assert resolve(mine) is mine
+    assert mine == Scale(factor=4) != Scale(factor=3)
     assert resolve(Scale, factor=4).factor == 4
     assert resolve(lambda **options: Scale(**options), factor=4).factor == 4
     with pytest.raises(TypeError, match=r"augmentation must be a name, .* got "):

@@ -10,7 +10,9 @@ import torch.nn.functional as F
 from tsformer.augmentation import Batch
 from tsformer.data.preprocessor import Scaler
 from tsformer.data.series import Padded
-from tsformer.objectives import InputLayout, Masked, Posed
+from tsformer.model import ModelConfig
+from tsformer.objectives import Contrastive, InputLayout, Masked, Posed
+from tsformer.objectives.base import PretrainingTransformer
 from tsformer.objectives.masked import spans
 
 
@@ -93,6 +95,19 @@ def test_nothing_that_is_left_tells_a_hidden_value(gaps, views):
     assert not torch.equal(again.target, posed.target)
     missing = torch.from_numpy(np.isnan(x))
     assert not (posed.counted & missing).any(), "an interpolated value is no measurement"
+
+
+@pytest.mark.parametrize("objective", [Masked(), Contrastive()])
+def test_outputs_depend_on_times_and_not_on_padding(objective):
+    torch.manual_seed(0)
+    sizes = {"max_len": 20, "d_model": 8, "n_heads": 2}
+    config = ModelConfig(n_channels=2, n_outputs=objective.n_outputs(2), **sizes)
+    model = PretrainingTransformer(config, objective).eval()
+    x, times = torch.randn(1, 12, 2), torch.rand(1, 12).cumsum(dim=1)
+    mask = torch.arange(20)[None] < 12
+    alone, padded = model(x, None, times), model(F.pad(x, (0, 0, 0, 8)), mask, F.pad(times, (0, 8)))
+    torch.testing.assert_close(padded[:, :12], alone[:, :12], rtol=1e-4, atol=1e-5)
+    assert not torch.allclose(model(x), alone, atol=1e-4)
 
 
 def test_padding_does_not_count():

@@ -43,9 +43,10 @@ class Stem(nn.Module):
         """Number of consecutive steps that a token depends on."""
         return self.stride
 
-    def _any_valid(self, mask: Tensor | None) -> Tensor | None:
-        """Return the tokens' mask: valid if any step is."""
-        return None if mask is None else _windows(mask, self.stride).any(dim=-1)
+
+def _any_valid(mask: Tensor | None, stride: int) -> Tensor | None:
+    """Return the mask of windows ``[B, N]``: valid if any step is."""
+    return None if mask is None else _windows(mask, stride).any(dim=-1)
 
 
 def _windows(x: Tensor, stride: int) -> Tensor:
@@ -111,7 +112,7 @@ class PatchStem(Stem):
         centre = total / weight.sum(-1).clamp(min=1.0)
         # Times of a regular series are 0, 1, 2...
         centre = (centre - (self.stride - 1) / 2) / self.stride
-        return self.project(patches), self._any_valid(mask), centre
+        return self.project(patches), _any_valid(mask, self.stride), centre
 
 
 class DilatedConvolution(nn.Module):
@@ -168,16 +169,14 @@ class DilatedConvolution(nn.Module):
             x = x * mask[..., None]
         row = x.transpose(1, 2)[:, :, None]
         row = torch.cat([self._convolve(branch, row) for branch in self.branches], dim=1)
-        row = F.gelu(self.norm(row, mask if self.averages else self._strided(mask)))
+        strided = _any_valid(mask, self.stride)
+        row = F.gelu(self.norm(row, mask if self.averages else strided))
         if self.pools:
             row = torch.cat([self._largest(row, mask), self._averaged(row, mask)], dim=1)
         elif self.averages:
             row = self._averaged(row, mask)
         # Indexing instead would change the memory order of its gradient.
-        return row.squeeze(2).transpose(1, 2), self._strided(mask)
-
-    def _strided(self, mask: Tensor | None) -> Tensor | None:
-        return None if mask is None else _windows(mask, self.stride).any(dim=-1)
+        return row.squeeze(2).transpose(1, 2), strided
 
     def _largest(self, row: Tensor, mask: Tensor | None) -> Tensor:
         """Take the maximum of the valid steps of each window of ``[B, D, 1, L]``."""
@@ -286,7 +285,7 @@ class ConvStem(Stem):
         x, inner = self.second(x, inner)
         for layer in self.residual:
             x = x + layer(x, inner)[0]
-        return x, self._any_valid(mask), t[:, :: self.stride] / self.stride
+        return x, _any_valid(mask, self.stride), t[:, :: self.stride] / self.stride
 
 
 STEMS: dict[str, type[Stem]] = {
