@@ -1,4 +1,4 @@
-"""Calibration error and reliability, against sums written out, and pictures of them."""
+"""Calibration error and reliability, against sums written out."""
 
 import numpy as np
 import pytest

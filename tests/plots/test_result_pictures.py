@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 from picture_checks import assert_legible, assert_readable, images, panels, y_labels
 
-from tsformer.plots import plot_confusion, plot_history, plot_learning_curves
+from tsformer.metrics import expected_calibration_error, reliability
+from tsformer.plots import plot_confusion, plot_history, plot_learning_curves, plot_reliability
 from tsformer.plots.figures import shortened
 from tsformer.plots.learning_curves import can_average
 from tsformer.training import History
@@ -65,8 +66,9 @@ def test_scores_end_at_one_and_the_best_epoch_is_marked() -> None:
     assert not [line for line in rate.lines if line.get_linestyle() == "--"]
     worse = [{**row, "val_score": -row["epoch"]} for row in HISTORY]  # R2 can be anything below 1
     assert plot_history(worse).axes[1].get_ylim()[0] < -50
-    with pytest.raises(ValueError, match="pass classifier"):
-        plot_history([])
+    for nothing in ([], [{"epoch": 1, "seconds": 2.0}], pd.DataFrame(columns=["epoch", "loss"])):
+        with pytest.raises(ValueError, match="pass classifier"):
+            plot_history(nothing)
 
 
 def test_the_confusion_matrix_counts() -> None:
@@ -97,6 +99,21 @@ def test_the_confusion_matrix_counts() -> None:
 def test_confusions_are_legible(classes: list[str]) -> None:
     labels = np.repeat(classes, 2)
     assert_legible(plot_confusion(labels, labels[::-1], classes))
+
+
+def test_reliability_has_the_numbers_of_each_bin() -> None:
+    y, proba = [0, 1, 1, 0], np.array([[0.5, 0.5], [0.4, 0.6], [0.0, 1.0], [0.39, 0.61]])
+    bins, figure = reliability(y, proba), plot_reliability(y, proba)
+    assert_legible(figure)
+    for ax, column in zip(figure.axes, ("accuracy", "count"), strict=True):
+        np.testing.assert_allclose([bar.get_x() for bar in ax.patches], bins.index / 10, atol=1e-9)
+        np.testing.assert_allclose([bar.get_width() for bar in ax.patches], 0.1)
+        assert [bar.get_height() for bar in ax.patches] == bins[column].tolist()
+    dots = figure.axes[0].lines[0]
+    np.testing.assert_array_equal(dots.get_xdata(), bins["confidence"])
+    np.testing.assert_array_equal(dots.get_ydata(), bins["accuracy"])
+    error = expected_calibration_error(y, proba)
+    assert figure.axes[0].get_title() == f"expected calibration error {error:.3f}"
 
 
 def test_pictures_go_where_they_are_told() -> None:
@@ -227,5 +244,3 @@ def test_learning_curves_go_where_they_are_told() -> None:
     assert plot_learning_curves(rows, axes=axes) is figure
     assert_legible(figure)
     assert axes[1].get_legend() is not None
-    with pytest.raises(ValueError, match="2 in all; got 1"):
-        plot_learning_curves(rows, axes=axes[0])
