@@ -185,8 +185,14 @@ def test_learning_curves_are_legible(
 
 def test_a_panel_has_the_means_and_spreads_of_its_data_set() -> None:
     rows = results(["ArrowHead", "C"], ["none", "rope"], ["10%", "50%"])
-    for ax, name in zip(panels(plot_learning_curves(rows)), ("ArrowHead", "C"), strict=True):
+    figure = plot_learning_curves(rows)
+    assert figure.get_supxlabel().replace("\n", " ").startswith("training series (log scale)")
+    assert figure.get_supylabel() == "test accuracy"
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["none", "rope"]
+    for ax, name in zip(panels(figure), ("ArrowHead", "C"), strict=True):
         assert ax.get_xscale() == "log"
+        assert ax.get_ylim()[1] <= 1
         for container, method in zip(ax.containers, ("none", "rope"), strict=True):
             part = rows[(rows["dataset"] == name) & (rows["encoding"] == method)]
             scores = part.groupby("n_train")["accuracy"]
