@@ -70,8 +70,9 @@ def test_a_file_has_long_names_whole_and_json_has_numbers(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "60")
     table(["a", "b", "c", "d"], [names])
     assert max(map(len, capsys.readouterr().out.splitlines())) <= 60, "as the variable says"
-    table(["name", " peak MB", "", "random"], [["1nn-dtw", "1,234", "a b", "no"]], as_json=True)
-    expected = [{"name": "1nn-dtw", "peak_MB": 1234, "note": "a b", "random": False}]
+    row = ["007", "1,234", "a b", False]  # a name of digits is no number
+    table(["name", " peak MB", "", "random"], [row], as_json=True)
+    expected = [{"name": "007", "peak_MB": 1234, "note": "a b", "random": False}]
     assert json.loads(capsys.readouterr().out) == expected
 
 

@@ -116,6 +116,8 @@ def test_attention_of_a_shorter_series_is_drawn_without_padding():
     assert matrix.get_xlim() == (0, 19)
     assert top.get_xlim() == (0, 19)
     assert matrix.get_ylim() == (19, 0)
+    alone = plot_attention(np.eye(1), [3.0], np.ones((1, 4)))
+    assert panels(alone)[0].get_xlim() == (2.5, 3.5)
 
 
 @pytest.mark.parametrize(

@@ -67,8 +67,7 @@ def methods(as_json: Json = False) -> None:
         if missing:
             lacking.setdefault(f"{missing[0]}: {each.install}", []).append(name)
         class_name = each.path.rpartition(".")[2]
-        random = "yes" if each.random else "no"
-        rows.append((name, class_name, ", ".join(reads), random, "no" if missing else "yes"))
+        rows.append((name, class_name, ", ".join(reads), each.random, not missing))
     table(["name", "class", "reads", "random", "installed"], rows, as_json=as_json)
     for need, names in lacking.items():
         typer.echo(f"\n{', '.join(names)}: needs {need}", err=as_json)

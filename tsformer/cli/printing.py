@@ -32,12 +32,16 @@ def table(
 ) -> None:
     """Print rows as a table, or as a JSON list of objects.
 
-    A column whose name starts with a blank is right-aligned. A column without a name is `note`
-    in JSON.
+    A column whose name starts with a blank is right-aligned, and has numbers in JSON. A column
+    without a name is `note` in JSON.
     """
     if as_json:
         keys = [name.strip().replace(" ", "_") or "note" for name in header]
-        found = [dict(zip(keys, map(_json_value, row), strict=True)) for row in rows]
+        kinds = [_number if name.startswith(" ") else lambda cell: cell for name in header]
+        found = [
+            {key: kind(cell) for key, kind, cell in zip(keys, kinds, row, strict=True)}
+            for row in rows
+        ]
         typer.echo(json.dumps(found, indent=2))
         return
     # No padding: the longest names of the archives and six numbers take 78 columns.
@@ -45,16 +49,14 @@ def table(
     for name in header:
         shown.add_column(name.strip(), justify="right" if name.startswith(" ") else "left")
     for row in rows:
-        # As Text, since Rich would parse [B, D] in a string as markup.
-        shown.add_row(*(Text(str(cell)) for cell in row))
+        words = [("no", "yes")[cell] if isinstance(cell, bool) else str(cell) for cell in row]
+        shown.add_row(*map(Text, words))  # Rich would parse [B, D] in a string as markup
     _console().print(shown)
 
 
-def _json_value(cell: object) -> object:
-    """Turn numbers and yes or no in a cell into JSON's types."""
+def _number(cell: object) -> object:
+    """Return the number that a cell shows, or its text."""
     text = str(cell)
-    if text in ("yes", "no"):
-        return text == "yes"
     for kind in (int, float):
         with suppress(ValueError):
             return kind(text.replace(",", ""))
