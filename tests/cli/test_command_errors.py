@@ -87,6 +87,14 @@ def test_settings(pairs, expected):
     assert settings(pairs) == expected
 
 
+def test_values_of_vary_are_split_outside_brackets():
+    from tsformer.cli.parsing import varied
+
+    found = varied(["stem=conv,linear", "stem_params={'strides': (1, 2)},None"])
+    expected = {"stem": ["conv", "linear"], "stem_params": [{"strides": (1, 2)}, None]}
+    assert found == expected
+
+
 def test_a_checkpoint_is_passed_on():
     from tsformer.cli.models import _options
 

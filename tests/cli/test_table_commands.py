@@ -186,5 +186,9 @@ def test_convert_there_and_back_and_as_a_data_set_of_ones_own(folder, run, monke
     Path("r.ts").write_text(f"{head}@targetLabel true\n@data\n1,2,3:0.5\n3,2,1:2.5\n")
     out, _ = run("convert", "r.ts", "r.csv")
     assert "r.ts: 2 series, 3 steps, targets from 0.5 to 2.5; written to r.csv" in out
+    for name, sign in (("tab", "\t"), ("space", " ")):
+        Path("s.csv").write_text("a b y\n1 2 u\n3 4 v\n".replace(" ", sign))
+        out, _ = run("convert", "s.csv", f"{name}.ts", "--label", "y", "--sep", name)
+        assert "s.csv: 2 series, 2 steps, 2 classes" in out
     _, err = run("convert", "test.csv", "data/Own/Own_TEST.ts", *COLUMNS, exits=2)
     assert "data/Own/Own_TEST.ts exists; choose another name, or remove it first" in err
