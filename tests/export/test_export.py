@@ -28,7 +28,7 @@ from tsformer import (
 )
 from tsformer.encodings import PositionalEncoding, available
 from tsformer.export import to_onnx, to_torch_export
-from tsformer.export.graph import Graph, graph_of
+from tsformer.export.graph import Graph, InOnnx, Traced, graph_of
 
 LENGTH = 20
 SIZES = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 1, "random_state": 0}
@@ -175,6 +175,25 @@ def test_the_module_that_is_exported_predicts_the_same(case):
         X = calls.get("make", series)(n, length)
         inputs = [X, some_times(X)] if "with_times" in calls else [X]
         agree(estimator, graph_of(estimator)(*map(torch.from_numpy, inputs)).numpy(), inputs)
+
+
+SIGNAL = torch.randn(3, 7, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize(
+    ("kind", "function", "arguments"),
+    [
+        (InOnnx, torch.Tensor.cummax, (SIGNAL, 1)),
+        (InOnnx, torch.Tensor.where, (SIGNAL > 0, SIGNAL < 1, SIGNAL > -1)),
+        (InOnnx, torch.searchsorted, (torch.tensor([1, 2, 2, 5.0]), torch.arange(7.0))),
+        (InOnnx, torch.fft.irfft, (torch.fft.rfft(SIGNAL), 7, -1)),
+        (Traced, torch.Tensor.unfold, (SIGNAL, 1, np.int64(3), 2)),
+    ],
+    ids=["cummax", "where", "searchsorted", "irfft", "unfold"],
+)
+def test_what_replaces_a_function_of_torch_computes_the_same(kind, function, arguments):
+    found = kind.replaced[function](*arguments)
+    torch.testing.assert_close(tuple(found), tuple(function(*arguments)))
 
 
 @pytest.mark.slow
