@@ -4,6 +4,10 @@ import json
 import os
 import resource
 import shutil
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -332,3 +336,39 @@ def test_a_model_that_cannot_be_saved_there_is_saved_elsewhere(tmp_path, monkeyp
         assert str(raised.value).endswith(f"saved in {rescued}")
         assert_same(load(rescued), clf)
     assert (tmp_path / "taken").read_text() == "mine"
+
+
+SAVING = """
+import os, sys
+import numpy as np, torch; torch.set_num_threads(1)
+from tsformer import TSTransformerClassifier
+X, y = np.random.default_rng(0).normal(size=(8, 12)), [0, 1] * 4
+one, other = (
+    TSTransformerClassifier(d_model=64, max_epochs=1, random_state=seed, device="cpu").fit(X, y)
+    for seed in range(2)
+)
+one.save("model")
+for _ in sys.stdin:
+    child = os.fork()
+    while child == 0:
+        other.save("model")
+        one.save("model")
+    print(child, flush=True)
+    os.waitpid(child, 0)
+"""
+
+
+@pytest.mark.processes
+def test_a_kill_leaves_a_whole_model(tmp_path):
+    """A process that saves again and again is killed at some moments, for real."""
+    with subprocess.Popen(
+        [sys.executable, "-c", SAVING], cwd=tmp_path,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        for delay in (0.05, 0.063, 0.1, 0.128):
+            print("save", file=process.stdin, flush=True)
+            child = int(process.stdout.readline())
+            time.sleep(delay)
+            os.kill(child, signal.SIGKILL)
+            loaded = load(tmp_path / "model")
+            assert np.isfinite(loaded.predict_proba(np.zeros((1, 12)))).all()
