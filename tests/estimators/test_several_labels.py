@@ -64,6 +64,23 @@ def test_saved_and_described(fitted, tmp_path):
     assert fitted.summary().layers["output"].iloc[-1] == "3"
 
 
+@pytest.mark.parametrize("made", [random_convolutions(), regressor(early_stopping=True)])
+def test_columns_of_targets_are_those_of_fit(made, tmp_path):
+    y = pd.DataFrame(Y, columns=["a", "b", "c"])
+    swapped, message = y[["b", "a", "c"]], r"columns of y are \['b', 'a', 'c'\].* y\[\['a', 'b'"
+    made.fit(X, y).save(tmp_path / "model")
+    for each in (made, load(tmp_path / "model")):
+        assert each.score(X, y) == each.score(X, Y) == each.score(X, y.rename(columns=str.upper))
+        with pytest.raises(ValueError, match=message):
+            each.score(X, swapped)
+        with pytest.raises(ValueError, match=message):
+            permutation_importance(each, X, swapped)
+    made.fit(X, swapped).score(X, swapped)
+    if "early_stopping" in made.get_params():
+        with pytest.raises(ValueError, match=r"columns of y_val are"):
+            made.fit(X, swapped, X_val=X, y_val=y)
+
+
 def test_served_and_scored(fitted):
     table = ServedModel(fitted).predict({"series": list(X)})
     names = [f"{kind}({i})" for kind in ("prediction", "p") for i in range(3)]

@@ -445,6 +445,7 @@ class TSEnsembleClassifier(SetClassifier):
         """
         check_ids(X, y, "y")
         check_ids(X, sample_weight, "sample_weight")
+        self._check_target_names(y)
         logits = self._logits_of_parts(X, times)
         logits = {"ensemble": self._mean(logits), **logits}
         predicted = [self._kind.decide(each.numpy()) for each in logits.values()]

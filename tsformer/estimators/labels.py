@@ -285,6 +285,7 @@ class LabelClassifier(ClassifierMixin, SeriesEstimator):
         """
         check_ids(X, y, "y")
         check_ids(X, sample_weight, "sample_weight")
+        self._check_target_names(y)
         (accuracy,) = accuracies([self.predict(X, times)], y, sample_weight, self._target_shape)
         return accuracy
 

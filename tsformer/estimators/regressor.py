@@ -136,6 +136,7 @@ class TSTransformerRegressor(MultiOutputMixin, RegressorMixin, TransformerEstima
 
         check_ids(X, y, "y")
         check_ids(X, sample_weight, "sample_weight")
+        self._check_target_names(y)
         predicted = self.predict(X, times)
         targets = read_as_fitted(y, "y", self._target_shape)
         check_length(len(predicted), targets, "y")

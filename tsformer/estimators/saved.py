@@ -113,6 +113,9 @@ ESTIMATOR: dict[str, Field] = {
     "clock": _choice(None, "numbers", "dates"),
     "feature_names_in": _list_of(lambda v: isinstance(v, str), "strings"),
 }
+TARGET_NAMES: dict[str, Field] = {
+    "target_names": _list_of(lambda v: isinstance(v, str), "strings"),
+}
 #: Fields of the MLflow run of the fit.
 TRACKED_RUN: dict[str, Field] = {
     "run_id": (

@@ -24,6 +24,7 @@ from tsformer.estimators.saved import (
     MEMBERS,
     PREPROCESSOR,
     SCALER,
+    TARGET_NAMES,
     TRACKED_RUN,
     TRAINING,
     check_fields,
@@ -54,6 +55,8 @@ class SavedEstimator(BaseEstimator):
     tracked_run_: dict[str, str]
     _clock: str | None
     _columns_are_steps: bool
+    #: Names of several targets, if they were the columns of a table.
+    _target_names: tuple[str, ...] = ()
     #: Facts of the fit for `summary` and the card; empty for a model saved without them.
     _training: Mapping[str, Any] = MappingProxyType({})
 
@@ -111,6 +114,7 @@ class SavedEstimator(BaseEstimator):
             "n_channels": self.n_channels_,
             "clock": self._clock,
             "feature_names_in": getattr(self, "feature_names_in_", np.empty(0)).tolist(),
+            **({"target_names": list(self._target_names)} if self._target_names else {}),
             **({"training": dict(self._training)} if self._training else {}),
             **({} if schema is None else {"table": schema.as_dict()}),
             **({"tracked_run": self.tracked_run_} if hasattr(self, "tracked_run_") else {}),
@@ -154,6 +158,9 @@ class SavedEstimator(BaseEstimator):
                 )
             estimator.feature_names_in_ = np.array(names, dtype=object)
         estimator._clock = state["clock"]
+        if "target_names" in state:
+            check_fields(state, TARGET_NAMES)
+            estimator._target_names = tuple(state["target_names"])
         if "training" in state:
             check_fields(state, TRAINING)
             estimator._training = state["training"]

@@ -253,9 +253,23 @@ class SeriesEstimator(SavedEstimator):
         self, series: SeriesSource, y: Any, name: str, *, of: str = "X", reset: bool
     ) -> Targets:
         """Return the target of each series; arguments as in `_targets`."""
+        self._check_target_names(y, name, reset=reset)
         targets = self._targets(y, name, reset=reset)
         check_length(len(series), targets, name, of=of)
         return targets
+
+    def _check_target_names(self, y: Any, name: str = "y", *, reset: bool = False) -> None:
+        """Raise ValueError if `y` has the columns of `fit` in another order."""
+        arrow = not isinstance(y, pd.DataFrame) and hasattr(y, "column_names")
+        columns = y.column_names if arrow else getattr(y, "columns", ())
+        names = tuple(map(str, columns)) if len(columns) > 1 else ()
+        if reset:
+            self._target_names = names
+        elif names != self._target_names and sorted(names) == sorted(self._target_names):
+            raise ValueError(
+                f"the columns of {name} are {list(names)}, and in fit they were in another order; "
+                f"pass {name}[{list(self._target_names)}]"
+            )
 
     def _read(self, X: Any, times: Any = None, *, reset: bool) -> Padded:
         """Check `X` and read all of it into memory; see `_source`."""

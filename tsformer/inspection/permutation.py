@@ -101,6 +101,7 @@ def permutation_importance(
             "y must be the target of each series in X, with which the score is computed; got None"
         )
     check_ids(X, y, "y")
+    estimator._check_target_names(y)
     series = estimator._read(X, times, reset=False)
     targets = None
     if y is not None:
