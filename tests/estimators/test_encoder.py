@@ -8,7 +8,7 @@ from small_estimators import encoder
 
 import tsformer
 from tsformer.augmentation import Batch
-from tsformer.objectives import Masked
+from tsformer.objectives import InputLayout, Masked
 from tsformer.training.inference import posed
 
 
@@ -43,6 +43,21 @@ def test_score_is_minus_the_error_of_hidden_values_by_hand(waves):
     scaled = (waves[30:] - waves[:30].mean((0, 2))[:, None]) / waves[:30].std((0, 2))[:, None]
     errors = (outputs.numpy() - scaled.swapaxes(1, 2))[task.counted.numpy()]
     assert fitted.score(waves[30:]) == pytest.approx(-np.square(errors).mean(), rel=1e-4)
+
+
+@pytest.mark.parametrize("scaling", ["channel", "series+size"])
+def test_differences_and_flags_of_the_inputs_are_known_beside_sizes(scaling, waves):
+    """Where they were not, a difference told the hidden value."""
+    gaps = waves.copy()
+    gaps[3, 1, 8:12] = np.nan
+    fitted = encoder(stem="patch", views="values+difference", scaling=scaling).fit(gaps)
+    pretext, stride = fitted._pretext(fitted.model_), fitted.model_.stem.stride
+    assert pretext.layout == InputLayout(2, differenced=True, flagged=(1,), stride=stride)
+    assert stride > 1
+    panel = fitted.preprocessor_.transform(fitted._read(gaps, reset=False))
+    task = posed(pretext, Batch(*panel.take(torch.arange(40))), seed=0, step=0)
+    assert not task.counted[3, 8:12, 1].any()
+    assert not task.batch.values[..., 2:4][task.counted].any()
 
 
 def test_an_instance_is_saved_by_its_name_and_what_has_none_is_refused(waves, tmp_path):

@@ -12,7 +12,7 @@ from torch import Tensor
 from tsformer._checks import options, with_parameters
 from tsformer._torch_state import in_plain_torch
 from tsformer.augmentation import AugmentationSpec
-from tsformer.data.preprocessor import Scaler
+from tsformer.data.preprocessor import Scaler, views_in
 from tsformer.data.series import SeriesSource
 from tsformer.estimators import recipe
 from tsformer.estimators.base import HeadNorm, Scaling, TransformerEstimator
@@ -233,10 +233,9 @@ class TSTransformerEncoder(TransformerEstimator):
         preprocessor = self.preprocessor_
         layout = InputLayout(preprocessor.n_channels, stride=model.stem.stride)
         if isinstance(preprocessor, Scaler):
-            n_views = (preprocessor.n_inputs - len(preprocessor.gap_channels)) // layout.n_channels
             layout = InputLayout(
                 n_channels=layout.n_channels,
-                differenced=n_views == 2,
+                differenced=len(views_in(preprocessor.views)) == 2,
                 flagged=tuple(preprocessor.gap_channels.tolist()),
                 stride=layout.stride,
             )

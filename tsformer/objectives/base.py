@@ -28,7 +28,7 @@ class InputLayout:
     differenced : bool, default=False
         Whether a difference of each channel follows the channels.
     flagged : tuple of int, default=()
-        Channels whose flags follow these, 0 where a value was observed.
+        Channels whose flags are the last inputs, 0 where a value was observed.
     stride : int, default=1
         Steps per token.
     """

@@ -89,9 +89,8 @@ class Masked(Objective, name="masked"):
         hidden = hidden.repeat_interleave(layout.stride, dim=1)[:, :L]
         counted = hidden
         if layout.flagged:
-            first = C * (2 if layout.differenced else 1)
             observed = torch.ones_like(hidden)
-            observed[..., list(layout.flagged)] = x[..., first:] == 0
+            observed[..., list(layout.flagged)] = x[..., -len(layout.flagged) :] == 0
             hidden = _over_gaps(hidden, observed)
             counted = hidden & observed
         if batch.mask is not None:
