@@ -148,6 +148,17 @@ def test_parts_and_the_whole(panels):
             assert (one is None) == (other is None)
             assert one is None or one.shape == other.shape
             assert one is None or other.is_meta or torch.equal(one, other)
+        assert (whole.symbolic, whole.n_flags) == (kept.symbolic, kept.n_flags) == (False, 2)
+
+
+def test_parts_that_are_joined_keep_their_times_and_gaps():
+    np.save("X.npy", SERIES)
+    source = to_source("X.npy", np.arange(14) * np.arange(1.0, 31)[:, None])
+    joined = source.part(np.array([11, 3])).joined(source.part(np.array([5])))
+    in_memory = joined.padded()
+    np.testing.assert_array_equal(joined.intervals(), in_memory.intervals())
+    for ours, theirs in zip(joined.gaps, in_memory.gaps, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
 
 
 def test_batches_that_are_read_ahead_come_in_order(panels):

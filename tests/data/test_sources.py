@@ -42,11 +42,12 @@ def test_a_problem_of_the_archive_there_and_back(ending):
     if ending == "parquet":
         pytest.importorskip("pyarrow")
     problem = read_source("JapaneseVowels", split="test")
-    problem = Source(problem.X[:12], problem.y[:12])
+    names = None if ending == "ts" else [f"s{i}" for i in range(12)]
+    problem = Source(problem.X[:12], problem.y[:12], names)
     write_series(Path(f"new/x.{ending}"), problem, comment="why")
     again = read_source(f"new/x.{ending}", None if ending == "ts" else LONG)
     assert again.y.tolist() == problem.y.tolist()
-    assert again.cases == (None if ending == "ts" else [str(i) for i in range(12)])
+    assert again.cases == names
     for ours, theirs in zip(again.X, problem.X, strict=True):
         np.testing.assert_array_equal(ours if ending == "ts" else ours.to_numpy().T, theirs)
 
@@ -308,6 +309,18 @@ def test_a_folder_is_read_where_it_is(folder):
     (folder / "labels.npy").unlink()
     with pytest.raises(ValueError, match=r"have no labels: it has no labels\.npy"):
         read_source(str(folder))
+
+
+def test_a_folder_of_tables_and_one_of_a_split(tmp_path, monkeypatch):
+    for name in ("Tiny", "tables"):
+        Path(name).mkdir()
+    Path("tables/x.csv").write_text("id,t,v\na,0,1\na,1,2\nb,0,3\n")
+    found = read_folder("tables", TableSchema(case="id", time="t"))
+    assert [len(series) for series in found.X] == [2, 1]
+    monkeypatch.setenv("TSFORMER_DATA", ".")
+    write_ts("Tiny/Tiny_TRAIN.ts", X[:4], [*"abab"])
+    write_ts("Tiny/Tiny_TEST.ts", X[4:5], ["b"])
+    assert convert_to_folder(["Tiny"], tmp_path / "series", split="test") == (1, True)
 
 
 def test_what_cannot_be_a_folder(folder, tmp_path, monkeypatch):

@@ -337,9 +337,9 @@ def test_what_is_no_schema(described, message):
 
 
 def test_the_group_of_each_series_is_read_and_is_no_value(read):
-    text = "id,t,v,who,y\na,0,1,007,x\na,1,2,007,x\nb,0,3,8,z\nc,0,4,007,z\n"
+    text = "id,t,v,who,y\nc,0,1,007,x\nc,1,2,007,x\nb,0,3,8,z\na,0,4,7,z\n"
     found = read(text, group="who", **LONG)
-    assert found.groups.tolist() == ["007", "8", "007"]
+    assert found.groups.tolist() == ["007", "8", "7"], "in the order of the series"
     assert found.schema.value == ("v",)
     found = read("who,y,a\n1,a,1\n2,b,3\n", label="y", group="who", value=("a",))
     assert found.groups.tolist() == ["1", "2"]

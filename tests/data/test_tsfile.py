@@ -254,6 +254,8 @@ def test_numbers_to_predict(read):
     X, y = read(text)
     assert (y.dtype, y.tolist()) == (np.float64, [0.5, -100])
     assert [x.tolist() for x in X] == [[[1, 2]], [[3, 4]]]
+    X, y = read("@timeStamps true\n@targetLabel true\n@data\n(0,1),(2,3):0.5\n")
+    assert (X[0][0].to_dict(), y.tolist()) == ({0: 1, 2: 3}, [0.5])
     for wrong in ("nan", "inf", "a", ""):
         with pytest.raises(DatasetError, match="line 4: the line ends in"):
             read(text.replace("-1e2", wrong))

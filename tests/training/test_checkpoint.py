@@ -128,6 +128,16 @@ def test_what_resume_goes_on_with(tmp_path):
     assert len(list(tmp_path.glob("new/training-*.pt"))) == 2
 
 
+def test_the_best_weights_are_resumed(tmp_path):
+    ends = []
+    for resume in (False, True):
+        model, plan = make_model(), saved_at_end(tmp_path, resume=resume, n_iter_no_change=2)
+        history = fit(model, *make_panel(), plan, validation=wrong_labels())
+        assert history.best_epoch < len(history)
+        ends.append(weights_of(model))
+    assert equal(*ends)
+
+
 def test_the_options_of_the_optimizer_are_those_of_the_run_that_resumes(tmp_path):
     """A run on a GPU captured its steps, with the learning rate in a tensor; this one does not."""
     fit(make_model(), *make_panel(), saved_at_end(tmp_path))

@@ -110,10 +110,11 @@ def state_of(model) -> dict[str, torch.Tensor]:
 def test_what_is_frozen_stays_bit_for_bit_and_the_rest_is_trained():
     """The conv stem has batch norms, whose averages stay too."""
     model = make_model(stem="conv", dropout=0.0)
-    fit(model, *make_panel(seed=1), make_plan(n_epochs=1))  # averages of other series
+    # Averages of other series, and a history to go on with.
+    history = fit(model, *make_panel(seed=1), make_plan(n_epochs=1))
     before = state_of(model)
     plan = make_plan(pretrained=Pretrained(backbone(model), n_epochs_frozen=4), n_epochs=4)
-    fit(model, *make_panel(), plan)
+    fit(model, *make_panel(), plan, history=history)
     after = state_of(model)
     changed = {name for name in after if not torch.equal(before[name], after[name])}
     assert changed == set(HEAD)
@@ -168,9 +169,10 @@ def test_a_norm_after_the_stem_is_updated_too():
     assert not torch.equal(model.head[0].running_mean, torch.zeros(8))
 
 
-def test_the_norm_of_the_head_gets_averages_without_dropout():
+@pytest.mark.parametrize("ragged", [False, True])
+def test_the_norm_of_the_head_gets_averages_without_dropout(ragged):
     model = make_model(head_norm="batch", dropout=0.5).train()
-    panel, _ = make_panel(24)
+    panel, _ = make_panel(24, ragged=ragged)
     update_bn(model, panel, make_plan(batch_size=5))
     assert model.training
     pooled = []

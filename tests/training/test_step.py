@@ -16,6 +16,9 @@ from tsformer._torch_state import seeded
 from tsformer.augmentation import Augmentation, Batch, resolve
 from tsformer.encodings import EncodingStack, names
 from tsformer.objectives import Contrastive
+from tsformer.training import inference
+from tsformer.training import step as training_step
+from tsformer.training.inference import posed
 from tsformer.training.step import TrainingStep, augmented
 
 
@@ -144,6 +147,21 @@ def test_an_objective_is_told_which_channels_are_flags():
     for flags in posed:
         assert flags.min() >= np.float32(-0.1)
         assert flags.max() <= 0
+
+
+def test_the_tasks_of_an_objective_are_drawn_from_the_seed_of_the_plan(monkeypatch):
+    """In training, and where its loss is validated."""
+    X, seeds = np.random.default_rng(0).normal(size=(12, 1, 20)), set()
+    for module in (training_step, inference):
+
+        def seen(*args, seed, name=module.__name__, **kwargs):
+            seeds.add((name, seed))
+            return posed(*args, seed=seed, **kwargs)
+
+        monkeypatch.setattr(module, "posed", seen)
+    encoder = TSTransformerEncoder(max_epochs=1, early_stopping=True, random_state=3).fit(X)
+    seed = encoder._seeds()[0][1]
+    assert seeds == {(training_step.__name__, seed), (inference.__name__, seed)}
 
 
 # --- nothing in a step waits for a device: no encoding, stem or pooling reads a value back --------

@@ -166,6 +166,12 @@ def test_best_epoch_and_end(losses, patience, start, best, end):
         assert stopping.best_weights == {"weight": torch.tensor(float(best))}
 
 
+def test_patience_starts_after_the_epochs_of_an_earlier_run():
+    state = TrainingState(make_model(), make_plan(n_iter_no_change=3), History([{}, {}]))
+    run = TrainingRun(state, cross_entropy, wrong_labels())
+    assert run.stopping == EarlyStopping(3, start=2)
+
+
 # --- several models trained one after another, and in processes -----------------------------------
 
 
