@@ -136,9 +136,12 @@ def test_only_held_out_scores_are_scores():
 
 
 def test_validation_scores_are_of_the_kept_epoch():
-    fitted = quick(n_estimators=2, max_epochs=3).fit(X, Y, X_val=X[:5], y_val=Y[:5])
+    wrong = {"X_val": X[:5], "y_val": 1 - Y[:5]}  # training makes them worse
+    fitted = quick(n_estimators=2, max_epochs=3, learning_rate=0.01).fit(X, Y, **wrong)
+    assert all(history.best_epoch < len(history) for history in fitted.histories_)
     kept = [history[history.best_epoch - 1] for history in fitted.histories_]
     found = fitted._held_out_scores()
+    assert found["validation loss"] == np.mean([row["val_loss"] for row in kept])
     assert found["validation accuracy"] == np.mean([row["val_score"] for row in kept])
     last = quick(early_stopping=False).fit(X, Y, X_val=X[:5], y_val=Y[:5])
     assert last._held_out_scores()["validation loss"] == last.history_[-1]["val_loss"]

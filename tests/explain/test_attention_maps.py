@@ -106,9 +106,12 @@ def test_tokens_have_the_times_of_their_steps(stem, params, expected, fit, every
     np.testing.assert_allclose(clf.attention(X, times).times[0], expected, atol=1e-5)
 
 
-def test_a_member_that_is_not_there_is_refused(plain, fit):
-    with pytest.raises(ValueError, match="member must be an int >= 0 and <= 0; got 1"):
-        fit(plain).attention(plain.X, member=1)
+def test_the_weights_are_those_of_the_member(plain, fit):
+    clf = fit(plain, n_estimators=2)
+    second = clf.estimators_[1].attention(plain.X).weights
+    np.testing.assert_array_equal(clf.attention(plain.X, member=1).weights, second)
+    with pytest.raises(ValueError, match="member must be an int >= 0 and <= 1; got 2"):
+        clf.attention(plain.X, member=2)
 
 
 @pytest.mark.parametrize("how", ["attention", "rollout"])
