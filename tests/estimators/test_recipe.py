@@ -355,3 +355,32 @@ def test_batches_shrink_with_the_tokens():
     assert sizes((64, 999), (64, 1000), (64, 10**6)) == [16, 64, 64]
     assert sizes((512, 1000), (1024, 1000), (17_984, 1000)) == [64, 32, 1]
     assert recipe.batch_size_for(7, 10**6) == 7
+
+
+@pytest.mark.parametrize(
+    ("module", "make"), [(random_convolution, convolutions), (recipe, classifier)]
+)
+def test_the_trial_of_scalings_counts_weights_and_leaves_out_groups(module, make, monkeypatch):
+    real, seen = module.better_scaling, []
+
+    def trial(series, targets, weights, **options):
+        seen.append((weights / weights[0], options["groups"]))
+        return real(series, targets, weights, **options)
+
+    monkeypatch.setattr(module, "better_scaling", trial)
+    weights, groups = np.arange(1.0, 49), np.arange(48) // 4
+    make(scaling="auto").fit(WAVES, Y, sample_weight=weights, groups=groups)
+    np.testing.assert_allclose(seen, [(weights, groups)])
+
+
+def test_augmentations_are_tried_with_the_scaling_and_the_groups_of_the_fit(monkeypatch):
+    seen = []
+
+    def kept(*_, scaling, groups=None):
+        seen.append((scaling, groups.tolist()))
+        return 1.0
+
+    monkeypatch.setattr(recipe, "agreement_kept", kept)
+    auto = classifier(augmentation="auto", stem="conv", scaling="series", max_epochs=1)
+    auto.fit(WAVES, Y, groups=np.arange(48) // 4)
+    assert seen == [("series", (np.arange(48) // 4).tolist())]
