@@ -88,7 +88,7 @@ def test_what_spreadsheets_write(read):
             {},
             ["2024-03-31T00:30Z", "2024-03-31T01Z"],
         ),
-        (["20240201", "20240131"], {"time_format": "%Y%m%d"}, ["2024-01-31", "2024-02-01"]),
+        (["20240201 ", "20240131"], {"time_format": "%Y%m%d"}, ["2024-01-31", "2024-02-01"]),
     ],
 )
 def test_times_are_numbers_or_dates(read, times, options, expected):

@@ -88,7 +88,7 @@ def test_the_moments_of_a_series_are_held_fixed(scaling, plain, fit):
     rest.preprocessor_ = clf.preprocessor_.without_scaling()
     rest.preprocessor_.size_of = lambda x: size
     change = (logits(rest, scaled) - logits(rest, np.zeros_like(X)))[:, 1]
-    np.testing.assert_allclose(logits(rest, scaled), logits(clf, X), atol=1e-5)
+    np.testing.assert_allclose(logits(rest, scaled), logits(clf, X), atol=1e-6)
     np.testing.assert_allclose(found.sum(axis=(1, 2)), change, atol=0.01)
 
 

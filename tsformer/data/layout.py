@@ -184,9 +184,8 @@ class LayoutWarning(UserWarning):
     columns of a table ``(n, length)`` look like the case and the time of a long table, and if a
     step or channel is named like an id, is named unlike the other steps, or is constant within
     every series, if a channel that is named like times never falls, and if a channel has no value
-    at all. `fit` and `predict` issue it if the columns
-    of such a table, or the rows of a DataFrame in a list, are not in the order of their numbers or
-    dates.
+    at all. `fit` and `predict` issue it if the columns of such a table, or the rows of a DataFrame
+    in a list, are not in the order of their numbers or dates.
 
     Where the layout is right, silence it with
     ``warnings.filterwarnings("ignore", category=tsformer.data.LayoutWarning)``.
