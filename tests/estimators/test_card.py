@@ -155,8 +155,9 @@ def test_random_convolutions_are_scored_by_leaving_out():
         "accuracy, leaving out single series": float(np.mean(proba.argmax(axis=1) == Y)),
         "cross-entropy, leaving out single series": float(ridge.loss),
     }
-    grouped = convolutions().fit(X, Y, groups=np.arange(16) // 2)._held_out_scores()
-    assert "accuracy, leaving out groups" in grouped
+    for groups, by in ((np.arange(16) // 2, "groups"), (np.zeros(16), "single series")):
+        scores = convolutions().fit(X, Y, groups=groups)._held_out_scores()
+        assert f"accuracy, leaving out {by}" in scores
 
 
 def test_no_name_leaves_its_place(tmp_path):

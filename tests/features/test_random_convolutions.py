@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from tsformer import RandomConvolutionClassifier
 from tsformer.data.panel import Panel
 from tsformer.features import RandomConvolutions, random_convolutions
 from tsformer.features.random_convolutions import (
@@ -327,3 +328,12 @@ def test_of_steps_at_the_same_time_the_last_one_counts(times):
     found = regular(panel([[5.0, 1.0, 2.0]], times))
     wanted = [1.0, 2.0] if times[0][2] else [2.0]
     assert found.values[0, :, 0].tolist() == wanted
+
+
+def test_long_pauses_in_times_warn_of_lost_detail(recwarn):
+    X, pause = np.random.default_rng(0).normal(size=(6, 24)), np.repeat([0, 1], 12)
+    clf = RandomConvolutionClassifier(n_features=168, n_groups=0, random_state=0)
+    clf.fit(X, [0, 1] * 3, times=np.arange(24) + 40 * pause)  # 63 intervals in 96 steps
+    assert not recwarn
+    with pytest.warns(UserWarning, match=r"times have long pauses: .* steps 10 median intervals"):
+        clf.predict(X, times=np.arange(24) + 940 * pause)

@@ -136,7 +136,8 @@ class RandomConvolutionClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMi
         times : ndarray (length,) or (n, length), or list of (length,) arrays, optional
             Times of the steps, non-decreasing numbers or dates; regular steps by default. Series
             with times are interpolated linearly at regular steps, a median interval of training
-            apart, at most four times as many as the series has.
+            apart, at most four times as many as the series has; a warning reports steps more than
+            two intervals apart.
 
         Returns
         -------
@@ -180,7 +181,8 @@ class RandomConvolutionClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMi
         self.models_ = [model.to(self.device_).eval()]
         self._learn_novelty(data)
         self._record(data)
-        by = "single series" if data.groups is None else "groups"
+        one = data.groups is None or len(np.unique(data.groups)) == 1
+        by = "single series" if one else "groups"
         assert model.ridge.left_out is not None
         proba, known = model.ridge.left_out
         self._training = {
@@ -212,7 +214,7 @@ class RandomConvolutionClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMi
         }
 
     def _panel(self, preprocessor: Preprocessor, series: SeriesSource) -> Panel:
-        return regular(preprocessor.transform(series))
+        return regular(preprocessor.transform(series), warn=True)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from tsformer._warnings import warn_caller
 from tsformer.data.panel import Panel
 
 
@@ -534,11 +535,12 @@ class SparseScaler(StandardScaler):
         return (roots != 0) * (roots - self.mean) / self.std
 
 
-#: A series with long pauses is resampled to at most this many times its steps.
-_MOST = 4
+#: A series with long pauses is resampled to at most this many times its steps. Above this many
+#: median intervals between two steps, a warning reports the lost detail.
+_MOST, _COARSE = 4, 2.0
 
 
-def regular(panel: Panel) -> Panel:
+def regular(panel: Panel, *, warn: bool = False) -> Panel:
     """Interpolate a panel with times linearly at regular times.
 
     The steps are ``t_0 + k u``, in units of the median interval of training. `u` is 1, or larger if
@@ -555,6 +557,12 @@ def regular(panel: Panel) -> Panel:
     start, stop = times.gather(1, first), times.gather(1, last)
     most = _MOST * (last - first + 1)
     unit = ((stop - start) / (most - 1).clamp(min=1)).clamp(min=1.0)
+    if warn and (coarsest := float(unit.max())) > _COARSE:
+        warn_caller(
+            f"times have long pauses: a series is interpolated at steps {coarsest:.2g} median "
+            "intervals apart, which loses shorter patterns; split series at their pauses, or use "
+            "TSTransformerClassifier"
+        )
     lengths = ((stop - start) / unit + 1e-6).floor().long() + 1
     asked = start + torch.arange(int(lengths.max())) * unit
     asked = asked.minimum(stop)
