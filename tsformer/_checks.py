@@ -40,6 +40,8 @@ def unknown(kind: str, name: object, choices: Iterable[object], *, most: int = 6
     choices = list(choices)
     near = nearest(name, choices)
     message = f"unknown {kind} {shortened(name)}"
+    if not choices:
+        return f"{message}; there are none to choose from"
     if near:
         message += f": did you mean {near[0]!r}?"
     if len(choices) <= most:

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from scipy.sparse import csr_matrix
 from torch.nn.utils.rnn import pack_sequence
 
 from tsformer import RandomConvolutionClassifier
@@ -376,6 +377,8 @@ def test_no_container():
         to_padded(x for x in WHOLE)
     with pytest.raises(TypeError, match=r"got set\. Convert it to an array"):
         to_padded({1.0, 2.0})
+    with pytest.raises(TypeError, match="X holds a csr_matrix; convert X to a NumPy array"):
+        to_padded([csr_matrix(x) for x in WHOLE])
     frame = pd.DataFrame({"day": pd.date_range("2024", periods=3), "x": [1.0, 2.0, 3.0]})
     with pytest.raises(ValueError, match=r"pandas DataFrame: x.set_index\('day'\), or x.to_pan"):
         to_padded([frame])

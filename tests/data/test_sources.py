@@ -212,6 +212,7 @@ def test_arff_with_quotes_comments_and_gaps():
         ("x.jsonl", '{"x": [1], "y": 1}\n{"x": 1\n', "line 2: "),
         ("x.jsonl", '{"x": 1, "x": 2}\n', "line 1: an object has 2 entries called 'x'"),
         ("x.jsonl", "[" * 100_000, "line 1: "),
+        ("x.jsonl", '{"x": [1%s], "y": 1}\n' % (400 * "0"), "line 1: int too large"),
         ("x.jsonl", '{"x": [1, "a"], "y": 1}\n', "row 1 must contain real numbers"),
         (
             "x.jsonl",

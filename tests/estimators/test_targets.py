@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from small_estimators import FIVE, convolutions, encoder
 
 from tsformer import TSTransformerClassifier
@@ -139,6 +139,8 @@ def test_labels_that_are_accepted(y, classes):
         (["yes", "nan", "no"], r"the labels \['nan'\] are read as classes; where"),
         (["yes", "", "no"], r"the labels \[''\] are read as classes"),
         ([f"{i / 2}" for i in range(12)], "the 12 labels such as '0.0' are read as names of"),
+        (["yes"] * 11 + ["Total"], r"the labels \['Total'\] have one series each"),
+        (["yes"] * 9 + ["no", "maybe", "yes"], None),
         (["a", "A", "None"], None),
         ([1, 2, 10], None),
         ([f"{i}.0" for i in range(12)], None),
@@ -163,11 +165,12 @@ NUMBERS = pd.Series(np.tile([0, 1], 6), index=IDS)
 SORTED = NUMBERS.sort_values(kind="stable")
 ONES = pd.Series(1.0, index=SORTED.index)
 FEW = "X has 12 series, but {} has 11 values; pass one value per series"
-#: Targets and weights, and why `fit` and `score` refuse them; too few weights, `fit` alone.
+#: Targets and weights, and why `fit` and `score` refuse them.
 WRONG = {
     "missing": ([None, *NUMBERS[1:]], None, "Input y contains NaN: 1 of 12 .* at series 0;"),
     "fewer": (NUMBERS.to_numpy()[:-1], None, FEW.format("y")),
     "fewer weights": (NUMBERS, np.ones(11), FEW.format("sample_weight")),
+    "negative weights": (NUMBERS, [1, -1] * 6, "Negative values in data passed to `sample_w"),
     "another order": (SORTED, None, "X and y have the same ids in another order"),
     "weights": (NUMBERS, ONES, r"X and sample_weight .* another order: X has \['p00', 'p01'"),
 }
@@ -178,10 +181,13 @@ def test_fit_and_score_refuse_wrong_targets_and_weights(name):
     fitted = clone(ESTIMATORS[name]).fit(PANEL, NUMBERS, sample_weight=ONES.loc[IDS])
     assert np.array_equal(fitted.predict(PANEL), fitted.predict(X))
     calls = [clone(fitted).fit, fitted.score, getattr(fitted, "score_parts", fitted.score)]
-    for case, (y, weight, message) in WRONG.items():
-        for call in calls[:1] if case == "fewer weights" else calls:
+    for y, weight, message in WRONG.values():
+        for call in calls:
             with pytest.raises(ValueError, match=f"^{message}"):
                 call(PANEL, y, sample_weight=weight)
+    with pytest.raises(ValueError, match="drop these series") as caught:
+        calls[0](X, WRONG["missing"][0])
+    assert ('unlabelled="use"' in str(caught.value)) is is_classifier(fitted)
     with pytest.raises(ValueError, match=r"^X and y have the same ids in another order"):
         permutation_importance(fitted, PANEL, SORTED)
 

@@ -1,6 +1,7 @@
 """The command line: parses and prints, decides nothing."""
 
 import os
+import signal
 import sys
 import warnings
 from collections.abc import Sequence
@@ -24,6 +25,8 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     An error is printed as one line on standard error; ``--debug``, at any position, shows the
     traceback.
     """
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _interrupt)
     args = list(sys.argv[1:] if args is None else args)
     debug = "--debug" in args
     args = [arg for arg in args if arg != "--debug"]
@@ -58,6 +61,14 @@ def _run(args: list[str], *, debug: bool) -> int:
     if code == 130:
         _say("stopped by Ctrl-C")
     return code or 0
+
+
+def _interrupt(*_: object) -> None:
+    """Stop at Ctrl-C; an exception in the C++ code that imports torch would abort."""
+    if getattr(getattr(sys.modules.get("torch"), "__spec__", None), "_initializing", False):
+        _say("stopped by Ctrl-C")
+        os._exit(130)
+    raise KeyboardInterrupt
 
 
 def _message(error: Exception) -> str:

@@ -99,12 +99,12 @@ def _read_json_lines(path: Path) -> pd.DataFrame:
             for number, line in enumerate(file, 1):
                 if not line.strip():
                     continue
-                row = json.loads(line, object_pairs_hook=_unique)
+                row = json.loads(line, object_pairs_hook=_unique, parse_int=_integer)
                 if not isinstance(row, dict):
                     raise ValueError(f"expected an object; got {shortened(row, 32)}")
                 rows.append(row)
                 numbers.append(number)
-    except (ValueError, RecursionError) as error:
+    except (ValueError, OverflowError, RecursionError) as error:
         if str(error).startswith(str(path)):  # about the encoding or the compression
             raise
         raise ValueError(f"{path}, line {number}: {error}") from error
@@ -119,6 +119,12 @@ def _read_json_lines(path: Path) -> pd.DataFrame:
     if not whole.all():
         inferred = pd.concat([table.loc[:, ~whole], inferred], axis=1)[names]
     return inferred.copy()  # one block of columns
+
+
+def _integer(text: str) -> int:
+    """Return an integer; raise OverflowError beyond float64."""
+    float(number := int(text))
+    return number
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -108,6 +108,8 @@ def to_numpy(x: Any) -> npt.NDArray[Any]:
             array = np.asarray([to_numpy(x[i]) for i in range(len(x))])
         else:
             raise TypeError(f"X holds a {type(x).__name__}: {error}; {_CONVERT}") from error
+    if array.dtype == object and not array.ndim and is_series(x):  # such as a sparse matrix
+        raise TypeError(f"X holds a {type(x).__name__}; {_CONVERT}")
     if array.dtype.kind == "V" and array.dtype.names is None:  # such as bfloat16 of JAX
         return array.astype(np.float32)
     return _from_objects(array) if array.dtype == object else array

@@ -34,6 +34,7 @@ from tsformer.estimators.targets import (
     read_as_fitted,
     read_columns,
     read_targets,
+    read_weights,
     series_weights,
     warn_of_labels,
 )
@@ -423,7 +424,8 @@ class LabelClassifier(ClassifierMixin, SeriesEstimator):
 
     def _one_label(self, y: Any, name: str, *, reset: bool) -> Targets:
         """Encode one label per series."""
-        labels = read_targets(y, name)
+        use = ', or pretrain on them with TSTransformerClassifier(unlabelled="use")'
+        labels = read_targets(y, name, advice=use if reset else "")
         assert_all_finite(labels, input_name=name)
         try:
             check_classification_targets(labels)
@@ -435,8 +437,9 @@ class LabelClassifier(ClassifierMixin, SeriesEstimator):
                 ) from error
             raise ValueError(f"{error} To predict numbers use TSTransformerRegressor") from error
         if reset:
-            self._kind = OneLabel(np.unique(labels))
-            warn_of_labels(self.classes_)
+            classes, counts = np.unique(labels, return_counts=True)
+            self._kind = OneLabel(classes)
+            warn_of_labels(classes, counts)
         return self._kind.encode(labels, name)
 
     def _weights(self, sample_weight: npt.ArrayLike | None, targets: Targets) -> Targets | None:
@@ -499,8 +502,9 @@ def accuracies(
 
     labels = read_as_fitted(y, "y", shape, labels=True)
     assert_all_finite(labels, input_name="y")
+    weights = None if sample_weight is None else read_weights(sample_weight, len(labels))
     scores = []
     for predicted in predictions:
         check_length(len(predicted), labels, "y")
-        scores.append(float(accuracy_score(labels, predicted, sample_weight=sample_weight)))
+        scores.append(float(accuracy_score(labels, predicted, sample_weight=weights)))
     return scores

@@ -19,7 +19,13 @@ from tsformer.estimators import recipe
 from tsformer.estimators.base import TransformerEstimator
 from tsformer.estimators.saved import REGRESSION, check_fields
 from tsformer.estimators.series import TrainingData
-from tsformer.estimators.targets import Targets, check_length, read_as_fitted, read_columns
+from tsformer.estimators.targets import (
+    Targets,
+    check_length,
+    read_as_fitted,
+    read_columns,
+    read_weights,
+)
 from tsformer.model import ModelConfig
 from tsformer.model.layers import HEAD_NORMS
 
@@ -140,7 +146,8 @@ class TSTransformerRegressor(MultiOutputMixin, RegressorMixin, TransformerEstima
         predicted = self.predict(X, times)
         targets = read_as_fitted(y, "y", self._target_shape)
         check_length(len(predicted), targets, "y")
-        return float(r2_score(targets, predicted, sample_weight=sample_weight))
+        weights = None if sample_weight is None else read_weights(sample_weight, len(targets))
+        return float(r2_score(targets, predicted, sample_weight=weights))
 
     def _targets(self, y: Any, name: str, *, reset: bool) -> Targets:
         columns = read_columns(y)

@@ -25,11 +25,13 @@ from tsformer.data.text import number_in
 Targets = npt.NDArray[Any]
 #: Text that stands for a missing value.
 _MISSING = {"", "?", "na", "n/a", "#n/a", "<na>", "nan", "nat", "null"}
+#: Series of a usual class beside which a class of one series is probably a mistake.
+_MANY = 10
 #: The index of the group of each series.
 Groups = npt.NDArray[np.int64]
 
 
-def read_targets(y: Any, name: str) -> npt.NDArray[Any]:
+def read_targets(y: Any, name: str, *, advice: str = "") -> npt.NDArray[Any]:
     """Return targets as an array ``(n,)``, of a dtype that fits their values."""
     if isinstance(y, str):
         raise ValueError(
@@ -44,11 +46,11 @@ def read_targets(y: Any, name: str) -> npt.NDArray[Any]:
         y = y.tolist()  # scikit-learn converts nullable integers and booleans to floats
     if isinstance(y, (list, tuple)):
         # Before NumPy converts a NaN among strings to the label "nan", and 1 to "1".
-        _refuse_missing(pd.Series(y, dtype=object), name)
+        _refuse_missing(pd.Series(y, dtype=object), name, advice)
         _refuse_mixed(y, name)
     _refuse_columns(y, name)
     column: npt.NDArray[Any] = column_or_1d(y, warn=name != "groups")
-    _refuse_missing(column, name)
+    _refuse_missing(column, name, advice)
     if column.dtype == object:  # such as a column of a mixed table
         column = pd.Series(column).infer_objects().to_numpy()
         _refuse_mixed(column, name)
@@ -127,11 +129,17 @@ def check_length(n_series: int, given: npt.NDArray[Any], name: str, of: str = "X
         )
 
 
-def warn_of_labels(classes: npt.NDArray[Any]) -> None:
-    """Warn of a single class, and of text that may be missing, a number, or spelt in two ways."""
+def warn_of_labels(classes: npt.NDArray[Any], counts: npt.NDArray[np.int64]) -> None:
+    """Warn of a single class or member, and of text that may be missing, numbers or misspelt."""
     if len(classes) == 1:
         warn_caller(
             f"all series have the label {shortened(str(classes[0]))}, which is then the only answer"
+        )
+    single = classes[counts == 1].tolist()
+    if single and np.sort(counts)[len(counts) // 2] >= _MANY:
+        warn_caller(
+            f"the labels {shortened(single)} have one series each, and most labels {_MANY} or "
+            "more; drop series such as a row of totals"
         )
     texts = [label for label in classes.tolist() if isinstance(label, str)]
     numbers = [number for text in texts if (number := number_in(text)) is not None]
@@ -171,13 +179,13 @@ def _plain(y: Any) -> Any:
     return np.ma.filled(y.astype(object), np.nan) if isinstance(y, np.ma.MaskedArray) else y
 
 
-def _refuse_missing(values: pd.Series | npt.NDArray[Any], name: str) -> None:
+def _refuse_missing(values: pd.Series | npt.NDArray[Any], name: str, advice: str) -> None:
     missing = np.flatnonzero(pd.isna(values))
     if len(missing):
         places = ", ".join(map(str, missing[:10])) + (", ..." if len(missing) > 10 else "")
         raise ValueError(
             f"Input {name} contains NaN: {len(missing)} of {len(values)} values are missing, at "
-            f"series {places}; drop these series, or complete {name}"
+            f"series {places}; drop these series, or complete {name}{advice}"
         )
 
 

@@ -78,13 +78,13 @@ def own_problem(
 ) -> OwnProblem:
     """Write series as a problem, named by a hash of them, that `load_dataset` finds."""
     X, labels = to_arrays(train.X), _labels(train)
-    classes = np.unique(labels)
+    classes, counts = np.unique(labels, return_counts=True)
     if len(classes) < 2:
         raise ValueError(
             f"all training series have the label {shortened(str(classes[0]))}; a comparison needs "
             "two labels or more"
         )
-    warn_of_labels(classes)
+    warn_of_labels(classes, counts)
     folds: npt.NDArray[np.int64] | None = None
     order: npt.NDArray[np.intp] | None = None
     if test is not None and n_folds:
