@@ -29,14 +29,10 @@ if TYPE_CHECKING:
 
 # Flags that define a study; other flags choose where and how it runs.
 _OF_A_STUDY = (
-    *("datasets", "data", "test", "folds", "group", "encodings", "methods", "seeds", "max_epochs"),
+    *("datasets", "data", "folds", "group", "encodings", "methods", "seeds", "max_epochs"),
     *("vary", "resamples", "train_sizes", "set_"),
 )
 _ENCODINGS = "none,fixed,learnable,lspe"
-#: Folds of cross-validation where it is the default.
-_FOLDS = 5
-#: Appended to the description of the split of --data if there are resamples.
-_REDRAWN = "; resample 0 is this split, later resamples are drawn from all series"
 
 
 @with_columns
@@ -48,16 +44,12 @@ def compare(
     ] = "",
     data: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="A table (CSV, Parquet) or .ts file of your own."),
+        typer.Option(
+            metavar="FILE",
+            help="A table (CSV, Parquet) or .ts file of your own, which is cross-validated.",
+        ),
     ] = None,
-    test: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="Test series; by default 30 % of each class of --data."),
-    ] = None,
-    folds: Annotated[
-        int | None,
-        typer.Option(help="Cross-validate --data; 5 folds with --budget, --methods or --group."),
-    ] = None,
+    folds: Annotated[int, typer.Option(help="Number of folds of --data.")] = 5,
     group: Annotated[
         str | None,
         typer.Option(
@@ -81,7 +73,7 @@ def compare(
     ] = False,
     seeds: Annotated[
         str,
-        typer.Option(metavar="N|A,B", help="Number of seeds, or a list of seeds; 1 with --budget."),
+        typer.Option(metavar="N|A,B", help="Number of seeds, or a list of seeds; 1 with --data."),
     ] = "3",
     max_epochs: MaxEpochs = None,
     vary: Annotated[
@@ -145,19 +137,19 @@ def compare(
     from tsformer.studies.report.summary import to_markdown
 
     for file in ("results.csv", "failures.csv"):
-        check_output(out / file, [Path(source) for source in (data, test) if source is not None])
-    if data is None and (columns or any(x is not None for x in (test, folds, group))):
-        raise ValueError(
-            "--test, --folds, --group and the options for columns are for a file named with --data"
-        )
-    if budget is not None and study is None:
-        if data is None or test is not None:
+        check_output(out / file, [] if data is None else [Path(data)])
+    if data is None:
+        if columns or _is_given(context, "folds") or group is not None:
             raise ValueError(
-                "--budget chooses by cross-validation of --data, without --test: evaluate the "
-                "chosen encoding on the test series with `tsformer fit` and `tsformer evaluate`"
+                "--folds, --group and the options for columns are for a file named with --data"
             )
-        folds = _FOLDS if folds is None else folds
-        seeds = seeds if _is_given(context, "seeds") else "1"
+        if budget is not None and study is None:
+            raise ValueError("--budget chooses by cross-validation of --data; name a file with it")
+    elif datasets or resamples > 1:
+        raise ValueError(
+            "--data is cross-validated, and its folds are the splits: remove "
+            + ("--datasets, or compare them apart" if datasets else "--resamples")
+        )
     asked: Study
     own: OwnProblem | None = None
     if study is not None:
@@ -172,30 +164,13 @@ def compare(
             if not parsing.names(text) and _is_given(context, flag):
                 raise ValueError(f"--{flag.replace('_', '-')} {text!r} names none; leave it out")
         named = _methods(methods, allow_import)
-        if data is not None:
-            if folds is not None and folds < 2:
-                raise ValueError(f"--folds takes a number of folds, 2 or more; got {folds}")
-            if folds is None and test is None and (named or group is not None):
-                folds = _FOLDS
-            if folds is not None and resamples > 1:
-                raise ValueError(
-                    f"--data is cross-validated, and its {folds} folds are the splits: remove "
-                    "--resamples"
-                )
-            if group is not None and resamples > 1:
-                raise ValueError(
-                    f"--resamples would mix series of one {group!r} into both splits: leave out "
-                    "--resamples, or leave out --test for cross-validation by groups"
-                )
-        if folds and datasets:
-            raise ValueError(
-                "--data is cross-validated, but --datasets have fixed splits; compare them apart"
-            )
-        listed = parsing.names(datasets)
+        if folds < 2:
+            raise ValueError(f"--folds takes a number of folds, 2 or more; got {folds}")
+        one_seed = data is not None and not _is_given(context, "seeds")
         asked = Study(
-            listed if data is None else (*listed, data),
+            parsing.names(datasets) if data is None else (data,),
             parsing.names(encodings) if not named or _is_given(context, "encodings") else (),
-            parsing.seeds(seeds),
+            parsing.seeds("1" if one_seed else seeds),
             options,
             parsing.varied(vary),
             resamples,
@@ -204,13 +179,9 @@ def compare(
         )
         if data is not None:
             asked.check()  # before any data are written
-            schema = dataclasses.replace(columns, group=group)
-            own = _own(data, test, schema, folds or 0, err=as_json)
+            own = _own(data, dataclasses.replace(columns, group=group), folds, err=as_json)
             asked = dataclasses.replace(
-                asked,
-                datasets=(*listed, own.name),
-                splits={own.name: own.split + (_REDRAWN if resamples > 1 else "")},
-                resamples=folds or resamples,
+                asked, datasets=(own.name,), splits={own.name: own.split}, resamples=folds
             )
     else:
         raise ValueError(
@@ -381,26 +352,18 @@ def _methods(text: str, allow_import: bool) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _own(data: str, test: str | None, columns: TableSchema, folds: int, *, err: bool) -> OwnProblem:
-    """Read the series of --data and --test as a problem."""
+def _own(data: str, columns: TableSchema, folds: int, *, err: bool) -> OwnProblem:
+    """Read the series of --data as a problem."""
     from tsformer.data.sources import is_file, read_source
     from tsformer.studies.run.own_problem import own_problem
 
-    for flag, file in (("--data", data), ("--test", test)):
-        if file is not None and not is_file(file):
-            raise ValueError(f"{flag} takes a file; for a data set, use --datasets {file}")
+    if not is_file(data):
+        raise ValueError(f"--data takes a file; for a data set, use --datasets {data}")
     found = read_source(data, columns)
     typer.echo(described(data, found), err=err)
-    apart = None
-    if test is not None:
-        apart = read_source(test, columns, trained=found.schema)
-        typer.echo(described(test, apart), err=err)
-    problem = own_problem(Path(data).stem, found, apart, n_folds=folds)
-    parts = f"{problem.n_train} series to train on and {problem.n_test} to test on"
-    if folds:
-        of = "" if found.groups is None else f" of {len(set(found.groups))} groups"
-        parts = f"{problem.n_train + problem.n_test} series{of} in {folds} folds"
-    typer.echo(f"{parts}, in {problem.home}", err=err)
+    problem = own_problem(Path(data).stem, found, n_folds=folds)
+    of = "" if found.groups is None else f" of {len(set(found.groups))} groups"
+    typer.echo(f"{len(found.X)} series{of} in {folds} folds, in {problem.home}", err=err)
     return problem
 
 

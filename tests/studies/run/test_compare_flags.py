@@ -72,15 +72,11 @@ def test_a_study_of_a_file_with_fits_that_fail(run, uri, experiment, tmp_path, m
         ("--datasets A --methods ,", "--methods ',' names none; leave it out"),
         ("--datasets A --train-sizes= ", "--train-sizes '' names none; leave it out"),
         ("--data a.csv --folds 0", "--folds takes a number of folds, 2 or more; got 0"),
-        ("--data a.csv --folds 2 --datasets A", "--data is cross-validated"),
+        ("--data a.csv --folds 2 --datasets A", "remove --datasets, or compare them apart"),
+        ("--data a.csv --resamples 3", "its folds are the splits: remove --resamples"),
         ("--data A", "for a data set, use --datasets A"),
-        (
-            "--data a.csv --test b.csv --label y --group p --resamples 3",
-            "would mix series of one 'p'",
-        ),
         ("--datasets A --budget 9", "--budget chooses by cross-validation of --data"),
-        ("--data a.csv --test b.csv --budget 9", "evaluate the chosen encoding on the test series"),
-        ("--datasets A --folds 3", "--test, --folds, --group and the options for columns are for"),
+        ("--datasets A --folds 3", "--folds, --group and the options for columns are for"),
     ],
 )
 def test_mistakes_are_one_line(flags, says, run):
@@ -122,12 +118,12 @@ def test_a_refused_comparison_leaves_nothing(flags, says, run, tmp_path):
 @pytest.mark.slow
 @pytest.mark.usefixtures("own_table", "no_figures", "no_workers")
 def test_methods_are_compared_on_ones_own_data_without_a_group_in_both_parts(
-    run, uri, experiment, tmp_path, monkeypatch
+    run, uri, experiment, tmp_path
 ):
     (tmp_path / "mine.py").write_text("from sklearn.svm import SVC\nclass Mine(SVC): pass\n")
     out, _ = run(
         "compare", "--data", "own.csv", "--label", "state", "--group", "patient", "--folds", 3,
-        "--seeds", 1, "--methods", "majority,mine.Mine", "--allow-import",
+        "--methods", "majority,mine.Mine", "--allow-import",
         "--tracking-uri", uri, "--experiment", experiment,
     )  # fmt: skip
     assert "24 series of 12 groups in 3 folds, in data/own-" in out
@@ -138,15 +134,6 @@ def test_methods_are_compared_on_ones_own_data_without_a_group_in_both_parts(
     report = (tmp_path / "results/compare/report/report.md").read_text("utf-8")
     assert f"- {rows['dataset'][0]}: cross-validated in 3 stratified folds, each" in report
     assert "all series of one 'patient', of 12, are in one fold.\n" in report
-    monkeypatch.setattr("tsformer.studies.run.finalize._report", lambda *args: None)
-    columns = ("--label", "state", "--value", ",".join(f"t{i}" for i in range(12)))
-    out, _ = run(
-        "compare", "--data", "own.csv", *columns, "--methods", "majority", "--test", "own.csv",
-        "--seeds", 1, "--resamples", 2, "--out", "second",
-        "--tracking-uri", uri, "--experiment", experiment,
-    )  # fmt: skip
-    assert "24 series to train on and 24 to test on, in data/own-" in out
-    assert pd.read_csv(tmp_path / "second/results.csv")["resample"].tolist() == [0, 1]
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from tsformer._checks import shortened
 from tsformer._warnings import warn_caller
-from tsformer.data.containers import common_names, to_arrays, to_items, to_source
+from tsformer.data.containers import to_arrays, to_source
 from tsformer.data.layout import check_ids
 from tsformer.data.series import Floats
 from tsformer.data.table import Source
@@ -30,7 +30,7 @@ from tsformer.studies.design.study import Study
 from tsformer.studies.run.compare import Comparison, compare
 from tsformer.studies.run.halving import seconds_of
 from tsformer.studies.run.lock import StudyBusyError
-from tsformer.studies.run.problem import cross_validation_folds, stratified_split, write_split
+from tsformer.studies.run.problem import cross_validation_folds, write_split
 from tsformer.studies.run.progress import Progress
 
 
@@ -39,8 +39,6 @@ class OwnProblem(NamedTuple):
 
     name: str
     home: Path
-    n_train: int
-    n_test: int
     split: str
     new: bool
 
@@ -69,67 +67,32 @@ class OwnProblem(NamedTuple):
                     self.home.parent.rmdir()
 
 
-def own_problem(
-    title: str,
-    train: Source,
-    test: Source | None = None,
-    *,
-    n_folds: int = 0,
-) -> OwnProblem:
+def own_problem(title: str, source: Source, *, n_folds: int) -> OwnProblem:
     """Write series as a problem, named by a hash of them, that `load_dataset` finds."""
-    X, labels = to_arrays(train.X), _labels(train)
+    if source.y is None:
+        raise ValueError("a problem needs the label of each of its series")
+    X, labels = to_arrays(source.X), source.y
     classes, counts = np.unique(labels, return_counts=True)
     if len(classes) < 2:
         raise ValueError(
-            f"all training series have the label {shortened(str(classes[0]))}; a comparison needs "
-            "two labels or more"
+            f"all series have the label {shortened(str(classes[0]))}; a comparison needs two "
+            "labels or more"
         )
     warn_of_labels(classes, counts)
-    folds: npt.NDArray[np.int64] | None = None
-    order: npt.NDArray[np.intp] | None = None
-    if test is not None and n_folds:
-        raise ValueError("pass either a test part or n_folds, not both")
-    if train.groups is not None and test is None and not n_folds:
-        raise ValueError("series with groups are split by cross-validation, or have a test part")
-    if test is None:
-        if n_folds:
-            folds = cross_validation_folds(labels, train.groups, n_folds=n_folds)
-            chosen = np.flatnonzero(folds != 0), np.flatnonzero(folds == 0)
-        else:
-            chosen = stratified_split(labels)
-        order = np.concatenate(chosen)
-        X_test, n_train = [X[i] for i in chosen[1]], len(chosen[0])
-        X, labels = [X[i] for i in chosen[0]], np.concatenate([labels[part] for part in chosen])
-    else:
-        common_names([*to_items(train.X), *to_items(test.X)])  # raises for other channels
-        X_test, n_train = to_arrays(test.X), len(X)
-        _refuse_shared_groups(train, test)
-        strange = sorted({*_labels(test).tolist()} - {*labels.tolist()})
-        if strange:
-            raise ValueError(
-                f"the test series have labels that no training series has: {strange[:10]}"
-            )
-        if len(X_test[0]) != len(X[0]):
-            raise ValueError(
-                f"the training series have {len(X[0])} channels, the test series {len(X_test[0])}"
-            )
-        labels = np.concatenate([labels, _labels(test)])
-    seen = {(x.shape, x.tobytes()) for x in X}
-    again = sum((x.shape, x.tobytes()) in seen for x in X_test)
-    if again:
-        warn_caller(
-            f"{again} of the {len(X_test)} series to test on are series to train on, too, so that "
-            "accuracies are too high; leave the copies out"
-        )
-    labels = writable_labels(labels)
-    parts = {"TRAIN": (X, labels[:n_train]), "TEST": (X_test, labels[n_train:])}
+    folds = cross_validation_folds(labels, source.groups, n_folds=n_folds)
+    _warn_of_copies(X, folds)
+    order = np.argsort(folds == 0, kind="stable")  # the first fold is the test split
+    n_train = int((folds != 0).sum())
+    columns = {"fold": folds[order]}
+    if source.groups is not None:
+        columns["group"] = source.groups[order]
+    X, labels = [X[i] for i in order], writable_labels(labels[order])
+    parts = {"TRAIN": (X[:n_train], labels[:n_train]), "TEST": (X[n_train:], labels[n_train:])}
     stem = re.sub(r"[^A-Za-z0-9_-]+", "-", title).strip("-")[:80] or "own"
-    columns = _columns(train, test, folds, order)
     name = f"{stem}-{_digest(parts, columns)}"
     folder = Path("data")
     home = folder / name
-    split = _split(train, test, n_folds)
-    problem = OwnProblem(name, home, n_train, len(X_test), split, not home.is_dir())
+    problem = OwnProblem(name, home, _split(source, n_folds), not home.is_dir())
     if not problem.new:
         return problem
     folder.mkdir(parents=True, exist_ok=True)
@@ -139,8 +102,7 @@ def own_problem(
         unfinished.mkdir()
         for part, (series, y) in parts.items():
             write_ts(unfinished / f"{name}_{part}.ts", series, y, comment=f"Written from {title}.")
-        if columns:
-            write_split(unfinished / name, columns)
+        write_split(unfinished / name, columns)
         try:
             unfinished.rename(home)
         except OSError:
@@ -149,57 +111,28 @@ def own_problem(
     return problem
 
 
-def _columns(
-    train: Source,
-    test: Source | None,
-    folds: npt.NDArray[np.int64] | None,
-    order: npt.NDArray[np.intp] | None,
-) -> dict[str, npt.NDArray[Any]]:
-    """Return fold and group of each series in the order of the files."""
-    columns: dict[str, npt.NDArray[Any]] = {}
-    if folds is not None:
-        columns["fold"] = folds[order]
-    if train.groups is not None:
-        columns["group"] = train.groups if order is None else train.groups[order]
-    if train.groups is not None and test is not None:
-        n_test = len(_labels(test))
-        apart = np.full(n_test, "") if test.groups is None else test.groups
-        columns["group"] = np.concatenate([train.groups, apart])
-    return columns
+def _warn_of_copies(X: Sequence[Floats], folds: npt.NDArray[np.int64]) -> None:
+    """Warn of equal series in different folds."""
+    where: dict[tuple[tuple[int, ...], bytes], set[int]] = {}
+    keys = [(x.shape, x.tobytes()) for x in X]
+    for key, fold in zip(keys, folds.tolist(), strict=True):
+        where.setdefault(key, set()).add(fold)
+    copies = sum(len(where[key]) > 1 for key in keys)
+    if copies:
+        warn_caller(
+            f"{copies} of the {len(X)} series have a copy in another fold, so that accuracies are "
+            "too high; leave the copies out"
+        )
 
 
-def _split(train: Source, test: Source | None, n_folds: int) -> str:
+def _split(source: Source, n_folds: int) -> str:
     """Return in words how series were split."""
-    column = train.schema.group if train.schema is not None else None
-    group = repr(column) if column else "group"
-    if test is not None:
-        apart = train.groups is not None and test.groups is not None
-        return "its test split is a file of its own" + (
-            f", in which no {group} of the train split has series" if apart else ""
-        )
-    if not n_folds:
-        return "its test split is about 30 % of the series of each class, drawn at random"
     text = f"cross-validated in {n_folds} stratified folds, each tested on by a fit to the others"
-    if train.groups is None:
+    if source.groups is None:
         return text
-    return f"{text}; all series of one {group}, of {len(set(train.groups))}, are in one fold"
-
-
-def _refuse_shared_groups(train: Source, test: Source) -> None:
-    if train.groups is None or test.groups is None:
-        return
-    shared = sorted({*train.groups.tolist()} & {*test.groups.tolist()})
-    if shared:
-        raise ValueError(
-            f"{len(shared)} groups have both training and test series, which a model may "
-            f"recognise: {shared[:10]}. Remove these groups from one part"
-        )
-
-
-def _labels(source: Source) -> npt.NDArray[np.str_]:
-    if source.y is None:
-        raise ValueError("a problem needs the label of each of its series")
-    return source.y
+    column = source.schema.group if source.schema is not None else None
+    group = repr(column) if column else "group"
+    return f"{text}; all series of one {group}, of {len(set(source.groups))}, are in one fold"
 
 
 def _digest(

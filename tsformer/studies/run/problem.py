@@ -46,22 +46,6 @@ def stratified_resample(
     return taken(X, train), y[train], taken(X, test), y[test]
 
 
-def stratified_split(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Split series at random: 30 % of each class are for testing."""
-    generator = np.random.default_rng(0)
-    test: list[int] = []
-    for label in np.unique(y):
-        places = generator.permutation(np.flatnonzero(y == label))
-        if len(places) < 2:
-            raise ValueError(
-                f"class {str(label)!r} has a single series, which cannot be both trained on and "
-                "tested on; leave it out, or give test series of their own"
-            )
-        n_test = min(max(round(0.3 * len(places)), 1), len(places) - 1)
-        test += places[:n_test].tolist()
-    return np.setdiff1d(np.arange(len(y)), test), np.array(sorted(test))
-
-
 def cross_validation_folds(
     y: npt.NDArray[Any], groups: npt.NDArray[Any] | None = None, *, n_folds: int = 5
 ) -> npt.NDArray[np.int64]:
@@ -158,7 +142,7 @@ def nested_subset(y: npt.NDArray[Any], size: str, *, seed: int) -> npt.NDArray[n
 
 # A worker gets the data sets of a study in any order; keeping more could fill its memory.
 _KEPT = 16
-# The file of a problem with the fold or the group of each series.
+# The file of a problem with the fold and the group of each series.
 _SPLIT = "_SPLIT.csv"
 
 
@@ -180,19 +164,12 @@ class Problem:
     def load(cls, name: str, resample: int = 0, train_size: str = WHOLE, seed: int = 0) -> Self:
         """Load by name: split or fold number `resample`, and the `train_size` drawn with `seed`."""
         split, table = _official(name), _split_table(name)
-        folds, groups = table.get("fold"), table.get("group")
-        if folds is not None:
-            split = _fold(name, split, folds, resample)
-            groups = None if groups is None else groups[folds != resample]
-        elif resample and groups is not None:
-            raise ValueError(
-                f"{name} has groups, which resamples would divide between both parts: a study of "
-                "it has one resample"
-            )
+        groups = None
+        if table:
+            split = _fold(name, split, table["fold"], resample)
+            groups = table["group"][table["fold"] != resample] if "group" in table else None
         elif resample:
             split = stratified_resample(*split, seed=resample)
-        elif groups is not None:
-            groups = groups[: len(split[1])]
         if train_size == WHOLE:
             return cls(name, resample, *split, groups)
         X, y, X_test, y_test = split
@@ -226,7 +203,7 @@ def fold_sizes(name: str) -> list[int]:
 
 
 def write_split(stem: Path, columns: Mapping[str, npt.NDArray[Any]]) -> None:
-    """Write the fold or the group of each series, train split first."""
+    """Write the fold and the group of each series, train split first."""
     pd.DataFrame(columns).to_csv(f"{stem}{_SPLIT}", index=False, lineterminator="\n")
 
 
