@@ -83,7 +83,7 @@ def own_problem(title: str, source: Source, *, n_folds: int) -> OwnProblem:
     _warn_of_copies(X, folds)
     order = np.argsort(folds == 0, kind="stable")  # the first fold is the test split
     n_train = int((folds != 0).sum())
-    columns = {"fold": folds[order]}
+    columns: dict[str, npt.NDArray[Any]] = {"fold": folds[order]}
     if source.groups is not None:
         columns["group"] = source.groups[order]
     X, labels = [X[i] for i in order], writable_labels(labels[order])
