@@ -10,7 +10,6 @@ from picture_checks import assert_legible, assert_readable, images, panels, y_la
 from tsformer.metrics import expected_calibration_error, reliability
 from tsformer.plots import plot_confusion, plot_history, plot_learning_curves, plot_reliability
 from tsformer.plots.figures import shortened
-from tsformer.plots.learning_curves import can_average
 from tsformer.training import History
 
 figures = pytest.importorskip("matplotlib.figure", reason='needs the extra "plots"')
@@ -179,8 +178,6 @@ def test_learning_curves_are_legible(
     figure = plot_learning_curves(rows)
     assert_legible(figure)
     assert [ax.get_title().replace("\n", "") for ax in panels(figure)] == datasets
-    if can_average(rows):
-        assert_legible(plot_learning_curves(rows, average=True))
 
 
 def test_a_panel_has_the_means_and_spreads_of_its_data_set() -> None:
@@ -203,22 +200,6 @@ def test_a_panel_has_the_means_and_spreads_of_its_data_set() -> None:
             np.testing.assert_allclose(lengths, 2 * scores.std())
 
 
-def test_the_average_is_over_data_sets_that_have_everything() -> None:
-    rows = results(["ArrowHead", "C"], ["none", "rope"], SHARES)
-    lacking = results(["SonyAIBORobotSurface1"], ["none", "rope"], SHARES[:3])
-    figure = plot_learning_curves(pd.concat([rows, lacking]), average=True)
-    (ax,) = panels(figure)
-    assert ax.get_title() == "mean over 2 data sets"
-    assert [tick.get_text() for tick in ax.get_xticklabels()] == SHARES[::-1]
-    means = rows.groupby(["encoding", "train_size", "seed"])["accuracy"].mean()
-    line, _, (bars,) = ax.containers[0]
-    expected = [means["none", size].mean() for size in SHARES]
-    np.testing.assert_allclose(line.get_ydata(), expected)
-    spreads = [2 * means["none", size].std() for size in SHARES]
-    lengths = [float(np.ptp(bar[:, 1])) for bar in bars.get_segments()]
-    np.testing.assert_allclose(lengths, spreads)
-
-
 def test_a_share_that_is_another_number_in_each_fold_is_one_point() -> None:
     columns = ["dataset", "method", "train_size", "n_train", "seed", "resample", "accuracy"]
     rows = [("A", "m", "4", 4, 0, fold, 0.5) for fold in range(3)]
@@ -232,13 +213,6 @@ def test_a_share_that_is_another_number_in_each_fold_is_one_point() -> None:
 
 def test_what_cannot_be_drawn_is_refused() -> None:
     rows = results(["ArrowHead", "C"], ["none"], ["10", "100%"])
-    assert not can_average(rows)
-    with pytest.raises(ValueError, match=r"sizes that are percentages.* got 10, 100%"):
-        plot_learning_curves(rows, average=True)
-    shares = results(["ArrowHead"], ["none"], ["10%"])
-    others = results(["C"], ["rope"], ["10%"])
-    with pytest.raises(ValueError, match="no data set has scores of every method"):
-        plot_learning_curves(pd.concat([shares, others]), average=True)
     with pytest.raises(ValueError, match="unknown column of the results 'train_size'"):
         plot_learning_curves(rows.drop(columns="train_size"))
 

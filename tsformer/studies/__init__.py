@@ -5,7 +5,6 @@ Packages: `design` (study and trials), `run` (fits), `analysis` (scores to findi
 
 from tsformer.studies.analysis.plots import (
     plot_boxes,
-    plot_chances,
     plot_comparison,
     plot_cost,
     plot_critical_difference,
@@ -30,7 +29,6 @@ __all__ = [
     "compare",
     "compare_methods",
     "plot_boxes",
-    "plot_chances",
     "plot_comparison",
     "plot_cost",
     "plot_critical_difference",

@@ -17,7 +17,6 @@ from tsformer.encodings import names
 from tsformer.plots import encoding_color
 from tsformer.studies.analysis.plots import (
     plot_boxes,
-    plot_chances,
     plot_comparison,
     plot_cost,
     plot_critical_difference,
@@ -78,15 +77,6 @@ def test_the_matrix_shows_difference_counts_and_p():
     clear = plot_pairs(compared_twelve())
     bold = [text for text in clear.axes[0].texts if text.get_fontweight() == "bold"]
     assert len(bold) == 4, "the worst against the two others, from both sides"
-
-
-def test_chances_are_drawn_as_parts_of_one():
-    found = compared_twelve()
-    axes = plot_chances(found, "worst").axes[0]
-    widths = np.array([bar.get_width() for bar in axes.patches]).reshape(3, 2)
-    np.testing.assert_allclose(widths.sum(axis=0), 1)
-    np.testing.assert_allclose(widths[0], found.against("worst")["p_better"])
-    assert y_labels(axes) == found.against("worst")["method"].tolist()
 
 
 def test_the_diagram_names_ranks_and_joins_in_order():
@@ -241,7 +231,6 @@ def test_pictures_are_legible(study):
         plot_boxes(fits_of(study)),
         plot_critical_difference(found(study)),
         plot_pairs(found(study)),
-        plot_chances(found(study), "none"),
         plot_mean_gains(dict.fromkeys(variants, mean_gains(study)), "none"),
         plot_cost(costs(study).assign(peak_memory_mb=memory, predict_memory_mb=memory[::-1])),
     ):
@@ -271,7 +260,6 @@ DRAWN: dict[str, tuple[int, Any]] = {
     "boxes": (1, lambda ax: plot_boxes(fits_of("small"), ax=ax[0])),
     "critical difference": (1, lambda ax: plot_critical_difference(found("small"), ax=ax[0])),
     "pairs": (1, lambda ax: plot_pairs(found("small"), ax=ax[0])),
-    "chances": (1, lambda ax: plot_chances(found("small"), "none", ax=ax[0])),
     "comparison": (2, lambda ax: plot_comparison(fits_of("small"), axes=ax)),
     "mean gains": (1, lambda ax: plot_mean_gains({"": mean_gains("small")}, "none", axes=ax)),
     "cost": (3, lambda ax: plot_cost(costs("small"), axes=ax)),

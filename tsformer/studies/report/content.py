@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from tsformer.data import list_datasets
-from tsformer.plots.learning_curves import can_average, plot_learning_curves
+from tsformer.plots.learning_curves import plot_learning_curves
 from tsformer.studies.analysis.analyse import FEWEST_RESAMPLED, Findings
 from tsformer.studies.analysis.plots import (
-    plot_chances,
     plot_cost,
     plot_critical_difference,
     plot_mean_gains,
@@ -82,8 +81,6 @@ def figures(
             continue
         drawn[f"{stem}critical_difference"] = plot_critical_difference(statistics)
         drawn[f"{stem}pairs"] = plot_pairs(statistics)
-        if each.gains is not None and baseline is not None:
-            drawn[f"{stem}chances"] = plot_chances(statistics, baseline)
         if each.costs is not None and set(COSTS) & set(each.costs.columns):
             drawn[f"{stem}cost"] = plot_cost(each.costs)
     return drawn
@@ -107,10 +104,7 @@ def learning_curves(scores: StudyScores) -> dict[str, Figure]:
         rows = rows.assign(method=rows["method"] + ", " + labels(rows, others))
     metric = "accuracy" if scores.ours else "score"
     rows = rows.rename(columns={"score": metric})
-    drawn = {}
-    if rows["dataset"].nunique() > 1 and can_average(rows, metric):
-        drawn["learning_curves_mean"] = plot_learning_curves(rows, metric=metric, average=True)
-    return {**drawn, "learning_curves": plot_learning_curves(rows, metric=metric)}
+    return {"learning_curves": plot_learning_curves(rows, metric=metric)}
 
 
 def _facts(study: StudyScores) -> dict[str, Any]:

@@ -3,14 +3,12 @@
 from tsformer.studies.analysis.plots.effects import plot_cost, plot_mean_gains, plot_ranking
 from tsformer.studies.analysis.plots.fits import plot_boxes, plot_comparison
 from tsformer.studies.analysis.plots.statistics import (
-    plot_chances,
     plot_critical_difference,
     plot_pairs,
 )
 
 __all__ = [
     "plot_boxes",
-    "plot_chances",
     "plot_comparison",
     "plot_cost",
     "plot_critical_difference",

@@ -1,4 +1,4 @@
-"""Figures of statistics: critical difference diagram, matrix of pairs, and probabilities."""
+"""Figures of statistics: critical difference diagram and matrix of pairs."""
 
 from __future__ import annotations
 
@@ -170,40 +170,4 @@ def plot_pairs(statistics: Statistics, *, alpha: float = 0.05, ax: Axes | None =
         f"{f'all {n_pairs} pairs' * (n_pairs > 1)}; {len(statistics.scores)} data sets"
     )
     ax.set_title(wrapped(title, width - 0.1, 9), fontsize=9)
-    return figure_of(ax)
-
-
-def plot_chances(statistics: Statistics, reference: str, *, ax: Axes | None = None) -> Figure:
-    """Draw the probabilities that each method is better, equivalent or worse than `reference`."""
-    pairs = statistics.against(reference)
-    names = list(map(shortened, pairs["method"]))
-    ax = one_panel(ax, 6.4 + widest(names, 10), 1.3 + 0.32 * len(pairs))
-    left = np.zeros(len(pairs))
-    rope = f"{statistics.rope:g}"
-    for column, label, color in (
-        ("p_better", f"better by more than {rope}", "#0072B2"),
-        ("p_same", f"within {rope}", "#D9D9D9"),
-        ("p_worse", f"worse by more than {rope}", "#D55E00"),
-    ):
-        chance = pairs[column].to_numpy()
-        ax.barh(range(len(pairs)), chance, left=left, color=color, label=label, height=0.7)
-        for i, (start, width) in enumerate(zip(left, chance, strict=True)):
-            if width >= 0.08:  # a number wider than its bar would overlap the next
-                dark = column != "p_same"
-                ax.text(
-                    start + width / 2,
-                    i,
-                    f"{width:.2f}",
-                    ha="center",
-                    va="center",
-                    fontsize=8,
-                    color="white" if dark else "black",
-                )
-        left = left + chance
-    ax.set_yticks(range(len(pairs)), names)
-    ax.invert_yaxis()
-    ax.set_xlim(0, 1)
-    what = f"probability, against {reference} (Bayesian signed-rank test)"
-    ax.set_xlabel(wrapped(what, 5.8, 10))
-    ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, fontsize=8, frameon=False)
     return figure_of(ax)
