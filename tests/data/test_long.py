@@ -31,6 +31,15 @@ def test_series_in_order_of_appearance_and_steps_in_order_of_time():
     assert [x.attrs["case"] for x in X] == y.index.tolist()
 
 
+def test_a_channel_not_observed_at_a_time_is_missing_there():
+    table = pd.DataFrame(
+        {"c": [1, 1, 2], "t": [0, 1, 0], "what": ["u", "v", "u"], "v": [1.0, 2, 3]}
+    )
+    X = from_long(table, case="c", time="t", channel="what", value="v")
+    np.testing.assert_array_equal(X[0], [[1, np.nan], [np.nan, 2]])
+    np.testing.assert_array_equal(X[1], [[3, np.nan]])
+
+
 def test_tables_of_polars():
     pytest.importorskip("pyarrow")  # polars needs it for `to_pandas`
     table = pytest.importorskip("polars").DataFrame(TABLE)
@@ -45,7 +54,8 @@ def test_tables_of_polars():
     ("change", "arguments", "message"),
     [
         ({}, {"value": "x", "label": "knd"}, "did you mean 'kind'"),
-        ({"time": TABLE["time"][0]}, {"value": "x"}, "two rows for .*'b'.*aggregate them.*pivot"),
+        ({}, {"value": ["x", "y"], "channel": "kind"}, "a single column of values; got value="),
+        ({"time": TABLE["time"][0]}, {"value": "x"}, "two rows for .*'b'.*aggregate them"),
         ({"case": 1, "time": DAYS}, {"value": "x"}, "two rows for"),
         ({"case": [None, *"abab"]}, {"value": "x"}, "column 'case' has a missing value in row 0"),
         ({"kind": list("ccccd")}, {"value": "x", "label": "kind"}, r"'b' has several labels: \['c"),
@@ -69,8 +79,11 @@ def test_a_long_table_is_in_the_order_of_series_and_steps():
     expected = TABLE.iloc[[2, 0, 4, 1, 3]].reset_index(drop=True)
     table = to_long(X, y, label="kind")
     pd.testing.assert_frame_equal(table, expected[["case", "time", "x", "y", "kind"]])
-    assert to_long(X, cases=["p", "q"])["case"].tolist() == [*"pppqq"]
-    assert to_long(X)["case"].tolist() == [0] * 3 + [1] * 2
+    assert list(to_long(X, cases=["b", "a"], channel="what")) == ["case", "time", "what", "value"]
+    rows = to_long(X, channel="what")
+    assert rows["what"].tolist() == ["x", "y"] * 5
+    np.testing.assert_array_equal(rows["value"], expected[["x", "y"]].to_numpy().ravel())
+    assert rows["case"].tolist() == [0] * 6 + [1] * 4
 
 
 @pytest.mark.parametrize(
@@ -81,6 +94,7 @@ def test_a_long_table_is_in_the_order_of_series_and_steps():
         ([np.zeros((1, 2))] * 2, {"cases": "aa"}, "cases must be distinct; 'a' occurs 2 times"),
         (np.zeros((3, 2, 5)), {"value": "v"}, "the series have 2 channels, but value names 1"),
         (np.zeros((3, 1, 5)), {"value": "time"}, "columns must be distinct; 'time' occurs"),
+        (np.zeros((3, 2, 5)), {"value": ["a", "b"], "channel": "c"}, "a single column of values"),
         ([np.zeros((1, 2)), np.zeros((2, 2))], {}, "series 0 has .0., series 1 has .0, 1."),
         ([np.zeros((1, 1, 2)), np.zeros(3)], {}, r"series 0 must be \(length,\) or"),
         ([], {}, "X holds no series"),
@@ -91,10 +105,12 @@ def test_what_cannot_be_a_long_table(X, arguments, message):
         to_long(X, **arguments)
 
 
-def test_names_of_columns_may_be_tuples():
-    columns = [("at", "case"), ("at", "time"), ("of", "y")]
-    table = TABLE[["case", "time", "y"]].set_axis(pd.MultiIndex.from_tuples(columns), axis=1)
-    X = from_long(table, case=columns[0], time=columns[1], value=columns[2])
+@pytest.mark.parametrize("channel", [None, ("at", "channel")])
+def test_names_of_columns_may_be_tuples(channel):
+    columns = [("at", "case"), ("at", "time"), ("of", "y"), ("at", "channel")]
+    table = TABLE[["case", "time", "y"]].assign(channel="u")
+    table.columns = pd.MultiIndex.from_tuples(columns)
+    X = from_long(table, case=columns[0], time=columns[1], value=columns[2], channel=channel)
     assert [x.to_numpy().tolist() for x in X] == [[[40], [20], [60]], [[30], [50]]]
     assert X[0].index.name == columns[1]
 
@@ -106,12 +122,12 @@ def test_a_column_that_is_there_twice_is_refused(value):
         from_long(table, **COLUMNS, value=value)
 
 
-@pytest.mark.parametrize("column", ["case", "kind"])
+@pytest.mark.parametrize("column", ["case", "kind", "channel"])
 def test_names_that_differ_after_a_nul_are_refused(column):
-    table = TABLE.astype({"case": object, "kind": object})
+    table = TABLE.assign(channel="u").astype({"case": object, "kind": object})
     table[column] = np.array(["b\0x", "a", "b\0y", "a", "b\0x"], dtype=object)
     with pytest.raises(ValueError, match=f"column '{column}' has text with a NUL character"):
-        from_long(table, **COLUMNS, value="x", label="kind")
+        from_long(table, **COLUMNS, value="x", label="kind", channel="channel")
 
 
 def test_labels_in_another_order_are_refused():

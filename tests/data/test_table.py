@@ -123,7 +123,11 @@ def test_times_of_parquet_are_read_whatever_holds_them():
             read_table(Path("x.parquet"), TableSchema(**LONG), labelled=True)
 
 
-def test_no_column_for_labels(read):
+def test_one_column_for_all_channels_and_none_for_labels(read):
+    rows = "1,0,up,1,x\n1,1,up,2,x\n1,0,left,3,x\n"
+    (x,) = read(f"id,t,way,v,y\n{rows}", channel="way", **LONG).X
+    assert x.columns.tolist() == ["left", "up"]
+    np.testing.assert_array_equal(x, [[3, 1], [np.nan, 2]])
     text = "id,t,a\n1,0,5\n"
     assert read(text, labelled=False, **LONG).y is None
     for labelled in (False, None):
@@ -248,9 +252,10 @@ def test_what_a_first_line_is(cells, named, expected):
         ("id,t,a,y\n1,1,3,n\n", LONG | {"time_format": "%d/%m/%Y"}, "not a date of --time-format"),
         ("id,t,a\n1,2,3\n", {}, "has the labels, with --label; .*, --case and --time too. It ha"),
         ("id,t,y\n1,2,3\n", LONG, r"has no columns of values: 'id', 't', 'y'"),
-        ("id,t,a\n1,2,3\n", LONG | {"value": ("b", "t")}, "named 2 times"),
-        ("a,y\n1,2\n", {"time_format": "%Y", "label": "y"}, "--time-format is for long tables"),
+        ("id,t,a\n1,2,3\n", LONG | {"channel": "a", "value": ("b", "t")}, "named 2 times"),
+        ("id,t,w,a,b,y\n1,2,3,4,5,n\n", LONG | {"channel": "w"}, "has 'a', 'b'"),
         ("t,y\n1,2\n", {"time": "t", "label": "y"}, "--time needs --case"),
+        ("a,y\n1,2\n", {"channel": "a", "label": "y"}, "--channel is for long tables"),
         ("id,a,y\n1,2,n\n1,3,n\n", WIDE, "several rows for '1'. In a wide table each row is a"),
         ("id,a,y\n1,2,n\n,3,n\n", WIDE, "no name in column"),
         ("id,a,y\n1,2,n\n2,,n\n", WIDE, "row 3 has no value at all"),

@@ -20,6 +20,7 @@ _HELP = {
     "case": ("NAME", "Column that identifies a series."),
     "time": ("NAME", "Column of times; the table has one row per observation."),
     "value": ("A,B", "Columns of values; by default all columns without another role."),
+    "channel": ("NAME", "Column that names the channel, if one --value column holds all."),
     "label": ("NAME", "Column of class labels."),
     "header": ("", "Whether the first line names the columns; if not, they are 0, 1, ..."),
     "sep": ("CHARACTER", "Separator; by default a comma, or a tab in .tsv files."),

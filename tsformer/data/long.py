@@ -19,6 +19,7 @@ def from_long(
     case: Hashable,
     time: Hashable,
     value: Hashable | Sequence[Hashable],
+    channel: Hashable | None = None,
     label: Hashable | None = None,
 ) -> list[pd.DataFrame] | tuple[list[pd.DataFrame], pd.Series]:
     """Convert a long table to series for `fit`, `predict` and scikit-learn's tools.
@@ -31,8 +32,10 @@ def from_long(
         Columns with the series that a row belongs to, and the time of the observation: a number,
         date, duration, period, ordered category, or ISO 8601 text with a single offset from UTC.
     value : column name or sequence of column names
-        Columns of values, one per channel. A table with a row for each channel needs
-        ``table.pivot(index=[case, time], columns=channel, values=value).reset_index()`` first.
+        Columns of values, one per channel.
+    channel : column name, optional
+        Column that names the channel of a row, if `value` is a single column for all channels.
+        Channels that were not observed at some time are missing (NaN) there.
     label : column name, optional
         Column of class labels or targets, constant within a series.
 
@@ -49,7 +52,7 @@ def from_long(
     ------
     ValueError
         If a column does not exist, a case or time is missing, times have no order, as text such
-        as ``"9:58"``, or a case has two rows for one time or two labels.
+        as ``"9:58"``, or a case has two rows for one time (and channel) or two labels.
     TypeError
         If `table` is not a table.
 
@@ -71,34 +74,49 @@ def from_long(
     """
     table = _as_pandas(table)
     values = _columns(value, table)
-    for name in [case, time, *values, *([] if label is None else [label])]:
+    named = [case, time, *values, *(name for name in (channel, label) if name is not None)]
+    for name in named:
         check_known("column of the table", name, table.columns)
         if (count := list(table.columns).count(name)) > 1:
             raise ValueError(f"the table has {count} columns {name!r}; rename all but one")
     _check_distinct("columns of values", values)
+    if channel is not None and len(values) != 1:
+        raise ValueError(f"channel= needs a single column of values; got value={values}")
     if table.empty:
         raise ValueError("the table has no rows")
-    for name in (case, time):
+    keys = [case, time] if channel is None else [case, time, channel]
+    for name in keys:
         if table[name].isna().any():
             row = table.index[table[name].isna()].tolist()[0]  # of Python, not of NumPy
             raise ValueError(
                 f"column {name!r} has a missing value in row {row!r}; fill it or drop the row"
             )
-    for name in (case, label):
+    for name in (case, channel, label):
         if name is not None:
             refuse_nul(table[name], f"column {name!r}")
     times = ordered_times(table[time], f"times in column {time!r}")
     codes, cases = pd.factorize(table[case])
-    twice = pd.DataFrame({"case": codes, "time": times}).duplicated().to_numpy()
+    rows = pd.DataFrame({"case": codes, "time": times})
+    if channel is not None:
+        rows["channel"] = table[channel].array
+    twice = rows.duplicated().to_numpy()
     if twice.any():
-        first = table.loc[twice, [case, time]].iloc[0].to_dict()
+        first = table.loc[twice, keys].iloc[0].to_dict()
         raise ValueError(
             f"two rows for {first}; if {case!r} has the names of the series and {time!r} the "
-            "times, aggregate them first, for example with groupby().mean(), or give each channel "
-            "a column, with pivot()"
+            "times, aggregate them first, for example with groupby().mean()"
         )
+    if channel is None:
+        frame, case_of_step = table[values].set_axis(times), codes
+    else:
+        frame = rows.assign(value=table[values[0]].array).pivot(
+            index=["case", "time"], columns="channel", values="value"
+        )
+        times = frame.index.get_level_values("time")
+        case_of_step = frame.index.get_level_values("case").to_numpy()
+        frame = frame.set_axis(times).rename_axis(columns=None)
     order = times.argsort()
-    X = cut_by_case(table[values].iloc[order].set_axis(times[order].rename(time)), codes[order])
+    X = cut_by_case(frame.iloc[order].set_axis(times[order].rename(time)), case_of_step[order])
     for x, name in zip(X, cases.tolist(), strict=True):
         x.attrs[CASE] = name
     if label is None:
@@ -123,6 +141,7 @@ def to_long(
     case: str = "case",
     time: str = "time",
     value: str | Sequence[str] | None = None,
+    channel: str | None = None,
     label: str = "label",
 ) -> pd.DataFrame:
     """Convert series to a long table, from which `from_long` restores them.
@@ -140,7 +159,10 @@ def to_long(
         Columns to write; `label` only with `y`.
     value : str or sequence of str, optional
         Columns of values, one per channel; by default the columns of the series, or for channels
-        without names ``"value"`` or ``"value_0"``, ``"value_1"``, ...
+        without names ``"value"`` or ``"value_0"``, ``"value_1"``, ... With `channel`, the one
+        column of all values, by default ``"value"``.
+    channel : str, optional
+        Write one row per channel, and the name of the channel into this column.
 
     Returns
     -------
@@ -175,6 +197,7 @@ def to_long(
         for i, x in enumerate(to_items(X))
     ]
     common_names(frames)
+    columns = frames[0].columns
     series: Any = cases
     if series is None:
         series = y.index if isinstance(y, pd.Series) else range(len(frames))
@@ -183,15 +206,28 @@ def to_long(
             raise ValueError(f"X has {len(frames)} series, but {what} has {len(given)} entries")
     check_ids(X, y, "y")
     _check_distinct("cases", [_plain(name) for name in series])
-    names = _names_of_channels(frames[0].columns, value)
-    _check_distinct("columns", [case, time, *([] if y is None else [label]), *names])
+    if channel is None:
+        names = _names_of_channels(columns, value)
+    else:
+        names = [str(column) for column in columns]
+        value = "value" if value is None else value
+        if not isinstance(value, str):
+            raise ValueError(f"channel= needs a single column of values; got value={list(value)}")
+    ends = [case, time, *([] if y is None else [label])]
+    _check_distinct("columns", [*ends, *(names if channel is None else [channel, value])])
     lengths = [len(frame) for frame in frames]
     table = pd.concat([frame.set_axis(names, axis=1) for frame in frames])
     table = table.rename_axis(index=time, columns=None).reset_index()
     table.insert(0, case, pd.Index(series).repeat(lengths))
     if y is not None:
         table[label] = pd.Index(y).repeat(lengths)
-    return table
+    if channel is None:
+        return table
+    order = np.arange(len(table)).repeat(len(names))
+    rows = table[ends].iloc[order].reset_index(drop=True)
+    rows.insert(2, channel, np.tile(np.array(names, dtype=object), len(table)))
+    rows.insert(3, value, table[names].to_numpy().ravel())
+    return rows
 
 
 def _columns(value: Any, table: pd.DataFrame) -> list[Hashable]:

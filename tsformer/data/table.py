@@ -58,6 +58,7 @@ class TableSchema:
     case: str | None = None
     time: str | None = None
     value: tuple[str, ...] | None = None
+    channel: str | None = None
     label: str | None = None
     group: str | None = None
     header: bool | None = None
@@ -80,15 +81,17 @@ class TableSchema:
                 raise ValueError(f"column {name!r} is named {count} times; each has one role")
         if self.time is not None and self.case is None:
             raise ValueError("--time needs --case, the column that identifies a series")
-        if self.time_format is not None and self.time is None:
-            raise ValueError(
-                "--time-format is for long tables; name the column of times with --time"
-            )
+        for flag in ("channel", "time_format"):
+            if getattr(self, flag) is not None and self.time is None:
+                raise ValueError(
+                    f"--{flag.replace('_', '-')} is for long tables; name the column of times with "
+                    "--time"
+                )
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that are named, in any role."""
-        named = (self.case, self.time, *(self.value or ()), self.label, self.group)
+        named = (self.case, self.time, self.channel, *(self.value or ()), self.label, self.group)
         return tuple(name for name in named if name is not None)
 
     def __bool__(self) -> bool:
@@ -156,7 +159,7 @@ def read_table(
         schema = _complete(schema, list(table.columns), path, labelled, by_model)
     if table.empty:
         raise ValueError(f"{path} has the names of columns, but no rows")
-    for name in (schema.case, schema.label if labelled else None, schema.group):
+    for name in (schema.case, schema.channel, schema.label if labelled else None, schema.group):
         if name is not None:
             stripped = table[name].astype(str).astype(object).str.strip()
             table[name] = stripped.where(table[name].notna() & (stripped != ""), None)
@@ -209,7 +212,8 @@ def _long(
         table,
         case=schema.case,
         time=schema.time,
-        value=schema.value,
+        value=schema.value if schema.channel is None else schema.value[0],
+        channel=schema.channel,
         label=schema.label if labelled else None,
     )
     X, y = found if isinstance(found, tuple) else (found, None)
@@ -327,6 +331,11 @@ def _complete(
             f"{path} has columns that the model was not trained on and that are left out: "
             f"{_listed([name for name in others if name])}"
         )
+    if schema.channel is not None and len(schema.value or ()) != 1:
+        raise ValueError(
+            f"with --channel one column has the values of all channels; name it with --value. "
+            f"{path} has {_listed(list(schema.value or ()))}"
+        )
     return schema
 
 
@@ -376,7 +385,7 @@ def _read_text(
             schema = replace(schema, header=False)
         schema = _complete(schema, names, path, labelled, by_model)
         time = None if schema.time_format is None else schema.time
-        asked = {schema.case, schema.label, schema.group, time}
+        asked = {schema.case, schema.channel, schema.label, schema.group, time}
         texts = [name for name in names if name in asked]
         options: dict[str, Any] = {
             "sep": r"\s+" if sep == " " else sep,
