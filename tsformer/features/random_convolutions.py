@@ -565,12 +565,10 @@ def regular(panel: Panel, *, warn: bool = False) -> Panel:
         )
     lengths = ((stop - start) / unit + 1e-6).floor().long() + 1
     asked = start + torch.arange(int(lengths.max())) * unit
-    asked = asked.minimum(stop)
     left = torch.searchsorted(times, asked.contiguous(), right=True) - 1
-    left = left.clamp(min=first, max=last)
     right = (left + 1).minimum(last)
     apart = times.gather(1, right) - times.gather(1, left)
-    part = (asked - times.gather(1, left)).where(apart > 0, 0.0) / apart.where(apart > 0, 1.0)
+    part = (asked - times.gather(1, left)) / apart.where(apart > 0, 1.0)
     values = _at(panel.values, left).lerp(_at(panel.values, right), part.float()[..., None])
     inside = torch.arange(asked.shape[1]) < lengths
     return Panel(values.where(inside[..., None], 0.0), lengths[:, 0])
