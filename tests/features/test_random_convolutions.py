@@ -337,8 +337,9 @@ def test_values_are_interpolated_as_numpy_does():
 
 
 def test_a_long_pause_does_not_make_a_long_series():
-    found = regular(panel([[0.0, 1.0, 1.0]], [[0.0, 1.0, 1e6]]))
-    assert found.lengths.tolist() == [12]
+    for stop in (50.0, 1e6):  # 50 / (50 / 11) is below 11
+        found = regular(panel([[0.0, 1.0, 1.0]], [[0.0, 1.0, stop]]))
+        assert found.lengths.tolist() == [12]
     assert found.values[0, :, 0].tolist() == [0.0] + [1.0] * 11
 
 

@@ -141,6 +141,10 @@ def test_a_large_system_is_solved_for_the_penalty_of_a_sample(
     own = fitted(features, y, weights, groups)
     unit = _unit(features, np.ones(len(y)) if weights is None else weights)
     monkeypatch.undo()
+    parts = None if groups is None else ridge.group_parts(torch.from_numpy(groups))
+    some, _ = ridge._some(len(y), 5, parts)
+    of_some = (None if each is None else each[some] for each in (weights, groups))
+    assert own.alpha == fitted(features[some], y[some], *of_some).alpha
     monkeypatch.setattr(ridge, "_GRID", own.alpha.double()[None] / unit)
     whole = fitted(features, y, weights, groups)
     torch.testing.assert_close(own.coef, whole.coef)
@@ -151,6 +155,16 @@ def test_a_large_system_is_solved_for_the_penalty_of_a_sample(
     nearest = torch.cdist(_scores(own), _scores(whole)).min(dim=1)
     assert nearest.values.max() < 1e-4
     assert whole.left_out[1][nearest.indices].equal(targets)
+
+
+def test_of_many_scores_some_choose(monkeypatch):
+    features, y, weights = problem(20, 6)
+    whole = fitted(features, y, weights)
+    monkeypatch.setattr(ridge, "_GRID", whole.alpha.double()[None] / _unit(features, weights))
+    monkeypatch.setattr(ridge, "_SCORES", 10 * 3)
+    own, (some, _) = fitted(features, y, weights), ridge._some(20, 10, None)
+    assert own.left_out[1].equal(whole.left_out[1][some])
+    torch.testing.assert_close(_scores(own), _scores(whole)[some], rtol=1e-4, atol=1e-4)
 
 
 def _scores(own) -> torch.Tensor:
