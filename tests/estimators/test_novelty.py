@@ -42,6 +42,21 @@ def test_one_ordinary_series_in_a_hundred_is_above_one(novelty):
     assert 0.001 <= np.mean(shares) <= 0.03
 
 
+def test_a_score_is_the_larger_distance_in_units_of_those_left_out(novelty):
+    def features(series):
+        shapes = novelty.convolutions.scale(novelty._features(to_padded(series)))
+        return shapes, novelty._in_spreads(novelty._raw(to_padded(series)))
+
+    left_out = torch.stack([Leverage().fit(each, None) for each in features(sensors(400, 0))])
+    of_each = torch.stack([quantile(each) for each in left_out])
+    unit = quantile((left_out / of_each[:, None]).amax(dim=0))
+    torch.testing.assert_close(novelty.quantiles, torch.cat([of_each, unit[None]]))
+    shapes, statistics = features(sensors(50, 1))
+    distances = torch.stack([novelty.of_shape(shapes), novelty.of_statistics(statistics)])
+    expected = (distances / of_each[:, None]).amax(dim=0) / unit
+    np.testing.assert_allclose(novelty.score(to_source(sensors(50, 1))), expected)
+
+
 @pytest.mark.parametrize(
     "series",
     [
@@ -111,6 +126,7 @@ def test_scores_of_every_estimator(name, fitted, tmp_path):
     assert (scores.shape, scores.dtype) == ((16,), np.float64)
     np.testing.assert_array_equal(scores, fitted["convolutions"].novelty_score(RAGGED, TIMES))
     assert (estimator.novelty_score([1000 * x for x in RAGGED], TIMES) > 1).all()
+    assert (estimator.novelty_score(RAGGED, [2 * each for each in TIMES]) != scores).any()
     estimator.save(tmp_path / "model")
     for twin in (load(tmp_path / "model"), pickle.loads(pickle.dumps(estimator))):
         np.testing.assert_array_equal(twin.novelty_score(RAGGED, TIMES), scores)

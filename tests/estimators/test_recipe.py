@@ -5,13 +5,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from sklearn.linear_model import RidgeCV
 from small_estimators import classifier, convolutions, encoder, regressor
 
 from tsformer import load
 from tsformer.augmentation import Augmentation, CutMix, Sum, Warp
+from tsformer.data.preprocessor import Scaler
 from tsformer.data.series import Padded
 from tsformer.estimators import random_convolution, recipe
 from tsformer.estimators.recipe import LEAST_KEPT, _share_of_flat, agreement_kept, suited_scaling
+from tsformer.features import RandomConvolutions
 
 RNG = np.random.default_rng(0)
 
@@ -84,6 +87,34 @@ def fitted_regressor(X, y, *, weights=None, groups=None, **options) -> tuple[str
 )
 def test_a_regressor_by_what_explains_its_targets(X, y, options, expected):
     assert fitted_regressor(X, y, **options) == expected
+
+
+def test_the_unexplained_variance_is_the_weighted_one_of_refits(monkeypatch):
+    features, weights = RNG.standard_normal((48, 3)), RNG.uniform(0, 2, 48)
+    monkeypatch.setattr(recipe, "_convolved", lambda *_: torch.from_numpy(features))
+    y = np.c_[PERIOD, features @ [1, 2, 3] + 9 * UNRELATED, np.ones(48)]
+    folds, expected = [np.arange(48) % 3 == fold for fold in range(3)], []
+    for target in y.T[:2]:
+        errors = np.empty(48)
+        for out in folds:
+            ridge = RidgeCV(np.logspace(0, 5, 6)).fit(features[~out], y[~out], weights[~out])
+            errors[out] = (y[out] - ridge.predict(features[out]))[:, len(expected)]
+        apart = target - np.average(target, weights=weights)
+        expected.append(weights @ errors**2 / (weights @ apart**2))
+    panel = Scaler(None).fit(padded(TONES)).transform(padded(TONES))
+    found = recipe._unexplained_variance(panel, y, weights, folds)
+    assert found == pytest.approx(np.mean(expected))
+
+
+def test_biases_of_trial_convolutions_are_of_valid_steps():
+    series = Padded(WAVES.mT, RNG.integers(20, 40, 48))
+    panel = Scaler(None, gap_flag=None).fit(series).transform(series)
+    whole, model = panel.with_mask(), RandomConvolutions(168, 0)
+    recipe._convolved(panel, model)
+    own = RandomConvolutions(168, 0).draw(
+        whole.values, whole.mask, torch.Generator().manual_seed(0)
+    )
+    assert own.minirocket["series"].biases.equal(model.minirocket["series"].biases)
 
 
 def test_a_regressor_leaves_out_groups_and_counts_weights():
