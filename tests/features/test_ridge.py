@@ -45,12 +45,14 @@ def left_out(features, y, weights, alpha, groups) -> np.ndarray:
     return scores
 
 
-def cross_entropy(scores, y, weights, scale) -> float:
-    n, n_classes = scores.shape
+def smoothed(y: np.ndarray, n: int) -> np.ndarray:
+    return np.where(one_hot(y) > 0, 1 - 1 / (n + 2), 1 / (n + 2) / y.max())
+
+
+def cross_entropy(scores, y, weights, scale, n=None) -> float:
     logits = scores * scale
     logs = logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)
-    wanted = np.full(scores.shape, 1 / (n + 2) / (n_classes - 1))
-    wanted[np.arange(n), y] = 1 - 1 / (n + 2)
+    wanted = smoothed(y, n or len(y))
     return float(-(weights * (wanted * logs).sum(axis=1)).sum() / weights.sum())
 
 
@@ -99,6 +101,10 @@ def test_penalty_temperature_and_loss_are_those_of_refits(shape, weighted, n_gro
     assert float(own.alpha) == pytest.approx(alpha, rel=1e-5)
     assert float(own.loss) == pytest.approx(loss, rel=1e-3)
     assert float(own.scale) == pytest.approx(scale, rel=0.03)
+    aims = smoothed(y, len(y))
+    shares = np.tile(weights @ aims / weights.sum(), (len(y), 1))
+    least, most = (cross_entropy(np.log(each), y, weights, 1) for each in (aims, shares))
+    assert own.unexplained == pytest.approx((loss - least) / (most - least), abs=1e-3)
     proba, targets = own.left_out
     expected = torch.from_numpy(of_alpha[alpha] * float(own.scale)).softmax(dim=1)
     torch.testing.assert_close(proba, expected, atol=1e-4, rtol=0)
@@ -163,8 +169,14 @@ def test_of_many_scores_some_choose(monkeypatch):
     monkeypatch.setattr(ridge, "_GRID", whole.alpha.double()[None] / _unit(features, weights))
     monkeypatch.setattr(ridge, "_SCORES", 10 * 3)
     own, (some, _) = fitted(features, y, weights), ridge._some(20, 10, None)
+    of_groups, _ = ridge._some(20, 10, list(torch.arange(20).split(2)))
+    for drawn in (some, of_groups):
+        assert len(drawn) == 10
+        assert drawn.tolist() != list(range(10)), "series may be sorted"
     assert own.left_out[1].equal(whole.left_out[1][some])
     torch.testing.assert_close(_scores(own), _scores(whole)[some], rtol=1e-4, atol=1e-4)
+    logits = own.left_out[0].log().numpy()
+    assert float(own.loss) == pytest.approx(cross_entropy(logits, y[some], weights[some], 1, n=20))
 
 
 def _scores(own) -> torch.Tensor:
