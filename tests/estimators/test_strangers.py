@@ -211,12 +211,7 @@ TENSORS = [
     ("convolutions", "hydra.series.kernels", lambda t: t.repeat(22, 1, 1, 1), "1 to 21 dilations"),
     ("convolutions", "hydra.series.kernels", lambda t: t[:0].clone(), "1 to 21 dilations; got 0"),
     ("convolutions", "series.n_biases", torch.zeros_like, "each with a bias or more"),
-    (
-        "convolutions",
-        "series.n_biases",
-        lambda t: t[:0].clone(),
-        "dilations of MiniRocket must|n_b",
-    ),
+    ("convolutions", "series.dilations", lambda t: t[:0].clone(), "each with a bias or more"),
     ("convolutions", "ridge.coef", lambda t: t[:-1].clone(), "'coef' of RidgeClassifier must be"),
     ("ensemble", "transformer.model.head.weight", lambda t: t / 0, "values that are not finite"),
     ("classifier", "novelty.unit", torch.zeros_like, "unit of a novelty must be positive"),
