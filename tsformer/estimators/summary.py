@@ -180,7 +180,7 @@ def card(estimator: Any, source: str = '"."') -> str:
         "Scores": f"{markdown_table(['score', ' value'], scores)}\n{_OF_SCORES}\n"
         if scores
         else "No score on held-out series is recorded.\n",
-        "Use": f"```python\n{_program(estimator, source)}```\n",
+        "Use": f"```python\n{_program(source)}```\n",
         "Versions": f"{_versions()}\n",
     }
     text = "\n".join(f"## {title}\n\n{section}" for title, section in sections.items())
@@ -189,7 +189,7 @@ def card(estimator: Any, source: str = '"."') -> str:
 
 def _purpose(estimator: Any) -> str:
     """Describe in one sentence what the model reads and returns."""
-    codes = " of integer codes" if _is_symbolic(estimator) else ""
+    codes = " of integer codes" if getattr(estimator, "stem", None) == "embedding" else ""
     channels = f"{estimator.n_channels_} channel{'s' if estimator.n_channels_ > 1 else ''}"
     times = {None: "", "numbers": ", with times in numbers", "dates": ", with dates"}
     return (
@@ -212,46 +212,10 @@ def _recipes(summary: Summary) -> Iterator[str]:
         yield from _recipes(part)
 
 
-def _program(estimator: Any, source: str) -> str:
-    """Return a program that loads the model and applies it to made-up series."""
-    stepwise, clock = estimator._columns_are_steps, estimator._clock
-    steps = estimator._training.get("data", {}).get("steps, at most")
-    steps = estimator.n_features_in_ if stepwise else steps if isinstance(steps, int) else 100
-    codes = estimator.preprocessor_.known.tolist() if _is_symbolic(estimator) else []
-    value = codes[0] if codes else 0
-    shape = (3, estimator.n_features_in_) if stepwise else (3, estimator.n_channels_, steps)
-    array = f"np.full({shape}, {value:.1f})"
-    index = ["index=times"] if estimator.timestamps == "index" else []
-    columns = ["columns=model.feature_names_in_"] if hasattr(estimator, "feature_names_in_") else []
-    if stepwise and columns:
-        array = f"pd.DataFrame({array}, {columns[0]})"
-    elif index or columns:
-        array = f"[pd.DataFrame({', '.join(['x.T', *index, *columns])}) for x in {array}]"
-    when = {}
-    if clock:
-        part = getattr(estimator, "random_convolutions_", estimator)  # every ensemble has this part
-        step = part.preprocessor_.time_step
-        every = f"pd.Timedelta(seconds={step})"
-        when = {
-            "numbers": f"{step} * np.arange({steps})",
-            "dates": f'pd.date_range("2000", periods={steps}, freq={every})',
-        }
-    method = "predict" if hasattr(estimator, "predict") else "transform"
-    lines = [
-        *(["import mlflow"] if "mlflow" in source else []),
-        "import numpy as np",
-        *(["import pandas as pd"] if "pd." in array or clock == "dates" else []),
-        "import tsformer\n",
-        f"model = tsformer.load({source})",
-        *([f"times = {when[clock]}"] if clock else []),
-        f"X = {array}",
-        f"print(model.{method}(X{', times' if clock and not index else ''}))",
-    ]
-    return "".join(f"{line}\n" for line in lines)
-
-
-def _is_symbolic(estimator: Any) -> bool:
-    return getattr(estimator, "stem", None) == "embedding"
+def _program(source: str) -> str:
+    """Return a program that loads the model."""
+    store = "import mlflow\n" if "mlflow" in source else ""
+    return f"{store}import tsformer\n\nmodel = tsformer.load({source})\nprint(model.summary())\n"
 
 
 def _versions() -> str:
