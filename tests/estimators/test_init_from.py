@@ -55,7 +55,7 @@ def test_all_but_the_head_is_taken_over_from_a_fit_and_from_a_folder(source, tmp
     assert not equal(backbone(trained), before)
 
 
-STRIDES = {"strides": (1, 2)}
+STRIDES, HALF = {"strides": (1, 2)}, {"strides": (2, 1)}
 #: Options of the source and of the classifier, the warning, and what is drawn anew in any shape.
 OTHERS = [
     ({}, {"encoding": "tape"}, r"at random: encoding \(another encoding\)", "encoding"),
@@ -65,8 +65,8 @@ OTHERS = [
     ({}, {"stem_params": {"n_residual": 0}}, r"stem.residual.0.\S+ \(of init_from alone", None),
     ({}, {"scaling": "series"}, r"at random: stem \(another scaling\)$", "stem"),
     ({}, {"view_params": {"scale": 0.5}}, r"at random: stem \(another view_params\)$", "stem"),
-    ({}, {"stem_params": {"norm": "layer"}}, r"at random: stem \(another norm\)$", "stem"),
-    (STRIDES, STRIDES | {"downsampling": "mean"}, r"stem \(another downsampling\)$", "stem"),
+    ({}, {"stem_params": {"dilations": (1, 3)}}, r"at random: stem \(another dilations\)$", "stem"),
+    (HALF, HALF | {"downsampling": "stride"}, r"stem \(another downsampling\)", "stem"),
 ]
 
 

@@ -214,7 +214,7 @@ def _other_options(model: TSTransformer, source: TSTransformer) -> list[str]:
     }
     ours, theirs = (defaults | dict(each.config.stem_params) for each in (model, source))
     others = [name for name in defaults if _plain(ours[name]) != _plain(theirs[name])]
-    if _strides(model) == _strides(source) and _downsampling(model) != _downsampling(source):
+    if _strides(model) == _strides(source) and _pools(model) != _pools(source):
         others.append("downsampling")
     return others
 
@@ -224,11 +224,9 @@ def _strides(model: TSTransformer) -> tuple[int, ...] | None:
     return tuple(model.stem.strides) if isinstance(model.stem, ConvStem) else None
 
 
-def _downsampling(model: TSTransformer) -> list[tuple[bool, bool]]:
-    """Return the downsampling of the layers of a conv stem."""
-    stem = model.stem
-    layers = (stem.first, stem.second) if isinstance(stem, ConvStem) else ()
-    return [(each.averages, each.pools) for each in layers]
+def _pools(model: TSTransformer) -> bool:
+    """Return whether the stem pools steps."""
+    return isinstance(model.stem, ConvStem) and model.stem.first.pools
 
 
 def _plain(value: Any) -> Any:

@@ -1,6 +1,5 @@
 """Attention on torch's fused kernel, and norms that leave out padding."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -257,14 +256,6 @@ class _SumOverProcesses(torch.autograd.Function):
         return grad
 
 
-class ChannelNorm(nn.LayerNorm):
-    """Layer norm over the features of each step, channels first."""
-
-    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Map ``[B, D, N]`` or ``[B, D, 1, N]`` to the same shape."""
-        return super().forward(x.movedim(1, -1)).movedim(-1, 1)
-
-
 def _beside(mask: Tensor, x: Tensor) -> Tensor:
     """Return `mask` ``[B, N]`` as ``[B, 1, N]`` or ``[B, 1, 1, N]``."""
     return mask[:, None] if x.dim() == 3 else mask[:, None, None]
@@ -275,11 +266,10 @@ def _each_feature(values: Tensor, x: Tensor) -> Tensor:
     return values[:, None] if x.dim() == 3 else values[:, None, None]
 
 
-NORMS: dict[str, type[nn.Module]] = {"batch": MaskedBatchNorm, "layer": ChannelNorm}
 HEAD_NORMS: dict[str, type[nn.Module]] = {"batch": PooledBatchNorm, "layer": nn.LayerNorm}
 
 
-def make_norm(name: str, d_model: int, norms: Mapping[str, type[nn.Module]] = NORMS) -> nn.Module:
+def make_head_norm(name: str, d_model: int) -> nn.Module:
     """Return the norm of that name, or raise ValueError with the nearest match."""
-    check_known("norm", name, norms)
-    return norms[name](d_model)
+    check_known("head_norm", name, HEAD_NORMS)
+    return HEAD_NORMS[name](d_model)

@@ -19,9 +19,9 @@ from torch import Tensor, nn
 
 from tsformer._checks import check_known, check_number
 from tsformer._registry import check_options
-from tsformer.model.layers import make_norm
+from tsformer.model.layers import MaskedBatchNorm
 
-DOWNSAMPLINGS = ("stride", "mean", "pool")
+DOWNSAMPLINGS = ("stride", "pool")
 #: Smaller than every value of GELU, so that a masked step is never the maximum of a window.
 _BELOW_GELU = -1.0
 StemOutput = tuple[Tensor, Tensor | None, Tensor]
@@ -116,11 +116,10 @@ class PatchStem(Stem):
 
 
 class DilatedConvolution(nn.Module):
-    """Convolutions of one kernel size and several dilations side by side, a norm and GELU.
+    """Convolutions of one kernel size and several dilations side by side, a batch norm and GELU.
 
-    With ``downsampling="stride"`` the convolutions are strided. With "mean" they have stride 1, and
-    windows of `stride` outputs are averaged. With "pool" the maximum of each window is concatenated
-    with its mean, which gives ``2 n_out`` features.
+    The convolutions are strided. With `pools` they have stride 1, and the maximum of each window of
+    `stride` outputs is concatenated with its mean, which gives ``2 n_out`` features.
     """
 
     def __init__(
@@ -130,13 +129,11 @@ class DilatedConvolution(nn.Module):
         kernel: int,
         dilations: tuple[int, ...],
         stride: int,
-        norm: str,
-        downsampling: str = "stride",
+        pools: bool = False,
     ):
         super().__init__()
         self.stride = stride
-        self.averages = downsampling != "stride" and stride > 1
-        self.pools = downsampling == "pool" and stride > 1
+        self.pools = pools
         widths = [
             n_out // len(dilations) + (i < n_out % len(dilations)) for i in range(len(dilations))
         ]
@@ -145,19 +142,19 @@ class DilatedConvolution(nn.Module):
                 n_in,
                 w,
                 kernel,
-                1 if self.averages else stride,
+                1 if pools else stride,
                 padding=d * (kernel // 2),
                 dilation=d,
-                bias=norm != "batch",  # a batch norm would subtract it again
+                bias=False,  # the batch norm would subtract it again
             )
             for w, d in zip(widths, dilations, strict=True)
             if w
         )
-        self.norm = make_norm(norm, n_out)
-        self.n_features = 2 * n_out if self.pools else n_out
+        self.norm = MaskedBatchNorm(n_out)
+        self.n_features = 2 * n_out if pools else n_out
         self.dilations = [d for width, d in zip(widths, dilations, strict=True) if width]
         #: Number of consecutive inputs that an output depends on.
-        self.span = (kernel - 1) * max(self.dilations) + (stride if self.averages else 1)
+        self.span = (kernel - 1) * max(self.dilations) + (stride if pools else 1)
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         """Map ``[B, L, C]`` to ``[B, ceil(L / stride), D]``, and the mask along with it.
@@ -170,11 +167,9 @@ class DilatedConvolution(nn.Module):
         row = x.transpose(1, 2)[:, :, None]
         row = torch.cat([self._convolve(branch, row) for branch in self.branches], dim=1)
         strided = _any_valid(mask, self.stride)
-        row = F.gelu(self.norm(row, mask if self.averages else strided))
+        row = F.gelu(self.norm(row, mask if self.pools else strided))
         if self.pools:
             row = torch.cat([self._largest(row, mask), self._averaged(row, mask)], dim=1)
-        elif self.averages:
-            row = self._averaged(row, mask)
         # Indexing instead would change the memory order of its gradient.
         return row.squeeze(2).transpose(1, 2), strided
 
@@ -231,7 +226,6 @@ class ConvStem(Stem):
         kernel_size: int = 9,
         dilations: tuple[int, ...] = (1, 2, 4, 8),
         strides: tuple[int, int] | None = None,
-        norm: str = "batch",
         n_residual: int = 0,
         downsampling: str = "stride",
         n_tokens: int | None = None,
@@ -258,17 +252,14 @@ class ConvStem(Stem):
         self.stride = strides[0] * strides[1]
         dilations = tuple(dilations)
 
-        def layer(n_in: int, n_out: int, stride: int, downsampling: str) -> DilatedConvolution:
-            return DilatedConvolution(
-                n_in, n_out, kernel_size, dilations, stride, norm, downsampling
-            )
+        def layer(n_in: int, n_out: int, stride: int, pools: bool = False) -> DilatedConvolution:
+            return DilatedConvolution(n_in, n_out, kernel_size, dilations, stride, pools)
 
         pools = downsampling == "pool" and strides[0] > 1
         narrow = ceil(d_model / 4) if pools else d_model
-        self.first = layer(n_channels, narrow, strides[0], downsampling)
-        rest = "stride" if downsampling == "pool" else downsampling
-        self.second = layer(2 * narrow if pools else d_model, d_model, strides[1], rest)
-        self.residual = nn.ModuleList(layer(d_model, d_model, 1, rest) for _ in range(n_residual))
+        self.first = layer(n_channels, narrow, strides[0], pools)
+        self.second = layer(2 * narrow if pools else d_model, d_model, strides[1])
+        self.residual = nn.ModuleList(layer(d_model, d_model, 1) for _ in range(n_residual))
 
     @property
     def receptive_field(self) -> int:
