@@ -74,6 +74,13 @@ def test_unlabelled_series_neither_train_the_head_nor_weigh():
     torch.testing.assert_close(job.weights, expected)
 
 
+def test_unlabelled_series_of_weight_0_are_left_out():
+    y, left = np.where(KNOWN, np.arange(24) // 3 % 2, -1), np.arange(24) % 3 < 2
+    far = np.where(left[:, None, None], X, 1e6)
+    clf, twin = semi().fit(far, y, sample_weight=left), semi().fit(X[left], y[left])
+    np.testing.assert_array_equal(clf.predict_proba(X), twin.predict_proba(X))
+
+
 def test_labels_of_all_series_are_an_ordinary_fit():
     y = np.arange(24) % 2
     plain = classifier().fit(X, y)

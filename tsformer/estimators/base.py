@@ -45,7 +45,7 @@ from tsformer.estimators.saved import (
 )
 from tsformer.estimators.series import SeriesEstimator, TrainingData, drawn_seed
 from tsformer.estimators.summary import Summary, layers_of
-from tsformer.estimators.targets import Targets, hold_out
+from tsformer.estimators.targets import Targets, hold_out, read_weights
 from tsformer.model import ModelConfig, TSTransformer
 from tsformer.model.layers import HEAD_NORMS
 from tsformer.model.stems import STEMS
@@ -353,11 +353,12 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
             self._drawn_model(config, 0)
 
     def _split_unlabelled(self, data: TrainingData) -> tuple[TrainingData, TrainingData | None]:
-        """Separate labelled from unlabelled series."""
+        """Separate labelled from unlabelled series; leave out unlabelled series of weight 0."""
         labelled = self._labelled(data.targets)
         if labelled.all():
             return data, None
-        return data.part(labelled), data.part(~labelled)
+        others = ~labelled & (read_weights(data.weights, len(data)) > 0)
+        return data.part(labelled), data.part(others) if others.any() else None
 
     def _hold_out(
         self,
