@@ -66,8 +66,7 @@ MAKERS: dict[str, Callable[..., Any]] = {
     "convolutions": convolutions,
     "ensemble": partial(ensemble, "good", {"stem": "linear"}),
 }
-METHODS = ("predict", "predict_proba", "decision_function", "transform")
-OF_MEMBERS = ("predict_members", "predict_proba_members")
+METHODS = ("predict", "predict_proba", "decision_function", "transform", "predict_proba_members")
 
 RNG = np.random.default_rng(0)
 Y = np.arange(16) % 2
@@ -84,7 +83,7 @@ def answers(estimator: Any, series: Any = X, **times: Any) -> dict[str, Any]:
     """Return the results of all methods that read series."""
     found = {
         method: getattr(estimator, method)(series, **times)
-        for method in (*METHODS, *OF_MEMBERS)
+        for method in METHODS
         if hasattr(estimator, method)
     }
     if hasattr(estimator, "predict_proba_parts"):

@@ -101,24 +101,10 @@ class TSTransformerRegressor(MultiOutputMixin, RegressorMixin, TransformerEstima
         -------
         ndarray (n,) or (n, n_targets) of float64
         """
-        return self.predict_members(X, times).mean(axis=0)
-
-    @in_plain_torch
-    def predict_members(self, X: Any, times: Any = None) -> npt.NDArray[np.float64]:
-        """Predict the target of each series with each member.
-
-        Parameters
-        ----------
-        X, times : as in `transform`
-
-        Returns
-        -------
-        ndarray (n_estimators, n) or (n_estimators, n, n_targets) of float64
-            In the order of `estimators_`.
-        """
         outputs = self._outputs(X, times).astype(np.float64)
         outputs = outputs if self._target_shape else outputs[..., 0]
-        return outputs * self.target_std_ + self.target_mean_
+        members: npt.NDArray[np.float64] = outputs * self.target_std_ + self.target_mean_
+        return members.mean(axis=0)
 
     @in_plain_torch
     def score(
