@@ -69,6 +69,16 @@ def test_sktimes_checks_of_all_configurations(checked, name):
     assert_passes(checked, name)
 
 
+def test_labels_in_another_order_are_refused(panel):
+    X = pd.concat({f"p{i:02d}": pd.DataFrame(x.T) for i, x in enumerate(panel[0])})
+    y = pd.Series(panel[1], index=X.index.unique(0))
+    native = SktimeRandomConvolutionClassifier(168, n_groups=2).fit(X, y)
+    for call in (native.fit, native.score):
+        with pytest.raises(ValueError, match="X and y have the same ids in another order"):
+            call(X, y[::-1])
+    assert native.score(X, y) == np.mean(native.predict(X) == y.to_numpy())
+
+
 def test_dependencies_are_those_of_the_package():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     tag = SktimeTSTransformerClassifier.get_class_tag("python_dependencies")

@@ -1,6 +1,7 @@
 """Series from files of every format, from folders and by name; damage; and written files."""
 
 import gzip
+import os
 import zipfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -238,6 +239,12 @@ def test_what_is_wrong_with_text(name, text, message):
     Path(name).write_text(text)
     with pytest.raises(ValueError, match=rf"^{name}.*{message}"):
         read_source(name, Y if name == "x.jsonl" else None)
+
+
+def test_a_pipe_is_refused():
+    os.mkfifo("x.csv")
+    with pytest.raises(ValueError, match=r"x\.csv is a pipe, which is read only once"):
+        read_source("x.csv", Y)
 
 
 def test_a_relation_of_any_length_and_a_class_without_a_blank():

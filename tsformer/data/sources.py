@@ -72,6 +72,8 @@ def read_source(
 ) -> Source:
     """Read series from a data set, a file or a folder."""
     path = Path(source)
+    if path.is_fifo():
+        raise ValueError(f"{source} is a pipe, which is read only once; save it to a file first")
     suffix = ending(path)
     schema = schema or TableSchema()
     columns = (trained or TableSchema()).updated(schema)

@@ -73,6 +73,8 @@ class FrameworkClassifier:
 
     def _fit(self, X: Any, y: Any) -> Self:
         self.classifier_ = self._delegate(**self.get_params(deep=False)).fit(X, y)
+        self.classes_ = self.classifier_.classes_  # without the label -1 of unlabelled series
+        self.n_classes_ = len(self.classes_)
         return self
 
     def _predict(self, X: Any) -> npt.NDArray[Any]:

@@ -1,8 +1,9 @@
 """The classifiers with the interface of sktime."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from tsformer._optional import require
+from tsformer.data.layout import check_ids
 from tsformer.estimators.frameworks.base import (
     TAGS,
     FrameworkConvolutions,
@@ -30,7 +31,22 @@ _TAGS: dict[str, Any] = {
 }
 
 
-class SktimeTSTransformerClassifier(FrameworkTransformer, _BaseClassifier):
+class _WithIds(_BaseClassifier):
+    """Rejects labels in another order than the series, before sktime drops their index."""
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit, as in sktime; raise ValueError if the ids of `X` and `y` differ."""
+        check_ids(X, y, "y")
+        super().fit(X, y)
+        return self
+
+    def score(self, X: Any, y: Any) -> float:
+        """Compute the accuracy; raise ValueError if the ids of `X` and `y` differ."""
+        check_ids(X, y, "y")
+        return float(super().score(X, y))
+
+
+class SktimeTSTransformerClassifier(FrameworkTransformer, _WithIds):
     """Transformer, as a native sktime classifier.
 
     It takes the parameters of `TSTransformerClassifier` and delegates to it. It accepts every panel
@@ -63,7 +79,7 @@ class SktimeTSTransformerClassifier(FrameworkTransformer, _BaseClassifier):
     _tags: ClassVar[dict[str, Any]] = _TAGS
 
 
-class SktimeRandomConvolutionClassifier(FrameworkConvolutions, _BaseClassifier):
+class SktimeRandomConvolutionClassifier(FrameworkConvolutions, _WithIds):
     """Random convolutions with a ridge, as a native sktime classifier.
 
     It takes the parameters of `RandomConvolutionClassifier` and delegates to it: `classifier_`.
@@ -73,7 +89,7 @@ class SktimeRandomConvolutionClassifier(FrameworkConvolutions, _BaseClassifier):
     _tags: ClassVar[dict[str, Any]] = _TAGS
 
 
-class SktimeTSEnsembleClassifier(FrameworkEnsemble, _BaseClassifier):
+class SktimeTSEnsembleClassifier(FrameworkEnsemble, _WithIds):
     """Random convolutions and transformers, as a native sktime classifier.
 
     It takes the parameters of `TSEnsembleClassifier` and delegates to it: `classifier_`.
