@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from small_estimators import X, Y, classifier
 
 from tsformer import TSTransformerClassifier, load, persistence
@@ -66,6 +68,13 @@ def test_a_generator_cannot_be_saved(path):
     clf = fitted(random_state=np.random.RandomState(0))
     with pytest.raises(ValueError, match=r"RandomState, which cannot be .* random_state as an int"):
         clf.save(path)
+
+
+def test_tensors_may_share_memory_and_lie_in_any_order(path):
+    x = torch.arange(6.0).view(2, 3)
+    persistence.write_folder(path, {}, given := {"x": x, "same": x, "turned": x.mT}, "")
+    _, found = persistence.read_folder(path)
+    assert all(found[name].equal(tensor) for name, tensor in given.items())
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -327,15 +336,25 @@ def test_folders_that_were_made_for_nothing_are_removed(saved, tmp_path):
 
 def test_a_model_that_cannot_be_saved_there_is_saved_elsewhere(tmp_path, monkeypatch):
     clf = fitted()
-    monkeypatch.chdir(tmp_path)
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     (tmp_path / "taken").write_text("mine")
-    for path, beside in ((tmp_path / "taken", "taken-*"), (Path("/proc/model"), "model-*")):
+    for here, path, beside in (
+        (tmp_path, tmp_path / "taken", tmp_path),
+        (tmp_path, Path("/proc/model"), tmp_path),
+        (Path("/proc"), Path("/proc/model"), temporary),
+    ):
+        monkeypatch.chdir(here)
         with pytest.raises(OSError, match=r"could not be saved in .* it is saved in ") as raised:
             save_or_rescue(clf.save, path)
-        (rescued,) = tmp_path.glob(beside)
+        (rescued,) = beside.glob(f"{path.name}-*")
         assert str(raised.value).endswith(f"saved in {rescued}")
         assert_same(load(rescued), clf)
     assert (tmp_path / "taken").read_text() == "mine"
+    with pytest.raises(ValueError, match="as JSON"):
+        save_or_rescue(fitted(random_state=np.random.RandomState(0)).save, tmp_path / "never")
+    assert not list(tmp_path.rglob("never-*"))
 
 
 SAVING = """
