@@ -72,7 +72,7 @@ def test_a_generator_cannot_be_saved(path):
 
 def test_tensors_may_share_memory_and_lie_in_any_order(path):
     x = torch.arange(6.0).view(2, 3)
-    persistence.write_folder(path, {}, given := {"x": x, "same": x, "turned": x.mT}, "")
+    persistence.write_folder(path, {}, given := {"x": x, "same": x, "turned": x.mT}, "\ud800")
     _, found = persistence.read_folder(path)
     assert all(found[name].equal(tensor) for name, tensor in given.items())
 
@@ -87,6 +87,7 @@ def contents(folder: Path) -> dict[str, bytes]:
         ("chapter.txt", "mine"),
         ("estimator.json", '{"name": "of another tool"}'),
         ("estimator.json", "not JSON"),
+        ("estimator.json", "[]"),
         ("weights.safetensors", "of another tool"),
     ],
 )

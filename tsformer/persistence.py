@@ -71,7 +71,7 @@ def write_folder(
         card_file.write(_marked(card, new.name))
         card_file.flush()
         file.write(f"{text}\n".encode())
-    old = [before, *_leftovers(folder, beside=new)]
+    old = [before, *_leftovers(folder)]
     # Another process may have saved the earlier weights again.
     kept = (None, new, _weights_file(folder, _described(folder)))
     for each in old:
@@ -228,10 +228,10 @@ def _is_unedited(path: Path) -> bool:
     return hashlib.sha256(text + newline[:1]).hexdigest().encode() in mark
 
 
-def _leftovers(folder: Path, beside: Path) -> list[Path]:
+def _leftovers(folder: Path) -> list[Path]:
     """Return stale files of killed processes."""
     since = time.time() - _STALE
-    left = (each for each in folder.iterdir() if _LEFTOVER.fullmatch(each.name) and each != beside)
+    left = (each for each in folder.iterdir() if _LEFTOVER.fullmatch(each.name))
     return [each for each in left if each.stat().st_mtime < since]
 
 

@@ -1,11 +1,13 @@
 """TSEnsembleClassifier: the mean of its parts, and the limit of time."""
 
 import pickle
+from dataclasses import replace
 from math import inf
 from time import perf_counter
 
 import numpy as np
 import pytest
+import torch
 from small_estimators import Raises, X, classifier, convolutions
 from small_estimators import ensemble as make
 
@@ -173,18 +175,22 @@ def test_choices_of_the_transformer_count(monkeypatch):
 
 
 def test_the_estimated_seconds_of_the_transformers_choices():
-    """Fits that chose their own scaling computed more in the same time."""
+    """Of 600 series; fits that chose their own scaling computed more in the same time."""
 
     def seconds(scaling_of_convolutions, **options):
         part = RandomConvolutionClassifier(scaling=scaling_of_convolutions)
         growing = GrowingConvolutions(part, lambda _: None, {})
         growing.grow(inf)
         growing._least = (10.0, growing.part)
-        return growing.choice_seconds(200, Transformer(**options))
+        return growing.choice_seconds(600, Transformer(**options))
 
     nothing = {"scaling": "channel", "augmentation": None}
-    assert 0 < seconds("auto") < seconds("channel")
-    assert seconds("channel", scaling="channel") < seconds("channel")
+    each = 600 * (10_000 + 64 * 300)
+    scaling, augmentation = 2 * 512 * (1250 + 8 * 300), 2 * 256 * (1000 + 8 * 300)
+    assert seconds("channel") == pytest.approx(10 * (scaling + augmentation) / each)
+    assert seconds("channel", augmentation=None) == pytest.approx(10 * scaling / each)
+    each += 2 * 600 * (168 + 2 * 300)
+    assert seconds("auto", scaling="channel") == pytest.approx(10 * augmentation / each)
     assert seconds("channel", **nothing) == seconds("channel", stem="linear") == 0
 
 
@@ -272,8 +278,11 @@ def measured(monkeypatch):
     """Runs that an epoch is measured by: their series and epochs, of which each step takes .1 s."""
     runs = []
 
-    def train(model, panel, targets, loss, plan, **kwargs):
+    def train(model, panel, targets, loss, plan, *, weights, **kwargs):
         runs.append((len(panel), plan.n_epochs))
+        assert targets.equal(weights)
+        assert (targets[0], targets[-1], len(targets)) == (0, 479, len(panel))
+        assert (plan.n_iter_no_change, plan.checkpoint_dir, plan.resume) == (None, None, False)
         seconds = 0.1 * len(panel) / plan.batch_size
         return History([{"seconds": seconds + 9.0 * (i < 2)} for i in range(plan.n_epochs)])
 
@@ -293,6 +302,8 @@ def test_a_few_steps_are_measured(at_most, graphed, runs, seconds, measured, mon
     """In CUDA graphs steps are plain first, and one is captured: they go on until all replay."""
     monkeypatch.setattr(TrainingPlan, "graphed", graphed)
     job = classifier(**LINEAR)._prepare(np.tile(X, (30, 1, 1)), np.tile(Y, 30))
+    plan = replace(job.plans[0], n_iter_no_change=3, checkpoint_dir="checkpoints", resume=True)
+    job = replace(job, plans=[plan], targets=torch.arange(480), weights=torch.arange(480))
     found = time_limit.epoch_seconds(job, None, at_most=at_most)
     assert measured == runs
     assert found == pytest.approx(seconds)
