@@ -49,6 +49,7 @@ def path(tmp_path):
 def test_parameters_come_back(options, path):
     loaded = loaded_like(fitted(series=RAGGED, **options), path, RAGGED)
     assert {name: getattr(loaded, name) for name in options} == options
+    assert type(loaded.d_model) is int
 
 
 @pytest.mark.parametrize(
