@@ -81,6 +81,18 @@ def test_a_classifier_is_drawn_as_its_arrays_are(of_estimator, of_arrays, clf):
     assert drawn(of_estimator(clf)) == drawn(of_arrays(clf))
 
 
+def test_times_are_read_with_the_series():
+    times = np.arange(20) ** 1.5
+    timed = classifier(max_epochs=1).fit(X, Y, times=times)
+    assert plot_relevance(timed, X[3], times=times).get_supxlabel() == "time"
+    for plot, more in (
+        (plot_class_relevance, ()),
+        (plot_confusion, (Y,)),
+        (plot_reliability, (Y,)),
+    ):
+        assert plot(timed, X, *more, times=times).axes
+
+
 @pytest.mark.parametrize("plot", [plot_confusion, plot_reliability])
 def test_labels_are_those_of_the_same_series(plot, clf):
     ids = [f"s{i}" for i in range(len(Y))]

@@ -102,16 +102,17 @@ def test_confusions_are_legible(classes: list[str]) -> None:
 
 def test_reliability_has_the_numbers_of_each_bin() -> None:
     y, proba = [0, 1, 1, 0], np.array([[0.5, 0.5], [0.4, 0.6], [0.0, 1.0], [0.39, 0.61]])
-    bins, figure = reliability(y, proba), plot_reliability(y, proba)
+    bins, figure = reliability(y, proba, n_bins=5), plot_reliability(y, proba, n_bins=5)
     assert_legible(figure)
     for ax, column in zip(figure.axes, ("accuracy", "count"), strict=True):
-        np.testing.assert_allclose([bar.get_x() for bar in ax.patches], bins.index / 10, atol=1e-9)
-        np.testing.assert_allclose([bar.get_width() for bar in ax.patches], 0.1)
+        np.testing.assert_allclose([bar.get_x() for bar in ax.patches], bins.index / 5, atol=1e-9)
+        np.testing.assert_allclose([bar.get_width() for bar in ax.patches], 0.2)
         assert [bar.get_height() for bar in ax.patches] == bins[column].tolist()
     dots = figure.axes[0].lines[0]
     np.testing.assert_array_equal(dots.get_xdata(), bins["confidence"])
     np.testing.assert_array_equal(dots.get_ydata(), bins["accuracy"])
-    error = expected_calibration_error(y, proba)
+    error = expected_calibration_error(y, proba, n_bins=5)
+    assert error != expected_calibration_error(y, proba)
     assert figure.axes[0].get_title() == f"expected calibration error {error:.3f}"
 
 
@@ -182,9 +183,10 @@ def test_learning_curves_are_legible(
 
 def test_a_panel_has_the_means_and_spreads_of_its_data_set() -> None:
     rows = results(["ArrowHead", "C"], ["none", "rope"], ["10%", "50%"])
-    figure = plot_learning_curves(rows)
+    rows = rows.rename(columns={"accuracy": "f1_macro"})
+    figure = plot_learning_curves(rows, metric="f1_macro")
     assert figure.get_supxlabel().replace("\n", " ").startswith("training series (log scale)")
-    assert figure.get_supylabel() == "test accuracy"
+    assert figure.get_supylabel() == "test f1 macro"
     (legend,) = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == ["none", "rope"]
     for ax, name in zip(panels(figure), ("ArrowHead", "C"), strict=True):
@@ -192,7 +194,7 @@ def test_a_panel_has_the_means_and_spreads_of_its_data_set() -> None:
         assert ax.get_ylim()[1] <= 1
         for container, method in zip(ax.containers, ("none", "rope"), strict=True):
             part = rows[(rows["dataset"] == name) & (rows["encoding"] == method)]
-            scores = part.groupby("n_train")["accuracy"]
+            scores = part.groupby("n_train")["f1_macro"]
             line, _, (bars,) = container
             np.testing.assert_array_equal(line.get_xdata(), scores.mean().index)
             np.testing.assert_allclose(line.get_ydata(), scores.mean())
