@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tsformer import RandomConvolutionClassifier
+from tsformer import RandomConvolutionClassifier, load
+from tsformer.explain import most_relevant_windows
 
 pytest.importorskip("captum", reason='needs the extra "explain"')
 
@@ -58,8 +59,13 @@ def test_random_convolutions_are_explained_by_occlusion(run):
     X, y = np.random.default_rng(0).normal(size=(8, 1, 20)), ["s", "w"] * 4
     RandomConvolutionClassifier(168, n_groups=2, random_state=0).fit(X, y).save("other")
     pd.DataFrame(X[:, 0]).to_csv("wide.csv", index=False)
-    told, _ = run("explain", "other", "wide.csv")
-    assert "occlusion for" in told
-    assert "1. channel 0, steps" in told
+    options = ("--series", 3, "--target", "w", "--baseline", "0.5", "--set", "window=4")
+    told, _ = run("explain", "other", "wide.csv", *options)
+    assert "occlusion for w" in told
+    params = {"window": 4}
+    found = load("other").explain(X[3:4], "occlusion", "w", 0.5, method_params=params)[0]
+    _, begin, end = most_relevant_windows(found)[0]
+    total = found[0, begin:end].sum()
+    assert f"1. channel 0, steps {begin} to {end - 1}: {total:+.3f}" in told
     _, error = run("explain", "other", "wide.csv", "--method", "gradient_x_input", exits=2)
     assert "method must be 'occlusion' for RandomConvolutionClassifier" in error
