@@ -291,7 +291,11 @@ def test_saved_without_pickle(tmp_path):
     assert (loaded.points, loaded.random_state) == ([0.5, 0.75], 0)
     path = tmp_path / "model/estimator.json"
     state = json.loads(path.read_text())
-    for change in ({"steps": [3, 2]}, {"n_agreeing": 0}, {"trade_offs": {}}, {"threshold": None}):
+    changes = [{"steps": [3, 2]}, {"n_agreeing": 0}, {"trade_offs": {}}, {"threshold": None}]
+    table = state["rule"]["trade_offs"]
+    changes += [{"trade_offs": {**table, "accuracy": column}} for column in ([0.5], ["x"], None)]
+    changes += [{"trade_offs": {name: [] for name in table}}]
+    for change in changes:
         path.write_text(json.dumps({**state, "rule": {**state["rule"], **change}}))
         with pytest.raises(ValueError, match=rf"rule\.{next(iter(change))} must be"):
             load(tmp_path / "model")

@@ -114,23 +114,34 @@ FIELDS = [
     ("ensemble", "parts.transformer.model.d_model", 8000, r"parts.transformer: tensor '[\w.]+' mu"),
     # No model at all.
     ("classifier", "model.dropout", math.nan, "model.dropout must be a number >= 0 and < 1; got"),
+    ("classifier", "model.dropout", 1, "model.dropout must be a number >= 0 and < 1; got 1"),
+    ("classifier", "model.dropout", False, "model.dropout must be a number"),
+    ("classifier", "model.n_layers", True, "model.n_layers must be an int >= 0; got True"),
     ("classifier", "model.stem", ["conv"], "model.stem must be one of 'conv', "),
     ("classifier", "model.encoding", {"a": 1}, "model.encoding must be a string"),
     ("classifier", "model.encoding_params", {"nonsense": 1}, "nonsense"),
     ("classifier", "model.colour", "red", "colour"),
     ("members", "members", 3, "members must be a list of objects; got 3"),
     ("members", "members", [], "the tensors of a scaler with these .*; got .*members.1"),
-    ("classifier", "history.0", [1], "history must be a list of objects of numbers"),
+    *(
+        ("classifier", "history.0", row, "history must be a list of objects of numbers")
+        for row in ([1], {"epoch": 1}, {"epoch": 1, "seconds": "1"})
+    ),
     ("classifier", "temperatures", [1.0, 1.0], "temperatures must have"),
     ("classifier", "temperatures", [0.0], "temperatures must be"),
     # Not for these inputs, and not for these outputs.
     ("classifier", "classes.values", ["a", "b"], "model.n_outputs must be 2, as in its inp"),
     ("convolutions", "classes.values", ["a", "b"], r"tensor 'coef' of RidgeClassifier must be"),
     ("ensemble", "classes.values", ["a", "b"], "parts.random_convolutions: classes differ from"),
-    ("classifier", "classes.values", ["b", "a", "c"], "distinct labels of dtype <U1, sorted"),
+    *(
+        ("classifier", "classes.values", values, "distinct labels of dtype <U1, sorted")
+        for values in (["b", "a", "c"], ["a", "a", "c"], ["a", "b", "cc"], [])
+    ),
     ("classifier", "classes.values", "abc", "classes.values must be a list of labels"),
     ("classifier", "classes.dtype", "nonsense", "must be a NumPy dtype; got 'nonsense'"),
+    ("classifier", "classes.dtype", "V1", "must be a dtype of labels; got 'V1'"),
     ("regressor", "target_std", 0.0, "target_std must be a finite number > 0; got 0.0"),
+    ("regressor", "target_mean", [1.0], "target_mean must be a finite number"),
     ("classifier", "clock", "sundial", "clock must be one of None, 'numbers', 'dates'; got 'sund"),
     ("ensemble", "clock", "dates", "clock is None, but 'dates' in the ensemble"),
     ("classifier", "time_step", 1.0, "clock is None, but time_step 1.0"),
@@ -139,6 +150,7 @@ FIELDS = [
     ("classifier", "flagged", [False] * 3, "std must have a float64 for each of the 3 ch"),
     ("classifier", "flagged", [True, False], "model.n_channels must be 5"),
     ("classifier", "view_params", {"scale": -1}, "view_params must be an object that may have a s"),
+    ("classifier", "view_params", {"size": 1}, "view_params must be an object that may have a sca"),
     ("classifier", "views", "value", "unknown view 'value'"),
     ("classifier", "gap_flag", 10**30, "gap_flag must be a finite number, or null"),
     ("convolutions", "convolutions", {"n_features": 168}, "convolutions.n_groups is missing"),
@@ -149,7 +161,10 @@ FIELDS = [
     ("classifier", "parameters", [], "parameters must be an object"),
     ("classifier", "parameters.colour", "red", "unknown parameter in parameters 'colour'"),
     ("ensemble", "parameters.transformer_params.colour", 1, "in parameters.transformer_params"),
-    ("classifier", "parameters.class_weight", {"pairs": [[[], 1]]}, "parameters.class_weight.pair"),
+    *(
+        ("classifier", "parameters.class_weight", {"pairs": [pair]}, "parameters.class_weight.pair")
+        for pair in ([[], 1], ["a", "1"], ["a", 1, 2])
+    ),
     ("classifier", "table", {"case": 3}, "is corrupted: table: case is not text: 3"),
     # What the card tells.
     ("classifier", "training", [], "training must be an object of objects of plain values"),
