@@ -12,8 +12,11 @@ from tsformer.studies.analysis.statistics import compare_methods, holm, p_text
 
 
 def test_ranks_differences_and_counts():
-    found = compare_methods(results({"a": [0.5, 0.5, 0.9], "b": [0.6, 0.5, 0.7]}))
-    assert found.ranks.to_dict() == {"a": 1.5, "b": 1.5}
+    found = compare_methods(results({"a": [0.6, 0.5, 0.7], "b": [0.5, 0.5, 0.9]}))
+    assert list(found.ranks.items()) == [("b", 1.5), ("a", 1.5)], "then by the mean score"
+    assert list(found.spreads) == list(found.scores) == ["b", "a"]
+    alike = results({"a": [0.3, 0.2, 0.1], "b": [0.1, 0.2, 0.3]})  # but for the last bit
+    assert list(compare_methods(alike).ranks.index) == ["a", "b"]
     pair = found.pairs.iloc[0]
     assert (pair["wins"], pair["ties"], pair["loses"]) == (1, 1, 1)
     assert pair["difference"] == pytest.approx(0.1 / 3)
@@ -87,8 +90,9 @@ def test_order_of_rows_and_of_calls_changes_nothing():
 
 
 def test_means_that_are_equal_on_paper_are_ties():
-    thirds = {"a": [0.1, 0.2, 0.3], "b": [0.3, 0.2, 0.1], "c": [0.0, 0.0, 0.6]}
-    assert np.mean(thirds["a"]) != np.mean(thirds["b"]), "or there is nothing to test"
+    thirds = {"a": [0.1, 0.2, 0.3], "b": [0.1, 0.1, 0.4], "c": [0.0, 0.0, 0.6]}
+    means = pd.DataFrame(thirds).melt().groupby("variable")["value"].mean()
+    assert means["a"] != means["b"], "or there is nothing to test"
     rows = [
         (f"d{d}", method, seed, score)
         for d in range(4)
