@@ -50,10 +50,12 @@ def test_a_region_of_equality_in_another_unit_than_the_scores(highest, rope, war
 
 
 def test_gains_are_differences_with_the_interval_of_their_data_sets():
-    statistics = compare_methods(results({"none": [0.5] * 3, "rope": [0.6, 0.7, 0.5]}))
+    scores = {"none": [0.5, 0.4, 0.5], "alibi": [0.4] * 3, "rope": [0.6, 0.6, 0.5]}
+    statistics = compare_methods(results(scores))
     table = gains(statistics)
-    assert list(table["method"].unique()) == ["rope"]
-    assert table["gain"].tolist() == pytest.approx([0.1, 0.2, 0.0])
+    assert table["method"].tolist() == ["rope"] * 3 + ["alibi"] * 3
+    assert table["gain"].tolist() == pytest.approx([0.1, 0.2, 0.0, -0.1, 0.0, -0.1])
+    assert mean_gains(table)["gain"].tolist() == pytest.approx([0.1, -0.2 / 3])
     with pytest.raises(ValueError, match="unknown method 'nome': did you mean 'none'"):
         gains(statistics, "nome")
     values = np.random.default_rng(0).normal(0.1, 0.02, 100)
@@ -66,6 +68,7 @@ def test_gains_are_differences_with_the_interval_of_their_data_sets():
     assert row[["low", "high"]].tolist() == pytest.approx(expected[1:], abs=0.2 * error)
     pd.testing.assert_frame_equal(mean_gains(table), mean_gains(table))
     assert [mean_gains(table[:n])["low"].notna().all() for n in (4, 5)] == [False, True]
+    assert mean_gains(table[:5].assign(gain=[0.0, 0, 0, 0, 1]))["high"][0] > 0
 
 
 def test_costs_and_their_front():
@@ -98,6 +101,11 @@ def test_costs_are_over_the_data_sets_that_every_method_has():
     assert table["fit_seconds"].nunique() == 1, "the dearest of one alone makes no mean"
     never = seconds.mask(dear == (rows["method"] == "rope"))
     assert "fit_seconds" not in costs(rows.assign(fit_seconds=never), statistics)
+    some = rows[~(dear & (rows["method"] == "rope"))]
+    weights = np.where(some["method"] == "rope", np.nan, np.where(some["dataset"] == "d5", 999, 7))
+    table = costs(some.assign(n_parameters=weights), compare_methods(some)).set_index("method")
+    assert table.loc["none", ["n_parameters", "front_n_parameters"]].tolist() == [7, True]
+    assert not table.loc["rope", "front_n_parameters"], "without weights to be few"
     memory = {"none": 800.0, "rope": 900.0}
     for cost in ("peak_memory_mb", "predict_memory_mb"):
         table = costs(rows.assign(**{cost: rows["method"].map(memory)}), statistics)

@@ -28,6 +28,10 @@ def test_intervals_are_of_pairs_and_wider_than_without_overlap_of_training_sets(
     assert table.loc["alibi", "margin"] == pytest.approx(half * np.sqrt((1 / 5 + 1 / 4) / (1 / 5)))
     assert table.loc["lspe", "behind"] == pytest.approx(0.0), "on the leader's first two folds"
     assert table["folds"].tolist() == [5, 5, 5, 2, 0]
+    unfinished = SCORES.assign(none=SCORES["none"].mask(SCORES.index == 4))
+    table = rank(unfinished, {**DROPPED, "alibi": "dropped after round 4"}, n_folds=5)
+    assert table["encoding"].tolist() == ["rope", "none", "alibi", "lspe", "dape"]
+    assert table["folds"].tolist() == [4, 4, 5, 2, 0], "those that the remaining have"
     table = rank(pd.DataFrame({"none": [0.6] * 3, "rope": [0.7] * 3}), {}, n_folds=3)
     assert table["outcome"].tolist() == ["leads", "too few folds to tell"]
     assert answer(table) == "`rope` leads `none` by 10.0 points over 3 folds."
@@ -40,10 +44,11 @@ def test_the_answer_names_the_leader_and_every_other_fate():
     )
     one = rank(SCORES.iloc[:1], DROPPED, n_folds=5)
     assert "by 2.0 points over 1 fold, too few for an interval; `lspe` was" in answer(one)
-    first = pd.Series({"rope": 0.7, "alibi": 0.6, "none": 0.5})
-    short = rank(SCORES.loc[[], ["alibi", "rope", "none"]], {}, n_folds=5, first=first)
-    assert "`rope` leads `alibi` by 10.0 points with fewer epochs" in answer(short)
-    ties = rank(SCORES.assign(tape=SCORES["rope"]), DROPPED, n_folds=5)
+    first = pd.Series({"rope": 0.7, "alibi": 0.6, "none": 0.5, "lspe": 0.9, "dape": nan})
+    short = rank(SCORES.iloc[:0], DROPPED, n_folds=5, first=first)
+    assert "`rope` leads `alibi` by 10.0 points with fewer epochs; `lspe`" in answer(short)
+    tape = pd.DataFrame({"tape": SCORES["rope"] - 1e-12})
+    ties = rank(tape.join(SCORES), DROPPED, n_folds=5)
     assert ties["outcome"].tolist()[:2] == ["leads", "cannot be told from the leader"]
     assert answer(ties).startswith(
         "`rope`, `tape` share the highest accuracy over 5 folds; `alibi` cannot be told from them;"

@@ -1,12 +1,14 @@
 """Scores are read from a folder or a file, split by variant, and cut to what is paired."""
 
 import json
+from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from tsformer.studies._files import to_csv
 from tsformer.studies.analysis.scores import (
+    StudyScores,
     complete,
     read_scores,
     read_study,
@@ -86,6 +88,11 @@ def test_only_draws_that_every_method_has_are_paired():
     assert kept.groupby("dataset")["seed"].unique().map(list).to_dict() == {"A": [0, 1], "B": [0]}
     split = pd.concat([table.assign(resample=0), table[~missing].assign(resample=1)])
     assert len(complete(split)) == len(table) + len(table) - 2
+    twice = pd.concat([table, table[:1]])
+    assert len(complete(twice)) == 9, "which is refused later, and not left out"
+    for ours, n in ((True, 6), (False, 7)):
+        study = StudyScores(table[~missing], Path("results.csv"), ours=ours)
+        assert [len(each.used) for each in variant_scores(study)] == [n]
 
 
 def test_words_numbers_and_ids_are_read_as_they_were_written(tmp_path):
@@ -99,16 +106,22 @@ def test_words_numbers_and_ids_are_read_as_they_were_written(tmp_path):
     assert study.rows["run_id"].tolist() == table["run_id"].tolist()
     assert study.rows["method"].tolist() == ["None", "None", "NA", "NA"] * 2
     assert [each.label for each in variant_scores(study)] == ["d_ff=None", "d_ff=16"]
+    (tmp_path / "results.csv").write_text("dataset,method,seed,score\nA,b,0,1,\nB,b,0,1,\n")
+    assert read_scores(tmp_path / "results.csv")["dataset"].tolist() == ["A", "B"]
 
 
 def test_only_what_the_design_or_the_caller_names_makes_variants(tmp_path):
     table = rows(device=["cpu", "cuda"] * 4, stem=["conv"] * 4 + ["linear"] * 4)
+    table["train_size"] = ["10", "50%"] * 4
     path = tmp_path / "results.csv"
     table.to_csv(path, index=False)
     assert [each.label for each in variant_scores(read_study(path))] == [""]
     (tmp_path / "study.json").write_text(json.dumps({"vary": {"stem": ["conv", "linear"]}}))
     labels = [each.label for each in variant_scores(read_study(path))]
     assert labels == ["stem=conv", "stem=linear"]
+    (tmp_path / "study.json").write_text(json.dumps({"train_sizes": ["10", "50%"]}))
+    labels = [each.label for each in variant_scores(read_study(path))]
+    assert labels == ["train_size=10", "train_size=50%"]
     labels = [each.label for each in variant_scores(read_study(path, vary="device"))]
     assert labels == ["device=cpu", "device=cuda"]
     assert [each.label for each in variant_scores(read_study(path, vary=[]))] == [""]

@@ -34,6 +34,7 @@ def test_a_difference_is_found_and_likeness_is_told_from_ignorance():
     assert set(found.significant()["worse"]) == {"worst"}
     assert len(found.significant()) == 2
     assert replace(found, friedman_p=0.05).significant().empty
+    assert replace(found, pairs=found.pairs.assign(p_holm=0.05)).significant().empty
     pairs = found.pairs.set_index(["better", "worse"])
     alike = pairs.loc[tuple(found.ranks.index[:2])]
     assert alike["p_same"] > 0.99
@@ -42,6 +43,8 @@ def test_a_difference_is_found_and_likeness_is_told_from_ignorance():
         assert clear["p_better"] > 0.99
         assert clear["p"] == pytest.approx(2 / 2**12), "the least that twelve data sets can give"
         assert clear["p_holm"] == pytest.approx(3 * 2 / 2**12)
+    with_a_tie = results({name: [*values, 0.5] for name, values in twelve().items()})
+    assert compare_methods(with_a_tie).friedman_p < 0.001
     few = compare_methods(results({k: v[:2] for k, v in twelve().items()}))
     assert few.significant().empty, "two data sets show nothing"
 
@@ -60,8 +63,8 @@ def test_a_difference_as_large_as_the_region_is_within_it():
 def test_holm_by_hand_and_p_values_as_one_writes_them():
     np.testing.assert_allclose(holm(np.array([0.04, 0.01, 0.03])), [0.06, 0.03, 0.06])
     np.testing.assert_allclose(holm(np.array([0.9, 0.8])), [1.0, 1.0])
-    assert [p_text(p) for p in (0.0004, 0.05, 1.0, float("nan"))] == [
-        "p<.001", "p=.050", "p=1.000", "–",
+    assert [p_text(p) for p in (0.0004, 0.001, 0.05, 1.0, float("nan"))] == [
+        "p<.001", "p=.001", "p=.050", "p=1.000", "–",
     ]  # fmt: skip
 
 

@@ -218,10 +218,11 @@ def _friedman(scores: pd.DataFrame) -> float:
 def _pair(scores: pd.DataFrame, better: str, worse: str, rope: float) -> dict[str, object]:
     baycomp = require("baycomp", extra="statistics", purpose="the Bayesian signed-rank test")
     first, second = scores[better].to_numpy(), scores[worse].to_numpy()
-    apart = (first - second).round(9)  # equal differences are ties, too
-    # A difference of exactly the region's half-width, as of one series in a hundred, is within it.
+    # Equal differences are ties, too; one of exactly the region's half-width, as of one series in
+    # a hundred, is within it.
+    apart = (first - second).round(9)
     p_better, p_same, p_worse = baycomp.SignedRankTest.probs(
-        apart, np.zeros_like(apart), rope + 1e-9, nsamples=_DRAWS, random_state=0
+        apart, np.zeros_like(apart), rope, nsamples=_DRAWS, random_state=0
     )
     return {
         "better": better,
