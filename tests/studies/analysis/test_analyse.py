@@ -15,7 +15,7 @@ from tsformer.studies.analysis.analyse import (
     gains,
     mean_gains,
 )
-from tsformer.studies.analysis.scores import StudyScores
+from tsformer.studies.analysis.scores import StudyScores, complete
 from tsformer.studies.analysis.statistics import compare_methods
 
 
@@ -41,12 +41,28 @@ def test_gains_are_over_no_encoding_or_else_over_the_transformer(methods, baseli
 
 @pytest.mark.parametrize(
     ("highest", "rope", "warned"),
-    [(60.0, 0.01, "rope=1$"), (60.0, 1.0, None), (0.6, 1.0, "rope=0.01$"), (0.6, 0.01, None)],
+    [
+        *((60.0, 0.01, "rope=1$"), (60.0, 1.0, None), (0.6, 1.0, "rope=0.01$"), (0.6, 0.01, None)),
+        (101.0, 0.01, None),
+    ],
 )
 def test_a_region_of_equality_in_another_unit_than_the_scores(highest, rope, warned):
     rows = results({"rocket": [highest] * 2, "ridge": [0.5] * 2})
     with pytest.warns(UserWarning, match=warned) if warned else catch_warnings(action="error"):
         analyse(StudyScores(rows, Path("scores.csv"), ours=False), rope=rope)
+
+
+def test_draws_that_all_methods_have_are_compared_in_the_region_asked_for():
+    rows = results({"none": [0.5] * 4, "rope": [0.6] * 4}, seeds=2, spread=0.02)
+    rows["fit_seconds"] = 1.0 + np.arange(len(rows))
+    lost = (rows["method"] == "rope") & (rows["dataset"] == "d0") & (rows["seed"] == 0)
+    lost |= (rows["method"] == "rope") & (rows["dataset"] == "d1")
+    some = rows[~lost]
+    (found,) = analyse(StudyScores(some, Path("results.csv"), ours=True), rope=0.2)
+    expected = compare_methods(complete(some), rope=0.2)
+    pd.testing.assert_frame_equal(found.statistics.pairs, expected.pairs)
+    pd.testing.assert_frame_equal(found.costs, costs(complete(some), expected))
+    assert found.left_out == ["d1"]
 
 
 def test_gains_are_differences_with_the_interval_of_their_data_sets():
