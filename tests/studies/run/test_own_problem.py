@@ -55,16 +55,17 @@ def test_the_problem_is_found_by_name_and_holds_each_series_once():
 def test_the_same_series_are_the_same_problem_and_others_are_another():
     given, changed = series(), series()
     changed.X[7][1, 2] += 1e-12
-    relabelled = series()._replace(y=series().y[::-1])
+    relabelled = series(labels="cbbb")
     bare = grouped()._replace(groups=None)
+    regrouped = grouped()._replace(groups=np.char.add(grouped().groups, "x"))
     calls = [
-        *((source, 3) for source in (given, changed, relabelled, bare)),
+        *((source, 3) for source in (given, changed, relabelled, bare, regrouped)),
         *((grouped(), n_folds) for n_folds in (2, 3)),
     ]
     names = [own_problem("x", source, n_folds=n_folds).name for source, n_folds in calls]
     assert len(set(names)) == len(calls)
     assert own_problem("x", series(), n_folds=3).name == names[0]
-    assert own_problem("x", grouped(), n_folds=3).name == names[5]
+    assert own_problem("x", grouped(), n_folds=3).name == names[6]
 
 
 def test_what_cannot_be_a_problem_leaves_nothing(tmp_path):
