@@ -364,6 +364,7 @@ LETTERS = ["abc", "abd"]
         ([pd.DataFrame({"a": [1.0]}), pd.DataFrame({"b": [1.0]})], r"series 1 has \['b'\]"),
         ([[1.0, 2.0], [[1.0, 2.0], [3.0]]], "series 1 must be .*its channels differ in length"),
         ([[1.0, 2.0], ["a"]], "series 1 must contain real numbers"),
+        ([[1.0, 10**400]], "X holds an integer beyond float64"),
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )

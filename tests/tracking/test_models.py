@@ -24,6 +24,7 @@ from tsformer import (
     RandomConvolutionClassifier,
     TSEnsembleClassifier,
     TSTransformerClassifier,
+    TSTransformerEncoder,
     TSTransformerRegressor,
     load,
 )
@@ -138,8 +139,10 @@ def test_what_cannot_be_served_is_refused(classifier, italy, tmp_path):
         write_model(classifier, tmp_path / "x", output="proba")
     X, y = italy
     regressor = TSTransformerRegressor("none", **SMALL).fit(X, y.astype(float))
-    with pytest.raises(ValueError, match="TSTransformerRegressor has no predict_proba"):
+    with pytest.raises(ValueError, match="needs predict_proba, which TSTransformerRegressor does"):
         write_model(regressor, tmp_path / "x", output="predict_proba")
+    with pytest.raises(ValueError, match="needs predict, which TSTransformerEncoder does not"):
+        write_model(TSTransformerEncoder("none", **SMALL).fit(X), tmp_path / "x")
     with pytest.raises(ValueError, match="EarlyClassifier is not served; write its attribute c"):
         write_model(EarlyClassifier(), tmp_path / "x")
     assert not list(tmp_path.iterdir()), "nothing is left of them"
@@ -204,6 +207,8 @@ def test_times_have_a_column_of_their_own():
     assert np.array_equal(ServedModel(classifier, "predict_proba").predict(table), expected)
     with pytest.raises(mlflow.exceptions.MlflowException, match="times of series 0 are text"):
         ServedModel(classifier).predict(asked(times=[["soon"]] * 12))
+    with pytest.raises(mlflow.exceptions.MlflowException, match="times of series 0 must be a list"):
+        ServedModel(classifier).predict(asked(times=[None] * 12))
 
     classifier = TSTransformerClassifier("tape", timestamps="index", **SMALL).fit(FRAMES, Y)
     assert signature_of(classifier, "table").inputs.input_names() == ["series", "times"]

@@ -168,7 +168,10 @@ def _from_objects(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return np.stack(inner).reshape(*array.shape, *inner[0].shape)
     if pd.api.types.infer_dtype(flat, skipna=True) not in _NUMBERS:
         return array
-    return np.where(pd.isna(flat), np.nan, flat).astype(np.float64).reshape(array.shape)
+    try:
+        return np.where(pd.isna(flat), np.nan, flat).astype(np.float64).reshape(array.shape)
+    except OverflowError as error:
+        raise ValueError(f"X holds an integer beyond float64: {error}") from error
 
 
 def has_dims(X: Any) -> bool:

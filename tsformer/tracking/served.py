@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from tsformer._checks import check_known
+from tsformer._checks import check_known, shortened
 from tsformer._optional import require
 from tsformer.data.native import to_numpy
 from tsformer.data.times import ordered_times
@@ -30,9 +30,10 @@ class ServedModel:
 
     def __init__(self, estimator: SeriesEstimator, output: str = "table"):
         check_known("output", output, OUTPUTS)
-        if output in ("predict", "predict_proba") and not hasattr(estimator, output):
+        method = "predict_proba" if output == "predict_proba" else "predict"
+        if not hasattr(estimator, method):
             raise ValueError(
-                f"a {type(estimator).__name__} has no {output}; choose output='predict'"
+                f"output={output!r} needs {method}, which {type(estimator).__name__} does not have"
             )
         self.estimator = estimator
         self.output = output
@@ -163,4 +164,6 @@ def _values(cell: Any, n_channels: int, row: int) -> npt.NDArray[np.float64]:
 
 def _times(cell: Sequence[Any], row: int) -> pd.Index:
     """Return the times of one series, ISO 8601 text as dates."""
+    if np.ndim(cell) != 1:
+        raise ValueError(f"times of series {row} must be a list; got {shortened(cell)}")
     return ordered_times(list(cell), f"times of series {row}")
