@@ -300,3 +300,14 @@ def test_a_fit_that_was_interrupted_goes_on_where_it_was(name, tmp_path):
     resumed = make(**kept, resume=True, callbacks=[rest]).fit(X, y)
     assert rest.epochs == all_epochs.epochs - last + 1, "the epoch of the failure is repeated"
     assert_same(answers(resumed), answers(whole))
+
+
+@pytest.mark.parametrize("other", [{"label_smoothing": 0.3}, {"dropout": 0.5}], ids=str)
+def test_a_checkpoint_of_another_model_or_loss_is_not_continued(other, tmp_path):
+    kept = {"checkpoint_dir": tmp_path, "stem": "linear", "random_state": 0}
+    classifier(**kept).fit(X, Y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        classifier(**kept, resume=True).fit(X, Y)
+    with pytest.warns(UserWarning, match="no checkpoint of this training run"):
+        classifier(**kept, resume=True, **other).fit(X, Y)

@@ -472,12 +472,18 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
                 bfloat16=self._autocast(),
                 compile=self.compile,
                 seed=training_seed,
+                design=self._design(),
                 checkpoint_dir=None if self.checkpoint_dir is None else Path(self.checkpoint_dir),
                 checkpoint_minutes=float(self.checkpoint_minutes),
                 resume=bool(self.resume),
             )
             for names, (_, training_seed, _) in zip(pretrained, seeds, strict=True)
         ]
+
+    def _design(self) -> str:
+        """Return the parameters of model and loss, without addresses in memory."""
+        encoding: Any = getattr(self.encoding, "__qualname__", self.encoding)
+        return repr(replace(self.model_.config, encoding=encoding))
 
     def _set_temperatures(self) -> None:
         """Set the temperatures of a classifier."""

@@ -366,6 +366,9 @@ class TSTransformerClassifier(SetClassifier, TransformerEstimator):
             "init_from=TSTransformerEncoder() pretrains on labelled series too"
         )
 
+    def _design(self) -> str:
+        return f"{super()._design()}, label_smoothing={self.label_smoothing}"
+
     def _drop_untrained(self) -> None:
         super()._drop_untrained()
         self._set_temperatures()

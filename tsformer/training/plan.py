@@ -53,6 +53,8 @@ class TrainingPlan:
         possible.
     seed : int
         Seed of shuffling and dropout.
+    design : str, default=""
+        Parameters of model and loss, to tell checkpoints of equal weights apart.
     checkpoint_dir : Path, optional
         Folder for checkpoints of the run.
     checkpoint_minutes : float, default=10.0
@@ -79,6 +81,7 @@ class TrainingPlan:
     bfloat16: bool = False
     compile: bool | str = False
     seed: int
+    design: str = ""
     checkpoint_dir: Path | None = None
     checkpoint_minutes: float = 10.0
     resume: bool = False
