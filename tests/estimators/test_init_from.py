@@ -63,6 +63,7 @@ OTHERS = [
     ({}, {"n_layers": 2}, r"blocks.1.attention.qkv.weight \(missing\)", None),
     ({}, {"d_ff": 5}, r"blocks.0.feed_forward.0.weight \(\(16, 8\) in place of \(5, 8\)\)", None),
     ({}, {"stem_params": {"n_residual": 0}}, r"stem.residual.0.\S+ \(of init_from alone", None),
+    ({}, {"encoding_params": {"apply_to": "sum"}}, r"\(another encoding_params\)$", "encoding"),
     ({}, {"scaling": "series"}, r"at random: stem \(another scaling\)$", "stem"),
     ({}, {"view_params": {"scale": 0.5}}, r"at random: stem \(another view_params\)$", "stem"),
     ({}, {"stem_params": {"dilations": (1, 3)}}, r"at random: stem \(another dilations\)$", "stem"),
@@ -99,6 +100,15 @@ def test_channels_in_another_order_are_warned_of():
         warnings.simplefilter("error")
         start(clf, frames)
         start(clf, [x.set_axis(["c", "d"], axis=1) for x in frames])
+
+
+def test_weights_of_the_same_shape_for_other_heads_or_views_are_drawn_anew():
+    for part, own, other in (
+        ("encoding", {"n_layers": 0}, {"n_heads": 4}),
+        ("stem", {"views": "difference"}, {"views": "values"}),
+    ):
+        message = rf"{part} \(another {next(iter(other))}"
+        assert_taken(encoder(**own).fit(X), classifier(**own | other), X, message, part)
 
 
 def test_other_gaps_flag_other_channels():
@@ -167,6 +177,8 @@ def test_an_unfitted_encoder_is_pretrained_inside_the_fold(source):
     # The seed of the classifier decides its seed.
     one, two = (clone(clf).fit(X, Y).transform(X) for _ in range(2))
     np.testing.assert_array_equal(one, two)
+    other = clone(clf).set_params(random_state=1).fit(X, Y).transform(X)
+    assert not np.array_equal(one, other)
     clf.set_params(init_from=encoder())
     np.testing.assert_array_equal(clf.fit(X, Y).transform(X), source.transform(X))
 
@@ -210,6 +222,8 @@ def test_what_cannot_be_started_from_is_refused(source, tmp_path):
     convolutions().fit(X, Y).save(tmp_path / "model")
     for options, message in [
         ({"d_model": 16}, r"no block of init_from fits: it has d_model=8, .*16"),
+        ({"n_heads": 4}, r"no block of init_from fits: it has .*n_heads=2, .*n_heads=4"),
+        ({"norm_first": False}, r"no block of init_from fits: it has .*norm_first=True, .*False"),
         ({"freeze": "backbone", "n_epochs_frozen": 1}, "freezes all epochs, and n_epochs_frozen=1"),
         ({"init_from": tmp_path / "model"}, "a saved RandomConvolutionClassifier, which has no tr"),
     ]:
