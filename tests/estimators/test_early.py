@@ -17,6 +17,7 @@ from tsformer import EarlyClassifier, load
 from tsformer.data import LayoutWarning
 from tsformer.estimators import StreamingClassifier
 from tsformer.estimators.early import _stop
+from tsformer.estimators.series import drawn_seed
 
 RNG = np.random.default_rng(1)
 
@@ -36,7 +37,7 @@ class Nearest(ClassifierMixin, BaseEstimator):
 
 def early(made: Any = None, points: Any = 4, **options: Any) -> EarlyClassifier:
     made = convolutions(scaling="series") if made is None else made
-    return EarlyClassifier(made, points=points, random_state=0, **options)
+    return EarlyClassifier(made, points=points, **{"random_state": 0} | options)
 
 
 @pytest.fixture(scope="module")
@@ -64,10 +65,27 @@ def test_training_sees_each_prefix_as_prediction_does():
 
 
 @pytest.mark.parametrize("made", [convolutions(), Nearest()], ids=["leave-one-out", "folds"])
-def test_no_prefix_of_a_held_out_series_was_trained_on(made):
-    """Another prefix of the same series would tell its label, which is noise."""
-    noise, y = RNG.normal(size=(40, 1, 16)) + RNG.normal(size=(40, 1, 1)), np.arange(40) % 2
+def test_no_prefix_of_a_held_out_group_was_trained_on(made):
+    """Another prefix of the same series or of its copy would tell its label, which is noise."""
+    noise = RNG.normal(size=(40, 1, 16)) + RNG.normal(size=(40, 1, 1))
+    y, pairs = np.arange(40) % 2, np.arange(40).repeat(2)
     assert early(made).fit(noise, y).trade_offs_.accuracy.max() < 0.75
+    found = early(made).fit(noise[pairs], y[pairs], groups=pairs).trade_offs_
+    assert found.accuracy.max() < 0.75
+
+
+def test_folds_are_drawn_and_may_lack_a_class(monkeypatch):
+    fits, fit = [], Nearest.fit
+    monkeypatch.setattr(Nearest, "fit", lambda *args: fits.append(1) or fit(*args))
+    y = np.minimum(np.arange(21), 1) + np.arange(21) // 11  # a single series of the class 0
+    rare = early(Nearest(), cv=3).fit(10.0 * y[:, None, None] + RNG.normal(size=(21, 1, 8)), y)
+    assert len(fits) == 4
+    assert rare.trade_offs_.accuracy.max() > 0.9
+    noise, y = RNG.normal(size=(40, 1, 8)), np.arange(40) % 2
+    one, other = (early(Nearest(), random_state=seed).fit(noise, y) for seed in (0, 1))
+    assert not one.trade_offs_.equals(other.trade_offs_)
+    default = EarlyClassifier(points=1, random_state=3).fit(X[:4], Y[:4])
+    assert default.classifier_.random_state == drawn_seed(3)
 
 
 @pytest.mark.parametrize(("threshold", "n_agreeing"), [(0.6, 2), (0.9, 1)])
@@ -154,6 +172,16 @@ def test_the_rule_is_the_best_on_held_out_answers():
     assert rule.harmonic_mean == pytest.approx(hmean([rule.accuracy, 1 - rule.earliness]))
     assert fitted.trade_offs(noisy, Y).query("n_agreeing == 1").earliness.is_monotonic_increasing
     assert fitted.trade_offs(noisy, np.where(Y == 0, 7, Y)).accuracy.max() <= 0.5  # unknown class
+
+
+def test_trade_offs_are_those_of_early_answers_to_series_of_any_length(fitted):
+    assert fitted.trade_offs_.earliness.max() == 1
+    lengths = [x.shape[1] for x in RAGGED]
+    for row in fitted.trade_offs(RAGGED, Y, TIMES)[::50].itertuples():
+        fitted.threshold_, fitted.n_agreeing_ = row.threshold, row.n_agreeing
+        labels, n_steps = fitted.predict_early(RAGGED, TIMES)
+        expected = (labels == Y).mean(), (n_steps / lengths).mean()
+        assert (row.accuracy, row.earliness) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(("earliness", "rule"), [("harmonic", 0), (0.4, 2), (0.3, 2), (0.9, 1)])
@@ -281,13 +309,15 @@ def test_the_score_checks_ids_and_takes_times(fitted):
 
 
 def test_saved_without_pickle(tmp_path):
-    fitted = early(points=[0.5, 0.75]).fit(X, Y).choose_rule(0.8)
+    fitted = early(points=[0.5, 0.75], cv=3, earliness=0.9).fit(X, Y).choose_rule(0.8)
     fitted.save(tmp_path / "model")
     assert "# EarlyClassifier\n" in (tmp_path / "model/README.md").read_text()
     loaded = load(tmp_path / "model")
     for found, expected in zip(loaded.predict_early(X), fitted.predict_early(X), strict=True):
         np.testing.assert_array_equal(found, expected)
     assert loaded.choose_rule("harmonic").threshold_ == fitted.choose_rule("harmonic").threshold_
+    parameters = {name: getattr(loaded, name) for name in ("cv", "earliness", "n_channels_")}
+    assert parameters == {"cv": 3, "earliness": 0.9, "n_channels_": 2}
     assert (loaded.points, loaded.random_state) == ([0.5, 0.75], 0)
     path = tmp_path / "model/estimator.json"
     state = json.loads(path.read_text())

@@ -47,6 +47,9 @@ def test_all_but_the_head_is_taken_over_from_a_fit_and_from_a_folder(source, tmp
             started = start(classifier(init_from=origin))
             for each in (started, start(of_numbers)):
                 assert equal(backbone(each), before)
+        listed = {"stem_params": {"dilations": (1, 3)}}  # in a file, a tuple is a list
+        encoder(**listed).fit(X).save(tmp_path / "encoder")
+        start(classifier(**listed, init_from=tmp_path / "encoder"))
     for name in ("head.weight", "head_norm.weight"):
         assert torch.equal(started.model_.state_dict()[name], plain.model_.state_dict()[name])
     assert not equal(backbone(plain), before)
