@@ -92,7 +92,9 @@ def test_served_and_scored(fitted):
     assert scores["log_loss"] == pytest.approx(np.mean(losses))
     assert scores["brier_score"] == pytest.approx(np.square(Y - proba).mean())
     assert scores["label_accuracy"] == (fitted.predict(X) == Y).mean()
-    unknown = np.where(np.arange(16)[:, None] > 9, np.nan, Y)
+    f1 = f1_score(Y, fitted.predict(X), average="macro", zero_division=0)
+    assert scores["f1_macro"] == pytest.approx(f1)
+    unknown = np.where(np.arange(16)[:, None] + [0, 0, -9] > 9, np.nan, Y)
     assert scored(fitted, X, unknown)[0]["accuracy"] == fitted.score(X[:10], Y[:10])
 
 

@@ -118,10 +118,14 @@ def test_options_leave_things_out_and_end_tracking(italy, quick):
     assert len(runs()) == 1
 
 
-def test_a_regressor(italy, quick):
-    X, y = italy[0], italy[0].mean(axis=(1, 2))
-    regressor = TSTransformerRegressor(**SMALL, max_epochs=1).fit(X, y)
-    assert only_run().data.metrics["train/r2"] == pytest.approx(regressor.score(X, y))
+def test_a_regressor_of_series_with_times(italy, quick):
+    X, y, times = italy[0], italy[0].mean(axis=(1, 2)), np.arange(24) ** 1.5
+    regressor = TSTransformerRegressor(**SMALL, max_epochs=1)
+    regressor.fit(X, y, times=times, X_val=X[:9], y_val=y[:9], times_val=times)
+    metrics = only_run().data.metrics
+    for part, n in (("train", 67), ("val", 9)):
+        expected = regressor.score(X[:n], y[:n], times=times)
+        assert metrics[f"{part}/r2"] == pytest.approx(expected)
 
 
 def test_an_encoder_and_a_fit_that_starts_from_one():
