@@ -19,6 +19,7 @@ from tsformer import ModelConfig, TSTransformer, load
 from tsformer.augmentation import CutMix
 from tsformer.estimators.summary import card, layers_of
 from tsformer.model.transformer import TransformerBlock
+from tsformer.training import Callback
 
 LABELS = np.array(["no", "yes"])[Y]
 FRAMES = [pd.DataFrame(x.T, columns=["left", "right"]) for x in X]
@@ -235,11 +236,14 @@ def test_the_values_are_those_of_the_fit():
     assert recipe[["device", "precision", "temperature"]].tolist() == ["cpu", "float32", "0.75"]
     fitted.temperatures_ = [0.5, 2.0]
     assert "[0.5, 2.0]" in str(fitted.summary())
-    given = classifier(augmentation=CutMix(p=0.25), scaling=None, class_weight="balanced").fit(X, Y)
+    given = classifier(augmentation=CutMix(p=0.25), scaling=None, class_weight="balanced")
+    given.set_params(device="cpu", callbacks=[Callback()]).fit(X, Y)
     recipe = given.summary().recipe.set_index("parameter")
     assert recipe.loc["class_weight"].tolist() == ["balanced", "balanced"]
     assert recipe.loc["scaling"].tolist() == ["None", "None"]
     assert "p=0.25" in recipe.loc["augmentation", "used"]
+    assert recipe.loc["device"].tolist() == ["cpu", "cpu"]
+    assert "callbacks" not in recipe.index
 
 
 def test_sizes_and_members():

@@ -9,7 +9,7 @@ import pytest
 import torch
 from scipy.sparse import csr_array
 from sklearn.linear_model import Ridge
-from sklearn.metrics import accuracy_score, log_loss
+from sklearn.metrics import accuracy_score, f1_score, log_loss
 from sklearn.utils.estimator_checks import (
     check_classifier_multioutput,
     check_classifiers_multilabel_representation_invariance,
