@@ -14,6 +14,7 @@ from small_estimators import MAKERS, RAGGED, TIMES, X, Y, convolutions
 from tsformer import load, persistence
 from tsformer.data.containers import to_padded, to_source
 from tsformer.estimators.novelty import Leverage, Novelty, quantile
+from tsformer.features import RandomConvolutions
 
 STEPS = np.arange(40)
 
@@ -157,9 +158,27 @@ def test_series_in_a_file_have_the_same_scores(tmp_path, monkeypatch):
 @pytest.mark.parametrize("series", [np.zeros((6, 2, 24)), np.full((6, 2, 24), 3.0)])
 def test_constant_training_series(series):
     clf = convolutions(scaling="series").fit(series, np.arange(6) % 2)
+    assert (clf.novelty_.unit == (series.flat[0] or 1)).all(), "the level, if there is one"
     assert (clf.novelty_score(series) <= 1).all()
     assert (clf.novelty_score(series + 1) > 1).all()
     assert (clf.novelty_score(X) > 1).all()
+
+
+def test_it_learns_from_some_of_many_series_and_not_from_padding(monkeypatch):
+    source = to_source(RAGGED)
+    novelty = Novelty(2, None).fit(source)
+    panel = novelty._panel(source.part(np.random.default_rng(0).permutation(16)).padded())
+    own = RandomConvolutions(168, n_groups=0)
+    own.draw(panel.values, panel.mask, torch.Generator().manual_seed(0))
+    biases = novelty.convolutions.minirocket["differences"].biases
+    assert own.minirocket["differences"].biases.equal(biases)
+    mean = novelty._features(source.padded()).mean(dim=0)
+    torch.testing.assert_close(novelty.convolutions.dense_scale.mean, mean)
+    monkeypatch.setattr("tsformer.estimators.novelty._MOST_SERIES", 60)
+    series = np.concatenate([sensors(200, 0), sensors(200, 1) + 1e4])  # sorted by their level
+    novelty = Novelty(3, None).fit(to_source(series))
+    assert novelty.n_series == 60
+    assert (novelty.score(to_source(series)) <= 1).mean() > 0.9
 
 
 def test_a_single_training_series_has_no_scores():

@@ -221,6 +221,11 @@ def test_of_many_series_some_are_drawn(monkeypatch):
     X = WAVES * np.exp(RNG.standard_normal((48, 1, 1)))  # none so small that it decides alone
     assert chosen(X) == chosen(X) == "series"
     assert sizes == [24] * 4
+    weights, pairs = np.ones(48), np.arange(48) // 2
+    assert suited_scaling(padded(X), Y, weights, pairs) == "series"
+    given = padded(TONES), PERIOD, weights, pairs, recipe.REGRESSION_SCALINGS
+    assert recipe.regression_recipe(*given)[0] == "series"
+    sizes[4:] = []
     fitted = convolutions(scaling="auto").fit(LEVELS, Y)
     assert sizes[4:] == [20] * 2
     again = convolutions(scaling="channel").fit(LEVELS, Y)  # the chosen one is fitted to all series
@@ -287,6 +292,10 @@ def test_series_that_are_not_recognised_say_nothing():
     assert kept(SHAPE[:39], LABELS[:39], Noise()) == 1.0
     assert kept(SHAPE[:40], LABELS[:40], Noise()) < 1.0
     assert kept(SHAPE, np.where(np.arange(N) == 0, 2, LABELS)) > 0.8, "a class of one series"
+    by_level = [
+        agreement_kept(Noise(), padded(LEVELS), Y, scaling=s) for s in ("channel", "series")
+    ]
+    assert by_level[0] != by_level[1], "their scaling hides the level"
 
 
 def test_padding_is_masked_where_series_are_augmented():
