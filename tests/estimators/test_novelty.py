@@ -77,12 +77,34 @@ def test_corrupted_sensors_are_above_one(series, novelty):
     assert (novelty.score(to_source(series)) > 1).mean() > 0.95
 
 
-def test_channels_are_correlated_over_the_steps_that_both_have(novelty):
-    series = sensors(1, 5)
-    series[0, 0, 3:9] = series[0, 1, 5:30] = np.nan
-    (x,) = (series - np.nanmean(series, axis=2)[..., None]) / np.nanstd(series, axis=2)[..., None]
-    expected = [np.nanmean(x[one] * x[other]) for one, other in ((0, 1), (1, 2), (0, 2))]
-    np.testing.assert_allclose(novelty._raw(to_padded(series))[0, -3:], expected)
+def statistics_by_hand(novelty: Novelty, x: np.ndarray) -> np.ndarray:
+    """The statistics of one series ``[C, L]``, from the definition."""
+    rows = []
+    for values, level, unit in zip(x, novelty.level.numpy(), novelty.unit.numpy(), strict=True):
+        mean, std = np.nanmean(values), np.nanstd(values)
+        steps = np.diff(values)[~np.isnan(np.diff(values))]
+        sizes = np.sqrt(np.mean(steps**2)), np.nanmax(np.abs(values - mean))
+        shares = np.isnan(values).mean(), (steps == 0).mean()
+        ratios = np.log((np.array(sizes) + unit / 1000) / (std + unit / 1000))
+        rows.append(
+            [np.arcsinh((mean - level) / unit), np.log(std / unit + 0.001), *shares, *ratios]
+        )
+    apart = (x - np.nanmean(x, axis=1)[:, None]) / np.nanstd(x, axis=1)[:, None]
+    together = [np.nanmean(apart[one] * apart[other]) for one, other in ((0, 1), (1, 2), (0, 2))]
+    return np.r_[np.ravel(rows, order="F"), together]
+
+
+def test_statistics_are_those_of_the_definition(novelty):
+    series = list(sensors(3, 5))
+    series[0][0, 3:9] = series[0][1, 5:30] = np.nan
+    series[1] = series[1][:, :30]
+    series[1][0, 10:20] = series[1][0, 9]
+    series[2][2, 7] = 0.0  # the largest value is below the mean
+    series = [np.ascontiguousarray(x) for x in series]
+    expected = np.stack([statistics_by_hand(novelty, x) for x in series])
+    np.testing.assert_allclose(novelty._raw(to_padded(series)), expected, atol=1e-6)
+    of_one = novelty._features(to_padded(series[1:2]))
+    torch.testing.assert_close(novelty._features(to_padded(series))[1:2], of_one)
 
 
 @pytest.mark.parametrize("groups", [None, np.arange(12) // 3])
@@ -204,5 +226,8 @@ def test_a_model_that_was_saved_without_scores(fitted, tmp_path):
 
 def test_values_near_the_largest_number_have_scores():
     series = np.array([[1.7e308] * 10, [-0.13] * 10, [-1.7e308] * 10, [0.1] * 10])[:, None]
-    scores = Novelty(1, None).fit(to_source(series)).score(to_source(series))
-    assert np.isfinite(scores).all()
+    novelty = Novelty(1, None).fit(to_source(series))
+    assert np.isfinite(novelty.score(to_source(series))).all()
+    statistics = novelty._raw(to_padded(series))
+    assert statistics[:, 0].abs().max() == 1000
+    assert novelty._in_spreads(1e9 * statistics).abs().max() == 1000
