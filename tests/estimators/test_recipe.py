@@ -221,10 +221,12 @@ def test_of_many_series_some_are_drawn(monkeypatch):
     X = WAVES * np.exp(RNG.standard_normal((48, 1, 1)))  # none so small that it decides alone
     assert chosen(X) == chosen(X) == "series"
     assert sizes == [24] * 4
-    weights, pairs = np.ones(48), np.arange(48) // 2
+    weights, pairs = RNG.uniform(0.5, 2, 48), np.arange(48) // 2
     assert suited_scaling(padded(X), Y, weights, pairs) == "series"
-    given = padded(TONES), PERIOD, weights, pairs, recipe.REGRESSION_SCALINGS
-    assert recipe.regression_recipe(*given)[0] == "series"
+    drawn, scalings = recipe.trial_sample(48, 24), recipe.REGRESSION_SCALINGS
+    of_all = recipe.regression_recipe(padded(TONES), PERIOD, weights, pairs, scalings)
+    some = (each[drawn] for each in (PERIOD, weights, pairs))
+    assert of_all == recipe.regression_recipe(padded(TONES[drawn]), *some, scalings)
     sizes[4:] = []
     fitted = convolutions(scaling="auto").fit(LEVELS, Y)
     assert sizes[4:] == [20] * 2
