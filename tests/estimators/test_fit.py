@@ -107,13 +107,14 @@ def test_the_validation_loss_is_weighted_like_the_training_loss():
 def test_each_member_is_the_model_of_its_seed_and_predictions_are_averaged(make):
     estimator = make(n_estimators=3).fit(X, Y)
     method = "predict_proba" if hasattr(estimator, "predict_proba") else "predict"
-    by_member = getattr(estimator, f"{method}_members")(X)
+    by_member = np.stack([getattr(each, method)(X) for each in estimator.estimators_])
+    if method == "predict_proba":
+        np.testing.assert_array_equal(estimator.predict_proba_members(X), by_member)
     np.testing.assert_allclose(getattr(estimator, method)(X), by_member.mean(axis=0))
     np.testing.assert_array_equal(by_member[0], getattr(make().fit(X, Y), method)(X))
     assert by_member.std(axis=0).min() > 0
     for i, (member, predicted) in enumerate(zip(estimator.estimators_, by_member, strict=True)):
-        for each in (member, clone(member).fit(X, Y)):
-            np.testing.assert_array_equal(getattr(each, method)(X), predicted)
+        np.testing.assert_array_equal(getattr(clone(member).fit(X, Y), method)(X), predicted)
         assert member.n_estimators == 1
         assert member.model_ is estimator.models_[i]
         assert member.history_ is estimator.histories_[i]

@@ -164,6 +164,17 @@ def test_the_head_goes_first_and_the_rest_follows_slowly(source):
     assert not equal(backbone(clf.fit(X, Y)), backbone(source))
 
 
+def test_a_warm_start_keeps_what_is_frozen_and_slow(source):
+    clf = classifier(init_from=source, freeze="backbone", warm_start=True)
+    assert equal(backbone(clf.fit(X, Y).fit(X, Y)), backbone(source))
+    slow = classifier(init_from=source, n_epochs_frozen=1, pretrained_lr_scale=0.1, warm_start=True)
+    pretrained = slow.fit(X, Y)._prepare(X, Y).plans[0].pretrained
+    assert (pretrained.n_epochs_frozen, pretrained.lr_scale) == (0, 0.1)
+    clf = classifier(warm_start=True).fit(X, Y).set_params(init_from=source, freeze="backbone")
+    with pytest.raises(ValueError, match="freeze='backbone' would freeze nothing"):
+        clf.fit(X, Y)
+
+
 def test_an_unfitted_encoder_is_pretrained_inside_the_fold(source):
     seen: list[int] = []
 

@@ -143,6 +143,8 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
     histories_: list[History] = field(init=False)
     augmentation_: Augmentation | None = field(init=False)
 
+    #: Names of the weights that the last fit from scratch took from a source.
+    _pretrained = frozenset[str]()
     #: Options of the conv stem with another default than the stem's own.
     _conv_params: ClassVar[dict[str, Any]] = {}
     _budget: ClassVar[recipe.Budget] = recipe.SUPERVISED
@@ -313,9 +315,10 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         data, unlabelled, held_out = self._hold_out(data, unlabelled, given, seeds[0][2])
         if reset:
             names = self._make_models(data, unlabelled, source, seeds)
+            self._pretrained = names[0]  # all members have the same
         else:
             self._check_same_shape()
-            names = [frozenset[str]()] * len(self.models_)
+            names = [self._pretrained] * len(self.models_)
             self.models_ = list(self.models_)
             self.histories_ = [History(earlier) for earlier in self.histories_]
         plans = self._make_plans(data, held_out is not None, names, seeds)
@@ -446,7 +449,8 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         n_epochs = recipe.epochs_of(self.max_epochs, n_cases, batch_size, self._budget)
         learning_rate = recipe.learning_rate_for(self.learning_rate, n_cases, self._budget)
         stops = validated and bool(self.early_stopping)
-        if any(pretrained) and self.n_epochs_frozen >= n_epochs:
+        n_frozen = 0 if any(self.histories_) else int(self.n_epochs_frozen)  # of the first fit
+        if any(pretrained) and n_frozen >= n_epochs:
             warn_caller(
                 f"n_epochs_frozen={self.n_epochs_frozen} covers all {n_epochs} epochs: the "
                 'pretrained layers are never trained; use fewer, or set freeze="backbone"'
@@ -456,7 +460,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         if self.augmentation_ is not None and recipe.is_auto(self.augmentation):
             self.augmentation_ = self._adapt_augmentation(self.augmentation_, data)
         self._set_temperatures()
-        n_frozen = n_epochs if self.freeze == "backbone" else int(self.n_epochs_frozen)
+        n_frozen = n_epochs if self.freeze == "backbone" else n_frozen
         return [
             TrainingPlan(
                 n_epochs=n_epochs,
@@ -620,6 +624,11 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
                 f"warm_start=True continues from the {len(self.models_)} fitted members, but "
                 f"n_estimators is {self.n_estimators}; set it to their number, or start from "
                 "scratch with warm_start=False"
+            )
+        if self.freeze is not None and not self._pretrained:
+            raise ValueError(
+                f"warm_start=True continues a fit without pretrained weights, or a loaded model, "
+                f"and freeze={self.freeze!r} would freeze nothing; set freeze=None"
             )
         fitted = dict(vars(self.model_.config))
         wanted = dict(vars(self._model_config(fitted["max_len"])))
