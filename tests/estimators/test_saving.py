@@ -34,7 +34,7 @@ def path(tmp_path):
 @pytest.mark.parametrize(
     "options",
     [
-        {"head_norm": "layer", "stem_params": {"n_residual": 1, "downsampling": "mean"}},
+        {"head_norm": "layer", "stem_params": {"n_residual": 2, "downsampling": "stride"}},
         {"views": "values+difference", "view_params": {"scale": 0.5}},
         {"views": "difference", "scaling": "series"},
         {"views": "values+difference", "scaling": "series+size"},

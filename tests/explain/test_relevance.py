@@ -63,7 +63,7 @@ def test_values_add_up_to_the_change_of_the_logit(method, kind, stem, fit, reque
         {"views": "difference"},
         {"n_estimators": 2},
         {"temperature": 2.5},
-        {"stem_params": {"strides": (2, 2), "downsampling": "mean"}},
+        {"stem_params": {"strides": (2, 2), "downsampling": "stride"}},
     ],
     ids=str,
 )
