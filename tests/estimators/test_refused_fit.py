@@ -136,6 +136,7 @@ NONSENSE: dict[str, list[Any]] = {
         {"stem": "embedding"},
         {"n_estimators": 3},
         {"warm_start": True},
+        {"unlabelled": "use"},
         {"device": "cpu"},
         {**SMALL, "checkpoint_dir": "/dev/null"},
         {**SMALL, "callbacks": [Stops()]},
