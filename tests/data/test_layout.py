@@ -272,6 +272,17 @@ def test_columns_out_of_order_are_warned_of(columns, is_warned):
     assert ["not in the order" in str(each.message) for each in caught] == 2 * [True] * is_warned
 
 
+def test_columns_of_steps_and_channels_are_warned_of():
+    long = pd.DataFrame({"id": [0, 0, 1, 1], "t": [0, 1] * 2, "a": [1, 2, 3, 4], "b": [5, 6, 7, 8]})
+    X = long.pivot(index="id", columns="t", values=["a", "b"])
+    said = warned(X)
+    assert "2 series of one channel and 4 steps; if the last level" in said
+    right = X.stack(future_stack=True)
+    assert "pass X.stack(future_stack=True);" in said
+    assert to_padded(right).values.tolist() == [[[1, 5], [2, 6]], [[3, 7], [4, 8]]]
+    assert warned(X[["a"]]) == ""
+
+
 @pytest.mark.filterwarnings("error")
 def test_what_the_warning_says_silences_it_and_predict_says_how_to_swap():
     clf = tsformer.RandomConvolutionClassifier(**CONVOLUTIONS)

@@ -183,9 +183,10 @@ class LayoutWarning(UserWarning):
     from channel to channel: the array may be ``(n, length, channels)``. It also warns if two
     columns of a table ``(n, length)`` look like the case and the time of a long table, and if a
     step or channel is named like an id, is named unlike the other steps, or is constant within
-    every series, if a channel that is named like times never falls, and if a channel has no value
-    at all. `fit` and `predict` issue it if the columns of such a table, or the rows of a DataFrame
-    in a list, are not in the order of their numbers or dates.
+    every series, if a channel that is named like times never falls, if a channel has no value at
+    all, and if the columns of a table have several levels. `fit` and `predict` issue it if the
+    columns of such a table, or the rows of a DataFrame in a list, are not in the order of their
+    numbers or dates.
 
     Where the layout is right, silence it with
     ``warnings.filterwarnings("ignore", category=tsformer.data.LayoutWarning)``.
@@ -234,7 +235,16 @@ def warn_of_layout(X: Any, series: SeriesSource, *, flat: bool) -> None:
             f"random if they had values in predict; drop these channels; {_SILENCE}",
             LayoutWarning,
         )
-    if flat:
+    if flat and isinstance(columns := getattr(X, "columns", None), pd.MultiIndex):
+        if sum(len(columns.unique(level)) > 1 for level in range(columns.nlevels)) > 1:
+            warn_caller(
+                f"X has columns of {columns.nlevels} levels, such as {columns[0]}, and is read as "
+                f"{len(series)} series of one channel and {series.n_steps} steps; if the last "
+                "level has the steps, and another the channels, pass X.stack(future_stack=True); "
+                f"{_SILENCE}",
+                LayoutWarning,
+            )
+    elif flat:
         n, length = len(series), series.n_steps
         names = _columns(X, length)
         found = _case_and_time(_corner(series), names)
