@@ -5,12 +5,11 @@ from dataclasses import replace
 
 import pytest
 import torch
-from batches import CHANNELS, KINDS, batch
+from batches import KINDS, batch
 
 from tsformer._torch_state import seeded
 from tsformer.augmentation import Augmentation, Batch, available, names, resolve
 
-CPU = torch.device("cpu")
 SUMS = ["warp+jitter", "slice+cutmix"]
 
 
@@ -55,34 +54,6 @@ def test_only_the_values_change(name, kind):
         assert (ours is None and theirs is None) or torch.equal(ours, theirs)
     outs = [augmented(name, given, seed).values for seed in range(10)]
     assert not all(torch.equal(out, given.values) for out in outs)
-
-
-@every_augmentation
-def test_a_seed_decides_all_and_the_global_generator_is_left_alone(name):
-    given = batch("holes")
-    before = torch.get_rng_state()
-    first = augmented(name, given, seed=1).values
-    assert torch.equal(torch.get_rng_state(), before)
-    torch.randn(3)
-    assert torch.equal(augmented(name, given, seed=1).values, first)
-    with seeded(1, CPU):
-        assert torch.equal(always(name)(given).values, first)
-        assert not torch.equal(always(name)(given).values, first), "each call draws anew"
-
-
-@pytest.mark.parametrize(
-    ("name", "kind"), [case for case in CASES if "jitter" not in case[0] and case[1] != "codes"]
-)
-def test_channels_do_not_affect_each_other(name, kind):
-    """A constant channel stays constant and is no part of what happens to the others."""
-    given = batch(kind)
-    constant = torch.ones_like(given.values[..., :1])
-    if given.mask is not None:
-        constant = constant * given.mask[..., None]
-    both = replace(given, values=torch.cat([given.values, constant], dim=-1))
-    out = augmented(name, both).values
-    assert torch.equal(out[..., CHANNELS:], constant)
-    assert torch.equal(out[..., :CHANNELS], augmented(name, given).values)
 
 
 SMALL = {
