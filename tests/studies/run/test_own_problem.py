@@ -12,7 +12,7 @@ from tsformer.data.table import TableSchema
 from tsformer.studies import Progress, Study
 from tsformer.studies.run.lock import StudyBusyError
 from tsformer.studies.run.own_problem import OwnProblem, own_problem
-from tsformer.studies.run.problem import Problem
+from tsformer.studies.run.problem import Problem, cross_validation_folds, n_train
 from tsformer.studies.run.trial import fit_trial
 from tsformer.tracking import TrackedRun
 
@@ -143,7 +143,14 @@ def test_a_part_of_a_train_split_has_the_groups_of_its_series():
     group_of = {x.tobytes(): group for x, group in zip(given.X, given.groups, strict=True)}
     part = Problem.load(problem.name, 1, "50%")
     assert [group_of[x.tobytes()] for x in part.X_train] == part.groups_train.tolist()
-    assert Problem.load(own_problem("x", series(), n_folds=3).name).groups_train is None
+    bare = own_problem("x", series(), n_folds=3)
+    parts = [Problem.load(bare.name, number) for number in range(3)]
+    assert all(part.groups_train is None for part in parts)
+    sizes = [len(part.y_train) for part in parts]
+    assert [n_train(bare.name, number, "100%") for number in range(3)] == sizes
+    assert len(set(sizes)) == 2
+    folds = cross_validation_folds(np.zeros(20, dtype=int), n_folds=2)
+    assert folds.tolist() != sorted(folds), "series may be sorted"
 
 
 def test_fit_gets_the_groups(monkeypatch):

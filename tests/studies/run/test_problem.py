@@ -60,7 +60,7 @@ def test_subsets_of_one_seed_are_nested(counts):
 
 
 @pytest.mark.parametrize(
-    ("size", "n"), [("3", 3), ("40", 40), ("10%", 4), ("1%", 3), ("12.5%", 5), ("100%", 40)]
+    ("size", "n"), [("3", 3), ("40", 40), ("10%", 4), ("1%", 3), ("14%", 6), ("100%", 40)]
 )
 def test_sizes_are_numbers_of_series(size, n):
     y = labels((30, 8, 2))
@@ -118,18 +118,18 @@ def test_every_series_is_in_one_part_and_classes_keep_their_sizes(name):
         assert sorted(getattr(drawn, part)) == sorted(getattr(official, part))
 
 
-def test_series_at_other_times_are_other_series(tmp_path, monkeypatch):
+def test_other_times_labels_or_test_series_are_other_data(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "data/Timed").mkdir(parents=True)
     found = []
-    for times in ([0, 1, 3], [0, 1, 4]):
-        for part in ("TRAIN", "TEST"):
-            (tmp_path / "data/Timed").mkdir(parents=True, exist_ok=True)
-            X = [pd.DataFrame({"a": [1.0, 2.0, 3.0]}, index=times)] * 2
-            write_ts(tmp_path / f"data/Timed/Timed_{part}.ts", X, ["a", "b"])
+    for end, labels, tested in ((3, "ab", 2.0), (4, "ab", 2.0), (3, "ba", 2.0), (3, "ab", 5.0)):
+        for part, value in (("TRAIN", 2.0), ("TEST", tested)):
+            X = [pd.DataFrame({"a": [1.0, value, 3.0]}, index=[0, 1, end])] * 2
+            write_ts(tmp_path / f"data/Timed/Timed_{part}.ts", X, list(labels))
         problem._official.cache_clear()
         problem.series_digest.cache_clear()
         found.append(problem.series_digest("Timed"))
-    assert len(set(found)) == 2
+    assert len(set(found)) == 4
 
 
 def test_they_are_those_of_sktime():
