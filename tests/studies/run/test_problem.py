@@ -114,6 +114,7 @@ def test_every_series_is_in_one_part_and_classes_keep_their_sizes(name):
     assert none != three != two
     assert three == series(drawn.X_train)
     assert type(drawn.X_train) is type(official.X_train)
+    assert not official.X_train[0].flags.writeable, "all fits of a process share it"
     for part in ("y_train", "y_test"):
         assert sorted(getattr(drawn, part)) == sorted(getattr(official, part))
 
