@@ -9,6 +9,7 @@ from math import ceil
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -26,7 +27,7 @@ def probabilities(n: int, n_classes: int = 3) -> tuple[np.ndarray, np.ndarray]:
     return rng.dirichlet(np.ones(n_classes), size=n), np.arange(n) % n_classes
 
 
-@pytest.mark.parametrize("coverage", ["0.5", "0.57", "0.9", "0.95"])
+@pytest.mark.parametrize("coverage", ["0.5", "0.55", "0.57", "0.9", "0.95"])
 @pytest.mark.parametrize("n", [1, 8, 9, 19, 99])
 def test_coverage_of_exchangeable_series_is_exact(n, coverage):
     """Each of n + 1 series in turn is new, the others are for calibration."""
@@ -86,6 +87,9 @@ def test_bad_arguments_are_refused(calibrated):
         clf.calibrate_sets(RAGGED, Y + 1, times=TIMES)
     with pytest.raises(ValueError, match="y is missing"):
         clf.calibrate_sets(RAGGED, times=TIMES)
+    frame, labels = pd.DataFrame(X[:, 0]), pd.Series(Y)
+    with pytest.raises(ValueError, match="same ids in another order"):
+        MAKERS["convolutions"]().fit(frame, labels).calibrate_sets(frame, labels[::-1])
     with pytest.raises(ValueError, match="15"):
         clf.calibrate_sets(RAGGED, Y[:15], times=TIMES)
     with pytest.raises(TypeError, match="sample_weight"):
@@ -151,9 +155,14 @@ def test_other_probabilities_need_another_calibration(calibrated):
 
 
 def test_a_file_with_other_scores_is_refused(calibrated, tmp_path):
-    calibrated["convolutions"].save(tmp_path / "model")
+    clf = calibrated["convolutions"]
+    clf.save(tmp_path / "model")
     path = tmp_path / "model/estimator.json"
     state = json.loads(path.read_text())
+    state["sets"]["scores"] = [each[::-1] for each in state["sets"]["scores"]]
+    path.write_text(json.dumps(state))
+    in_order = zip(load(tmp_path / "model").conformal_.scores, clf.conformal_.scores, strict=True)
+    assert all(found.tolist() == own.tolist() for found, own in in_order)
     for scores in ([], [[0.1], [0.2], [0.3]], [[1.5]], [["a"]], [[None]], "many", [0.1]):
         state["sets"]["scores"] = scores
         path.write_text(json.dumps(state))
