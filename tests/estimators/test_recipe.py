@@ -210,11 +210,12 @@ def test_random_convolutions_choose_by_what_tells_classes_apart():
 def test_of_many_series_some_are_drawn(monkeypatch):
     monkeypatch.setattr(recipe, "SCALING_TRIAL", (24, 1250, 8))
     monkeypatch.setattr(random_convolution, "_SERIES_OF_TRIAL", 20)
-    sizes = []
+    sizes, features = [], []
     fit = recipe.fitted_convolutions
 
     def counted(panel, *args, **options):
         sizes.append(len(panel))
+        features.append((options["n_features"], options["n_groups"]))
         return fit(panel, *args, **options)
 
     monkeypatch.setattr(recipe, "fitted_convolutions", counted)
@@ -228,9 +229,13 @@ def test_of_many_series_some_are_drawn(monkeypatch):
     some = (each[drawn] for each in (PERIOD, weights, pairs))
     assert of_all == recipe.regression_recipe(padded(TONES[drawn]), *some, scalings)
     sizes[4:] = []
-    fitted = convolutions(scaling="auto").fit(LEVELS, Y)
+    large = {"n_features": 2688, "n_groups": 32}
+    fitted = convolutions(scaling="auto", **large).fit(LEVELS, Y)
     assert sizes[4:] == [20] * 2
-    again = convolutions(scaling="channel").fit(LEVELS, Y)  # the chosen one is fitted to all series
+    assert features[-2:] == [(336, 4)] * 2
+    for name in large:
+        assert convolutions(**{name: 0})._share_of_features(1 / 8)[name] == 0
+    again = convolutions(scaling="channel", **large).fit(LEVELS, Y)  # of the chosen one, all series
     np.testing.assert_array_equal(fitted.predict_proba(LEVELS), again.predict_proba(LEVELS))
 
 
