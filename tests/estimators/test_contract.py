@@ -86,7 +86,7 @@ def test_saved_as_fitted_whatever_was_set_since(name, plain, tmp_path):
     estimator = copy.deepcopy(plain[name])
     expected = answers(estimator)
     changed = {
-        "convolutions": {"n_features": 336},
+        "convolutions": {"n_features": 336, "n_groups": 4},
         "ensemble": {"convolution_params": {"n_features": 336}},
     }.get(name, {"encoding": "rope", "d_model": 16, "scaling": "series"})
     estimator.set_params(**changed).save(tmp_path / "model")
