@@ -106,12 +106,13 @@ def test_parameters_in_an_active_run_stay_what_the_user_logged(uri):
         mlflow.log_params({"d_model": "mine", "n_heads": 2})
         _, run = start_run("a fit", kind="fit")
         run.params({"d_model": 8, "n_heads": 2, "n_layers": 1})
-        run.end("FINISHED")
+        run.end("KILLED")
     run = mlflow.get_run(mine.info.run_id)
     assert run.data.params["d_model"] == "mine", "what the user has written stays"
     assert run.data.params["tsformer.d_model"] == "8"
     assert "tsformer.n_heads" not in run.data.params, "it says the same"
     assert run.data.params["n_layers"] == "1"
+    assert (run.info.status, run.data.tags["tsformer.status"]) == ("FINISHED", "KILLED")
 
 
 def test_a_new_run_is_the_active_one_inside_and_the_last_one_afterwards(uri):

@@ -10,6 +10,7 @@ import pytest
 
 from tsformer import TSTransformerClassifier
 from tsformer.tracking import MLflowTracker, TrackedRun
+from tsformer.tracking.run import storable
 
 
 class CountingClient:
@@ -86,14 +87,15 @@ def test_data_are_named_and_told_apart(store, italy):
     with store.start("data", kind="fit") as run:
         run.dataset(X, y, name="Italy", context="train")
         run.dataset(X + 1, y, name="Italy", context="test")
+        run.dataset(X, y[::-1], name="Italy", context="validation")
         run.dataset(unequal, y, name="Unequal", context="train")
     inputs = store.client().get_run(run.run_id).inputs.dataset_inputs
     assert [(i.dataset.name, i.tags[0].value) for i in inputs] == [
-        ("Italy", "train"), ("Italy", "test"), ("Unequal", "train"),
+        ("Italy", "train"), ("Italy", "test"), ("Italy", "validation"), ("Unequal", "train"),
     ]  # fmt: skip
-    assert len({i.dataset.digest for i in inputs}) == 3
+    assert len({i.dataset.digest for i in inputs}) == 4
     assert "[67, 1, 24]" in inputs[0].dataset.profile
-    assert "[67, 1, 14]" in inputs[2].dataset.profile
+    assert "[67, 1, 14]" in inputs[3].dataset.profile
 
 
 def test_a_clock_that_goes_back_logs_no_negative_seconds(store, monkeypatch):
@@ -128,6 +130,7 @@ def test_names_and_texts_that_mlflow_refuses_are_stored_escaped(store):
             for step in range(3):
                 run.metrics({"loss (a)": 1.0, "loss [a]": 2.0}, step=step)
             run.text("\ud800", "text.txt")
+    assert storable("\ud800" * 250, 250) == r"\ud800" * 41 + r"\ud8"
     refused = [each for each in got if "MLflow refuses the name" in str(each.message)]
     assert len(refused) == 2 + 4 + 4 + 2, "one for each name"
     kept = store.client().get_run(run.run_id)

@@ -35,6 +35,7 @@ def test_the_newest_run_of_a_key_is_reopened_with_the_name_and_command_of_now(st
     for _ in range(2):
         with store.start("study-1234", kind="study", key="reopened") as newest:
             pass
+    assert newest.ended()
     later = RunStore(store.uri, store.experiment_id, command="tsformer compare --name mine")
     with later.start("mine", kind="study", key="reopened", again=True) as again:
         assert again.run_id == newest.run_id

@@ -12,6 +12,7 @@ from sklearn.metrics import balanced_accuracy_score, f1_score, log_loss
 
 from tsformer import TSTransformerClassifier, TSTransformerRegressor
 from tsformer.metrics import expected_calibration_error
+from tsformer.plots import plot_encoding_change
 from tsformer.tracking import MLflowTracker
 from tsformer.tracking.model_run import track_evaluation
 from tsformer.tracking.scores import classification_scores, scored
@@ -46,12 +47,31 @@ def test_members_follow_each_other_in_one_run(store, italy):
         ).fit(*italy)
     logged = store.client().get_run(run.run_id).data.metrics
     assert logged["n_epochs"] == 6
+    seconds = [row["seconds"] for history in classifier.histories_ for row in history]
+    assert logged["fit_seconds"] >= sum(seconds)
+    assert logged["seconds_per_epoch"] == logged["fit_seconds"] / 6
     assert logged["n_parameters"] == sum(
         parameter.numel() for model in classifier.models_ for parameter in model.parameters()
     )
     points = store.client().get_metric_history(run.run_id, "train/loss")
     losses = [row["loss"] for history in classifier.histories_ for row in history]
     assert [(point.step, point.value) for point in points] == [*enumerate(losses, start=1)]
+
+
+def test_the_encoding_is_drawn_as_it_was_before_and_after(store, italy, monkeypatch):
+    seen = []
+
+    def drawn(before, after, *sizes, **options):
+        seen.append((before.state_dict(), after.state_dict(), sizes, options))
+        return plot_encoding_change(before, after, *sizes, **options)
+
+    monkeypatch.setattr("tsformer.tracking.tracker.plot_encoding_change", drawn)
+    with store.start("drawn", kind="fit") as run:
+        tracker = MLflowTracker(run, pictures=True)
+        TSTransformerClassifier("lspe", **SMALL, max_epochs=2, callbacks=[tracker]).fit(*italy)
+    ((before, after, sizes, options),) = seen
+    assert not any(torch.equal(before[name], after[name]) for name in after)
+    assert (sizes, options) == ((24,), {"d_model": 8, "n_heads": 2, "name": "lspe"})
 
 
 CHILD = """
