@@ -15,8 +15,9 @@ from small_estimators import RAGGED, TIMES, X, Y, classifier, convolutions
 
 from tsformer import EarlyClassifier, load
 from tsformer.data import LayoutWarning
+from tsformer.data.containers import to_padded
 from tsformer.estimators import StreamingClassifier
-from tsformer.estimators.early import _stop
+from tsformer.estimators.early import _cut, _stop
 from tsformer.estimators.series import drawn_seed
 
 RNG = np.random.default_rng(1)
@@ -109,6 +110,19 @@ def test_every_way_to_ask_gives_the_same_answer(threshold, n_agreeing, fitted):
                 assert answer.decided == decided[i]
                 if answer.decided:
                     assert (answer.label, answer.n_steps) == (labels[i], n_steps[i])
+    for i in np.flatnonzero(at_point):
+        at_once = StreamingClassifier(fitted).update(series[i], times[i])
+        assert (at_once.label, at_once.n_steps) == (labels[i], n_steps[i])
+
+
+def test_series_are_cut_once_at_each_point_that_has_a_value():
+    gaps = X.copy()
+    gaps[0, :, 5] = gaps[1, :, 6] = np.nan
+    series = to_padded([*gaps[:2], X[2][:, :12]])
+    for complete in (True, False):
+        found = _cut(series, np.array([6, 12, 24]), complete=complete)
+        cut = zip(found.case.tolist(), found.series.lengths.tolist(), strict=True)
+        assert sorted(cut) == [(0, 12), (0, 24), (1, 6), (1, 12), (1, 24), (2, 6), (2, 12)]
 
 
 def test_a_stream_asks_once_at_each_point(fitted, monkeypatch):

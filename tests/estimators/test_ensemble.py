@@ -275,11 +275,11 @@ def test_an_epoch_is_measured_and_the_model_left_as_it_is():
 
 @pytest.fixture
 def measured(monkeypatch):
-    """Runs that an epoch is measured by: their series and epochs, of which each step takes .1 s."""
+    """Runs that an epoch is measured by: series, epochs, and limit; each step takes .1 s."""
     runs = []
 
-    def train(model, panel, targets, loss, plan, *, weights, **kwargs):
-        runs.append((len(panel), plan.n_epochs))
+    def train(model, panel, targets, loss, plan, *, weights, callbacks):
+        runs.append((len(panel), plan.n_epochs, callbacks[0].at < inf))
         assert targets.equal(weights)
         assert (targets[0], targets[-1], len(targets)) == (0, 479, len(panel))
         assert (plan.n_iter_no_change, plan.checkpoint_dir, plan.resume) == (None, None, False)
@@ -293,9 +293,9 @@ def measured(monkeypatch):
 @pytest.mark.parametrize(
     ("at_most", "graphed", "runs", "seconds"),
     [
-        (61, False, [(48, 2)], 30 * 3.1),  # twenty steps of 3.1 s would take too long
-        (63, False, [(48, 2), (320, 2)], 30 * 11 / 20),
-        (1e9, True, [(48, 5), (320, 5)], 30 * 0.1),
+        (61, False, [(48, 2, False)], 30 * 3.1),  # twenty steps of 3.1 s would take too long
+        (63, False, [(48, 2, False), (320, 2, True)], 30 * 11 / 20),
+        (1e9, True, [(48, 5, False), (320, 5, True)], 30 * 0.1),
     ],
 )
 def test_a_few_steps_are_measured(at_most, graphed, runs, seconds, measured, monkeypatch):
@@ -307,6 +307,11 @@ def test_a_few_steps_are_measured(at_most, graphed, runs, seconds, measured, mon
     found = time_limit.epoch_seconds(job, None, at_most=at_most)
     assert measured == runs
     assert found == pytest.approx(seconds)
+    stopped = History([{"seconds": 1.0}])
+    stopped.interrupted = True
+    monkeypatch.setattr(time_limit, "train", lambda *args, **kwargs: stopped)
+    with pytest.raises(KeyboardInterrupt):
+        time_limit.epoch_seconds(job, None, at_most=at_most)
 
 
 @pytest.mark.slow  # each process imports torch
