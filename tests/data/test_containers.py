@@ -381,6 +381,8 @@ def test_no_container():
     with pytest.raises(TypeError, match="X holds a csr_matrix; convert X to a NumPy array"):
         to_padded([csr_matrix(x) for x in WHOLE])
     frame = pd.DataFrame({"day": pd.date_range("2024", periods=3), "x": [1.0, 2.0, 3.0]})
+    with pytest.raises(TypeError, match=r"DataFrameGroupBy, and X\[0\] is not a series"):
+        to_padded(frame.groupby("day")[["x"]])
     with pytest.raises(ValueError, match=r"pandas DataFrame: x.set_index\('day'\), or x.to_pan"):
         to_padded([frame])
     assert to_padded([frame.set_index("day")], index=True).clock == "dates"

@@ -368,7 +368,7 @@ class DatasetRows:
             raise ValueError("X holds no series: Found array with 0 sample(s)")
         try:
             first_item = dataset[0]
-        except (KeyError, TypeError) as error:
+        except (KeyError, IndexError, TypeError) as error:
             raise TypeError(
                 f"X is a {type(dataset).__name__}, and X[0] is not a series ({error}); convert "
                 "it to a NumPy array (n, channels, length), or to a list of arrays"
