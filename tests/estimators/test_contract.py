@@ -64,6 +64,14 @@ def test_answers(name, plain):
 
 
 @every_estimator
+def test_fit_transform_passes_times_to_both(name):
+    estimator = MAKERS[name]()
+    if hasattr(estimator, "transform"):
+        found = estimator.fit_transform(RAGGED, Y, times=TIMES, groups=np.arange(16) // 2)
+        np.testing.assert_array_equal(found, estimator.transform(RAGGED, TIMES))
+
+
+@every_estimator
 def test_saved_and_copied_it_answers_the_same(name, fitted, tmp_path):
     original = fitted[name]
     expected = answers(original, RAGGED, times=TIMES)

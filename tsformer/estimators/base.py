@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import torch
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 from torch import Tensor
 
@@ -43,7 +42,12 @@ from tsformer.estimators.saved import (
     load_checked,
     made_as_saved,
 )
-from tsformer.estimators.series import SeriesEstimator, TrainingData, drawn_seed
+from tsformer.estimators.series import (
+    SeriesEstimator,
+    SeriesTransformer,
+    TrainingData,
+    drawn_seed,
+)
 from tsformer.estimators.summary import Summary, layers_of
 from tsformer.estimators.targets import Targets, hold_out, read_weights
 from tsformer.model import ModelConfig, TSTransformer
@@ -93,7 +97,7 @@ class TrainingJob:
 
 
 @with_parameters
-class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SeriesEstimator):
+class TransformerEstimator(SeriesTransformer, SeriesEstimator):
     """Base class of the transformers; subclasses define what targets are."""
 
     encoding: EncodingSpec = field(default="lspe", kw_only=False)

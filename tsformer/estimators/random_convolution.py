@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import torch
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 from torch import Tensor
 
@@ -20,7 +19,7 @@ from tsformer.data.series import SeriesSource
 from tsformer.estimators.prediction_sets import SetClassifier
 from tsformer.estimators.recipe import better_scaling, fitted_convolutions, trial_sample
 from tsformer.estimators.saved import CONVOLUTIONS, check_fields, load_checked
-from tsformer.estimators.series import TrainingData, drawn_seed
+from tsformer.estimators.series import SeriesTransformer, TrainingData, drawn_seed
 from tsformer.estimators.summary import Summary, table_of
 from tsformer.estimators.targets import Targets
 from tsformer.features.random_convolutions import regular
@@ -33,7 +32,7 @@ FEWEST = (168, 2)
 
 
 @with_parameters
-class RandomConvolutionClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SetClassifier):
+class RandomConvolutionClassifier(SeriesTransformer, SetClassifier):
     """Time-series classifier: features of random convolutions, read by a ridge classifier.
 
     Kernels are sampled and never trained. They are applied to the values and to their first
