@@ -104,7 +104,7 @@ def test_what_is_known_of_a_path():
     assert library_version("sklearn.svm.SVC") == f"scikit-learn {version('scikit-learn')}"
     assert library_version("tsformer.TSEnsembleClassifier") == f"tsformer {tsformer.__version__}"
     assert library_version("nowhere.C") == "nowhere of unknown version"
-    path = BASELINES["minirocket"].path
+    path = BASELINES["multirocket"].path  # the name has parameters of its own
     assert find(path).needs == BASELINES["rocket"].needs
     assert find(path).parameters == {}
     assert find("sklearn.svm.SVC").random

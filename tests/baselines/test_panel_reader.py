@@ -92,9 +92,27 @@ def test_scikit_learns_get_rows_and_their_parameters():
     reads_gaps = PanelClassifier("sklearn.ensemble.HistGradientBoostingClassifier")
     X[0][0, 1] = np.nan
     assert reads_gaps.fit(X, y).helped_ == "padded", "its tags say so"
+    assert PanelClassifier("majority").fit(X, y).helped_ == "padded", "as its entry says"
     assert PanelClassifier(KNN, {"n_neighbors": 1}).fit(X, y).helped_ == "interpolated, padded"
+    drawn = PanelClassifier("majority", {"strategy": "uniform"}).fit(X, y).estimator_
+    assert drawn.strategy == "uniform", "and not the default of the name"
+    listed = {"hidden_layer_sizes": [5], "alpha": [1]}  # of a file, which has no tuples
+    network = PanelClassifier("sklearn.neural_network.MLPClassifier", listed)
+    as_passed = {"hidden_layer_sizes": (5,), "alpha": [1]}
+    assert network._resolved()[1] == {**as_passed, "random_state": None}
     with pytest.raises(ValueError, match="did you mean 'n_neighbors'"):
         PanelClassifier(KNN, {"n_neighbor": 1}).fit(X, y)
+
+
+def test_groups_go_where_they_are_read(foreign):
+    class Grouped(Foreign):
+        def fit(self, X: Any, y: Any, groups: Any = None) -> Grouped:
+            self.groups_ = groups
+            return self
+
+    (X, y), groups = series(), np.arange(8) // 2
+    assert foreign(Grouped).fit(X, y, groups).estimator_.groups_ is groups
+    assert foreign(Foreign).fit(X, y, groups).predict(X).shape == (8,)
 
 
 def test_networks_that_train_on_neighbours_get_the_series_in_random_order(monkeypatch):
@@ -120,6 +138,11 @@ def test_a_summary_is_means_deviations_slopes_and_the_length():
     slope = np.polyfit([0, 1, 3], there, 1)[0]
     expected = [there.mean(), 3, there.std(), 0, slope, 0, 4]
     np.testing.assert_allclose(_summary(x), expected, atol=1e-12)
+    assert _summary(np.array([[2.0]])).tolist() == [2, 0, 0, 1]
+    noise, y = np.random.default_rng(0).normal(size=(40, 2, 9)), np.arange(40) % 2
+    in_units = np.array([[1e4], [1e-4]]) * noise
+    found = [SummaryRidgeClassifier().fit(X, y).predict(X) for X in (noise, in_units)]
+    np.testing.assert_array_equal(*found)
 
 
 class Foreign(BaseEstimator):
@@ -197,7 +220,7 @@ def test_errors_of_a_constructor_and_of_predict_proba_are_reported(foreign):
             return X.no_such_thing
 
     X, y = series()
-    with pytest.raises(AttributeError, match="no_such_thing"):
+    with pytest.raises(AttributeError, match=r"^'numpy\.ndarray' object has no attribute 'no_"):
         foreign(Broken).fit(X, y).predict_proba(X)
 
 
@@ -211,6 +234,9 @@ def test_tslearn_reads_steps_before_channels_and_some_read_one(foreign):
     X, y = np.arange(24.0).reshape(2, 3, 4), np.array(["a", "b"])
     for cls, expected in ((theirs, X.transpose(0, 2, 1)), (Foreign, X)):
         np.testing.assert_array_equal(foreign(cls).fit(X, y).estimator_.X_, expected)
+    tags = type("Several", (Foreign,), {"get_tag": lambda *_, **__: True})
+    gaps = np.where(X == 5, np.nan, X)
+    assert np.isfinite(foreign(tags).fit(gaps, y).estimator_.X_).all(), "whatever its tags say"
     with pytest.raises(UnreadableSeries, match=r"a\.b reads one channel; these series have 3"):
         foreign(OneChannel).fit(X, y)
 
