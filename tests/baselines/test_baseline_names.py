@@ -14,7 +14,7 @@ from marks import exhaustive_except
 import tsformer
 from tsformer import load_dataset
 from tsformer.baselines import BASELINES, PanelClassifier, find, library_version, load_class
-from tsformer.baselines.resolve import check_names, is_foreign, parameter_names
+from tsformer.baselines.resolve import check_names, is_foreign, parameter_names, takes_a_seed
 
 #: What makes a fit quick, where that is not known of the name.
 _QUICK: dict[str, dict[str, Any]] = {
@@ -108,6 +108,10 @@ def test_what_is_known_of_a_path():
     assert find(path).needs == BASELINES["rocket"].needs
     assert find(path).parameters == {}
     assert find("sklearn.svm.SVC").random
+    base = type("Base", (), {"__init__": lambda self, random_state=None: None})
+    passes = type("Passes", (base,), {"__init__": lambda self, **options: None})
+    assert takes_a_seed(passes)
+    assert not takes_a_seed(type("None", (), {"__init__": lambda self, **options: None}))
     assert is_foreign("sklearn.svm.SVC")
     assert not any(map(is_foreign, [*BASELINES, "tsformer.TSTransformerClassifier"]))
 
@@ -156,6 +160,8 @@ def test_a_module_that_lacks_a_library_says_which(tmp_path, monkeypatch):
     (tmp_path / "needy.py").write_text("import no_such_library\n")
     with pytest.raises(ImportError, match=r"needy\.C needs no_such_library.*pip install no_such"):
         load_class("needy.C")
+    with pytest.raises(ValueError, match=r"nowhere\.inner\.C: there is no module 'nowhere'"):
+        load_class("nowhere.inner.C")
     with pytest.raises(ValueError, match=r"(?!.*Regressor)did you mean.*RandomForestClassifier"):
         load_class("sklearn.ensemble.RandomForestClasifier")
 
