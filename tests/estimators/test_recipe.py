@@ -210,21 +210,25 @@ def test_random_convolutions_choose_by_what_tells_classes_apart():
 def test_of_many_series_some_are_drawn(monkeypatch):
     monkeypatch.setattr(recipe, "SCALING_TRIAL", (24, 1250, 8))
     monkeypatch.setattr(random_convolution, "_SERIES_OF_TRIAL", 20)
-    sizes, features = [], []
+    sizes, features, given = [], [], []
     fit = recipe.fitted_convolutions
 
-    def counted(panel, *args, **options):
+    def counted(panel, targets, weights, **options):
         sizes.append(len(panel))
         features.append((options["n_features"], options["n_groups"]))
-        return fit(panel, *args, **options)
+        given.append((targets, weights, options["groups"]))
+        assert panel.times is None, "kernels slide over regular steps"
+        return fit(panel, targets, weights, **options)
 
     monkeypatch.setattr(recipe, "fitted_convolutions", counted)
     X = WAVES * np.exp(RNG.standard_normal((48, 1, 1)))  # none so small that it decides alone
     assert chosen(X) == chosen(X) == "series"
     assert sizes == [24] * 4
     weights, pairs = RNG.uniform(0.5, 2, 48), np.arange(48) // 2
-    assert suited_scaling(padded(X), Y, weights, pairs) == "series"
     drawn, scalings = recipe.trial_sample(48, 24), recipe.REGRESSION_SCALINGS
+    timed = replace(padded(X), times=np.arange(40.0).repeat(48).reshape(40, 48).T, clock="numbers")
+    assert suited_scaling(timed, Y, weights, pairs) == "series"
+    np.testing.assert_array_equal(given[-1], [each[drawn] for each in (Y, weights, pairs)])
     of_all = recipe.regression_recipe(padded(TONES), PERIOD, weights, pairs, scalings)
     some = (each[drawn] for each in (PERIOD, weights, pairs))
     assert of_all == recipe.regression_recipe(padded(TONES[drawn]), *some, scalings)
@@ -284,7 +288,7 @@ def test_it_is_the_ratio_of_two_kappas(monkeypatch):
     assert (before == LABELS).mean() > (after == LABELS).mean() > 0.5
 
 
-def test_series_that_are_not_recognised_say_nothing():
+def test_series_that_are_not_recognised_say_nothing(monkeypatch):
     independent = np.arange(N) // 2 % 2
     for labels in (independent, np.zeros(N, dtype=int), (np.arange(N) == 0).astype(int)):
         assert kept(SHAPE, labels, Noise()) == 1.0
@@ -295,6 +299,9 @@ def test_series_that_are_not_recognised_say_nothing():
         agreement_kept(Noise(), padded(LEVELS), Y, scaling=s) for s in ("channel", "series")
     ]
     assert by_level[0] != by_level[1], "their scaling hides the level"
+    monkeypatch.setattr(recipe, "AUGMENTATION_TRIAL", (40, 1000, 8))
+    X, y = np.tile(SHAPE, (2, 1, 1)), np.tile(LABELS, 2)
+    assert kept(X[np.argsort(y)], np.sort(y), Noise()) < 1.0, "some of each class are drawn"
 
 
 def test_padding_is_masked_where_series_are_augmented():
