@@ -267,9 +267,10 @@ class Noise(Augmentation):
         self.every = every
 
     def __call__(self, batch):
-        self.mask = batch.mask
+        self.mask, self.times = batch.mask, batch.times
         values = batch.values.clone()
         values[:: self.every] = torch.randn_like(values[:: self.every])
+        self.drawn = values
         return replace(batch, values=values)
 
 
@@ -304,11 +305,21 @@ def test_series_that_are_not_recognised_say_nothing(monkeypatch):
     assert kept(X[np.argsort(y)], np.sort(y), Noise()) < 1.0, "some of each class are drawn"
 
 
-def test_padding_is_masked_where_series_are_augmented():
+def test_padding_is_masked_and_times_are_kept_where_series_are_augmented():
     values, lengths, sees = SHAPE.mT.copy(), RNG.integers(130, LENGTH, N), Noise(every=N)
     values[np.arange(LENGTH) >= lengths[:, None]] = np.nan
-    agreement_kept(sees, Padded(values, lengths), LABELS, scaling="channel")
+    times = np.where(np.isnan(values[..., 0]), 0.0, np.arange(LENGTH) ** 1.5)
+    series, found = Padded(values, lengths, times, "numbers"), []
+    for seed, groups in enumerate((None, np.zeros(N))):  # one group counts as none
+        torch.manual_seed(seed)
+        kept = agreement_kept(sees, series, LABELS, scaling=None, groups=groups)
+        found.append((kept, sees.drawn.sum()))
+    assert found[0] == found[1]
+    scaler = Scaler(None, gap_flag=None).fit(series)
+    plain, same = recipe._features(scaler.transform(series), lambda batch: batch)
+    np.testing.assert_allclose(same, plain, atol=1e-4)
     np.testing.assert_array_equal(sees.mask.sum(dim=1), lengths)
+    np.testing.assert_allclose(sees.times, times / scaler.time_step, rtol=1e-6)
 
 
 BOTH = Sum([Warp(), CutMix()])
@@ -389,6 +400,8 @@ def test_augmentations_are_judged_by_folds_of_groups(groups, monkeypatch):
     )
     kept = agreement_kept(lambda batch: batch, padded(X), y, scaling="channel", groups=groups)
     assert sizes == ([60] * 4 if len(set(groups)) == 4 else [])
+    rare = np.arange(60) < 10
+    assert [fold[rare].sum() for fold in recipe._folds(rare, np.random.default_rng(0))] == [2] * 5
     assert kept == 1
 
 
