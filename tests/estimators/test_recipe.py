@@ -435,11 +435,11 @@ def test_the_trial_of_scalings_counts_weights_and_leaves_out_groups(module, make
 def test_augmentations_are_tried_with_the_scaling_and_the_groups_of_the_fit(monkeypatch):
     seen = []
 
-    def kept(*_, scaling, groups=None):
-        seen.append((scaling, groups.tolist()))
+    def kept(augmentation, *_, scaling, groups=None):
+        seen.append((augmentation.p, scaling, groups.tolist()))
         return 1.0
 
     monkeypatch.setattr(recipe, "agreement_kept", kept)
     auto = classifier(augmentation="auto", stem="conv", scaling="series", max_epochs=1)
     auto.fit(WAVES, Y, groups=np.arange(48) // 4)
-    assert seen == [("series", (np.arange(48) // 4).tolist())]
+    assert seen == [(1.0, "series", (np.arange(48) // 4).tolist())]
