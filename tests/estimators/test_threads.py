@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import joblib
@@ -18,7 +19,15 @@ from small_estimators import FIVE, SMALL, classifier, convolutions
 from torch import nn
 
 from tsformer import _torch_state
-from tsformer._torch_state import limit_threads, seeded, share_of_threads, threads, threads_for
+from tsformer._torch_state import (
+    RandomStream,
+    limit_threads,
+    seeded,
+    share_of_threads,
+    threads,
+    threads_for,
+    trainable,
+)
 from tsformer.augmentation import Augmentation
 from tsformer.encodings import PositionalEncoding
 from tsformer.training import Callback
@@ -104,6 +113,19 @@ def test_what_callbacks_draw_makes_no_difference_to_the_model_and_is_the_program
     for _ in range(SMALL["max_epochs"]):
         torch.rand(3)
     assert torch.equal(after, torch.rand(3))
+
+
+def test_a_stream_goes_on_and_inference_tensors_stay_frozen():
+    stream, drawn = RandomStream(0, torch.device("cpu")), []
+    for _ in range(2):
+        with stream.drawing():
+            drawn.append(torch.rand(1))
+    with seeded(0, torch.device("cpu")):
+        assert torch.equal(torch.cat(drawn), torch.cat([torch.rand(1), torch.rand(1)]))
+    with torch.inference_mode():
+        layer = nn.Linear(2, 2).requires_grad_(False)
+    weight = trainable(layer).weight
+    assert (weight.is_inference(), weight.requires_grad) == (False, False)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -210,6 +232,9 @@ def test_large_steps_have_more_threads(two_threads):
                 with threads():  # as in each turn to draw
                     assert torch.get_num_threads() == expected
             assert torch.get_num_threads() == 1
+    long = SimpleNamespace(config=SimpleNamespace(d_model=8, d_ff=16), max_tokens=10**6)
+    with threads("auto"), threads_for(long, 64):
+        assert torch.get_num_threads() == 2, "attention is larger than the rest"
     with threads(3), threads_for(large, 4096):
         assert torch.get_num_threads() == 3
 
@@ -243,6 +268,8 @@ def test_processes_share_the_threads(two_threads, monkeypatch):
     with threads(6):
         assert share_of_threads(2) == {"n_threads": 3}
         assert share_of_threads(8) == {"n_threads": 1}
+    with threads(**share_of_threads(2)), threads(work=1e12):
+        assert torch.get_num_threads() == 1
     monkeypatch.setattr(_torch_state._NUMBERS, "limit", None)
     limit_threads(5)  # as in a worker, in which nobody chose this number
     watched = Watched()
