@@ -179,7 +179,8 @@ def compare(
         )
         if data is not None:
             asked.check()  # before any data are written
-            own = _own(data, dataclasses.replace(columns, group=group), folds, err=as_json)
+            schema = dataclasses.replace(columns, group=group)
+            own = _own(data, schema, folds, options.get("timestamps"), err=as_json)
             asked = dataclasses.replace(
                 asked, datasets=(own.name,), splits={own.name: own.split}, resamples=folds
             )
@@ -352,7 +353,9 @@ def _methods(text: str, allow_import: bool) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _own(data: str, columns: TableSchema, folds: int, *, err: bool) -> OwnProblem:
+def _own(
+    data: str, columns: TableSchema, folds: int, timestamps: object, *, err: bool
+) -> OwnProblem:
     """Read the series of --data as a problem."""
     from tsformer.data.sources import is_file, read_source
     from tsformer.studies.run.own_problem import own_problem
@@ -361,7 +364,7 @@ def _own(data: str, columns: TableSchema, folds: int, *, err: bool) -> OwnProble
         raise ValueError(f"--data takes a file; for a data set, use --datasets {data}")
     found = read_source(data, columns)
     typer.echo(described(data, found), err=err)
-    problem = own_problem(Path(data).stem, found, n_folds=folds)
+    problem = own_problem(Path(data).stem, found, n_folds=folds, timestamps=timestamps)
     of = "" if found.groups is None else f" of {len(set(found.groups))} groups"
     typer.echo(f"{len(found.X)} series{of} in {folds} folds, in {problem.home}", err=err)
     return problem

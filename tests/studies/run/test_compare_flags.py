@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tsformer.data import load_dataset
 from tsformer.studies import Progress
 from tsformer.studies.design.study import Trial
 from tsformer.tracking import prepare_store
@@ -113,6 +114,18 @@ def test_a_refused_comparison_leaves_nothing(flags, says, run, tmp_path):
     _, err = run("compare", *own, *flags.split(), exits=2)
     assert says in err
     assert [each.name for each in tmp_path.iterdir()] == ["own.csv"]
+
+
+def test_times_of_ones_own_data_are_kept_if_fits_read_them(run, monkeypatch):
+    def stop(study, own, **_):
+        raise ValueError(f"times {load_dataset(own.name, 'train')[0][0].index.tolist()}")
+
+    monkeypatch.setattr("tsformer.cli.studies.run", stop)
+    columns = {"id": np.repeat(range(8), 3), "t": np.tile([1, 2, 5], 8), "v": range(24)}
+    pd.DataFrame(columns | {"state": np.repeat(list("abababab"), 3)}).to_csv("long.csv")
+    own = ("--data", "long.csv", "--case", "id", "--time", "t", "--value", "v", "--label", "state")
+    _, err = run("compare", *own, "--folds", 2, "--set", "timestamps=index", exits=2)
+    assert "times [1.0, 2.0, 5.0]" in err
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ import contextlib
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from tsformer.data import list_datasets, load_dataset
@@ -11,7 +12,7 @@ from tsformer.data.sources import Source
 from tsformer.data.table import TableSchema
 from tsformer.studies import Progress, Study
 from tsformer.studies.run.lock import StudyBusyError
-from tsformer.studies.run.own_problem import OwnProblem, own_problem
+from tsformer.studies.run.own_problem import OwnProblem, own_problem, which_encoding
 from tsformer.studies.run.problem import Problem, cross_validation_folds, n_train
 from tsformer.studies.run.trial import fit_trial
 from tsformer.tracking import TrackedRun
@@ -84,6 +85,29 @@ def test_what_cannot_be_a_problem_leaves_nothing(tmp_path):
         with pytest.raises(ValueError, match=message):
             own_problem("x", source, n_folds=n_folds)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_times_are_written_if_fits_read_them(monkeypatch):
+    def found(study, **_):
+        (name,) = study.datasets
+        return name, load_dataset(name, "train")[0]
+
+    monkeypatch.setattr("tsformer.studies.run.own_problem.compare", found)
+    frames = [pd.DataFrame({"v": [i, 1, 2]}, index=[1.5, 2.0, 5.0]) for i in range(8)]
+    later = [frame.set_index(frame.index + 1) for frame in frames]
+    names, series = zip(
+        *(
+            which_encoding(X, list("abababab"), budget=1, n_folds=2, parameters=parameters)
+            for X, parameters in (
+                (frames, None),
+                (frames, {"timestamps": "index"}),
+                (later, {"timestamps": "index"}),
+            )
+        ),
+        strict=True,
+    )
+    assert len(set(names)) == 3
+    assert [tuple(x.index) for x in series[1]] == [(1.5, 2.0, 5.0)] * 4
 
 
 def test_labels_that_no_file_can_hold():

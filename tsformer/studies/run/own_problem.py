@@ -15,11 +15,11 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from tsformer._checks import shortened
 from tsformer._warnings import warn_caller
-from tsformer.data.containers import to_arrays, to_source
+from tsformer.data.containers import as_channels, to_arrays, to_items, to_source
 from tsformer.data.layout import check_ids
 from tsformer.data.series import Floats
 from tsformer.data.table import Source
-from tsformer.data.tsfile import writable_labels, write_ts
+from tsformer.data.tsfile import has_times, writable_labels, write_ts
 from tsformer.estimators.targets import (
     check_length,
     read_groups,
@@ -67,11 +67,17 @@ class OwnProblem(NamedTuple):
                     self.home.parent.rmdir()
 
 
-def own_problem(title: str, source: Source, *, n_folds: int) -> OwnProblem:
-    """Write series as a problem, named by a hash of them, that `load_dataset` finds."""
+def own_problem(
+    title: str, source: Source, *, n_folds: int, timestamps: object = None
+) -> OwnProblem:
+    """Write series as a problem, named by a hash of them, that `load_dataset` finds.
+
+    Their times are written if the fits read them, by ``timestamps="index"``.
+    """
     if source.y is None:
         raise ValueError("a problem needs the label of each of its series")
     X, labels = to_arrays(source.X), source.y
+    items: Sequence[Any] = X if timestamps is None else to_items(source.X)
     classes, counts = np.unique(labels, return_counts=True)
     if len(classes) < 2:
         raise ValueError(
@@ -86,8 +92,11 @@ def own_problem(title: str, source: Source, *, n_folds: int) -> OwnProblem:
     columns: dict[str, npt.NDArray[Any]] = {"fold": folds[order]}
     if source.groups is not None:
         columns["group"] = source.groups[order]
-    X, labels = [X[i] for i in order], writable_labels(labels[order])
-    parts = {"TRAIN": (X[:n_train], labels[:n_train]), "TEST": (X[n_train:], labels[n_train:])}
+    items, labels = [items[i] for i in order], writable_labels(labels[order])
+    parts = {
+        "TRAIN": (items[:n_train], labels[:n_train]),
+        "TEST": (items[n_train:], labels[n_train:]),
+    }
     stem = re.sub(r"[^A-Za-z0-9_-]+", "-", title).strip("-")[:80] or "own"
     name = f"{stem}-{_digest(parts, columns)}"
     folder = Path("data")
@@ -136,7 +145,7 @@ def _split(source: Source, n_folds: int) -> str:
 
 
 def _digest(
-    parts: dict[str, tuple[list[Floats], npt.NDArray[np.str_]]],
+    parts: dict[str, tuple[list[Any], npt.NDArray[np.str_]]],
     columns: Mapping[str, npt.NDArray[Any]],
 ) -> str:
     """Return a hash of all series, labels, folds and groups, eight hex digits."""
@@ -144,9 +153,12 @@ def _digest(
     for column, values in columns.items():
         found.update(f"{column}s {values.tolist()}\n".encode())
     for part, (series, labels) in parts.items():
-        for x, label in zip(series, labels, strict=True):
+        for item, label in zip(series, labels, strict=True):
+            x = as_channels(item, part)
             found.update(f"{part} {x.shape} {label}\n".encode())
             found.update(np.ascontiguousarray(x, dtype="<f8").tobytes())
+            if has_times(item):
+                found.update(f"{item.index.tolist()}\n".encode())
     return found.hexdigest()[:8]
 
 
@@ -221,13 +233,17 @@ def which_encoding(
     seconds_of(budget)  # None would mean no budget to `compare`
     check_ids(X, y, "y")
     # The checks of `fit`: the problem would have text for labels, and every fit would fail.
-    series, labels = to_arrays(to_source(X)), read_targets(y, "y")
+    timestamps = (parameters or {}).get("timestamps")
+    source = to_source(X, index=timestamps == "index")
+    series = to_arrays(source) if timestamps is None else to_items(X)
+    labels = read_targets(y, "y")
     check_classification_targets(labels)
     labels = labels.astype(str)
     check_length(len(series), labels, "y")
     numbers = read_groups(groups, X, len(series))
     named = None if numbers is None else numbers.astype(str)
-    problem = own_problem(name, Source(series, labels, groups=named), n_folds=n_folds)
+    own = Source(series, labels, groups=named)
+    problem = own_problem(name, own, n_folds=n_folds, timestamps=timestamps)
     with problem.kept_if_begun(options.pop("on_progress", None)) as listener:
         study = Study(
             (problem.name,),
