@@ -150,6 +150,8 @@ def test_a_stream_asks_once_at_each_point(fitted, monkeypatch):
         )
     with pytest.raises(NotFittedError):
         StreamingClassifier(early())
+    with pytest.raises(TypeError, match="classifier must be an EarlyClassifier"):
+        StreamingClassifier(convolutions())
 
 
 def answers(*named: tuple[int, float] | None) -> np.ndarray:
@@ -252,6 +254,23 @@ def test_channels_have_the_order_of_fit_and_steps_are_the_rows_of_frames():
             ask([x[["b", "a"]] for x in frames])
     with pytest.warns(LayoutWarning, match="16 series of 24 channels and 2 steps"):
         early().fit(X.transpose(0, 2, 1), Y)
+
+
+def test_chunks_of_frames_bring_their_dates_in_order():
+    dates = pd.date_range("2024", periods=24, freq="D")
+    frames = [pd.DataFrame(x.T, index=dates) for x in X]
+    dated = early(convolutions(timestamps="index")).fit(frames, Y)
+    stream = StreamingClassifier(dated)
+    for start in range(0, 24, 3):
+        answer = stream.update(frames[0][start : start + 3])
+    labels, n_steps = dated.predict_early(frames[:1])
+    assert (answer.label, answer.n_steps) == (labels[0], n_steps[0])
+    stream.reset()
+    with pytest.raises(ValueError, match="times in the index of series 0 are not sorted"):
+        stream.update(frames[0][2::-1])
+    stream.update(frames[0][:3])
+    with pytest.raises(ValueError, match="times of all chunks must be numbers, or dates"):
+        stream.update(X[0][:, 3:5], [3.0, 4.0])
 
 
 def test_points_and_earliness_are_not_changed_by_rounding():

@@ -94,7 +94,7 @@ def to_source(
     names = channel_names(X)
     if has_dims(X) and X.dims:
         time = X.dims[-1]
-        _check_order([X.indexes.get(time)], f"X.sortby({time!r}), or X.drop_vars({time!r})")
+        check_order([X.indexes.get(time)], f"X.sortby({time!r}), or X.drop_vars({time!r})")
     _refuse_text(X)
     if getattr(getattr(X, "dtype", None), "kind", "") == "c":
         raise ValueError(
@@ -304,7 +304,7 @@ def _pad(
     channels = common_names(items) or names
     _check_channels(series)
     indices = [getattr(x, "index", None) for x in items]
-    _check_order(indices, "x.sort_index(), or x.reset_index(drop=True)")
+    check_order(indices, "x.sort_index(), or x.reset_index(drop=True)")
     lengths = np.array([x.shape[1] for x in series], dtype=np.int64)
     values = np.full((len(series), int(lengths.max()), len(series[0])), np.nan)
     for row, x in zip(values, series, strict=True):
@@ -315,7 +315,7 @@ def _pad(
     return _finish(values, lengths, times, channels)
 
 
-def _check_order(indices: Iterable[Any], fix: str) -> None:
+def check_order(indices: Iterable[Any], fix: str) -> None:
     """Raise ValueError for dates in an index of pandas that are not sorted; warn of numbers."""
     dates = (pd.DatetimeIndex, pd.TimedeltaIndex, pd.PeriodIndex)
     for i, index in enumerate(indices):

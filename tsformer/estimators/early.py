@@ -24,7 +24,7 @@ from tsformer._checks import (
     with_parameters,
 )
 from tsformer._torch_state import in_plain_torch
-from tsformer.data.containers import as_channels, common_names, to_items, to_padded
+from tsformer.data.containers import as_channels, check_order, common_names, to_items, to_padded
 from tsformer.data.layout import check_ids, layout_is_checked
 from tsformer.data.native import native_item, to_numpy
 from tsformer.data.series import Padded
@@ -515,6 +515,8 @@ class StreamingClassifier:
     """
 
     def __init__(self, classifier: EarlyClassifier):
+        if not isinstance(classifier, EarlyClassifier):
+            raise TypeError(f"classifier must be an EarlyClassifier; got {shortened(classifier)}")
         check_is_fitted(classifier)
         self.classifier = classifier
         self.reset()
@@ -537,7 +539,8 @@ class StreamingClassifier:
         chunk : ndarray (length,) or (channels, length), or DataFrame (length, channels)
             The next steps. NaN marks a missing value.
         times : ndarray (length,), optional
-            Times of these steps, if `fit` had times.
+            Times of these steps, if `fit` had times. With ``timestamps="index"``, by default the
+            index of the DataFrame.
 
         Returns
         -------
@@ -556,10 +559,20 @@ class StreamingClassifier:
             )
         if isinstance(early.classifier_, LabelClassifier) and isinstance(item, pd.DataFrame):
             early.classifier_._check_channel_names(common_names([item]), reset=False)
+        if isinstance(item, (pd.DataFrame, pd.Series)):
+            check_order([item.index], "x.sort_index(), or x.reset_index(drop=True)")
+            if times is None and getattr(early.classifier_, "timestamps", None) == "index":
+                times = item.index
         when = None if times is None else to_numpy(times)
         values = np.concatenate([self._values, values], axis=1)
         if self._times is not None and when is not None:
-            when = np.concatenate([self._times, when])
+            try:
+                when = np.concatenate([self._times, when])
+            except TypeError as error:
+                raise ValueError(
+                    f"times of all chunks must be numbers, or dates; got {when.dtype} after "
+                    f"{self._times.dtype}"
+                ) from error
         if not np.isnan(values).all():
             series = to_padded([values], None if when is None else [when])
             complete = values.shape[1] >= early.steps_[-1]
