@@ -10,7 +10,7 @@ the command line. Fields with ``field(init=False)`` are fitted attributes.
 
 import difflib
 import inspect
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import partial
 from math import inf
@@ -54,7 +54,7 @@ def unknown(kind: str, name: object, choices: Iterable[object], *, most: int = 6
 
 def check_known(kind: str, name: object, choices: Collection[Any], *, where: str = "") -> None:
     """Raise ValueError for an unknown name, with the nearest match and the choices."""
-    if name not in choices:
+    if not isinstance(name, Hashable) or name not in choices:
         raise ValueError(where + unknown(kind, name, choices))
 
 

@@ -344,6 +344,10 @@ LETTERS = ["abc", "abd"]
         # Two series of one name; sort_index would make one of them.
         (levels(*[("p", 0), ("p", 1)] * 2), "two rows for series 'p' and step 0; give each series"),
         (levels(("p", "2024-01-01"), ("p", "2024-01-01 00:00")), "two rows .* and step 2024-01-01"),
+        (
+            levels(("p", 0), ("p ", 1)),
+            "of the index of X has the name 'p ' and another that differ",
+        ),
         (levels(("p", 0), (None, 0)), "index of X has no series in row 1"),
         (levels(("p", 0), ("p", None)), "index of X has no step in row 1"),
         (pd.DataFrame({"a": [pd.Series([1.0, 2], index=[5, 5])]}), "series 0 have step 5 twice"),

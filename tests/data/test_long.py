@@ -59,6 +59,9 @@ def test_tables_of_polars():
         ({"case": 1, "time": DAYS}, {"value": "x"}, "two rows for"),
         ({"case": [None, *"abab"]}, {"value": "x"}, "column 'case' has a missing value in row 0"),
         ({"kind": list("ccccd")}, {"value": "x", "label": "kind"}, r"'b' has several labels: \['c"),
+        ({"case": [1, "1", 1, 2, 2]}, {"value": "x"}, "'case' has the name '1' and another"),
+        ({"kind": ["c", "c ", *"ccd"]}, {"value": "x", "channel": "kind"}, "has the name 'c '"),
+        ({}, {"value": "x", "label": ["kind"]}, r"unknown column of the table \['kind'\]"),
         ({"case": 7}, {"value": "x", "label": "kind"}, r"^series 7 has several labels"),
     ],
 )

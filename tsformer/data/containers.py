@@ -13,7 +13,7 @@ import pandas as pd
 
 from tsformer._checks import shortened
 from tsformer._warnings import warn_caller
-from tsformer.data.layout import LayoutWarning, cut_by_case
+from tsformer.data.layout import LayoutWarning, cut_by_case, refuse_alike
 from tsformer.data.native import (
     as_names,
     channel_names,
@@ -607,6 +607,7 @@ def _by_first_level(X: pd.DataFrame) -> list[Item]:
         if values.hasnans:
             row = int(values.isna().argmax())
             raise ValueError(f"the index of X has no {level} in row {row}; fill it or drop the row")
+    refuse_alike(cases.unique(), "the first level of the index of X")
     steps = ordered_times(steps, "steps of X")
     codes, first = pd.factorize(rows.codes[0])
     items = cut_by_case(X.set_axis(steps), codes)

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import pairwise, permutations
@@ -117,6 +117,17 @@ def refuse_nul(values: Any, name: str) -> None:
                 f"{name} has text with a NUL character, {shortened(value, 40)}: NumPy and pandas "
                 "cut text there; remove the character"
             )
+
+
+def refuse_alike(names: Iterable[Any], what: str) -> None:
+    """Raise ValueError for distinct names that differ only in their type or in blanks."""
+    spelled = pd.Series(list(names), dtype=object)
+    alike = spelled[spelled.astype(str).str.strip().duplicated()].tolist()
+    if alike:
+        raise ValueError(
+            f"{what} has the name {alike[0]!r} and another that differs only in its type or in "
+            "blanks; make them equal, as with astype(str).str.strip()"
+        )
 
 
 def _is_pandas(value: Any) -> bool:

@@ -9,7 +9,7 @@ import pandas as pd
 
 from tsformer._checks import check_known
 from tsformer.data.containers import as_channels, common_names, to_items
-from tsformer.data.layout import CASE, check_ids, cut_by_case, refuse_nul
+from tsformer.data.layout import CASE, check_ids, cut_by_case, refuse_alike, refuse_nul
 from tsformer.data.times import ordered_times
 
 
@@ -94,6 +94,9 @@ def from_long(
     for name in (case, channel, label):
         if name is not None:
             refuse_nul(table[name], f"column {name!r}")
+    for name in (case, channel):
+        if name is not None:
+            refuse_alike(table[name].unique(), f"column {name!r}")
     times = ordered_times(table[time], f"times in column {time!r}")
     codes, cases = pd.factorize(table[case])
     rows = pd.DataFrame({"case": codes, "time": times})
