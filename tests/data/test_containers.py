@@ -346,7 +346,7 @@ LETTERS = ["abc", "abd"]
         (levels(("p", "2024-01-01"), ("p", "2024-01-01 00:00")), "two rows .* and step 2024-01-01"),
         (
             levels(("p", 0), ("p ", 1)),
-            "of the index of X has the name 'p ' and another that differ",
+            "index of X: the name 'p ' and another differ only in",
         ),
         (levels(("p", 0), (None, 0)), "index of X has no series in row 1"),
         (levels(("p", 0), ("p", None)), "index of X has no step in row 1"),

@@ -79,6 +79,10 @@ def test_groups_are_routed(trained):
         (np.zeros(N), "all 48 series are in one group; pass X_val"),
         (np.c_[GROUPS, GROUPS], r"groups should be a 1d array .* shape \(48, 2\)"),
         (Y, "each fold of the 2 groups has all series of some class"),
+        (
+            np.where(np.arange(N) == 9, "person 1 ", NAMES),
+            "groups: the name 'person 1 ' and another",
+        ),
     ],
 )
 def test_groups_that_are_none_are_refused(groups, message):

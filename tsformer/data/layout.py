@@ -121,12 +121,14 @@ def refuse_nul(values: Any, name: str) -> None:
 
 def refuse_alike(names: Iterable[Any], what: str) -> None:
     """Raise ValueError for distinct names that differ only in their type or in blanks."""
+    if getattr(getattr(names, "dtype", None), "kind", "O") in "biufmM":
+        return
     spelled = pd.Series(list(names), dtype=object)
     alike = spelled[spelled.astype(str).str.strip().duplicated()].tolist()
     if alike:
         raise ValueError(
-            f"{what} has the name {alike[0]!r} and another that differs only in its type or in "
-            "blanks; make them equal, as with astype(str).str.strip()"
+            f"{what}: the name {alike[0]!r} and another differ only in their type or in blanks; make "
+            "them equal, as with astype(str).str.strip()"
         )
 
 

@@ -17,7 +17,7 @@ from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
 from tsformer._checks import shortened, unknown
 from tsformer._warnings import warn_caller
-from tsformer.data.layout import check_ids, refuse_nul
+from tsformer.data.layout import check_ids, refuse_alike, refuse_nul
 from tsformer.data.text import number_in
 
 #: One number per series [n], the index of its class or the target of a regression; or several
@@ -117,7 +117,9 @@ def read_groups(groups: Any, X: Any, n_series: int) -> Groups | None:
     check_ids(X, groups, "groups")
     labels = read_targets(groups, "groups")
     check_length(n_series, labels, "groups")
-    return np.unique(labels, return_inverse=True)[1].astype(np.int64)
+    names, numbers = np.unique(labels, return_inverse=True)
+    refuse_alike(names, "groups")
+    return numbers.astype(np.int64)
 
 
 def check_length(n_series: int, given: npt.NDArray[Any], name: str, of: str = "X") -> None:
