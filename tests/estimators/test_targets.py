@@ -171,6 +171,7 @@ WRONG = {
     "fewer": (NUMBERS.to_numpy()[:-1], None, FEW.format("y")),
     "fewer weights": (NUMBERS, np.ones(11), FEW.format("sample_weight")),
     "negative weights": (NUMBERS, [1, -1] * 6, "Negative values in data passed to `sample_w"),
+    "huge weights": (NUMBERS, np.full(12, 1e308), "the sum of sample_weight overflows float64"),
     "another order": (SORTED, None, "X and y have the same ids in another order"),
     "weights": (NUMBERS, ONES, r"X and sample_weight .* another order: X has \['p00', 'p01'"),
 }

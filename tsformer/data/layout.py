@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import pairwise, permutations
@@ -119,16 +119,16 @@ def refuse_nul(values: Any, name: str) -> None:
             )
 
 
-def refuse_alike(names: Iterable[Any], what: str) -> None:
+def refuse_alike(names: Any, what: str) -> None:
     """Raise ValueError for distinct names that differ only in their type or in blanks."""
     if getattr(getattr(names, "dtype", None), "kind", "O") in "biufmM":
         return
-    spelled = pd.Series(list(names), dtype=object)
+    spelled = pd.Series(names.tolist(), dtype=object)
     alike = spelled[spelled.astype(str).str.strip().duplicated()].tolist()
     if alike:
         raise ValueError(
-            f"{what}: the name {alike[0]!r} and another differ only in their type or in blanks; make "
-            "them equal, as with astype(str).str.strip()"
+            f"{what}: the name {alike[0]!r} and another differ only in their type or in blanks; "
+            "make them equal, as with astype(str).str.strip()"
         )
 
 

@@ -284,9 +284,13 @@ def read_weights(sample_weight: npt.ArrayLike | None, n_series: int) -> npt.NDAr
     sample_weight = _plain(sample_weight)
     if np.asarray(sample_weight).ndim == 1:
         check_length(n_series, np.asarray(sample_weight), "sample_weight")
-    return _check_sample_weight(
+    weights: npt.NDArray[np.float64] = _check_sample_weight(
         sample_weight, np.empty((n_series, 0)), dtype=np.float64, ensure_non_negative=True
     )
+    with np.errstate(over="ignore"):
+        if np.isinf(weights.sum()):
+            raise ValueError("the sum of sample_weight overflows float64; divide it by its maximum")
+    return weights
 
 
 def _by_label(given: Mapping[Any, Any], labels: list[Any]) -> npt.NDArray[np.float64]:
