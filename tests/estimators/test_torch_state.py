@@ -17,6 +17,7 @@ from marks import slow_except
 from small_estimators import Y, answers, assert_same, classifier, convolutions, encoder
 
 from tsformer import load
+from tsformer._torch_state import plain_torch
 from tsformer.inspection import permutation_importance
 from tsformer.training import Callback
 
@@ -167,3 +168,10 @@ def test_the_last_fit_of_several_threads_restores_the_settings() -> None:
         assert torch.get_default_dtype() == torch.float64
         for each in (own, *fitted):
             np.testing.assert_array_equal(each.predict_proba(X), expected)
+
+
+def test_what_the_program_sets_during_a_fit_stays() -> None:
+    with double():
+        with plain_torch():
+            torch.set_default_dtype(torch.float16)
+        assert torch.get_default_dtype() == torch.float16
