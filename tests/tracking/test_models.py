@@ -205,6 +205,10 @@ def test_times_have_a_column_of_their_own():
     table = asked(times=[times.tolist() for times in NUMBERS])
     expected = classifier.predict_proba(X, times=NUMBERS)
     assert np.array_equal(ServedModel(classifier, "predict_proba").predict(table), expected)
+    regressor = TSTransformerRegressor("tape", **SMALL).fit(X, np.arange(12.0), times=NUMBERS)
+    answer = ServedModel(regressor, "table+novelty").predict(table)
+    assert np.array_equal(answer["prediction"], regressor.predict(X, NUMBERS))
+    assert np.array_equal(answer["novelty"], regressor.novelty_score(X, NUMBERS))
     with pytest.raises(mlflow.exceptions.MlflowException, match="times of series 0 are text"):
         ServedModel(classifier).predict(asked(times=[["soon"]] * 12))
     with pytest.raises(mlflow.exceptions.MlflowException, match="times of series 0 must be a list"):
