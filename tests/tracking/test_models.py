@@ -205,6 +205,8 @@ def test_times_have_a_column_of_their_own():
     table = asked(times=[times.tolist() for times in NUMBERS])
     expected = classifier.predict_proba(X, times=NUMBERS)
     assert np.array_equal(ServedModel(classifier, "predict_proba").predict(table), expected)
+    answer = ServedModel(classifier).predict(table)
+    assert np.array_equal(answer[["p(no)", "p(yes)"]], expected)
     regressor = TSTransformerRegressor("tape", **SMALL).fit(X, np.arange(12.0), times=NUMBERS)
     answer = ServedModel(regressor, "table+novelty").predict(table)
     assert np.array_equal(answer["prediction"], regressor.predict(X, NUMBERS))
