@@ -198,7 +198,7 @@ def test_random_convolutions_choose_by_what_tells_classes_apart():
 def test_of_many_series_some_are_drawn(monkeypatch):
     monkeypatch.setattr(recipe, "SCALING_TRIAL", (24, 1250, 8))
     monkeypatch.setattr(random_convolution, "_SERIES_OF_TRIAL", 20)
-    sizes, features, given = [], [], []
+    sizes, features, given, losses = [], [], [], []
     fit = recipe.fitted_convolutions
 
     def counted(panel, targets, weights, **options):
@@ -206,7 +206,9 @@ def test_of_many_series_some_are_drawn(monkeypatch):
         features.append((options["n_features"], options["n_groups"]))
         given.append((targets, weights, options["groups"]))
         assert panel.times is None, "kernels slide over regular steps"
-        return fit(panel, targets, weights, **options)
+        fitted = fit(panel, targets, weights, **options)
+        losses.append(float(fitted.ridge.loss))
+        return fitted
 
     monkeypatch.setattr(recipe, "fitted_convolutions", counted)
     X = WAVES * np.exp(RNG.standard_normal((48, 1, 1)))  # none so small that it decides alone
@@ -216,7 +218,9 @@ def test_of_many_series_some_are_drawn(monkeypatch):
     drawn, scalings = recipe.trial_sample(48, 24), recipe.REGRESSION_SCALINGS
     timed = replace(padded(X), times=np.arange(40.0).repeat(48).reshape(40, 48).T, clock="numbers")
     assert suited_scaling(timed, Y, weights, pairs) == "series"
-    np.testing.assert_array_equal(given[-1], [each[drawn] for each in (Y, weights, pairs)])
+    suited_scaling(padded(X), Y, None, pairs)
+    assert losses[-1] not in losses[:-1], "groups are left out"
+    np.testing.assert_array_equal(given[-3], [each[drawn] for each in (Y, weights, pairs)])
     of_all = recipe.regression_recipe(padded(TONES), PERIOD, weights, pairs, scalings)
     some = (each[drawn] for each in (PERIOD, weights, pairs))
     assert of_all == recipe.regression_recipe(padded(TONES[drawn]), *some, scalings)

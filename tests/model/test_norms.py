@@ -84,6 +84,9 @@ def test_a_weighted_norm_is_the_norm_of_repeated_series():
     found = norm(x, counts / 2.0).repeat_interleave(counts, 0)
     torch.testing.assert_close(found, expected)
     torch.testing.assert_close(norm.running_mean, torchs.running_mean)
+    light = PooledBatchNorm(5)
+    light(x, counts / 4.0)
+    torch.testing.assert_close(light.running_mean, norm.running_mean / 2)
     # Unbiased by Kish's size, 4² / (0.5² + 1.5² + 2²) = 32 / 13.
     var = x.repeat_interleave(counts, 0).var(dim=0, correction=0) * 32 / 19
     torch.testing.assert_close(norm.running_var, torch.lerp(torch.ones(5), var, 0.1))

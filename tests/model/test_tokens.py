@@ -99,7 +99,9 @@ def test_generation_continues_beyond_the_trained_length():
     model = make()
     out = model.generate(text(2, LENGTH), 5, temperature=0)
     assert out.shape == (2, LENGTH + 5)
-    assert torch.equal(out[:, -1], model(out[:, -LENGTH - 1 : -1])[:, -1].argmax(-1))
+    for n in range(LENGTH, LENGTH + 5):
+        assert torch.equal(out[:, n], model(out[:, n - LENGTH : n])[:, -1].argmax(-1))
+    assert model.generate(text(3), 2).shape == (5,)
 
 
 def test_draws_use_the_generator_and_not_the_global_one():
@@ -109,7 +111,7 @@ def test_draws_use_the_generator_and_not_the_global_one():
         model.generate(prompt, 8, generator=torch.Generator().manual_seed(1)) for _ in range(2)
     )
     assert torch.equal(first, again)
-    model.generate(prompt, 8)
+    assert not torch.equal(model.generate(prompt, 8), model.generate(prompt, 8))
     assert torch.equal(torch.get_rng_state(), before)
     assert model.training
 
@@ -122,6 +124,7 @@ def test_draws_come_from_the_top_k_and_follow_the_logits():
     share = torch.bincount(drawn, minlength=VOCABULARY) / 4000
     expected = torch.where(logits >= logits.topk(3).values[-1], logits, -torch.inf).softmax(-1)
     torch.testing.assert_close(share, expected.float(), atol=0.03, rtol=0)
+    assert model.generate(prompt[:1], 1, top_k=99).shape == (1, 4)
     hot = model.generate(prompt, 1, temperature=50.0, generator=torch.Generator().manual_seed(0))
     share = torch.bincount(hot[:, -1], minlength=VOCABULARY) / 4000
     torch.testing.assert_close(share, torch.full_like(share, 1 / VOCABULARY), atol=0.02, rtol=0)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tsformer.augmentation import Batch
-from tsformer.objectives import Contrastive, InputLayout
+from tsformer.objectives import Contrastive, InputLayout, Posed
 from tsformer.objectives.contrastive import nt_xent
 
 
@@ -26,6 +26,8 @@ def brute_force(z: torch.Tensor, temperature: float) -> list[float]:
 def test_nt_xent_is_its_formula(temperature):
     torch.manual_seed(0)
     z = 3 * torch.randn(10, 4)
+    losses = Contrastive(temperature=temperature).losses(z, Posed(Batch(z)))
+    assert torch.equal(losses, nt_xent(z, temperature))
     assert nt_xent(z, temperature).tolist() == pytest.approx(brute_force(z, temperature), rel=1e-4)
 
 
