@@ -73,6 +73,8 @@ def test_columns_of_targets_are_those_of_fit(made, tmp_path):
         assert each.score(X, y) == each.score(X, Y) == each.score(X, y.rename(columns=str.upper))
         with pytest.raises(ValueError, match=message):
             each.score(X, swapped)
+        with pytest.raises(ValueError, match=r"columns of y are \['d', 'b', 'c'\]"):
+            each.score(X, y.rename(columns={"a": "d"}))
         with pytest.raises(ValueError, match=message):
             permutation_importance(each, X, swapped)
     made.fit(X, swapped).score(X, swapped)

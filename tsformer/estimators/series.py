@@ -260,16 +260,16 @@ class SeriesEstimator(SavedEstimator):
         return targets
 
     def _check_target_names(self, y: Any, name: str = "y", *, reset: bool = False) -> None:
-        """Raise ValueError if `y` has the columns of `fit` in another order."""
+        """Raise ValueError if `y` has columns of `fit` in another order or beside others."""
         arrow = not isinstance(y, pd.DataFrame) and hasattr(y, "column_names")
         columns = y.column_names if arrow else getattr(y, "columns", ())
         names = tuple(map(str, columns)) if len(columns) > 1 else ()
         if reset:
             self._target_names = names
-        elif names != self._target_names and sorted(names) == sorted(self._target_names):
+        elif names != self._target_names and not set(names).isdisjoint(self._target_names):
             raise ValueError(
-                f"the columns of {name} are {list(names)}, and in fit they were in another order; "
-                f"pass {name}[{list(self._target_names)}]"
+                f"the columns of {name} are {list(names)}, and in fit they were others or in "
+                f"another order; pass {name}[{list(self._target_names)}]"
             )
 
     def _read(self, X: Any, times: Any = None, *, reset: bool) -> Padded:
