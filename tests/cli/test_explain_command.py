@@ -38,11 +38,11 @@ def test_a_series_of_a_table_is_explained(run):
     assert "1. channel " in told
     assert Path("why.png").stat().st_size > 10_000
     by_number, _ = run("explain", "model", "long.csv", "--series", 3, "--target", "w", "--out", "x")
-    assert "series 3: predicted" in by_number
+    assert "series patient-3: predicted" in by_number
     assert by_number.splitlines()[1] == told.splitlines()[1]
     assert Path("x.png").exists()
     options = ("--method", "occlusion", "--set", "window=3", "--baseline", "0.5")
-    assert "series 0: predicted" in run("explain", "model", "long.csv", *options)[0]
+    assert "series patient-0: predicted" in run("explain", "model", "long.csv", *options)[0]
     for arguments, message in [
         (["--series", "patient-33"], "did you mean 'patient-3'?"),
         (["--series", "8"], "long.csv has 8 series, from 0 to 7"),

@@ -472,8 +472,9 @@ def explain(
         method_params=parsing.settings(set_),
     )[0]
     known = "" if found.y is None else f", labelled {found.y[row]}"
+    case = row if found.cases is None else found.cases[row]  # the name, if --series is a number
     title = (
-        f"{dataset}, series {series}{known}: predicted {predicted} ({probabilities.max():.0%}); "
+        f"{dataset}, series {case}{known}: predicted {predicted} ({probabilities.max():.0%}); "
         f"{method.replace('_', ' ')} for {shown}"
     )
     plot_relevance_of(panel, relevance, title).savefig(out)
