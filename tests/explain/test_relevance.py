@@ -96,6 +96,8 @@ def test_gradients_are_those_of_the_values_as_given(fit, everything):
     data = everything
     clf = fit(data, encoding="rope")
     found = clf.explain(data.X, "gradient_x_input", "a", baseline="zero", **data.options)
+    of_each = clf.explain(data.X, "gradient_x_input", data.y, baseline="zero", **data.options)
+    np.testing.assert_array_equal(of_each[::3], found[::3], "the series of the class a")
     step = 0.02
     for i, channel, at in [(0, 0, 0), (0, 0, 6), (3, 1, 4), (7, 0, 5), (9, 1, 8), (2, 0, 3)]:
         if not data.observed[i, channel, at]:
@@ -125,11 +127,15 @@ def test_codes_can_be_explained(method, codes, fit):
     assert found.shape == (6, 1, 20)
     assert (found[~codes.observed] == 0).all()
     assert (found[codes.observed] != 0).all()
-    if method in COMPLETE:
+    if method in (*COMPLETE, "occlusion"):
         unknown = [np.where(np.isnan(x), np.nan, 777.0) for x in codes.X]
         with pytest.warns(UserWarning, match="codes that are not in the training data"):
             before = logits(clf, unknown)
         change = (logits(clf, codes.X) - before)[:, 1]
+        if method == "occlusion":  # of all steps at once
+            params = {"window": 99, "stride": 99}
+            found = clf.explain(codes.X, method, "b", baseline="zero", method_params=params)
+            found = found.max(axis=2, keepdims=True, where=codes.observed, initial=-np.inf)
         np.testing.assert_allclose(found.sum(axis=(1, 2)), change, atol=0.01)
 
 
