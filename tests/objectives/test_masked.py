@@ -48,6 +48,15 @@ def test_behind_a_stride_whole_tokens_are_hidden():
     assert not hidden.all()
     assert torch.equal(posed.target, x)
     assert torch.equal(posed.counted, hidden)
+    config = ModelConfig(
+        n_channels=2, n_outputs=2, max_len=23, d_model=8, n_heads=2, stem="patch",
+        stem_params={"stride": 5},
+    )  # fmt: skip
+    model = PretrainingTransformer(config, Masked()).eval()
+    steps = model(x)
+    assert steps.shape == x.shape
+    of_tokens = model.head(model.encode(x))  # step by step, and both channels of each
+    torch.testing.assert_close(steps[:, 5:7].flatten(1), of_tokens[:, 1, :4])
 
 
 def test_the_mean_loss_is_that_of_the_hidden_values():
