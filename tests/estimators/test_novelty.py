@@ -61,14 +61,17 @@ def test_a_score_is_the_larger_distance_in_units_of_those_left_out(novelty):
 @pytest.mark.parametrize(
     "series",
     [
+        changed(1, lambda x: 1000 * x),
+        changed(2, lambda x: x + 500),
         changed(2, lambda x: np.broadcast_to(x[:, :1], x.shape)),
         changed(0, lambda x: np.where(STEPS < 20, x, x[:, 20:21])),
+        changed(0, lambda x: np.where(STEPS % 3, x, np.nan)),
         changed(0, lambda x: np.where(STEPS == 7, x + 8, x)),
         changed(0, lambda x: x + np.random.default_rng(0).normal(size=x.shape) / 2),
         sensors(100, 1)[:, [1, 0, 2]],
         changed(0, lambda x: np.sign(x)),
     ],
-    ids=["stuck", "late", "spike", "noise", "swapped", "square"],
+    ids=["unit", "offset", "stuck", "late", "gaps", "spike", "noise", "swapped", "square"],
 )
 def test_corrupted_sensors_are_above_one(series, novelty):
     assert (novelty.score(to_source(series)) > 1).mean() > 0.95

@@ -1,9 +1,11 @@
 """Model folders from strangers: an error that names file and field, soon and in little memory."""
 
+import contextlib
 import hashlib
 import json
 import math
 import resource
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from marks import exhaustive_except
 from safetensors.torch import load_file, save_file
 from small_estimators import FIVE, NETWORK, classifier, ensemble
 
@@ -292,3 +295,37 @@ def test_an_encoding_of_ones_own_that_computes_while_it_is_made(tmp_path):
     put("model.d_model", 8000)(state)
     (tmp_path / "estimator.json").write_text(json.dumps(state))
     refused(tmp_path, r"must be .*2000.*, as described")
+
+
+def fields(described: Any, path: str = "") -> Iterator[str]:
+    items = described.items() if isinstance(described, dict) else enumerate(described[:2])
+    for key, value in items:
+        if path.endswith("parameters.") or path.endswith("history."):
+            continue
+        yield f"{path}{key}"
+        if isinstance(value, (dict, list)):
+            yield from fields(value, f"{path}{key}.")
+
+
+ANYTHING = [None, True, 0, -1, 7, 8000, 10**30, 0.5, math.nan, "x", [], {}, [[[]]], {"a": {"b": 1}}]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", exhaustive_except(ESTIMATORS, ["classifier", "convolutions"]))
+def test_anything_in_any_field(name, stranger, folders):
+    """It is refused, or is a model that answers, or says why it does not; three values a field."""
+    state = json.loads((folders[name] / "estimator.json").read_text())
+    state.pop("weights_sha256")
+    answered = refusals = 0
+    for i, field in enumerate(fields(state)):
+        for value in (ANYTHING * 2)[i % len(ANYTHING) :][:3]:
+            folder = stranger(name, put(field, value))
+            try:
+                model = load(folder, device="cpu")
+            except ValueError as error:
+                refusals += str(folder) in str(error)
+                continue
+            with warnings.catch_warnings(), contextlib.suppress(ValueError):
+                warnings.simplefilter("ignore")
+                answered += len(model.predict(CODES if name == "codes" else X)) == 12
+    assert refusals > answered > 0
