@@ -30,6 +30,7 @@ from small_estimators import (
 )
 
 from tsformer import load
+from tsformer.encodings import find
 from tsformer.training import Callback
 
 #: Their training can be interrupted and leaves a model.
@@ -312,10 +313,14 @@ def test_a_fit_that_was_interrupted_goes_on_where_it_was(name, tmp_path):
 
 @pytest.mark.parametrize("other", [{"label_smoothing": 0.3}, {"dropout": 0.5}], ids=str)
 def test_a_checkpoint_of_another_model_or_loss_is_not_continued(other, tmp_path):
-    kept = {"checkpoint_dir": tmp_path, "stem": "linear", "random_state": 0}
-    classifier(**kept).fit(X, Y)
+    def make(**options: Any) -> Any:
+        encoding = partial(lambda **sizes: find("fixed")(**sizes))  # another object in each process
+        kept = {"checkpoint_dir": tmp_path, "stem": "linear", "random_state": 0}
+        return classifier(encoding=encoding, **kept, **options)
+
+    fitted = make().fit(X, Y)  # kept, so that no other object has its address
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        classifier(**kept, resume=True).fit(X, Y)
+        assert_same(answers(make(resume=True).fit(X, Y)), answers(fitted))
     with pytest.warns(UserWarning, match="no checkpoint of this training run"):
-        classifier(**kept, resume=True, **other).fit(X, Y)
+        make(resume=True, **other).fit(X, Y)

@@ -490,7 +490,9 @@ class TransformerEstimator(SeriesTransformer, SeriesEstimator):
 
     def _design(self) -> str:
         """Return the parameters of model and loss, without addresses in memory."""
-        encoding: Any = getattr(self.encoding, "__qualname__", self.encoding)
+        encoding: Any = self.encoding
+        if not isinstance(encoding, str):
+            encoding = getattr(encoding, "__qualname__", type(encoding).__qualname__)
         return repr(replace(self.model_.config, encoding=encoding))
 
     def _set_temperatures(self) -> None:
