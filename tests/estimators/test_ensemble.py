@@ -13,6 +13,7 @@ from small_estimators import ensemble as make
 
 from tsformer import RandomConvolutionClassifier, TSEnsembleClassifier, load
 from tsformer import TSTransformerClassifier as Transformer
+from tsformer.data.containers import to_source
 from tsformer.estimators import ensemble, time_limit
 from tsformer.estimators.time_limit import GrowingConvolutions
 from tsformer.training import Callback, History, TrainingPlan
@@ -366,3 +367,15 @@ def test_no_transformer_where_random_convolutions_explain_the_classes(tmp_path, 
     assert noise.unexplained_ > 0.8
     monkeypatch.setattr(ensemble, "MANY_SERIES", len(labels))
     assert make(gate=0.2).fit(easy, labels).transformer_ is not None
+
+
+def test_fit_reads_the_series_once(monkeypatch):
+    reads = []
+
+    def read(X, *args, **kwargs):
+        reads.append(X)
+        return to_source(X, *args, **kwargs)
+
+    monkeypatch.setattr("tsformer.estimators.series.to_source", read)
+    make("fast", LINEAR).fit(X, Y)
+    assert len(reads) == 1

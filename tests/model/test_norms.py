@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from tsformer import ModelConfig, TSTransformer
 from tsformer.model.layers import MaskedBatchNorm, PooledBatchNorm
 
 LENGTHS = torch.tensor([7, 4, 1])
@@ -103,3 +104,11 @@ def test_averages_normalise_a_batch_in_which_one_series_or_none_has_weight(weigh
     torch.testing.assert_close(norm.running_var, before["running_var"])
     torch.testing.assert_close(out, norm.eval()(x))
     assert torch.autograd.grad(out.square().sum(), x)[0].isfinite().all()
+
+
+@pytest.mark.parametrize(
+    ("name", "norm"), [("batch", PooledBatchNorm), ("layer", nn.LayerNorm), (None, type(None))]
+)
+def test_the_head_has_the_norm_of_its_name(name, norm):
+    config = ModelConfig(n_channels=1, n_outputs=2, max_len=9, head_norm=name)
+    assert type(TSTransformer(config).head_norm) is norm

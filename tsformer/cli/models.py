@@ -472,7 +472,7 @@ def explain(
         method_params=parsing.settings(set_),
     )[0]
     known = "" if found.y is None else f", labelled {found.y[row]}"
-    case = row if found.cases is None else found.cases[row]  # the name, if --series is a number
+    case = row if found.cases is None else found.cases[row]  # --series may be a number
     title = (
         f"{dataset}, series {case}{known}: predicted {predicted} ({probabilities.max():.0%}); "
         f"{method.replace('_', ' ')} for {shown}"

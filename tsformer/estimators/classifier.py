@@ -176,8 +176,8 @@ class TSTransformerClassifier(SetClassifier, TransformerEstimator):
     callbacks : list of tsformer.training.Callback, optional
         Called during training, for one member after another.
     warm_start : bool, default=False
-        Whether `fit` continues from the weights of the previous fit. A frozen backbone stays
-        frozen, but for `n_epochs_frozen`, which counts epochs of the first fit.
+        Whether `fit` continues from the weights of the previous fit. ``freeze="backbone"`` stays in
+        force; `n_epochs_frozen` applies to the first fit only.
     device : str or torch.device, default="auto"
         "auto" is cuda if available, else mps, else cpu.
     precision : {"auto", "float32", "bfloat16"}, default="auto"

@@ -180,8 +180,8 @@ class RandomConvolutionClassifier(SeriesTransformer, SetClassifier):
         self.models_ = [model.to(self.device_).eval()]
         self._learn_novelty(data)
         self._record(data)
-        one = data.groups is None or len(np.unique(data.groups)) == 1
-        by = "single series" if one else "groups"
+        grouped = data.groups is not None and len(np.unique(data.groups)) > 1
+        by = "groups" if grouped else "single series"
         assert model.ridge.left_out is not None
         proba, known = model.ridge.left_out
         self._training = {

@@ -7,8 +7,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from tsformer._checks import check_known
-
 #: Scores per chunk of a bias's gradient: 4 MiB of float32, about the cache of one core.
 _CHUNK = 2**20
 
@@ -267,9 +265,3 @@ def _each_feature(values: Tensor, x: Tensor) -> Tensor:
 
 
 HEAD_NORMS: dict[str, type[nn.Module]] = {"batch": PooledBatchNorm, "layer": nn.LayerNorm}
-
-
-def make_head_norm(name: str, d_model: int) -> nn.Module:
-    """Return the norm of that name, or raise ValueError with the nearest match."""
-    check_known("head_norm", name, HEAD_NORMS)
-    return HEAD_NORMS[name](d_model)

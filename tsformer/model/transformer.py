@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from tsformer._checks import check_known
 from tsformer.encodings import EncodingSpec, EncodingStack
 from tsformer.encodings.base import Hooks
-from tsformer.model.layers import PooledBatchNorm, attend, make_head_norm, visible_keys
+from tsformer.model.layers import HEAD_NORMS, PooledBatchNorm, attend, visible_keys
 from tsformer.model.stems import make_stem
 
 #: A mask compares 16 random bits per value, four values to a draw, with the rate in these units.
@@ -343,7 +343,10 @@ class TSTransformer(TransformerEncoder):
         )
         self._add_blocks(config)
         self.pooling = make_pooling(config.pooling, D)
-        self.head_norm = None if config.head_norm is None else make_head_norm(config.head_norm, D)
+        self.head_norm = None
+        if config.head_norm is not None:
+            check_known("head_norm", config.head_norm, HEAD_NORMS)
+            self.head_norm = HEAD_NORMS[config.head_norm](D)
         self.head = self._make_head(config)
         self._add_encoding(config, self.stem.n_tokens(config.max_len))
 
