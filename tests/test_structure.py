@@ -1,14 +1,12 @@
-"""Structure: no circle of imports, few files to a fit, and distinct names of test files."""
+"""Structure: no circle of imports, few functions to a fit, and distinct names of test files."""
 
 import ast
 from collections import Counter
 from graphlib import TopologicalSorter
 from pathlib import Path
 
-import numpy as np
-
 import tsformer
-from tools.files_passed import passed
+from tools.functions_entered import counts
 
 
 def test_no_two_test_files_share_a_name():
@@ -38,9 +36,12 @@ def test_no_circle_of_imports():
     TopologicalSorter(graph).prepare()  # raises CycleError
 
 
-def test_a_fit_and_a_prediction_pass_through_few_files():
-    """A reader who follows a fit opens each of them; tools/files_passed.py --list names them."""
-    X, y = np.random.default_rng(0).normal(size=(12, 1, 30)), [0, 1] * 6
-    classifier = tsformer.TSTransformerClassifier(max_epochs=1, random_state=0)
-    assert len(passed(lambda: classifier.fit(X, y))) <= 30
-    assert len(passed(lambda: classifier.predict_proba(X))) <= 15
+#: Functions entered, calls, and reads of X; they only go down.
+MOST = {"fit": (413, 3034, 12), "predict_proba": (130, 249, 2)}
+
+
+def test_the_way_through_a_fit_and_a_prediction_gets_no_longer():
+    """A reader follows each function; tools/functions_entered.py --list names them."""
+    for name, (calls, n_reads) in counts().items():
+        entered = len(calls), calls.total(), n_reads
+        assert all(n <= most for n, most in zip(entered, MOST[name], strict=True)), (name, entered)

@@ -29,7 +29,7 @@ def scripts() -> list[str]:
 WRITE_NO_RESULTS = {
     "experiments.same_predictions",
     "tools.browser",
-    "tools.files_passed",
+    "tools.functions_entered",
     "tools.mutants",
     "tools.write_docs",
 }
