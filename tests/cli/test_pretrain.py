@@ -47,24 +47,13 @@ def test_an_encoder_of_a_folder_and_a_classifier_that_starts_from_it(run):
         assert "tsformer fit DATA --init-from encoder" in said
 
 
-def test_series_without_a_label_are_for_fits_that_use_them(run):
+def test_series_without_a_label_are_for_pretraining(run):
     said, _ = run("pretrain", "half.csv", "--label", "y", *SMALL, *QUIET)
     assert "12 series" in said
     assert load("encoder").n_features_in_ == 1
     fit = ("--label", "y", *SMALL, *QUIET)
     _, said = run("fit", "half.csv", *fit, exits=2)
-    assert "row 6: no label in column 'y'. Series without one are for `tsformer pretrain`" in said
-    use = (*fit, "--set", "unlabelled=use")
-    table = pd.read_csv("half.csv")
-    table.fillna({"y": "-1"}).to_csv("minus.csv", index=False)
-    for file, out in (("half.csv", "three"), ("minus.csv", "four")):
-        said, _ = run("fit", file, *use, "--out", out)
-        assert "12 series, 20 steps, 4 of them labelled, 2 classes" in said
-        assert load(out).classes_.tolist() == ["a", "b"]
-    for other in ("-1", "a"):
-        table.replace({"y": {"b": other}}).to_csv("one.csv", index=False)
-        _, said = run("fit", "one.csv", *use, exits=2)
-        assert "every labelled series of one.csv has the label 'a'" in said
+    assert "row 6: no label in column 'y'; drop the series, or pretrain on it" in said
 
 
 @pytest.mark.parametrize(
@@ -93,8 +82,6 @@ def test_what_fails_or_is_interrupted_leaves_no_empty_folder(run, monkeypatch):
         return self
 
     monkeypatch.setattr(TSTransformerEncoder, "fit", interrupted)
-    use = ("--label", "y", "--set", "unlabelled=use")
-    _, said = run("fit", "half.csv", *use, *SMALL, *QUIET, exits=130)
-    assert "pretraining was interrupted, and its weights are lost" in said
+    _, said = run("pretrain", "half.csv", "--label", "y", *SMALL, *QUIET, exits=130)
     assert "stopped by Ctrl-C" in said
     assert not Path("model").exists()

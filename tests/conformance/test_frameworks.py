@@ -68,13 +68,6 @@ def test_what_a_framework_has_no_place_for_is_refused(framework, panel):
         make(**SMALL, timestamps="index").fit(*panel)
 
 
-def test_unlabelled_series_are_no_class(framework, panel):
-    make = getattr(frameworks, f"{framework}TSTransformerClassifier")
-    y = np.where(np.arange(24) % 3, panel[1], "-1")
-    native = make(**SMALL, unlabelled="use").fit(panel[0], y)
-    assert (native.classes_.tolist(), native.n_classes_) == (["many", "rare", "some"], 3)
-
-
 @pytest.mark.slow  # imports of sktime
 def test_their_early_classifiers_train_ours_at_every_length(framework, panel):
     module = import_module(f"{framework.lower()}.classification.early_classification")

@@ -88,13 +88,10 @@ def test_the_first_sentence_says_what_the_model_reads(options, series, times, wo
 def test_the_data_are_described():
     series = [x.copy() for x in RAGGED]
     held_out = RAGGED[:4]
-    fitted = quick(unlabelled="use").fit(
-        series, [None, *LABELS[1:]], X_val=held_out, y_val=LABELS[:4]
-    )
+    fitted = quick().fit(series[1:], LABELS[1:], X_val=held_out, y_val=LABELS[:4])
     rows = rows_of(card(fitted))
     of_classes = np.unique(LABELS[1:], return_counts=True)[1].tolist()
     assert rows["series"] == ["15"]
-    assert rows["unlabelled series"] == ["1"]
     assert rows["validation series"] == ["4"]
     assert rows["classes"] == ["no ({}), yes ({})".format(*of_classes)]
     lengths = [x.shape[1] for x in RAGGED[1:]]

@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import hmean
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import NotFittedError
-from small_estimators import RAGGED, TIMES, X, Y, classifier, convolutions
+from small_estimators import RAGGED, TIMES, X, Y, convolutions
 
 from tsformer import EarlyClassifier, load
 from tsformer.data import LayoutWarning
@@ -321,8 +321,6 @@ def test_bad_data_is_refused_and_leaves_the_fit(fitted):
         fitted.choose_rule(0.01)
     with pytest.raises(NotFittedError):
         clone(fitted).decide(X)
-    with pytest.raises(ValueError, match="every series needs a label"):
-        early(classifier(unlabelled="use", max_epochs=1), points=1).fit(X, np.r_[-1, -1, Y[2:]])
     with pytest.raises(ValueError, match="Nearest reads no times"):
         early(Nearest()).fit(X, Y, times=np.arange(24))
 

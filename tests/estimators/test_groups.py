@@ -97,16 +97,6 @@ def test_groups_change_nothing_where_nothing_is_held_out():
     assert "val_loss" in given.history_[0]
 
 
-def test_unlabelled_series_of_held_out_groups_are_not_pretrained_on(trained):
-    y = np.where(np.random.default_rng(0).random(N) < 0.5, -1, Y)
-    clf = sklearn.clone(ESTIMATORS["classifier"]).set_params(unlabelled="use")
-    clf.fit(X, y, groups=NAMES)
-    (pretrained, also_out), (on, out) = trained
-    assert not on & out
-    assert not (pretrained | also_out) & out
-    assert not pretrained & also_out
-
-
 def test_calibration_divides_series_by_groups(trained):
     signal = X.copy()
     signal[:, 0, 3:] += 0.5 * Y[:, None]

@@ -155,10 +155,10 @@ def test_what_is_drawn_anew_is_trained_in_a_frozen_backbone(source):
     assert moved == {"encoding", "head", "head_norm"}
 
 
-def test_the_head_goes_first_and_the_rest_follows_slowly(source):
-    clf = classifier(init_from=source, n_epochs_frozen=1, pretrained_lr_scale=0.1)
+def test_pretrained_weights_learn_at_their_own_rate(source):
+    clf = classifier(init_from=source, pretrained_lr_scale=0.1)
     pretrained = clone(clf)._prepare(X, Y).plans[0].pretrained
-    assert (pretrained.n_epochs_frozen, pretrained.lr_scale) == (1, 0.1)
+    assert (pretrained.frozen, pretrained.lr_scale) == (False, 0.1)
     names = {name for name in backbone(source) if "running" not in name and "num_" not in name}
     assert pretrained.names == names
     assert not equal(backbone(clf.fit(X, Y)), backbone(source))
@@ -167,9 +167,9 @@ def test_the_head_goes_first_and_the_rest_follows_slowly(source):
 def test_a_warm_start_keeps_what_is_frozen_and_slow(source):
     clf = classifier(init_from=source, freeze="backbone", warm_start=True)
     assert equal(backbone(clf.fit(X, Y).fit(X, Y)), backbone(source))
-    slow = classifier(init_from=source, n_epochs_frozen=1, pretrained_lr_scale=0.1, warm_start=True)
+    slow = classifier(init_from=source, pretrained_lr_scale=0.1, warm_start=True)
     pretrained = slow.fit(X, Y)._prepare(X, Y).plans[0].pretrained
-    assert (pretrained.n_epochs_frozen, pretrained.lr_scale) == (0, 0.1)
+    assert (pretrained.frozen, pretrained.lr_scale) == (False, 0.1)
     clf = classifier(warm_start=True).fit(X, Y).set_params(init_from=source, freeze="backbone")
     with pytest.raises(ValueError, match="freeze='backbone' would freeze nothing"):
         clf.fit(X, Y)
@@ -204,7 +204,7 @@ def test_members_start_from_members():
     np.testing.assert_array_equal(embedded, theirs[:, [0, 1, 0]])
 
 
-@pytest.mark.parametrize("frozen", [{}, {"freeze": "backbone"}, {"n_epochs_frozen": 1}])
+@pytest.mark.parametrize("frozen", [{}, {"freeze": "backbone"}])
 def test_a_saved_model_has_its_weights_and_not_its_source(frozen, source, tmp_path):
     clf = classifier(init_from=source, **frozen).fit(X, Y)
     clf.save(tmp_path / "model")
@@ -223,38 +223,18 @@ def test_a_saved_ensemble_that_was_frozen_can_be_fitted_again(source, tmp_path):
     assert load(tmp_path / "m").fit(X, Y).transformer_params["freeze"] is None
 
 
-def test_what_unlabelled_series_pretrain_is_frozen_after_loading_too(tmp_path):
-    known = np.where(np.arange(16) % 3, Y, -1)
-    clf = classifier(unlabelled="use", freeze="backbone").fit(X, known)
-    clf.save(tmp_path / "model")
-    loaded = load(tmp_path / "model")
-    assert loaded.freeze == "backbone"
-    np.testing.assert_array_equal(loaded.fit(X, known).predict_proba(X), clf.predict_proba(X))
-
-
 def test_what_cannot_be_started_from_is_refused(source, tmp_path):
     convolutions().fit(X, Y).save(tmp_path / "model")
     for options, message in [
         ({"d_model": 16}, r"no block of init_from fits: it has d_model=8, .*16"),
         ({"n_heads": 4}, r"no block of init_from fits: it has .*n_heads=2, .*n_heads=4"),
         ({"norm_first": False}, r"no block of init_from fits: it has .*norm_first=True, .*False"),
-        ({"freeze": "backbone", "n_epochs_frozen": 1}, "freezes all epochs, and n_epochs_frozen=1"),
         ({"init_from": tmp_path / "model"}, "a saved RandomConvolutionClassifier, which has no tr"),
     ]:
         clf = classifier(**{"init_from": source} | options)
         with pytest.raises(ValueError, match=message):
             clf.fit(X, Y)
         assert not hasattr(clf, "models_")
-
-
-def test_freezing_for_all_epochs_is_said(source):
-    with pytest.warns(UserWarning, match="n_epochs_frozen=2 covers all 2 epochs") as caught:
-        classifier(init_from=source, n_epochs_frozen=2).fit(X, Y)
-    assert caught[0].filename == __file__
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        classifier(init_from=source, n_epochs_frozen=1).fit(X, Y)
-        classifier(init_from=source, freeze="backbone").fit(X, Y)
 
 
 def test_parameters_of_a_fitted_source_stay_as_they_are(source):

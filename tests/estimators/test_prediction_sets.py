@@ -114,13 +114,6 @@ def test_a_class_with_too_few_series_is_in_every_set():
         assert clf.predict_set(X).all()
 
 
-def test_series_without_a_label_calibrate_nothing(calibrated):
-    clf, y = copy.deepcopy(calibrated["classifier"]).set_params(unlabelled="use"), [-1, *Y[1:]]
-    (found,) = clf.calibrate_sets(RAGGED, y, times=TIMES).conformal_.scores
-    (expected,) = clf.calibrate_sets(RAGGED[1:], Y[1:], times=TIMES[1:]).conformal_.scores
-    np.testing.assert_allclose(found, expected)
-
-
 def test_leave_one_out_scores_need_no_held_out_series(tmp_path):
     clf = MAKERS["convolutions"]().fit(X, Y).calibrate_sets()
     proba, targets = clf.model_.ridge.left_out

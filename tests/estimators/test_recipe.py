@@ -184,12 +184,6 @@ def test_weights_that_are_taken_over_bring_their_scaling(scaling):
     assert fitted_scaling(UNITS, init_from=source) == expected, "fitted before"
 
 
-def test_semi_supervised_fits_choose_by_the_labelled_series():
-    y = np.where(np.arange(48) < 32, Y, -1)
-    assert fitted_scaling(UNITS, y, unlabelled="use") == "series+size"
-    assert fitted_scaling(LEVELS, y, unlabelled="use") == "channel"
-
-
 def test_random_convolutions_choose_by_what_tells_classes_apart():
     for X, expected in ((LEVELS, "channel"), (STANDARD, "series")):
         assert convolutions(scaling="auto").fit(X, Y).preprocessor_.scaling == expected

@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from sklearn.base import clone, is_classifier
+from sklearn.base import clone
 from small_estimators import FIVE, convolutions, encoder
 
 from tsformer import TSTransformerClassifier
-from tsformer.estimators.targets import read_targets, split_unlabelled
+from tsformer.estimators.targets import read_targets
 from tsformer.inspection import permutation_importance
 
 RNG = np.random.default_rng(0)
@@ -186,9 +186,6 @@ def test_fit_and_score_refuse_wrong_targets_and_weights(name):
         for call in calls:
             with pytest.raises(ValueError, match=f"^{message}"):
                 call(PANEL, y, sample_weight=weight)
-    with pytest.raises(ValueError, match="drop these series") as caught:
-        calls[0](X, WRONG["missing"][0])
-    assert ('unlabelled="use"' in str(caught.value)) is is_classifier(fitted)
     with pytest.raises(ValueError, match=r"^X and y have the same ids in another order"):
         permutation_importance(fitted, PANEL, SORTED)
 
@@ -230,8 +227,6 @@ def test_ids_of_weights_labels_and_times_in_another_order():
 def test_labels_that_differ_after_a_nul_are_refused(container, labels):
     with pytest.raises(ValueError, match=r"^y has text with a NUL character"):
         read_targets(container(list(labels) * 6), "y")
-    with pytest.raises(ValueError, match=r"^y has text with a NUL character"):
-        split_unlabelled(container(list(labels) * 6))
 
 
 def test_weights_as_a_dict_are_refused_by_name():

@@ -98,7 +98,7 @@ def test_batches_that_go_in_pieces_are_not_captured(monkeypatch):
 
 def test_auto_captures_where_it_can():
     cuda = torch.device("cuda")
-    frozen = Pretrained(frozenset(), n_epochs_frozen=1)
+    frozen = Pretrained(frozenset({"head.weight"}), frozen=True)
     assert make_plan(compile="auto", device=cuda).graphed
     assert not make_plan(compile="auto").graphed, "on a CPU"
     assert not make_plan(compile="auto", device=cuda, pretrained=frozen).graphed

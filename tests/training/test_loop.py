@@ -113,7 +113,7 @@ def test_what_is_frozen_stays_bit_for_bit_and_the_rest_is_trained():
     # Averages of other series, and a history to go on with.
     history = fit(model, *make_panel(seed=1), make_plan(n_epochs=1))
     before = state_of(model)
-    plan = make_plan(pretrained=Pretrained(backbone(model), n_epochs_frozen=4), n_epochs=4)
+    plan = make_plan(pretrained=Pretrained(backbone(model), frozen=True), n_epochs=4)
     fit(model, *make_panel(), plan, history=history)
     after = state_of(model)
     changed = {name for name in after if not torch.equal(before[name], after[name])}

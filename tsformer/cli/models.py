@@ -192,7 +192,6 @@ def _trained(
     from tsformer._torch_state import resolve_device
     from tsformer.data.sources import is_file, is_folder, read_folder, read_source
     from tsformer.encodings import find
-    from tsformer.estimators.targets import split_unlabelled
     from tsformer.persistence import removed_on_failure, save_or_rescue
     from tsformer.training.distributed import process_group
 
@@ -216,22 +215,14 @@ def _trained(
             if not labelled and is_folder(dataset):
                 source = read_folder(dataset, columns)
             else:
-                partly = getattr(estimator, "unlabelled", None) == "use"
-                source = read_source(dataset, columns, labelled=labelled, partly=partly)
-                if partly:
-                    partial, known = split_unlabelled(source.y)
-                    partial = partial.astype(object)
-                    partial[~known] = None
-                    source = source._replace(y=partial)
+                source = read_source(dataset, columns, labelled=labelled)
         if is_file(dataset) and ranks.leads:
             typer.echo(described(dataset, source))
         X, y = source.X, source.y if labelled else None
-        found = set() if y is None else set(y)
-        labels = found - {None}
+        labels = set() if y is None else set(y)
         if len(labels) == 1:
-            of = "labelled series" if None in found else "series"
             raise ValueError(
-                f"every {of} of {dataset} has the label {shortened(str(labels.pop()))}; "
+                f"every series of {dataset} has the label {shortened(str(labels.pop()))}; "
                 "a classifier needs two labels or more"
             )
         if len(labels) == len(X) > _SEVERAL:

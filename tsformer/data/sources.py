@@ -68,7 +68,6 @@ def read_source(
     trained: TableSchema | None = None,
     split: str = "train",
     labelled: bool | None = True,
-    partly: bool = False,
 ) -> Source:
     """Read series from a data set, a file or a folder."""
     path = Path(source)
@@ -83,7 +82,7 @@ def read_source(
         return _read_lists(path, columns, labelled)
     if is_table(source):
         by_model = bool(trained and not schema)
-        return read_table(path, columns, labelled=labelled, partly=partly, by_model=by_model)
+        return read_table(path, columns, labelled=labelled, by_model=by_model)
     if suffix == ".npz":
         return _read_npz(path, columns, labelled)
     if is_file(source) and suffix != ".ts":

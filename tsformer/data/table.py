@@ -142,7 +142,6 @@ def read_table(
     schema: TableSchema,
     *,
     labelled: bool | None,
-    partly: bool = False,
     by_model: bool = False,
 ) -> Source:
     """Read the series of a file."""
@@ -175,11 +174,10 @@ def read_table(
     if labelled and table[schema.label].isna().any():
         row = table.index[table[schema.label].isna()][0]
         of = "" if schema.case is None else f" of series {table[schema.case][row]!r}"
-        if not partly:
-            raise ValueError(
-                f"{path}, row {row}: no label{of} in column {schema.label!r}. Series without one "
-                "are for `tsformer pretrain`, and for `tsformer fit --set unlabelled=use`"
-            )
+        raise ValueError(
+            f"{path}, row {row}: no label{of} in column {schema.label!r}; drop the series, or "
+            "pretrain on it with `tsformer pretrain`"
+        )
     try:
         X, y, cases = (_wide if schema.time is None else _long)(table, schema, labelled)
         groups = _groups(table, schema)

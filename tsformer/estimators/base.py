@@ -49,7 +49,7 @@ from tsformer.estimators.series import (
     drawn_seed,
 )
 from tsformer.estimators.summary import Summary, layers_of
-from tsformer.estimators.targets import Targets, hold_out, read_weights
+from tsformer.estimators.targets import Targets, hold_out
 from tsformer.model import ModelConfig, TSTransformer
 from tsformer.model.layers import HEAD_NORMS
 from tsformer.model.stems import STEMS
@@ -68,7 +68,7 @@ from tsformer.training.plan import Pretrained, check_graphs
 #: Seeds of the weights, the training run and the validation split.
 MemberSeeds = tuple[int, int, int]
 
-#: Distinguishes the seed of pretraining from the seeds of members.
+#: Distinguishes the seed of a source fitted in `fit` from the seeds of members.
 _PRETRAINING = 2**20
 
 HeadNorm = Annotated[str | None, one_of(*HEAD_NORMS, None)]
@@ -120,7 +120,6 @@ class TransformerEstimator(SeriesTransformer, SeriesEstimator):
     augmentation_params: Annotated[Mapping[str, Any] | None, options] = None
     init_from: Any = None
     freeze: Annotated[str | None, one_of(None, "backbone")] = None
-    n_epochs_frozen: Annotated[int, whole(0)] = 0
     pretrained_lr_scale: Annotated[float, real(0)] = 1.0
     max_epochs: Annotated[int | str, whole(1, "auto")] = "auto"
     batch_size: Annotated[int | str, whole(1, "auto")] = "auto"
@@ -178,7 +177,11 @@ class TransformerEstimator(SeriesTransformer, SeriesEstimator):
             augmentation.check(symbolic=self.stem == "embedding")
         if self.stem == "embedding" and "n_codes" in (self.stem_params or {}):
             raise ValueError("stem_params must not contain n_codes: fit counts the codes in X")
-        self._check_frozen()
+        if self.freeze is not None and self.init_from is None:
+            raise ValueError(
+                f"freeze={self.freeze!r} freezes weights from init_from, but init_from is None; "
+                "set init_from"
+            )
         if self.checkpoint_dir is not None and not isinstance(self.checkpoint_dir, (str, Path)):
             raise TypeError(f"checkpoint_dir must be a path or None; got {self.checkpoint_dir!r}")
         if self.resume and (self.checkpoint_dir is None or self.random_state is None):
@@ -191,25 +194,6 @@ class TransformerEstimator(SeriesTransformer, SeriesEstimator):
                 raise TypeError(
                     f"callbacks must be tsformer.training.Callback instances; got {callback!r}"
                 )
-
-    def _check_frozen(self) -> None:
-        """Raise ValueError if the parameters of freezing contradict each other."""
-        given = f"n_epochs_frozen={self.n_epochs_frozen}"
-        if self.freeze is not None and self.n_epochs_frozen:
-            raise ValueError(
-                f"freeze={self.freeze!r} freezes all epochs, and {given} only the first epochs; "
-                "set only one of them"
-            )
-        given = given if self.n_epochs_frozen else f"freeze={self.freeze!r}"
-        freezes = self.freeze is not None or bool(self.n_epochs_frozen)
-        if freezes and self.init_from is None and not self._may_pretrain():
-            raise ValueError(
-                f"{given} freezes weights from init_from, but init_from is None; set init_from"
-            )
-
-    def _may_pretrain(self) -> bool:
-        """Whether `fit` pretrains without an `init_from` if some series have no target."""
-        return False
 
     @abstractmethod
     def _n_outputs(self) -> int:
@@ -313,12 +297,11 @@ class TransformerEstimator(SeriesTransformer, SeriesEstimator):
 
         data = self._read_training(X, y, sample_weight, groups, times, reset=reset)
         self._check_model(data.series)
-        data, unlabelled = self._split_unlabelled(data)
         data = self._weighted(data, reset=reset)
         given = self._read_validation(**validation)
-        data, unlabelled, held_out = self._hold_out(data, unlabelled, given, seeds[0][2])
+        data, held_out = self._hold_out(data, given, seeds[0][2])
         if reset:
-            names = self._make_models(data, unlabelled, source, seeds)
+            names = self._make_models(data, source, seeds)
             self._pretrained = names[0]  # all members have the same
         else:
             self._check_same_shape()
@@ -330,7 +313,6 @@ class TransformerEstimator(SeriesTransformer, SeriesEstimator):
         self._record(
             data,
             validation_series=0 if held_out is None else len(held_out),
-            unlabelled_series=0 if unlabelled is None else len(unlabelled),
             initial_weights="pretrained" if any(names) else "",
         )
         return TrainingJob(
@@ -359,63 +341,36 @@ class TransformerEstimator(SeriesTransformer, SeriesEstimator):
             warnings.simplefilter("ignore")  # the trained model issues them again
             self._drawn_model(config, 0)
 
-    def _split_unlabelled(self, data: TrainingData) -> tuple[TrainingData, TrainingData | None]:
-        """Separate labelled from unlabelled series; leave out unlabelled series of weight 0."""
-        labelled = self._labelled(data.targets)
-        if labelled.all():
-            return data, None
-        others = ~labelled & (read_weights(data.weights, len(data)) > 0)
-        return data.part(labelled), data.part(others) if others.any() else None
-
     def _hold_out(
-        self,
-        data: TrainingData,
-        unlabelled: TrainingData | None,
-        given: TrainingData | None,
-        seed: int,
-    ) -> tuple[TrainingData, TrainingData | None, TrainingData | None]:
+        self, data: TrainingData, given: TrainingData | None, seed: int
+    ) -> tuple[TrainingData, TrainingData | None]:
         """Hold out series for validation."""
         if given is not None or recipe.is_auto(self.early_stopping) or not self.early_stopping:
-            return data, unlabelled, given
+            return data, given
         # The same series for all members, so that they are unseen by the whole ensemble.
         strata = self._strata(data.targets)
         chosen = hold_out(strata, self.validation_fraction, seed, data.groups)
-        if data.groups is not None and unlabelled is not None:
-            assert unlabelled.groups is not None
-            unlabelled = unlabelled.part(~np.isin(unlabelled.groups, data.groups[chosen]))
-        return data.part(~chosen), unlabelled, data.part(chosen)
+        return data.part(~chosen), data.part(chosen)
 
     def _make_models(
-        self,
-        data: TrainingData,
-        unlabelled: TrainingData | None,
-        source: Any,
-        seeds: list[MemberSeeds],
+        self, data: TrainingData, source: Any, seeds: list[MemberSeeds]
     ) -> list[frozenset[str]]:
         """Fit the preprocessor, make the models, return names of pretrained weights."""
         scaling = self._choose_scaling(source, data)
-        if unlabelled is not None and source is None:
-            source = self._pretraining(scaling)
-        self._warn_if_nothing_is_pretrained(source)
-        series, groups = data.series, data.groups
-        if unlabelled is not None:
-            series = series.joined(unlabelled.series)
-            if groups is not None and unlabelled.groups is not None:
-                groups = np.concatenate([groups, unlabelled.groups])
         views = recipe.views_for(self.views, self.stem)
         made = (
             Vocabulary()
             if self.stem == "embedding"
             else Scaler(scaling, views=views, view_params=self.view_params)
         )
-        self.preprocessor_ = made.fit(series)
-        config = self._model_config(int(series.lengths.max()))
+        self.preprocessor_ = made.fit(data.series)
+        config = self._model_config(int(data.series.lengths.max()))
         self.models_ = [self._drawn_model(config, weights_seed) for weights_seed, _, _ in seeds]
         self.histories_ = [History() for _ in self.models_]
         pretrained: list[frozenset[str]] = [frozenset()] * len(seeds)
         if source is not None:
             seed = _derived(seeds[0][0], _PRETRAINING)
-            pretrained = self._take_over(fitted_source(source, series, seed, groups))
+            pretrained = self._take_over(fitted_source(source, data.series, seed, data.groups))
         self._warn_if_blind(self.models_[0])
         return pretrained
 
@@ -453,18 +408,11 @@ class TransformerEstimator(SeriesTransformer, SeriesEstimator):
         n_epochs = recipe.epochs_of(self.max_epochs, n_cases, batch_size, self._budget)
         learning_rate = recipe.learning_rate_for(self.learning_rate, n_cases, self._budget)
         stops = validated and bool(self.early_stopping)
-        n_frozen = 0 if any(self.histories_) else int(self.n_epochs_frozen)  # of the first fit
-        if any(pretrained) and n_frozen >= n_epochs:
-            warn_caller(
-                f"n_epochs_frozen={self.n_epochs_frozen} covers all {n_epochs} epochs: the "
-                'pretrained layers are never trained; use fewer, or set freeze="backbone"'
-            )
         self.device_ = resolve_device(self.device)
         self.augmentation_ = self._specified_augmentation()
         if self.augmentation_ is not None and recipe.is_auto(self.augmentation):
             self.augmentation_ = self._adapt_augmentation(self.augmentation_, data)
         self._set_temperatures()
-        n_frozen = n_epochs if self.freeze == "backbone" else n_frozen
         return [
             TrainingPlan(
                 n_epochs=n_epochs,
@@ -472,7 +420,9 @@ class TransformerEstimator(SeriesTransformer, SeriesEstimator):
                 learning_rate=learning_rate,
                 weight_decay=self.weight_decay,
                 augmentation=self.augmentation_,
-                pretrained=Pretrained(names, float(self.pretrained_lr_scale), n_frozen)
+                pretrained=Pretrained(
+                    names, float(self.pretrained_lr_scale), frozen=self.freeze == "backbone"
+                )
                 if names
                 else None,
                 n_iter_no_change=self.n_iter_no_change if stops else None,
@@ -497,14 +447,6 @@ class TransformerEstimator(SeriesTransformer, SeriesEstimator):
 
     def _set_temperatures(self) -> None:
         """Set the temperatures of a classifier."""
-
-    def _labelled(self, targets: Targets) -> npt.NDArray[np.bool_]:
-        """Return whether each series has a target."""
-        return np.ones(len(targets), dtype=bool)
-
-    def _pretraining(self, scaling: str | None) -> Any:
-        """Return the unfitted encoder that pretrains on unlabelled series."""
-        raise NotImplementedError  # only a classifier has unlabelled series
 
     def _train(self, job: TrainingJob) -> None:
         """Train the models of a job; drop untrained members."""
@@ -651,9 +593,6 @@ class TransformerEstimator(SeriesTransformer, SeriesEstimator):
                     "scratch with warm_start=False"
                 )
 
-    def _warn_if_nothing_is_pretrained(self, source: Any) -> None:
-        """Warn if there are no unlabelled series to pretrain on."""
-
     def _warn_if_blind(self, model: TSTransformer) -> None:
         directed = getattr(self.preprocessor_, "difference", None) is not None
         blind = model.encoding.symmetric and model.stem.pointwise and not directed
@@ -783,11 +722,8 @@ class TransformerEstimator(SeriesTransformer, SeriesEstimator):
 
     @classmethod
     def _fixed(cls, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        fixed = super()._fixed(parameters)
-        if parameters.get("unlabelled") is not None:
-            return fixed
         # init_from is not saved, and a refit without init_from cannot freeze.
-        return {**fixed, "freeze": None, "n_epochs_frozen": 0}
+        return {**super()._fixed(parameters), "freeze": None}
 
     def _describe_models(self) -> dict[str, Any]:
         # From the models, since parameters may have changed after the fit.

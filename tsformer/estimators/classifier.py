@@ -7,13 +7,12 @@ from typing import Annotated, Any, Self
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 import torch
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from tsformer._checks import check_number, one_of, real, with_parameters
+from tsformer._checks import check_number, real, with_parameters
 from tsformer._torch_state import in_plain_torch
 from tsformer._warnings import warn_caller
 from tsformer.augmentation import Augmentation
@@ -21,7 +20,6 @@ from tsformer.data.layout import check_ids
 from tsformer.data.series import Padded
 from tsformer.estimators import recipe
 from tsformer.estimators.base import TransformerEstimator
-from tsformer.estimators.encoder import TSTransformerEncoder
 from tsformer.estimators.prediction_sets import SetClassifier
 from tsformer.estimators.recipe import suited_scaling
 from tsformer.estimators.saved import TEMPERATURES, check_fields
@@ -29,10 +27,8 @@ from tsformer.estimators.series import TrainingData, unobserved
 from tsformer.estimators.targets import (
     Groups,
     Targets,
-    read_columns,
     read_groups,
     read_weights,
-    split_unlabelled,
 )
 from tsformer.explain.attention import AttentionMaps, attention_maps
 from tsformer.explain.relevance import relevance
@@ -134,8 +130,6 @@ class TSTransformerClassifier(SetClassifier, TransformerEstimator):
     freeze : {None, "backbone"}, default=None
         "backbone" freezes the weights from `init_from`, and the averages of their batch norms; only
         the head is trained.
-    n_epochs_frozen : int, default=0
-        Number of first epochs with a frozen backbone.
     pretrained_lr_scale : float > 0, default=1.0
         Factor of the learning rate for the weights from `init_from`. On eight problems with labels
         for 20 % of the series, 0.3 and 0.1 were worse than 1.
@@ -177,7 +171,7 @@ class TSTransformerClassifier(SetClassifier, TransformerEstimator):
         Called during training, for one member after another.
     warm_start : bool, default=False
         Whether `fit` continues from the weights of the previous fit. ``freeze="backbone"`` stays in
-        force; `n_epochs_frozen` applies to the first fit only.
+        force.
     device : str or torch.device, default="auto"
         "auto" is cuda if available, else mps, else cpu.
     precision : {"auto", "float32", "bfloat16"}, default="auto"
@@ -212,13 +206,6 @@ class TSTransformerClassifier(SetClassifier, TransformerEstimator):
         it to data.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, as in scikit-learn; only with one label per series.
-    unlabelled : {None, "use"}, default=None
-        "use" reads the label -1 (as in scikit-learn's semi-supervised estimators), "-1", None and
-        NaN as unknown. `fit` then pretrains on all series, with an unfitted `init_from` or with
-        objective "masked" and this classifier's own parameters, and trains on the labelled series.
-        With a fitted `init_from`, unlabelled series only contribute to the scaling. None treats
-        every label as a class, including -1. If every label is known and there is no `init_from`,
-        nothing is pretrained, with a warning.
 
     Attributes
     ----------
@@ -282,46 +269,11 @@ class TSTransformerClassifier(SetClassifier, TransformerEstimator):
     label_smoothing: Annotated[float, real(0, 1, also=(0,))] = 0.1
     temperature: Annotated[float | str, real(0, also=("auto",))] = "auto"
     class_weight: Mapping[Any, float] | str | None = None
-    unlabelled: Annotated[str | None, one_of(None, "use")] = None
 
     _conv_params = recipe.CONV_PARAMS
     _score_name = "accuracy"
     _masks_unknown = True
     _method = "integrated_gradients"
-
-    def _targets(self, y: Any, name: str, *, reset: bool) -> Targets:
-        if self.unlabelled is None or name != "y" or read_columns(y, labels=True) is not None:
-            return super()._targets(y, name, reset=reset)
-        column, known = split_unlabelled(y)
-        if not known.any():
-            raise ValueError(
-                f"all {len(known)} labels of y are unknown; label some series, or pretrain with a "
-                "TSTransformerEncoder"
-            )
-        targets: Targets = np.full(len(known), -1, dtype=np.int64)
-        labels = column[known]
-        # A list gets a dtype that fits the known labels.
-        labels = labels.tolist() if labels.dtype == object else labels
-        targets[known] = super()._targets(labels, name, reset=reset)
-        if (
-            reset
-            and not known.all()
-            and len(self.classes_) == 1
-            and any(str(label) == "-1" for label in column[~known])
-        ):
-            warn_caller(
-                f'with unlabelled="use" the label -1 means unknown, and all other labels are '
-                f"{self.classes_.tolist()[0]!r}, so that only one class is left; if -1 is a class, "
-                "set unlabelled=None or rename the class"
-            )
-        return targets
-
-    def _labelled(self, targets: Targets) -> npt.NDArray[np.bool_]:
-        # Without pretraining, a series with unknown labels only has a loss of 0.
-        return super()._labelled(targets) if self.unlabelled is None else self._kind.known(targets)
-
-    def _may_pretrain(self) -> bool:
-        return self.unlabelled is not None
 
     def _choose_scaling(self, source: Any, data: TrainingData) -> str | None:
         if self.scaling != "auto" or source is not None or self.stem != "conv":
@@ -340,31 +292,6 @@ class TSTransformerClassifier(SetClassifier, TransformerEstimator):
             data.groups,
             n_classes=self._n_outputs(),
             scaling=self.preprocessor_.describe()["scaling"],
-        )
-
-    def _pretraining(self, scaling: str | None) -> TSTransformerEncoder:
-        if self.stem == "embedding":
-            raise ValueError(
-                'unlabelled="use" pretrains on masked values, which codes do not have; set '
-                'init_from=TSTransformerEncoder(objective="contrastive", '
-                'objective_params={"sigma": 0}, stem="embedding")'
-            )
-        own = self.get_params(deep=False) | {"n_estimators": 1, "scaling": scaling}
-        names = TSTransformerEncoder().get_params(deep=False).keys() & own.keys()
-        # Pretraining needs neither the augmentation, chosen for labels, nor options of one run.
-        left = {"augmentation", "augmentation_params", "callbacks", "head_norm", "warm_start"}
-        left |= {"freeze", "n_epochs_frozen", "random_state"}
-        return TSTransformerEncoder(**{name: own[name] for name in names - left})
-
-    def _warn_if_nothing_is_pretrained(self, source: Any) -> None:
-        if self.unlabelled is None or source is not None:
-            return
-        frozen = f", and freeze={self.freeze!r} freezes nothing" if self.freeze else ""
-        if self.n_epochs_frozen:
-            frozen = f", and n_epochs_frozen={self.n_epochs_frozen} freezes nothing"
-        warn_caller(
-            f'unlabelled="use", but all labels are known: nothing is pretrained{frozen}; '
-            "init_from=TSTransformerEncoder() pretrains on labelled series too"
         )
 
     def _design(self) -> str:
@@ -398,8 +325,7 @@ class TSTransformerClassifier(SetClassifier, TransformerEstimator):
         Parameters
         ----------
         X, y : as in `fit`
-            Held-out series; with `cv`, the series of `fit`. With ``unlabelled="use"``, unlabelled
-            series are in the training part of every fold.
+            Held-out series; with `cv`, the series of `fit`.
         sample_weight : array-like (n,), optional
             Weight of each series.
         groups : array-like (n,), optional
@@ -447,13 +373,11 @@ class TSTransformerClassifier(SetClassifier, TransformerEstimator):
         targets = self._targets_of(series, y, "y", reset=False)
         weights = read_weights(sample_weight, len(series))
         found = read_groups(groups, X, len(series))
-        labelled = self._labelled(targets)
         scores = (
-            self._scores(series.take(labelled))
+            self._scores(series)
             if cv is None
-            else self._out_of_fold(series, targets, cv, weights, found)[:, labelled]
+            else self._out_of_fold(series, targets, cv, weights, found)
         )
-        targets, weights = targets[labelled], weights[labelled]
         of_class = torch.from_numpy(targets)[None, :, None].expand(len(scores), -1, 1)
         counted = torch.from_numpy(weights).double()
 
@@ -494,47 +418,37 @@ class TSTransformerClassifier(SetClassifier, TransformerEstimator):
         weights: npt.NDArray[Any],
         groups: Groups | None,
     ) -> Tensor:
-        """Return out-of-fold scores of the labelled series."""
+        """Return out-of-fold scores."""
         from sklearn.model_selection import StratifiedGroupKFold, check_cv
 
         alone = {"callbacks": None, "verbose": 0, "checkpoint_dir": None, "resume": False}
         copied = clone(self).set_params(**alone, warm_start=False)
-        scores = torch.full((len(self.models_), len(targets), self._n_outputs()), torch.nan)
-        scores = scores.double()
-        labelled = self._labelled(targets)
-        # Explicit indices refer to all series; generators split the labelled series.
-        split = labelled if isinstance(cv, Integral) or hasattr(cv, "split") else ...
-        numbers = np.arange(len(targets))
-        split_numbers, split_targets = numbers[split], targets[split]
-        labels = pd.Series(self.classes_[targets])
-        if not labelled.all():
-            labels = labels.astype(object).where(labelled, None)
+        shape = len(self.models_), len(targets), self._n_outputs()
+        scores = torch.full(shape, torch.nan, dtype=torch.float64)
+        labels = self.classes_[targets]
         if groups is not None and isinstance(cv, Integral):
             cv = StratifiedGroupKFold(int(cv))
-        split_groups = None if groups is None else groups[split]
-        splitter = check_cv(cv, split_targets, classifier=True)
-        for train, test in splitter.split(split_targets, split_targets, split_groups):
-            known = np.isin(numbers, split_numbers[train]) | ~labelled
-            predicted = np.isin(numbers, split_numbers[test]) & labelled
-            missing = set(range(self._n_outputs())) - set(targets[known])
+        for fold in check_cv(cv, targets, classifier=True).split(targets, targets, groups):
+            train, test = (np.sort(np.arange(len(targets))[part]) for part in fold)
+            missing = set(range(self._n_outputs())) - set(targets[train])
             if missing:
                 raise ValueError(
                     f"class {self.classes_.tolist()[min(missing)]!r} has no series among the "
-                    f"{(known & labelled).sum()} training series of a fold; use fewer folds, or "
+                    f"{len(train)} training series of a fold; use fewer folds, or "
                     "calibrate with held-out series and cv=None"
                 )
             with unobserved(), suppress_interruption_warning():
                 copied.fit(
-                    series.take(known),
-                    labels[known].to_numpy(),
-                    sample_weight=weights[known],
-                    groups=None if groups is None else groups[known],
+                    series.part(train),
+                    labels[train],
+                    sample_weight=weights[train],
+                    groups=None if groups is None else groups[train],
                 )
             if any(history.interrupted for history in copied.histories_):
                 raise KeyboardInterrupt  # an unfinished fold cannot calibrate
             copied.temperatures_ = self.temperatures_  # the factor refers to these temperatures
-            scores[:, predicted] = copied._scores(series.take(predicted))
-        unseen = int(scores[:, labelled].isnan().any(dim=2).any(dim=0).sum())
+            scores[:, test] = copied._scores(series.part(test))
+        unseen = int(scores.isnan().any(dim=2).any(dim=0).sum())
         if unseen:
             raise ValueError(
                 f"cv={cv!r} leaves {unseen} series out of all folds; each series must be in a fold"

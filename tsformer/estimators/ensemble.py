@@ -55,7 +55,6 @@ _RESERVED = {
     ),
     "n_estimators": "quality chooses the number of members",
     "warm_start": "an ensemble is always fitted from scratch",
-    "unlabelled": "random convolutions need the label of every series",
 }
 
 

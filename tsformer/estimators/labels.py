@@ -43,7 +43,7 @@ from tsformer.explain.relevance import make_method, occlusion
 
 @dataclass(frozen=True, eq=False)
 class OneLabel:
-    """One label of `K` classes: a softmax. Targets are class indices ``[n]``, -1 if unknown."""
+    """One label of `K` classes: a softmax. Targets are class indices ``[n]``."""
 
     classes: npt.NDArray[Any]
     noun: ClassVar = "classes"
@@ -70,10 +70,6 @@ class OneLabel:
     def decode(self, targets: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return the labels of targets."""
         return np.asarray(self.classes[targets])
-
-    def known(self, targets: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-        """Return whether each series has a known label."""
-        return np.asarray(targets >= 0)
 
     def strata(self, targets: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return one class index per series, for stratified splits."""
@@ -141,9 +137,6 @@ class SeveralLabels:
 
     def decode(self, targets: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return targets
-
-    def known(self, targets: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-        return np.asarray(~np.isnan(targets).all(axis=1))
 
     def strata(self, targets: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return one class index per series: its rarest label, or `K` without any."""
@@ -424,7 +417,7 @@ class LabelClassifier(ClassifierMixin, SeriesEstimator):
 
     def _one_label(self, y: Any, name: str, *, reset: bool) -> Targets:
         """Encode one label per series."""
-        use = ', or pretrain on them with TSTransformerClassifier(unlabelled="use")'
+        use = ", or pretrain on them with TSTransformerEncoder and init_from"
         labels = read_targets(y, name, advice=use if reset else "")
         assert_all_finite(labels, input_name=name)
         try:

@@ -150,10 +150,7 @@ class SetClassifier(LabelClassifier):
             series = self._source(X, times, reset=False)
             targets = self._targets_of(series, y, "y", reset=False)
             proba = self.predict_proba(series)
-        known = targets >= 0  # -1 marks unlabelled series
-        self.conformal_ = Conformal.fit(
-            proba[known], targets[known], by_class=by_class, mixture=self._mixture()
-        )
+        self.conformal_ = Conformal.fit(proba, targets, by_class=by_class, mixture=self._mixture())
         return self
 
     @in_plain_torch

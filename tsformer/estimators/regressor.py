@@ -44,7 +44,7 @@ class TSTransformerRegressor(MultiOutputMixin, RegressorMixin, TransformerEstima
         encoding of your own.
     encoding_params, stem, stem_params, d_model, n_heads, n_layers, d_ff, dropout, norm_first, \
     pooling, head_norm, scaling, views, view_params, timestamps, augmentation, \
-    augmentation_params, init_from, freeze, n_epochs_frozen, pretrained_lr_scale, \
+    augmentation_params, init_from, freeze, pretrained_lr_scale, \
     max_epochs, batch_size, learning_rate, weight_decay, early_stopping, \
     validation_fraction, n_iter_no_change, n_estimators, n_jobs, n_threads, callbacks, \
     warm_start, device, precision, compile, checkpoint_dir, checkpoint_minutes, resume, \

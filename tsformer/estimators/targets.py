@@ -95,21 +95,6 @@ def read_as_fitted(
     return columns
 
 
-def split_unlabelled(y: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
-    """Find unknown labels: -1, "-1", None, NaN, NaT or pandas.NA."""
-    y = _plain(y)
-    _refuse_columns(y, "y")
-    refuse_nul(y, "y")
-    if isinstance(y, (list, tuple)):
-        y = pd.Series(y, dtype=object)
-    elif isinstance(getattr(y, "dtype", None), ExtensionDtype):
-        y = y.astype(object)  # missing values would convert integers and booleans to floats
-    labels: npt.NDArray[Any] = column_or_1d(y, warn=True)
-    known: npt.NDArray[np.bool_] = ~pd.isna(labels)
-    known[known] = [label not in (-1, "-1") for label in labels[known].tolist()]
-    return labels, known
-
-
 def read_groups(groups: Any, X: Any, n_series: int) -> Groups | None:
     """Return the index of the group of each series, or None without groups."""
     if groups is None:

@@ -104,10 +104,10 @@ class Ranks(OneProcess):
                 f"{self.size} processes cannot pretrain: an objective compares the series of a "
                 "whole batch; pretrain in one process, then train from its weights in several"
             )
-        if plan.frozen(0):
+        if plan.frozen:
             raise ValueError(
                 f"{self.size} processes cannot train with frozen parameters; train in one process, "
-                "or without freeze and n_epochs_frozen"
+                "or without freeze"
             )
         smallest = n_series // math.ceil(n_series / plan.batch_size)  # sizes differ by at most one
         if smallest < self.size:

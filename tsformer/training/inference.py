@@ -191,7 +191,7 @@ def update_bn(
 
     Norms that sum over all processes need only this process's `part` of each batch.
     """
-    frozen = plan.frozen(plan.n_epochs - 1)
+    frozen = plan.frozen
     norms = [
         module
         for name, module in model.named_modules()

@@ -271,7 +271,7 @@ def _epochs(
             start = perf_counter()
             model.train()
             if plan.pretrained is not None:
-                set_frozen(model, plan.frozen(state.epoch - state.epochs_before))
+                set_frozen(model, plan.frozen)
             at.begin_epoch()
             batches = list(shuffled(len(panel), plan.batch_size, generator))
             # One copy per epoch, since every copy waits for the device.

@@ -11,11 +11,11 @@ from tsformer.augmentation import Augmentation
 
 @dataclass(frozen=True)
 class Pretrained:
-    """Names of pretrained parameters, and how they are trained."""
+    """Names of pretrained parameters, their learning rate, and whether they are frozen."""
 
     names: frozenset[str] = field(repr=False)  # too many to print
     lr_scale: float = 1.0
-    n_epochs_frozen: int = 0
+    frozen: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +39,7 @@ class TrainingPlan:
     augmentation : Augmentation, optional
         Changes the series of each step.
     pretrained : Pretrained, optional
-        Parameters with another learning rate, or frozen in the first epochs.
+        Parameters with another learning rate, or frozen.
     n_iter_no_change : int, optional
         With validation data: stop after this many epochs without a lower validation loss and return
         to the best epoch. None trains to the end.
@@ -88,7 +88,7 @@ class TrainingPlan:
 
     def __post_init__(self) -> None:
         check_graphs(self.compile, self.device)
-        if self.compile == "cuda-graphs" and self.pretrained and self.pretrained.n_epochs_frozen:
+        if self.compile == "cuda-graphs" and self.frozen:
             raise ValueError(
                 "compile='cuda-graphs' needs all parameters trained; with frozen parameters choose "
                 "True or False"
@@ -99,12 +99,12 @@ class TrainingPlan:
         """Whether steps are captured in CUDA graphs, given data on the device."""
         if self.compile != "auto":
             return self.compile == "cuda-graphs"
-        frozen = self.pretrained is not None and self.pretrained.n_epochs_frozen > 0
-        return self.device.type == "cuda" and not frozen
+        return self.device.type == "cuda" and not self.frozen
 
-    def frozen(self, epoch: int) -> frozenset[str]:
-        """Return the names of the frozen parameters in an epoch, from 0."""
-        if self.pretrained is None or epoch >= self.pretrained.n_epochs_frozen:
+    @property
+    def frozen(self) -> frozenset[str]:
+        """The names of the frozen parameters."""
+        if self.pretrained is None or not self.pretrained.frozen:
             return frozenset()
         return self.pretrained.names
 

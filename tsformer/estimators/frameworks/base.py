@@ -73,7 +73,7 @@ class FrameworkClassifier:
 
     def _fit(self, X: Any, y: Any) -> Self:
         self.classifier_ = self._delegate(**self.get_params(deep=False)).fit(X, y)
-        self.classes_ = self.classifier_.classes_  # without the label -1 of unlabelled series
+        self.classes_ = self.classifier_.classes_
         self.n_classes_ = len(self.classes_)
         return self
 
