@@ -17,7 +17,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from listening import answers, free_port, listening, wait_until
+from sklearn.dummy import DummyClassifier
 
 from tsformer import (
     EarlyClassifier,
@@ -28,7 +30,7 @@ from tsformer import (
     TSTransformerRegressor,
     load,
 )
-from tsformer.tracking import write_model
+from tsformer.tracking import register_model, write_model
 from tsformer.tracking.served import ServedModel, describe_input, signature_of
 
 mlflow = pytest.importorskip("mlflow", reason='needs the extra "tracking"')
@@ -76,6 +78,49 @@ def test_mlflow_and_the_package_load_it(classifier, folder, italy):
     assert np.array_equal(loaded.predict_proba(X), classifier.predict_proba(X))
 
 
+WIDE = pd.DataFrame(np.random.default_rng(0).normal(size=(9, 24))).add_prefix("t")
+ARRAY = WIDE.to_numpy()[:, None]
+CONTAINERS = {
+    "array": ARRAY,
+    "array of one channel": ARRAY[:, 0],
+    "tensor": torch.tensor(ARRAY),
+    "list": list(ARRAY),
+    "lists": ARRAY.tolist(),
+    "wide table": WIDE,
+    "wide table, as columns": WIDE.to_dict("list"),
+    "wide table, as rows": WIDE.to_dict("records"),
+    "tables": [pd.DataFrame(series.T) for series in ARRAY],
+    "table of cells": pd.DataFrame({"x": list(ARRAY[:, 0])}),
+    "long table": pd.concat({i: pd.DataFrame(series.T) for i, series in enumerate(ARRAY)}),
+    "column": pd.Series(list(ARRAY[:, 0])),
+    "column of tables": {"series": [pd.DataFrame(series.T) for series in ARRAY]},
+}
+
+
+@pytest.mark.parametrize("container", CONTAINERS.values(), ids=CONTAINERS)
+def test_pyfunc_takes_what_fit_takes(classifier, folder, container):
+    answer = mlflow.pyfunc.load_model(str(folder)).predict(container)
+    assert np.allclose(answer[["p(1)", "p(2)"]], classifier.predict_proba(ARRAY), rtol=1e-5)
+
+
+def test_a_served_model_opens_no_file(folder, tmp_path):
+    np.save(tmp_path / "secret.npy", ARRAY)
+    served = mlflow.pyfunc.load_model(str(folder))
+    for path in (f"{tmp_path}/secret.npy", tmp_path / "secret.npy", [f"{tmp_path}/secret.npy"]):
+        with pytest.raises(mlflow.exceptions.MlflowException):
+            served.predict(path)
+
+
+def test_other_models_of_mlflow_are_still_checked(folder):
+    mlflow.pyfunc.load_model(str(folder))
+    types, models = mlflow.types, mlflow.models
+    signature = models.ModelSignature(types.Schema([types.ColSpec("double", "x")]))
+    described = models.Model(signature=signature)
+    mlflow.pyfunc.add_to_model(described, loader_module="other")
+    with pytest.raises(mlflow.exceptions.MlflowException, match="missing inputs"):
+        mlflow.pyfunc.PyFuncModel(described, DummyClassifier()).predict(WIDE)
+
+
 def test_mlflow_registers_it(classifier, folder, uri, italy, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     assert int(mlflow.register_model(str(folder), "italy").version) == 1
@@ -83,6 +128,16 @@ def test_mlflow_registers_it(classifier, folder, uri, italy, monkeypatch):
     assert np.array_equal(answer["prediction"], classifier.predict(italy[0]))
     downloaded = mlflow.artifacts.download_artifacts("models:/italy/1/estimator")
     assert np.array_equal(load(downloaded).predict(italy[0]), classifier.predict(italy[0]))
+    assert mlflow.MlflowClient().get_model_version("italy", "1").description is None
+
+    card = folder / "estimator/README.md"
+    card.write_text(card.read_text().replace("## Use", "## How I use it"))
+    register_model(str(folder), "italy")
+    text = mlflow.MlflowClient().get_model_version("italy", "2").description
+    assert text.startswith("# TSTransformerClassifier\n\nPredicts one of 2 classes")
+    (program,) = re.findall(r"^## How I use it\n\n```python\n(.*?)^```", text, re.DOTALL | re.M)
+    exec(program, own := {})
+    assert np.array_equal(own["model"].predict(italy[0]), classifier.predict(italy[0]))
 
 
 def test_its_files_describe_it_and_hold_no_pickle(folder):
@@ -302,6 +357,15 @@ def test_a_server_answers_in_all_formats_of_mlflow_and_refuses(server, classifie
         {"instances": [{"series": each} for each in even]},
     ):
         answer = pd.DataFrame(post(asked)["predictions"])
+        pd.testing.assert_frame_equal(answer, expected, rtol=1e-5)
+    expected = pd.DataFrame(classifier.predict_proba(ARRAY), columns=["p(1)", "p(2)"])
+    for asked in (
+        {"dataframe_split": WIDE.to_dict("split")},
+        {"dataframe_records": WIDE.to_dict("records")},
+        {"inputs": WIDE.to_dict("list")},
+        {"instances": WIDE.to_dict("records")},
+    ):
+        answer = pd.DataFrame(post(asked)["predictions"])[["p(1)", "p(2)"]]
         pd.testing.assert_frame_equal(answer, expected, rtol=1e-5)
     whole = post({"inputs": [list(range(24))]})
     assert set(whole["predictions"][0]) == {"prediction", "p(1)", "p(2)"}

@@ -12,12 +12,20 @@ from tsformer.tracking.run import TrackedRun
 from tsformer.tracking.store import RunStore, prepare_store, resolve_uri
 
 if TYPE_CHECKING:
-    from tsformer.tracking.model import write_model
+    from tsformer.tracking.model import register_model, write_model
     from tsformer.tracking.tracker import MLflowTracker
 
-__all__ = ["MLflowTracker", "RunStore", "TrackedRun", "prepare_store", "resolve_uri", "write_model"]
+__all__ = [
+    "MLflowTracker",
+    "RunStore",
+    "TrackedRun",
+    "prepare_store",
+    "register_model",
+    "resolve_uri",
+    "write_model",
+]
 #: Names by module: these import torch, for which `tsformer ui` need not wait.
-_LATE = {"MLflowTracker": "tracker", "write_model": "model"}
+_LATE = {"MLflowTracker": "tracker", "register_model": "model", "write_model": "model"}
 
 
 def __getattr__(name: str) -> Any:

@@ -4,6 +4,7 @@ The model is the folder that `tsformer.save` writes, JSON and safetensors, besid
 ``MLmodel``. `mlflow.pyfunc` and MLflow's server load it through `_load_pyfunc`.
 """
 
+import functools
 import json
 import os
 import platform
@@ -17,6 +18,7 @@ from tsformer._version import __version__
 from tsformer.estimators.loading import load
 from tsformer.estimators.series import SeriesEstimator
 from tsformer.estimators.summary import card
+from tsformer.tracking.run import TAG_LENGTH, storable
 from tsformer.tracking.served import ServedModel, describe_input, example_table, signature_of
 
 _FOLDER = "estimator"
@@ -98,17 +100,61 @@ def write_model(
     described.save(folder / "MLmodel")
 
 
+def register_model(model_uri: str, name: str) -> Any:
+    """Add a model to MLflow's registry, with its card as the description.
+
+    `mlflow.register_model` and the button on MLflow's page leave the description empty.
+
+    Parameters
+    ----------
+    model_uri : str
+        Address of the model: ``models:/ID``, ``runs:/RUN/model``, or a folder of `write_model`.
+    name : str
+        Name in the registry. A name that exists gets a new version.
+
+    Returns
+    -------
+    mlflow.entities.model_registry.ModelVersion
+    """
+    mlflow = require("mlflow", extra="tracking", purpose="registering a model")
+    version = mlflow.register_model(model_uri, name).version
+    address = f"models:/{name}/{version}/{_FOLDER}"
+    folder = Path(mlflow.artifacts.download_artifacts(address))
+    text = (folder / "README.md").read_text(encoding="utf-8")  # may be edited
+    program = f"import mlflow\nimport tsformer\n\nmodel = tsformer.load({_downloaded(address)})"
+    text = text.replace('import tsformer\n\nmodel = tsformer.load(".")', program)
+    client = mlflow.MlflowClient()
+    return client.update_model_version(name, version, storable(text, TAG_LENGTH))
+
+
 def card_of_run(estimator: SeriesEstimator, run_id: str, folder: str = f"model/{_FOLDER}") -> str:
     """Return the card of an estimator among the artifacts of a run."""
-    address = f"runs:/{run_id}/{folder}"
-    return card(estimator, f'mlflow.artifacts.download_artifacts("{address}")')
+    return card(estimator, _downloaded(f"runs:/{run_id}/{folder}"))
+
+
+def _downloaded(address: str) -> str:
+    return f'mlflow.artifacts.download_artifacts("{address}")'
 
 
 def _load_pyfunc(
     path: str | os.PathLike[str], model_config: Mapping[str, Any] | None = None
 ) -> ServedModel:
     """Load a model for `mlflow.pyfunc.load_model`."""
+    _leave_input_alone(vars(require("mlflow.pyfunc", extra="tracking", purpose="loading a model")))
     return ServedModel(load(path), **(model_config or {}))
+
+
+def _leave_input_alone(pyfunc: dict[str, Any]) -> None:
+    """Let MLflow pass input to our models without a conversion."""
+    check = pyfunc["_enforce_schema"]  # which makes a table of it: arrays [n, C, L] fail
+    if hasattr(check, "__wrapped__"):
+        return
+
+    @functools.wraps(check)
+    def unless_ours(data: Any, schema: Any, loader: str | None = None) -> Any:
+        return data if loader == __name__ else check(data, schema, loader)
+
+    pyfunc["_enforce_schema"] = unless_ours
 
 
 def _version(package: str) -> str:

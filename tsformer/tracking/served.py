@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ import pandas as pd
 
 from tsformer._checks import check_known, shortened
 from tsformer._optional import require
-from tsformer.data.native import to_numpy
+from tsformer.data.native import is_series, to_numpy
 from tsformer.data.times import ordered_times
 from tsformer.estimators.series import SeriesEstimator
 
@@ -26,7 +27,7 @@ _KINDS = {"b": "boolean", "i": "long", "u": "long", "f": "double", "M": "datetim
 
 
 class ServedModel:
-    """A fitted estimator as MLflow's ``python_function``: a table in, a table out."""
+    """A fitted estimator as MLflow's ``python_function``: series in, a table out."""
 
     def __init__(self, estimator: SeriesEstimator, output: str = "table"):
         check_known("output", output, OUTPUTS)
@@ -39,7 +40,7 @@ class ServedModel:
         self.output = output
 
     def predict(self, data: Any, params: Mapping[str, Any] | None = None) -> Any:
-        """Return the answer for a table with a column ``series``."""
+        """Return the answer for what `fit` takes, or a table with a column ``series``."""
         exceptions = require("mlflow.exceptions", extra="tracking", purpose="serving a model")
         try:
             return self._answer(data)
@@ -48,13 +49,17 @@ class ServedModel:
 
     def _answer(self, data: Any) -> Any:
         estimator: Any = self.estimator
-        if not isinstance(data, (Mapping, pd.DataFrame)):
-            data = {_SERIES: data}
-        series: list[Any] = [
-            _values(cell, estimator.n_channels_, row) for row, cell in enumerate(data[_SERIES])
-        ]
         passed: dict[str, Any] = {}
-        if estimator._clock is not None:
+        if isinstance(data, (str, os.PathLike)):
+            raise ValueError(f"a served model opens no files: pass series; got {shortened(data)}")
+        rows = isinstance(data, list) and data and isinstance(data[0], Mapping)
+        if rows or (isinstance(data, Mapping) and _SERIES not in data):
+            data = pd.DataFrame(data)  # a wide table as JSON
+        named = isinstance(data, (Mapping, pd.DataFrame)) and _SERIES in data
+        series = list(data[_SERIES]) if named else data
+        if isinstance(series, (list, tuple)):
+            series = [_values(cell, estimator.n_channels_, i) for i, cell in enumerate(series)]
+        if named and estimator._clock is not None and _TIMES in data:
             times = [_times(cell, row) for row, cell in enumerate(data[_TIMES])]
             if estimator.timestamps == "index":
                 pairs = zip(series, times, strict=True)
@@ -73,7 +78,8 @@ class ServedModel:
         if self.output == "table+novelty":
             table["novelty"] = estimator.novelty_score(series, **passed)
         # pandas assigns a column of answers by the index.
-        return table.set_axis(data.index) if isinstance(data, pd.DataFrame) else table
+        indexed = isinstance(data, pd.DataFrame) and not isinstance(data.index, pd.MultiIndex)
+        return table.set_axis(data.index) if indexed else table
 
 
 def signature_of(estimator: SeriesEstimator, output: str) -> ModelSignature:
@@ -145,8 +151,10 @@ def _probability_names(estimator: Any) -> list[str]:
     return [f"p({label})" for label in getattr(estimator, "classes_", ())]
 
 
-def _values(cell: Any, n_channels: int, row: int) -> npt.NDArray[np.float64]:
-    """Return one series [C, L]."""
+def _values(cell: Any, n_channels: int, row: int) -> Any:
+    """Return one series [C, L]; tables and tensors as they are."""
+    if is_series(cell) and not isinstance(cell, np.ndarray):
+        return cell
     try:
         values = np.asarray(to_numpy(cell), dtype=np.float64)
     except (ValueError, TypeError) as error:
