@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # for `experiments`
 
 from experiments.output import add_output_options
 from tsformer import augmentation, encodings
-from tsformer._torch_state import seeded
+from tsformer._random import seeded
 from tsformer.augmentation import Batch
 from tsformer.plots.encodings import View, curve_range, encoding_views, matrix_range, with_margin
 from tsformer.plots.figures import HEAD_COLORS

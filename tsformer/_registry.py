@@ -112,7 +112,8 @@ class Named:
 
     def saved(self) -> tuple[str, dict[str, Any]]:
         """Return the registered name and the options."""
-        if self.registry._classes.get(self.name) is not type(self):
+        registry = self.registry
+        if self.name not in registry.names() or registry.find(self.name) is not type(self):
             kind, cls = self.registry.kind, type(self).__name__
             raise ValueError(
                 f"{kind}={self!r} cannot be saved, as its class is not registered: define it as "

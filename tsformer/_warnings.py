@@ -1,7 +1,7 @@
 """Warnings that point at the user's own line of code."""
 
+import inspect
 import os
-import sys
 import warnings
 from pathlib import Path
 
@@ -12,8 +12,8 @@ _DECORATORS = tuple(f"{os.sep}{file}.py" for file in ("contextlib", "_contextlib
 
 def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
     """Issue a warning at the first caller outside this package."""
-    level, frame = 1, sys._getframe()
-    while frame.f_back is not None and _is_skipped(frame.f_code.co_filename):
+    level, frame = 1, inspect.currentframe()
+    while frame and frame.f_back and _is_skipped(frame.f_code.co_filename):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
 

@@ -119,7 +119,7 @@ def _poisoned(device: Any) -> bool:
 def part_rows(part: str, options: argparse.Namespace, done: set[str]) -> Iterator[Row]:
     import torch
 
-    from tsformer._torch_state import resolve_device
+    from tsformer._devices import resolve_device
 
     if options.tiny:
         torch.set_num_threads(1)

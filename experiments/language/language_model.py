@@ -33,7 +33,8 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # for `experiments`
 
 from experiments.language.corpus import Corpus, ngram_perplexity, read_corpus, windows
 from experiments.output import add_output_options, append_rows
-from tsformer._torch_state import resolve_device, seeded
+from tsformer._devices import resolve_device
+from tsformer._random import seeded
 from tsformer.data.panel import Panel
 from tsformer.model import TokenTransformer
 from tsformer.training import Callback, TrainingPlan, TrainingState, train

@@ -6,7 +6,7 @@ import pytest
 import torch
 from batches import KINDS, LENGTHS, batch, padded, read_slowly, series
 
-from tsformer._torch_state import seeded
+from tsformer._random import seeded
 from tsformer.augmentation import Augmentation, Batch, CutMix, Jitter, Slice, Warp
 from tsformer.augmentation.transforms import mixed, sliced, warped
 

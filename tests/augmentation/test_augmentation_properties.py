@@ -7,7 +7,7 @@ import pytest
 import torch
 from batches import KINDS, batch
 
-from tsformer._torch_state import seeded
+from tsformer._random import seeded
 from tsformer.augmentation import Augmentation, Batch, available, names, resolve
 
 SUMS = ["warp+jitter", "slice+cutmix"]

@@ -14,20 +14,14 @@ import joblib
 import numpy as np
 import pytest
 import torch
-from marks import exhaustive_except, slow_except
+from marks import slow_except
 from small_estimators import FIVE, SMALL, classifier, convolutions
 from torch import nn
 
-from tsformer import _torch_state
-from tsformer._torch_state import (
-    RandomStream,
-    limit_threads,
-    seeded,
-    share_of_threads,
-    threads,
-    threads_for,
-    trainable,
-)
+from tsformer import _threads
+from tsformer._precision import trainable
+from tsformer._random import RandomStream, seeded
+from tsformer._threads import limit_threads, share_of_threads, threads, threads_for
 from tsformer.augmentation import Augmentation
 from tsformer.encodings import PositionalEncoding
 from tsformer.training import Callback
@@ -170,10 +164,11 @@ class Watched:
 
 @pytest.fixture
 def two_threads(monkeypatch) -> Iterator[None]:
-    """Make the number that torch takes from the machine two."""
+    """Make two the number that torch takes from the machine."""
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(_torch_state, "_default", lambda: 2)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: range(5), raising=False)
     torch.set_num_threads(2)
     yield
     assert torch.get_num_threads() == 2
@@ -200,15 +195,40 @@ def test_small_models_have_one_thread_or_the_number_asked_for(name, two_threads)
     assert seen_by(FIVE[name](n_threads=3)) == {3}
 
 
-def test_a_number_that_the_user_chose_is_left(two_threads, monkeypatch):
-    for number, variable in ((3, ""), (2, "OMP_NUM_THREADS"), (2, "MKL_NUM_THREADS")):
-        with monkeypatch.context() as patched:
-            if variable:
-                patched.setenv(variable, "2")
-            torch.set_num_threads(number)
-            with threads("auto"), threads(work=0.0):
-                assert torch.get_num_threads() == number
-            assert torch.get_num_threads() == number
+@pytest.mark.parametrize(
+    ("number", "variables", "expected"),
+    [
+        (3, {}, 3),
+        (2, {"OMP_NUM_THREADS": "2"}, 2),
+        (2, {"MKL_NUM_THREADS": "2"}, 2),
+        (2, {"OMP_NUM_THREADS": "1"}, 1),  # numba has set torch's number
+        (1, {"OMP_NUM_THREADS": "3,1"}, 3),
+        (2, {"OMP_NUM_THREADS": "4", "MKL_NUM_THREADS": "3"}, 3),
+        (2, {"OMP_NUM_THREADS": "many", "MKL_NUM_THREADS": "0"}, 1),
+        (2, {"OMP_NUM_THREADS": "99"}, 5),  # as many as there are cores
+    ],
+)
+def test_users_number_is_the_variables_else_torchs(
+    number, variables, expected, two_threads, monkeypatch
+):
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    torch.set_num_threads(number)
+    with threads("auto"):
+        assert torch.get_num_threads() == expected
+        with threads(work=0.0):
+            assert torch.get_num_threads() == expected
+    assert torch.get_num_threads() == number
+    torch.set_num_threads(2)
+
+
+def test_numbas_number_is_not_the_users(two_threads, monkeypatch):
+    config = SimpleNamespace(NUMBA_NUM_THREADS=3)
+    monkeypatch.setitem(sys.modules, "numba", SimpleNamespace(config=config))
+    torch.set_num_threads(3)
+    with threads("auto"):
+        assert torch.get_num_threads() == 1
+        assert share_of_threads(1) == {"n_threads": "auto", "most": 3}
     torch.set_num_threads(2)
 
 
@@ -266,11 +286,11 @@ def test_processes_share_the_threads(two_threads, monkeypatch):
         assert share_of_threads(2) == {"n_threads": "auto", "most": 1}
         assert share_of_threads(1) == {"n_threads": "auto", "most": 2}
     with threads(6):
-        assert share_of_threads(2) == {"n_threads": 3}
-        assert share_of_threads(8) == {"n_threads": 1}
+        assert share_of_threads(2) == {"n_threads": 3, "most": 3}
+        assert share_of_threads(8) == {"n_threads": 1, "most": 1}
     with threads(**share_of_threads(2)), threads(work=1e12):
         assert torch.get_num_threads() == 1
-    monkeypatch.setattr(_torch_state._NUMBERS, "limit", None)
+    monkeypatch.setattr(_threads, "_LIMIT", [])
     limit_threads(5)  # as in a worker, in which nobody chose this number
     watched = Watched()
     convolutions().fit(watched, Y)
@@ -279,11 +299,22 @@ def test_processes_share_the_threads(two_threads, monkeypatch):
 
 
 PROGRAM = """
+import sys
 import torch
-from tsformer import _torch_state
-from tsformer._torch_state import threads
-
 before = torch.get_num_threads()
+if "numba" in sys.argv:
+    import numba
+
+    @numba.njit(parallel=True)
+    def count():
+        n = 0
+        for i in numba.prange(8):
+            n += i
+        return n
+
+    count()
+from tsformer._threads import threads
+
 with threads("auto"):
     print(before, torch.get_num_threads())
 torch.set_num_threads(before + 1)
@@ -294,13 +325,15 @@ with threads("auto"):
 
 @pytest.mark.processes
 @pytest.mark.parametrize(
-    "variable",
-    exhaustive_except([None, "OMP_NUM_THREADS", "MKL_NUM_THREADS"], [None, "OMP_NUM_THREADS"]),
+    ("variables", "before"),
+    [({}, ()), ({"OMP_NUM_THREADS": "3"}, ()), ({"OMP_NUM_THREADS": "1"}, ("numba",))],
 )
-def test_in_a_program_of_its_own(variable):
-    unset = {"OMP_NUM_THREADS", "MKL_NUM_THREADS"}
-    env = {name: value for name, value in os.environ.items() if name not in unset}
-    env |= {variable: "3"} if variable else {}
-    printed = subprocess.check_output([sys.executable, "-c", PROGRAM], env=env, text=True)
-    before, auto, more = map(int, printed.split())
-    assert (auto, more) == ((before, 1) if variable else (1, 1))
+def test_in_a_program_of_its_own(variables, before):
+    if before:
+        pytest.importorskip("numba", reason="sktime's and aeon's classifiers use it")
+    env = {name: os.environ[name] for name in os.environ if not name.endswith("_NUM_THREADS")}
+    command = [sys.executable, "-c", PROGRAM, *before]
+    printed = subprocess.check_output(command, env=env | variables, text=True)
+    first, auto, more = map(int, printed.split())
+    # The variable's number, or one and then the program's.
+    assert (auto, more) == ((first, 0) if variables else (1, 1))

@@ -17,7 +17,7 @@ from marks import slow_except
 from small_estimators import Y, answers, assert_same, classifier, convolutions, encoder
 
 from tsformer import load
-from tsformer._torch_state import plain_torch
+from tsformer._precision import plain_torch
 from tsformer.inspection import permutation_importance
 from tsformer.training import Callback
 

@@ -17,7 +17,8 @@ from small_problem import (
 )
 from torch import Tensor, nn
 
-from tsformer._torch_state import resolve_device, resolve_precision
+from tsformer._devices import resolve_device
+from tsformer._precision import resolve_precision
 from tsformer.data.panel import shuffled
 from tsformer.model.layers import MaskedBatchNorm
 from tsformer.training import TrainingPlan, forward

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tsformer import TSTransformerClassifier, TSTransformerEncoder
-from tsformer._torch_state import seeded
+from tsformer._random import seeded
 from tsformer.augmentation import Augmentation, Batch, resolve
 from tsformer.encodings import EncodingStack, names
 from tsformer.objectives import Contrastive

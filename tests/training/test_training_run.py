@@ -24,7 +24,7 @@ from small_problem import (
 from torch import nn
 
 from tsformer import TSTransformer
-from tsformer._torch_state import RandomStream
+from tsformer._random import RandomStream
 from tsformer.training import Callback, History, NonFiniteLossError, forward, train_ensemble
 from tsformer.training.run import EarlyStopping, LoopState, TrainingRun, TrainingState
 

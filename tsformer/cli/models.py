@@ -189,7 +189,7 @@ def _trained(
     labelled: bool,
 ) -> tuple[Any, ModelRun | None]:
     """Fit and save an estimator; return the series, None in followers, and the run."""
-    from tsformer._torch_state import resolve_device
+    from tsformer._devices import resolve_device
     from tsformer.data.sources import is_file, is_folder, read_folder, read_source
     from tsformer.encodings import find
     from tsformer.persistence import removed_on_failure, save_or_rescue
@@ -295,7 +295,7 @@ def predict(
     import numpy as np
     import pandas as pd
 
-    from tsformer._torch_state import resolve_device
+    from tsformer._devices import resolve_device
     from tsformer.data.series import SeriesSource
     from tsformer.training.distributed import process_group
 

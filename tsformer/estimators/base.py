@@ -17,14 +17,10 @@ from sklearn.utils import Tags
 from torch import Tensor
 
 from tsformer._checks import one_of, options, real, whole, with_parameters
-from tsformer._torch_state import (
-    PRECISIONS,
-    in_plain_torch,
-    resolve_device,
-    resolve_precision,
-    seeded,
-    threads_for,
-)
+from tsformer._devices import resolve_device
+from tsformer._precision import PRECISIONS, in_plain_torch, resolve_precision
+from tsformer._random import seeded
+from tsformer._threads import threads_for
 from tsformer._warnings import warn_caller
 from tsformer.augmentation import Augmentation, AugmentationSpec, Sum, resolve
 from tsformer.data.layout import check_ids
@@ -39,8 +35,8 @@ from tsformer.estimators.saved import (
     MEMBERS,
     MODEL,
     check_fields,
+    check_model,
     load_checked,
-    made_as_saved,
 )
 from tsformer.estimators.series import (
     SeriesEstimator,
@@ -754,7 +750,10 @@ class TransformerEstimator(SeriesTransformer, SeriesEstimator):
             check_fields(fields, MODEL, of="model")
             config = ModelConfig(**fields)
             self._check_config(config)
-            models.append(_restored_model(config, own, self._drawn_model))
+            _check_weights(config, own, self._make_model)
+            model = self._drawn_model(config, 0)
+            load_checked(model, own)
+            models.append(model)
         return [model.eval() for model in models]
 
     def _check_config(self, config: ModelConfig) -> None:
@@ -785,15 +784,15 @@ def _normalised(weights: Targets | None) -> Tensor | None:
     return torch.from_numpy(weights / weights.mean()).float()
 
 
-def _restored_model(
+def _check_weights(
     config: ModelConfig,
     saved: Mapping[str, Tensor],
-    draw: Callable[[ModelConfig, int], TSTransformer],
-) -> TSTransformer:
-    """Make a model with saved weights, checked against `config`."""
+    make: Callable[[ModelConfig], TSTransformer],
+) -> None:
+    """Raise ValueError unless the described model has the saved tensors."""
     known = all(part.strip() in names() for part in str(config.encoding).split("+"))
     try:
-        model = made_as_saved(partial(draw, config, 0), saved)
+        check_model(partial(make, config), saved)
     except ValueError as error:
         if known:
             raise
@@ -805,10 +804,7 @@ def _restored_model(
         # A user's encoding may read values, which do not exist on the meta device.
         plain = replace(config, encoding="none", encoding_params={})
         rest = {name: each for name, each in saved.items() if not name.startswith("encoding.")}
-        made_as_saved(partial(draw, plain, 0), rest)
-        model = draw(config, 0)
-    load_checked(model, saved)
-    return model
+        check_model(partial(make, plain), rest)
 
 
 def _derived(drawn: int, member: int) -> int:

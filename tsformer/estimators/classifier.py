@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from tsformer._checks import check_number, real, with_parameters
-from tsformer._torch_state import in_plain_torch
+from tsformer._precision import in_plain_torch
 from tsformer._warnings import warn_caller
 from tsformer.augmentation import Augmentation
 from tsformer.data.layout import check_ids
@@ -165,8 +165,8 @@ class TSTransformerClassifier(SetClassifier, TransformerEstimator):
     n_threads : int or "auto", default="auto"
         Threads of torch on a CPU, in `fit` and in all methods that predict; the program's number is
         restored afterwards. "auto" is one thread, and more for large models only: in small steps a
-        second thread saves little time and costs much beside a busy process. "auto" respects
-        `torch.set_num_threads` and ``OMP_NUM_THREADS``.
+        second thread saves little time and costs much beside a busy process. "auto" is the
+        number of ``OMP_NUM_THREADS`` if set, else of `torch.set_num_threads` if called.
     callbacks : list of tsformer.training.Callback, optional
         Called during training, for one member after another.
     warm_start : bool, default=False

@@ -23,7 +23,7 @@ from tsformer._checks import (
     whole,
     with_parameters,
 )
-from tsformer._torch_state import in_plain_torch
+from tsformer._precision import in_plain_torch
 from tsformer.data.containers import as_channels, check_order, common_names, to_items, to_padded
 from tsformer.data.layout import check_ids, layout_is_checked
 from tsformer.data.native import native_item, to_numpy

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from tsformer._checks import options, with_parameters
-from tsformer._torch_state import in_plain_torch
+from tsformer._precision import in_plain_torch
 from tsformer.augmentation import AugmentationSpec
 from tsformer.data.preprocessor import Scaler, views_in
 from tsformer.data.series import SeriesSource

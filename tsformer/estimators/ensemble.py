@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 
 from tsformer._checks import check_known, one_of, options, real, whole, with_parameters
-from tsformer._torch_state import in_plain_torch, resolve_device
+from tsformer._devices import resolve_device
+from tsformer._precision import in_plain_torch
 from tsformer._warnings import warn_caller
 from tsformer.data.layout import check_ids, layout_is_checked
 from tsformer.data.preprocessor import Scaler

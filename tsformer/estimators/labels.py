@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from tsformer._checks import listed
-from tsformer._torch_state import in_plain_torch
+from tsformer._precision import in_plain_torch
 from tsformer._warnings import warn_caller
 from tsformer.data.layout import check_ids
 from tsformer.data.preprocessor import Scaler

@@ -12,7 +12,8 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import get_tags
 
 from tsformer._checks import unknown
-from tsformer._torch_state import in_plain_torch, resolve_device
+from tsformer._devices import resolve_device
+from tsformer._precision import in_plain_torch
 from tsformer._warnings import warn_caller
 from tsformer.data.preprocessor import Preprocessor
 from tsformer.data.series import SeriesSource

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
 from tsformer._checks import check_number
-from tsformer._torch_state import in_plain_torch
+from tsformer._precision import in_plain_torch
 from tsformer._warnings import warn_caller
 from tsformer.data.layout import check_ids
 from tsformer.estimators.labels import LabelClassifier

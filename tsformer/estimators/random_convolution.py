@@ -12,7 +12,8 @@ from sklearn.utils import Tags
 from torch import Tensor
 
 from tsformer._checks import one_of, whole, with_parameters
-from tsformer._torch_state import in_plain_torch, resolve_device
+from tsformer._devices import resolve_device
+from tsformer._precision import in_plain_torch
 from tsformer.data.panel import Panel
 from tsformer.data.preprocessor import Preprocessor, Scaler
 from tsformer.data.series import SeriesSource

@@ -2,7 +2,7 @@
 
 Scaling and augmentation are chosen by ridge classifiers on random convolutions, independent of
 `random_state`, so that all members of an ensemble agree. ``device``, ``precision``, ``compile`` and
-``n_threads`` depend on the machine: see `tsformer.training.plan` and `tsformer._torch_state`.
+``n_threads`` depend on the machine: see `tsformer.training.plan` and `tsformer._threads`.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from tsformer._torch_state import seeded, threads
+from tsformer._random import seeded
+from tsformer._threads import threads
 from tsformer.augmentation import Augmentation, AugmentationSpec, Batch, CutMix, Sum
 from tsformer.data.panel import Panel
 from tsformer.data.preprocessor import Scaler

@@ -11,7 +11,7 @@ from sklearn.utils import assert_all_finite
 from torch import Tensor
 
 from tsformer._checks import one_of, with_parameters
-from tsformer._torch_state import in_plain_torch
+from tsformer._precision import in_plain_torch
 from tsformer.augmentation import AugmentationSpec
 from tsformer.data.layout import check_ids
 from tsformer.data.preprocessor import ROUNDING, summarise

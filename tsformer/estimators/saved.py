@@ -10,15 +10,15 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from tsformer._checks import check_known, shortened
-from tsformer._torch_state import on_meta_device
 from tsformer.data.preprocessor import SCALINGS
 from tsformer.model.layers import HEAD_NORMS
 from tsformer.model.stems import STEMS
@@ -26,8 +26,6 @@ from tsformer.model.transformer import POOLINGS
 
 #: A check of a value, and a description of the allowed values.
 Field = tuple[Callable[[Any], bool], str]
-
-Made = TypeVar("Made", bound=nn.Module)
 
 #: Largest size in bytes of buffers that are not saved, such as the noise of an encoding.
 _MOST_UNSAVED = 2**26
@@ -293,21 +291,18 @@ def restored_labels(described: Any) -> npt.NDArray[Any]:
     return labels
 
 
-def made_as_saved(make: Callable[[], Made], saved: Mapping[str, Tensor]) -> Made:
-    """Make a module; check the shapes of its parameters first on the meta device."""
-    with on_meta_device(), _at_most(len(saved)):
+def check_model(make: Callable[[], nn.Module], saved: Mapping[str, Tensor]) -> None:
+    """Raise ValueError unless a module, made on the meta device, has the saved tensors."""
+    with torch.device("meta"), _at_most(len(saved)):
         planned = make()
     _compare(planned.state_dict(), saved)
-    unsaved = set(map(id, planned.buffers())) - set(
-        map(id, planned.state_dict(keep_vars=True).values())
-    )
-    n_bytes = sum(each.nbytes for each in planned.buffers() if id(each) in unsaved)
+    stored = set(map(id, planned.state_dict(keep_vars=True).values()))
+    n_bytes = sum(each.nbytes for each in planned.buffers() if id(each) not in stored)
     if n_bytes > _MOST_UNSAVED:
         raise ValueError(
             f"the model would allocate {n_bytes:,} bytes of tables that are not in the file, more "
             f"than {_MOST_UNSAVED:,}"
         )
-    return make()
 
 
 def load_checked(module: nn.Module, saved: Mapping[str, Tensor]) -> None:

@@ -14,7 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from tsformer import persistence
-from tsformer._torch_state import in_plain_torch, resolve_device, trainable
+from tsformer._devices import resolve_device
+from tsformer._precision import in_plain_torch, trainable
 from tsformer._warnings import warn_caller
 from tsformer.data.preprocessor import Preprocessor, Vocabulary
 from tsformer.data.table import TableSchema

@@ -19,7 +19,7 @@ from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tsformer._checks import check_fields_of, check_new_values, listed
-from tsformer._torch_state import in_plain_torch
+from tsformer._precision import in_plain_torch
 from tsformer.data.containers import to_source
 from tsformer.data.layout import check_ids, series_ids, swapped_axes, warn_of_layout, warn_of_order
 from tsformer.data.panel import AnyPanel

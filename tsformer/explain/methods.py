@@ -14,7 +14,7 @@ from torch import Tensor
 
 from tsformer._checks import check_number
 from tsformer._optional import require
-from tsformer._torch_state import seeded
+from tsformer._random import seeded
 from tsformer._warnings import warn_caller
 from tsformer.explain.attention import rollout
 from tsformer.explain.logits import LogitsOfDifference, batch_steps, mean_falls, windows

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from tsformer._checks import shortened, unknown
 from tsformer._registry import check_options
-from tsformer._torch_state import threads_for
+from tsformer._threads import threads_for
 from tsformer.data.panel import in_order
 from tsformer.data.preprocessor import Preprocessor, Scaler
 from tsformer.data.series import Padded

@@ -30,7 +30,7 @@ from torch.export import ExportedProgram
 
 import tsformer
 from tsformer._optional import require
-from tsformer._torch_state import in_plain_torch
+from tsformer._precision import in_plain_torch
 from tsformer.estimators.series import SeriesEstimator
 from tsformer.export.graph import Graph, InOnnx, graph_of
 

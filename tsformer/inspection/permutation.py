@@ -10,7 +10,7 @@ from sklearn.utils import Bunch, check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from tsformer._checks import check_known, check_number
-from tsformer._torch_state import in_plain_torch
+from tsformer._precision import in_plain_torch
 from tsformer.data.layout import check_ids
 from tsformer.data.series import Floats, Padded
 from tsformer.estimators.series import SeriesEstimator

@@ -11,7 +11,7 @@ import torch
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from tsformer._torch_state import seeded
+from tsformer._random import seeded
 from tsformer.encodings import resolve
 from tsformer.encodings.base import overridden_hooks
 from tsformer.plots.figures import HEAD_COLORS, is_estimator, new_figure, wrapped

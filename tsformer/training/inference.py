@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from tsformer._torch_state import drawing, threads_for
+from tsformer._random import drawing
+from tsformer._threads import threads_for
 from tsformer.augmentation import Batch
 from tsformer.data.panel import AnyPanel, in_order, send, shuffled
 from tsformer.model.layers import FEWEST, MaskedBatchNorm, PooledBatchNorm, effective_size

@@ -11,7 +11,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from tsformer._torch_state import share_of_threads, threads, threads_for
+from tsformer._threads import share_of_threads, threads, threads_for
 from tsformer.data.panel import AnyPanel, send, shuffled
 from tsformer.objectives import Pretext
 from tsformer.training.checkpoint import Checkpointer

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 import torch
 from torch import Tensor, nn
 
-from tsformer._torch_state import RandomStream
+from tsformer._random import RandomStream
 from tsformer._warnings import warn_caller
 from tsformer.data.panel import AnyPanel
 from tsformer.objectives import Pretext

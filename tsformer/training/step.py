@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from tsformer._torch_state import drawing
+from tsformer._random import drawing
 from tsformer._warnings import warn_caller
 from tsformer.augmentation import Augmentation, Batch
 from tsformer.data.panel import AnyPanel, same_device

@@ -17,11 +17,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
-import torch
 from joblib.externals.loky import ProcessPoolExecutor
 
 from tsformer._optional import require
-from tsformer._torch_state import limit_threads
+from tsformer._threads import limit_threads, share_of_threads
 from tsformer._warnings import warn_caller
 from tsformer.studies.run.lock import end_left_over
 from tsformer.studies.run.progress import ProgressReporter
@@ -115,7 +114,7 @@ class _Worker:
     def submit(self, task: Task) -> Future[TrialResult]:
         """Start a task."""
         if self._executor is None:
-            threads = max(torch.get_num_threads() // self.jobs, 1)
+            threads = share_of_threads(self.jobs)["most"]
             self._executor = ProcessPoolExecutor(
                 max_workers=1,
                 initializer=_prepare,

@@ -13,7 +13,7 @@ import pandas as pd
 import torch
 
 import tsformer
-from tsformer._torch_state import resolve_device
+from tsformer._devices import resolve_device
 from tsformer.baselines import PanelClassifier
 from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.estimators.series import unobserved

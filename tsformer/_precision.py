@@ -1,0 +1,143 @@
+"""Precision, and torch's other settings while an estimator computes.
+
+Gradient mode, autocast and the default device belong to a thread. The default dtype, the precision
+of float32 products and the choice of kernels belong to the process: during a fit, other threads of
+the program see torch's defaults.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial, wraps
+from typing import Any, NamedTuple, ParamSpec, TypeVar
+
+import torch
+from torch import nn
+
+from tsformer._checks import check_known
+from tsformer._threads import threads
+
+P = ParamSpec("P")
+Result = TypeVar("Result")
+AnyModule = TypeVar("AnyModule", bound=nn.Module)
+
+PRECISIONS = ("auto", "float32", "bfloat16")
+#: Smallest number of values (tokens times width) of a series for bfloat16 by default. Below it,
+#: casting costs more than it gains: ``experiments/results/gpu/training.jsonl``.
+_MANY_VALUES = 2**14
+
+
+def resolve_precision(precision: str, device: torch.device, n_values: int = 0) -> bool:
+    """Whether to autocast to bf16; "auto" does for large models on CUDA devices that support it."""
+    if precision == "auto":
+        if device.type != "cuda" or n_values < _MANY_VALUES:
+            return False
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    check_known("precision", precision, PRECISIONS)
+    return precision == "bfloat16"
+
+
+class _Setting(NamedTuple):
+    """A process-wide setting, and its values that do not change results."""
+
+    get: Callable[[], Any]
+    set: Callable[[Any], None]
+    plain: tuple[Any, ...]
+
+
+def _attribute(owner: Any, name: str, *plain: Any) -> _Setting:
+    """Return a setting that is an attribute in torch."""
+    return _Setting(partial(getattr, owner, name), partial(setattr, owner, name), plain)
+
+
+_backends: Any = torch.backends
+#: Getter, setter and plain values of each setting; the first plain value replaces any other.
+_SETTINGS = (
+    _Setting(torch.get_default_dtype, torch.set_default_dtype, (torch.float32,)),
+    _attribute(_backends.cuda.matmul, "fp32_precision", "ieee", "none"),
+    _attribute(_backends.mkldnn.matmul, "fp32_precision", "ieee", "none"),
+    _attribute(_backends.mkldnn.conv, "fp32_precision", "ieee", "none"),
+    _attribute(_backends.mkldnn, "enabled", True),
+    *(
+        _Setting(
+            getattr(_backends.cuda, f"{kernel}_sdp_enabled"),
+            getattr(_backends.cuda, f"enable_{kernel}_sdp"),
+            (True,),
+        )
+        for kernel in ("flash", "math", "mem_efficient", "cudnn")
+    ),
+)
+
+
+class _Replaced:
+    """Settings of the program that blocks replaced, and the number of open blocks."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.n_blocks = 0
+        self.values: dict[int, Any] = {}
+
+    def enter(self) -> None:
+        """Save the settings that are not plain, and make them plain."""
+        with self.lock:
+            self.n_blocks += 1
+            for number, setting in enumerate(_SETTINGS):
+                value = setting.get()
+                if value not in setting.plain:
+                    self.values[number] = value
+                    setting.set(setting.plain[0])
+
+    def leave(self) -> None:
+        """Restore the saved settings after the last block of all threads."""
+        with self.lock:
+            self.n_blocks -= 1
+            while self.values and not self.n_blocks:
+                number, value = self.values.popitem()
+                if _SETTINGS[number].get() in _SETTINGS[number].plain:  # else set in the block
+                    _SETTINGS[number].set(value)
+
+
+_REPLACED = _Replaced()
+_AUTOCAST = ("cpu", "cuda", "mps", "xpu")
+
+
+@contextmanager
+def plain_torch(n_threads: object = None) -> Iterator[None]:
+    """Compute with torch's default settings inside the block, and `n_threads` as in `threads`."""
+    _REPLACED.enter()
+    try:
+        with threads(n_threads), ExitStack() as stack:
+            if torch.is_inference_mode_enabled():
+                stack.enter_context(torch.inference_mode(False))
+            stack.enter_context(torch.enable_grad())
+            for kind in _AUTOCAST:
+                if torch.is_autocast_enabled(kind):
+                    stack.enter_context(torch.autocast(kind, enabled=False))
+            if torch.empty(0).device.type != "cpu":
+                stack.enter_context(torch.device("cpu"))
+            yield
+    finally:
+        _REPLACED.leave()
+
+
+def in_plain_torch(function: Callable[P, Result]) -> Callable[P, Result]:
+    """Run a function inside `plain_torch`, with the `n_threads` of its first argument."""
+
+    @wraps(function)
+    def inside(*args: P.args, **kwargs: P.kwargs) -> Result:
+        with plain_torch(getattr(args[0], "n_threads", None) if args else None):
+            return function(*args, **kwargs)
+
+    return inside
+
+
+def trainable(module: AnyModule) -> AnyModule:
+    """Replace inference-mode tensors, which cannot be trained; return the module."""
+    for owner in module.modules():
+        for name, parameter in owner.named_parameters(recurse=False):
+            if parameter.is_inference():
+                setattr(owner, name, nn.Parameter(parameter.clone(), parameter.requires_grad))
+        for name, buffer in owner.named_buffers(recurse=False):
+            if buffer.is_inference():
+                setattr(owner, name, buffer.clone())
+    return module

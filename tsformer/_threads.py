@@ -1,0 +1,133 @@
+"""Torch's number of threads while an estimator computes.
+
+Small operations gain little from a second thread, and lose much beside a busy process: after each
+operation all threads wait for the slowest. So ``n_threads="auto"`` is one thread, and more only for
+steps with large operations. Users choose another number by `n_threads`, by an environment variable
+or by `torch.set_num_threads`. The variable has the user's number even if another library, such as
+numba, has changed torch's.
+"""
+
+import multiprocessing
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+#: Multiply-adds of a step's largest operation per additional thread: about 10 ms of work.
+_WORTH_A_THREAD = 2**28
+#: Environment variables with the user's choice, in torch's order; joblib sets them for its workers.
+_VARIABLES = ("MKL_NUM_THREADS", "OMP_NUM_THREADS")
+_IN_JOBLIB = multiprocessing.current_process().name.startswith("LokyProcess")
+
+
+class _Block(NamedTuple):
+    """Number of threads in a block, its maximum, and its origin."""
+
+    now: int
+    most: int
+    automatic: bool
+
+
+class _Thread(threading.local):
+    """Innermost block of a thread, and the number of threads outside its blocks."""
+
+    block: _Block | None = None
+    outside = 0
+
+
+_THREAD = _Thread()
+#: Numbers outside the blocks of all threads, and the limit of this process.
+_OUTSIDE: list[int] = []
+_LIMIT: list[int] = []
+
+
+@contextmanager
+def threads(
+    n_threads: object = None, *, work: float | None = None, most: int | None = None
+) -> Iterator[None]:
+    """Set torch's number of threads inside the block."""
+    outer = _THREAD.block
+    if outer is None:
+        # A thread that started during another thread's block has the number of that block.
+        _THREAD.outside = max([torch.get_num_threads(), *_OUTSIDE])
+        _OUTSIDE.append(_THREAD.outside)
+    try:
+        number = int(n_threads) if isinstance(n_threads, (int, np.integer)) else 0
+        if number > 0 and n_threads is not True:
+            block = _Block(number, number, automatic=False)
+        elif n_threads is None and outer is not None:
+            block = outer
+        else:
+            block = _automatic(_THREAD.outside) if most is None else _Block(1, most, True)
+        if block.automatic and work is not None:
+            block = block._replace(now=min(block.most, 1 + int(work // _WORTH_A_THREAD)))
+        _enter(block)
+        yield
+    finally:
+        _enter(outer)
+        if outer is None:
+            _OUTSIDE.remove(_THREAD.outside)
+
+
+def _enter(block: _Block | None) -> None:
+    _THREAD.block = block
+    number = _THREAD.outside if block is None else block.now
+    if torch.get_num_threads() != number:
+        torch.set_num_threads(number)
+
+
+def _automatic(number: int) -> _Block:
+    """Resolve "auto" in a program in which torch has `number` threads."""
+    variables = [os.environ.get(name, "").partition(",")[0] for name in _VARIABLES]
+    chosen = next((int(text) for text in variables if text.isdecimal() and int(text)), None)
+    if chosen is not None:
+        chosen = min(chosen, _cores()[0])  # as torch does
+    if _LIMIT or _IN_JOBLIB:
+        return _Block(1, _LIMIT[-1] if _LIMIT else chosen or number, automatic=True)
+    if chosen is None and number > 1 and not _is_default(number):
+        chosen = number  # by `torch.set_num_threads`
+    return _Block(1, number, True) if chosen is None else _Block(chosen, chosen, False)
+
+
+def _is_default(number: int) -> bool:
+    """Whether torch or numba chooses this number on this machine."""
+    numba = getattr(sys.modules.get("numba"), "config", None)
+    if number in (*_cores(), getattr(numba, "NUMBA_NUM_THREADS", None)):
+        return True
+    import joblib  # counts physical cores with a process of its own, once
+
+    return bool(number == joblib.cpu_count(only_physical_cores=True))
+
+
+def _cores() -> tuple[int, int]:
+    """Return the numbers of cores of this process and of the machine."""
+    cores = os.cpu_count() or 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else cores, cores
+
+
+def threads_for(model: Any, n_tokens: int) -> AbstractContextManager[None]:
+    """Set the number of threads for steps of `n_tokens` tokens."""
+    config: Any = getattr(model, "config", None)
+    if config is None:
+        return threads(work=0)
+    width = config.d_model
+    feedforward = getattr(config, "d_ff", None) or 2 * width
+    return threads(work=n_tokens * width * max(feedforward, getattr(model, "max_tokens", 0)))
+
+
+def share_of_threads(n_processes: int) -> dict[str, Any]:
+    """Return the arguments of `threads` for each of several processes."""
+    block = _THREAD.block or _automatic(torch.get_num_threads())
+    most = max(block.most // n_processes, 1)
+    return {"n_threads": "auto" if block.automatic else most, "most": most}
+
+
+def limit_threads(n_threads: int) -> None:
+    """Limit torch's number of threads in this process; "auto" may choose fewer."""
+    torch.set_num_threads(n_threads)
+    _LIMIT[:] = [n_threads]
