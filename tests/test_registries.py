@@ -18,7 +18,7 @@ NAMES = {
         *("fixed", "learnable", "lspe", "tape", "fourier", "time2vec", "cape", "none", "conv"),
         *("alibi", "kerple", "gaussian", "fire", "shaw", "t5", "erpe"),
         *("rope", "xpos", "sine_spe", "conv_spe", "tupe", "wavelet"),
-        *("cope", "dape", "fope", "learnable_rope"),
+        *("cope", "dape", "fope", "learnable_rope", "pope"),
     ],
     augmentation: ["warp", "slice", "cutmix", "jitter"],
     objectives: ["masked", "contrastive"],

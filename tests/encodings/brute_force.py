@@ -69,6 +69,16 @@ def rotate_fope(e, x, role, h, i, t):
     return torch.stack(turned)
 
 
+def rotate_pope(e, x, role, h, i, t):
+    angles = [scalar(t[i] * e.base ** (-c / len(x))) for c in range(len(x))]
+    if role == "k":
+        angles = [a + e.phase[h - 1, c] for c, a in enumerate(angles)]
+    points = [
+        (softplus(x[c]) * torch.cos(a), softplus(x[c]) * torch.sin(a)) for c, a in enumerate(angles)
+    ]
+    return torch.stack([coordinate for point in points for coordinate in point])
+
+
 def rotate_xpos(e, x, role, h, i, t):
     power = (t[i] - (t[0] + t[-1]) / 2) / e.scale_base
     if role == "k":
@@ -241,6 +251,7 @@ FORMULAS = {
     "dape": {"scored": scored_dape},
     "fope": {"rotate": rotate_fope},
     "learnable_rope": {"rotate": rotate_learnable_rope},
+    "pope": {"rotate": rotate_pope},
 }
 
 

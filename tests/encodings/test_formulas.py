@@ -65,6 +65,8 @@ ENCODINGS = [
     ("fope", {"fraction": 0.5, "base": 20.0}),
     ("learnable_rope", {}),
     ("learnable_rope", {"fraction": 0.5, "base": 20.0}),
+    ("pope", {}),
+    ("pope", {"base": 20.0}),
     ("tape+erpe", {}),
     ("fixed+conv+tupe+shaw", {}),
     ("lspe+rope+alibi", {"apply_to": "sum", "signed": True}),

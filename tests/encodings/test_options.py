@@ -257,6 +257,7 @@ DEFAULTS = {
     "learnable_rope": {"base": 10000.0, "fraction": 1.0},
     "learnable": {"init_std": 0.02},
     "lspe": {"dropout": 0.1, "apply_to": "encoding", "base": 10000.0},
+    "pope": {"base": 10000.0},
     "rope": {"base": 10000.0, "fraction": 1.0},
     "shaw": {"init_std": 0.02},
     "sine_spe": {"n_sines": 1, "resample": False, "seed": 0},
@@ -282,6 +283,26 @@ def test_sine_spe_starts_with_slow_waves():
     torch.manual_seed(0)
     encoding = encodings.SineSPE(d_model=32, n_heads=4, max_len=50, n_sines=5)
     assert -4.5 < encoding.frequency_raw.mean() < -3.5
+
+
+def test_learnable_rope_has_the_scores_of_a_rotation_with_any_generator():
+    """Multiplicative GRAPE: ``q exp((t_j - t_i) G) k`` with any skew-symmetric `G`."""
+    torch.manual_seed(0)
+    weights, t = torch.randn(6, 6).double(), torch.tensor([[0.0, 0.7, 2.0, 2.0, 5.5]]).double()
+    generator = weights - weights.T
+    q, k = torch.randn(2, 1, 1, 5, 6).double()
+    gaps = t[0, :, None, None, None] - t[0, None, :, None, None]
+    turns = torch.linalg.matrix_exp(-gaps * generator)  # [N, N, E, E]
+    wanted = torch.einsum("ie,ijef,jf->ij", q[0, 0], turns, k[0, 0])
+
+    # Its planes: eigenvectors come in conjugate pairs, with plus and minus i times a frequency.
+    values, vectors = torch.linalg.eigh(1j * generator)
+    planes = [(v.real * 2**0.5, v.imag * 2**0.5) for v in vectors.T[values > 0]]
+    basis = torch.stack([axis for plane in planes for axis in plane], dim=-1)
+    encoding = resolve("learnable_rope", d_model=6, n_heads=1, max_len=5).double()
+    encoding.log_frequencies.data = values[values > 0].log()[None]
+    turned_q, turned_k = encoding.rotate(q @ basis, k @ basis, t)
+    torch.testing.assert_close((turned_q @ turned_k.mT)[0, 0], wanted)
 
 
 # --- stochastic encodings: their mean is the stated kernel, their noise that of the seed ----------

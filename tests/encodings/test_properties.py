@@ -20,7 +20,7 @@ REVERSAL_INVARIANT = {"none", "alibi", "kerple", "gaussian"}
 COUNTS_TOKENS = {"none", "conv", "wavelet", "conv_spe", "erpe"}
 SHIFT_INVARIANT = COUNTS_TOKENS | {
     *("rope", "xpos", "alibi", "kerple", "gaussian", "shaw", "t5", "fire", "cope", "dape"),
-    "learnable_rope",
+    *("learnable_rope", "pope"),
 }
 # Made from the contents of the tokens: a step has no code of its own.
 OF_THE_SIGNAL = {"conv", "wavelet"}

@@ -33,6 +33,7 @@ from tsformer.encodings.bias.cope import CoPE
 from tsformer.encodings.bias.dape import DAPE
 from tsformer.encodings.rotate.fope import FoPE
 from tsformer.encodings.rotate.learnable_rope import LearnableRoPE
+from tsformer.encodings.rotate.pope import PoPE
 # isort: on
 
 available = PositionalEncoding.registry.available
@@ -64,6 +65,7 @@ __all__ = [
     "LearnableEncoding",
     "LearnableRoPE",
     "NoEncoding",
+    "PoPE",
     "PositionalEncoding",
     "RoPE",
     "Shaw",

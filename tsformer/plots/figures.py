@@ -48,6 +48,7 @@ ENCODING_COLORS = {
     "dape": "#AAAA00",
     "fope": "#EE7733",
     "learnable_rope": "#225555",
+    "pope": "#663333",
 }
 #: Colours of the first heads, in order.
 HEAD_COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7")

@@ -13,6 +13,10 @@ class LearnableRoPE(RoPE, name="learnable_rope"):
     frequencies are trained in each block and start at the frequencies of `rope`. An inner product
     depends on the difference of the times alone.
 
+    Multiplicative GRAPE, ``exp(t G)`` with a trained skew-symmetric `G` per head (Zhang et al.,
+    arXiv 2512.07805, 2025), is the same: the planes of `G` are an orthogonal change of basis, which
+    the projections of queries and keys contain.
+
     L-RoPE trains the base of each block in place of single frequencies (Reinwardt et al.,
     arXiv 2601.00698, 2026).
 

@@ -1,0 +1,63 @@
+"""`pope`: polar coordinate position embedding."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tsformer.encodings.base import PositionalEncoding, at_least_float32
+
+
+class PoPE(PositionalEncoding, name="pope"):
+    """Turn each feature into a magnitude from its value and an angle from the time alone.
+
+    Under `rope` the angle of a pair depends on the token and on the time. Here feature `c` of a
+    query becomes the point with magnitude ``softplus(q_c)`` and angle ``t_i w_c``, that of a key
+    the point ``softplus(k_c)``, ``t_j w_c + d_c``, with ``w_c = base^(-c / E)``. A score is the sum
+    of ``softplus(q_c) softplus(k_c) cos((t_j - t_i) w_c + d_c)``. Heads are twice as wide inside
+    attention.
+
+    The phases `d` ``[H, E]`` are trained, shared by all blocks, and start at zero, where scores
+    are symmetric in time. A public implementation clamps them to ``[-2 pi, 0]``, which stops the
+    gradient of any that would grow from zero; here they are free, as a phase counts modulo
+    ``2 pi``.
+
+    Parameters
+    ----------
+    d_model, n_heads, max_len : int
+        Sizes; `max_len` is unused here.
+    base : float, default=10000.0
+        Sets the wavelengths, as in `fixed`.
+
+    References
+    ----------
+    Gopalakrishnan, Csordás, Schmidhuber and Mozer, "Decoupling the What and Where With Polar
+    Coordinate Positional Embeddings", arXiv 2509.10534, 2025.
+
+    Examples
+    --------
+    >>> from tsformer.encodings import PoPE
+    >>> encoding = PoPE(d_model=8, n_heads=2, max_len=5)
+    >>> q = k = torch.randn(1, 2, 5, 4)
+    >>> encoding.rotate(q, k, torch.arange(5.0)[None])[0].shape
+    torch.Size([1, 2, 5, 8])
+    """
+
+    extrapolation = "extends"
+    reference = "Gopalakrishnan et al. 2025"
+
+    def __init__(self, *, d_model: int, n_heads: int, max_len: int, base: float = 10000.0):
+        super().__init__()
+        self.base = base
+        self.phase = nn.Parameter(torch.zeros(n_heads, d_model // n_heads))
+
+    def rotate(self, q: Tensor, k: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
+        t = at_least_float32(t)
+        width = self.phase.shape[-1]
+        feature = torch.arange(width, device=t.device, dtype=t.dtype)
+        angle = t[:, None, :, None] * self.base ** (-feature / width)
+        return _polar(q, angle), _polar(k, angle + self.phase[:, None].to(t.dtype))
+
+
+def _polar(x: Tensor, angle: Tensor) -> Tensor:
+    magnitude = F.softplus(x)
+    return torch.cat([magnitude * angle.cos(), magnitude * angle.sin()], dim=-1).to(x.dtype)
