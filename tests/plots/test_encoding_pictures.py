@@ -144,7 +144,7 @@ def test_colors_are_fixed_and_told_apart() -> None:
     assert len(set(known)) == len(known)
     assert encoding_color("lspe") == ENCODING_COLORS["lspe"] == "#D55E00"
     # The same in every process, unlike Python's own hash of a name.
-    assert encoding_color("of my own") == ENCODING_COLORS["wavelet"] == "#AA4499"
+    assert encoding_color("of my own") == ENCODING_COLORS["tape+erpe"] == "#882255"
     assert encoding_color("lspe, stem=conv") == encoding_color("lspe")
 
 
