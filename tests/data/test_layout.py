@@ -10,7 +10,13 @@ import torch
 import tsformer
 from tsformer.data import LayoutWarning, from_long
 from tsformer.data.containers import to_padded
-from tsformer.data.layout import check_ids, layout_is_checked, series_ids, warn_of_layout
+from tsformer.data.layout import (
+    check_ids,
+    layout_is_checked,
+    refuse_recording,
+    series_ids,
+    warn_of_layout,
+)
 
 RNG = np.random.default_rng(0)
 
@@ -118,7 +124,8 @@ def test_a_long_table_is_recognised(table):
     assert advice in said
     X = eval(advice.removesuffix(";"), {"tsformer": tsformer, "X": table})
     assert len(X) == table["case"].nunique()
-    assert warned([x.drop(columns="label", errors="ignore") for x in X]) == ""
+    X = [x.drop(columns="label", errors="ignore").reset_index(drop=True) for x in X]
+    assert warned(X) == ""
 
 
 @pytest.mark.parametrize(
@@ -239,7 +246,7 @@ def test_ids_are_warned_of_in_fit():
     assert warned(with_channel(np.arange(40) / 3, "subject")) == "", "not whole numbers"
     long = pd.concat(with_channel(np.arange(40), "subject"), keys=range(8)).reset_index()
     X = from_long(long, case="level_0", time="level_1", value=["a", "subject"])
-    with pytest.warns(LayoutWarning, match=r"channels.*\['subject'\].*value= of from_long"):
+    with pytest.warns(LayoutWarning, match=r"channels.*\['subject'\].*`value=` of from_long"):
         clf.fit(X, [0, 1] * 4)
     with pytest.warns(LayoutWarning, match=r"steps.*\['id'\]"):
         clf.fit(STEPS.assign(id=range(8)).rename(columns=str), [0, 1] * 4)
@@ -415,3 +422,68 @@ def test_labels_in_the_order_of_a_table_beside_series_in_that_of_its_groups():
     check_ids(X, table.groupby("id")["label"].first(), "y")
     check_ids(X, y.set_axis([7, 8, 9]), "y")
     check_ids([x.reset_index(drop=True) for x in X], y, "y")
+
+
+# --- the rows of a recording are no series --------------------------------------------------------
+
+N = 6000
+ACTIVITY = np.repeat(["walk", "run", "sit"] * 4, N // 12)
+AXES = ["ax", "ay", "az", "gx", "gy", "gz"]
+RECORDING = pd.DataFrame(RNG.normal(size=(N, 6)), columns=AXES)
+CLOCK = pd.date_range("2024-01-01", periods=N, freq="20ms")
+
+
+@pytest.mark.parametrize(
+    ("X", "y"),
+    [
+        (RECORDING[["ax", "ay"]], ACTIVITY),
+        (RECORDING, ACTIVITY),
+        (RECORDING.set_index(CLOCK), np.sort(ACTIVITY)),
+        (RECORDING.set_index(CLOCK), None),
+        (RECORDING.rolling(20, min_periods=1).mean(), np.sort(ACTIVITY)),
+        (RECORDING[["ax", "ay"]].to_numpy(), ACTIVITY),
+        (RECORDING.set_axis([f"ch{i}" for i in range(6)], axis=1), ACTIVITY),
+        (RECORDING[["ax"]], np.sin(np.arange(N) / 300)),
+        (RECORDING.assign(y=ACTIVITY).sample(frac=0.75, random_state=0)[AXES], None),
+    ],
+    ids=[*("two", "six", "times", "no labels", "smooth", "array", "numbers", "targets", "split")],
+)
+def test_a_recording_is_refused_with_the_way_to_cut_it(X, y):
+    if y is None and not isinstance(X.index, pd.DatetimeIndex):
+        y = pd.Series(ACTIVITY)[X.index]
+    with pytest.raises(ValueError, match=r"steps of a recording.*tsformer\.data\.windows"):
+        refuse_recording(X, y)
+
+
+@pytest.mark.parametrize("n_steps", [3, 5, 10, 24])
+@pytest.mark.parametrize("name", ["{}", "t{}", "{}:00", "week {}"])
+def test_a_wide_table_of_short_series_is_no_recording(n_steps, name):
+    X = pd.DataFrame(RNG.normal(size=(N, n_steps)).cumsum(axis=1))
+    X.columns = [int(i) if name == "{}" else name.format(i) for i in range(n_steps)]
+    days = pd.date_range("2004", periods=N)  # a day in each row, and seasons
+    for y in (np.sort(ACTIVITY), RNG.permutation(ACTIVITY), RNG.normal(size=N), None):
+        refuse_recording(X, y)
+        refuse_recording(X.to_numpy(), y)
+    if n_steps > 3:
+        for y in (ACTIVITY, None):
+            refuse_recording(X.set_index(days), y)
+
+
+def test_features_by_name_and_named_steps_are_no_recording():
+    days = pd.DataFrame(
+        RNG.normal(size=(N, 7)), columns=[*["mon", "tue", "wed", "thu", "fri", "sat", "sun"]]
+    )
+    refuse_recording(days, ACTIVITY)
+    refuse_recording(RECORDING, np.sort(ACTIVITY))
+    refuse_recording(RECORDING, RNG.permutation(ACTIVITY))
+    refuse_recording(RECORDING[:100].set_index(CLOCK[:100]), ACTIVITY[:100])
+    refuse_recording(RECORDING.to_numpy()[:, None], ACTIVITY)
+
+
+@pytest.mark.parametrize("kind", ["RandomConvolutionClassifier", "TSTransformerEncoder", "Early"])
+def test_estimators_refuse_a_recording(kind):
+    X, y = RECORDING[["ax", "ay"]].set_index(CLOCK), ACTIVITY
+    clf = tsformer.RandomConvolutionClassifier(**CONVOLUTIONS)
+    clf = tsformer.EarlyClassifier(clf) if kind == "Early" else getattr(tsformer, kind)()
+    with pytest.raises(ValueError, match=r"tsformer\.data\.windows"):
+        clf.fit(X, None if kind == "TSTransformerEncoder" else y)

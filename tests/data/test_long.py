@@ -1,10 +1,13 @@
 """Long tables: rows in any order become series, and what is wrong with a row is said."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
 
-from tsformer.data import from_long, to_long
+from tsformer.data import LayoutWarning, from_long, to_long
+from tsformer.data.containers import to_padded
 
 TABLE = pd.DataFrame(
     {
@@ -141,3 +144,90 @@ def test_labels_in_another_order_are_refused():
     X, y = from_long(TABLE, **COLUMNS, value="x", label="kind")
     with pytest.raises(ValueError, match="X and y have the same ids in another order"):
         to_long(X, y[::-1])
+
+
+MINUTES = pd.date_range("2024-03-30 22:00", periods=60, freq="min", tz="Europe/Berlin")
+FULL = pd.concat([pd.DataFrame({"case": c, "time": MINUTES, "v": range(60)}) for c in "ab"])
+HOLES = FULL.reset_index(drop=True).drop(index=[3, 4, 17, 70, 71, 72])
+
+
+@pytest.mark.parametrize("times", ["zoned", "plain", "numbers", "periods", "durations"])
+def test_missing_rows_are_warned_of_and_inserted_by_a_grid(times):
+    index, grid = HOLES["time"].dt.tz_localize(None), "1min"
+    minutes = (index - index.min()).dt.total_seconds() / 60
+    change = {
+        "zoned": HOLES["time"],
+        "plain": index,
+        "numbers": minutes,
+        "periods": index.dt.to_period("min"),
+        "durations": pd.to_timedelta(minutes, unit="min"),
+    }
+    table = HOLES.assign(time=change[times]).sample(frac=1, random_state=0)
+    grid = 1 if times == "numbers" else grid
+    X = from_long(table, case="case", time="time")
+    shown = "1" if times == "numbers" else "'1min'"
+    with pytest.warns(LayoutWarning, match=f"{shown} apart, but 6 rows are missing, 5.0% of all"):
+        to_padded(X)
+    whole = from_long(table, case="case", time="time", grid=grid)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert to_padded(X, index=True).lengths.tolist() == [57, 57]
+        values = to_padded(whole).values[..., 0]
+    expected = np.tile(np.arange(60.0), 2)
+    expected[[3, 4, 17, 70, 71, 72]] = np.nan
+    order = [x.attrs["case"] for x in whole]
+    np.testing.assert_array_equal(values[np.argsort(order)].ravel(), expected)
+    assert whole[0].index.name == "time"
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        pd.bdate_range("2024-01-01", periods=30),
+        pd.date_range("2024-01-01", periods=30, freq="MS"),
+        pd.to_timedelta(np.random.default_rng(0).uniform(0.1, 5, 30).cumsum(), unit="s"),
+        pd.RangeIndex(30)[[*range(10), *range(12, 30)]],
+    ],
+    ids=["business days", "months", "irregular", "rows of a table"],
+)
+def test_irregular_times_have_no_missing_rows(index, recwarn):
+    to_padded([pd.DataFrame({"v": range(len(index))}, index=index)])
+    assert not recwarn.list
+
+
+def test_gaps_of_frames_levels_dimensions_and_columns_are_warned_of():
+    index = MINUTES.delete([5, 6])
+    x = pd.DataFrame({"v": range(58)}, index=index)
+    for X in (
+        [x, x],
+        pd.concat([x, x], keys=[*"ab"]),
+        pd.DataFrame(np.zeros((2, 58)), columns=index),
+    ):
+        with pytest.warns(LayoutWarning, match="'1min' apart, but"):
+            to_padded(X)
+
+
+@pytest.mark.parametrize(
+    ("grid", "message"),
+    [
+        ("7s", r"time 2024-03-30 22:01:00.* of series 'a' is not on the grid of 7s"),
+        ("2min", "not on the grid of 2min"),
+        ("1ns", "makes .* steps of the 57 rows of series 'a'; choose a larger step"),
+        ("soon", "`grid='soon'` must be a duration, as in '1min', for dates"),
+        (1, "must be a duration"),
+        ("-1min", "must be a duration"),
+    ],
+)
+def test_a_grid_that_does_not_fit_is_refused(grid, message):
+    with pytest.raises(ValueError, match=message):
+        from_long(HOLES, case="case", time="time", grid=grid)
+
+
+def test_values_are_the_columns_without_another_role_and_groups_are_returned():
+    X, y, groups = from_long(
+        TABLE.assign(who=[7, 8, 7, 8, 7]), **COLUMNS, label="kind", group="who"
+    )
+    assert list(X[0]) == ["x", "y"]
+    assert (y.to_dict(), groups.to_dict()) == ({"b": "cat", "a": "dog"}, {"b": 7, "a": 8})
+    with pytest.raises(ValueError, match=r"'b' has several groups: \[1, 3, 5\]"):
+        from_long(TABLE.assign(who=range(1, 6)), **COLUMNS, group="who")

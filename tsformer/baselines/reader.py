@@ -22,7 +22,7 @@ from tsformer.baselines.resolve import (
     takes_a_seed,
 )
 from tsformer.data.containers import to_arrays
-from tsformer.data.layout import check_ids, refuse_nul
+from tsformer.data.layout import check_ids, refuse_nul, refuse_recording
 
 #: sktime's torch networks never shuffle: with series sorted by class, a batch has one class.
 _NEVER_SHUFFLES = ("sktime.classification.deep_learning", "BaseDeepClassifierPytorch")
@@ -113,6 +113,7 @@ class PanelClassifier:
         channel only and the series have several.
         """
         check_ids(X, y, "y")
+        refuse_recording(X, y)
         refuse_nul(y, "y")
         labels = np.array(y)  # a copy, since foreign code may write into it
         baseline = find(self.estimator)

@@ -13,7 +13,7 @@ import pandas as pd
 
 from tsformer._checks import shortened
 from tsformer._warnings import warn_caller
-from tsformer.data.layout import LayoutWarning, cut_by_case, refuse_alike
+from tsformer.data.layout import CASE, LayoutWarning, cut_by_case, refuse_alike, warn_of_gaps
 from tsformer.data.native import (
     as_names,
     channel_names,
@@ -95,6 +95,8 @@ def to_source(
     if has_dims(X) and X.dims:
         time = X.dims[-1]
         check_order([X.indexes.get(time)], f"X.sortby({time!r}), or X.drop_vars({time!r})")
+        if time in X.indexes and times is None:
+            warn_of_gaps([X.indexes[time]], f"pass times=X.indexes[{time!r}], or use X.reindex")
     _refuse_text(X)
     if getattr(getattr(X, "dtype", None), "kind", "") == "c":
         raise ValueError(
@@ -119,6 +121,9 @@ def to_source(
         items = DatasetRows(X)  # as a data set of PyTorch
         return lazy(items, times, items.channels)
     if isinstance(X, pd.DataFrame):
+        steps: Any = X.columns
+        if isinstance(steps, pd.DatetimeIndex) and times is None:
+            warn_of_gaps([steps], "pass times=X.columns, or X.T.asfreq({step}).T")
         X = _with_one_type(X)
     elif not hasattr(X, "tocsr"):  # scikit-learn refuses sparse matrices
         X = to_numpy(X)
@@ -309,10 +314,26 @@ def _pad(
     values = np.full((len(series), int(lengths.max()), len(series[0])), np.nan)
     for row, x in zip(values, series, strict=True):
         row[: x.shape[1]] = x.T
+    if not index and times is None and (found := _times_of(items)):
+        grid = "`grid={step}` where the table is read, as in from_long"
+        way = grid if getattr(items[0], "attrs", {}) else "x.asfreq({step})"
+        warn_of_gaps(
+            found,
+            'pass `timestamps="index"`, so that the encoding sees the times, or insert the rows as '
+            f"missing values, with {way}",
+        )
     if index:
         _check_index(items)
         times = [x.index for x in items if isinstance(x, (pd.DataFrame, pd.Series))]
     return _finish(values, lengths, times, channels)
+
+
+def _times_of(items: Sequence[Item]) -> list[pd.Index]:
+    """Return the indices of all series if they are times, and not the rows of a table."""
+    frames = [x for x in items if isinstance(x, (pd.DataFrame, pd.Series))]
+    dates = (pd.DatetimeIndex, pd.TimedeltaIndex, pd.PeriodIndex)
+    timed = [x.index for x in frames if CASE in x.attrs or isinstance(x.index, dates)]
+    return timed if len(timed) == len(items) else []
 
 
 def check_order(indices: Iterable[Any], fix: str) -> None:
@@ -614,6 +635,7 @@ def _by_first_level(X: pd.DataFrame) -> list[Item]:
     names = rows.levels[0].tolist()  # of Python, not of NumPy
     for code, frame in zip(first, items, strict=True):
         name, index = names[code], frame.index
+        frame.attrs[CASE] = name
         if not index.is_unique:
             step = index[index.duplicated()][0]
             raise ValueError(

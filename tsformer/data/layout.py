@@ -1,12 +1,12 @@
 """The layout of containers: ids of series, and layouts that are probably misread."""
 
+import calendar
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import pairwise, permutations
-from math import lgamma, log
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,9 @@ import torch
 
 from tsformer._checks import shortened
 from tsformer._warnings import warn_caller
-from tsformer.data.native import has_dims, native
+from tsformer.data.native import ROLES, has_dims, native, to_numpy
 from tsformer.data.series import Floats, SeriesSource
-from tsformer.data.times import utc_offset
+from tsformer.data.times import missing_rows, utc_offset
 
 #: Where `from_long` keeps the id of a series, in the `attrs` of its DataFrame.
 CASE = "case"
@@ -158,35 +158,40 @@ def _shown(ids: pd.Index) -> str:
 #: Largest plausible ratio of the change between steps to the change between channels: on the
 #: archives' multivariate problems it is .06 to .72.
 _SMOOTH = 0.8
-#: Two columns are a case and a time if chance alone is less likely than this.
-_CHANCE = 1e-5
-#: Parts of the names of time columns, where the rows leave both readings open.
-_TIMES = ("time", "step", "date", "day", "hour", "minute", "second")
-#: Words in the names of times among channels.
+#: Words in the names of times.
 _TIME = {"date", "dates", "datetime", "time", "times", "timestamp", "timestamps"}
-#: Columns and rows of a table that are examined.
-_MOST_COLUMNS, _MOST_ROWS = 20, 100_000
-#: Series that are examined.
-_MOST_SERIES = 50
-#: Words in the names of id columns,
-_ID = {"id", "ids", "pid", "uid", "uuid", "guid", "identifier"}
-#: and the things with ids: a name of their own, or with a word for number.
-_ID_OF = (
-    *("case", "client", "customer", "individual", "instance", "participant", "patient", "person"),
-    *("record", "sample", "series", "subject", "user"),
-)
-_ID_NAME = re.compile(
-    f"({'|'.join(_ID_OF)})(s?(id|index|key|no|nr|num|number|code|name))?"
-    "|(column|row)s?(id|index|key|no|nr|num|number)"
-)
+#: Columns, rows and series that are examined.
+_MOST_COLUMNS, _MOST_ROWS, _MOST_SERIES = 20, 100_000, 50
+#: Words of an id by themselves, and words that name an id only together.
+_ID = {"id", "ids", "pid", "uid", "uuid", "guid"}
+_ID_OF = _ID | {
+    *("case", "client", "customer", "index", "idx", "individual", "instance", "key", "level"),
+    *("nr", "no", "num", "number", "participant", "patient", "person", "row", "sample", "series"),
+    *("subject", "unnamed", "user"),
+}
 #: Names of a first or last step among numbered steps.
-_END = re.compile("admission|baseline|begin|beginning|end|final|initial|onset|post|pre|start")
+_ENDS = {
+    *("admission", "baseline", "begin", "beginning", "end", "final", "initial", "onset", "post"),
+    *("pre", "start"),
+}
 #: A number in the name of a step.
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?")
-#: Columns that pandas makes of an index.
-_INDEX = re.compile(r"index|idx|level_\d+|unnamed: \d+")
 #: Most columns of a wide table that are named unlike its steps.
 _MOST_ODD = 3
+#: Names of steps that are words.
+_CALENDAR = {
+    name.lower()
+    for names in (calendar.month_name, calendar.month_abbr, calendar.day_name, calendar.day_abbr)
+    for name in names
+}
+#: A table is a recording only from this number of rows, and of rows per column, on.
+_MANY_ROWS, _ROWS_PER_COLUMN = 200, 20
+#: So few columns are no steps.
+_FEW_STEPS = 3
+#: Largest mean change between rows of a recording, in changes between shuffled rows.
+_STEADY = 0.7
+#: Further words in the names of numbered channels.
+_SENSORS = {"acc", "ecg", "eeg", "emg", "gyr", "gyro", "imu", "mag", "ppg", "x", "y", "z"}
 
 
 class LayoutWarning(UserWarning):
@@ -199,7 +204,8 @@ class LayoutWarning(UserWarning):
     every series, if a channel that is named like times never falls, if a channel has no value at
     all, and if the columns of a table have several levels. `fit` and `predict` issue it if the
     columns of such a table, or the rows of a DataFrame in a list, are not in the order of their
-    numbers or dates.
+    numbers or dates, and if times of regular series have gaps that are read as if they were not
+    there.
 
     Where the layout is right, silence it with
     ``warnings.filterwarnings("ignore", category=tsformer.data.LayoutWarning)``.
@@ -221,10 +227,6 @@ class LayoutWarning(UserWarning):
     """
 
 
-_SILENCE = (
-    'if it is right, silence this with warnings.filterwarnings("ignore", '
-    "category=tsformer.data.LayoutWarning)"
-)
 _is_checked: ContextVar[bool] = ContextVar("layout_is_checked", default=False)
 
 
@@ -238,73 +240,164 @@ def layout_is_checked() -> Iterator[None]:
         _is_checked.reset(token)
 
 
+def _warn(message: str) -> None:
+    """Issue a `LayoutWarning`, and how to silence it."""
+    if message and not _is_checked.get():
+        warn_caller(
+            f"{message}; if it is right, silence this with warnings.filterwarnings("
+            '"ignore", category=tsformer.data.LayoutWarning)',
+            LayoutWarning,
+        )
+
+
 def warn_of_layout(X: Any, series: SeriesSource, *, flat: bool) -> None:
     """Issue a `LayoutWarning` if `X`, perhaps `flat` (n, length), is probably misread."""
     if _is_checked.get():
         return
     if empty := _empty_channels(series):
-        warn_caller(
+        _warn(
             f"channels {empty} of X have no value in any series, and would change predictions at "
-            f"random if they had values in predict; drop these channels; {_SILENCE}",
-            LayoutWarning,
+            "random if they had values in predict; drop these channels"
         )
-    if flat and isinstance(columns := getattr(X, "columns", None), pd.MultiIndex):
-        if sum(len(columns.unique(level)) > 1 for level in range(columns.nlevels)) > 1:
-            warn_caller(
-                f"X has columns of {columns.nlevels} levels, such as {columns[0]}, and is read as "
-                f"{len(series)} series of one channel and {series.n_steps} steps; if the last "
-                "level has the steps, and another the channels, pass X.stack(future_stack=True); "
-                f"{_SILENCE}",
-                LayoutWarning,
-            )
-    elif flat:
-        n, length = len(series), series.n_steps
-        names = _columns(X, length)
-        found = _case_and_time(_corner(series), names)
-        if found is not None:
-            case, time = found
-            values = [name for name in names if name not in found]
-            warn_caller(
-                f"X is read as {n} series of {length} steps, one per row, but its columns {case!r} "
-                f"and {time!r} look like case and time of a long table, with one row per "
-                f"observation: convert it with tsformer.data.from_long(X, case={case!r}, "
-                f"time={time!r}, value={values[:5]}); {_SILENCE}",
-                LayoutWarning,
-            )
-        elif columns := id_columns(names):
-            warn_caller(
-                f"X has columns that are read as steps, but are named like ids, or not as other "
-                f"steps: {columns}; leave them out with X.drop(columns={columns}); {_SILENCE}",
-                LayoutWarning,
-            )
-    elif ids := _id_channels(X, series):
+    _warn(_doubt_of_steps(X, series) if flat else _doubt_of_channels(X, series))
+
+
+def _doubt_of_steps(X: Any, series: SeriesSource) -> str:
+    """Say why rows of a wide table are probably no series."""
+    n, length = len(series), series.n_steps
+    columns = getattr(X, "columns", None)
+    if isinstance(columns, pd.MultiIndex):
+        if sum(len(columns.unique(level)) > 1 for level in range(columns.nlevels)) < 2:
+            return ""
+        return (
+            f"X has columns of {columns.nlevels} levels, such as {columns[0]}, and is read as {n} "
+            f"series of one channel and {length} steps; if the last level has the steps, and "
+            "another the channels, pass X.stack(future_stack=True)"
+        )
+    names = _columns(X, length)
+    if found := _case_and_time(_corner(series), names):
+        case, time = found
+        values = [name for name in names if name not in found]
+        return (
+            f"X is read as {n} series of {length} steps, one per row, but its columns {case!r} and "
+            f"{time!r} look like case and time of a long table, with one row per observation: "
+            f"convert it with tsformer.data.from_long(X, case={case!r}, time={time!r}, "
+            f"value={values[:5]})"
+        )
+    if ids := id_columns(names):
+        return (
+            "X has columns that are read as steps, but are named like ids, or not as other "
+            f"steps: {ids}; leave them out with X.drop(columns={ids})"
+        )
+    return ""
+
+
+def _doubt_of_channels(X: Any, series: SeriesSource) -> str:
+    """Say why channels are probably no channels."""
+    if ids := _id_channels(X, series):
         drop = f".drop(columns={ids})"
         drop = f"X{drop}" if isinstance(X, pd.DataFrame) else f"[x{drop} for x in X]"
-        warn_caller(
-            f"X has columns that are read as channels, but are named like ids or times, or do not "
-            f"change within any series: {ids}; leave them out with {drop}, by value= of from_long, "
-            f"or by --value; {_SILENCE}",
-            LayoutWarning,
+        return (
+            "X has columns that are read as channels, but are named like ids or times, or do not "
+            f"change within any series: {ids}; leave them out with {drop}, or by `value=` of "
+            "from_long"
         )
-    elif not isinstance(X, pd.DataFrame) and series.channels is None and _may_be_swapped(series):
-        n, length, channels = len(series), series.n_steps, series.n_channels
-        warn_caller(
-            f"X is read as {n} series of {channels} channels and {length} steps; if it is "
-            f"(n, length, channels), pass {swapped_axes(X)}; {_SILENCE}",
-            LayoutWarning,
-        )
+    if isinstance(X, pd.DataFrame) or series.channels is not None or not _may_be_swapped(series):
+        return ""
+    return (
+        f"X is read as {len(series)} series of {series.n_channels} channels and {series.n_steps} "
+        f"steps; if it is (n, length, channels), pass {swapped_axes(X)}"
+    )
 
 
 def warn_of_order(X: Any, n_steps: int) -> None:
     """Issue a `LayoutWarning` if the columns of a wide table are not in the order of time."""
     names = _columns(X, n_steps)
     if not _is_checked.get() and is_out_of_order(names):
-        warn_caller(
+        _warn(
             "the columns of X are read as steps, but are not in the order of their numbers or "
             f"dates: {[str(name) for name in names[:5]]}; put them in order, numbers and dates "
-            f"with X.sort_index(axis=1); {_SILENCE}",
-            LayoutWarning,
+            "with X.sort_index(axis=1)"
         )
+
+
+def warn_of_gaps(indices: Iterable[pd.Index], remedy: str) -> None:
+    """Issue a `LayoutWarning` if rows are missing from a regular grid of times."""
+    if _is_checked.get() or (found := missing_rows(indices)) is None:
+        return
+    step, n_missing, share = found
+    _warn(
+        f"times are {step} apart, but {n_missing:,} rows are missing, {share:.1%} of all, and the "
+        f"rows beside each gap are read as neighbours: {remedy.format(step=step)}"
+    )
+
+
+def refuse_recording(X: Any, y: Any = None) -> None:
+    """Raise ValueError if the rows of a table are the steps of one recording.
+
+    Evidence: few columns that are named like channels beside many rows, labels that change seldom,
+    and a time index, labels that come again, or values that change little from row to row.
+    """
+    shape = tuple(getattr(X, "shape", ()))
+    if _is_checked.get() or len(shape) != 2 or hasattr(X, "tocsr") or not shape[1]:
+        return
+    n, k = shape
+    if n < max(_MANY_ROWS, _ROWS_PER_COLUMN * k) or not _are_channels(_columns(X, k)):
+        return
+    table = native(X)
+    table = table if isinstance(table, pd.DataFrame) else pd.DataFrame(to_numpy(table))
+    rows = table.index
+    kinds = {getattr(dtype, "kind", "O") for dtype in table.dtypes}
+    if isinstance(rows, pd.MultiIndex) or not kinds <= set("fiub"):
+        return
+    has_order = rows.is_unique and (rows.dtype.kind in "iufmM" or isinstance(rows, pd.PeriodIndex))
+    order = rows.argsort() if has_order else np.arange(n)  # as before a random split
+    timed = has_order and rows.dtype.kind not in "iu"
+    labels = np.zeros(n, dtype=np.intp) if y is None else _label_codes(y)
+    if len(labels) != n:
+        return  # an error of its own
+    labels = labels[order]
+    new = np.diff(labels) != 0
+    shares = np.bincount(labels) / n
+    if y is not None and not 0 < 4 * np.count_nonzero(new) < n * (1 - (shares**2).sum()):
+        return
+    values = table.to_numpy(dtype=np.float64, na_value=np.nan)[order][:_MOST_ROWS]
+    # The change between independent rows is that between shuffled rows.
+    shuffled = np.random.default_rng(0).permutation(values)
+    steady = _change(values, 0) < _STEADY * _change(shuffled, 0)
+    comes_again = np.count_nonzero(new) >= len(shares)
+    named = any(map(_words, _columns(X, k)))
+    if timed or comes_again or steady or (k <= _FEW_STEPS and named):
+        seldom = "" if y is None else f", and y changes only {np.count_nonzero(new)} times"
+        raise ValueError(
+            f"X has {n:,} rows of {k} columns, {shortened(_columns(X, k)[:5], 60)}{seldom}: these "
+            f"are the steps of a recording, and each would be read as a series of {k} steps. Cut "
+            "the recording into series with tsformer.data.windows(X, y, length, stride); if each "
+            "row is a series, pass np.asarray(X)[:, None]"
+        )
+
+
+def _label_codes(y: Any) -> npt.NDArray[np.intp]:
+    """Return a number for each label; the tenth of a target."""
+    values = np.asarray(native(y))
+    if values.ndim > 1:
+        values = pd.Series(list(map(tuple, values.tolist())), dtype=object).to_numpy()
+    codes, known = pd.factorize(values, use_na_sentinel=False)
+    if values.dtype.kind == "f" and len(known) > _ROWS_PER_COLUMN:
+        ranks = pd.Series(values).rank(pct=True).fillna(0).to_numpy()
+        return np.floor(10 * ranks).astype(np.intp)
+    return codes
+
+
+def _are_channels(names: list[Any]) -> bool:
+    """Whether columns are named like channels, or too few for steps and without names."""
+    texts = [str(name).strip().lower() for name in names]
+    numbered = sum(any(sign.isdigit() for sign in text) for text in texts)
+    words = {word.removesuffix("s") for text in texts for word in _words(text)}
+    if not words:
+        return len(texts) <= _FEW_STEPS
+    named = 2 * numbered < len(texts) and not set(texts) <= _CALENDAR
+    return named or words <= {*ROLES["channel"], *_SENSORS}
 
 
 def id_columns(names: Sequence[Any]) -> list[Any]:
@@ -319,15 +412,15 @@ def id_columns(names: Sequence[Any]) -> list[Any]:
     """
     stems = [_stem(name) for name in names]
     counts = Counter(stems)
-    (usual, most), *_ = counts.most_common(1)
-    odd = most >= max(len(names) - _MOST_ODD, 5)
-    first = re.sub(r"\W*#", "", usual) or None  # as in t, t+1, and in value, value.1 of pandas
+    ((usual, most),) = counts.most_common(1)
+    steps = {re.sub(r"\W*#", "", usual)} if most >= max(len(names) - _MOST_ODD, 5) else None
     return [
         name
         for name, stem in zip(names, stems, strict=True)
         if len(names) > 1
         and counts[stem] == 1
-        and ((odd and stem != first and not _END.fullmatch(stem.lower())) or _is_id(name))
+        # As in t, t+1, and in value, value.1 of pandas.
+        and (_is_id(name) or (steps and (not stem or stem.lower() not in _ENDS | steps)))
     ]
 
 
@@ -360,25 +453,25 @@ def is_out_of_order(names: Sequence[Any]) -> bool:
     index = pd.Index(names, tupleize_cols=False)
     if getattr(index.dtype, "kind", "O") in "iufM":
         return not index.is_monotonic_increasing
-    if all(utc_offset(str(name)) is not None for name in names):  # text of ISO 8601
-        dates = pd.Index(list(map(str, names)))
-        return not (dates.is_monotonic_increasing or dates.is_monotonic_decreasing)
-    found = [_NUMBER.findall(str(name)) for name in names]
-    if len({_NUMBER.sub("#", str(name)) for name in names}) > 1 or len(found[0]) != 1:
-        return False
-    numbers = pd.Index([float(number) for (number,) in found])
-    return not (numbers.is_monotonic_increasing or numbers.is_monotonic_decreasing)
+    texts = list(map(str, names))
+    if all(utc_offset(text) is not None for text in texts):  # of ISO 8601
+        index = pd.Index(texts)
+    else:
+        found = [_NUMBER.findall(text) for text in texts]
+        if len({_NUMBER.sub("#", text) for text in texts}) > 1 or len(found[0]) != 1:
+            return False
+        index = pd.Index([float(number) for (number,) in found])
+    return not (index.is_monotonic_increasing or index.is_monotonic_decreasing)
 
 
 def _is_id(name: Any) -> bool:
     """Whether a column is named like ids."""
-    words = _words(name)
-    named = _ID.intersection(words) or _ID_NAME.fullmatch("".join(words))
-    return bool(named or _INDEX.fullmatch(str(name).strip().lower()))
+    words = set(_words(name))
+    return bool(words & _ID) or (bool(words) and words <= _ID_OF)
 
 
 def is_named_like_time(name: Any) -> bool:
-    """Whether a channel is named like times."""
+    """Whether a column is named like times."""
     return not _TIME.isdisjoint(_words(name))
 
 
@@ -423,19 +516,19 @@ def _empty_channels(series: SeriesSource) -> list[Any]:
 
 
 def _may_be_swapped(series: SeriesSource) -> bool:
+    """Whether values change less from channel to channel than from step to step."""
     n, length, channels = len(series), series.n_steps, series.n_channels
-    # Lengths that differ are lengths.
-    if channels <= length or (series.lengths < length).any():
+    if channels <= length or (series.lengths < length).any():  # lengths that differ are lengths
         return False
     values = series.read(np.arange(0, n, -(-n // _MOST_SERIES))).values
-    with np.errstate(invalid="ignore", over="ignore"):
-        return not _change(values, axis=1) < _SMOOTH * _change(values, axis=2)
+    return not _change(values, 1) < _SMOOTH * _change(values, 2)
 
 
 def _change(values: Floats, axis: int) -> np.float64:
     """Return the mean change between neighbours along an axis."""
-    differences = np.abs(np.diff(values, axis=axis))
-    return np.float64(np.nansum(differences)) / np.count_nonzero(~np.isnan(differences))
+    with np.errstate(invalid="ignore", over="ignore"):
+        changes = np.abs(np.diff(values, axis=axis))
+        return np.float64(np.nansum(changes)) / np.count_nonzero(~np.isnan(changes))
 
 
 def _corner(series: SeriesSource) -> Floats:
@@ -450,40 +543,33 @@ def _corner(series: SeriesSource) -> Floats:
 
 def _case_and_time(table: Floats, names: list[Any]) -> tuple[Any, Any] | None:
     """Return the columns of a table that look like the case and the time of an observation."""
-    repeated: dict[int, npt.NDArray[np.intp]] = {}  # columns whose values come again
+    codes: dict[int, npt.NDArray[np.intp]] = {}  # of columns whose values come again
     whole = set()
     for i, column in enumerate(table.T):
-        if not np.isnan(column).any():
-            values, codes = np.unique(column, return_inverse=True)
-            if 1 < len(values) <= len(table) / 2:
-                repeated[i] = codes
-                whole |= {i} if (values == np.round(values)).all() else set()
-    found = [
-        (case, time)
-        for case, time in permutations(repeated, 2)
-        if case in whole and _evidence(repeated[case], repeated[time]) > -log(_CHANCE)
+        values, numbers = np.unique(column, return_inverse=True)
+        if 1 < len(values) <= len(table) / 2 and not np.isnan(values[-1]):
+            codes[i] = numbers
+            whole |= {i} if (values == np.round(values)).all() else set()
+    pairs = [
+        (not is_named_like_time(names[time]), int(np.count_nonzero(np.diff(codes[case]))), i, pair)
+        for i, pair in enumerate(permutations(codes, 2))
+        for case, time in [pair]
+        if case in whole and _are_case_and_time(codes[case], codes[time])
     ]
-
-    def doubts(pair: tuple[int, int]) -> tuple[bool, int]:
-        """Rank pairs: named times first, then cases that change seldom."""
-        case, time = pair
-        named = any(word in str(names[time]).lower() for word in _TIMES)
-        return not named, int(np.count_nonzero(np.diff(repeated[case])))
-
-    best = min(found, key=doubts, default=None)
-    return None if best is None else (names[best[0]], names[best[1]])
+    if not pairs:
+        return None
+    case, time = min(pairs)[-1]  # a named time first, then the case that changes seldom
+    return names[case], names[time]
 
 
-def _evidence(case: npt.NDArray[np.intp], time: npt.NDArray[np.intp]) -> float:
-    """Return minus the log of the chance that unrelated columns look like case and time."""
-    n_times = int(time.max()) + 1
-    for rows in (1000, len(case)):  # a few rows exclude most pairs
-        pairs = case[:rows] * n_times + time[:rows]
-        if len(np.unique(pairs)) < len(pairs):
-            return 0.0
-    sizes = np.bincount(case)
-    birthdays = len(case) ** 2 / (2 * len(sizes) * n_times)
-    order = np.argsort(case, kind="stable")
-    rises = (np.diff(time[order]) > 0) | (np.diff(case[order]) > 0)
-    orders = sum(lgamma(size + 1) for size in sizes.tolist()) if rises.all() else 0.0
-    return max(birthdays, orders)
+def _are_case_and_time(case: npt.NDArray[np.intp], time: npt.NDArray[np.intp]) -> bool:
+    """Whether no time comes twice in a case, though it would by chance."""
+    n, n_times = len(case), int(time.max()) + 1
+    n_pairs = (int(case.max()) + 1) * n_times
+    new = np.diff(case) != 0
+    runs = np.count_nonzero(new) + 1
+    counts_up = runs == case.max() + 1 and n >= 15 and n >= 5 * runs
+    counts_up = counts_up and bool(((np.diff(time) > 0) | new).all())
+    if n_pairs < n or not (counts_up or n**2 > 25 * n_pairs):
+        return False
+    return len(np.unique(case * n_times + time)) == n

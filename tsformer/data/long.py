@@ -7,10 +7,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tsformer._checks import check_known
+from tsformer._checks import check_known, shortened
 from tsformer.data.containers import as_channels, common_names, to_items
 from tsformer.data.layout import CASE, check_ids, cut_by_case, refuse_alike, refuse_nul
 from tsformer.data.times import ordered_times
+
+#: Largest distance of a time from its point on a grid, in steps.
+_OFF_GRID = 0.1
+#: Most steps of a grid for each row.
+_MOST_INSERTED = 1000
 
 
 def from_long(
@@ -18,10 +23,12 @@ def from_long(
     *,
     case: Hashable,
     time: Hashable,
-    value: Hashable | Sequence[Hashable],
+    value: Hashable | Sequence[Hashable] | None = None,
     channel: Hashable | None = None,
     label: Hashable | None = None,
-) -> list[pd.DataFrame] | tuple[list[pd.DataFrame], pd.Series]:
+    group: Hashable | None = None,
+    grid: str | float | None = None,
+) -> Any:
     """Convert a long table to series for `fit`, `predict` and scikit-learn's tools.
 
     Parameters
@@ -31,13 +38,19 @@ def from_long(
     case, time : column name
         Columns with the series that a row belongs to, and the time of the observation: a number,
         date, duration, period, ordered category, or ISO 8601 text with a single offset from UTC.
-    value : column name or sequence of column names
-        Columns of values, one per channel.
+    value : column name or sequence of column names, optional
+        Columns of values, one per channel; by default all columns without another role.
     channel : column name, optional
         Column that names the channel of a row, if `value` is a single column for all channels.
         Channels that were not observed at some time are missing (NaN) there.
     label : column name, optional
         Column of class labels or targets, constant within a series.
+    group : column name, optional
+        Column of groups, such as patients, for `groups` of `fit`; constant within a series.
+    grid : str or float, optional
+        Step of the times, as ``"1min"`` or, for times that are numbers, ``1.0``. Steps without a
+        row are inserted as missing values (NaN), from the first to the last row of each series.
+        Times may be a tenth of a step off.
 
     Returns
     -------
@@ -47,12 +60,15 @@ def from_long(
         series is its case, by which `fit` checks that `y` is in the same order.
     y : Series, only with `label`
         The label of each series, in the order of `X`, indexed by case.
+    groups : Series, only with `group`
+        The group of each series, likewise.
 
     Raises
     ------
     ValueError
         If a column does not exist, a case or time is missing, times have no order, as text such
-        as ``"9:58"``, or a case has two rows for one time (and channel) or two labels.
+        as ``"9:58"``, a case has two rows for one time (and channel), two labels or two groups,
+        or a time is not on the grid.
     TypeError
         If `table` is not a table.
 
@@ -73,9 +89,9 @@ def from_long(
     {'b': False, 'a': True}
     """
     table = _as_pandas(table)
-    values = _columns(value, table)
-    named = [case, time, *values, *(name for name in (channel, label) if name is not None)]
-    for name in named:
+    roles = [name for name in (case, time, channel, label, group) if name is not None]
+    values = _columns(value, table, roles)
+    for name in [*roles, *values]:
         check_known("column of the table", name, table.columns)
         if (count := list(table.columns).count(name)) > 1:
             raise ValueError(f"the table has {count} columns {name!r}; rename all but one")
@@ -91,7 +107,7 @@ def from_long(
             raise ValueError(
                 f"column {name!r} has a missing value in row {row!r}; fill it or drop the row"
             )
-    for name in (case, channel, label):
+    for name in (case, channel, label, group):
         if name is not None:
             refuse_nul(table[name], f"column {name!r}")
     for name in (case, channel):
@@ -120,20 +136,60 @@ def from_long(
         frame = frame.set_axis(times).rename_axis(columns=None)
     order = times.argsort()
     X = cut_by_case(frame.iloc[order].set_axis(times[order].rename(time)), case_of_step[order])
+    if grid is not None:
+        X = [on_grid(x, grid, f"series {i!r}") for x, i in zip(X, cases.tolist(), strict=True)]
     for x, name in zip(X, cases.tolist(), strict=True):
         x.attrs[CASE] = name
-    if label is None:
-        return X
-    several = table[label].groupby(codes).nunique(dropna=False) > 1
-    if several.any():
-        i = int(several.to_numpy().argmax())
-        found = table[label][codes == i].unique().tolist()[:10]
-        raise ValueError(
-            f"series {cases.tolist()[i]!r} has several labels: {found}; check that column "
-            f"{case!r} identifies a series, and that column {label!r} has its label"
-        )
     first_rows = np.unique(codes, return_index=True)[1]
-    return X, table[label].iloc[first_rows].set_axis(pd.Index(cases, name=case))
+    found: list[Any] = [X]
+    for role, name in (("label", label), ("group", group)):
+        if name is None:
+            continue
+        several = table[name].groupby(codes).nunique(dropna=False) > 1
+        if several.any():
+            i = int(several.to_numpy().argmax())
+            hint = "; steps with labels are for tsformer.data.windows" if role == "label" else ""
+            raise ValueError(
+                f"series {cases.tolist()[i]!r} has several {role}s: "
+                f"{table[name][codes == i].unique().tolist()[:10]}; check that column {case!r} "
+                f"identifies a series, and that column {name!r} has its {role}{hint}"
+            )
+        found.append(table[name].iloc[first_rows].set_axis(pd.Index(cases, name=case)))
+    return X if len(found) == 1 else tuple(found)
+
+
+def on_grid(x: pd.DataFrame, grid: str | float, what: str) -> pd.DataFrame:
+    """Insert the steps that a regular grid has and a series lacks."""
+    index: Any = x.index.to_timestamp() if isinstance(x.index, pd.PeriodIndex) else x.index
+    dates = isinstance(index, (pd.DatetimeIndex, pd.TimedeltaIndex))
+    if isinstance(index, pd.CategoricalIndex):
+        raise ValueError("`grid=` needs times that are numbers, dates or durations")
+    try:
+        text = f"1{grid}" if isinstance(grid, str) and not grid[:1].isdigit() else grid
+        step: Any = pd.Timedelta(text) if dates else float(grid)
+        if not step > 0 * step or (dates and isinstance(grid, (int, float))):
+            raise ValueError(grid)
+    except (ValueError, TypeError) as error:
+        kind = "a duration, as in '1min', for dates" if dates else "a positive number, for numbers"
+        raise ValueError(f"`grid={shortened(grid, 32)}` must be {kind}") from error
+    numbers = np.asarray((index - index[0]) / step, dtype=np.float64)
+    nearest = np.round(numbers)
+    off = np.abs(numbers - nearest) > _OFF_GRID
+    off[1:] |= np.diff(nearest) == 0
+    if off.any():
+        raise ValueError(
+            f"time {index[int(off.argmax())]} of {what} is not on the grid of {grid} from "
+            f"{index[0]}, or has two rows there; choose another `grid=`, or leave it out and pass "
+            '`timestamps="index"`'
+        )
+    if nearest[-1] > _MOST_INSERTED * len(x):
+        raise ValueError(
+            f"`grid={grid}` makes {nearest[-1] + 1:,.0f} steps of the {len(x):,} rows of {what}; "
+            "choose a larger step"
+        )
+    points = index[0] + step * np.arange(int(nearest[-1]) + 1)
+    full = pd.Index(points, name=index.name)
+    return x.set_axis(full[nearest.astype(np.intp)]).reindex(full)
 
 
 def to_long(
@@ -233,8 +289,10 @@ def to_long(
     return rows
 
 
-def _columns(value: Any, table: pd.DataFrame) -> list[Hashable]:
-    """Return `value` as a list of columns."""
+def _columns(value: Any, table: pd.DataFrame, roles: Sequence[Hashable]) -> list[Hashable]:
+    """Return `value` as a list of columns, by default all without a role."""
+    if value is None:
+        return [name for name in table.columns if name not in roles]
     single = isinstance(value, Hashable) and value in table.columns
     return [value] if single or not pd.api.types.is_list_like(value) else list(value)
 

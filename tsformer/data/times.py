@@ -1,7 +1,7 @@
 """Times of steps: check that their type has an order, and count from the first step."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,8 @@ _ISO = re.compile(
 )
 #: Formats of dates that are written as one number, by the number of digits.
 _DIGITS = {6: "%Y%m", 8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
+#: Equal steps of which a grid has more.
+_FEW_STEPS = 3
 _CONVERT = "convert them, numbers with pd.to_numeric and dates with pd.to_datetime"
 
 
@@ -72,6 +74,49 @@ def ordered_times(times: Any, name: str) -> pd.Index:
         f"{name} must be numbers or dates; got {kind} values of type {dtype}, such as "
         f"{_first(index)}: {convert}"
     )
+
+
+def missing_rows(indices: Iterable[pd.Index]) -> tuple[str, int, float] | None:
+    """Return the step of regular times, the number and the share of missing rows, if any."""
+    dates, apart, n_rows = False, [], 0
+    for index in indices:
+        if isinstance(index, pd.PeriodIndex):
+            index = index.to_timestamp()
+        kind = getattr(index.dtype, "kind", "O")
+        if kind not in "iufmM":
+            return None
+        dates = kind in "mM"
+        n_rows += len(index)
+        apart.append(_since_first(index)[0])
+    steps = np.concatenate([np.zeros(0), *map(np.diff, apart)])
+    steps = steps[steps > 0]
+    if not len(steps):
+        return None
+    sizes = np.round(steps / np.median(steps), 3)
+    _, codes, counts = np.unique(sizes, return_inverse=True, return_counts=True)
+    if counts.max() < _FEW_STEPS:
+        return None
+    step = float(np.median(steps[codes == counts.argmax()]))
+    ratios = steps / step
+    regular = np.abs(ratios - np.round(ratios)) < 0.05
+    gaps = np.round(ratios[regular]) - 1
+    if np.mean(regular) < 0.9 or not gaps.any():
+        return None
+    if dates and step == 86_400 and _are_weekends(indices):
+        return None
+    name = f"{step:g}"
+    if dates:
+        units = {"D": 86_400.0, "h": 3600.0, "min": 60.0, "s": 1.0, "ms": 0.001}
+        unit = next((unit for unit, size in units.items() if step % size == 0), "ms")
+        name = repr(f"{step / units[unit]:g}{unit}")
+    n_missing = int(gaps.sum())
+    return name, n_missing, n_missing / (n_missing + n_rows)
+
+
+def _are_weekends(indices: Iterable[pd.Index]) -> bool:
+    """Whether no business day is missing between dates."""
+    days = [index.to_numpy().astype("datetime64[D]") for index in indices if len(index)]
+    return all((np.busday_count(day[:-1], day[1:]) <= 1).all() for day in days)
 
 
 def utc_offset(text: str) -> str | None:
@@ -200,18 +245,24 @@ def _numbers(given: Any, what: str) -> tuple[Floats, str]:
         )
     if isinstance(index, pd.PeriodIndex):
         index = index.to_timestamp()
+    if len(index) and index.dtype.kind == "f":
+        numbers = index.to_numpy()
+        gap = float(np.spacing(np.abs(numbers).max()))
+        if gap >= 1 and gap * (len(numbers) - 1) > numbers[-1] - numbers[0]:
+            raise ValueError(
+                f"{what} are {index.dtype}, which has no numbers closer than {gap:g} there: pass "
+                "times since the first step, integers, or dates"
+            )
+    return _since_first(index)
+
+
+def _since_first(index: pd.Index) -> tuple[Floats, str]:
+    """Return times since the first, dates in seconds, and their unit."""
     if isinstance(index, pd.DatetimeIndex) and index.tz is not None:
         index = index.tz_convert("UTC").tz_localize(None)
     values = index.to_numpy()
     if len(values) == 0:
         return np.zeros(0), "numbers"
-    if values.dtype.kind == "f":
-        gap = float(np.spacing(np.abs(values).max()))
-        if gap >= 1 and gap * (len(values) - 1) > values[-1] - values[0]:
-            raise ValueError(
-                f"{what} are {values.dtype}, which has no numbers closer than {gap:g} there: pass "
-                "times since the first step, integers, or dates"
-            )
     if values.dtype.kind in "iu":  # small types would wrap around
         values = values.astype(np.float64 if values.dtype == np.uint64 else np.int64)
     apart = values - values[0]  # before the conversion, which would round nanoseconds since 1970

@@ -25,7 +25,7 @@ from tsformer._checks import (
 )
 from tsformer._precision import in_plain_torch
 from tsformer.data.containers import as_channels, check_order, common_names, to_items, to_padded
-from tsformer.data.layout import check_ids, layout_is_checked
+from tsformer.data.layout import check_ids, layout_is_checked, refuse_recording
 from tsformer.data.native import native_item, to_numpy
 from tsformer.data.series import Padded
 from tsformer.estimators.classifier import TSTransformerClassifier
@@ -188,6 +188,7 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         if not hasattr(made, "predict_proba"):
             raise TypeError(f"classifier must have predict_proba; got {type(made).__name__}")
         check_ids(X, y, "y")
+        refuse_recording(X, y)
         series, labels = _read(made, X, times, reset=True), read_targets(y, "y")
         check_length(len(series), labels, "y")
         classes, targets = np.unique(labels, return_inverse=True)

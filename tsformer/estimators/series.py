@@ -21,7 +21,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from tsformer._checks import check_fields_of, check_new_values, listed
 from tsformer._precision import in_plain_torch
 from tsformer.data.containers import to_source
-from tsformer.data.layout import check_ids, series_ids, swapped_axes, warn_of_layout, warn_of_order
+from tsformer.data.layout import (
+    check_ids,
+    refuse_recording,
+    series_ids,
+    swapped_axes,
+    warn_of_layout,
+    warn_of_order,
+)
 from tsformer.data.panel import AnyPanel
 from tsformer.data.preprocessor import Preprocessor
 from tsformer.data.series import Padded, SeriesError, SeriesSource, numbered
@@ -231,6 +238,7 @@ class SeriesEstimator(SavedEstimator):
         self._check_given(y, "fit requires y to be passed, but the target y is None")
         check_ids(X, y, "y")
         check_ids(X, sample_weight, "sample_weight")
+        refuse_recording(X, y)
         series = self._source(X, times, reset=reset)
         targets = self._targets_of(series, y, "y", reset=reset)
         return TrainingData(series, targets, sample_weight, read_groups(groups, X, len(series)))

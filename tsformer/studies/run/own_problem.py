@@ -16,7 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from tsformer._checks import shortened
 from tsformer._warnings import warn_caller
 from tsformer.data.containers import as_channels, to_arrays, to_items, to_source
-from tsformer.data.layout import check_ids
+from tsformer.data.layout import check_ids, refuse_recording
 from tsformer.data.series import Floats
 from tsformer.data.table import Source
 from tsformer.data.tsfile import has_times, writable_labels, write_ts
@@ -232,6 +232,7 @@ def which_encoding(
     """
     seconds_of(budget)  # None would mean no budget to `compare`
     check_ids(X, y, "y")
+    refuse_recording(X, y)
     # The checks of `fit`: the problem would have text for labels, and every fit would fail.
     timestamps = (parameters or {}).get("timestamps")
     source = to_source(X, index=timestamps == "index")
