@@ -319,8 +319,11 @@ class TransformerEstimator(SeriesTransformer, SeriesEstimator):
             weights=_normalised(data.weights),
             validation=None if held_out is None else self._validation(held_out),
             callbacks=[
-                [*(self.callbacks or ()), *([ProgressBar()] if self.verbose else ())]
-                for _ in range(self.n_estimators)
+                [*(self.callbacks or ()), *([ProgressBar(name)] if self.verbose else ())]
+                for name in (
+                    f"member {i + 1} of {self.n_estimators}" if self.n_estimators > 1 else ""
+                    for i in range(self.n_estimators)
+                )
             ],
             histories=self.histories_,
         )

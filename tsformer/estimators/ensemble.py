@@ -1,14 +1,16 @@
 """TSEnsembleClassifier: random convolutions and transformers, their probabilities averaged."""
 
 import inspect
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import field, replace
+import sys
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import field
+from importlib import import_module
 from math import inf
 from time import perf_counter
 from typing import Annotated, Any, Self
+from warnings import catch_warnings, filterwarnings
 
-import joblib
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -21,24 +23,26 @@ from tsformer._precision import in_plain_torch
 from tsformer._warnings import warn_caller
 from tsformer.data.layout import check_ids, layout_is_checked
 from tsformer.data.preprocessor import Scaler
-from tsformer.estimators.base import TrainingJob
 from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.estimators.labels import accuracies
 from tsformer.estimators.novelty import Novelty
 from tsformer.estimators.prediction_sets import SetClassifier
 from tsformer.estimators.random_convolution import RandomConvolutionClassifier
-from tsformer.estimators.recipe import MANY_SERIES
+from tsformer.estimators.recipe import AUGMENTATION_TRIAL, MANY_SERIES, SCALING_TRIAL, is_auto
 from tsformer.estimators.saved import ENSEMBLE, check_fields, restored_parameters
-from tsformer.estimators.series import drawn_seed
+from tsformer.estimators.series import Fit, TrainingData, drawn_seed
 from tsformer.estimators.summary import Summary, table_of
 from tsformer.estimators.targets import Targets
-from tsformer.estimators.time_limit import Deadline, GrowingConvolutions, epoch_seconds, what_fits
-from tsformer.training import NonFiniteLossError, ProgressBar, TrainingState
+from tsformer.estimators.time_limit import Deadline
+from tsformer.training import NonFiniteLossError
+from tsformer.training.progress import note
 
 #: Members of the transformer.
 QUALITIES = {"fast": 1, "good": 2, "best": 4}
-#: Seconds and share by which a `time_limit` may be exceeded without a warning.
-_TOLERANCE = (2.0, 0.2)
+#: Share of a `time_limit` from which on a warning names the parts that exceeded it.
+_TOLERANCE = 1.2
+#: Seconds in which torch imports its compiler, at the first optimizer of a process.
+_IMPORT_SECONDS = 5.0
 #: Weights of the probabilities of the parts.
 WEIGHTS = {"random_convolutions": 0.5, "transformer": 0.5}
 _PARTS: dict[str, type[RandomConvolutionClassifier] | type[TSTransformerClassifier]] = {
@@ -59,42 +63,6 @@ _RESERVED = {
 }
 
 
-class _EnsembleBar(ProgressBar):
-    """A progress bar over all members of an ensemble."""
-
-    def __init__(self, n_members: int):
-        super().__init__()
-        self.n_members = n_members
-        self._member = 0
-
-    def __enter__(self) -> Self:
-        self._open(None, text="random convolutions")
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._close()
-
-    def explain(self, unexplained: float) -> None:
-        """Show that the transformer is not needed."""
-        text = f"random convolutions leave {unexplained:.2%} unexplained, no transformer is needed"
-        self._update(0, None, text)
-
-    def on_train_begin(self, state: TrainingState) -> None:
-        self._before = self._member * state.n_epochs  # counts members that stopped early in full
-        self._member += 1
-        self._update(self._before, self.n_members * state.n_epochs, self._name)
-
-    def on_epoch_end(self, state: TrainingState) -> None:
-        self._show(self._before + state.epoch, state.history[-1], prefix=f"{self._name}  ")
-
-    def on_train_end(self, state: TrainingState) -> None:
-        """Leave the bar open for the next member."""
-
-    @property
-    def _name(self) -> str:
-        return f"member {self._member} of {self.n_members}"
-
-
 @with_parameters
 class TSEnsembleClassifier(SetClassifier):
     """Time-series classifier: an average of random convolutions and transformers.
@@ -109,14 +77,12 @@ class TSEnsembleClassifier(SetClassifier):
     quality : {"fast", "good", "best"}, default="fast"
         1, 2 or 4 members of the transformer. The random convolutions are the same.
     time_limit : float, optional
-        Seconds for `fit`. The random convolutions come first: a 32nd of their features, then more
-        within half of the limit. If time is left, scaling and augmentation of the transformer are
-        chosen, an epoch is timed, and as many members are trained as the time allows, at most the
-        number of `quality`. If there is no time for a member, one member is trained for fewer
-        epochs; if there is no time for a tenth of the epochs, the random convolutions get the
-        remaining time. Training that is slower than timed stops early. The limit does not cover
-        reading the series or the first 32nd of the features; a warning reports if they exceed it.
-        The result depends on the machine and its load; for repeatable results use `quality` alone.
+        Seconds for `fit`. The random convolutions are always fitted in full, even if they take
+        longer. The transformer gets the remaining time: after its first epoch, as many epochs as
+        fit are planned, and then further members that fit in full, at most the number of `quality`.
+        Without time for a fifth of the epochs there is no transformer. A warning reports a limit
+        that was exceeded by a fifth, with the seconds of each part. The result depends on the
+        machine and its load; for repeatable results use `quality` alone.
     gate : float, default=0.02
         No transformer is trained if the leave-one-out predictions of the random convolutions leave
         less than this share of the classes' entropy unexplained. 0 always trains a transformer.
@@ -144,19 +110,17 @@ class TSEnsembleClassifier(SetClassifier):
     Attributes
     ----------
     random_convolutions_ : RandomConvolutionClassifier
-        The fitted random convolutions; a `time_limit` may have reduced `n_features` and `n_groups`.
+        The fitted random convolutions.
     transformer_ : TSTransformerClassifier or None
-        The fitted transformer; a `time_limit` may have reduced `n_estimators` and `max_epochs`.
-        None if `gate` made it unnecessary, if the time did not suffice, or if `fit` was interrupted
-        before.
+        The fitted transformer; a `time_limit` may have left out members and epochs. None if `gate`
+        made it unnecessary, if the time did not suffice, or if `fit` was interrupted before.
     unexplained_ : float
         Share of the classes' entropy that the leave-one-out predictions of the random convolutions
         leave unexplained: 0 for the least possible log loss, 1 for that of the class frequencies.
     weights_ : dict
         The weight of each part by its name, "random_convolutions" and "transformer".
     seconds_ : dict
-        Seconds of `fit` for each part. With a `time_limit` also "measuring": fits with fewer
-        features, the choices of the transformer, and its timed epoch.
+        Seconds of `fit` for each part, with the choice of its settings.
     classes_, n_features_in_, n_channels_, device_
         As in `TSTransformerClassifier`.
 
@@ -235,132 +199,86 @@ class TSEnsembleClassifier(SetClassifier):
             If the loss of the transformer is not finite. The epochs before are kept.
         """
         begun = perf_counter()
+        limit = inf if self.time_limit is None else self.time_limit
         with self._fitting(X, y, times=times) as (fitted, observation):
             convolutions, transformer = fitted._unfitted()
             data = fitted._read_training(X, y, sample_weight, groups, times)
-            data.series = series = data.series.padded()
+            series = data.series.padded()
             transformer._check_model(series)
-            labels = fitted._kind.decode(data.targets)
-            given = {"sample_weight": data.weights, "groups": data.groups}
-
-            def prepare() -> TrainingJob:
-                with layout_is_checked():
-                    job = transformer._prepare(series, labels, **given)
-                transformer._share_input(fitted)
-                for own in job.callbacks:
-                    own += observation.callbacks
-                return job
-
-            def fit_convolutions(part: RandomConvolutionClassifier) -> None:
-                with layout_is_checked():
-                    part.fit(series, labels, **given)
-                part._share_input(fitted)
-
-            bar = _EnsembleBar(transformer.n_estimators) if self.verbose else None
-            shown: AbstractContextManager[object] = nullcontext() if bar is None else bar
-            with shown:
-                fitted.seconds_ = {}
-                growing = GrowingConvolutions(convolutions, fit_convolutions, fitted.seconds_)
-                limit = inf if self.time_limit is None else self.time_limit
-                growing.grow(begun + limit / 2)
-                fitted._keep(growing.part)
-                fitted.transformer_, fitted.weights_ = None, {"random_convolutions": 1.0}
-                used = {key: growing.part._used()[key] for key in ("device", "n_threads")}
-                fitted._training = {"data": growing.part._training["data"], "used": used}
-                # Of many series the transformer errs less often even then: see PenDigits in
-                # ``experiments/results/many_series.csv``.
-                explained = fitted.unexplained_ < self.gate and len(series) < MANY_SERIES
-                # Without a limit, preparation comes before a part is kept: it may reject the data.
-                job = None if explained or limit < inf else prepare()
-                self._adopt(fitted)
-                interrupted = False
-                try:
-                    if job is not None:
-                        self._train(transformer, job, bar)
-                    elif not explained:
-                        seconds = growing.choice_seconds(len(series), transformer)
-                        self._train_until(begun + limit, transformer, prepare, seconds, bar)
-                    elif bar is not None:
-                        bar.explain(self.unexplained_)
-                    if self.transformer_ is None and limit < inf:
-                        growing.grow(begun + limit)
-                except KeyboardInterrupt:
-                    interrupted = True
-                self._keep(growing.part)
-                histories = getattr(transformer, "histories_", [])
-                observation.interrupted |= interrupted or any(h.interrupted for h in histories)
-        if interrupted:
-            alone = " before the transformer; the ensemble consists of random convolutions only"
-            warn_caller("training was interrupted" + ("" if self.transformer_ else alone))
+            data.series = series
+            if self.verbose:
+                note("random convolutions")
+            reading = perf_counter() - begun
+            fitted._fit_part(convolutions, data)
+            seconds = perf_counter() - begun - reading
+            fitted.random_convolutions_, fitted.transformer_ = convolutions, None
+            fitted.weights_ = {"random_convolutions": 1.0}
+            fitted.seconds_ = {"random_convolutions": seconds}
+            fitted.unexplained_ = convolutions.model_.ridge.unexplained
+            used = {key: convolutions._used()[key] for key in ("device", "n_threads")}
+            fitted._training = {"data": convolutions._training["data"], "used": used}
+            self._adopt(fitted)  # before training, so that callbacks find a fitted estimator
+            # Of many series the transformer errs less often even then: see PenDigits in
+            # ``experiments/results/many_series.csv``.
+            if self.unexplained_ < self.gate and len(series) < MANY_SERIES:
+                if self.verbose:
+                    left = f"{self.unexplained_:.2%}"
+                    note(f"random convolutions leave {left} unexplained, no transformer is needed")
+            else:
+                self._add_transformer(transformer, data, observation, begun + limit)
         taken = perf_counter() - begun
-        if taken > limit + max(_TOLERANCE[0], _TOLERANCE[1] * limit):
+        if taken > _TOLERANCE * limit:
+            parts = {"reading the series": reading, **self.seconds_}
+            listed = ", ".join(f"{n.replace('_', ' ')} {s:.1f} s" for n, s in parts.items())
             warn_caller(
-                f"time_limit={limit:g} s was exceeded: fit took {taken:.3g} s; the limit does not "
-                "cover reading the series or the first 32nd of the random convolutions"
+                f"time_limit={limit:g} s was exceeded: fit took {taken:.1f} s ({listed})"
+                + ("; random convolutions are always fitted in full" if seconds > limit else "")
             )
         return self
 
     def _learned_before(self, error: BaseException) -> bool:
         return isinstance(error, NonFiniteLossError) or self.transformer_ is not None
 
-    def _keep(self, convolutions: RandomConvolutionClassifier) -> None:
-        """Keep fitted random convolutions."""
-        self.random_convolutions_ = convolutions
-        self.unexplained_ = convolutions.model_.ridge.unexplained
-
-    def _train(
-        self,
-        transformer: TSTransformerClassifier,
-        job: TrainingJob,
-        bar: _EnsembleBar | None,
-        deadline: Deadline | None = None,
+    def _fit_part(
+        self, part: RandomConvolutionClassifier | TSTransformerClassifier, data: TrainingData
     ) -> None:
-        """Train the transformer; keep it after at least one epoch."""
-        for own in job.callbacks:
-            own += [callback for callback in (deadline, bar) if callback is not None]
-        start = perf_counter()
-        try:
-            transformer._train(job)
-        finally:
+        """Fit a part to the series of the ensemble."""
+        labels = self._kind.decode(data.targets)
+        with layout_is_checked():
+            part.fit(data.series, labels, sample_weight=data.weights, groups=data.groups)
+        part._share_input(self)
+
+    def _add_transformer(
+        self, transformer: TSTransformerClassifier, data: TrainingData, observation: Fit, end: float
+    ) -> None:
+        """Train the transformer until `end`, by `perf_counter`; keep it after one epoch."""
+        start, given = perf_counter(), transformer.callbacks
+        chosen = map(is_auto, (transformer.scaling, transformer.augmentation))
+        measured = transformer.stem == "conv" and any(chosen)
+        seconds = self.seconds_["random_convolutions"] if measured else 0.0
+        if not _time_to_choose(end, seconds, len(data)):
             self.seconds_["transformer"] = perf_counter() - start
-            if any(transformer.histories_):
-                self.transformer_, self.weights_ = transformer, dict(WEIGHTS)
-        if deadline is None or any(each.interrupted for each in transformer.histories_):
-            transformer._warn_of_untrained(job)
-        if self.transformer_ is None and transformer.history_.interrupted:
-            raise KeyboardInterrupt
-
-    def _train_until(
-        self,
-        end: float,
-        transformer: TSTransformerClassifier,
-        prepare: Callable[[], TrainingJob],
-        choice_seconds: float,
-        bar: _EnsembleBar | None,
-    ) -> None:
-        """Train as many members and epochs as fit until `end`, by `perf_counter`."""
-        start = perf_counter()
-        if start + choice_seconds >= end:
             return
-        job = prepare()
-        each = epoch_seconds(job, transformer._loss, at_most=(end - perf_counter()) / 10)
-        now = perf_counter()
-        self.seconds_["measuring"] = self.seconds_.get("measuring", 0.0) + now - start
-        n_epochs = job.plans[0].n_epochs
-        on_gpu = job.plans[0].device.type == "cuda"  # ignores n_jobs
-        fits = what_fits(
-            end - now,
-            epoch_seconds=each,
-            n_epochs=n_epochs,
-            n_members=len(job.models),
-            n_jobs=1 if on_gpu else joblib.effective_n_jobs(self.n_jobs),
-        )
-        if fits is None:
-            return
-        job = _shortened(transformer, job, *fits)
-        if bar is not None:
-            bar.n_members = len(job.models)
-        self._train(transformer, job, bar, Deadline(end, each * (fits[1] + 1)))
+        transformer.callbacks = [*(given or ()), *observation.callbacks]
+        interrupted = False
+        with catch_warnings() if end < inf else nullcontext():
+            if end < inf:
+                transformer.callbacks.append(Deadline(end))
+                filterwarnings("ignore", "only .* members were trained")
+            try:
+                self._fit_part(transformer, data)
+            except KeyboardInterrupt:
+                interrupted = True
+            finally:
+                transformer.callbacks = given
+                self.seconds_["transformer"] = perf_counter() - start
+                histories = getattr(transformer, "histories_", [])
+                if any(histories):
+                    self.transformer_, self.weights_ = transformer, dict(WEIGHTS)
+                observation.interrupted = interrupted or any(h.interrupted for h in histories)
+        if interrupted:
+            alone = " before the transformer; the ensemble consists of random convolutions only"
+            warn_caller("training was interrupted" + ("" if self.transformer_ else alone))
 
     def _unfitted(self) -> tuple[RandomConvolutionClassifier, TSTransformerClassifier]:
         """Make both parts; raise ValueError or TypeError for an invalid parameter."""
@@ -372,9 +290,12 @@ class TSEnsembleClassifier(SetClassifier):
             seed = int(np.random.SeedSequence(drawn_seed(seed)).generate_state(1)[0])
         shared = {name: getattr(self, name) for name in names} | {"random_state": int(seed)}
         convolutions = RandomConvolutionClassifier(**shared, **(self.convolution_params or {}))
-        own = {"n_estimators": QUALITIES[self.quality], "n_jobs": self.n_jobs}
-        given = self.transformer_params or {}
-        transformer = TSTransformerClassifier(**{**shared, **own, **given})
+        transformer = TSTransformerClassifier(
+            n_estimators=QUALITIES[self.quality],
+            n_jobs=self.n_jobs,
+            verbose=self.verbose,
+            **{**shared, **(self.transformer_params or {})},
+        )
         convolutions._check_parameters()
         transformer._check_parameters()
         if transformer.stem == "embedding":
@@ -591,19 +512,13 @@ def _check_overrides(name: str, params: Mapping[str, Any], cls: type[Any]) -> No
         check_known(f"parameter of {cls.__name__} in {name}", each, known)
 
 
-def _shortened(
-    transformer: TSTransformerClassifier, job: TrainingJob, n_members: int, n_epochs: int
-) -> TrainingJob:
-    """Reduce a job to this number of members and epochs."""
-    transformer.n_estimators = n_members
-    if n_epochs < job.plans[0].n_epochs:
-        transformer.max_epochs = n_epochs
-    transformer.models_ = job.models[:n_members]
-    transformer.histories_ = job.histories[:n_members]
-    return replace(
-        job,
-        models=transformer.models_,
-        plans=[replace(plan, n_epochs=n_epochs) for plan in job.plans[:n_members]],
-        callbacks=job.callbacks[:n_members],
-        histories=transformer.histories_,
-    )
+def _time_to_choose(end: float, convolution_seconds: float, n_series: int) -> bool:
+    """Whether settings of a transformer can be chosen before `end`, by `perf_counter`."""
+    # Random convolutions on some of the series choose them.
+    most = max(SCALING_TRIAL[0], AUGMENTATION_TRIAL[0])
+    latest = end - convolution_seconds * min(most / n_series, 1.0)
+    if latest < inf and "torch._dynamo" not in sys.modules:
+        if perf_counter() + _IMPORT_SECONDS > latest:
+            return False
+        import_module("torch._dynamo")
+    return perf_counter() < latest

@@ -259,7 +259,6 @@ def _epochs(
     cls = step_class(plan, panel, ranks) if plan.graphed else TrainingStep
     step = cls(model, optimizer, panel, targets, weights, run.loss, plan, ranks)
     generator = torch.Generator().manual_seed(plan.seed)
-    n_steps = plan.n_epochs * math.ceil(len(panel) / plan.batch_size)
     at = LoopState(run, generator)
     checkpointer = None
     if plan.checkpoint_dir is not None:
@@ -274,6 +273,7 @@ def _epochs(
                 set_frozen(model, plan.frozen)
             at.begin_epoch()
             batches = list(shuffled(len(panel), plan.batch_size, generator))
+            n_steps = state.plan.n_epochs * len(batches)  # a callback may shorten the plan
             # One copy per epoch, since every copy waits for the device.
             rows = torch.split(send(torch.cat(batches), plan.device), [len(b) for b in batches])
             with panel.ahead([step.read(batch) for batch in batches[at.batch :]]) as coming:
