@@ -4,6 +4,7 @@ import math
 import time
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,23 +22,24 @@ class CountingClient:
         self.calls: list[tuple[str, dict[str, Any]]] = []
 
     def __getattr__(self, method: str) -> Any:
-        def call(run_id: str, *args: Any, **kwargs: Any) -> None:
+        def call(run_id: str, *args: Any, **kwargs: Any) -> Any:
             self.calls.append((method, kwargs))
             if len(self.calls) > self.works:
                 raise OSError("the disk is full")
+            return SimpleNamespace(data=SimpleNamespace(metrics={}))
 
         return call
 
 
 def test_a_store_that_dies_is_left_alone(italy):
     X, y = italy
-    client: Any = CountingClient(works=1)
+    client: Any = CountingClient(works=2)
     run = TrackedRun(client, "some run", flush_seconds=0.0)
     tracker = MLflowTracker(run)
     with pytest.warns(UserWarning, match="the disk is full") as got:
         TSTransformerClassifier(d_model=8, max_epochs=4, callbacks=[tracker]).fit(X, y)
     assert [str(warning.message) for warning in got][1:] == []
-    assert len(client.calls) == 2, "nothing is tried again after the first failure"
+    assert len(client.calls) == 3, "nothing is tried again after the first failure"
     assert run.lost
     assert tracker.summary_["n_epochs"] == 4
 

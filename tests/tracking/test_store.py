@@ -31,22 +31,6 @@ def test_runs_are_found_by_key(store):
     assert tags["mlflow.experimentKind"] == "custom_model_development"
 
 
-def test_the_newest_run_of_a_key_is_reopened_with_the_name_and_command_of_now(store):
-    for _ in range(2):
-        with store.start("study-1234", kind="study", key="reopened") as newest:
-            pass
-    assert newest.ended()
-    later = RunStore(store.uri, store.experiment_id, command="tsformer compare --name mine")
-    with later.start("mine", kind="study", key="reopened", again=True) as again:
-        assert again.run_id == newest.run_id
-        assert not again.ended()
-    runs = store.runs(tags={"tsformer.key": "reopened"})
-    assert len(runs) == 2
-    assert runs[-1].info.run_name == "mine"
-    assert runs[-1].data.tags["mlflow.source.name"] == "tsformer compare"
-    assert runs[-1].data.tags["tsformer.command"] == "tsformer compare --name mine"
-
-
 def test_the_second_to_write_a_parameter_of_one_run_keeps_it(store, monkeypatch):
     """As where two processes reopen the run of their study."""
     first, second = (store.start("s", kind="study", key="raced", again=True) for _ in range(2))

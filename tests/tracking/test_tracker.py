@@ -39,25 +39,6 @@ def test_any_module_that_trains_can_be_tracked(store):
     assert [each.path for each in store.client().list_artifacts(run.run_id)] == ["training.png"]
 
 
-def test_members_follow_each_other_in_one_run(store, italy):
-    with store.start("members", kind="fit") as run:
-        tracker = MLflowTracker(run, pictures=False)
-        classifier = TSTransformerClassifier(
-            "lspe", **SMALL, max_epochs=2, n_estimators=3, callbacks=[tracker]
-        ).fit(*italy)
-    logged = store.client().get_run(run.run_id).data.metrics
-    assert logged["n_epochs"] == 6
-    seconds = [row["seconds"] for history in classifier.histories_ for row in history]
-    assert logged["fit_seconds"] >= sum(seconds)
-    assert logged["seconds_per_epoch"] == logged["fit_seconds"] / 6
-    assert logged["n_parameters"] == sum(
-        parameter.numel() for model in classifier.models_ for parameter in model.parameters()
-    )
-    points = store.client().get_metric_history(run.run_id, "train/loss")
-    losses = [row["loss"] for history in classifier.histories_ for row in history]
-    assert [(point.step, point.value) for point in points] == [*enumerate(losses, start=1)]
-
-
 def test_the_encoding_is_drawn_as_it_was_before_and_after(store, italy, monkeypatch):
     seen = []
 

@@ -298,6 +298,21 @@ class TrackedRun:
         except Exception:  # the next write reports it
             return False
 
+    def logged_metrics(self) -> dict[str, float]:
+        """Return the last values of the metrics that the store has of this run."""
+        data = self._read()
+        return {} if data is None else dict(data.metrics)
+
+    def _read(self) -> Any:
+        """Return the data that the store has of this run; None if it fails."""
+        if self.client is None or self.lost:
+            return None
+        try:
+            return self.client.get_run(self.run_id).data
+        except Exception as error:  # tracking never fails a fit
+            self._lose(error)
+            return None
+
     def end(self, status: str) -> None:
         """Flush and end the run with status "FINISHED", "FAILED" or "KILLED".
 
@@ -336,13 +351,9 @@ class TrackedRun:
 
     def _renamed(self, texts: Mapping[str, str]) -> dict[str, str]:
         """Return parameters that the run lacks, under free names."""
-        if self.client is None or self.lost:
+        if (data := self._read()) is None:
             return {}
-        try:
-            there = self.client.get_run(self.run_id).data.params
-        except Exception as error:  # tracking never fails a fit
-            self._lose(error)
-            return {}
+        there = data.params
         named = {(f"tsformer.{k}" if k in there else k): v for k, v in texts.items()}
         same = {name for name, text in texts.items() if there.get(name) == text}
         return {

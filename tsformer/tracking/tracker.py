@@ -93,7 +93,7 @@ class MLflowTracker(Callback):
         self.summary_: dict[str, float] = {}
 
     def on_train_begin(self, state: TrainingState) -> None:
-        self._earlier = self.summary_
+        self._earlier = self.summary_ or self.mlflow_run.logged_metrics()  # of another tracker
         learned = getattr(state.model, "encoding", nn.Identity()).state_dict()
         self._before = {name: tensor.detach().cpu().clone() for name, tensor in learned.items()}
         reset_peak_memory(state.plan.device)
@@ -120,6 +120,7 @@ class MLflowTracker(Callback):
             "peak_memory_mb": max(peak, self._earlier.get("peak_memory_mb", 0.0)),
         }
         self.mlflow_run.metrics(self.summary_)  # at step 0: MLflow draws later steps as a curve
+        self.mlflow_run.flush()  # a copy of this tracker has a buffer that nobody else flushes
         wanted = long_enough(seconds) if self.pictures == "auto" else self.pictures
         if wanted and state.history and importlib.util.find_spec("matplotlib"):
             self.mlflow_run.figure(lambda: plot_history(state.history), "training.png")

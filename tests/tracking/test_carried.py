@@ -1,0 +1,187 @@
+"""What is carried from fit to fit, to other processes, to children, and over the end of a block."""
+
+import logging
+import pickle
+from collections.abc import Callable
+from dataclasses import fields
+from itertools import chain
+from typing import Any
+
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from tracked_runs import SMALL, TINY, only_run, parent_of, runs
+
+import tsformer
+from tsformer import RandomConvolutionClassifier, TSTransformerClassifier, load
+from tsformer.estimators import series
+from tsformer.tracking import MLflowTracker, RunStore, TrackedRun
+from tsformer.tracking.context import current, hides_fits
+from tsformer.tracking.model_run import track_evaluation, tracked_fit
+from tsformer.tracking.settings import Settings, current_settings, speaking, warn
+
+mlflow = pytest.importorskip("mlflow", reason='needs the extra "tracking"')
+
+QUICK = {**SMALL, "max_epochs": 2}
+
+
+def tracked(run: TrackedRun) -> TSTransformerClassifier:
+    callbacks = [MLflowTracker(run, pictures=False)]
+    return TSTransformerClassifier("lspe", **QUICK, callbacks=callbacks)
+
+
+AGAIN: dict[str, Callable[[TSTransformerClassifier, TrackedRun], TSTransformerClassifier]] = {
+    "the estimator": lambda first, run: first,
+    "a clone": lambda first, run: clone(first),
+    "another tracker": lambda first, run: tracked(run),
+    "another process": lambda first, run: pickle.loads(pickle.dumps(tracked(run))),
+    "the run opened again": lambda first, run: tracked(TrackedRun(run.client, run.run_id)),
+}
+
+
+@pytest.mark.parametrize("again", AGAIN.values(), ids=AGAIN)
+def test_a_second_fit_in_a_run_continues_the_first(store, few, again):
+    """Curves go on, and every cost of the first is in that of the second."""
+    with store.start("two fits", kind="fit") as run:
+        first = clone(tracked(run)).fit(*few)
+        before = store.client().get_run(run.run_id).data.metrics
+        second = again(first, run).fit(*few)
+    after = store.client().get_run(run.run_id).data.metrics
+    rows = [*enumerate(chain(first.history_, second.history_), start=1)]
+    for metric, column in {"train/loss": "loss", "lr": "lr"}.items():
+        points = store.client().get_metric_history(run.run_id, metric)
+        assert [(p.step, p.value) for p in points] == [(i, row[column]) for i, row in rows]
+    assert after["n_epochs"] == 4
+    for cost in ("n_parameters", "n_parameters_encoding"):
+        assert after[cost] == 2 * before[cost] > 0
+    seconds = sum(row["seconds"] for row in second.history_)
+    assert after["fit_seconds"] >= before["fit_seconds"] + seconds
+    assert after["seconds_per_epoch"] == after["fit_seconds"] / 4
+    assert after["peak_memory_mb"] >= before["peak_memory_mb"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.processes
+def test_members_that_other_processes_trained_follow_each_other(few, quick):
+    classifier = TSTransformerClassifier("tape", **QUICK, n_estimators=3, n_jobs=2).fit(*few)
+    points = mlflow.MlflowClient().get_metric_history(only_run().info.run_id, "train/loss")
+    losses = [row["loss"] for history in classifier.histories_ for row in history]
+    assert [(point.step, point.value) for point in points] == [*enumerate(losses, start=1)]
+    assert only_run().data.metrics["n_epochs"] == 6
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        RunStore("http://host:5000", "7", command="tsformer compare --jobs 2"),
+        Settings(
+            log_models=False,
+            log_input_examples=False,
+            log_datasets=False,
+            exclusive=True,
+            silent=True,
+            pictures=True,
+            extra_tags={"team": "ours"},
+        ),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_another_process_has_every_field(value):
+    there = pickle.loads(pickle.dumps(value))
+    for field in fields(value):
+        carried = getattr(there, field.name)
+        assert carried == getattr(value, field.name)
+        assert carried != field.default, "a field that is not tested"
+
+
+def test_a_run_that_is_opened_again_has_all_tags_of_now(store):
+    with store.start("older", kind="fit", key="again"):
+        pass
+    with store.start("then", kind="fit", key="again", tags={"kept": "then"}) as then:
+        then.tags({"tsformer.missing": "a picture", "own": "then"})
+    later = RunStore(store.uri, store.experiment_id, command="train.py --now")
+    parent = store.start("parent", kind="study")
+    now = later.start("now", kind="study", key="again", parent=parent, again=True)
+    kept = store.client().get_run(now.run_id)
+    assert now.run_id == then.run_id
+    assert (kept.info.run_name, kept.info.status) == ("now", "RUNNING")
+    page = store.page_of(parent.run_id)
+    assert (
+        kept.data.tags.items()
+        >= {
+            "kept": "then",
+            "own": "then",
+            "tsformer.kind": "study",
+            "tsformer.key": "again",
+            "tsformer.version": tsformer.__version__,
+            "tsformer.command": "train.py --now",
+            "mlflow.source.name": "train.py",
+            "mlflow.source.type": "LOCAL",
+            "mlflow.parentRunId": parent.run_id,
+            "mlflow.note.content": f"Made by `train.py --now`. Part of [this study]({page}).",
+        }.items()
+    )
+    assert "tsformer.missing" not in kept.data.tags
+    now.end("FINISHED")
+    parent.end("FINISHED")
+
+
+def test_a_saved_model_carries_its_run(few, uri, tmp_path, experiment):
+    classifier = RandomConvolutionClassifier(**TINY)
+    with tracked_fit(classifier, *few, dataset="few") as fit:
+        classifier.fit(*few)
+    classifier.save(tmp_path / "model")
+    evaluation = track_evaluation(load(tmp_path / "model"), *few, dataset="few")
+    assert evaluation.run.run_id == fit.run.run_id
+    assert evaluation.address == fit.address
+    (run,) = runs()
+    assert run.data.metrics["test/accuracy"] == classifier.score(*few)
+    assert run.info.status == "FINISHED"
+
+
+def state() -> tuple[Any, ...]:
+    """All that tracking sets in a process while it works."""
+    active = mlflow.active_run()
+    return (
+        current_settings(),
+        list(series._observers),
+        current(),
+        hides_fits(),
+        active and active.info.run_id,
+        logging.getLogger("mlflow").level,
+    )
+
+
+def fit(few: Any, **params: Any) -> None:
+    RandomConvolutionClassifier(**{**TINY, **params}).fit(*few)
+
+
+def fit_of_the_shell(few: Any, **params: Any) -> None:
+    classifier = RandomConvolutionClassifier(**{**TINY, **params})
+    with tracked_fit(classifier, *few, dataset="few"):
+        classifier.fit(*few)
+
+
+def search(few: Any, **params: Any) -> None:
+    classifier = RandomConvolutionClassifier(**{**TINY, **params})
+    GridSearchCV(classifier, {"n_groups": [0]}, cv=2, error_score="raise").fit(*few)
+
+
+@pytest.mark.parametrize("silent", [False, True])
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("block", [fit, fit_of_the_shell, search])
+def test_nothing_of_a_block_stays_after_it(few, quick, block, fails, silent):
+    tsformer.autolog(log_models=False, silent=silent)
+    before = state()
+    with mlflow.start_run() as mine:
+        if fails:
+            with pytest.raises(ValueError, match="n_features"):
+                block(few, n_features=-1)
+        else:
+            block(few)
+        assert mlflow.active_run().info.run_id == mine.info.run_id
+        fit(few)
+    assert state() == before
+    assert parent_of(runs()[-1]) == mine.info.run_id, "the next fit is found in the user's run"
+    with pytest.warns(UserWarning, match="spoken"), speaking(Settings(silent=False)):
+        warn("spoken")
