@@ -32,10 +32,18 @@ from tsformer.data.layout import (
 from tsformer.data.panel import AnyPanel
 from tsformer.data.preprocessor import Preprocessor
 from tsformer.data.series import Padded, SeriesError, SeriesSource, numbered
+from tsformer.estimators.copies import first_equal, merge_copies
 from tsformer.estimators.novelty import Novelty
 from tsformer.estimators.saving import SavedEstimator
 from tsformer.estimators.summary import Summary, recipe_of
-from tsformer.estimators.targets import Groups, Targets, check_length, read_groups, series_weights
+from tsformer.estimators.targets import (
+    Groups,
+    Targets,
+    check_length,
+    read_groups,
+    read_weights,
+    series_weights,
+)
 from tsformer.training import Callback
 from tsformer.training.inference import forward, place
 
@@ -111,6 +119,8 @@ class TrainingData:
     targets: Targets
     weights: Any = None
     groups: Groups | None = None
+    #: Whether each series equals an earlier one ``[n]``.
+    repeated: npt.NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return len(self.series)
@@ -123,7 +133,10 @@ class TrainingData:
             check_length(len(chosen), weights, "sample_weight")
             weights = weights[chosen]
         groups = None if self.groups is None else self.groups[chosen]
-        return TrainingData(self.series.take(chosen), self.targets[chosen], weights, groups)
+        repeated = None if self.repeated is None else self.repeated[chosen]
+        return TrainingData(
+            self.series.take(chosen), self.targets[chosen], weights, groups, repeated
+        )
 
 
 class SeriesEstimator(SavedEstimator):
@@ -234,14 +247,22 @@ class SeriesEstimator(SavedEstimator):
         *,
         reset: bool = True,
     ) -> TrainingData:
-        """Check and read the arguments of `fit`, except for the weights."""
+        """Read the arguments of `fit`; leave out weights of 0, group equal series."""
         self._check_given(y, "fit requires y to be passed, but the target y is None")
         check_ids(X, y, "y")
         check_ids(X, sample_weight, "sample_weight")
         refuse_recording(X, y)
         series = self._source(X, times, reset=reset)
         targets = self._targets_of(series, y, "y", reset=reset)
-        return TrainingData(series, targets, sample_weight, read_groups(groups, X, len(series)))
+        data = TrainingData(series, targets, sample_weight, read_groups(groups, X, len(series)))
+        if sample_weight is not None:
+            weighted = read_weights(sample_weight, len(series)) > 0
+            if weighted.any() and not weighted.all():  # `_weights` refuses none
+                data = data.part(weighted)
+        first = first_equal(data.series)
+        data.groups = merge_copies(data.groups, first)
+        data.repeated = first != np.arange(len(first))
+        return data
 
     def _weights(self, sample_weight: npt.ArrayLike | None, targets: Targets) -> Targets | None:
         """Return the weight of each series, or None if all are equal."""
@@ -546,8 +567,7 @@ class SeriesTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 def drawn_seed(random_state: Any) -> int:
     """Return the seed from which all seeds of a model are derived."""
     if random_state is None:  # NumPy's global generator stays unchanged
-        entropy: Any = np.random.SeedSequence().entropy
-        return int(entropy)
+        return int(np.random.SeedSequence().generate_state(1)[0])
     return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
 
 
