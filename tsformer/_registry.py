@@ -1,6 +1,7 @@
 """Registries of named classes, such as encodings, and sums of names such as ``"tape+erpe"``."""
 
 import inspect
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from typing import Any, ClassVar, Generic, TypeVar
@@ -68,7 +69,22 @@ class Registry(Generic[Base]):
         return list(self._classes)
 
     def find(self, name: str) -> type[Base]:
-        """Return the class of that name, or raise ValueError with the nearest match."""
+        """Return the class of that name, or raise ValueError with the nearest match.
+
+        A name may be the path of a class, ``"module.Class"``, whose module was imported.
+        """
+        if isinstance(name, str) and name not in self._classes:
+            home, _, own = name.rpartition(".")
+            classes = {
+                key: cls
+                for key, cls in vars(sys.modules.get(home, object)).items()
+                if isinstance(cls, type)
+                and getattr(cls, "registry", None) is self
+                and "registry" not in vars(cls)  # of the base class
+            }
+            if classes:
+                check_known(f"{self.kind} of {home}", own, classes)
+                return classes[own]
         check_known(self.kind, name, self._classes)
         return self._classes[name]
 

@@ -10,10 +10,12 @@ import torch
 from marks import ONE_OF_EACH_HOOK, exhaustive_except
 from picture_checks import SIZES, assert_legible, assert_readable, images, panels, titles
 
+from tsformer.baselines import BASELINES
 from tsformer.encodings import names, resolve
 from tsformer.plots import (
     ENCODING_COLORS,
     encoding_color,
+    encoding_colors,
     plot_encoding,
     plot_encoding_change,
 )
@@ -144,8 +146,20 @@ def test_colors_are_fixed_and_told_apart() -> None:
     assert len(set(known)) == len(known)
     assert encoding_color("lspe") == ENCODING_COLORS["lspe"] == "#D55E00"
     # The same in every process, unlike Python's own hash of a name.
-    assert encoding_color("of my own") == ENCODING_COLORS["tape+erpe"] == "#882255"
+    assert encoding_color("of my own") == "#9467BD"
     assert encoding_color("lspe, stem=conv") == encoding_color("lspe")
+
+
+def test_no_two_methods_of_a_study_have_one_colour() -> None:
+    own = [f"mine.Own{i}" for i in range(12)]
+    colors = encoding_colors([*names(), *own, *BASELINES])
+    apart = [*names(), *own]
+    assert len({colors[name] for name in apart}) == len(apart)
+    study = encoding_colors([*BASELINES, "mine.Own1, stem=conv", "mine.Own1, stem=linear"])
+    assert len(set(study.values())) == len(BASELINES) + 1
+    assert study["mine.Own1, stem=conv"] == study["mine.Own1, stem=linear"]
+    assert encoding_colors(reversed(own)) == encoding_colors(own), "in any order"
+    assert not {*encoding_colors(own).values()} & {*ENCODING_COLORS.values()}
 
 
 @pytest.mark.slow

@@ -5,7 +5,14 @@ scikit-learn's contract can be named by its path. Whatever it reads, it is given
 """
 
 from tsformer.baselines.reader import PanelClassifier, UnreadableSeries
-from tsformer.baselines.resolve import BASELINES, Baseline, find, library_version, load_class
+from tsformer.baselines.resolve import (
+    BASELINES,
+    Baseline,
+    find,
+    import_encodings,
+    library_version,
+    load_class,
+)
 
 __all__ = [
     "BASELINES",
@@ -13,6 +20,7 @@ __all__ = [
     "PanelClassifier",
     "UnreadableSeries",
     "find",
+    "import_encodings",
     "library_version",
     "load_class",
 ]

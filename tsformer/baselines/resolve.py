@@ -15,8 +15,10 @@ from types import ModuleType
 from typing import Any
 
 import tsformer
+from tsformer import encodings
 from tsformer._checks import unknown
 from tsformer._optional import install_command
+from tsformer._registry import part_names
 
 #: The class that a study compares encodings of.
 TRANSFORMER = "tsformer.TSTransformerClassifier"
@@ -166,6 +168,15 @@ def find(estimator: str) -> Baseline:
     return Baseline(estimator)
 
 
+def import_encodings(encoding: str) -> None:
+    """Import the modules of a sum's parts that are paths of classes, as in ``"mine.Log"``."""
+    for part in part_names(encoding):
+        home = part.rpartition(".")[0]
+        if home and part not in encodings.names():
+            load_module(home, part)
+        encodings.find(part)
+
+
 def is_foreign(estimator: str) -> bool:
     """Return whether a name is a path outside this package and its list of names."""
     return estimator not in BASELINES and not estimator.startswith("tsformer.")
@@ -198,7 +209,7 @@ def load_class(estimator: str) -> type[Any]:
             f"{estimator} is defined in an interactive session, whose code cannot be read again; "
             f"save the class in a file of this folder, as in mine.py, and name it mine.{name}"
         )
-    module = _import(home, estimator)
+    module = load_module(home, estimator)
     found = getattr(module, name, None)
     if found is None:
         things: dict[str, Any] = {each: getattr(module, each, None) for each in dir(module)}
@@ -307,30 +318,30 @@ def _files_of(top: str) -> list[tuple[str, Path]]:
     return [(file.name, file)] if file.is_file() else []
 
 
-def _import(home: str, estimator: str) -> ModuleType:
-    """Import a module and translate its errors."""
+def load_module(home: str, named: str) -> ModuleType:
+    """Import a module; errors say what named it."""
     try:
         return import_module(home)
     except ModuleNotFoundError as error:
         missing = error.name or ""
         if missing and (missing == home or home.startswith(f"{missing}.")):
             raise ValueError(
-                f"{estimator}: there is no module {missing!r}; it must be installed, or be a file "
+                f"{named}: there is no module {missing!r}; it must be installed, or be a file "
                 "in this folder or on PYTHONPATH"
             ) from error
         if missing:
             raise ImportError(
-                f"{estimator} needs {missing}, which is not installed; install it with: "
+                f"{named} needs {missing}, which is not installed; install it with: "
                 f"pip install {missing.partition('.')[0]}"
             ) from error
-        raise ImportError(_import_error(estimator, error)) from error
+        raise ImportError(_import_error(named, error)) from error
     except (Exception, SystemExit) as error:
-        raise ImportError(_import_error(estimator, error)) from error
+        raise ImportError(_import_error(named, error)) from error
 
 
-def _import_error(estimator: str, error: BaseException) -> str:
+def _import_error(named: str, error: BaseException) -> str:
     reason = " ".join(str(error).split())
-    return f"{estimator} cannot be imported: its module raised {type(error).__name__}: {reason}"
+    return f"{named} cannot be imported: its module raised {type(error).__name__}: {reason}"
 
 
 def _fits_and_predicts(found: object) -> bool:

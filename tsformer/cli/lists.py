@@ -129,6 +129,7 @@ def plot_encoding(
             "--set", metavar="NAME=VALUE", help="An option of the encoding; can be repeated."
         ),
     ] = [],  # noqa: B006  Typer reads the default and gives each call its own list
+    allow_import: parsing.AllowImport = False,
 ) -> None:
     """Draw an encoding before training.
 
@@ -146,6 +147,7 @@ def plot_encoding(
             )
     out = parsing.picture(out or Path(f"encoding_{encoding}.png"))
     parsing.check_file(out)
+    parsing.import_encodings([encoding], allowed=allow_import)
     figure = plot_encoding(encoding, length, d_model=d_model, n_heads=heads, **options)
     figure.savefig(out)
     typer.echo(f"{encoding} drawn to {out}")

@@ -33,7 +33,10 @@ Set = Annotated[
     ),
 ]
 Encoding = Annotated[
-    str, typer.Option(help="A name, or a sum such as tape+erpe; see `tsformer encodings`.")
+    str,
+    typer.Option(
+        help="A name, a sum such as tape+erpe, or the path of a class; see `tsformer encodings`."
+    ),
 ]
 MaxEpochs = Annotated[
     int | None, typer.Option(help="Maximum number of epochs; by default chosen from the data size.")
@@ -76,6 +79,7 @@ def fit(
         ),
     ] = None,
     set_: Set = [],  # noqa: B006  Typer reads the default and gives each call its own list
+    allow_import: parsing.AllowImport = False,
     no_track: NoTrack = False,
     tracking_uri: TrackingUri = None,
     experiment: Experiment = None,
@@ -100,7 +104,7 @@ def fit(
     options = _options(TSTransformerClassifier, asked, checkpoint, resume, set_)
     where = Where.asked(no_track, tracking_uri, experiment, run_name)
     classifier = TSTransformerClassifier(**options)
-    X, run = _trained(classifier, dataset, columns, out, where, labelled=True)
+    X, run = _trained(classifier, dataset, columns, out, where, allow_import, labelled=True)
     if X is None:
         return
     new = ["predict", str(out), f"new{ending(dataset)}"]
@@ -126,6 +130,7 @@ def pretrain(
     checkpoint: Checkpoint = None,
     resume: Resume = False,
     set_: Set = [],  # noqa: B006  Typer reads the default and gives each call its own list
+    allow_import: parsing.AllowImport = False,
     no_track: NoTrack = False,
     tracking_uri: TrackingUri = None,
     experiment: Experiment = None,
@@ -151,7 +156,7 @@ def pretrain(
     options = _options(TSTransformerEncoder, asked, checkpoint, resume, set_)
     where = Where.asked(no_track, tracking_uri, experiment, run_name)
     encoder = TSTransformerEncoder(**options)
-    X, run = _trained(encoder, dataset, columns, out, where, labelled=False)
+    X, run = _trained(encoder, dataset, columns, out, where, allow_import, labelled=False)
     if X is not None:
         following = f"fit DATA --init-from {shlex.quote(str(out))}"
         _report(encoder, dataset, len(X), out, following, run)
@@ -185,13 +190,13 @@ def _trained(
     columns: TableSchema,
     out: Path,
     where: Where | None,
+    allow_import: bool,
     *,
     labelled: bool,
 ) -> tuple[Any, ModelRun | None]:
     """Fit and save an estimator; return the series, None in followers, and the run."""
     from tsformer._devices import resolve_device
     from tsformer.data.sources import is_file, is_folder, read_folder, read_source
-    from tsformer.encodings import find
     from tsformer.persistence import removed_on_failure, save_or_rescue
     from tsformer.training.distributed import process_group
 
@@ -207,8 +212,7 @@ def _trained(
                 "replaces; name a folder beside it"
             )
     estimator._check_parameters()  # before there is a run
-    for part in str(estimator.encoding).split("+"):
-        find(part.strip())
+    parsing.import_encodings([str(estimator.encoding)], allowed=allow_import)
     # Checks that a model can be saved there, before training.
     with removed_on_failure(out), process_group(resolve_device(estimator.device)) as ranks:
         with ranks.first():  # download only once
@@ -282,6 +286,7 @@ def predict(
         bool,
         typer.Option("--novelty", help="Add the novelty score: above 1, unlike the training data."),
     ] = False,
+    allow_import: parsing.AllowImport = False,
 ) -> None:
     """Classify the series of a file; print one CSV row per series.
 
@@ -302,7 +307,7 @@ def predict(
     if out is not None:
         parsing.check_file(out, [model, *_paths(file)])
     with process_group(resolve_device("auto")) as ranks:
-        classifier, found = _read_for(model, file, columns, labelled=False)
+        classifier, found = _read_for(model, file, columns, allow_import, labelled=False)
         cases = pd.RangeIndex(len(found.X)) if found.cases is None else pd.Index(found.cases)
         own = ranks.shard(len(found.X))
         stored = isinstance(found.X, SeriesSource)
@@ -335,6 +340,7 @@ def evaluate(
         ),
     ] = 0,
     as_json: Json = False,
+    allow_import: parsing.AllowImport = False,
     no_track: NoTrack = False,
     tracking_uri: TrackingUri = None,
     experiment: Experiment = None,
@@ -363,7 +369,7 @@ def evaluate(
             + ("remove --no-track" if no_track else "MLflow is not installed")
             + "; `tsformer explain` writes the picture of one series to a file"
         )
-    classifier, found = _read_for(model, dataset, columns, labelled=True)
+    classifier, found = _read_for(model, dataset, columns, allow_import, labelled=True)
     classes = [str(label) for label in classifier.classes_]
     extra = sorted({*(() if found.y is None else found.y.tolist())} - {*classes})
     if extra:
@@ -428,6 +434,7 @@ def explain(
             "--set", metavar="NAME=VALUE", help="An option of the method; can be repeated."
         ),
     ] = [],  # noqa: B006  Typer reads the default and gives each call its own list
+    allow_import: parsing.AllowImport = False,
 ) -> None:
     """Draw a series coloured by the relevance of each value for a class.
 
@@ -444,7 +451,7 @@ def explain(
 
     out = parsing.picture(out)
     parsing.check_file(out, [model, *_paths(dataset)])
-    classifier, found = _read_for(model, dataset, columns, labelled=False)
+    classifier, found = _read_for(model, dataset, columns, allow_import, labelled=False)
     method = method or classifier._method
     row = _row(series, found, dataset)
     panel = classifier._read(found.X, reset=False)
@@ -515,13 +522,18 @@ def _loader(dataset: str) -> str:
 
 
 def _read_for(
-    model: Path, source: str, columns: TableSchema, *, labelled: bool
+    model: Path, source: str, columns: TableSchema, allow_import: bool, *, labelled: bool
 ) -> tuple[Any, Source]:
     """Load a classifier and read series with its columns."""
     import tsformer
     from tsformer.data.sources import read_source
     from tsformer.estimators.labels import LabelClassifier
+    from tsformer.persistence import read_folder
 
+    parameters = read_folder(model)[0].get("parameters")
+    encoding = parameters.get("encoding") if isinstance(parameters, dict) else None
+    if isinstance(encoding, str) and "." in encoding:
+        parsing.import_encodings([encoding], allowed=allow_import)
     classifier = tsformer.load(model)
     if not hasattr(classifier, "classes_"):
         start = f"; train a classifier from it: tsformer fit DATA --init-from {model}"

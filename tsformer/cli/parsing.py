@@ -1,16 +1,41 @@
 """From the arguments of a command line to values."""
 
 import ast
+import os
+import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from tsformer._files import check_output
+
+AllowImport = Annotated[
+    bool,
+    typer.Option("--allow-import", help="Import classes named by their path, as in mine.Log."),
+]
 
 
 def names(text: str) -> tuple[str, ...]:
     """Split ``"a,b"`` at the commas."""
     return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def import_encodings(texts: Iterable[str], *, allowed: bool) -> None:
+    """Import encodings that are paths of classes; ValueError unless that is allowed."""
+    from tsformer import baselines, encodings
+
+    if allowed:
+        sys.path.append(os.getcwd())  # for classes in files of this folder
+    for text in texts:
+        for part in text.split("+"):
+            if "." in part and part.strip() not in encodings.names() and not allowed:
+                raise ValueError(
+                    f"encoding {part.strip()!r} is the path of a class, whose code would be "
+                    "imported and run: add --allow-import if you trust it"
+                )
+        baselines.import_encodings(text)
 
 
 def picture(path: Path) -> Path:

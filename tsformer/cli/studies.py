@@ -61,16 +61,14 @@ def compare(
         str,
         typer.Option(
             metavar="A,B|all",
-            help="Encodings; see `tsformer encodings`. No default with --methods.",
+            help="Encodings, or paths of classes; see `tsformer encodings`. No default with "
+            "--methods.",
         ),
     ] = _ENCODINGS,
     methods: Annotated[
         str, typer.Option(metavar="A,B", help="Classifiers; see `tsformer methods`.")
     ] = "",
-    allow_import: Annotated[
-        bool,
-        typer.Option("--allow-import", help="Let --methods name any class, as in sklearn.svm.SVC."),
-    ] = False,
+    allow_import: parsing.AllowImport = False,
     seeds: Annotated[
         str,
         typer.Option(metavar="N|A,B", help="Number of seeds, or a list of seeds; 1 with --data."),
@@ -164,6 +162,8 @@ def compare(
             if not parsing.names(text) and _is_given(context, flag):
                 raise ValueError(f"--{flag.replace('_', '-')} {text!r} names none; leave it out")
         named = _methods(methods, allow_import)
+        own_encodings = [name for name in parsing.names(encodings) if "." in name]
+        parsing.import_encodings(own_encodings, allowed=allow_import)
         if folds < 2:
             raise ValueError(f"--folds takes a number of folds, 2 or more; got {folds}")
         one_seed = data is not None and not _is_given(context, "seeds")
@@ -336,13 +336,11 @@ def _methods(text: str, allow_import: bool) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for estimator in parsing.names(text):
         find(estimator)
-        if is_foreign(estimator):
-            if not allow_import:
-                raise ValueError(
-                    f"--methods names {estimator!r}, whose code would be imported and run: add "
-                    "--allow-import if you trust it, or name it in a file for --study"
-                )
-            sys.path.append(os.getcwd())  # for classes in files of this folder
+        if is_foreign(estimator) and not allow_import:
+            raise ValueError(
+                f"--methods names {estimator!r}, whose code would be imported and run: add "
+                "--allow-import if you trust it, or name it in a file for --study"
+            )
         name = estimator.rpartition(".")[2]
         if name in found:
             raise ValueError(

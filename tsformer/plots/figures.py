@@ -50,6 +50,12 @@ ENCODING_COLORS = {
     "learnable_rope": "#225555",
     "pope": "#663333",
 }
+#: Colours of sums, of encodings of one's own and of other methods.
+OTHER_COLORS = (
+    *("#1F77B4", "#FF7F0E", "#2CA02C", "#D62728", "#9467BD", "#8C564B", "#E377C2", "#BCBD22"),
+    *("#17BECF", "#393B79", "#637939", "#8C6D31", "#843C39", "#7B4173", "#5254A3", "#8CA252"),
+    *("#BD9E39", "#AD494A", "#A55194", "#6B6ECF", "#B5CF6B", "#E7BA52", "#D6616B", "#CE6DBD"),
+)
 #: Colours of the first heads, in order.
 HEAD_COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7")
 
@@ -57,15 +63,32 @@ HEAD_COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7")
 MARKERS = "osD^vPX<>*ph"
 
 
-def encoding_color(name: str) -> str:
-    """Return the encoding's colour, ``"#RRGGBB"``, the same in every figure and in MLflow.
+def encoding_colors(names: Iterable[str]) -> dict[str, str]:
+    """Return the colour of each encoding or method of a study, ``"#RRGGBB"``, none twice.
 
-    An encoding without a colour of its own, or a sum, is assigned one by a hash of its name. A
-    variant of a study, as in ``"rope, stem=conv"``, has the colour of its encoding.
+    An encoding of this package has the same colour everywhere. A sum, an encoding of your own or
+    another method has one by a hash of its name, or the next free one. A variant, as in
+    ``"rope, stem=conv"``, has the colour of its encoding.
+
+    Examples
+    --------
+    >>> encoding_colors(["none", "rope", "mine.Log"])
+    {'none': '#7F7F7F', 'rope': '#0072B2', 'mine.Log': '#BD9E39'}
     """
-    name = name.partition(",")[0]
-    colors = list(ENCODING_COLORS.values())
-    return ENCODING_COLORS.get(name, colors[zlib.crc32(name.encode()) % len(colors)])
+    encodings = {name: name.partition(",")[0] for name in names}
+    colors = {name: ENCODING_COLORS[name] for name in encodings.values() if name in ENCODING_COLORS}
+    spare = [color for color in ENCODING_COLORS.values() if color not in colors.values()]
+    for name in sorted({*encodings.values()} - {*colors}):
+        first = zlib.crc32(name.encode()) % len(OTHER_COLORS)
+        choice = (*OTHER_COLORS[first:], *OTHER_COLORS[:first], *spare)
+        taken = colors.values()
+        colors[name] = next((each for each in choice if each not in taken), choice[0])
+    return {name: colors[encoding] for name, encoding in encodings.items()}
+
+
+def encoding_color(name: str) -> str:
+    """Return the colour of an encoding on its own, as `encoding_colors` does."""
+    return encoding_colors([name])[name]
 
 
 def new_figure(width: float, height: float) -> Figure:

@@ -11,7 +11,7 @@ from tsformer._checks import check_known
 from tsformer.plots.figures import (
     MARKERS,
     Panels,
-    encoding_color,
+    encoding_colors,
     end_score_axis,
     scale_by_powers,
     shortened,
@@ -75,8 +75,9 @@ def plot_learning_curves(
         around=(1.1 + widest(names, 8), 0.5),
     )
     for ax, (dataset, part) in zip(panels.axes, parts.items(), strict=True):
-        for place, method in enumerate(methods):
-            _draw(ax, part[part["method"] == method], method, MARKERS[place % len(MARKERS)])
+        for place, (method, color) in enumerate(encoding_colors(methods).items()):
+            marker = MARKERS[place % len(MARKERS)]
+            _draw(ax, part[part["method"] == method], method, marker, color)
         scale_by_powers(ax, part["x"])
         end_score_axis(ax, part["score"], "y")
         ax.grid(alpha=0.3)
@@ -118,7 +119,7 @@ def _tidy(results: pd.DataFrame, metric: str) -> pd.DataFrame:
     )
 
 
-def _draw(ax: Axes, rows: pd.DataFrame, method: str, marker: str) -> None:
+def _draw(ax: Axes, rows: pd.DataFrame, method: str, marker: str, color: str) -> None:
     # By size: a percentage is another number of series in each fold of a cross-validation.
     points = rows.groupby("size", sort=False).agg(
         x=("x", "mean"), mean=("score", "mean"), spread=("score", "std")
@@ -128,7 +129,7 @@ def _draw(ax: Axes, rows: pd.DataFrame, method: str, marker: str) -> None:
         points["x"].to_numpy(),
         points["mean"].to_numpy(),
         yerr=points["spread"].to_numpy(),  # of length 0 for a single fit
-        color=encoding_color(method),
+        color=color,
         marker=marker,
         markersize=5,
         linewidth=1.6,

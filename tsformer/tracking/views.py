@@ -17,9 +17,9 @@ from tsformer.tracking.store import RunStore
 if TYPE_CHECKING:
     from mlflow.entities import Run
 
-#: Tag of summary runs with the hash of their variant, ``|hash|``; the study's run has all hashes.
+#: Tag of summary runs with the hash of their variant, ``|hash|``.
 VARIANT_TAG = "tsformer.variant"
-#: Tag that orders the runs of a study: the study first, then the best encoding.
+#: Tag that orders the runs of a study by rank.
 PLACE_TAG = "tsformer.place"
 _TAG, _TAG_LENGTH = "mlflow.sharedViewState.", 20_000
 _SCORES = ("test/accuracy", "test/mean_rank", "test/accuracy_spread", "test/balanced_accuracy")
@@ -49,16 +49,17 @@ def view_of_study(study: str, variant: str = "") -> str:
 def _views(store: RunStore, study: str) -> dict[str, tuple[str, str]]:
     of_study = {"tsformer.study": study} if study else {}
     summaries = store.runs("FINISHED", {"tsformer.kind": "encoding", **of_study})
-    parents = store.runs(tags={**of_study, PLACE_TAG: "000"}) if study else []
+    parents = store.runs(tags={**of_study, "tsformer.kind": "study"}) if study else []
     views = {}
     for variant in dict.fromkeys(run.data.tags.get(VARIANT_TAG, "") for run in summaries):
         runs = [run for run in summaries if run.data.tags.get(VARIANT_TAG, "") == variant]
         label = runs[0].info.run_name.partition(", ")[2] if variant else ""
         names = ", ".join(filter(None, (parents[-1].info.run_name if parents else "", label)))
         title = ": ".join(filter(None, (f"{_axis(runs).capitalize()}s side by side", names)))
-        where = f"tags.`tsformer.{'study' if study else 'kind'}` = '{study or 'encoding'}'"
+        where = "tags.`tsformer.kind` = 'encoding'"
+        where += f" and tags.`tsformer.study` = '{study}'" if study else ""
         where += f" and tags.`{VARIANT_TAG}` LIKE '%{variant}%'" if variant else ""
-        state = _state(where, f"tags.`{PLACE_TAG}`", [*runs, *parents], _side_by_side(runs))
+        state = _state(where, f"tags.`{PLACE_TAG}`", runs, _side_by_side(runs))
         views[view_of_study(study, variant.strip("|"))] = title, state
     fits = store.runs("FINISHED", {"tsformer.kind": "fit"})
     where = "tags.`tsformer.kind` = 'fit'"
@@ -102,9 +103,9 @@ def _state(
     names = {run.data.params.get(axis, "") for run in runs}
     narrow = len(names) * max(map(len, names), default=0) <= 48  # letters below half a window
     filled = [part for part in (*sections, ("Everything else", 320, rest)) if part[2]]
-    state = {
+    state = {  # charts reverse the order of the runs: descending ranks put the best first
         "searchFilter": f"{where} and attributes.status = 'FINISHED'",
-        "orderByKey": order, "orderByAsc": True, "startTime": "ALL", "lifecycleFilter": "Active",
+        "orderByKey": order, "orderByAsc": False, "startTime": "ALL", "lifecycleFilter": "Active",
         "datasetsFilter": [], "modelVersionFilter": "All Runs", "runsHiddenMode": "SHOW_ALL",
         "isAccordionReordered": True, "hideEmptyCharts": True, "groupBy": None,
         "compareRunSections": [

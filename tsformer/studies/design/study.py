@@ -8,7 +8,13 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from tsformer._checks import check_known, check_number
-from tsformer.baselines.resolve import TRANSFORMER
+from tsformer._registry import part_names
+from tsformer.baselines.resolve import (
+    TRANSFORMER,
+    import_encodings,
+    library_version,
+    load_module,
+)
 from tsformer.encodings import find
 from tsformer.encodings import names as registered
 from tsformer.estimators.classifier import TSTransformerClassifier
@@ -59,7 +65,8 @@ class Study:
         Names that `tsformer.data.load_dataset` knows.
     encodings : sequence of str
         Names of encodings, or sums of names such as ``"tape+erpe"``; ``"all"`` for every
-        registered encoding; none if there are `methods`.
+        registered encoding; none if there are `methods`. The path of a class, ``"mine.Log"``, is
+        imported.
     seeds : sequence of int, or int, default=(0, 1, 2)
         The seeds; an int `n` stands for ``0, ..., n - 1``.
     parameters : mapping
@@ -89,6 +96,9 @@ class Study:
     splits : mapping
         Names of data sets, and how each was split, in words, for the report. ``tsformer compare
         --data`` fills it in.
+    imports : sequence of str
+        Modules to import first, which register encodings; modules of encodings that are not of
+        this package are added.
     title : str, optional
         Shown name of the study. Neither the design nor the keys depend on it.
         `from_toml` takes the name of the file unless the file has a title.
@@ -128,6 +138,7 @@ class Study:
     train_sizes: tuple[str, ...] = ()
     leave_out: Mapping[str, Sequence[str]] = field(default_factory=dict)
     splits: Mapping[str, str] = field(default_factory=dict)
+    imports: tuple[str, ...] = ()
     title: str = field(default="", compare=False)
     description: str = field(default="", compare=False)
     _methods: dict[str, Method] = field(init=False, repr=False, compare=False)
@@ -155,9 +166,10 @@ class Study:
         for name in ("title", "description"):
             if not isinstance(getattr(self, name), str):
                 raise TypeError(f"{name} must be of type str; got {getattr(self, name)!r}")
+        for module in _listed("imports", self.imports):
+            load_module(module, f"imports, {module!r}")
         for encoding in self.encodings:
-            for part in encoding.split("+"):
-                find(part)
+            import_encodings(encoding)
         check_parameters(self.parameters)
         for values in _combinations(self.vary):
             check_parameters({**self.parameters, **values})
@@ -167,6 +179,7 @@ class Study:
         own = {name: Method(name, TRANSFORMER, {"encoding": name}) for name in self.encodings}
         own |= read_methods(self.methods, self.parameters)
         object.__setattr__(self, "_methods", own)
+        object.__setattr__(self, "imports", self._imports())
         methods = {name: dict(said) for name, said in self.methods.items()}
         object.__setattr__(self, "methods", methods)
         object.__setattr__(self, "leave_out", self._left_out())
@@ -217,6 +230,7 @@ class Study:
             **({"train_sizes": list(self.train_sizes)} if self.train_sizes else {}),
             **({"leave_out": {n: list(on) for n, on in left_out.items()}} if left_out else {}),
             **({"splits": dict(self.splits)} if self.splits else {}),
+            **({"imports": list(self.imports)} if self.imports else {}),
         }
 
     @property
@@ -277,6 +291,27 @@ class Study:
         default = TSTransformerClassifier().encoding
         return str(_in_one_spelling(self.method(method).given.get("encoding", default)))
 
+    def code_of(self, method: str) -> list[str]:
+        """Return library and version, or hash, of the classes of encodings not of this package."""
+        if not self.method(method).transformer:
+            return []
+        classes = map(find, part_names(self.encoding_of(method)))
+        homes = [cls.__module__ for cls in classes if not cls.__module__.startswith("tsformer.")]
+        return [library_version(f"{home}.") for home in homes]
+
+    def _imports(self) -> tuple[str, ...]:
+        """Return the modules to import before any fit, where a process has not."""
+        modules = dict.fromkeys(_listed("imports", self.imports))
+        for each in self._methods.values():
+            for part in part_names(self.encoding_of(each.name)) if each.transformer else ():
+                homes = (part.rpartition(".")[0], find(part).__module__)
+                modules |= dict.fromkeys(
+                    home
+                    for home in homes
+                    if home and home.partition(".")[0] not in ("tsformer", "__main__")
+                )
+        return tuple(modules)
+
     def configuration(self, variant: str = "", method: str = "") -> dict[str, Any]:
         """Return everything that can affect a fit of this variant, including the defaults.
 
@@ -286,6 +321,8 @@ class Study:
         if not self.method(name).transformer:
             return self.method(name).configuration()
         own = configuration(self.parameters_of(variant, name))
+        if code := self.code_of(name):
+            own["code"] = code
         if name in self.encodings:
             return own
         return {"estimator": TRANSFORMER, "encoding": self.encoding_of(name), **own}
@@ -300,7 +337,9 @@ class Study:
         found = self.method(method or self.names[0])
         if not found.transformer:
             return digest(found.configuration())
-        return configuration_hash(self.parameters_of(variant, method))
+        found_hash = configuration_hash(self.parameters_of(variant, method))
+        code = self.code_of(found.name)
+        return digest([found_hash, *code]) if code else found_hash
 
     def hashes(self) -> list[str]:
         """Return the hashes of all configurations in the study."""

@@ -11,11 +11,11 @@ from tsformer._checks import check_known
 
 _KEYS = (
     *("datasets", "encodings", "methods", "seeds", "resamples", "parameters", "vary"),
-    *("train_sizes", "leave_out", "splits", "title", "description"),
+    *("train_sizes", "leave_out", "splits", "imports", "title", "description"),
 )
 #: Keys of a design that hold objects, and lists.
 TABLES = ("parameters", "vary", "methods", "leave_out", "splits")
-LISTS = ("datasets", "encodings", "seeds", "train_sizes")
+LISTS = ("datasets", "encodings", "seeds", "train_sizes", "imports")
 
 
 def read_study_file(path: str | Path) -> dict[str, Any]:

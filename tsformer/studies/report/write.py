@@ -7,13 +7,14 @@ import io
 import json
 import os
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import tsformer
 from tsformer._optional import require
+from tsformer.encodings import find, names
 from tsformer.studies._files import check_folder, write_atomically
 from tsformer.studies.analysis.analyse import Findings, analyse, default_baseline
 from tsformer.studies.analysis.scores import StudyScores, read_study
@@ -100,7 +101,8 @@ def write_findings(
     """Write the report of findings that `analyse` returned for these scores and baseline."""
     drawn = figures(scores, findings, baseline)
     pictures = {f"{name}.png": _png(figure) for name, figure in drawn.items()}
-    commands = [] if scores.design is None else ["tsformer compare --study study.json"]
+    again = scores.design is not None and not _needs_its_script(scores.design)
+    commands = ["tsformer compare --study study.json"] if again else []
     versions = [f"tsformer {tsformer.__version__}", f"Python {platform.python_version()}"]
     text = markdown(
         _title(scores),
@@ -117,13 +119,21 @@ def write_findings(
     folder.mkdir(parents=True, exist_ok=True)
     paths = tuple(folder / name for name in pictures)
     files = ReportFiles(folder / "report.html", folder / "report.md", paths)
-    names = [files.html.name, files.markdown.name, *pictures]
-    check_folder(folder, names, sign="report.md", text="tsformer")
+    written = [files.html.name, files.markdown.name, *pictures]
+    check_folder(folder, written, sign="report.md", text="tsformer")
     for name, png in pictures.items():
         write_atomically(png, folder / name)
     write_atomically(page, files.html)
     write_atomically(text, files.markdown)
     return files
+
+
+def _needs_its_script(design: Mapping[str, Any]) -> bool:
+    """Return whether an encoding is defined where no other process can import it."""
+    methods = [each.get("encoding", "none") for each in design.get("methods", {}).values()]
+    parts = [part for each in (*design.get("encodings", ()), *methods) for part in each.split("+")]
+    ours = [name for name in names() if find(name).__module__.startswith("tsformer.")]
+    return not design.get("imports") and any("." not in each and each not in ours for each in parts)
 
 
 def _title(scores: StudyScores) -> str:

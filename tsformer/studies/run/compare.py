@@ -14,6 +14,7 @@ import pandas as pd
 
 from tsformer._checks import check_number
 from tsformer._optional import require
+from tsformer._registry import part_names
 from tsformer.encodings import find
 from tsformer.studies._files import check_folder, write_atomically
 from tsformer.studies.analysis.ranking import answer
@@ -185,7 +186,8 @@ def compare(
     _check_time_limit(fit_time_limit, scheduler)
     limit = None if budget is None else _budget(study, budget)
     elsewhere = jobs > 1 or scheduler is not None or fit_time_limit is not None
-    modules = _modules(study, elsewhere=elsewhere)
+    if elsewhere:
+        _check_importable(study)
     study.check()
     for name in study.datasets:
         Problem.load(name, study.resamples - 1)  # folds limit the resamples
@@ -221,7 +223,7 @@ def compare(
             ranking = None
             try:
                 with executors.Workers(jobs, fit_time_limit) as workers:
-                    fits = _Fits(workers, client, elsewhere, parent.run_id, modules, on_progress)
+                    fits = _Fits(workers, client, elsewhere, parent.run_id, on_progress)
                     if limit is None:
                         for _ in fits.run(study.trials(), result_store):
                             pass
@@ -275,7 +277,6 @@ class _Fits:
     client: Any
     elsewhere: bool
     parent_id: str
-    modules: tuple[str, ...]
     listener: Callable[[Progress], None] | None
 
     def n_parallel(self) -> int:
@@ -303,7 +304,7 @@ class _Fits:
             if not some:
                 return
             left = left[len(some) :]
-            tasks = [Task(each, to.study, to.store, self.parent_id, self.modules) for each in some]
+            tasks = [Task(each, to.study, to.store, self.parent_id) for each in some]
             for result in self._execute(tasks):
                 for trial in to.add(result):
                     self.progress.fit_end(
@@ -371,19 +372,16 @@ def _check_reach(store: RunStore, scheduler: str | None) -> None:
         )
 
 
-def _modules(study: Study, *, elsewhere: bool) -> tuple[str, ...]:
-    """Return the modules that register the study's encodings, for other processes to import."""
-    methods = [study.method(name) for name in study.names]
-    names = (study.encoding_of(method.name) for method in methods if method.transformer)
-    parts = {part.strip() for encoding in names for part in encoding.split("+")}
-    modules = {f"the encoding {part!r}": find(part).__module__ for part in parts}
-    if not elsewhere:
-        return ()
-    classes = {f"the class of method {each.name!r}": each.estimator for each in methods}
-    for what, home in (modules | classes).items():
-        if home.partition(".")[0] == "__main__":
-            raise ValueError(
-                f"{what} is defined in the main script, which other processes cannot import; move "
-                "it to a module of its own, or use jobs=1"
-            )
-    return tuple(sorted(set(modules.values())))
+def _check_importable(study: Study) -> None:
+    """Raise for a class of the main script, which other processes cannot import."""
+    for method in map(study.method, study.names):
+        homes = {f"the class of method {method.name!r}": method.estimator}
+        if method.transformer:
+            parts = part_names(study.encoding_of(method.name))
+            homes |= {f"the encoding {part!r}": find(part).__module__ for part in parts}
+        for what, home in homes.items():
+            if home.partition(".")[0] == "__main__":
+                raise ValueError(
+                    f"{what} is defined in the main script, which other processes cannot import; "
+                    "move it to a module of its own, or use jobs=1"
+                )

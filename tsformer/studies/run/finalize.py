@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import importlib.util
 import shlex
 import tempfile
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -15,7 +15,7 @@ import pandas as pd
 from tsformer._files import replacing
 from tsformer._optional import require
 from tsformer._warnings import warn_caller
-from tsformer.plots import encoding_color, plot_learning_curves
+from tsformer.plots import encoding_colors, plot_learning_curves
 from tsformer.studies._files import to_csv, write_atomically
 from tsformer.studies.analysis.analyse import Findings, analyse, default_baseline
 from tsformer.studies.analysis.plots import (
@@ -50,20 +50,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def variant_tag(variants: Iterable[str]) -> str:
-    """Return the tag that MLflow's views filter by; "" without variants."""
-    found = [digest(variant) for variant in variants if variant]
-    return f"|{'|'.join(found)}|" if found else ""
-
-
 def study_tags(study: Study) -> dict[str, str]:
-    """Return the tags of a study's run, which place it in each variant's view."""
-    return {
-        "tsformer.study": study.name,
-        VARIANT_TAG: variant_tag(study.variants),
-        PLACE_TAG: "000",
-        "mlflow.runColor": "#000000",
-    }
+    """Return the tags of a study's run."""
+    return {"tsformer.study": study.name, "mlflow.runColor": "#000000"}
 
 
 def study_note(study: Study, store: RunStore) -> str:
@@ -97,8 +86,8 @@ def _view(study: Study, variant: str, store: RunStore) -> str:
 
 
 def log_scores(results: pd.DataFrame, figure: Figure, run: TrackedRun) -> None:
-    """Log ``comparison.png``, for MLflow's grid of pictures too."""
-    tag, which = "tsformer.picture_of", digest(results.to_csv(index=False))
+    """Log ``comparison.png`` of all fits, which MLflow's view of the study shows."""
+    tag, which = "tsformer.scores_of", digest(results.to_csv(index=False))
     if run.client is None or run.client.get_run(run.run_id).data.tags.get(tag) == which:
         return  # already there: another one would be added, not replace it
     run.figure(lambda: figure, "comparison.png", key="scores", size=900)
@@ -110,16 +99,16 @@ def log_findings(findings: list[Findings], run: TrackedRun) -> None:
     for each in findings:
         folder = f"{each.label}/" if each.label else ""
         fits = each.rows.rename(columns={"method": "encoding", "score": "accuracy"})
-        run.figure(functools.partial(plot_boxes, fits), f"{folder}boxes.png")
+        run.figure(partial(plot_boxes, fits), f"{folder}boxes.png")
         found = each.statistics
         if found is None:
             continue
         ranks = pd.DataFrame({"mean_rank": found.ranks, "mean_score": found.scores.mean()})
         run.text(ranks.to_csv(index_label="encoding", lineterminator="\n"), f"{folder}ranks.csv")
         run.text(to_csv(found.pairs), f"{folder}pairs.csv")
-        diagram = functools.partial(plot_critical_difference, found)
+        diagram = partial(plot_critical_difference, found)
         run.figure(diagram, f"{folder}critical_difference.png")
-        run.figure(functools.partial(plot_pairs, found), f"{folder}pairs.png")
+        run.figure(partial(plot_pairs, found), f"{folder}pairs.png")
 
 
 #: Scores averaged over the compared fits.
@@ -138,16 +127,17 @@ _NOTE = (
 
 
 def summary_runs(
-    study: Study, scores: StudyScores, store: RunStore, parent: TrackedRun
+    study: Study, scores: StudyScores, store: RunStore, parent: TrackedRun, figure: Figure
 ) -> list[str]:
     """Create a run per encoding or method and variant that summarises its fits."""
     parts = variant_scores(scores)
-    made = []
+    made, colors = [], encoding_colors(study.names)
     for variant, values in study.variants.items():
         part = _of_variant(parts, values)
         if part is None:  # all its fits failed
             continue
         ranks = mean_ranks(mean_scores(part.used))
+        pictured = False
         places = {name: 1 + i for i, name in enumerate(ranks.sort_values().index)}
         for name in study.names:
             # A fit that all seeds share has no spread.
@@ -160,9 +150,9 @@ def summary_runs(
                 key="/".join(filter(None, (study.name, name, variant))),
                 parent=parent,
                 tags={
-                    "mlflow.runColor": encoding_color(name),
+                    "mlflow.runColor": colors[name],
                     "tsformer.study": study.name,
-                    VARIANT_TAG: variant_tag([variant]),
+                    VARIANT_TAG: f"|{digest(variant)}|" if variant else "",
                     PLACE_TAG: f"{places[name]:03d}",
                 },
                 again=True,
@@ -173,6 +163,9 @@ def summary_runs(
                 left_out = len(part.rows) - len(part.used)
                 note = _note(fits, left_out, store.page_of(parent.run_id))
                 run.tags({"mlflow.note.content": note})
+                if not pictured:  # one run of the view has the picture of all
+                    attempt(partial(log_scores, scores.rows, figure, run), "logging the scores")
+                    pictured = True
                 copy_picture(run, str(fits.iloc[0]["run_id"]))  # of the same draw for all
             made.append(run.run_id)
     return made
@@ -262,7 +255,7 @@ def finalize(
         figure.savefig(file, format="png")
     parent.text(to_csv(results), "results.csv")
     parent.text(table, "summary.md")
-    attempt(lambda: log_scores(results, figure, parent), "logging the scores")
+    parent.figure(lambda: figure, "comparison.png")
     if len(store.study.train_sizes) > 1:
         named = _labelled(results, store.study, store.study.vary)
         parent.figure(lambda: plot_learning_curves(named), "learning_curves.png")
@@ -270,7 +263,7 @@ def finalize(
     report_path = None
     if all(map(importlib.util.find_spec, ("scikit_posthocs", "baycomp", "jinja2"))):
         report_path = attempt(lambda: _report(scores, folder, parent), "writing the report")
-    summary_runs(store.study, scores, store.store, parent)
+    summary_runs(store.study, scores, store.store, parent, figure)
     return figure_path, report_path
 
 

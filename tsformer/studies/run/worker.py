@@ -12,7 +12,7 @@ from tsformer._warnings import warn_caller
 from tsformer.baselines import PanelClassifier, find, load_class
 from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.estimators.series import unobserved
-from tsformer.plots import encoding_color
+from tsformer.plots import encoding_colors
 from tsformer.studies.design.study import Study, Trial
 from tsformer.studies.run.lock import STUDY_TAG
 from tsformer.studies.run.problem import Problem
@@ -29,7 +29,6 @@ class Task:
     study: Study
     store: RunStore
     parent_id: str
-    modules: tuple[str, ...] = ()
     key: str = field(default="", init=False)
     library: str = field(default="", init=False)
 
@@ -48,7 +47,8 @@ class Task:
         )
 
     def _library(self) -> str:
-        return str(self.study.method(self.trial.method).configuration()["library"])
+        library = self.study.method(self.trial.method).configuration()["library"]
+        return ", ".join([library, *self.study.code_of(self.trial.method)])
 
     def problem(self) -> Problem:
         """Load the data to train and score on."""
@@ -77,15 +77,15 @@ def run_task(
 
     Only the driver passes callbacks. `on_begin` is called after imports and compilation.
     """
-    if error := task.other_versions():
-        return TrialResult(task.trial, None, error)
     run = None
     try:
         with exits_as_errors(interrupts=not callbacks):
+            for module in task.study.imports:
+                importlib.import_module(module)
+            if error := task.other_versions():
+                return TrialResult(task.trial, None, error)
             if (known := _finished(task)) is not None:
                 return known
-            for module in task.modules:
-                importlib.import_module(module)
             problem = task.problem()
             load_class(task.study.method(task.trial.method).estimator)  # before it is timed
             _warm_up(task, problem)
@@ -119,7 +119,7 @@ def _start(task: Task) -> TrackedRun:
         parent=TrackedRun(None, task.parent_id),
         tags={
             "tsformer.configuration": study.hash_of(trial.variant, trial.method),
-            "mlflow.runColor": encoding_color(trial.method),
+            "mlflow.runColor": encoding_colors(study.names)[trial.method],
             STUDY_TAG: study.name,
         },
     )

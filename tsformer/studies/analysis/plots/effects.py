@@ -10,7 +10,7 @@ import pandas as pd
 from tsformer.plots.figures import (
     MARKERS,
     Panels,
-    encoding_color,
+    encoding_colors,
     end_score_axis,
     fewer_ticks,
     scale_by_powers,
@@ -72,10 +72,11 @@ def plot_mean_gains(
         around=(0.3 + widest(names, 10), 0.5),
         sharey=True,
     )
+    colors = encoding_colors([baseline, *methods])
     for ax, (label, table) in zip(panels.axes, tables.items(), strict=True):
         for row in table.to_dict("records"):
             y = methods.index(row["method"])
-            color = encoding_color(row["method"])
+            color = colors[row["method"]]
             if row["low"] == row["low"]:  # NaN: too few data sets
                 ax.plot([100 * row["low"], 100 * row["high"]], [y, y], color=color, linewidth=2)
             ax.plot([100 * row["gain"]], [y], "o", color=color, markersize=6)
@@ -125,8 +126,9 @@ def plot_ranking(ranking: pd.DataFrame, *, axes: Axes | None = None) -> Figure:
         around=(0.9 + widest(names, 10), 0),
     )
     (ax,) = panels.axes
+    colors = encoding_colors(ranking["encoding"])
     for y, row in enumerate(shown.to_dict("records")):
-        color, x = encoding_color(row["encoding"]), -100 * row["behind"]
+        color, x = colors[row["encoding"]], -100 * row["behind"]
         if row["margin"] > 0:
             half = 100 * row["margin"]
             ax.plot([x - half, x + half], [y, y], color=color, linewidth=2)
@@ -208,11 +210,12 @@ def _draw_cost(ax: Axes, costs: pd.DataFrame, cost: str) -> None:
         ax.plot(
             front[cost], front["score"], color="0.6", linewidth=1, zorder=1, label="Pareto front"
         )
+    colors = encoding_colors(costs["method"])
     for i, row in enumerate(costs.to_dict("records")):
         ax.scatter(
             [row[cost]],
             [row["score"]],
-            color=encoding_color(row["method"]),
+            color=colors[row["method"]],
             marker=MARKERS[i % len(MARKERS)],
             edgecolors="black" if row.get(f"front_{cost}") else "none",
             s=55,

@@ -10,7 +10,7 @@ import pandas as pd
 
 from tsformer.plots.figures import (
     Panels,
-    encoding_color,
+    encoding_colors,
     end_score_axis,
     fewer_ticks,
     figure_of,
@@ -60,8 +60,8 @@ def plot_boxes(results: pd.DataFrame, *, ax: Axes | None = None) -> Figure:
         medianprops={"color": "black"},
         flierprops={"marker": ".", "markersize": 4, "alpha": 0.6},
     )
-    for box, name in zip(boxes["boxes"], encodings, strict=True):
-        box.set_facecolor(encoding_color(name))
+    for box, color in zip(boxes["boxes"], encoding_colors(encodings).values(), strict=True):
+        box.set_facecolor(color)
         box.set_alpha(0.75)
     ax.axvline(0, color="0.6", linewidth=0.8, zorder=0)
     ax.invert_yaxis()
@@ -112,11 +112,10 @@ def plot_comparison(results: pd.DataFrame, *, axes: Axes | Sequence[Axes] | None
 
 
 def _draw_dataset(ax: Axes, rows: pd.DataFrame, encodings: list[str]) -> None:
-    for place, encoding in enumerate(encodings):
+    for place, (encoding, color) in enumerate(encoding_colors(encodings).items()):
         values = rows.loc[rows["encoding"] == encoding, "accuracy"].to_numpy(dtype=float)
         if not len(values):
             continue
-        color = encoding_color(encoding)
         # Dots of equal value are drawn side by side, in the order of the seeds.
         beside = np.linspace(-0.16, 0.16, len(values)) if len(values) > 1 else np.zeros(1)
         ax.scatter(

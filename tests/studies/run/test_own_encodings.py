@@ -1,0 +1,125 @@
+"""Encodings of one's own: named by the path of their class, in the shell, in files, in workers."""
+
+import json
+import sys
+
+import pandas as pd
+import pytest
+
+from tsformer.encodings import find, names, unregister
+from tsformer.studies import Study
+from tsformer.studies.report.write import write_report
+
+CODE = """
+from tsformer.encodings.embed.fixed import FixedEncoding
+class Own(FixedEncoding): pass
+class Named(FixedEncoding, name="ownname"): pass
+"""
+SMALL = ("--set", "d_model=8", "--set", "n_layers=1", "--set", "n_heads=1", "--max-epochs", 1)
+
+
+def forget() -> None:
+    """Undo the import, as in a new process."""
+    if sys.modules.pop("ownencodings", None) and "ownname" in names():
+        unregister("ownname")
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    """A module of the working folder, which is not imported yet."""
+    (tmp_path / "ownencodings.py").write_text(CODE)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    yield
+    forget()
+
+
+@pytest.mark.usefixtures("module")
+def test_a_path_is_imported_recorded_and_part_of_sums():
+    study = Study(["GunPoint"], ["none", "rope + ownencodings.Own"])
+    assert study.encodings == ("none", "rope+ownencodings.Own")
+    assert study.imports == ("ownencodings",)
+    assert find("ownencodings.Own").__name__ == "Own"
+    assert Study(**study.as_dict()) == study
+
+
+@pytest.mark.usefixtures("module")
+def test_the_module_of_a_registered_name_is_recorded_and_imported_first(tmp_path):
+    import ownencodings
+
+    study = Study(["GunPoint"], methods={"a": {"estimator": "tsformer", "encoding": "ownname"}})
+    design = study.as_dict()
+    assert design["imports"] == ["ownencodings"]
+    (tmp_path / "study.json").write_text(json.dumps(design))
+    assert find("ownname") is ownencodings.Named
+    forget()
+    assert Study.from_toml(tmp_path / "study.json") == study
+
+
+@pytest.mark.usefixtures("module")
+def test_other_code_is_another_fit(monkeypatch):
+    study = Study(["GunPoint"], ["none", "ownencodings.Own"], seeds=1)
+    before = [study.key(*trial) for trial in study.trials()]
+    monkeypatch.setattr("tsformer.studies.design.study.library_version", lambda path: "changed")
+    after = [study.key(*trial) for trial in study.trials()]
+    assert [a == b for a, b in zip(after, before, strict=True)] == [True, False]
+
+
+@pytest.mark.usefixtures("module")
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        ("compare --datasets A --encodings ownencodings.Own", "add --allow-import"),
+        ("fit A --encoding ownencodings.Own", "add --allow-import"),
+        ("fit A --set encoding=rope+ownencodings.Own", "add --allow-import"),
+        ("pretrain A --encoding ownencodings.Own", "add --allow-import"),
+        ("plot-encoding ownencodings.Own", "add --allow-import"),
+        ("fit A --encoding ownencodings.Owm --allow-import", "did you mean 'Own'?"),
+        ("fit A --encoding ownencoding.Own --allow-import", "there is no module 'ownencoding'"),
+    ],
+)
+def test_a_command_imports_only_what_it_may(command, says, run):
+    _, err = run(*command.split(), exits=2)
+    assert says in err
+    assert ("ownencodings" in sys.modules) == ("Owm" in command)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("module", "no_figures")
+def test_a_model_and_a_picture_of_a_path(run, tmp_path):
+    run("plot-encoding", "ownencodings.Own", "--allow-import")
+    assert (tmp_path / "encoding_ownencodings.Own.png").is_file()
+    flags = ("--encoding", "ownencodings.Own", "--no-track", "--allow-import")
+    run("fit", "ItalyPowerDemand", *SMALL, *flags)
+    forget()
+    _, err = run("evaluate", "model", "ItalyPowerDemand", "--no-track", exits=2)
+    assert "add --allow-import" in err
+    out, _ = run("evaluate", "model", "ItalyPowerDemand", "--no-track", "--allow-import")
+    assert "ownencodings.Own on the 1029 test series" in out
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("module", "no_figures")
+@pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.processes)])
+def test_a_study_of_a_path_resumes_from_its_own_file(jobs, run, uri, experiment, tmp_path):
+    store = ("--tracking-uri", uri, "--experiment", experiment, "--jobs", jobs)
+    flags = ("--encodings", "none,ownencodings.Own", "--seeds", 1, *SMALL, "--allow-import")
+    run("compare", "--datasets", "ItalyPowerDemand", *flags, *store)
+    rows = pd.read_csv("results/compare/results.csv")
+    assert rows["encoding"].tolist() == ["none", "ownencodings.Own"]
+    forget()
+    report = (tmp_path / "results/compare/report/report.md").read_text("utf-8")
+    assert "tsformer compare --study study.json\n" in report
+    run("compare", "--study", "results/compare/study.json", "--out", "again", *store)
+    assert pd.read_csv("again/results.csv")["run_id"].tolist() == rows["run_id"].tolist()
+
+
+def test_a_report_prints_no_command_that_cannot_work(tmp_path):
+    rows = [(d, e, 0, 0.5) for d in "AB" for e in ("none", "of a notebook")]
+    table = pd.DataFrame(rows, columns=["dataset", "encoding", "seed", "accuracy"])
+    table.to_csv(tmp_path / "results.csv", index=False)
+    design = {"datasets": ["A", "B"], "encodings": ["none", "of a notebook"], "seeds": [0]}
+    for imports, printed in (([], False), (["mine"], True)):
+        (tmp_path / "study.json").write_text(json.dumps({**design, "imports": imports}))
+        page = write_report(tmp_path).markdown.read_text("utf-8")
+        assert ("compare --study study.json" in page) == printed
