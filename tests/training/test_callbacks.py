@@ -13,6 +13,7 @@ from torch import nn
 
 from tsformer.data.panel import Panel
 from tsformer.training import Callback, History, ProgressBar
+from tsformer.training.progress import ProgressHint
 
 
 class Flat(nn.Module):
@@ -126,6 +127,18 @@ def test_a_closed_pipe_ends_the_lines_and_not_the_fit(monkeypatch):
 
     monkeypatch.setattr(sys, "stderr", Closed())
     assert len(run(ProgressBar())) == 2
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_long_fit_says_once_on_a_terminal_how_to_see_progress(capsys, monkeypatch, terminal):
+    monkeypatch.setattr("tsformer.training.progress.SECONDS_WITHOUT_WORD", -1.0)
+    monkeypatch.setattr(ProgressHint, "said", False)
+    if terminal:
+        monkeypatch.setenv("FORCE_COLOR", "1")
+    for _ in range(2):
+        run(ProgressHint(), n_epochs=3)
+    said = "fit goes on; verbose=1 shows progress\n"
+    assert capsys.readouterr().err == (said if terminal else "")
 
 
 class Slow(Callback):

@@ -60,6 +60,7 @@ from tsformer.training import (
 )
 from tsformer.training.loop import train_ensemble
 from tsformer.training.plan import Pretrained, check_graphs
+from tsformer.training.progress import ProgressHint
 
 #: Seeds of the weights, the training run and the validation split.
 MemberSeeds = tuple[int, int, int]
@@ -312,6 +313,7 @@ class TransformerEstimator(SeriesTransformer, SeriesEstimator):
             validation_series=0 if held_out is None else len(held_out),
             initial_weights="pretrained" if any(names) else "",
         )
+        progress = [ProgressHint()] if self.n_jobs in (1, None) and not self.verbose else []
         return TrainingJob(
             models=self.models_,
             panel=self.preprocessor_.panel(data.series),
@@ -320,7 +322,7 @@ class TransformerEstimator(SeriesTransformer, SeriesEstimator):
             weights=_normalised(data.weights),
             validation=None if held_out is None else self._validation(held_out),
             callbacks=[
-                [*(self.callbacks or ()), *([ProgressBar(name)] if self.verbose else ())]
+                [*(self.callbacks or progress), *([ProgressBar(name)] if self.verbose else ())]
                 for name in (
                     f"member {i + 1} of {self.n_estimators}" if self.n_estimators > 1 else ""
                     for i in range(self.n_estimators)

@@ -12,6 +12,8 @@ from tsformer.training.run import Callback, TrainingState
 
 #: Least seconds between progress lines without a terminal.
 SECONDS_BETWEEN_LINES = 5.0
+#: Seconds of a fit without `verbose`, after which a terminal says that there is one.
+SECONDS_WITHOUT_WORD = 30.0
 
 
 def note(text: str) -> None:
@@ -53,6 +55,21 @@ class ProgressBar(Callback):
         if self._display is not None:
             self._display.close()
         self._display = None  # a live display cannot be copied or pickled
+
+
+class ProgressHint(Callback):
+    """Say on a terminal that `verbose` shows progress, once, of a fit that takes long."""
+
+    said = False
+
+    def on_train_begin(self, state: TrainingState) -> None:
+        self._begun = monotonic()
+
+    def on_epoch_end(self, state: TrainingState) -> None:
+        late = monotonic() - self._begun > SECONDS_WITHOUT_WORD and state.epoch < state.n_epochs
+        if late and not ProgressHint.said and _terminal() is not None:
+            ProgressHint.said = True
+            note("fit goes on; verbose=1 shows progress")
 
 
 def _rich(module: str) -> Any:

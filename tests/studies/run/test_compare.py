@@ -140,6 +140,24 @@ def test_files(done):
     assert (done.folder / "summary.md").read_text().startswith(summary)
 
 
+def test_a_comparison_prints_ranks_verdict_and_paths(done):
+    shown = repr(done.comparison).splitlines()
+    assert shown[0] == f"{STUDY.label}: 34 fits, 8 failed"
+    assert len(shown) < 30
+    shared = [rows(done, "none", name)["accuracy"].mean() for name in (ITALY, "Gaps")]
+    (none,) = (line.split() for line in shown if line.startswith("none "))
+    assert float(none[-1]) == pytest.approx(np.mean(shared), abs=5e-4), "one method lacks Ragged"
+    assert done.comparison.verdict in repr(done.comparison)
+    report = (done.folder / "report/report.md").read_text()
+    assert done.comparison.verdict.splitlines()[0] in report
+    assert shown[-4:-1] == [
+        f"{what:<8}{done.folder / file}"
+        for what, file in (
+            ("table", "results.csv"), ("figure", "comparison.png"), ("report", "report/report.html")
+        )
+    ]  # fmt: skip
+
+
 def test_what_was_done_to_series_is_in_results_summary_and_report(done):
     assert set(rows(done, "near").helped) == {""}
     summary = (done.folder / "summary.md").read_text()

@@ -10,8 +10,9 @@ import pandas as pd
 
 from tsformer.data import list_datasets
 from tsformer.plots.learning_curves import plot_learning_curves
-from tsformer.studies.analysis.analyse import FEWEST_RESAMPLED, Findings
+from tsformer.studies.analysis.analyse import Findings
 from tsformer.studies.analysis.plots import (
+    plot_comparison,
     plot_cost,
     plot_critical_difference,
     plot_mean_gains,
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+#: Scores, of all methods on all data sets, that are legible in one picture.
+_MOST_DRAWN = 120
+
+
 def content(study: StudyScores, findings: list[Findings], baseline: str | None) -> dict[str, Any]:
     """Return the variables of the template, figures aside."""
     compared = [each for each in findings if each.statistics is not None]
@@ -46,7 +51,6 @@ def content(study: StudyScores, findings: list[Findings], baseline: str | None) 
         "several": len(findings) > 1,
         "compared": compared,
         "fewest_compared": min((len(each.statistics.scores) for each in compared), default=0),  # type: ignore[union-attr]
-        "fewest_resampled": FEWEST_RESAMPLED,
         "baseline": baseline,
         "noun": "encoding" if encodings else "method",
         "has_gains": bool(intervals),
@@ -72,6 +76,11 @@ def figures(
     """Return the figures of a report by file name, without the suffix."""
     tables = {each.label: each.mean_gains for each in findings if each.mean_gains is not None}
     drawn: dict[str, Figure] = {}
+    fits = study.rows.rename(columns={"method": "encoding", "score": "accuracy"})
+    if study.varied:
+        fits["encoding"] += ", " + labels(study.rows, study.varied)
+    if study.ours and len(fits[["dataset", "encoding"]].drop_duplicates()) <= _MOST_DRAWN:
+        drawn["comparison"] = plot_comparison(fits)
     if tables and baseline is not None:
         drawn["mean_gains"] = plot_mean_gains(tables, baseline)
     drawn |= learning_curves(study)

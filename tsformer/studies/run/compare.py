@@ -18,6 +18,7 @@ from tsformer._registry import part_names
 from tsformer.encodings import find
 from tsformer.studies._files import check_folder, write_atomically
 from tsformer.studies.analysis.ranking import answer
+from tsformer.studies.analysis.statistics import mean_ranks
 from tsformer.studies.design.study import Study, Trial
 from tsformer.studies.report.summary import summary_table
 from tsformer.studies.run import executors
@@ -29,11 +30,12 @@ from tsformer.studies.run.finalize import (
     study_note,
     study_tags,
 )
-from tsformer.studies.run.halving import Budget, Halving, seconds_of
+from tsformer.studies.run.halving import Halving, seconds_of
 from tsformer.studies.run.lock import DRIVER_TAG, exclusive, this_process
 from tsformer.studies.run.problem import Problem, fold_sizes, n_train
-from tsformer.studies.run.progress import Progress, ProgressReporter
+from tsformer.studies.run.progress import Progress, ProgressReporter, listener_of
 from tsformer.studies.run.results import ResultStore
+from tsformer.studies.run.trial import name_column
 from tsformer.studies.run.worker import Task, TrialResult
 from tsformer.tracking import RunStore, prepare_store
 from tsformer.tracking.settings import without_credentials
@@ -80,6 +82,8 @@ class Comparison:
         With a budget, one row per encoding, the best first: `encoding`, `folds` (number of its
         folds), `accuracy` (mean), `behind` (the leader's accuracy minus its own on the same
         folds), `margin` (half-width of a 95 % interval of that), `outcome`, `fit_seconds` (median).
+    verdict : str
+        The first sentences of the report as Markdown, or `answer`; empty without either.
     """
 
     study: Study
@@ -91,6 +95,37 @@ class Comparison:
     report_path: Path | None
     ui_command: str
     ranking: pd.DataFrame | None = None
+    verdict: str = ""
+
+    def __repr__(self) -> str:
+        """Return ranks, verdict and paths."""
+        places = {
+            "table": self.csv_path,
+            "figure": self.figure_path,
+            "report": self.report_path,
+            "runs": self.ui_command,
+        }
+        lost = {"failed": len(self.failures), "not recorded": len(self.unrecorded)}
+        counts = [f"{len(self.results)} fits", *(f"{n} {what}" for what, n in lost.items() if n)]
+        parts = [
+            f"{self.study.label}: {', '.join(counts)}",
+            "" if self.results.empty else self._ranks().to_string(float_format="%.3f"),
+            self.verdict,
+            "\n".join(f"{what:<8}{place}" for what, place in places.items() if place),
+        ]
+        return "\n\n".join(filter(None, parts))
+
+    def _ranks(self) -> pd.DataFrame:
+        """Return mean rank and accuracy over the data sets with all methods, the best first."""
+        if self.ranking is not None:
+            return self.ranking.set_index("encoding")[["folds", "accuracy", "outcome"]]
+        table = self.summary().pivot(
+            index="dataset", columns=name_column(self.study), values="accuracy"
+        )
+        shared = table.dropna()
+        shared = shared if len(shared) else table
+        ranks = pd.DataFrame({"mean rank": mean_ranks(shared), "accuracy": shared.mean()})
+        return ranks.sort_values(["mean rank", "accuracy"], ascending=[True, False])
 
     def answer(self) -> str:
         """Return the ranking in one sentence of Markdown; ValueError without a ranking."""
@@ -121,6 +156,7 @@ def compare(
     fit_time_limit: float | None = None,
     budget: float | str | None = None,
     on_progress: Callable[[Progress], None] | None = None,
+    verbose: int | bool | None = None,
 ) -> Comparison:
     """Fit every encoding or method on every data set with every seed; score each once.
 
@@ -157,11 +193,14 @@ def compare(
         run in worker processes, with ``jobs=1`` one at a time. Imports and compilation before the
         fit do not count.
     budget : float or str, optional
-        Seconds, or a time such as ``"10min"``, for successive halving: see `which_encoding`. The
-        study has encodings, and one data set with folds. The budget is no part of the design: a
-        larger one continues the comparison.
+        Seconds of fits, or a time such as ``"10min"``, for successive halving: see
+        `which_encoding`. The study has encodings, and one data set with folds. The budget is no
+        part of the design: a larger one continues the comparison.
     on_progress : callable, optional
         Called with a Progress at every event.
+    verbose : int or bool, optional
+        1 prints a line for each fit on standard error, with the time left; by default on a
+        terminal without `on_progress`.
 
     Raises
     ------
@@ -182,6 +221,7 @@ def compare(
         If mlflow, matplotlib, distributed (with a scheduler) or a library of a method is missing.
     """
     require("matplotlib.figure", extra="plots", purpose="the figure of a comparison")
+    listener = listener_of(verbose, on_progress)
     jobs = _check_jobs(jobs, scheduler)
     _check_time_limit(fit_time_limit, scheduler)
     limit = None if budget is None else _budget(study, budget)
@@ -223,7 +263,7 @@ def compare(
             ranking = None
             try:
                 with executors.Workers(jobs, fit_time_limit) as workers:
-                    fits = _Fits(workers, client, elsewhere, parent.run_id, on_progress)
+                    fits = _Fits(workers, client, elsewhere, parent.run_id, listener)
                     if limit is None:
                         for _ in fits.run(study.trials(), result_store):
                             pass
@@ -247,9 +287,9 @@ def compare(
                 raise
             attempt(result_store.settle, "checking for duplicate runs")
             if limit is None:
-                figure_path, report_path = finalize(result_store, folder, parent)
+                written = finalize(result_store, folder, parent)
             else:
-                figure_path, report_path = finalize_ranking(ranking, result_store, folder, parent)
+                written = finalize_ranking(ranking, result_store, folder, parent)
         views = make_views(store, study.name)
         fits.progress.end()
     where = store.ui_command()
@@ -262,10 +302,11 @@ def compare(
         failures=result_store.failures(),
         unrecorded=result_store.without_record(),
         csv_path=result_store.path,
-        figure_path=figure_path,
-        report_path=report_path,
+        figure_path=written.figure,
+        report_path=written.report,
         ui_command=where,
         ranking=ranking,
+        verdict=written.verdict,
     )
 
 
@@ -343,8 +384,8 @@ def _check_time_limit(seconds: float | None, scheduler: str | None) -> None:
         )
 
 
-def _budget(study: Study, budget: float | str) -> Budget:
-    """Start the clock of a budget; raise ValueError for a study that cannot be halved."""
+def _budget(study: Study, budget: float | str) -> float:
+    """Return the seconds of a budget; raise ValueError for a study that cannot be halved."""
     seconds = seconds_of(budget)
     several = len(study.datasets) > 1 or len(study.seeds) > 1
     if several or study.methods or study.varied:
@@ -358,7 +399,7 @@ def _budget(study: Study, budget: float | str) -> Budget:
             f"{study.datasets[0]} must have folds and the study two resamples or more; use "
             "which_encoding, or `tsformer compare --data`"
         )
-    return Budget(seconds)
+    return seconds
 
 
 def _check_reach(store: RunStore, scheduler: str | None) -> None:

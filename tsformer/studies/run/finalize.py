@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import pandas as pd
 
@@ -39,6 +39,7 @@ from tsformer.studies.analysis.statistics import mean_ranks, mean_scores
 from tsformer.studies.design.methods import digest
 from tsformer.studies.design.study import Study
 from tsformer.studies.report.summary import summary_table, to_markdown
+from tsformer.studies.report.verdict import verdict
 from tsformer.studies.report.write import write_findings
 from tsformer.studies.run.results import ResultStore
 from tsformer.studies.run.trial import name_column, plain
@@ -236,13 +237,19 @@ def copy_picture(run: TrackedRun, source: str) -> None:
 T = TypeVar("T")
 
 
-def finalize(
-    store: ResultStore, folder: Path, parent: TrackedRun
-) -> tuple[Path | None, Path | None]:
+class Written(NamedTuple):
+    """What a finished study wrote."""
+
+    figure: Path | None = None
+    report: Path | None = None
+    verdict: str = ""
+
+
+def finalize(store: ResultStore, folder: Path, parent: TrackedRun) -> Written:
     """Write table, figure and report, and log them in the study's run."""
     results, failures = _results(store, folder, parent)
     if results.empty:
-        return None, None
+        return Written()
     shown = by_variant(results, store.study)
     table = to_markdown(summary_table(shown, by_variant(failures, store.study)))
     n_failed = int((~was_skipped(failures["error"])).sum())
@@ -260,21 +267,22 @@ def finalize(
         named = _labelled(results, store.study, store.study.vary)
         parent.figure(lambda: plot_learning_curves(named), "learning_curves.png")
     scores = read_study(store.path)
-    report_path = None
+    report = None
     if all(map(importlib.util.find_spec, ("scikit_posthocs", "baycomp", "jinja2"))):
-        report_path = attempt(lambda: _report(scores, folder, parent), "writing the report")
+        noun = name_column(store.study)
+        report = attempt(lambda: _report(scores, folder, parent, noun), "writing the report")
     summary_runs(store.study, scores, store.store, parent, figure)
-    return figure_path, report_path
+    return Written(figure_path, *(report or ()))
 
 
 def finalize_ranking(
     ranking: pd.DataFrame | None, store: ResultStore, folder: Path, parent: TrackedRun
-) -> tuple[Path | None, None]:
+) -> Written:
     """Write ranking and figure, and log them in the study's run, where its description begins."""
     results, _ = _results(store, folder, parent)
     parent.text(to_csv(results), "results.csv")
     if ranking is None:
-        return None, None
+        return Written()
     page, figure = ranking_page(ranking), plot_ranking(ranking)
     write_atomically(page, folder / "ranking.md")
     write_atomically(to_csv(ranking), folder / "ranking.csv")
@@ -286,7 +294,7 @@ def finalize_ranking(
     parent.figure(lambda: figure, "ranking.png", key="ranking", size=900)
     note = f"{page}\n{study_note(store.study, store.store)}"
     parent.tags({"tsformer.answer": answer(ranking), "mlflow.note.content": note})
-    return figure_path, None
+    return Written(figure_path, verdict=answer(ranking))
 
 
 def _results(
@@ -305,7 +313,8 @@ def _results(
     return results, failures
 
 
-def _report(scores: StudyScores, folder: Path, parent: TrackedRun) -> Path:
+def _report(scores: StudyScores, folder: Path, parent: TrackedRun, noun: str) -> tuple[Path, str]:
+    """Write and log the report; return its page and its first sentences."""
     baseline = default_baseline(scores)
     findings = analyse(scores, baseline=baseline)
     log_findings(findings, parent)
@@ -313,7 +322,7 @@ def _report(scores: StudyScores, folder: Path, parent: TrackedRun) -> Path:
     command = shlex.join(["tsformer", "report", str(here)])
     files = write_findings(scores, findings, folder / "report", baseline=baseline, command=command)
     parent.text(files.html.read_text(encoding="utf-8"), files.html.name)
-    return files.html
+    return files.html, "\n".join(verdict(each, baseline, noun) for each in findings)
 
 
 def by_variant(results: pd.DataFrame, study: Study) -> pd.DataFrame:

@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean, median
-from time import perf_counter
 from typing import Any
 
 import pandas as pd
@@ -19,8 +18,6 @@ _MOST_SHARES = 4
 _NOISE = 2
 #: Share of the budget for a first round with fewer epochs.
 _FIRST_SHARE = 0.5
-#: Typical seconds of a fit's run and pictures.
-_TRACKING_SECONDS = 2
 #: Lengths for which the costs of all encodings are known.
 _LENGTHS = (64, 256)
 
@@ -39,29 +36,11 @@ def seconds_of(budget: float | str) -> float:
     return seconds
 
 
-class Budget:
-    """The seconds of a comparison, and how many are left."""
-
-    def __init__(self, seconds: float, clock: Callable[[], float] = perf_counter):
-        self.seconds = seconds
-        self._clock = clock
-        self._end = clock() + seconds
-
-    @property
-    def left(self) -> float:
-        """The seconds left; negative once they are used up."""
-        return self._end - self._clock()
-
-    def spend(self, seconds: float) -> None:
-        """Count a fit of an earlier call."""
-        self._end -= seconds
-
-
 class Halving:
     """Fit a fold with all encodings, then the next with encodings that may be the best.
 
-    `which_encoding` describes the rounds. Fits of earlier calls count with their own seconds, so
-    that a resumed comparison takes the same decisions again.
+    `which_encoding` describes the rounds. The budget counts the seconds of fits and predictions in
+    `results`, so that a resumed comparison takes the same decisions again.
     """
 
     def __init__(
@@ -70,7 +49,7 @@ class Halving:
         results: Any,
         open_first: Callable[[Study], Any],
         fit: Callable[[list[Trial], Any, Callable[[Trial], bool]], Iterator[Trial]],
-        budget: Budget,
+        budget: float,
         *,
         n_test: Sequence[int],
         length: int,
@@ -82,7 +61,7 @@ class Halving:
         self._first: Any = None
         self._open_first = open_first
         self._fit_trials = fit
-        self._budget = budget
+        self._budget = self._left = budget
         self._n_test = n_test
         self._jobs = jobs
         ratios = time_ratios(min(_LENGTHS, key=lambda n: abs(math.log(n / length))))
@@ -134,15 +113,14 @@ class Halving:
         # From the stored row alone, so that a resumed comparison takes the same decision.
         unit = _fit_seconds(row) / self._prior[timed]
         costs = {name: unit * self._prior[name] for name in names}
-        limit = _MOST_SHARES * max(self._budget.seconds, sum(costs.values())) / len(costs)
+        limit = _MOST_SHARES * max(self._budget, sum(costs.values())) / len(costs)
         for name in [name for name in names if costs[name] > limit]:
             self.dropped[name] = f"not fitted, at about {costs.pop(name):.0f} seconds a fit"
         names, fold = list(costs), sum(costs.values()) / self._jobs
         n_epochs = int(row["n_epochs"])
-        if fold <= self._budget.seconds or n_epochs == 1:
+        if fold <= self._budget or n_epochs == 1:
             return names
-        seconds = _FIRST_SHARE * self._budget.seconds - _TRACKING_SECONDS * len(names)
-        epochs = max(1, int(n_epochs * seconds / fold))
+        epochs = max(1, int(n_epochs * _FIRST_SHARE * self._budget / fold))
         parameters = {**self.study.parameters, "max_epochs": epochs}
         short = replace(self.study, resamples=1, parameters=parameters)
         self._first = self._open_first(short)
@@ -158,8 +136,7 @@ class Halving:
         trials = [self._trial(name, fold) for name in sorted(names, key=self._cost)]
         for trial in trials:
             if trial in results.rows and (trial, self._epochs) not in self._counted:
-                self._budget.spend(results.seconds[trial] / self._jobs)  # by an earlier call
-                self._learn(trial, results)
+                self._learn(trial, results)  # by an earlier call
         for trial in self._fit_trials(trials, results, self._is_late):
             if trial in results.rows:
                 self._learn(trial, results)
@@ -172,15 +149,14 @@ class Halving:
         return all(trial in results.rows or trial in results.errors for trial in trials)
 
     def _is_late(self, trial: Trial) -> bool:
-        return self._epochs * self._cost(trial.method) > self._budget.left
+        return self._epochs * self._cost(trial.method) > self._left
 
     def _learn(self, trial: Trial, results: Any) -> None:
-        """Record the seconds of a fit, as of one with all epochs."""
-        row, seconds = results.rows[trial], results.seconds[trial]
-        if self._epochs < 1:  # the time of tracking does not grow with epochs
-            seconds = _fit_seconds(row) / self._epochs
+        """Spend the seconds of a fit, and record those of one with all epochs."""
+        seconds = _fit_seconds(results.rows[trial])
+        self._left -= seconds / self._jobs
         self._counted.add((trial, self._epochs))
-        self._seconds.setdefault(trial.method, []).append(seconds)
+        self._seconds.setdefault(trial.method, []).append(seconds / self._epochs)
 
     def _cost(self, name: str) -> float:
         """Estimate the seconds of a fit from earlier fits, of other encodings if need be."""
@@ -199,7 +175,7 @@ class Halving:
     ) -> list[str]:
         """Return the encodings for the next fold, the best first; drop the others."""
         means = {name: fmean(values) for name, values in scores.items()}
-        ranked, left = sorted(means, key=lambda name: -means[name]), self._budget.left
+        ranked, left = sorted(means, key=lambda name: -means[name]), self._left
         half = ranked[: max(2, math.ceil(len(ranked) / 2))]
         best = means[ranked[0]]
         variances = {name: (best * (1 - best) + p * (1 - p)) / n_test for name, p in means.items()}
@@ -235,5 +211,5 @@ class Halving:
 
 
 def _fit_seconds(row: Mapping[str, Any]) -> float:
-    """Return the seconds of a fit without its tracking."""
+    """Return the seconds of a fit and its predictions."""
     return float(row["fit_seconds"] + row["predict_seconds"])

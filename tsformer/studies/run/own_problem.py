@@ -31,7 +31,7 @@ from tsformer.studies.run.compare import Comparison, compare
 from tsformer.studies.run.halving import seconds_of
 from tsformer.studies.run.lock import StudyBusyError
 from tsformer.studies.run.problem import cross_validation_folds, write_split
-from tsformer.studies.run.progress import Progress
+from tsformer.studies.run.progress import Progress, listener_of
 
 
 class OwnProblem(NamedTuple):
@@ -179,9 +179,10 @@ def which_encoding(
 
     All encodings are fitted on the first fold. Round by round the next fold is fitted with the
     better half, at least two encodings, and with any other within two standard errors of the best
-    if the budget suffices for all its folds. No fit begins that is expected to end after the
-    budget. An encoding that would take more than four equal shares of the budget is not fitted. If
-    one fold of the others exceeds the budget, a first round with fewer epochs ranks them.
+    if the budget suffices for all its folds. The budget counts training and predicting, not set-up
+    and tracking; no fit begins that is expected to exceed it. An encoding that would take more than
+    four equal shares of the budget is not fitted. If one fold of the others exceeds the budget, a
+    first round with fewer epochs ranks them.
 
     The same call resumes after an interruption: fits in the tracking store are not repeated, and
     their seconds count towards the budget. With a larger budget, it continues.
@@ -209,7 +210,8 @@ def which_encoding(
     name : str, default="own"
         Name of the data: they are written to ``data/NAME-HASH``, where fits find them.
     **options
-        Passed to `compare`: `out`, `tracking_uri`, `experiment`, `jobs`, `on_progress`.
+        Passed to `compare`: `out`, `tracking_uri`, `experiment`, `jobs`, `on_progress`,
+        `verbose`.
 
     Returns
     -------
@@ -230,6 +232,7 @@ def which_encoding(
     >>> print(found.answer())  # doctest: +SKIP
     `erpe` leads `rope` by 0.8 ± 0.5 points over 5 folds; `none` was dropped after round 1.
     """
+    told = listener_of(options.pop("verbose", None), options.pop("on_progress", None))
     seconds_of(budget)  # None would mean no budget to `compare`
     check_ids(X, y, "y")
     refuse_recording(X, y)
@@ -245,7 +248,7 @@ def which_encoding(
     named = None if numbers is None else numbers.astype(str)
     own = Source(series, labels, groups=named)
     problem = own_problem(name, own, n_folds=n_folds, timestamps=timestamps)
-    with problem.kept_if_begun(options.pop("on_progress", None)) as listener:
+    with problem.kept_if_begun(told) as listener:
         study = Study(
             (problem.name,),
             (encodings,) if isinstance(encodings, str) else tuple(encodings),
@@ -254,4 +257,4 @@ def which_encoding(
             resamples=n_folds,
             splits={problem.name: problem.split},
         )
-        return compare(study, budget=budget, on_progress=listener, **options)
+        return compare(study, budget=budget, on_progress=listener, verbose=0, **options)

@@ -1,7 +1,11 @@
 """Progress: the events that a running comparison reports."""
 
+import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import timedelta
+from time import monotonic
 from typing import Literal
 
 from tsformer.studies.design.study import Trial
@@ -48,6 +52,37 @@ class Progress:
         """Completed fraction of the study from 0 to 1, including epochs of the current fit."""
         current = self.epoch / self.n_epochs if self.event == "epoch" else 0.0
         return (self.done + current) / self.total
+
+
+class ProgressLines:
+    """A listener that prints each fit on standard error, with the time left."""
+
+    def __init__(self) -> None:
+        self._begun: tuple[float, int] | None = None
+
+    def __call__(self, progress: Progress) -> None:
+        now = monotonic()
+        if self._begun is None:
+            self._begun = now, progress.done
+        if progress.event != "fit-end":
+            return
+        start, before = self._begun
+        left = (now - start) / (progress.done - before) * (progress.total - progress.done)
+        result = " ".join(progress.error.split()) or f"accuracy {progress.accuracy:.3f}"
+        line = f"{progress.done}/{progress.total}  {progress.trial}  {result}"
+        with suppress(BrokenPipeError, ValueError):  # the pipe or the file is closed
+            print(f"{line}  {timedelta(seconds=round(left))} left", file=sys.stderr, flush=True)
+
+
+def listener_of(
+    verbose: int | bool | None, on_progress: Callable[[Progress], None] | None
+) -> Callable[[Progress], None] | None:
+    """Return who hears of progress: by default, lines on a terminal."""
+    if verbose is None:
+        verbose = on_progress is None and sys.stderr.isatty()
+    if verbose and on_progress is not None:
+        raise ValueError("verbose prints progress and on_progress receives it; give only one")
+    return ProgressLines() if verbose else on_progress
 
 
 class ProgressReporter(Callback):

@@ -25,7 +25,6 @@ class ResultStore:
         self.store = store
         self.path = path
         self.rows: dict[Trial, dict[str, Any]] = {}
-        self.seconds: dict[Trial, float] = {}
         self.errors: dict[Trial, str] = {}
         self.unrecorded: set[Trial] = set()
         self._trials = study.trials()
@@ -62,7 +61,6 @@ class ResultStore:
                     known = self.rows.get(trial)
                     if known is None or known["run_id"] != run.info.run_id:
                         self.rows[trial] = read_back(trial, self.study, run)
-                        self.seconds[trial] = (run.info.end_time - run.info.start_time) / 1000
                         self.errors.pop(trial, None)
                     self.unrecorded.discard(trial)
 
@@ -105,7 +103,6 @@ class ResultStore:
                 self.errors[trial] = result.error
             else:
                 self.rows[trial] = {**result.row, **describe(trial, self.study)}
-                self.seconds[trial] = result.seconds
             if not result.recorded:
                 self.unrecorded.add(trial)
         if result.row is not None:

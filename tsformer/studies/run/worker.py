@@ -1,7 +1,6 @@
 """A task, in any process: look up its fit, or start a run and fit."""
 
 import importlib
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -64,7 +63,6 @@ class TrialResult:
     row: dict[str, Any] | None = None
     error: str = ""
     recorded: bool = True
-    seconds: float = 0.0
 
 
 def run_task(
@@ -90,7 +88,6 @@ def run_task(
             load_class(task.study.method(task.trial.method).estimator)  # before it is timed
             _warm_up(task, problem)
         run = _start(task)
-        begun = time.perf_counter()
         on_begin()
         row = fit_trial(task.trial, task.study, problem, run, callbacks)
     except Exception as error:  # one failing fit must not cost the others
@@ -98,7 +95,7 @@ def run_task(
         if run is None:
             return failed(task, message)
         return TrialResult(task.trial, None, message, not run.lost)
-    return TrialResult(task.trial, row, "", not run.lost, time.perf_counter() - begun)
+    return TrialResult(task.trial, row, "", not run.lost)
 
 
 def failed(task: Task, error: str) -> TrialResult:
