@@ -140,8 +140,8 @@ class TSTransformerClassifier(SetClassifier, TransformerEstimator):
         as make 80000 series, and at least 4.
     batch_size : int or "auto", default="auto"
         Series per optimizer step. "auto" is 16, and 64 from 1000 training series on; or fewer, so
-        that a batch has at most 32,768 tokens. A batch that does not fit into memory is split,
-        with a warning; the optimizer step stays the same.
+        that a batch has at most 32,768 tokens. A batch that does not fit into memory raises
+        MemoryError; choose a smaller one.
     learning_rate : float or "auto", default="auto"
         Peak learning rate of AdamW. It rises over the first tenth of the steps, then falls to zero
         along a cosine. "auto" is 0.002, and 0.004 from 1000 training series on.
