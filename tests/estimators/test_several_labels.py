@@ -20,7 +20,7 @@ from small_estimators import convolutions as random_convolutions
 from small_estimators import ensemble as whole_ensemble
 
 from tsformer import EarlyClassifier, load
-from tsformer.estimators.labels import SeveralLabels
+from tsformer.estimators.labels import Labels
 from tsformer.estimators.targets import read_columns
 from tsformer.export.graph import graph_of
 from tsformer.features.ridge import RidgeClassifier
@@ -170,7 +170,7 @@ def test_constant_labels(make):
 def test_loss_with_unknown_labels_and_smoothing():
     logits = torch.tensor([[1.0, -2.0], [0.5, 3.0]], requires_grad=True)
     targets = torch.tensor([[1.0, torch.nan], [0.0, 1.0]])
-    loss = SeveralLabels(np.arange(2)).loss(logits, targets, 0.1)
+    loss = Labels(np.arange(2)).loss(logits, targets, 0.1)
     p = torch.sigmoid(logits)
     own = -(0.95 * p[0, 0].log() + 0.05 * (1 - p[0, 0]).log()) / 2
     assert loss[0].item() == pytest.approx(own.item())
@@ -192,13 +192,13 @@ def test_a_label_that_no_series_knows_is_refused():
 
 def test_strata_are_the_rarest_labels():
     y = np.array([[1, 1, 0], [1, 0, 0], [0, 0, 0], [1, 1, np.nan], [1, 0, 1]])
-    assert SeveralLabels(np.arange(3)).strata(y).tolist() == [1, 0, 3, 1, 2]
+    assert Labels(np.arange(3)).strata(y).tolist() == [1, 0, 3, 1, 2]
 
 
 def test_a_ridge_fits_all_labels_at_once():
     features = np.random.default_rng(0).normal(size=(16, 5)) + Y @ np.ones((3, 5))
-    kind = SeveralLabels(np.arange(3))
-    targets = torch.from_numpy(kind.encode(Y, "y"))
+    kind = Labels(np.arange(3))
+    targets = torch.from_numpy(kind.encode(Y, "y", len(Y)))
     own = RidgeClassifier().fit(torch.from_numpy(features).float(), targets, kind=kind)
     other = Ridge(alpha=float(own.alpha)).fit(features, 2 * Y - 1)
     np.testing.assert_allclose(own.coef.numpy(), other.coef_.T, atol=1e-5)

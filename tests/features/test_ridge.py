@@ -8,7 +8,7 @@ import torch
 from sklearn.linear_model import Ridge
 from sklearn.preprocessing import LabelBinarizer
 
-from tsformer.estimators.labels import OneLabel
+from tsformer.estimators.labels import Classes
 from tsformer.features import ridge
 from tsformer.features.ridge import RidgeClassifier
 
@@ -29,7 +29,7 @@ def fitted(features, y, weights=None, groups=None) -> RidgeClassifier:
     return RidgeClassifier().fit(
         torch.from_numpy(features).float(),
         torch.from_numpy(y),
-        kind=OneLabel(np.arange(int(y.max()) + 1)),
+        kind=Classes(np.arange(int(y.max()) + 1)),
         weights=None if weights is None else torch.from_numpy(weights),
         groups=None if groups is None else torch.from_numpy(groups),
     )

@@ -543,7 +543,7 @@ def _read_for(
         )
     if not isinstance(classifier, LabelClassifier):
         raise ValueError(f"{model} is an {type(classifier).__name__}; use it from Python")
-    if classifier._target_shape:
+    if classifier.target_.shape:
         raise ValueError(f"{model} predicts several labels per series; use it from Python")
     trained = getattr(classifier, "table_schema_", None)
     return classifier, read_source(

@@ -1,7 +1,6 @@
 """Base of the transformers: parameters, the steps of `fit`, predicting and saving."""
 
 import warnings
-from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -50,6 +49,7 @@ from tsformer.model import ModelConfig, TSTransformer
 from tsformer.model.layers import HEAD_NORMS
 from tsformer.model.stems import STEMS
 from tsformer.model.transformer import POOLINGS
+from tsformer.objectives import Pretext
 from tsformer.training import (
     Callback,
     History,
@@ -61,6 +61,7 @@ from tsformer.training import (
 from tsformer.training.loop import train_ensemble
 from tsformer.training.plan import Pretrained, check_graphs
 from tsformer.training.progress import ProgressHint
+from tsformer.training.step import Loss
 
 #: Seeds of the weights, the training run and the validation split.
 MemberSeeds = tuple[int, int, int]
@@ -86,6 +87,7 @@ class TrainingJob:
     models: list[TSTransformer]
     panel: AnyPanel
     targets: Tensor
+    loss: Loss | Pretext
     plans: list[TrainingPlan]
     weights: Tensor | None
     validation: Validation | None
@@ -192,21 +194,14 @@ class TransformerEstimator(SeriesTransformer, SeriesEstimator):
                     f"callbacks must be tsformer.training.Callback instances; got {callback!r}"
                 )
 
-    @abstractmethod
-    def _n_outputs(self) -> int:
-        """Return the number of outputs of the model."""
+    @property
+    def _class_weight(self) -> Any:
+        """The class weights, of a classifier."""
+        return getattr(self, "class_weight", None)
 
-    @abstractmethod
-    def _loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """Return the loss of each series."""
-
-    @abstractmethod
-    def _val_score(self, outputs: Tensor, targets: Tensor) -> float:
-        """Return the validation score; higher is better."""
-
-    def _strata(self, targets: Targets) -> npt.NDArray[np.int64]:
-        """Return the stratum of each series for the validation split."""
-        return np.zeros(len(targets), dtype=np.int64)
+    def _loss(self) -> Loss | Pretext:
+        """Return the loss of training."""
+        return self.target_.loss
 
     @in_plain_torch
     def fit(
@@ -243,8 +238,7 @@ class TransformerEstimator(SeriesTransformer, SeriesEstimator):
             of weight 0 is left out.
         groups : array-like (n,), optional
             Group of each series, such as a person or machine. `early_stopping` holds out whole
-            groups, and so do ``scaling="auto"`` and ``augmentation="auto"`` of a classifier. Equal
-            series are always one group.
+            groups, and so do ``scaling="auto"`` and ``augmentation="auto"`` of a classifier.
         X_val, y_val : optional
             Validation data like `X` and `y`, scored after each epoch. Unless
             ``early_stopping=False``, they decide when to stop. Models are never trained on them.
@@ -293,9 +287,10 @@ class TransformerEstimator(SeriesTransformer, SeriesEstimator):
             source = source_of(self.init_from, TransformerEstimator)
         seeds = self._seeds()
 
-        data = self._read_training(X, y, sample_weight, groups, times, reset=reset)
+        data = self._read_training(
+            X, y, sample_weight, groups, times, class_weight=self._class_weight, reset=reset
+        )
         self._check_model(data.series)
-        data = self._weighted(data, reset=reset)
         given = self._read_validation(**validation)
         data, held_out = self._hold_out(data, given, seeds[0][2])
         if reset:
@@ -318,6 +313,7 @@ class TransformerEstimator(SeriesTransformer, SeriesEstimator):
             models=self.models_,
             panel=self.preprocessor_.panel(data.series),
             targets=torch.from_numpy(data.targets),
+            loss=self._loss(),
             plans=plans,
             weights=_normalised(data.weights),
             validation=None if held_out is None else self._validation(held_out),
@@ -350,7 +346,7 @@ class TransformerEstimator(SeriesTransformer, SeriesEstimator):
         if given is not None or recipe.is_auto(self.early_stopping) or not self.early_stopping:
             return data, given
         # The same series for all members, so that they are unseen by the whole ensemble.
-        strata = self._strata(data.targets)
+        strata = self.target_.strata(data.targets)
         chosen = hold_out(strata, self.validation_fraction, seed, data.groups)
         return data.part(~chosen), data.part(chosen)
 
@@ -454,7 +450,7 @@ class TransformerEstimator(SeriesTransformer, SeriesEstimator):
         """Train the models of a job; drop untrained members."""
         self._training = {**self._training, "used": self._used_by(job.plans[0])}
         try:
-            train_ensemble(**vars(job), loss=self._loss, n_jobs=self.n_jobs)
+            train_ensemble(**vars(job), n_jobs=self.n_jobs)
         finally:
             self._drop_untrained()
 
@@ -498,11 +494,11 @@ class TransformerEstimator(SeriesTransformer, SeriesEstimator):
             if times_val is not None:
                 raise ValueError("times_val are the times of X_val, which is missing")
             return None
-        self._check_given(y_val, "X_val and y_val go together; y_val is missing")
         check_ids(X_val, y_val, "y_val", of="X_val")
         series = self._source(X_val, times_val, reset=False)
-        targets = self._targets_of(series, y_val, "y_val", of="X_val", reset=False)
-        return TrainingData(series, targets, self._weights(None, targets))
+        targets = self.target_.encode(y_val, "y_val", len(series), of="X_val")
+        weights = self.target_.weights(None, targets, self._class_weight)
+        return TrainingData(series, targets, weights)
 
     def _validation(self, data: TrainingData) -> Validation:
         panel = self.preprocessor_.panel(data.series).to(self.device_)
@@ -511,7 +507,7 @@ class TransformerEstimator(SeriesTransformer, SeriesEstimator):
         return Validation(
             panel,
             torch.from_numpy(data.targets).to(self.device_),
-            self._val_score,
+            self.target_.score,
             None if weights is None else weights.to(self.device_),
         )
 
@@ -540,7 +536,7 @@ class TransformerEstimator(SeriesTransformer, SeriesEstimator):
         if not sizes:
             sizes = {
                 "n_channels": self.preprocessor_.n_inputs,
-                "n_outputs": self._n_outputs(),
+                "n_outputs": self.target_.n_outputs,
                 "stem_params": self.preprocessor_.stem_params(),
             }
         default = self._conv_params if self.stem == "conv" else {}
@@ -686,9 +682,6 @@ class TransformerEstimator(SeriesTransformer, SeriesEstimator):
         further = [drawn_seed(_derived(drawn, member)) for member in range(1, self.n_estimators)]
         return [_three(seed) for seed in (drawn, *further)]
 
-    #: Name of the validation score.
-    _score_name: ClassVar[str] = "score"
-
     def _layout(self) -> tuple[pd.DataFrame, dict[str, int], dict[str, Summary]]:
         model, layers = self.model_, layers_of(self.model_)
         differs = getattr(self.preprocessor_, "difference", None) is not None
@@ -707,7 +700,7 @@ class TransformerEstimator(SeriesTransformer, SeriesEstimator):
         rows = [_kept_epoch(history) for history in self.histories_ if history]
         scores = super()._held_out_scores()
         if rows and all("val_score" in row for row in rows):
-            names = {self._score_name: "val_score", "loss": "val_loss"}
+            names = {self.target_.score_name: "val_score", "loss": "val_loss"}
             scores |= {f"validation {n}": fmean(row[k] for row in rows) for n, k in names.items()}
         return scores
 
@@ -765,7 +758,7 @@ class TransformerEstimator(SeriesTransformer, SeriesEstimator):
     def _check_config(self, config: ModelConfig) -> None:
         """Raise ValueError if a restored model has other inputs or outputs."""
         preprocessor = self.preprocessor_
-        expected = {"n_channels": preprocessor.n_inputs, "n_outputs": self._n_outputs()}
+        expected = {"n_channels": preprocessor.n_inputs, "n_outputs": self.target_.n_outputs}
         for name, value in expected.items():
             if getattr(config, name) != value:
                 raise ValueError(

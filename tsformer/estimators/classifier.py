@@ -1,6 +1,7 @@
 """TSTransformerClassifier: the transformer as a scikit-learn classifier."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from math import exp, log
 from numbers import Integral
 from typing import Annotated, Any, Self
@@ -20,7 +21,6 @@ from tsformer.data.layout import check_ids
 from tsformer.data.series import Padded
 from tsformer.estimators import recipe
 from tsformer.estimators.base import TransformerEstimator
-from tsformer.estimators.copies import first_equal, merge_copies
 from tsformer.estimators.prediction_sets import SetClassifier
 from tsformer.estimators.recipe import suited_scaling
 from tsformer.estimators.saved import TEMPERATURES, check_fields
@@ -35,6 +35,7 @@ from tsformer.explain.attention import AttentionMaps, attention_maps
 from tsformer.explain.relevance import relevance
 from tsformer.model import TSTransformer
 from tsformer.training.run import suppress_interruption_warning
+from tsformer.training.step import Loss
 
 #: Bounds of the factor of temperatures in `calibrate`.
 _FACTORS = (0.05, 20.0)
@@ -140,8 +141,8 @@ class TSTransformerClassifier(SetClassifier, TransformerEstimator):
         as make 80000 series, and at least 4.
     batch_size : int or "auto", default="auto"
         Series per optimizer step. "auto" is 16, and 64 from 1000 training series on; or fewer, so
-        that a batch has at most 32,768 tokens. A batch that does not fit into memory raises
-        MemoryError; choose a smaller one.
+        that a batch has at most 32,768 tokens. A batch that does not fit into memory is split,
+        with a warning; the optimizer step stays the same.
     learning_rate : float or "auto", default="auto"
         Peak learning rate of AdamW. It rises over the first tenth of the steps, then falls to zero
         along a cosine. "auto" is 0.002, and 0.004 from 1000 training series on.
@@ -272,14 +273,16 @@ class TSTransformerClassifier(SetClassifier, TransformerEstimator):
     class_weight: Mapping[Any, float] | str | None = None
 
     _conv_params = recipe.CONV_PARAMS
-    _score_name = "accuracy"
     _masks_unknown = True
     _method = "integrated_gradients"
+
+    def _loss(self) -> Loss:
+        return partial(self.target_.loss, label_smoothing=self.label_smoothing)
 
     def _choose_scaling(self, source: Any, data: TrainingData) -> str | None:
         if self.scaling != "auto" or source is not None or self.stem != "conv":
             return super()._choose_scaling(source, data)
-        strata = self._strata(data.targets)
+        strata = self.target_.strata(data.targets)
         return suited_scaling(data.series, strata, data.weights, data.groups)
 
     def _adapt_augmentation(
@@ -289,9 +292,9 @@ class TSTransformerClassifier(SetClassifier, TransformerEstimator):
             augmentation,
             self.augmentation_params or {},
             data.series,
-            self._strata(data.targets),
+            self.target_.strata(data.targets),
             data.groups,
-            n_classes=self._n_outputs(),
+            n_classes=self.target_.n_outputs,
             scaling=self.preprocessor_.describe()["scaling"],
         )
 
@@ -371,15 +374,9 @@ class TSTransformerClassifier(SetClassifier, TransformerEstimator):
         check_ids(X, y, "y")
         check_ids(X, sample_weight, "sample_weight")
         series = self._read(X, times, reset=False)
-        targets = self._targets_of(series, y, "y", reset=False)
+        targets = self.target_.encode(y, "y", len(series))
         weights = read_weights(sample_weight, len(series))
         found = read_groups(groups, X, len(series))
-        if isinstance(cv, Integral) or (cv is not None and found is not None):
-            found = merge_copies(found, first_equal(series))
-        weighted = weights > 0
-        if weighted.any() and (cv is None or isinstance(cv, Integral) or hasattr(cv, "split")):
-            series, targets, weights = series.take(weighted), targets[weighted], weights[weighted]
-            found = None if found is None else found[weighted]
         scores = (
             self._scores(series)
             if cv is None
@@ -430,14 +427,14 @@ class TSTransformerClassifier(SetClassifier, TransformerEstimator):
 
         alone = {"callbacks": None, "verbose": 0, "checkpoint_dir": None, "resume": False}
         copied = clone(self).set_params(**alone, warm_start=False)
-        shape = len(self.models_), len(targets), self._n_outputs()
+        shape = len(self.models_), len(targets), self.target_.n_outputs
         scores = torch.full(shape, torch.nan, dtype=torch.float64)
         labels = self.classes_[targets]
         if groups is not None and isinstance(cv, Integral):
             cv = StratifiedGroupKFold(int(cv))
         for fold in check_cv(cv, targets, classifier=True).split(targets, targets, groups):
             train, test = (np.sort(np.arange(len(targets))[part]) for part in fold)
-            missing = set(range(self._n_outputs())) - set(targets[train])
+            missing = set(range(self.target_.n_outputs)) - set(targets[train])
             if missing:
                 raise ValueError(
                     f"class {self.classes_.tolist()[min(missing)]!r} has no series among the "
@@ -489,7 +486,7 @@ class TSTransformerClassifier(SetClassifier, TransformerEstimator):
             If `out` has another shape, or is not of floating point.
         """
         series = self._source(X, times, reset=False)
-        shape = len(series), self._n_outputs()
+        shape = len(series), self.target_.n_outputs
         if out is None:
             out = np.empty(shape)
         elif not isinstance(out, np.ndarray):
@@ -516,7 +513,7 @@ class TSTransformerClassifier(SetClassifier, TransformerEstimator):
         ndarray (n_estimators, n, n_classes) of float64
             In the order of `estimators_`; their mean is `predict_proba`.
         """
-        return self._kind.probabilities(self._scores(X, times)).numpy()
+        return self.target_.probabilities(self._scores(X, times)).numpy()
 
     def _scores(self, X: Any, times: Any = None) -> Tensor:
         """Return the logits over the temperatures, ``[members, n, K]``."""
@@ -527,7 +524,7 @@ class TSTransformerClassifier(SetClassifier, TransformerEstimator):
         scores = self._scores(X, times)
         if len(scores) == 1:
             return scores[0].float().numpy()
-        return self._kind.mean_logits(scores).numpy()
+        return self.target_.mean_logits(scores).numpy()
 
     def _relevance(
         self, series: Padded, target: Targets, method: Any, baseline: Any
@@ -606,15 +603,3 @@ class TSTransformerClassifier(SetClassifier, TransformerEstimator):
                 f"{len(self.temperatures_)}"
             )
         return models
-
-    def _n_outputs(self) -> int:
-        return len(self.classes_)
-
-    def _strata(self, targets: Targets) -> npt.NDArray[np.int64]:
-        return self._kind.strata(targets)
-
-    def _loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        return self._kind.loss(outputs, targets, self.label_smoothing)
-
-    def _val_score(self, outputs: Tensor, targets: Tensor) -> float:
-        return self._kind.correct(outputs, targets).float().mean().item()

@@ -1,7 +1,7 @@
 """TSTransformerEncoder: the transformer pretrained on series without labels."""
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Self
 
 import numpy as np
@@ -13,11 +13,10 @@ from tsformer._checks import options, with_parameters
 from tsformer._precision import in_plain_torch
 from tsformer.augmentation import AugmentationSpec
 from tsformer.data.preprocessor import Scaler, views_in
-from tsformer.data.series import SeriesSource
 from tsformer.estimators import recipe
 from tsformer.estimators.base import HeadNorm, Scaling, TransformerEstimator
 from tsformer.estimators.saved import PRETEXT, check_fields
-from tsformer.estimators.targets import Targets
+from tsformer.estimators.targets import Target, Targets
 from tsformer.model import ModelConfig, TSTransformer
 from tsformer.objectives import (
     InputLayout,
@@ -28,6 +27,31 @@ from tsformer.objectives import (
     resolve,
 )
 from tsformer.training.inference import pretext_losses
+
+
+@dataclass(frozen=True, eq=False)
+class PretextTarget(Target):
+    """The objective of pretraining, which needs no targets."""
+
+    objective: Objective
+    n_channels: int
+
+    @property
+    def n_outputs(self) -> int:
+        return self.objective.n_outputs(self.n_channels)
+
+    @property
+    def purpose(self) -> str:
+        return "Computes an embedding"
+
+    def encode(self, y: Any, name: str, n_series: int, *, of: str = "X") -> Targets:
+        return np.zeros(n_series, dtype=np.float32)
+
+    def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        return outputs
+
+    def score(self, outputs: Tensor, targets: Tensor) -> float:
+        return -outputs.mean().item()
 
 
 @with_parameters
@@ -105,7 +129,7 @@ class TSTransformerEncoder(TransformerEstimator):
     objective: ObjectiveSpec = "masked"
     objective_params: Annotated[Mapping[str, Any] | None, options] = None
 
-    objective_: Objective = field(init=False)
+    target_: PretextTarget = field(init=False)
 
     _conv_params = recipe.CONV_PARAMS
     _budget = recipe.PRETRAINING
@@ -191,34 +215,30 @@ class TSTransformerEncoder(TransformerEstimator):
         series = self._source(X, times, reset=False)
         panel = self.preprocessor_.panel(series).to(self.device_)
         losses = [
-            pretext_losses(model, panel, self._pretext(model), bfloat16=self._autocast()).mean()
+            pretext_losses(
+                model,
+                panel,
+                self._pretext(model),
+                batch_size=recipe.batch_size_for("auto", model.max_tokens),
+                seed=0,
+                bfloat16=self._autocast(),
+            ).mean()
             for model in self.models_
         ]
         return -float(torch.stack(losses).mean())
 
-    # An objective replaces the targets.
+    def _learn_target(self, y: Any, sample_weight: Any) -> PretextTarget:
+        return PretextTarget(self._make_objective(), self.n_channels_)
 
-    def _check_given(self, y: Any, message: str) -> None:
-        """Allow missing targets."""
-
-    def _targets_of(
-        self, series: SeriesSource, y: Any, name: str, *, of: str = "X", reset: bool
-    ) -> Targets:
-        return self._targets(np.zeros(len(series), dtype=np.float32), name, reset=reset)
-
-    def _targets(self, y: Any, name: str, *, reset: bool) -> Targets:
-        if reset:
-            self.objective_ = self._make_objective()
-        return y
-
-    def _n_outputs(self) -> int:
-        return self.objective_.n_outputs(self.preprocessor_.n_channels)
+    @property
+    def objective_(self) -> Objective:
+        """The objective of the training."""
+        return self.target_.objective
 
     def _make_model(self, config: ModelConfig) -> TSTransformer:
         return PretrainingTransformer(config, self.objective_)
 
-    @property
-    def _loss(self) -> Pretext:  # type: ignore[override]
+    def _loss(self) -> Pretext:
         return self._pretext(self.model_)
 
     def _pretext(self, model: TSTransformer) -> Pretext:
@@ -234,9 +254,6 @@ class TSTransformerEncoder(TransformerEstimator):
             )
         return Pretext(self.objective_, layout)
 
-    def _val_score(self, outputs: Tensor, targets: Tensor) -> float:
-        return -outputs.mean().item()
-
     def _saved_parameters(self) -> dict[str, Any]:
         parameters = super()._saved_parameters()
         if isinstance(self.objective, Objective):
@@ -250,6 +267,7 @@ class TSTransformerEncoder(TransformerEstimator):
 
     def _restore_targets(self, described: dict[str, Any]) -> None:
         check_fields(described.get("objective"), PRETEXT, of="objective")
-        self.objective_ = resolve(
-            described["objective"]["name"], **described["objective"]["params"]
+        objective = described["objective"]
+        self.target_ = PretextTarget(
+            resolve(objective["name"], **objective["params"]), described["n_channels"]
         )

@@ -243,7 +243,7 @@ class TSEnsembleClassifier(SetClassifier):
         self, part: RandomConvolutionClassifier | TSTransformerClassifier, data: TrainingData
     ) -> None:
         """Fit a part to the series of the ensemble."""
-        labels = self._kind.decode(data.targets)
+        labels = self.target_.decode(data.targets)
         with layout_is_checked():
             part.fit(data.series, labels, sample_weight=data.weights, groups=data.groups)
         part._share_input(self)
@@ -367,11 +367,11 @@ class TSEnsembleClassifier(SetClassifier):
         """
         check_ids(X, y, "y")
         check_ids(X, sample_weight, "sample_weight")
-        self._check_target_names(y)
+        self.target_.check_columns(y)
         logits = self._logits_of_parts(X, times)
         logits = {"ensemble": self._mean(logits), **logits}
-        predicted = [self._kind.decide(each.numpy()) for each in logits.values()]
-        scores = accuracies(predicted, y, sample_weight, self._target_shape)
+        predicted = [self.target_.decide(each.numpy()) for each in logits.values()]
+        scores = accuracies(predicted, y, sample_weight, self.target_.shape)
         return dict(zip(logits, scores, strict=True))
 
     def _left_out(self) -> tuple[npt.NDArray[Any], Targets]:
@@ -397,7 +397,7 @@ class TSEnsembleClassifier(SetClassifier):
     def _mean(self, logits: Mapping[str, Tensor]) -> Tensor:
         """Return the logits of the weighted mean of probabilities."""
         weights = [self.weights_[name] for name in logits]
-        return self._kind.mean_logits(torch.stack([*logits.values()]), weights)
+        return self.target_.mean_logits(torch.stack([*logits.values()]), weights)
 
     def _parts(self) -> dict[str, RandomConvolutionClassifier | TSTransformerClassifier]:
         """Return the fitted parts by name."""

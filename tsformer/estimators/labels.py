@@ -1,14 +1,14 @@
 """Labels: one of `K` classes or `K` labels of 0 and 1 for each series, and the base of classifiers.
 
-`OneLabel` and `SeveralLabels` have the same methods. Everything that differs between the kinds is
+`Classes` and `Labels` have the same methods. Everything that differs between the kinds is
 in them: encoding, loss, probabilities, decision, the targets of a ridge, and the words of the card.
 """
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import log
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -27,35 +27,50 @@ from tsformer.data.layout import check_ids
 from tsformer.data.preprocessor import Scaler
 from tsformer.data.series import Padded
 from tsformer.estimators.saved import LABELS, check_fields, described_labels, restored_labels
-from tsformer.estimators.series import SeriesEstimator, TrainingData
+from tsformer.estimators.series import SeriesEstimator
 from tsformer.estimators.targets import (
+    Target,
     Targets,
     check_length,
+    class_weights,
+    columns_of,
     read_as_fitted,
     read_columns,
     read_targets,
     read_weights,
-    series_weights,
+    refuse_no_targets,
+    refuse_no_weight,
     warn_of_labels,
 )
 from tsformer.explain.relevance import make_method, occlusion
 
 
 @dataclass(frozen=True, eq=False)
-class OneLabel:
+class Classes(Target):
     """One label of `K` classes: a softmax. Targets are class indices ``[n]``."""
 
     classes: npt.NDArray[Any]
-    noun: ClassVar = "classes"
-    purpose: ClassVar = "Predicts one of {} classes"
+    score_name: ClassVar = "accuracy"
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of the prediction for one series."""
-        return ()
+    def n_outputs(self) -> int:
+        return len(self.classes)
 
-    def encode(self, labels: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
-        """Return the targets of labels ``(n,)``."""
+    @property
+    def purpose(self) -> str:
+        return f"Predicts one of {len(self.classes)} classes"
+
+    @classmethod
+    def learn(cls, y: Any) -> Self:
+        """Learn the classes from the labels of the training series."""
+        classes, counts = np.unique(_read_labels(y, "y", pretrains=True), return_counts=True)
+        warn_of_labels(classes, counts)
+        return cls(classes)
+
+    def encode(self, y: Any, name: str, n_series: int, *, of: str = "X") -> Targets:
+        """Return the class index of each label."""
+        labels = _read_labels(y, name)
+        check_length(n_series, labels, name, of=of)
         position = np.searchsorted(self.classes, labels).clip(max=len(self.classes) - 1)
         index = position.astype(np.int64)
         new = self.classes[index] != labels
@@ -67,25 +82,36 @@ class OneLabel:
             )
         return index
 
-    def decode(self, targets: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def decode(self, targets: Targets) -> npt.NDArray[Any]:
         """Return the labels of targets."""
         return np.asarray(self.classes[targets])
 
-    def strata(self, targets: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return one class index per series, for stratified splits."""
+    def strata(self, targets: Targets) -> npt.NDArray[Any]:
         return targets
 
-    def counts(self, targets: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-        """Count the series of each class or label."""
-        return np.bincount(targets, minlength=len(self.classes))
+    def weights(
+        self, sample_weight: npt.ArrayLike | None, targets: Targets, class_weight: Any = None
+    ) -> Targets | None:
+        if sample_weight is None and class_weight is None:
+            return None
+        weights = read_weights(sample_weight, len(targets))
+        weights = weights * class_weights(class_weight, targets, self.classes)
+        refuse_no_weight(weights)
+        return weights
 
-    def loss(self, logits: Tensor, targets: Tensor, label_smoothing: float) -> Tensor:
-        """Return the loss of each series ``[n]``."""
+    def facts(self, targets: Targets) -> dict[str, Any]:
+        counts = np.bincount(targets, minlength=len(self.classes))
+        return {"classes": listed(self.classes.tolist(), counts.tolist())}
+
+    def loss(self, logits: Tensor, targets: Tensor, label_smoothing: float = 0.0) -> Tensor:
         return F.cross_entropy(logits, targets, reduction="none", label_smoothing=label_smoothing)
 
     def correct(self, logits: Tensor, targets: Tensor) -> Tensor:
         """Return whether the prediction of each series is right ``[n]``."""
         return logits.argmax(dim=1) == targets
+
+    def score(self, logits: Tensor, targets: Tensor) -> float:
+        return self.correct(logits, targets).float().mean().item()
 
     def probabilities(self, logits: Tensor) -> Tensor:
         """Return the probabilities of logits ``[..., n, K]``."""
@@ -118,36 +144,84 @@ class OneLabel:
 
 
 @dataclass(frozen=True, eq=False)
-class SeveralLabels:
+class Labels(Target):
     """`K` labels of 0 and 1: a sigmoid for each. Targets are ``[n, K]``, NaN if unknown.
 
-    Same methods as `OneLabel`.
+    Same methods as `Classes`.
     """
 
     classes: npt.NDArray[np.int64]
-    noun: ClassVar = "labels"
-    purpose: ClassVar = "Predicts each of {} labels, 0 or 1,"
+    #: Whether labels may be unknown.
+    unknown: bool = field(default=False, kw_only=True)
+    score_name: ClassVar = "accuracy"
 
     @property
     def shape(self) -> tuple[int, ...]:
         return (len(self.classes),)
 
-    def encode(self, labels: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
+    @property
+    def n_outputs(self) -> int:
+        return len(self.classes)
+
+    @property
+    def purpose(self) -> str:
+        return f"Predicts each of {len(self.classes)} labels, 0 or 1,"
+
+    @classmethod
+    def learn(cls, y: Any, n_labels: int, sample_weight: Any, *, unknown: bool) -> Self:
+        """Learn the number of labels; warn if they are classes."""
+        target = cls(np.arange(n_labels), unknown=unknown, columns=columns_of(y))
+        labels = target._read(y, "y")
+        if np.isnan(labels[read_weights(sample_weight, len(labels)) > 0]).all(axis=0).any():
+            raise ValueError(
+                "a column of y has no known label: all of its values are NaN, or of weight 0"
+            )
+        if (labels.sum(axis=1) == 1).all():
+            warn_caller(
+                f"each series has exactly one label in y; if the {n_labels} columns are classes, "
+                "pass np.asarray(y).argmax(axis=1)"
+            )
+        return target
+
+    def _read(self, y: Any, name: str) -> npt.NDArray[Any]:
+        labels = read_as_fitted(y, name, self.shape, labels=True)
+        if not self.unknown and np.isnan(labels).any():
+            raise ValueError(
+                f"Input {name} contains NaN, but this classifier needs every label of a series; "
+                "TSTransformerClassifier accepts unknown labels"
+            )
+        return labels
+
+    def encode(self, y: Any, name: str, n_series: int, *, of: str = "X") -> Targets:
+        refuse_no_targets(y, name)
+        self.check_columns(y, name)
+        labels = self._read(y, name)
+        check_length(n_series, labels, name, of=of)
         return labels.astype(np.float32)
 
-    def decode(self, targets: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def decode(self, targets: Targets) -> npt.NDArray[Any]:
         return targets
 
-    def strata(self, targets: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def strata(self, targets: Targets) -> npt.NDArray[Any]:
         """Return one class index per series: its rarest label, or `K` without any."""
         present = targets == 1
-        rarest = np.where(present, self.counts(targets), len(targets) + 1).argmin(axis=1)
+        rarest = np.where(present, present.sum(axis=0), len(targets) + 1).argmin(axis=1)
         return np.where(present.any(axis=1), rarest, len(self.classes))
 
-    def counts(self, targets: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-        return np.asarray((targets == 1).sum(axis=0))
+    def weights(
+        self, sample_weight: npt.ArrayLike | None, targets: Targets, class_weight: Any = None
+    ) -> Targets | None:
+        if class_weight is not None:
+            raise ValueError(
+                f"class_weight={class_weight!r} weights classes of one label per series; of "
+                "several labels, pass sample_weight"
+            )
+        return super().weights(sample_weight, targets)
 
-    def loss(self, logits: Tensor, targets: Tensor, label_smoothing: float) -> Tensor:
+    def facts(self, targets: Targets) -> dict[str, Any]:
+        return {"labels": listed(self.classes.tolist(), (targets == 1).sum(axis=0).tolist())}
+
+    def loss(self, logits: Tensor, targets: Tensor, label_smoothing: float = 0.0) -> Tensor:
         """Return the mean loss of each series over its known labels, ``[n]``."""
         known = ~targets.isnan()
         wanted = targets.nan_to_num(0.5) * (1 - label_smoothing) + label_smoothing / 2
@@ -156,6 +230,9 @@ class SeveralLabels:
 
     def correct(self, logits: Tensor, targets: Tensor) -> Tensor:
         return (((logits > 0) == (targets > 0.5)) | targets.isnan()).all(dim=1)
+
+    def score(self, logits: Tensor, targets: Tensor) -> float:
+        return self.correct(logits, targets).float().mean().item()
 
     def probabilities(self, logits: Tensor) -> Tensor:
         return logits.sigmoid()
@@ -182,7 +259,33 @@ class SeveralLabels:
         return [torch.stack([torch.zeros_like(each), each], dim=1) for each in scores.T]
 
 
-LabelKind = OneLabel | SeveralLabels
+LabelTarget = Classes | Labels
+
+
+def learn_labels(y: Any, sample_weight: Any, *, unknown: bool = False) -> LabelTarget:
+    """Learn the target of a classifier: one label per series, or several columns of 0 and 1."""
+    refuse_no_targets(y, "y")
+    if (columns := read_columns(y, labels=True)) is None:
+        return Classes.learn(y)
+    return Labels.learn(y, columns.shape[1], sample_weight, unknown=unknown)
+
+
+def _read_labels(y: Any, name: str, *, pretrains: bool = False) -> npt.NDArray[Any]:
+    """Read one label per series."""
+    refuse_no_targets(y, name)
+    use = ", or pretrain on them with TSTransformerEncoder and init_from"
+    labels = read_targets(y, name, advice=use if pretrains else "")
+    assert_all_finite(labels, input_name=name)
+    try:
+        check_classification_targets(labels)
+    except ValueError as error:
+        if labels.dtype == object:  # such as the intervals of pandas.cut
+            raise ValueError(
+                f"{name} holds labels of type {type(labels[0]).__name__}; convert them to "
+                f"text, as in [str(label) for label in {name}]"
+            ) from error
+        raise ValueError(f"{error} To predict numbers use TSTransformerRegressor") from error
+    return labels
 
 
 def _logs(weights: Sequence[float], members: Tensor) -> Tensor:
@@ -193,8 +296,8 @@ def _logs(weights: Sequence[float], members: Tensor) -> Tensor:
 class LabelClassifier(ClassifierMixin, SeriesEstimator):
     """Base class of the classifiers; precedes `SeriesEstimator` among the bases."""
 
-    #: One label or several; set by `fit`.
-    _kind: LabelKind
+    #: One label or several per series; set by `fit`.
+    target_: LabelTarget
     #: Whether `fit` accepts unknown labels among several.
     _masks_unknown: ClassVar[bool] = False
     #: Method of `explain` by default.
@@ -206,7 +309,7 @@ class LabelClassifier(ClassifierMixin, SeriesEstimator):
     @property
     def classes_(self) -> npt.NDArray[Any]:
         """The class labels, sorted; of several labels their column numbers."""
-        return self._kind.classes
+        return self.target_.classes
 
     @abstractmethod
     def predict_proba(self, X: Any, times: Any = None) -> npt.NDArray[Any]:
@@ -241,7 +344,7 @@ class LabelClassifier(ClassifierMixin, SeriesEstimator):
             ``(n, n_labels)`` for several labels.
         """
         check_is_fitted(self)
-        return self._kind.decisions(self._logits(X, times))
+        return self.target_.decisions(self._logits(X, times))
 
     @in_plain_torch
     def predict(self, X: Any, times: Any = None) -> npt.NDArray[Any]:
@@ -256,7 +359,9 @@ class LabelClassifier(ClassifierMixin, SeriesEstimator):
         ndarray (n,) of labels, or (n, n_labels) of 0 and 1 for several labels
         """
         series = self._source(X, times, reset=False)
-        chunks = self._in_chunks(series, lambda chunk: self._kind.decide(self._logits(chunk, None)))
+        chunks = self._in_chunks(
+            series, lambda chunk: self.target_.decide(self._logits(chunk, None))
+        )
         return np.concatenate([predicted for _, predicted in chunks])
 
     @in_plain_torch
@@ -279,8 +384,8 @@ class LabelClassifier(ClassifierMixin, SeriesEstimator):
         """
         check_ids(X, y, "y")
         check_ids(X, sample_weight, "sample_weight")
-        self._check_target_names(y)
-        (accuracy,) = accuracies([self.predict(X, times)], y, sample_weight, self._target_shape)
+        self.target_.check_columns(y)
+        (accuracy,) = accuracies([self.predict(X, times)], y, sample_weight, self.target_.shape)
         return accuracy
 
     @in_plain_torch
@@ -383,11 +488,11 @@ class LabelClassifier(ClassifierMixin, SeriesEstimator):
             return self._logits(series, None).argmax(axis=1)
         check_ids(X, target, "target")
         labels = [target] * len(series) if np.ndim(target) == 0 else target
-        return self._targets_of(series, labels, "target", reset=False)
+        return self.target_.encode(labels, "target", len(series))
 
     def _refuse_several(self, method: str) -> None:
         """Raise ValueError for a method that needs one label per series."""
-        if self._target_shape:
+        if self.target_.shape:
             raise ValueError(
                 f"{method} needs one label per series, but this {type(self).__name__} was fitted "
                 f"with {len(self.classes_)} labels per series; fit one classifier for each label"
@@ -397,73 +502,8 @@ class LabelClassifier(ClassifierMixin, SeriesEstimator):
         """Return the preprocessor, for the means of the baseline."""
         raise NotImplementedError
 
-    def _targets(self, y: Any, name: str, *, reset: bool) -> Targets:
-        if reset and (columns := read_columns(y, labels=True)) is not None:
-            self._kind = SeveralLabels(np.arange(columns.shape[1]))
-        elif reset or not self._target_shape:
-            return self._one_label(y, name, reset=reset)
-        labels = read_as_fitted(y, name, self._kind.shape, labels=True)
-        if not self._masks_unknown and np.isnan(labels).any():
-            raise ValueError(
-                f"Input {name} contains NaN, but {type(self).__name__} needs every label of a "
-                "series; TSTransformerClassifier accepts unknown labels"
-            )
-        if reset and (labels.sum(axis=1) == 1).all():
-            warn_caller(
-                f"each series has exactly one label in {name}; if the {labels.shape[1]} columns "
-                f"are classes, pass np.asarray({name}).argmax(axis=1)"
-            )
-        return self._kind.encode(labels, name)
-
-    def _one_label(self, y: Any, name: str, *, reset: bool) -> Targets:
-        """Encode one label per series."""
-        use = ", or pretrain on them with TSTransformerEncoder and init_from"
-        labels = read_targets(y, name, advice=use if reset else "")
-        assert_all_finite(labels, input_name=name)
-        try:
-            check_classification_targets(labels)
-        except ValueError as error:
-            if labels.dtype == object:  # such as the intervals of pandas.cut
-                raise ValueError(
-                    f"{name} holds labels of type {type(labels[0]).__name__}; convert them to "
-                    f"text, as in [str(label) for label in {name}]"
-                ) from error
-            raise ValueError(f"{error} To predict numbers use TSTransformerRegressor") from error
-        if reset:
-            classes, counts = np.unique(labels, return_counts=True)
-            self._kind = OneLabel(classes)
-            warn_of_labels(classes, counts)
-        return self._kind.encode(labels, name)
-
-    def _weights(self, sample_weight: npt.ArrayLike | None, targets: Targets) -> Targets | None:
-        if self._target_shape and self.class_weight is not None:
-            raise ValueError(
-                f"class_weight={self.class_weight!r} weights classes of one label per series; of "
-                "several labels, pass sample_weight"
-            )
-        strata = np.zeros(len(targets), np.int64) if self._target_shape else targets
-        return series_weights(sample_weight, self.class_weight, strata, self.classes_)
-
-    def _weighted(self, data: TrainingData, *, reset: bool) -> TrainingData:
-        weighted = super()._weighted(data, reset=reset)
-        if reset and self._target_shape and np.isnan(weighted.targets).all(axis=0).any():
-            raise ValueError(
-                "a column of y has no known label: all of its values are NaN, or of weight 0"
-            )
-        return weighted
-
-    @property
-    def _target_shape(self) -> tuple[int, ...]:
-        return self._kind.shape
-
-    @property
-    def _purpose(self) -> str:
-        return self._kind.purpose.format(len(self.classes_))
-
-    def _target_facts(self, targets: Targets) -> dict[str, Any]:
-        return {
-            self._kind.noun: listed(self.classes_.tolist(), self._kind.counts(targets).tolist())
-        }
+    def _learn_target(self, y: Any, sample_weight: Any) -> LabelTarget:
+        return learn_labels(y, sample_weight, unknown=self._masks_unknown)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -472,7 +512,7 @@ class LabelClassifier(ClassifierMixin, SeriesEstimator):
         return tags
 
     def _describe_targets(self) -> dict[str, Any]:
-        several = {"several_labels": True} if self._target_shape else {}
+        several = {"several_labels": True} if self.target_.shape else {}
         return {"classes": described_labels(self.classes_), **several}
 
     def _restore_targets(self, described: dict[str, Any]) -> None:
@@ -481,7 +521,7 @@ class LabelClassifier(ClassifierMixin, SeriesEstimator):
         check_fields({"several_labels": several}, LABELS)
         if several and classes.tolist() != list(range(max(len(classes), 2))):
             raise ValueError("classes of several labels must be their column numbers")
-        self._kind = SeveralLabels(classes) if several else OneLabel(classes)
+        self.target_ = Labels(classes, unknown=self._masks_unknown) if several else Classes(classes)
 
 
 def accuracies(

@@ -148,7 +148,7 @@ class SetClassifier(LabelClassifier):
         else:
             check_ids(X, y, "y")
             series = self._source(X, times, reset=False)
-            targets = self._targets_of(series, y, "y", reset=False)
+            targets = self.target_.encode(y, "y", len(series))
             proba = self.predict_proba(series)
         self.conformal_ = Conformal.fit(proba, targets, by_class=by_class, mixture=self._mixture())
         return self

@@ -158,11 +158,12 @@ class RandomConvolutionClassifier(SeriesTransformer, SetClassifier):
     ) -> None:
         """Fit this estimator in place."""
         self.device_ = resolve_device(self.device)
-        data = self._read_training(X, y, sample_weight, groups, times)
-        data = self._weighted(data, reset=True)
+        data = self._read_training(
+            X, y, sample_weight, groups, times, class_weight=self.class_weight
+        )
         series = data.series.padded()
         options: dict[str, Any] = {
-            "kind": self._kind,
+            "kind": self.target_,
             "seed": drawn_seed(self.random_state),
             "device": self.device_,
             "groups": data.groups,
@@ -179,8 +180,6 @@ class RandomConvolutionClassifier(SeriesTransformer, SetClassifier):
             **options,
         )
         self.models_ = [model.to(self.device_).eval()]
-        assert data.repeated is not None
-        self._repeated = data.repeated
         self._learn_novelty(data)
         self._record(data)
         grouped = data.groups is not None and len(np.unique(data.groups)) > 1
@@ -196,7 +195,7 @@ class RandomConvolutionClassifier(SeriesTransformer, SetClassifier):
             },
             "scores": {
                 f"accuracy, leaving out {by}": float(
-                    self._kind.correct(proba.logit(), known).double().mean()
+                    self.target_.correct(proba.logit(), known).double().mean()
                 ),
                 f"cross-entropy, leaving out {by}": float(model.ridge.loss),
             },
@@ -258,7 +257,7 @@ class RandomConvolutionClassifier(SeriesTransformer, SetClassifier):
     @in_plain_torch
     def predict_proba(self, X: Any, times: Any = None) -> npt.NDArray[np.float64]:
         logits = torch.from_numpy(self._logits(X, times)).double()
-        return self._kind.probabilities(logits).numpy()
+        return self.target_.probabilities(logits).numpy()
 
     def _logits(self, X: Any, times: Any) -> npt.NDArray[np.floating[Any]]:
         return self._outputs(X, times)[0]
@@ -271,8 +270,7 @@ class RandomConvolutionClassifier(SeriesTransformer, SetClassifier):
                 "before save, or pass held-out series"
             )
         proba, targets = ridge.left_out
-        kept = ~self._repeated[ridge.sampled]  # equal series are one series to calibrate with
-        return proba.numpy()[kept], targets.numpy()[kept]
+        return proba.numpy(), targets.numpy()
 
     def _layout(self) -> tuple[pd.DataFrame, dict[str, int], dict[str, Summary]]:
         n_features, n_classes = self.model_.ridge.coef.shape
@@ -303,5 +301,5 @@ class RandomConvolutionClassifier(SeriesTransformer, SetClassifier):
         check_fields(described.get("convolutions"), CONVOLUTIONS, of="convolutions")
         model = ConvolutionClassifier(**described["convolutions"]).eval()
         load_checked(model, saved[0])
-        model.check(self.preprocessor_.n_inputs, self._kind)
+        model.check(self.preprocessor_.n_inputs, self.target_)
         return [model]

@@ -21,7 +21,7 @@ from tsformer.augmentation import Augmentation, AugmentationSpec, Batch, CutMix,
 from tsformer.data.panel import Panel
 from tsformer.data.preprocessor import Scaler
 from tsformer.data.series import Floats, SeriesSource
-from tsformer.estimators.labels import LabelKind, OneLabel
+from tsformer.estimators.labels import Classes, LabelTarget
 from tsformer.estimators.targets import Groups, Targets, group_folds
 from tsformer.features.random_convolutions import RandomConvolutions, regular
 from tsformer.features.ridge import ConvolutionClassifier
@@ -77,7 +77,7 @@ def suited_scaling(
         groups=None if groups is None else groups[drawn],
         n_features=n_features,
         n_groups=n_groups,
-        kind=OneLabel(classes),
+        kind=Classes(classes),
         seed=_SEED,
         device=_CPU,
     )
@@ -181,7 +181,7 @@ def fitted_convolutions(
     *,
     n_features: int,
     n_groups: int,
-    kind: LabelKind,
+    kind: LabelTarget,
     seed: int,
     device: torch.device,
     groups: Groups | None = None,

@@ -1,7 +1,7 @@
 """TSTransformerRegressor: the transformer as a scikit-learn regressor."""
 
-from dataclasses import field, replace
-from typing import Annotated, Any
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -20,14 +20,82 @@ from tsformer.estimators.base import TransformerEstimator
 from tsformer.estimators.saved import REGRESSION, check_fields
 from tsformer.estimators.series import TrainingData
 from tsformer.estimators.targets import (
+    Target,
     Targets,
     check_length,
+    columns_of,
     read_as_fitted,
     read_columns,
     read_weights,
+    refuse_no_targets,
 )
 from tsformer.model import ModelConfig
 from tsformer.model.layers import HEAD_NORMS
+
+
+@dataclass(frozen=True, eq=False)
+class Numbers(Target):
+    """One or several numbers, scaled to mean 0 and deviation 1: the squared error."""
+
+    mean: Any
+    std: Any
+    score_name: ClassVar = "R²"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return np.shape(self.mean)
+
+    @property
+    def n_outputs(self) -> int:
+        return int(np.prod(self.shape))
+
+    @property
+    def purpose(self) -> str:
+        return "Predicts a number" if self.n_outputs == 1 else f"Predicts {self.n_outputs} numbers"
+
+    @classmethod
+    def learn(cls, y: Any, sample_weight: Any) -> Self:
+        """Learn mean and deviation from the training series, without those of weight 0."""
+        refuse_no_targets(y, "y")
+        columns = read_columns(y)
+        targets = _read_numbers(y, "y", () if columns is None else columns.shape[1:])
+        if sample_weight is not None:
+            targets = targets[read_weights(sample_weight, len(targets)) > 0]
+        moments = [_moments(column, "y") for column in np.atleast_2d(targets.T)]
+        mean, std = np.array(moments).T if targets.ndim > 1 else moments[0]
+        return cls(mean, std, columns=columns_of(y))
+
+    def encode(self, y: Any, name: str, n_series: int, *, of: str = "X") -> Targets:
+        refuse_no_targets(y, name)
+        self.check_columns(y, name)
+        targets = _read_numbers(y, name, self.shape)
+        check_length(n_series, targets, name, of=of)
+        scaled: Targets = (targets - self.mean) / self.std
+        too_large = np.abs(scaled) > np.finfo(np.float32).max
+        if too_large.any():
+            case, *column = np.argwhere(too_large)[0].tolist()
+            raise ValueError(
+                f"{name} is too large for float32 after scaling by the mean and standard "
+                f"deviation of y: {targets[case, *column]:.3g} at series {case}; remove the outlier"
+            )
+        return scaled.astype(np.float32)
+
+    def decode(self, outputs: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Return the numbers of outputs ``[..., n_outputs]``."""
+        outputs = outputs if self.shape else outputs[..., 0]
+        numbers: npt.NDArray[np.float64] = outputs * self.std + self.mean
+        return numbers
+
+    def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        errors = (outputs.reshape(targets.shape) - targets).square()
+        return errors if errors.ndim == 1 else errors.mean(dim=1)
+
+    def score(self, outputs: Tensor, targets: Tensor) -> float:
+        residual = (outputs.reshape(targets.shape) - targets).square().sum(dim=0)
+        total = (targets - targets.mean(dim=0)).square().sum(dim=0)
+        # As in scikit-learn, 0 or 1 for a constant target.
+        total = total.where(total > 0, residual.clamp(min=torch.finfo(total.dtype).tiny))
+        return 1.0 - (residual / total).mean().item()
 
 
 @with_parameters
@@ -82,10 +150,8 @@ class TSTransformerRegressor(MultiOutputMixin, RegressorMixin, TransformerEstima
     views: str = "values"
     augmentation: AugmentationSpec | None = None
 
-    target_mean_: float | npt.NDArray[np.float64] = field(init=False)
-    target_std_: float | npt.NDArray[np.float64] = field(init=False)
+    target_: Numbers = field(init=False)
 
-    _score_name = "R²"
     #: The norm that ``head_norm="auto"`` chose in this fit.
     _norm: str | None = field(init=False)
 
@@ -102,9 +168,7 @@ class TSTransformerRegressor(MultiOutputMixin, RegressorMixin, TransformerEstima
         ndarray (n,) or (n, n_targets) of float64
         """
         outputs = self._outputs(X, times).astype(np.float64)
-        outputs = outputs if self._target_shape else outputs[..., 0]
-        members: npt.NDArray[np.float64] = outputs * self.target_std_ + self.target_mean_
-        return members.mean(axis=0)
+        return self.target_.decode(outputs).mean(axis=0)
 
     @in_plain_torch
     def score(
@@ -128,47 +192,25 @@ class TSTransformerRegressor(MultiOutputMixin, RegressorMixin, TransformerEstima
 
         check_ids(X, y, "y")
         check_ids(X, sample_weight, "sample_weight")
-        self._check_target_names(y)
+        self.target_.check_columns(y)
         predicted = self.predict(X, times)
-        targets = read_as_fitted(y, "y", self._target_shape)
+        targets = read_as_fitted(y, "y", self.target_.shape)
         check_length(len(predicted), targets, "y")
         weights = None if sample_weight is None else read_weights(sample_weight, len(targets))
         return float(r2_score(targets, predicted, sample_weight=weights))
 
-    def _targets(self, y: Any, name: str, *, reset: bool) -> Targets:
-        columns = read_columns(y)
-        shape = self._target_shape if not reset else () if columns is None else columns.shape[1:]
-        targets = read_as_fitted(y, name, shape)
-        if targets.dtype.kind in "mM":  # their numbers depend on the unit of the dtype
-            raise ValueError(
-                f"{name} must hold numbers; its dtype is {targets.dtype}: convert dates and "
-                "durations first, as with y.dt.total_seconds()"
-            )
-        try:
-            targets = targets.astype(np.float64)
-        except (TypeError, ValueError) as error:
-            raise ValueError(
-                f"{name} must hold numbers: {error}. For class labels use TSTransformerClassifier"
-            ) from error
-        assert_all_finite(targets, input_name=name)
-        if reset and not shape:
-            self.target_mean_, self.target_std_ = _moments(targets, name)
-        elif reset:
-            moments = [_moments(column, name) for column in targets.T]
-            self.target_mean_, self.target_std_ = np.array(moments).T
-        scaled: Targets = (targets - self.target_mean_) / self.target_std_
-        too_large = np.abs(scaled) > np.finfo(np.float32).max
-        if too_large.any():
-            case, *column = np.argwhere(too_large)[0].tolist()
-            raise ValueError(
-                f"{name} is too large for float32 after scaling by the mean and standard "
-                f"deviation of y: {targets[case, *column]:.3g} at series {case}; remove the outlier"
-            )
-        return scaled.astype(np.float32)
+    def _learn_target(self, y: Any, sample_weight: Any) -> Numbers:
+        return Numbers.learn(y, sample_weight)
 
     @property
-    def _target_shape(self) -> tuple[int, ...]:
-        return np.shape(self.target_mean_)
+    def target_mean_(self) -> Any:
+        """Mean of the training targets."""
+        return self.target_.mean
+
+    @property
+    def target_std_(self) -> Any:
+        """Standard deviation of the training targets."""
+        return self.target_.std
 
     def _choose_scaling(self, source: Any, data: TrainingData) -> str | None:
         scaling = super()._choose_scaling(source, data)
@@ -190,18 +232,6 @@ class TSTransformerRegressor(MultiOutputMixin, RegressorMixin, TransformerEstima
         fitted = self.model_.config.head_norm if hasattr(self, "models_") else None
         return replace(config, head_norm=fitted)
 
-    @property
-    def _purpose(self) -> str:
-        n = self._n_outputs()
-        return "Predicts a number" if n == 1 else f"Predicts {n} numbers"
-
-    def _weighted(self, data: TrainingData, *, reset: bool) -> TrainingData:
-        weighted = super()._weighted(data, reset=reset)
-        if reset and len(weighted) < len(data):
-            targets = weighted.targets * self.target_std_ + self.target_mean_
-            weighted.targets = self._targets(targets, "y", reset=True)
-        return weighted
-
     def _describe_targets(self) -> dict[str, Any]:
         moments = {"target_mean": self.target_mean_, "target_std": self.target_std_}
         return {name: np.asarray(moment).tolist() for name, moment in moments.items()}
@@ -211,23 +241,27 @@ class TSTransformerRegressor(MultiOutputMixin, RegressorMixin, TransformerEstima
         moments = [described["target_mean"], described["target_std"]]
         if np.shape(moments[0]) != np.shape(moments[1]):
             raise ValueError("target_mean and target_std must have the same length")
-        self.target_mean_, self.target_std_ = (
-            np.array(moment) if isinstance(moment, list) else moment for moment in moments
+        self.target_ = Numbers(
+            *(np.array(moment) if isinstance(moment, list) else moment for moment in moments)
         )
 
-    def _n_outputs(self) -> int:
-        return int(np.prod(self._target_shape))
 
-    def _loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        errors = (outputs.reshape(targets.shape) - targets).square()
-        return errors if errors.ndim == 1 else errors.mean(dim=1)
-
-    def _val_score(self, outputs: Tensor, targets: Tensor) -> float:
-        residual = (outputs.reshape(targets.shape) - targets).square().sum(dim=0)
-        total = (targets - targets.mean(dim=0)).square().sum(dim=0)
-        # As in scikit-learn, 0 or 1 for a constant target.
-        total = total.where(total > 0, residual.clamp(min=torch.finfo(total.dtype).tiny))
-        return 1.0 - (residual / total).mean().item()
+def _read_numbers(y: Any, name: str, shape: tuple[int, ...]) -> npt.NDArray[np.float64]:
+    """Read finite numbers of the shape for each series."""
+    targets = read_as_fitted(y, name, shape)
+    if targets.dtype.kind in "mM":  # their numbers depend on the unit of the dtype
+        raise ValueError(
+            f"{name} must hold numbers; its dtype is {targets.dtype}: convert dates and "
+            "durations first, as with y.dt.total_seconds()"
+        )
+    try:
+        targets = targets.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name} must hold numbers: {error}. For class labels use TSTransformerClassifier"
+        ) from error
+    assert_all_finite(targets, input_name=name)
+    return targets
 
 
 def _moments(targets: npt.NDArray[np.float64], name: str) -> tuple[float, float]:

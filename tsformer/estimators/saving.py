@@ -4,6 +4,7 @@ import os
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
@@ -35,6 +36,7 @@ from tsformer.estimators.saved import (
     restored_weights,
 )
 from tsformer.estimators.summary import card
+from tsformer.estimators.targets import Target
 
 #: Prefix of the tensor names of `novelty_`.
 _NOVELTY = "novelty."
@@ -56,8 +58,7 @@ class SavedEstimator(BaseEstimator):
     tracked_run_: dict[str, str]
     _clock: str | None
     _columns_are_steps: bool
-    #: Names of several targets, if they were the columns of a table.
-    _target_names: tuple[str, ...] = ()
+    target_: Target
     #: Facts of the fit for `summary` and the card; empty for a model saved without them.
     _training: Mapping[str, Any] = MappingProxyType({})
 
@@ -115,7 +116,7 @@ class SavedEstimator(BaseEstimator):
             "n_channels": self.n_channels_,
             "clock": self._clock,
             "feature_names_in": getattr(self, "feature_names_in_", np.empty(0)).tolist(),
-            **({"target_names": list(self._target_names)} if self._target_names else {}),
+            **({"target_names": list(self.target_.columns)} if self.target_.columns else {}),
             **({"training": dict(self._training)} if self._training else {}),
             **({} if schema is None else {"table": schema.as_dict()}),
             **({"tracked_run": self.tracked_run_} if hasattr(self, "tracked_run_") else {}),
@@ -161,7 +162,7 @@ class SavedEstimator(BaseEstimator):
         estimator._clock = state["clock"]
         if "target_names" in state:
             check_fields(state, TARGET_NAMES)
-            estimator._target_names = tuple(state["target_names"])
+            estimator.target_ = replace(estimator.target_, columns=tuple(state["target_names"]))
         if "training" in state:
             check_fields(state, TRAINING)
             estimator._training = state["training"]

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -32,18 +32,10 @@ from tsformer.data.layout import (
 from tsformer.data.panel import AnyPanel
 from tsformer.data.preprocessor import Preprocessor
 from tsformer.data.series import Padded, SeriesError, SeriesSource, numbered
-from tsformer.estimators.copies import first_equal, merge_copies
 from tsformer.estimators.novelty import Novelty
 from tsformer.estimators.saving import SavedEstimator
 from tsformer.estimators.summary import Summary, recipe_of
-from tsformer.estimators.targets import (
-    Groups,
-    Targets,
-    check_length,
-    read_groups,
-    read_weights,
-    series_weights,
-)
+from tsformer.estimators.targets import Groups, Target, Targets, read_groups
 from tsformer.training import Callback
 from tsformer.training.inference import forward, place
 
@@ -117,26 +109,17 @@ class TrainingData:
 
     series: SeriesSource
     targets: Targets
-    weights: Any = None
+    weights: Targets | None = None
     groups: Groups | None = None
-    #: Whether each series equals an earlier one ``[n]``.
-    repeated: npt.NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return len(self.series)
 
     def part(self, chosen: npt.NDArray[np.bool_]) -> TrainingData:
         """Return the series that a mask ``[n]`` selects."""
-        weights = self.weights
-        if np.ndim(weights) == 1:  # `read_weights` rejects other shapes
-            weights = np.asanyarray(weights)
-            check_length(len(chosen), weights, "sample_weight")
-            weights = weights[chosen]
+        weights = None if self.weights is None else self.weights[chosen]
         groups = None if self.groups is None else self.groups[chosen]
-        repeated = None if self.repeated is None else self.repeated[chosen]
-        return TrainingData(
-            self.series.take(chosen), self.targets[chosen], weights, groups, repeated
-        )
+        return TrainingData(self.series.take(chosen), self.targets[chosen], weights, groups)
 
 
 class SeriesEstimator(SavedEstimator):
@@ -171,23 +154,12 @@ class SeriesEstimator(SavedEstimator):
         """Raise ValueError or TypeError for the first invalid parameter."""
         check_fields_of(self)
 
+    #: What the targets mean; learned by `fit`.
+    target_: Target
+
     @abstractmethod
-    def _targets(self, y: Any, name: str, *, reset: bool) -> Targets:
-        """Check and encode `y`; with `reset`, fit the encoding."""
-
-    @property
-    def _target_shape(self) -> tuple[int, ...]:
-        """The shape of the target of one series; () if it is a single value."""
-        return ()
-
-    def _target_facts(self, targets: Targets) -> dict[str, Any]:
-        """Describe the training targets for the card."""
-        return {}
-
-    @property
-    def _purpose(self) -> str:
-        """The purpose of the model, for the card."""
-        return "Computes an embedding"
+    def _learn_target(self, y: Any, sample_weight: Any) -> Target:
+        """Learn the meaning of the targets of the training series."""
 
     @contextmanager
     def _fitting(self, X: Any, y: Any, **data: Any) -> Iterator[tuple[Self, Fit]]:
@@ -228,7 +200,7 @@ class SeriesEstimator(SavedEstimator):
         facts |= {"names of channels": listed(names)} if len(names) else {}
         facts |= {"steps, at least": shortest, "steps, at most": longest}
         facts["missing values"] = f"{share:.2%}"
-        facts |= self._target_facts(data.targets)
+        facts |= self.target_.facts(data.targets)
         further = {name.replace("_", " "): value for name, value in further.items() if value}
         self._training = {"data": facts | further}
 
@@ -245,61 +217,21 @@ class SeriesEstimator(SavedEstimator):
         groups: Any,
         times: Any,
         *,
+        class_weight: Any = None,
         reset: bool = True,
     ) -> TrainingData:
-        """Read the arguments of `fit`; leave out weights of 0, group equal series."""
-        self._check_given(y, "fit requires y to be passed, but the target y is None")
+        """Check and read the arguments of `fit`; leave out series of weight 0."""
         check_ids(X, y, "y")
         check_ids(X, sample_weight, "sample_weight")
         refuse_recording(X, y)
         series = self._source(X, times, reset=reset)
-        targets = self._targets_of(series, y, "y", reset=reset)
-        data = TrainingData(series, targets, sample_weight, read_groups(groups, X, len(series)))
-        if sample_weight is not None:
-            weighted = read_weights(sample_weight, len(series)) > 0
-            if weighted.any() and not weighted.all():  # `_weights` refuses none
-                data = data.part(weighted)
-        first = first_equal(data.series)
-        data.groups = merge_copies(data.groups, first)
-        data.repeated = first != np.arange(len(first))
-        return data
-
-    def _weights(self, sample_weight: npt.ArrayLike | None, targets: Targets) -> Targets | None:
-        """Return the weight of each series, or None if all are equal."""
-        return series_weights(sample_weight, None, np.zeros(len(targets), np.int64), np.zeros(1))
-
-    def _weighted(self, data: TrainingData, *, reset: bool) -> TrainingData:
-        """Compute the weights; leave out series of weight 0."""
-        weights = self._weights(data.weights, data.targets)
-        data = replace(data, weights=weights)
-        return data if weights is None else data.part(weights > 0)
-
-    def _check_given(self, y: Any, message: str) -> None:
-        """Raise ValueError with the message if targets are missing."""
-        if y is None:
-            raise ValueError(message)
-
-    def _targets_of(
-        self, series: SeriesSource, y: Any, name: str, *, of: str = "X", reset: bool
-    ) -> Targets:
-        """Return the target of each series; arguments as in `_targets`."""
-        self._check_target_names(y, name, reset=reset)
-        targets = self._targets(y, name, reset=reset)
-        check_length(len(series), targets, name, of=of)
-        return targets
-
-    def _check_target_names(self, y: Any, name: str = "y", *, reset: bool = False) -> None:
-        """Raise ValueError if `y` has columns of `fit` in another order or beside others."""
-        arrow = not isinstance(y, pd.DataFrame) and hasattr(y, "column_names")
-        columns = y.column_names if arrow else getattr(y, "columns", ())
-        names = tuple(map(str, columns)) if len(columns) > 1 else ()
         if reset:
-            self._target_names = names
-        elif names != self._target_names and not set(names).isdisjoint(self._target_names):
-            raise ValueError(
-                f"the columns of {name} are {list(names)}, and in fit they were others or in "
-                f"another order; pass {name}[{list(self._target_names)}]"
-            )
+            self.target_ = self._learn_target(y, sample_weight)
+        targets = self.target_.encode(y, "y", len(series))
+        found = read_groups(groups, X, len(series))
+        weights = self.target_.weights(sample_weight, targets, class_weight)
+        data = TrainingData(series, targets, weights, found)
+        return data if weights is None else data.part(weights > 0)
 
     def _read(self, X: Any, times: Any = None, *, reset: bool) -> Padded:
         """Check `X` and read all of it into memory; see `_source`."""
@@ -567,7 +499,8 @@ class SeriesTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 def drawn_seed(random_state: Any) -> int:
     """Return the seed from which all seeds of a model are derived."""
     if random_state is None:  # NumPy's global generator stays unchanged
-        return int(np.random.SeedSequence().generate_state(1)[0])
+        entropy: Any = np.random.SeedSequence().entropy
+        return int(entropy)
     return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
 
 

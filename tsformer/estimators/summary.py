@@ -193,7 +193,8 @@ def _purpose(estimator: Any) -> str:
     channels = f"{estimator.n_channels_} channel{'s' if estimator.n_channels_ > 1 else ''}"
     times = {None: "", "numbers": ", with times in numbers", "dates": ", with dates"}
     return (
-        f"{estimator._purpose} for each time series{codes} of {channels}{times[estimator._clock]}; "
+        f"{estimator.target_.purpose} for each time series{codes} of {channels}"
+        f"{times[estimator._clock]}; "
         "series may differ in length, and NaN is a missing value."
     )
 

@@ -1,10 +1,12 @@
-"""Read targets, groups and weights: one value for each series."""
+"""Targets, groups and weights: one value for each series."""
 
 import unicodedata
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from numbers import Real
 from types import NoneType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +16,7 @@ from pandas.api.extensions import ExtensionDtype
 from scipy.sparse import issparse
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import _check_sample_weight, column_or_1d
+from torch import Tensor
 
 from tsformer._checks import shortened, unknown
 from tsformer._warnings import warn_caller
@@ -29,6 +32,84 @@ _MISSING = {"", "?", "na", "n/a", "#n/a", "<na>", "nan", "nat", "null"}
 _MANY = 10
 #: The index of the group of each series.
 Groups = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Target(ABC):
+    """What the targets of a fit mean; learned from `y`, used by training, predictions and scores.
+
+    Encoded targets are arrays ``[n, ...]``; outputs of models are ``[n, n_outputs]``.
+    """
+
+    #: Columns of `y` in `fit`, if it was a table of several.
+    columns: tuple[str, ...] = field(default=(), kw_only=True)
+    #: Name of the validation score.
+    score_name: ClassVar[str] = "score"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the target of one series; () for a single value."""
+        return ()
+
+    @property
+    @abstractmethod
+    def n_outputs(self) -> int:
+        """The number of outputs of a model."""
+
+    @property
+    @abstractmethod
+    def purpose(self) -> str:
+        """The purpose of the model, for the card."""
+
+    @abstractmethod
+    def encode(self, y: Any, name: str, n_series: int, *, of: str = "X") -> Targets:
+        """Check the targets of series and encode them."""
+
+    @abstractmethod
+    def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Return the loss of each series ``[n]``."""
+
+    @abstractmethod
+    def score(self, outputs: Tensor, targets: Tensor) -> float:
+        """Return the validation score; higher is better."""
+
+    def strata(self, targets: Targets) -> npt.NDArray[np.int64]:
+        """Return one class index per series, for stratified splits."""
+        return np.zeros(len(targets), dtype=np.int64)
+
+    def weights(
+        self, sample_weight: npt.ArrayLike | None, targets: Targets, class_weight: Any = None
+    ) -> Targets | None:
+        """Return the weight of each series, or None if all are equal."""
+        return None if sample_weight is None else read_weights(sample_weight, len(targets))
+
+    def facts(self, targets: Targets) -> dict[str, Any]:
+        """Describe the training targets for the card."""
+        return {}
+
+    def check_columns(self, y: Any, name: str = "y") -> None:
+        """Raise ValueError if `y` has columns of `fit` in another order or beside others."""
+        names = columns_of(y)
+        if names != self.columns and not set(names).isdisjoint(self.columns):
+            raise ValueError(
+                f"the columns of {name} are {list(names)}, and in fit they were others or in "
+                f"another order; pass {name}[{list(self.columns)}]"
+            )
+
+
+def columns_of(y: Any) -> tuple[str, ...]:
+    """Return the names of several columns of a table of targets."""
+    arrow = not isinstance(y, pd.DataFrame) and hasattr(y, "column_names")
+    columns = y.column_names if arrow else getattr(y, "columns", ())
+    return tuple(map(str, columns)) if len(columns) > 1 else ()
+
+
+def refuse_no_targets(y: Any, name: str) -> None:
+    """Raise ValueError if targets are missing."""
+    if y is None and name == "y":
+        raise ValueError("fit requires y to be passed, but the target y is None")
+    if y is None:
+        raise ValueError(f"X_val and {name} go together; {name} is missing")
 
 
 def read_targets(y: Any, name: str, *, advice: str = "") -> npt.NDArray[Any]:
@@ -228,33 +309,22 @@ def _refuse_sets(y: Any, name: str, several: str) -> None:
             )
 
 
-def series_weights(
-    sample_weight: npt.ArrayLike | None,
+def class_weights(
     class_weight: Mapping[Any, float] | str | None,
     targets: npt.NDArray[np.int64],
     classes: npt.NDArray[Any],
-) -> npt.NDArray[np.float64] | None:
-    """Return the weight of each series, or None if all are equal."""
-    if sample_weight is None and class_weight is None:
-        return None
-    weights = read_weights(sample_weight, len(targets))
+) -> npt.NDArray[np.float64]:
+    """Return the class weight of each series."""
     if isinstance(class_weight, Mapping):
-        weights = weights * _by_label(class_weight, classes.tolist())[targets]
-    elif isinstance(class_weight, str) and class_weight != "balanced":
+        return _by_label(class_weight, classes.tolist())[targets]
+    if isinstance(class_weight, str) and class_weight != "balanced":
         raise ValueError(unknown("class_weight", class_weight, ["balanced", None]))
-    elif not isinstance(class_weight, (str, NoneType)):
+    if not isinstance(class_weight, (str, NoneType)):
         raise TypeError(
             "class_weight must be a dict from labels to weights, 'balanced' or None; got "
             f"{shortened(class_weight)}"
         )
-    else:
-        weights = weights * compute_sample_weight(class_weight, targets)
-    if weights.sum() <= 0:
-        raise ValueError(
-            "all weights are zero; sample_weight and class_weight must leave some series with a "
-            "positive weight"
-        )
-    return weights
+    return np.asarray(compute_sample_weight(class_weight, targets))
 
 
 def read_weights(sample_weight: npt.ArrayLike | None, n_series: int) -> npt.NDArray[np.float64]:
@@ -272,10 +342,20 @@ def read_weights(sample_weight: npt.ArrayLike | None, n_series: int) -> npt.NDAr
     weights: npt.NDArray[np.float64] = _check_sample_weight(
         sample_weight, np.empty((n_series, 0)), dtype=np.float64, ensure_non_negative=True
     )
+    refuse_no_weight(weights)
     with np.errstate(over="ignore"):
         if np.isinf(weights.sum()):
             raise ValueError("the sum of sample_weight overflows float64; divide it by its maximum")
     return weights
+
+
+def refuse_no_weight(weights: npt.NDArray[np.float64]) -> None:
+    """Raise ValueError if all weights are zero."""
+    if weights.sum() <= 0:
+        raise ValueError(
+            "all weights are zero; sample_weight and class_weight must leave some series with a "
+            "positive weight"
+        )
 
 
 def _by_label(given: Mapping[Any, Any], labels: list[Any]) -> npt.NDArray[np.float64]:

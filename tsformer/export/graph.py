@@ -167,7 +167,7 @@ class TransformerGraph(Graph):
         self.embeds = isinstance(estimator, TSTransformerEncoder)
         if not self.classifies:
             self.output = "embeddings" if self.embeds else "prediction"
-        self.kind: Any = getattr(estimator, "_kind", None)
+        self.kind: Any = getattr(estimator, "target_", None)
         self.temperatures = list(getattr(estimator, "temperatures_", ()))
         self.target_mean, self.target_std = (
             torch.as_tensor(getattr(estimator, name, 0.0), dtype=torch.float64)
@@ -217,7 +217,7 @@ class ConvolutionGraph(Graph):
                 "first, and fit without times"
             )
         self.model = copy.deepcopy(estimator.model_).cpu()
-        self.kind = estimator._kind
+        self.kind = estimator.target_
         longest = 1
         for module in self.model.modules():
             if isinstance(module, MiniRocket):

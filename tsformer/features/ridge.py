@@ -26,7 +26,7 @@ _SCORES = 2**19
 _DECOMPOSED, _SAMPLE = 4096, 2048
 
 
-class LabelKind(Protocol):
+class LabelTarget(Protocol):
     """The targets of a ridge: one of several classes, or several labels of 0 and 1."""
 
     @property
@@ -87,8 +87,6 @@ class RidgeClassifier(Learned):
     unexplained: float = nan
     #: Leave-one-out probabilities ``[m, K]`` and classes ``[m]`` of training series; not saved.
     left_out: tuple[Tensor, Tensor] | None = None
-    #: Indices of these series among all.
-    sampled: slice | Tensor = slice(None)
 
     def __init__(self) -> None:
         super().__init__()
@@ -106,7 +104,7 @@ class RidgeClassifier(Learned):
         features: Tensor,
         targets: Tensor,
         *,
-        kind: LabelKind,
+        kind: LabelTarget,
         weights: Tensor | None = None,
         groups: Tensor | None = None,
     ) -> Self:
@@ -128,14 +126,14 @@ class RidgeClassifier(Learned):
         chosen = _choose(system, kind, some, parts)
         self.alpha, self.scale, self.loss = (each.float() for each in chosen[:3])
         self.unexplained = chosen.unexplained
-        self.left_out, self.sampled = (kind.probabilities(chosen.scores), targets[some]), some
+        self.left_out = kind.probabilities(chosen.scores), targets[some]
         dual = system.residuals(chosen.alpha) / chosen.alpha * problem.root
         parts_of_coef = [(part.double() - mean).mT @ dual for part, mean in problem.chunks()]
         self.coef = torch.cat(parts_of_coef).float()
         self.intercept = (problem.centre - problem.mean @ self.coef.double()).float()
         return self
 
-    def check(self, n_features: int, kind: LabelKind) -> None:
+    def check(self, n_features: int, kind: LabelTarget) -> None:
         """Raise ValueError if loaded tensors are not for these features and labels."""
         n, scalars = len(kind.classes), {"alpha": (), "scale": kind.shape, "loss": ()}
         self._check_shapes(coef=(n_features, n), intercept=(n,), **scalars)
@@ -153,7 +151,7 @@ class ConvolutionClassifier(nn.Module):
         self.convolutions = RandomConvolutions(n_features, n_groups)
         self.ridge = RidgeClassifier()
 
-    def check(self, n_channels: int, kind: LabelKind) -> None:
+    def check(self, n_channels: int, kind: LabelTarget) -> None:
         """Raise ValueError if loaded tensors do not belong together, or to these sizes."""
         n_features = self.convolutions.check(n_channels)
         self.ridge.check(n_features, kind)
@@ -297,7 +295,7 @@ class _Choice(NamedTuple):
 
 def _choose(
     system: _Decomposed | _Solved,
-    kind: LabelKind,
+    kind: LabelTarget,
     some: slice | Tensor,
     parts: list[Tensor] | None,
 ) -> _Choice:

@@ -101,11 +101,11 @@ def permutation_importance(
             "y must be the target of each series in X, with which the score is computed; got None"
         )
     check_ids(X, y, "y")
-    estimator._check_target_names(y)
+    estimator.target_.check_columns(y)
     series = estimator._read(X, times, reset=False)
     targets = None
     if y is not None:
-        targets = read_as_fitted(y, "y", estimator._target_shape)
+        targets = read_as_fitted(y, "y", estimator.target_.shape)
         check_length(len(series), targets, "y")
     scorer = check_scoring(estimator, scoring=scoring)
     rng = check_random_state(random_state)

@@ -71,7 +71,7 @@ class ServedModel:
         names = _prediction_names(estimator)
         if hasattr(estimator, "predict_proba"):
             proba = estimator.predict_proba(series, **passed)
-            table = pd.DataFrame(estimator._kind.decide(proba, least=0.5), columns=names)
+            table = pd.DataFrame(estimator.target_.decide(proba, least=0.5), columns=names)
             table = table.join(pd.DataFrame(proba, columns=_probability_names(estimator)))
         else:
             table = pd.DataFrame(estimator.predict(series, **passed), columns=names)
@@ -98,7 +98,7 @@ def signature_of(estimator: SeriesEstimator, output: str) -> ModelSignature:
     outputs = {
         "table": [*answers, *shares],
         "table+novelty": [*answers, *shares, types.ColSpec("double", "novelty")],
-        "predict": [several if estimator._target_shape else types.ColSpec(kind)],
+        "predict": [several if estimator.target_.shape else types.ColSpec(kind)],
         "predict_proba": [tensor],
     }
     return models.ModelSignature(inputs=types.Schema(inputs), outputs=types.Schema(outputs[output]))
@@ -142,9 +142,9 @@ def _columns(estimator: SeriesEstimator) -> list[str]:
 
 
 def _prediction_names(estimator: Any) -> list[str]:
-    if not estimator._target_shape:
+    if not estimator.target_.shape:
         return ["prediction"]
-    return [f"prediction({i})" for i in range(*estimator._target_shape)]
+    return [f"prediction({i})" for i in range(*estimator.target_.shape)]
 
 
 def _probability_names(estimator: Any) -> list[str]:
