@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import torch
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 from torch import Tensor
 
@@ -39,9 +40,9 @@ from tsformer.estimators.saved import (
 )
 from tsformer.estimators.series import (
     SeriesEstimator,
-    SeriesTransformer,
     TrainingData,
     drawn_seed,
+    fit_transform,
 )
 from tsformer.estimators.summary import Summary, layers_of
 from tsformer.estimators.targets import Targets, hold_out
@@ -96,7 +97,7 @@ class TrainingJob:
 
 
 @with_parameters
-class TransformerEstimator(SeriesTransformer, SeriesEstimator):
+class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SeriesEstimator):
     """Base class of the transformers; subclasses define what targets are."""
 
     encoding: EncodingSpec = field(default="lspe", kw_only=False)
@@ -622,6 +623,8 @@ class TransformerEstimator(SeriesTransformer, SeriesEstimator):
         """
         embedded = np.concatenate(list(self._outputs(X, times, "embed")), axis=1)
         return self._by_series(X, embedded)
+
+    fit_transform = fit_transform
 
     @property
     def _n_features_out(self) -> int:

@@ -21,7 +21,7 @@ from tsformer.data.layout import check_ids
 from tsformer.data.series import Padded
 from tsformer.estimators import recipe
 from tsformer.estimators.base import TransformerEstimator
-from tsformer.estimators.prediction_sets import SetClassifier
+from tsformer.estimators.classification import SeriesClassifier
 from tsformer.estimators.recipe import suited_scaling
 from tsformer.estimators.saved import TEMPERATURES, check_fields
 from tsformer.estimators.series import TrainingData, unobserved
@@ -42,7 +42,7 @@ _FACTORS = (0.05, 20.0)
 
 
 @with_parameters
-class TSTransformerClassifier(SetClassifier, TransformerEstimator):
+class TSTransformerClassifier(SeriesClassifier, TransformerEstimator):
     """Time-series classifier: a transformer with a positional encoding chosen by name.
 
     A stem turns the values of a series into tokens, a positional encoding adds the position of each

@@ -28,9 +28,9 @@ from tsformer.data.containers import as_channels, check_order, common_names, to_
 from tsformer.data.layout import check_ids, layout_is_checked, refuse_recording
 from tsformer.data.native import native_item, to_numpy
 from tsformer.data.series import Padded
+from tsformer.estimators.classification import SeriesClassifier, accuracies
 from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.estimators.ensemble import TSEnsembleClassifier
-from tsformer.estimators.labels import LabelClassifier, accuracies
 from tsformer.estimators.random_convolution import RandomConvolutionClassifier
 from tsformer.estimators.saved import EARLY, check_fields, restored_parameters
 from tsformer.estimators.series import drawn_seed, unobserved
@@ -41,7 +41,7 @@ from tsformer.estimators.targets import check_length, group_folds, read_groups, 
 _QUANTILES, _AGREEING = np.linspace(0, 1, 101), (1, 2, 3)
 #: Rounding error of a mean share.
 _ROUNDING = 1e-9
-_SAVED: dict[str, type[LabelClassifier]] = {
+_SAVED: dict[str, type[SeriesClassifier]] = {
     cls.__name__: cls
     for cls in (RandomConvolutionClassifier, TSEnsembleClassifier, TSTransformerClassifier)
 }
@@ -204,7 +204,7 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
 
         def fitted(part: npt.NDArray[np.bool_]) -> Any:
             own, case = clone(made), prefixes.case[part]
-            known = {"groups": groups[case]} if isinstance(own, LabelClassifier) else {}
+            known = {"groups": groups[case]} if isinstance(own, SeriesClassifier) else {}
             with layout_is_checked():
                 return own.fit(_input(own, prefixes.series.take(part)), labels[case], **known)
 
@@ -558,7 +558,7 @@ class StreamingClassifier:
                 f"chunk must be (channels, length) with {early.n_channels_} channels, or "
                 f"(length,) with one; got the shape {np.shape(chunk)}"
             )
-        if isinstance(early.classifier_, LabelClassifier) and isinstance(item, pd.DataFrame):
+        if isinstance(early.classifier_, SeriesClassifier) and isinstance(item, pd.DataFrame):
             early.classifier_._check_channel_names(common_names([item]), reset=False)
         if isinstance(item, (pd.DataFrame, pd.Series)):
             check_order([item.index], "x.sort_index(), or x.reset_index(drop=True)")
@@ -602,7 +602,7 @@ def _check_reachable(earliness: float | str, earliest: float) -> None:
 
 def _read(classifier: Any, X: Any, times: Any, *, reset: bool = False) -> Padded:
     """Read series into memory, and check them as the classifier does."""
-    if isinstance(classifier, LabelClassifier):
+    if isinstance(classifier, SeriesClassifier):
         return classifier._read(X, times, reset=reset)
     check = partial(check_array, dtype="numeric", allow_nd=True, ensure_all_finite=False)
     return to_padded(X, times, check=check)
@@ -610,7 +610,7 @@ def _read(classifier: Any, X: Any, times: Any, *, reset: bool = False) -> Padded
 
 def _input(classifier: Any, series: Padded) -> Any:
     """Return series in the container that the classifier reads."""
-    if isinstance(classifier, LabelClassifier):
+    if isinstance(classifier, SeriesClassifier):
         return series
     if series.times is not None:
         raise ValueError(f"{type(classifier).__name__} reads no times; pass series without times")

@@ -23,10 +23,9 @@ from tsformer._precision import in_plain_torch
 from tsformer._warnings import warn_caller
 from tsformer.data.layout import check_ids, layout_is_checked
 from tsformer.data.preprocessor import Scaler
+from tsformer.estimators.classification import SeriesClassifier, accuracies
 from tsformer.estimators.classifier import TSTransformerClassifier
-from tsformer.estimators.labels import accuracies
 from tsformer.estimators.novelty import Novelty
-from tsformer.estimators.prediction_sets import SetClassifier
 from tsformer.estimators.random_convolution import RandomConvolutionClassifier
 from tsformer.estimators.recipe import AUGMENTATION_TRIAL, MANY_SERIES, SCALING_TRIAL, is_auto
 from tsformer.estimators.saved import ENSEMBLE, check_fields, restored_parameters
@@ -64,7 +63,7 @@ _RESERVED = {
 
 
 @with_parameters
-class TSEnsembleClassifier(SetClassifier):
+class TSEnsembleClassifier(SeriesClassifier):
     """Time-series classifier: an average of random convolutions and transformers.
 
     ``p = (p_convolutions + p_transformer) / 2``: the mean of the probabilities of a

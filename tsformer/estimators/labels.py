@@ -1,11 +1,10 @@
-"""Labels: one of `K` classes or `K` labels of 0 and 1 for each series, and the base of classifiers.
+"""Targets of classifiers: one of `K` classes or `K` labels of 0 and 1 for each series.
 
 `Classes` and `Labels` have the same methods. Everything that differs between the kinds is
 in them: encoding, loss, probabilities, decision, the targets of a ridge, and the words of the card.
 """
 
-from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import log
 from typing import Any, ClassVar, Self
@@ -14,20 +13,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 import torch.nn.functional as F
-from sklearn.base import ClassifierMixin
-from sklearn.utils import Tags, assert_all_finite
+from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from tsformer._checks import listed
-from tsformer._precision import in_plain_torch
 from tsformer._warnings import warn_caller
-from tsformer.data.layout import check_ids
-from tsformer.data.preprocessor import Scaler
-from tsformer.data.series import Padded
-from tsformer.estimators.saved import LABELS, check_fields, described_labels, restored_labels
-from tsformer.estimators.series import SeriesEstimator
 from tsformer.estimators.targets import (
     Target,
     Targets,
@@ -42,7 +33,6 @@ from tsformer.estimators.targets import (
     refuse_no_weight,
     warn_of_labels,
 )
-from tsformer.explain.relevance import make_method, occlusion
 
 
 @dataclass(frozen=True, eq=False)
@@ -291,253 +281,3 @@ def _read_labels(y: Any, name: str, *, pretrains: bool = False) -> npt.NDArray[A
 def _logs(weights: Sequence[float], members: Tensor) -> Tensor:
     """Return the logarithms of weights, to be added to members ``[members, n, K]``."""
     return members.new_tensor([log(weight) for weight in weights])[:, None, None]
-
-
-class LabelClassifier(ClassifierMixin, SeriesEstimator):
-    """Base class of the classifiers; precedes `SeriesEstimator` among the bases."""
-
-    #: One label or several per series; set by `fit`.
-    target_: LabelTarget
-    #: Whether `fit` accepts unknown labels among several.
-    _masks_unknown: ClassVar[bool] = False
-    #: Method of `explain` by default.
-    _method: ClassVar[str] = "occlusion"
-
-    # A constructor parameter, which the subclasses assign.
-    class_weight: Mapping[Any, float] | str | None
-
-    @property
-    def classes_(self) -> npt.NDArray[Any]:
-        """The class labels, sorted; of several labels their column numbers."""
-        return self.target_.classes
-
-    @abstractmethod
-    def predict_proba(self, X: Any, times: Any = None) -> npt.NDArray[Any]:
-        """Compute the probability of each class or label, in the order of `classes_`.
-
-        Parameters
-        ----------
-        X, times : as in `fit`
-            Series of any length, with the same channels; times if `fit` had times.
-
-        Returns
-        -------
-        ndarray (n, n_classes) of float64
-            Rows sum to 1, unless there are several labels per series.
-        """
-
-    @abstractmethod
-    def _logits(self, X: Any, times: Any) -> npt.NDArray[np.floating[Any]]:
-        """Return the logits of all classes, ndarray ``(n, n_classes)``."""
-
-    @in_plain_torch
-    def decision_function(self, X: Any, times: Any = None) -> npt.NDArray[np.floating[Any]]:
-        """Compute logits; for several members, the log of the mean probabilities.
-
-        Parameters
-        ----------
-        X, times : as in `predict_proba`
-
-        Returns
-        -------
-        ndarray (n, n_classes), or (n,) for two classes: the second logit minus the first
-            ``(n, n_labels)`` for several labels.
-        """
-        check_is_fitted(self)
-        return self.target_.decisions(self._logits(X, times))
-
-    @in_plain_torch
-    def predict(self, X: Any, times: Any = None) -> npt.NDArray[Any]:
-        """Predict the class of each series.
-
-        Parameters
-        ----------
-        X, times : as in `predict_proba`
-
-        Returns
-        -------
-        ndarray (n,) of labels, or (n, n_labels) of 0 and 1 for several labels
-        """
-        series = self._source(X, times, reset=False)
-        chunks = self._in_chunks(
-            series, lambda chunk: self.target_.decide(self._logits(chunk, None))
-        )
-        return np.concatenate([predicted for _, predicted in chunks])
-
-    @in_plain_torch
-    def score(
-        self, X: Any, y: Any, sample_weight: npt.ArrayLike | None = None, *, times: Any = None
-    ) -> float:
-        """Compute the accuracy of `predict`; of several labels, all must be right.
-
-        Parameters
-        ----------
-        X, times : as in `predict_proba`
-        y : array-like (n,) or (n, n_labels)
-            True labels.
-        sample_weight : array-like (n,), optional
-            Weight of each series.
-
-        Returns
-        -------
-        float
-        """
-        check_ids(X, y, "y")
-        check_ids(X, sample_weight, "sample_weight")
-        self.target_.check_columns(y)
-        (accuracy,) = accuracies([self.predict(X, times)], y, sample_weight, self.target_.shape)
-        return accuracy
-
-    @in_plain_torch
-    def explain(
-        self,
-        X: Any,
-        method: str | None = None,
-        target: Any = None,
-        baseline: Any = "mean",
-        *,
-        times: Any = None,
-        method_params: Mapping[str, Any] | None = None,
-    ) -> npt.NDArray[np.float64]:
-        """Compute the relevance of every value of series to the logit of a class.
-
-        The logit is the model's, divided by its temperature, or the mean over several members.
-        Relevance refers to the raw values: gap filling and views are differentiated. With
-        ``scaling="series"``, mean and deviation of each series are constants.
-        ``docs/explanations.md`` describes the limits of each method. Only
-        `TSTransformerClassifier` has methods other than "occlusion". Except "attention_rollout",
-        they need the extra ``explain``.
-
-        Parameters
-        ----------
-        X, times : as in `predict_proba`
-        method : str, optional
-            By default "integrated_gradients" for a transformer, and "occlusion" otherwise.
-
-            - "integrated_gradients": the gradient, averaged along the path from the baseline, times
-              the difference from the baseline. Sums to the change of the logit from the baseline,
-              up to 1 %, or .01 if the change is less than 1.
-            - "occlusion": the drop of the logit when a window of a channel is replaced by the
-              baseline, averaged over the windows that contain the value. It takes two predictions
-              for each window's length of each channel.
-            - "gradient_x_input": the gradient times the difference from the baseline.
-            - "shapley_sampling": Shapley values of windows of a channel, from random orders. Sums
-              to the change of the logit, up to float32 rounding.
-            - "attention_rollout": the share of each token in the output, by the attention weights.
-              Independent of class, channel and baseline. Sums to 1.
-        target : label or array-like (n,) of labels, optional
-            The explained class; by default the predicted class of each series.
-        baseline : {"mean", "zero"}, number, or ndarray (C,), (C, L) or (n, C, L), default="mean"
-            Reference value of each channel. "mean" is the mean of each channel over the training
-            series with ``scaling="channel"``, and over the series itself otherwise; for codes, the
-            mean of their embeddings. "zero" is 0; for codes, the unknown code.
-        method_params : dict, optional
-            Options of the method, such as ``{"n_steps": 64}`` or ``{"window": 8}``; see
-            `tsformer.explain.methods`.
-
-        Returns
-        -------
-        ndarray (n, channels, length) of float64
-            Zero at missing values and padding; length is the maximum over the series. Positive
-            values support the class, except with "attention_rollout".
-
-        Raises
-        ------
-        ValueError
-            For an unknown method, option, label or baseline.
-        ImportError
-            If the method needs captum, which is not installed.
-
-        Examples
-        --------
-        >>> from tsformer import TSTransformerClassifier
-        >>> X = np.random.default_rng(0).normal(size=(24, 2, 30))
-        >>> y = (X[:, 0, :15].mean(axis=1) > 0).astype(int)
-        >>> clf = TSTransformerClassifier(max_epochs=5, random_state=0).fit(X, y)
-        >>> clf.explain(X[:3], "gradient_x_input").shape
-        (3, 2, 30)
-        """
-        check_is_fitted(self)
-        self._refuse_several("explain")
-        method = self._method if method is None else method
-        if method != "occlusion" == self._method:
-            raise ValueError(
-                f"method must be 'occlusion' for {type(self).__name__}, which has no gradients; "
-                f"got {method!r}. TSTransformerClassifier has more methods"
-            )
-        made = make_method(method, method_params)
-        series = self._read(X, times, reset=False)
-        return self._relevance(series, self._explained_classes(X, series, target), made, baseline)
-
-    def _relevance(
-        self, series: Padded, target: Targets, method: Any, baseline: Any
-    ) -> npt.NDArray[np.float64]:
-        """Return the relevance of each value for the class of index `target`."""
-        return occlusion(
-            lambda occluded: self._logits(occluded, None),
-            self._scaler(),
-            series,
-            target,
-            method=method,
-            baseline=baseline,
-        )
-
-    def _explained_classes(self, X: Any, series: Padded, target: Any) -> Targets:
-        """Return the index of the explained class of each series."""
-        if target is None:
-            return self._logits(series, None).argmax(axis=1)
-        check_ids(X, target, "target")
-        labels = [target] * len(series) if np.ndim(target) == 0 else target
-        return self.target_.encode(labels, "target", len(series))
-
-    def _refuse_several(self, method: str) -> None:
-        """Raise ValueError for a method that needs one label per series."""
-        if self.target_.shape:
-            raise ValueError(
-                f"{method} needs one label per series, but this {type(self).__name__} was fitted "
-                f"with {len(self.classes_)} labels per series; fit one classifier for each label"
-            )
-
-    def _scaler(self) -> Scaler:
-        """Return the preprocessor, for the means of the baseline."""
-        raise NotImplementedError
-
-    def _learn_target(self, y: Any, sample_weight: Any) -> LabelTarget:
-        return learn_labels(y, sample_weight, unknown=self._masks_unknown)
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        assert tags.classifier_tags is not None
-        tags.classifier_tags.multi_label = True
-        return tags
-
-    def _describe_targets(self) -> dict[str, Any]:
-        several = {"several_labels": True} if self.target_.shape else {}
-        return {"classes": described_labels(self.classes_), **several}
-
-    def _restore_targets(self, described: dict[str, Any]) -> None:
-        classes = restored_labels(described.get("classes"))
-        several = described.get("several_labels", False)
-        check_fields({"several_labels": several}, LABELS)
-        if several and classes.tolist() != list(range(max(len(classes), 2))):
-            raise ValueError("classes of several labels must be their column numbers")
-        self.target_ = Labels(classes, unknown=self._masks_unknown) if several else Classes(classes)
-
-
-def accuracies(
-    predictions: Iterable[npt.NDArray[Any]],
-    y: Any,
-    sample_weight: npt.ArrayLike | None,
-    shape: tuple[int, ...] = (),
-) -> list[float]:
-    """Return the accuracy of each prediction of the same labels."""
-    from sklearn.metrics import accuracy_score  # here, as in scikit-learn: importing it is slow
-
-    labels = read_as_fitted(y, "y", shape, labels=True)
-    assert_all_finite(labels, input_name="y")
-    weights = None if sample_weight is None else read_weights(sample_weight, len(labels))
-    scores = []
-    for predicted in predictions:
-        check_length(len(predicted), labels, "y")
-        scores.append(float(accuracy_score(labels, predicted, sample_weight=weights)))
-    return scores

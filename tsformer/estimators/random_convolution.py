@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import torch
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 from torch import Tensor
 
@@ -17,10 +18,10 @@ from tsformer._precision import in_plain_torch
 from tsformer.data.panel import Panel
 from tsformer.data.preprocessor import Preprocessor, Scaler
 from tsformer.data.series import SeriesSource
-from tsformer.estimators.prediction_sets import SetClassifier
+from tsformer.estimators.classification import SeriesClassifier
 from tsformer.estimators.recipe import better_scaling, fitted_convolutions, trial_sample
 from tsformer.estimators.saved import CONVOLUTIONS, check_fields, load_checked
-from tsformer.estimators.series import SeriesTransformer, TrainingData, drawn_seed
+from tsformer.estimators.series import TrainingData, drawn_seed, fit_transform
 from tsformer.estimators.summary import Summary, table_of
 from tsformer.estimators.targets import Targets
 from tsformer.features.random_convolutions import regular
@@ -33,7 +34,9 @@ FEWEST = (168, 2)
 
 
 @with_parameters
-class RandomConvolutionClassifier(SeriesTransformer, SetClassifier):
+class RandomConvolutionClassifier(
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, SeriesClassifier
+):
     """Time-series classifier: features of random convolutions, read by a ridge classifier.
 
     Kernels are sampled and never trained. They are applied to the values and to their first
@@ -243,6 +246,8 @@ class RandomConvolutionClassifier(SeriesTransformer, SetClassifier):
         ndarray (n, n_features_out) of float32
         """
         return self._by_series(X, self._outputs(X, times, "embed")[0])
+
+    fit_transform = fit_transform
 
     @property
     def _n_features_out(self) -> int:

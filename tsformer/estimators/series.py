@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import torch
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags, check_array, check_random_state
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -476,24 +475,20 @@ class SeriesEstimator(SavedEstimator):
         return dict(self._training.get("scores", {}))
 
 
-class SeriesTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
-    """Adds `fit_transform` and names of features to an estimator with `transform`."""
+def fit_transform(self: Any, X: Any, y: Any = None, **fit_params: Any) -> Any:
+    """Fit, and transform the same series at the same times.
 
-    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
-        """Fit, and transform the same series at the same times.
+    Parameters
+    ----------
+    X, y : as in `fit`
+    **fit_params
+        Further arguments of `fit`, such as `times`.
 
-        Parameters
-        ----------
-        X, y : as in `fit`
-        **fit_params
-            Further arguments of `fit`, such as `times`.
-
-        Returns
-        -------
-        The result of `transform`.
-        """
-        fitted: Any = self
-        return fitted.fit(X, y, **fit_params).transform(X, fit_params.get("times"))
+    Returns
+    -------
+    The result of `transform`.
+    """
+    return self.fit(X, y, **fit_params).transform(X, fit_params.get("times"))
 
 
 def drawn_seed(random_state: Any) -> int:
