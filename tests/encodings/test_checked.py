@@ -42,30 +42,20 @@ ROTATES_ONE = own("rotate", lambda self, q, k, t: q)
 BIASES = own("bias", lambda self, q, k, t: t[:, :, None] - t[:, None, :])
 MIXES = own("mix", lambda self, v, t: v.transpose(1, 2))
 MIXES_NOTHING = own("mix", lambda self, v, t: 0.0)
+BOOLEAN = own("bias", lambda self, q, k, t: torch.ones(1, 1, 5, 5, dtype=torch.bool))
+DOUBLE = own("embed", lambda self, x, t: x.double())
 WRONG = [
-    (MASKS_ALL, ValueError, "bias of Own must leave each token a key .* -inf for all keys"),
-    (
-        own("embed", lambda self, x: x),
-        TypeError,
-        r"embed of Own must take \(self, x, t\); it takes \(",
-    ),
-    (EarlyParameter, TypeError, r"of EarlyParameter must call super\(\).__init__\(\) before it"),
-    (EMBEDS, ValueError, r"embed of Own must return shape \[B, N, D\], here \[3, 5, 8\]; it retur"),
-    (ROTATES, ValueError, "rotate of Own must return two tensors of one shape; it returned"),
-    (ROTATES_ONE, TypeError, "rotate of Own must return two tensors.*it returned Tensor"),
-    (BIASES, ValueError, r"bias of Own must return shape .*here \[1 \| 3, 1 \| 2, 5, 5\]; it"),
-    (MIXES, ValueError, r"mix of Own must return .*\[3, 2, 5, 4\]; it returned \[3, 5, 2, 4\]"),
-    (MIXES_NOTHING, TypeError, "mix of Own must return a tensor .*it returned float"),
-    (
-        own("bias", lambda self, q, k, t: torch.ones(1, 1, 5, 5, dtype=torch.bool)),
-        TypeError,
-        "bias of Own must return a tensor of torch.float32; it returned torch.bool",
-    ),
-    (
-        own("embed", lambda self, x, t: x.double()),
-        TypeError,
-        "embed of Own must return a tensor of torch.float32; it returned torch.float64",
-    ),
+    (MASKS_ALL, ValueError, r"bias of Own .* a key above -inf in each row.*\[1, 1, 5, 5\]"),
+    (EMBEDS, ValueError, r"embed of Own .* \[B, N, D\], for an input \[3, 5, 8\] .*\[3, 5\] of"),
+    (ROTATES, ValueError, r"rotate of Own .* two tensors .* and \[3, 2, 5, 4\] of torch.float32"),
+    (ROTATES_ONE, ValueError, r"rotate of Own .* two tensors .* returned \[3, 2, 5, 4\]"),
+    (BIASES, ValueError, r"bias of Own .* \[1 \| B, 1 \| H, N, N\].* returned \[1, 5, 5\]"),
+    (MIXES, ValueError, r"mix of Own .* \[3, 2, 5, 4\] .* returned \[3, 5, 2, 4\]"),
+    (MIXES_NOTHING, ValueError, "mix of Own must return None or a tensor .* returned float"),
+    (BOOLEAN, ValueError, r"bias of Own .* returned \[1, 1, 5, 5\] of torch.bool"),
+    (DOUBLE, ValueError, r"embed of Own .* of torch.float32; it returned .* of torch.float64"),
+    (own("embed", lambda self, x: x), TypeError, "takes 2 positional arguments but 3 were given"),
+    (EarlyParameter, AttributeError, r"EarlyParameter .* must call super\(\).__init__\(\) first"),
     (Sized, TypeError, "Sized implements none of the hooks embed, rotate, bias, mix: define one"),
     (Unsaved, TypeError, r"Unsaved .* self.scale, .*self.register_buffer\('scale', ...\)"),
 ]
@@ -82,7 +72,7 @@ def test_a_hook_with_a_wrong_result_is_named(encoding, error, message):
 
 def test_a_fit_names_the_hook_and_is_refused():
     classifier = TSTransformerClassifier(BIASES, d_model=8, n_heads=2, scaling=None)
-    with pytest.raises(ValueError, match="the hook bias of Own must return shape"):
+    with pytest.raises(ValueError, match="the hook bias of Own must return"):
         classifier.fit(np.random.default_rng(0).normal(size=(6, 1, 20)), [0, 1] * 3)
     assert not hasattr(classifier, "models_")
 
@@ -93,13 +83,9 @@ class Sizeless(PositionalEncoding):
 
 
 @pytest.mark.parametrize(
-    ("encoding", "named"),
-    [(Sizeless, "the constructor of Sizeless"), (lambda max_len: Sizeless(max_len=max_len), "lam")],
+    "encoding", [Sizeless, lambda max_len: None, type("Bare", (PositionalEncoding,), {})]
 )
-def test_a_constructor_without_the_sizes_is_named(encoding, named):
-    with pytest.raises(TypeError, match=f"{named}.* must take d_model, n_heads, max_len as keywo"):
+def test_a_constructor_without_the_sizes_is_told_them(encoding):
+    name = encoding.__name__
+    with pytest.raises(TypeError, match=f"(?s)'d_model'.*{name} .*keywords d_model, n_heads, max"):
         resolve(encoding, **SIZES)
-    with pytest.raises(TypeError, match=r"it lacks d_model, n_heads$"):
-        resolve(encoding, **SIZES)
-    with pytest.raises(TypeError, match=r"the constructor of Bare must take .*d_model, n_heads, m"):
-        resolve(type("Bare", (PositionalEncoding,), {}), **SIZES)

@@ -5,9 +5,9 @@ Shape letters, here and in every encoding: `B` series, `N` tokens, `D` model wid
 """
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import Any, ClassVar, Literal, NoReturn, Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial, wraps
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import torch
 import torch.nn.functional as F
@@ -16,17 +16,9 @@ from torch import Tensor, nn
 from tsformer._registry import Registry, check_options, part_names, share_out
 
 HOOKS = ("embed", "rotate", "bias", "mix")
+_PACKAGE = __name__.rpartition(".")[0] + "."
 
 Extrapolation = Literal["extends", "clamps", "interpolates"]
-
-
-class Hooks(Protocol):
-    """The four points at which an encoding injects the times of tokens."""
-
-    def embed(self, x: Tensor, t: Tensor) -> Tensor: ...
-    def rotate(self, q: Tensor, k: Tensor, t: Tensor) -> tuple[Tensor, Tensor]: ...
-    def bias(self, q: Tensor, k: Tensor, t: Tensor) -> Tensor | None: ...
-    def mix(self, v: Tensor, t: Tensor) -> Tensor | None: ...
 
 
 class PositionalEncoding(nn.Module):
@@ -94,6 +86,9 @@ class PositionalEncoding(nn.Module):
                 f"{kind!r}; delete the attribute: kind is derived"
             )
         cls.kind = kind
+        if not cls.__module__.startswith(_PACKAGE):  # whose own encodings are tested
+            for hook in set(HOOKS) & set(vars(cls)):
+                setattr(cls, hook, _checked(hook, vars(cls)[hook]))
         if name is not None:
             cls.registry.register(name, cls, replace=replace)
 
@@ -168,8 +163,7 @@ def resolve(
     torch.Size([2, 20, 16])
     """
     sizes = {"d_model": d_model, "n_heads": n_heads, "max_len": max_len}
-    makers = _makers(encoding, encoding_params, causal=False, **sizes)
-    parts = [make() for make in makers]
+    parts = [make() for make in _makers(encoding, encoding_params, sizes)]
     return parts[0] if len(parts) == 1 else Sum(parts)
 
 
@@ -197,27 +191,23 @@ class EncodingStack(nn.Module):
         self.n_layers = n_layers
         self.parts = nn.ModuleList()
         sizes = {"d_model": d_model, "n_heads": n_heads, "max_len": max_len}
-        for make in _makers(encoding, encoding_params, causal=causal, **sizes):
+        for make in _makers(encoding, encoding_params, sizes, causal=causal):
             first = make()
             copies = max(n_layers, 1) if first.per_block else 1
             self.parts.append(nn.ModuleList([first, *(make() for _ in range(copies - 1))]))
         self.symmetric = all(part[0].symmetric for part in self.parts)  # type: ignore[index]
 
-    def at(self, block: int) -> Hooks:
+    def at(self, block: int) -> "Hooks":
         """Return the hooks of block number `block`."""
-        return _chained([part[min(block, len(part) - 1)] for part in self.parts])  # type: ignore[arg-type,index]
+        return _at(block, self.parts)
 
-    def one_pass(self) -> list[Hooks]:
+    def one_pass(self) -> "list[Hooks]":
         """Return the hooks of each block for one forward pass; a bias of times is computed once."""
-        columns: list[list[Hooks]] = []
-        for part in self.parts:
-            modules: list[Any] = list(part)  # type: ignore[call-overload]
-            copies = [hooks_of(each) for each in modules]
-            if len(copies) == 1:
-                shared = SharedBias(copies[0]) if modules[0].bias_of_times else copies[0]
-                copies = [shared] * self.n_layers
-            columns.append(copies)
-        return [_chained(parts) for parts in zip(*columns, strict=True)]
+        parts: list[Any] = [
+            [SharedBias(part)] if part[0].bias_of_times and len(part) == 1 else part  # type: ignore[arg-type,index]
+            for part in self.parts
+        ]
+        return [_at(block, parts) for block in range(self.n_layers)]
 
     def embed(self, x: Tensor, t: Tensor, mask: Tensor | None = None) -> Tensor:
         """Apply the `embed` hooks to the tokens `x` ``[B, N, D]`` at times `t` ``[1 | B, N]``.
@@ -226,7 +216,7 @@ class EncodingStack(nn.Module):
         that no convolution of the next part carries it to valid tokens.
         """
         for part in self.parts:
-            x = hooks_of(part[0]).embed(x, t)  # type: ignore[index]
+            x = part[0].embed(x, t)  # type: ignore[index]
             if mask is not None:
                 x = x * mask[..., None]
         return x
@@ -235,7 +225,9 @@ class EncodingStack(nn.Module):
 class Chain:
     """Several encodings as one: hooks apply part by part, in order; biases and mixes add up."""
 
-    def __init__(self, parts: Sequence[Hooks]):
+    parts: Iterable[Any]
+
+    def __init__(self, parts: Iterable[Any]):
         self.parts = parts
 
     def embed(self, x: Tensor, t: Tensor) -> Tensor:
@@ -255,13 +247,22 @@ class Chain:
         return _add(part.mix(v, t) for part in self.parts)
 
 
-class Sum(PositionalEncoding):
+class SharedBias(Chain):
+    """A part for one forward pass, whose first block computes the bias for all."""
+
+    _computed: Tensor | None = None
+
+    def bias(self, q: Tensor, k: Tensor, t: Tensor) -> Tensor | None:
+        if self._computed is None:
+            self._computed = super().bias(q, k, t)
+        return self._computed
+
+
+class Sum(Chain, PositionalEncoding):
     """A sum of encodings, as in ``"tape+erpe"``: the hooks of its parts, in order."""
 
-    parts: nn.ModuleList
-
     def __init__(self, parts: Sequence[PositionalEncoding]):
-        super().__init__()
+        PositionalEncoding.__init__(self)
         self.parts = nn.ModuleList(parts)
         self.kind = "+".join(part.kind for part in parts)
         self.symmetric = all(part.symmetric for part in parts)
@@ -271,30 +272,17 @@ class Sum(PositionalEncoding):
         references = [part.reference for part in parts if part.reference]
         self.reference = "; ".join(dict.fromkeys(references))
 
-    # Chain composes hooks, and needs only `self.parts`.
-    embed = Chain.embed
-    rotate = Chain.rotate
-    bias = Chain.bias
-    mix = Chain.mix
+
+Hooks: TypeAlias = PositionalEncoding | Chain
 
 
-class SharedBias:
-    """The hooks of a part for one forward pass; the first block computes the bias for all."""
-
-    def __init__(self, part: Hooks):
-        self.embed = part.embed
-        self.rotate = part.rotate
-        self.mix = part.mix
-        self._part = part
-        self._computed: Tensor | None = None
-
-    def bias(self, q: Tensor, k: Tensor, t: Tensor) -> Tensor | None:
-        if self._computed is None:
-            self._computed = self._part.bias(q, k, t)
-        return self._computed
+def _at(block: int, parts: Iterable[Any]) -> Hooks:
+    """Return the hooks of a block, of parts with one instance or one per block."""
+    own = [part[min(block, len(part) - 1)] for part in parts]
+    return own[0] if len(own) == 1 else Chain(own)
 
 
-def _add(terms: Any) -> Tensor | None:
+def _add(terms: Iterable[Tensor | None]) -> Tensor | None:
     total = None
     for term in terms:
         if term is not None:
@@ -302,8 +290,14 @@ def _add(terms: Any) -> Tensor | None:
     return total
 
 
-def _chained(parts: Sequence[Hooks]) -> Hooks:
-    return parts[0] if len(parts) == 1 else Chain(parts)
+def encoding_name(encoding: Any) -> str:
+    """Return the name of an encoding, of a class or of a factory."""
+    if isinstance(encoding, str):
+        return "+".join(part_names(encoding))
+    if isinstance(encoding, Chain):
+        return "+".join(map(encoding_name, encoding.parts))
+    named = encoding if hasattr(encoding, "__name__") else type(encoding)
+    return getattr(encoding, "name", "") or named.__name__
 
 
 def at_least_float32(t: Tensor) -> Tensor:
@@ -361,117 +355,63 @@ _SIZES = ("d_model", "n_heads", "max_len")
 
 
 def _makers(
-    encoding: EncodingSpec, params: Mapping[str, Any], *, causal: bool, **sizes: int
+    encoding: EncodingSpec,
+    params: Mapping[str, Any],
+    sizes: Mapping[str, int],
+    *,
+    causal: bool = False,
 ) -> list[Callable[[], PositionalEncoding]]:
     """Return a function without arguments for each part of the sum."""
-    if not isinstance(encoding, str):
-        if not callable(encoding):
-            raise TypeError(
-                "encoding must be a name, a sum of names such as 'tape+erpe', a "
-                "PositionalEncoding class or a factory; "
-                f"got {encoding!r} of type {type(encoding).__name__}"
-            )
-        return [partial(_make, encoding, _with_direction(encoding, params, causal), sizes)]
-    parts = part_names(encoding)
-    classes = [PositionalEncoding.registry.find(name) for name in parts]
-    options = [_options(cls) for cls in classes]
-    shares = share_out(parts, options, params, argument="encoding_params")
+    factories: list[Callable[..., Any]]
+    if isinstance(encoding, str):
+        parts = part_names(encoding)
+        factories = [PositionalEncoding.registry.find(name) for name in parts]
+        options = [_options(factory) for factory in factories]
+        shares = share_out(parts, options, params, argument="encoding_params")
+    elif callable(encoding):
+        factories, shares = [encoding], [dict(params)]
+    else:
+        raise TypeError(
+            "encoding must be a name, a sum of names such as 'tape+erpe', a "
+            "PositionalEncoding class or a factory; "
+            f"got {encoding!r} of type {type(encoding).__name__}"
+        )
     return [
-        partial(_make, cls, _with_direction(cls, own, causal), sizes)
-        for cls, own in zip(classes, shares, strict=True)
+        partial(_make, factory, own, sizes, causal)
+        for factory, own in zip(factories, shares, strict=True)
     ]
 
 
-def _with_direction(factory: Any, params: Mapping[str, Any], causal: bool) -> Mapping[str, Any]:
-    """Pass ``causal=True`` to parts with the option."""
-    takes = isinstance(factory, type) and "causal" in inspect.signature(factory).parameters
-    return {**params, "causal": True} if causal and takes else params
-
-
 def _make(
-    factory: Callable[..., PositionalEncoding], params: Mapping[str, Any], sizes: Mapping[str, int]
+    factory: Callable[..., PositionalEncoding],
+    params: Mapping[str, Any],
+    sizes: Mapping[str, int],
+    causal: bool,
 ) -> PositionalEncoding:
     if isinstance(factory, type) and issubclass(factory, PositionalEncoding):
-        label = factory.name or factory.__name__
-        check_options(label, _options(factory), params, argument="encoding_params")
-    _check_sizes(factory)
+        options = _options(factory)
+        check_options(encoding_name(factory), options, params, argument="encoding_params")
+        if causal and "causal" in options:
+            params = {**params, "causal": True}
     try:
         made = factory(**sizes, **params)
-    except AttributeError as error:
-        if "__init__() call" not in str(error):
-            raise
-        name = getattr(factory, "__qualname__", repr(factory))
-        raise TypeError(
-            f"the constructor of {name} must call super().__init__() before it assigns parameters "
-            f"or modules: {error}"
-        ) from error
+    except (AttributeError, TypeError) as error:
+        error.add_note(
+            f"encoding={encoding_name(factory)} is called with the keywords {', '.join(_SIZES)} "
+            "and its options, and must call super().__init__() first"
+        )
+        raise
     if not isinstance(made, PositionalEncoding):
         raise TypeError(
             f"the encoding factory {factory!r} returned {type(made).__name__}; "
             "it must return a PositionalEncoding"
         )
-    check_signatures(made)
-    _check_state(made)
-    return made
-
-
-def _check_sizes(factory: Callable[..., PositionalEncoding]) -> None:
-    """Raise TypeError for a class or factory that does not take the sizes of the model."""
-    try:
-        parameters = inspect.signature(factory).parameters
-    except (TypeError, ValueError):  # some callables of C have no signature
-        return
-    kinds = {each.kind for each in parameters.values()}
-    missing = [name for name in _SIZES if name not in parameters]
-    has_none = getattr(factory, "__init__", None) is nn.Module.__init__  # it rejects its keywords
-    if missing and (has_none or inspect.Parameter.VAR_KEYWORD not in kinds):
-        name = getattr(factory, "__qualname__", repr(factory))
-        constructor = "the constructor of " if isinstance(factory, type) else ""
+    if made.kind == "none" != made.name:
         raise TypeError(
-            f"{constructor}{name} must take {', '.join(_SIZES)} as keywords, as in "
-            f"(*, {', '.join(_SIZES)}); it lacks {', '.join(missing)}"
-        )
-
-
-def _options(cls: type[PositionalEncoding]) -> list[str]:
-    parameters = inspect.signature(cls).parameters
-    return [name for name in parameters if name not in _SIZES]
-
-
-#: The package, whose own encodings are tested.
-_PACKAGE = __name__.rpartition(".")[0] + "."
-
-
-def hooks_of(part: PositionalEncoding) -> Hooks:
-    """Return the hooks of a part, checked if its class is a user's."""
-    return part if type(part).__module__.startswith(_PACKAGE) else CheckedHooks(part)
-
-
-def check_signatures(part: PositionalEncoding) -> None:
-    """Raise TypeError for a user's class without hooks, or with other arguments of a hook."""
-    if type(part).__module__.startswith(_PACKAGE):
-        return
-    hooks = [h for h in HOOKS if getattr(type(part), h) is not getattr(PositionalEncoding, h)]
-    if not hooks:
-        raise TypeError(
-            f"{type(part).__qualname__} implements none of the hooks {', '.join(HOOKS)}: define "
+            f"{type(made).__qualname__} implements none of the hooks {', '.join(HOOKS)}: define "
             'one, or use encoding="none"'
         )
-    for hook in hooks:
-        own, base = (getattr(cls, hook) for cls in (type(part), PositionalEncoding))
-        arguments = list(inspect.signature(base).parameters)
-        try:
-            inspect.signature(own).bind(*arguments)
-        except TypeError as error:
-            raise TypeError(
-                f"the hook {hook} of {type(part).__qualname__} must take "
-                f"({', '.join(arguments)}); it takes {inspect.signature(own)}"
-            ) from error
-
-
-def _check_state(part: PositionalEncoding) -> None:
-    """Raise TypeError for a tensor that would be neither saved nor moved to a device."""
-    for module in part.modules():
+    for module in made.modules():
         for name, value in vars(module).items():
             if isinstance(value, Tensor):
                 raise TypeError(
@@ -479,80 +419,68 @@ def _check_state(part: PositionalEncoding) -> None:
                     f"which is not saved: assign torch.nn.Parameter(...) if it is trained, else "
                     f"call self.register_buffer({name!r}, ...)"
                 )
+    return made
 
 
-class CheckedHooks:
-    """The hooks of an encoding; each validates its result."""
+def _options(cls: Callable[..., Any]) -> list[str]:
+    return [name for name in inspect.signature(cls).parameters if name not in _SIZES]
 
-    def __init__(self, part: PositionalEncoding):
-        self.part = part
 
-    def embed(self, x: Tensor, t: Tensor) -> Tensor:
-        found = self.part.embed(x, t)
-        self._check("embed", found, "[B, N, D]", [{size} for size in x.shape], x.dtype)
-        return found
+#: What each hook must return.
+_RESULTS = {
+    "embed": "a tensor [B, N, D]",
+    "rotate": "two tensors [B, H, N, E']",
+    "bias": "None or a tensor [1 | B, 1 | H, N, N] with a key above -inf in each row",
+    "mix": "None or a tensor [B, H, N, E]",
+}
 
-    def rotate(self, q: Tensor, k: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
-        found: Any = self.part.rotate(q, k, t)
-        if not isinstance(found, (tuple, list)) or len(found) != 2:
-            self._refuse("rotate", "two tensors, for queries and keys", type(found).__name__)
-        for each in found:
-            sizes = [*({size} for size in q.shape[:3]), None]
-            self._check("rotate", each, "[B, H, N, E']", sizes, q.dtype)
-        if not _traced() and found[0].shape != found[1].shape:
-            shapes = f"{tuple(found[0].shape)} and {tuple(found[1].shape)}"
-            self._refuse("rotate", "two tensors of one shape", shapes)
-        return found[0], found[1]
 
-    def bias(self, q: Tensor, k: Tensor, t: Tensor) -> Tensor | None:
-        found = self.part.bias(q, k, t)
-        if found is not None:
-            B, H, N = q.shape[:3]
-            sizes = [{1, B}, {1, H}, {N}, {N}]
-            self._check("bias", found, "[1 | B, 1 | H, N, N]", sizes, q.dtype)
-            if not _traced() and bool((found == float("-inf")).all(dim=-1).any()):
-                raise ValueError(
-                    f"the hook bias of {type(self.part).__qualname__} must leave each token a key "
-                    "to attend to; it returned -inf for all keys of a token"
-                )
-        return found
+def _checked(hook: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a hook of a user's class that checks its result."""
 
-    def mix(self, v: Tensor, t: Tensor) -> Tensor | None:
-        found = self.part.mix(v, t)
-        if found is not None:
-            self._check("mix", found, "[B, H, N, E]", [{size} for size in v.shape], v.dtype)
-        return found
-
-    def _check(
-        self,
-        hook: str,
-        found: Any,
-        letters: str,
-        wanted: Sequence[set[int] | None],
-        dtype: torch.dtype,
-    ) -> None:
-        """Raise TypeError or ValueError for anything but a tensor of a wanted shape and type."""
-        if not isinstance(found, Tensor):
-            self._refuse(hook, f"a tensor {letters}", type(found).__name__)
-        # Booleans would be a mask or numbers. Autocast mixes float32 and 16 bits.
-        if not found.dtype.is_floating_point or (
-            found.dtype != dtype and torch.float64 in (found.dtype, dtype)
-        ):
-            self._refuse(hook, f"a tensor of {dtype}", str(found.dtype))
-        if _traced():
-            return  # where sizes are symbols
-        fits = found.dim() == len(wanted) and all(
-            sizes is None or size in sizes for size, sizes in zip(found.shape, wanted, strict=True)
+    @wraps(function)
+    def checked(self: PositionalEncoding, *inputs: Tensor) -> Any:
+        found, x = function(self, *inputs), inputs[0]
+        if _fits(hook, found, x):
+            return found
+        each = found if isinstance(found, tuple | list) else [found]
+        got = [
+            f"{list(one.shape)} of {one.dtype}" if isinstance(one, Tensor) else type(one).__name__
+            for one in each
+        ]
+        raise ValueError(
+            f"the hook {hook} of {type(self).__qualname__} must return {_RESULTS[hook]}, for an "
+            f"input {list(x.shape)} of {x.dtype}; it returned {' and '.join(got)}"
         )
-        if not fits:
-            names = ["E'" if s is None else " | ".join(map(str, sorted(s))) for s in wanted]
-            shape = f"[{', '.join(names)}]"
-            self._refuse(hook, f"shape {letters}, here {shape}", f"{list(found.shape)}")
 
-    def _refuse(self, hook: str, wanted: str, got: str) -> NoReturn:
-        name = type(self.part).__qualname__
-        kind = ValueError if got.startswith(("[", "(")) else TypeError
-        raise kind(f"the hook {hook} of {name} must return {wanted}; it returned {got}")
+    return checked
+
+
+def _fits(hook: str, found: Any, x: Tensor) -> bool:
+    """Whether a hook may return this for `x`, its first input."""
+    if found is None:
+        return hook in ("bias", "mix")
+    if hook == "rotate" and not (isinstance(found, tuple | list) and len(found) == 2):
+        return False
+    for one in found if hook == "rotate" else [found]:
+        # Booleans would be a mask or numbers. Autocast mixes float32 and 16 bits.
+        if not isinstance(one, Tensor) or not one.dtype.is_floating_point:
+            return False
+        if one.dtype != x.dtype and torch.float64 in (one.dtype, x.dtype):
+            return False
+    if _traced():
+        return True  # sizes are symbols, and values unknown
+    if hook == "rotate":
+        q, k = found
+        return q.dim() == 4 and q.shape[:3] == x.shape[:3] and q.shape == k.shape
+    if hook == "bias":
+        wide = (*x.shape[:3], x.shape[2])
+        fits = found.dim() == 4 and all(
+            size == wanted or (size == 1 and axis < 2)
+            for axis, (size, wanted) in enumerate(zip(found.shape, wide, strict=True))
+        )
+        return fits and not bool((found == float("-inf")).all(dim=-1).any())
+    return found.shape == x.shape
 
 
 def _traced() -> bool:

@@ -15,6 +15,7 @@ from torch import nn
 
 from tsformer._markdown import code, escaped, markdown_table
 from tsformer._version import __version__
+from tsformer.encodings.base import encoding_name
 from tsformer.model import TSTransformer
 from tsformer.model.stems import DilatedConvolution
 
@@ -105,8 +106,7 @@ def layers_of(model: TSTransformer) -> pd.DataFrame:
             rows.append((f"stem.{name}", kind, f"{length} × {layer.n_features}", _count(layer)))
     if len(rows) == 1:
         rows.append(("stem", config.stem, tokens, _count(model.stem)))
-    encoding = config.encoding if isinstance(config.encoding, str) else "own"
-    rows.append(("encoding", encoding, tokens, _count(model.encoding)))
+    rows.append(("encoding", encoding_name(config.encoding), tokens, _count(model.encoding)))
     for i, block in enumerate(model.blocks):
         parts: Any = block
         attention = _count(parts.attention, parts.norm_attention)

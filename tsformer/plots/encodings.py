@@ -13,7 +13,7 @@ from torch import Tensor
 
 from tsformer._random import seeded
 from tsformer.encodings import resolve
-from tsformer.encodings.base import overridden_hooks
+from tsformer.encodings.base import encoding_name, overridden_hooks
 from tsformer.plots.figures import HEAD_COLORS, is_estimator, new_figure, wrapped
 
 if TYPE_CHECKING:
@@ -70,16 +70,6 @@ def encoding_views(
             found = _with_random_weights(part, *sizes) or found
         views += found
     return views
-
-
-def encoding_name(encoding: Any) -> str:
-    """Return the name of an encoding, or of its class."""
-    if isinstance(encoding, str):
-        return encoding
-    parts = getattr(encoding, "parts", None)
-    if parts is not None:
-        return "+".join(map(encoding_name, parts))
-    return getattr(encoding, "name", "") or type(encoding).__name__
 
 
 def _with_random_weights(part: Any, n: int, d_model: int, n_heads: int) -> list[View]:
@@ -233,7 +223,7 @@ def plot_encoding(
         n_positions = n_positions or min(encoding.model_.max_tokens, _MOST_TOKENS)
         config = encoding.model_.config
         d_model, n_heads = config.d_model, config.n_heads
-        name = name or str(config.encoding)
+        name = name or encoding_name(config.encoding)
         encoding = encoding.model_.encoding.at(0)
     if n_positions is None:
         raise TypeError("n_positions is missing: pass plot_encoding(encoding, n_positions)")

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
+from tsformer.encodings.base import encoding_name
 from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.plots import plot_encoding_change, plot_history
 from tsformer.tracking.run import TrackedRun
@@ -157,11 +158,6 @@ def epoch_metrics(row: Mapping[str, float]) -> dict[str, float]:
 def long_enough(seconds: float) -> bool:
     """Return whether pictures cost little beside a fit of this length."""
     return seconds >= _LONG_ENOUGH_SECONDS
-
-
-def encoding_name(encoding: Any) -> str:
-    """Return the name of an encoding, also of a class or factory."""
-    return encoding if isinstance(encoding, str) else getattr(encoding, "__name__", repr(encoding))
 
 
 def n_parameters(module: nn.Module) -> int:

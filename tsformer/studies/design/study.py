@@ -440,9 +440,7 @@ def _combinations(varied: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
 
 def _in_one_spelling(encoding: Any) -> Any:
     """Return a sum without spaces: ``"tape + erpe"`` is the same method as ``"tape+erpe"``."""
-    if not isinstance(encoding, str):
-        return encoding
-    return "+".join(part.strip() for part in encoding.split("+"))
+    return "+".join(part_names(encoding)) if isinstance(encoding, str) else encoding
 
 
 def _listed(what: str, values: Any) -> tuple[Any, ...]:
