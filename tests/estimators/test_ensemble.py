@@ -223,10 +223,8 @@ def test_early_stopping_is_no_deadline(monkeypatch, recwarn):
 
 @pytest.mark.slow  # each process imports torch
 def test_the_deadline_reaches_members_in_processes():
-    """How many epochs a process trains is up to the machine."""
-    classifier(n_estimators=2, n_jobs=2).fit(X, Y)  # starts the processes, which are used again
-    clf = make("good", {"max_epochs": 2000}, time_limit=20.0, n_jobs=2).fit(X, Y)
-    assert all(0 < len(history) < 2000 for history in clf.transformer_.histories_)
+    clf = make("good", {"max_epochs": 100_000}, time_limit=20.0, n_jobs=2).fit(X, Y)
+    assert clf.transformer_ is None  # after one epoch, a fifth of them does not fit
 
 
 def test_progress_names_the_members(monkeypatch, capsys):
