@@ -127,9 +127,8 @@ def test_series_are_cut_once_at_each_point_that_has_a_value():
 
 def test_a_stream_asks_once_at_each_point(fitted, monkeypatch):
     fitted.threshold_, fitted.n_agreeing_ = 1.1, 1
-    asked = []
-    real = EarlyClassifier._proba
-    monkeypatch.setattr(EarlyClassifier, "_proba", lambda *a: asked.append(1) or real(*a))
+    asked, real = [], EarlyClassifier.predict_proba
+    monkeypatch.setattr(EarlyClassifier, "predict_proba", lambda *a: asked.append(1) or real(*a))
     stream = StreamingClassifier(fitted)
     nothing = stream.update(np.full((2, 2), np.nan), [0.0, 1.0])
     assert nothing == (None, False, 0, None)

@@ -12,7 +12,7 @@ import torch
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import Tags, check_array
 from sklearn.utils.multiclass import unique_labels
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tsformer import persistence
 from tsformer._checks import (
@@ -277,7 +277,9 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         ndarray (n, n_classes)
         """
         check_is_fitted(self)
-        return self._proba(_read(self.classifier_, X, times))
+        return self.classifier_.predict_proba(
+            _input(self.classifier_, _read(self.classifier_, X, times))
+        )
 
     def predict(self, X: Any, times: Any = None) -> npt.NDArray[Any]:
         """Predict the class of each series from all that has arrived.
@@ -290,7 +292,7 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         -------
         ndarray (n,) of labels
         """
-        return self._named(self.predict_proba(X, times))
+        return self.classes_[self.predict_proba(X, times).argmax(axis=1)]
 
     def score(
         self, X: Any, y: Any, sample_weight: npt.ArrayLike | None = None, *, times: Any = None
@@ -329,12 +331,9 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         n_steps : ndarray (n,) of int
             Number of steps that were seen.
         """
-        check_is_fitted(self)
-        series = _read(self.classifier_, X, times)
-        answers, steps = self._ask(series, complete=True)
-        case = np.arange(len(series))
-        stop = _stop(answers, self.threshold_, self.n_agreeing_)
-        return self._named(answers[stop, case]), steps[stop, case].astype(np.int64)
+        _, answers, steps = self._ask(X, times, complete=True)
+        final = _stop(answers, self.threshold_, self.n_agreeing_), np.arange(answers.shape[1])
+        return self.classes_[answers[final].argmax(axis=1)], steps[final].astype(np.int64)
 
     def decide(self, X: Any, times: Any = None) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
         """Apply the rule to series that are still arriving.
@@ -353,13 +352,12 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         decided : ndarray (n,) of bool
             Whether an answer is final. False means to wait for more steps, if there are any.
         """
-        check_is_fitted(self)
-        series = _read(self.classifier_, X, times)
-        answers, _ = self._ask(series, complete=False)
+        series, answers, _ = self._ask(X, times, complete=False)
         stop = _stop(answers, self.threshold_, self.n_agreeing_)
-        labels, decided = self._named(self._proba(series)), stop >= 0
-        labels[decided] = self._named(answers[stop[decided], np.flatnonzero(decided)])
-        return labels, decided
+        decided = stop >= 0
+        proba = self.predict_proba(series)
+        proba[decided] = answers[stop[decided], np.flatnonzero(decided)]
+        return self.classes_[proba.argmax(axis=1)], decided
 
     def trade_offs(self, X: Any, y: Any, times: Any = None) -> pd.DataFrame:
         """Compute accuracy and earliness of many rules on complete series.
@@ -377,30 +375,23 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
             One row per rule, with the columns threshold, n_agreeing, accuracy, earliness (the mean
             share of a series that is seen) and harmonic_mean (of accuracy and 1 - earliness).
         """
-        check_is_fitted(self)
         check_ids(X, y, "y")
-        series, labels = _read(self.classifier_, X, times), read_targets(y, "y")
+        labels = read_targets(y, "y")
+        series, answers, steps = self._ask(X, times, complete=True)
         check_length(len(series), labels, "y")
-        answers, steps = self._ask(series, complete=True)
         unique_labels(self.classes_, labels)  # raises for strings among numbers
         known = {label: i for i, label in enumerate(self.classes_.tolist())}
         targets = np.array([known.get(label, -1) for label in labels.tolist()])
         return _trade_offs(answers, steps / series.lengths, targets)
 
-    def _proba(self, series: Padded) -> _Floats:
-        """Return the probabilities of all that has arrived."""
-        return self.classifier_.predict_proba(_input(self.classifier_, series))
-
-    def _named(self, proba: _Floats) -> npt.NDArray[Any]:
-        """Return the labels with the largest probabilities."""
-        return self.classes_[proba.argmax(axis=-1)]
-
-    def _ask(self, series: Padded, *, complete: bool) -> tuple[_Floats, _Floats]:
-        """Return probabilities and numbers of steps at all points that were reached."""
+    def _ask(self, X: Any, times: Any, *, complete: bool) -> tuple[Padded, _Floats, _Floats]:
+        """Return series, and probabilities and numbers of steps at all points reached."""
+        check_is_fitted(self)
+        series = _read(self.classifier_, X, times)
         prefixes = _cut(series, self.steps_, complete=complete)
-        none = np.empty((0, len(self.classes_)))
-        proba = self._proba(prefixes.series) if len(prefixes.case) else none
-        return _by_point(prefixes, proba, len(self.steps_), len(series))
+        n = len(prefixes.case)
+        proba = self.predict_proba(prefixes.series) if n else np.empty((0, len(self.classes_)))
+        return series, *_by_point(prefixes, proba, len(self.steps_), len(series))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -558,10 +549,11 @@ class StreamingClassifier:
                 f"chunk must be (channels, length) with {early.n_channels_} channels, or "
                 f"(length,) with one; got the shape {np.shape(chunk)}"
             )
-        if isinstance(early.classifier_, SeriesClassifier) and isinstance(item, pd.DataFrame):
-            early.classifier_._check_channel_names(common_names([item]), reset=False)
         if isinstance(item, (pd.DataFrame, pd.Series)):
             check_order([item.index], "x.sort_index(), or x.reset_index(drop=True)")
+            if isinstance(early.classifier_, SeriesClassifier) and (names := common_names([item])):
+                named = pd.DataFrame(columns=list(names))
+                validate_data(early.classifier_, named, reset=False, skip_check_array=True)
             if times is None and getattr(early.classifier_, "timestamps", None) == "index":
                 times = item.index
         when = None if times is None else to_numpy(times)
@@ -576,17 +568,18 @@ class StreamingClassifier:
                 ) from error
         if not np.isnan(values).all():
             series = to_padded([values], None if when is None else [when])
-            complete = values.shape[1] >= early.steps_[-1]
-            prefixes = _cut(series, early.steps_, complete=complete)
+            prefixes = _cut(series, early.steps_, complete=values.shape[1] >= early.steps_[-1])
             new = prefixes.point > self._point
             if new.any():
-                self._answers[prefixes.point[new], 0] = early._proba(prefixes.series.take(new))
+                proba = early.predict_proba(prefixes.series.take(new))
+                self._answers[prefixes.point[new], 0] = proba
                 stop = int(_stop(self._answers, early.threshold_, early.n_agreeing_)[0])
                 self._point = int(prefixes.point[-1])
                 point = stop if stop >= 0 else self._point
                 proba = self._answers[point, 0]
                 n_steps = min(int(early.steps_[point]), int(series.lengths[0]))
-                self._answer = EarlyAnswer(early._named(proba), stop >= 0, n_steps, proba)
+                label = early.classes_[proba.argmax()]
+                self._answer = EarlyAnswer(label, stop >= 0, n_steps, proba)
         self._values, self._times = values, when
         return self._answer
 
