@@ -130,23 +130,23 @@ def test_validation_scores_are_of_the_kept_epoch():
     fitted = quick(n_estimators=2, max_epochs=3, learning_rate=0.01).fit(X, Y, **wrong)
     assert all(history.best_epoch < len(history) for history in fitted.histories_)
     kept = [history[history.best_epoch - 1] for history in fitted.histories_]
-    found = fitted._held_out_scores()
+    found = fitted.held_out_scores()
     assert found["validation loss"] == np.mean([row["val_loss"] for row in kept])
     assert found["validation accuracy"] == np.mean([row["val_score"] for row in kept])
     last = quick(early_stopping=False).fit(X, Y, X_val=X[:5], y_val=Y[:5])
-    assert last._held_out_scores()["validation loss"] == last.history_[-1]["val_loss"]
+    assert last.held_out_scores()["validation loss"] == last.history_[-1]["val_loss"]
 
 
 def test_random_convolutions_are_scored_by_leaving_out():
     fitted = convolutions().fit(X, Y)
     ridge = fitted.model_.ridge
-    proba, _ = fitted._left_out()
-    assert fitted._held_out_scores() == {
+    proba, _ = fitted.left_out()
+    assert fitted.held_out_scores() == {
         "accuracy, leaving out single series": float(np.mean(proba.argmax(axis=1) == Y)),
         "cross-entropy, leaving out single series": float(ridge.loss),
     }
     for groups, by in ((np.arange(16) // 2, "groups"), (np.zeros(16), "single series")):
-        scores = convolutions().fit(X, Y, groups=groups)._held_out_scores()
+        scores = convolutions().fit(X, Y, groups=groups).held_out_scores()
         assert f"accuracy, leaving out {by}" in scores
 
 

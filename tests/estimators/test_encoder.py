@@ -35,7 +35,7 @@ def test_pretraining_learns(objective, stem, waves):
 def test_score_is_minus_the_error_of_hidden_values_by_hand(waves):
     """All in one batch: the same draws, and the reconstruction compared value by value."""
     fitted = encoder().fit(waves[:30])
-    panel = fitted.preprocessor_.transform(fitted._read(waves[30:], reset=False))
+    panel = fitted.preprocessor_.transform(fitted.read_series(waves[30:]))
     batch = Batch(*panel.take(torch.arange(10)))
     task = posed(fitted._pretext(fitted.model_), batch, seed=0, step=0)
     with torch.no_grad():
@@ -54,7 +54,7 @@ def test_differences_and_flags_of_the_inputs_are_known_beside_sizes(scaling, wav
     pretext, stride = fitted._pretext(fitted.model_), fitted.model_.stem.stride
     assert pretext.layout == InputLayout(2, differenced=True, flagged=(1,), stride=stride)
     assert stride > 1
-    panel = fitted.preprocessor_.transform(fitted._read(gaps, reset=False))
+    panel = fitted.preprocessor_.transform(fitted.read_series(gaps))
     task = posed(pretext, Batch(*panel.take(torch.arange(40))), seed=0, step=0)
     assert not task.counted[3, 8:12, 1].any()
     assert not task.batch.values[..., 2:4][task.counted].any()

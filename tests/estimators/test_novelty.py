@@ -212,7 +212,7 @@ def test_a_model_that_was_saved_without_scores(fitted, tmp_path):
     fitted["convolutions"].save(tmp_path / "model")
     state, tensors = persistence.read_folder(tmp_path / "model")
     others = {name: each for name, each in tensors.items() if not name.startswith("novelty.")}
-    loaded = type(fitted["convolutions"])._from_fitted_state(state, others, "cpu")
+    loaded = type(fitted["convolutions"]).from_fitted_state(state, others, "cpu")
     with pytest.raises(ValueError, match="saved without novelty scores; fit it again"):
         loaded.novelty_score(RAGGED, TIMES)
 

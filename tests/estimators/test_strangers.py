@@ -132,7 +132,7 @@ FIELDS = [
     # Not for these inputs, and not for these outputs.
     ("classifier", "classes.values", ["a", "b"], "model.n_outputs must be 2, as in its inp"),
     ("convolutions", "classes.values", ["a", "b"], r"tensor 'coef' of RidgeClassifier must be"),
-    ("ensemble", "classes.values", ["a", "b"], "parts.random_convolutions: classes differ from"),
+    ("ensemble", "classes.values", ["a", "b"], "parts.random_convolutions: classes is"),
     *(
         ("classifier", "classes.values", values, "distinct labels of dtype <U1, sorted")
         for values in (["b", "a", "c"], ["a", "a", "c"], ["a", "b", "cc"], [])

@@ -19,7 +19,7 @@ def by_a_loop(clf: Any, data: Any, window: float, stride: float) -> np.ndarray:
     """Return the mean fall of the logit of "b" over the windows around a value."""
     scaler = getattr(clf, "random_convolutions_", clf).preprocessor_
     found = np.zeros(data.observed.shape)
-    whole = clf._logits(data.X, data.times)[:, 1]
+    whole = clf.logits(data.X, data.times)[:, 1]
     clocks = [np.arange(24.0)[: np.shape(x)[1]] for x in data.X]
     if data.times is not None:
         clocks = [(t - t[0]) / scaler.time_step for t in data.times]
@@ -31,7 +31,7 @@ def by_a_loop(clf: Any, data: Any, window: float, stride: float) -> np.ndarray:
             within[i, channel, : len(inside)] = inside
             x[channel, inside] = scaler.mean[channel].item()
         if within.any():
-            fall = whole - clf._logits(X, data.times)[:, 1]
+            fall = whole - clf.logits(X, data.times)[:, 1]
             found += within * fall[:, None, None]
     return found / len(shifts)
 

@@ -211,7 +211,7 @@ def _trained(
                 f"--checkpoint {estimator.checkpoint_dir} is in --out {out}, which the saved model "
                 "replaces; name a folder beside it"
             )
-    estimator._check_parameters()  # before there is a run
+    estimator.check_parameters()  # before there is a run
     parsing.import_encodings([str(estimator.encoding)], allowed=allow_import)
     # Checks that a model can be saved there, before training.
     with removed_on_failure(out), process_group(resolve_device(estimator.device)) as ranks:
@@ -454,7 +454,7 @@ def explain(
     classifier, found = _read_for(model, dataset, columns, allow_import, labelled=False)
     method = method or classifier._method
     row = _row(series, found, dataset)
-    panel = classifier._read(found.X, reset=False)
+    panel = classifier.read_series(found.X, reset=False)
     panel = panel.take(np.arange(len(panel)) == row)
     labels = {str(label): label for label in classifier.classes_.tolist()}
     if target is not None and target not in labels:

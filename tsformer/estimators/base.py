@@ -168,8 +168,8 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
             twin.init_from = self.init_from
         return twin
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        super().check_parameters()
         views_in(recipe.views_for(self.views, self.stem))
         make_difference(self.view_params)
         augmentation = self._specified_augmentation()
@@ -291,7 +291,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         data = self._read_training(
             X, y, sample_weight, groups, times, class_weight=self._class_weight, reset=reset
         )
-        self._check_model(data.series)
+        self.check_model(data.series)
         given = self._read_validation(**validation)
         data, held_out = self._hold_out(data, given, seeds[0][2])
         if reset:
@@ -328,7 +328,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
             histories=self.histories_,
         )
 
-    def _check_model(self, series: SeriesSource) -> None:
+    def check_model(self, series: SeriesSource) -> None:
         """Make an unused model: wrong options fail before any fit."""
         device = resolve_device(self.device)
         check_graphs(self.compile, device)
@@ -699,16 +699,16 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         }
         return layers, sizes, {}
 
-    def _held_out_scores(self) -> dict[str, Any]:
+    def held_out_scores(self) -> dict[str, Any]:
         rows = [_kept_epoch(history) for history in self.histories_ if history]
-        scores = super()._held_out_scores()
+        scores = super().held_out_scores()
         if rows and all("val_score" in row for row in rows):
             names = {self.target_.score_name: "val_score", "loss": "val_loss"}
             scores |= {f"validation {n}": fmean(row[k] for row in rows) for n, k in names.items()}
         return scores
 
-    def _saved_parameters(self) -> dict[str, Any]:
-        parameters = super()._saved_parameters()
+    def saved_parameters(self) -> dict[str, Any]:
+        parameters = super().saved_parameters()
         parameters["encoding"] = _by_name(parameters["encoding"])
         made = self.augmentation
         if isinstance(made, Augmentation):

@@ -59,7 +59,7 @@ class SeriesClassifier(ClassifierMixin, SeriesEstimator):
         """
 
     @abstractmethod
-    def _logits(self, X: Any, times: Any) -> npt.NDArray[np.floating[Any]]:
+    def logits(self, X: Any, times: Any) -> npt.NDArray[np.floating[Any]]:
         """Return the logits of all classes, ndarray ``(n, n_classes)``."""
 
     @in_plain_torch
@@ -76,7 +76,7 @@ class SeriesClassifier(ClassifierMixin, SeriesEstimator):
             ``(n, n_labels)`` for several labels.
         """
         check_is_fitted(self)
-        return self.target_.decisions(self._logits(X, times))
+        return self.target_.decisions(self.logits(X, times))
 
     @in_plain_torch
     def predict(self, X: Any, times: Any = None) -> npt.NDArray[Any]:
@@ -92,7 +92,7 @@ class SeriesClassifier(ClassifierMixin, SeriesEstimator):
         """
         series = self._source(X, times, reset=False)
         chunks = self._in_chunks(
-            series, lambda chunk: self.target_.decide(self._logits(chunk, None))
+            series, lambda chunk: self.target_.decide(self.logits(chunk, None))
         )
         return np.concatenate([predicted for _, predicted in chunks])
 
@@ -198,7 +198,7 @@ class SeriesClassifier(ClassifierMixin, SeriesEstimator):
                 f"got {method!r}. TSTransformerClassifier has more methods"
             )
         made = make_method(method, method_params)
-        series = self._read(X, times, reset=False)
+        series = self.read_series(X, times, reset=False)
         return self._relevance(series, self._explained_classes(X, series, target), made, baseline)
 
     def _relevance(
@@ -206,7 +206,7 @@ class SeriesClassifier(ClassifierMixin, SeriesEstimator):
     ) -> npt.NDArray[np.float64]:
         """Return the relevance of each value for the class of index `target`."""
         return occlusion(
-            lambda occluded: self._logits(occluded, None),
+            lambda occluded: self.logits(occluded, None),
             self._scaler(),
             series,
             target,
@@ -217,7 +217,7 @@ class SeriesClassifier(ClassifierMixin, SeriesEstimator):
     def _explained_classes(self, X: Any, series: Padded, target: Any) -> Targets:
         """Return the index of the explained class of each series."""
         if target is None:
-            return self._logits(series, None).argmax(axis=1)
+            return self.logits(series, None).argmax(axis=1)
         check_ids(X, target, "target")
         labels = [target] * len(series) if np.ndim(target) == 0 else target
         return self.target_.encode(labels, "target", len(series))
@@ -309,7 +309,7 @@ class SeriesClassifier(ClassifierMixin, SeriesEstimator):
         if (X is None) != (y is None):
             raise ValueError(f"X and y go together; {'X' if X is None else 'y'} is missing")
         if X is None:
-            proba, targets = self._left_out()
+            proba, targets = self.left_out()
         else:
             check_ids(X, y, "y")
             series = self._source(X, times, reset=False)
@@ -381,7 +381,7 @@ class SeriesClassifier(ClassifierMixin, SeriesEstimator):
         self.conformal_.warn_of_few(self.classes_.tolist(), coverage)
         return self.conformal_.sets(self.predict_proba(X, times), coverage)
 
-    def _left_out(self) -> tuple[npt.NDArray[Any], Targets]:
+    def left_out(self) -> tuple[npt.NDArray[Any], Targets]:
         """Return leave-one-out probabilities and classes of the training series."""
         raise ValueError(
             f"{type(self).__name__} has no leave-one-out predictions of its training series; pass "

@@ -373,7 +373,7 @@ class TSTransformerClassifier(SeriesClassifier, TransformerEstimator):
         self._refuse_several("calibrate")
         check_ids(X, y, "y")
         check_ids(X, sample_weight, "sample_weight")
-        series = self._read(X, times, reset=False)
+        series = self.read_series(X, times, reset=False)
         targets = self.target_.encode(y, "y", len(series))
         weights = read_weights(sample_weight, len(series))
         found = read_groups(groups, X, len(series))
@@ -520,7 +520,7 @@ class TSTransformerClassifier(SeriesClassifier, TransformerEstimator):
         outputs = torch.from_numpy(self._outputs(X, times)).double()
         return outputs / torch.tensor(self.temperatures_, dtype=torch.float64)[:, None, None]
 
-    def _logits(self, X: Any, times: Any) -> npt.NDArray[np.floating[Any]]:
+    def logits(self, X: Any, times: Any = None) -> npt.NDArray[np.floating[Any]]:
         scores = self._scores(X, times)
         if len(scores) == 1:
             return scores[0].float().numpy()

@@ -216,7 +216,7 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
             )
         proba = np.empty((0, len(classes)))
         if isinstance(final, RandomConvolutionClassifier):
-            proba, _ = final._left_out()
+            proba, _ = final.left_out()
         if len(proba) != len(share):  # random convolutions leave out a sample of very many
             proba = np.zeros((len(share), len(classes)))
             for fold in group_folds(targets, groups, self.cv, seed):
@@ -416,7 +416,7 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         kind = type(self.classifier_).__name__
         if kind not in _SAVED:
             raise TypeError(f"save writes {', '.join(_SAVED)}; got {kind}, which needs pickle")
-        described, tensors = self.classifier_._fitted_state()
+        described, tensors = self.classifier_.fitted_state()
         points = self.points if np.ndim(self.points) == 0 else np.array(self.points).tolist()
         seed = self.random_state if isinstance(self.random_state, (int, np.integer)) else None
         parameters = {"points": points, "earliness": self.earliness, "cv": self.cv}
@@ -436,7 +436,7 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         persistence.write_folder(path, state, tensors, text + card(self.classifier_))
 
     @classmethod
-    def _from_fitted_state(
+    def from_fitted_state(
         cls, state: dict[str, Any], tensors: dict[str, torch.Tensor], device: str | torch.device
     ) -> Self:
         """Restore the result of `save`."""
@@ -447,7 +447,7 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         assert inner is not None
         check_known("classifier.class", inner.get("class"), _SAVED)
         part = _SAVED[inner["class"]]
-        fitted = part._from_fitted_state({**inner, "format": state["format"]}, tensors, device)
+        fitted = part.from_fitted_state({**inner, "format": state["format"]}, tensors, device)
         names = ("points", "earliness", "cv", "random_state")
         parameters = restored_parameters(rule["parameters"], names, {}, "")
         early = cls(clone(fitted), **parameters)
@@ -596,7 +596,7 @@ def _check_reachable(earliness: float | str, earliest: float) -> None:
 def _read(classifier: Any, X: Any, times: Any, *, reset: bool = False) -> Padded:
     """Read series into memory, and check them as the classifier does."""
     if isinstance(classifier, SeriesClassifier):
-        return classifier._read(X, times, reset=reset)
+        return classifier.read_series(X, times, reset=reset)
     check = partial(check_array, dtype="numeric", allow_nd=True, ensure_all_finite=False)
     return to_padded(X, times, check=check)
 

@@ -134,8 +134,8 @@ class TSTransformerEncoder(TransformerEstimator):
     _conv_params = recipe.CONV_PARAMS
     _budget = recipe.PRETRAINING
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        super().check_parameters()
         self._make_objective().check(symbolic=self.stem == "embedding")
 
     def _make_objective(self) -> Objective:
@@ -254,8 +254,8 @@ class TSTransformerEncoder(TransformerEstimator):
             )
         return Pretext(self.objective_, layout)
 
-    def _saved_parameters(self) -> dict[str, Any]:
-        parameters = super()._saved_parameters()
+    def saved_parameters(self) -> dict[str, Any]:
+        parameters = super().saved_parameters()
         if isinstance(self.objective, Objective):
             name, params = self.objective.saved()
             parameters |= {"objective": name, "objective_params": params}

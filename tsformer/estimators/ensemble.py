@@ -17,7 +17,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from tsformer._checks import check_known, one_of, options, real, whole, with_parameters
+from tsformer._checks import check_known, one_of, options, real, shortened, whole, with_parameters
 from tsformer._devices import resolve_device
 from tsformer._precision import in_plain_torch
 from tsformer._warnings import warn_caller
@@ -28,7 +28,7 @@ from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.estimators.novelty import Novelty
 from tsformer.estimators.random_convolution import RandomConvolutionClassifier
 from tsformer.estimators.recipe import AUGMENTATION_TRIAL, MANY_SERIES, SCALING_TRIAL, is_auto
-from tsformer.estimators.saved import ENSEMBLE, check_fields, restored_parameters
+from tsformer.estimators.saved import ENSEMBLE, check_fields
 from tsformer.estimators.series import Fit, TrainingData, drawn_seed
 from tsformer.estimators.summary import Summary, table_of
 from tsformer.estimators.targets import Targets
@@ -199,11 +199,12 @@ class TSEnsembleClassifier(SeriesClassifier):
         """
         begun = perf_counter()
         limit = inf if self.time_limit is None else self.time_limit
-        with self._fitting(X, y, times=times) as (fitted, observation):
+        with self._fitting(X, y, times=times) as (copied, observation):
+            fitted: Self = copied
             convolutions, transformer = fitted._unfitted()
             data = fitted._read_training(X, y, sample_weight, groups, times)
             series = data.series.padded()
-            transformer._check_model(series)
+            transformer.check_model(series)
             data.series = series
             if self.verbose:
                 note("random convolutions")
@@ -214,8 +215,7 @@ class TSEnsembleClassifier(SeriesClassifier):
             fitted.weights_ = {"random_convolutions": 1.0}
             fitted.seconds_ = {"random_convolutions": seconds}
             fitted.unexplained_ = convolutions.model_.ridge.unexplained
-            used = {key: convolutions._used()[key] for key in ("device", "n_threads")}
-            fitted._training = {"data": convolutions._training["data"], "used": used}
+            fitted._record(fitted._weighted(data, reset=True))
             self._adopt(fitted)  # before training, so that callbacks find a fitted estimator
             # Of many series the transformer errs less often even then: see PenDigits in
             # ``experiments/results/many_series.csv``.
@@ -245,7 +245,7 @@ class TSEnsembleClassifier(SeriesClassifier):
         labels = self.target_.decode(data.targets)
         with layout_is_checked():
             part.fit(data.series, labels, sample_weight=data.weights, groups=data.groups)
-        part._share_input(self)
+        part.share_input(self)
 
     def _add_transformer(
         self, transformer: TSTransformerClassifier, data: TrainingData, observation: Fit, end: float
@@ -295,8 +295,8 @@ class TSEnsembleClassifier(SeriesClassifier):
             verbose=self.verbose,
             **{**shared, **(self.transformer_params or {})},
         )
-        convolutions._check_parameters()
-        transformer._check_parameters()
+        convolutions.check_parameters()
+        transformer.check_parameters()
         if transformer.stem == "embedding":
             raise ValueError(
                 "stem='embedding' reads codes, which random convolutions do not support; use "
@@ -341,7 +341,7 @@ class TSEnsembleClassifier(SeriesClassifier):
             From "random_convolutions", and "transformer" if there is one, to an ndarray
             ``(n, n_classes)``.
         """
-        series = self._read(X, times, reset=False)
+        series = self.read_series(X, times, reset=False)
         return {name: part.predict_proba(series) for name, part in self._parts().items()}
 
     @in_plain_torch
@@ -373,23 +373,25 @@ class TSEnsembleClassifier(SeriesClassifier):
         scores = accuracies(predicted, y, sample_weight, self.target_.shape)
         return dict(zip(logits, scores, strict=True))
 
-    def _left_out(self) -> tuple[npt.NDArray[Any], Targets]:
-        return super()._left_out() if self.transformer_ else self.random_convolutions_._left_out()
+    def left_out(self) -> tuple[npt.NDArray[Any], Targets]:
+        return super().left_out() if self.transformer_ else self.random_convolutions_.left_out()
 
     def _mixture(self) -> list[float]:
-        of_transformer = self.transformer_._mixture() if self.transformer_ else []
-        return [*self.weights_.values(), *of_transformer]
+        temperatures = self.transformer_.temperatures_ if self.transformer_ else []
+        return [*self.weights_.values(), *temperatures]
 
     def _scaler(self) -> Scaler:
-        return self.random_convolutions_._scaler()
+        scaler = self.random_convolutions_.preprocessor_
+        assert isinstance(scaler, Scaler)
+        return scaler
 
-    def _logits(self, X: Any, times: Any) -> npt.NDArray[np.floating[Any]]:
+    def logits(self, X: Any, times: Any = None) -> npt.NDArray[np.floating[Any]]:
         return self._mean(self._logits_of_parts(X, times)).numpy()
 
     def _logits_of_parts(self, X: Any, times: Any) -> dict[str, Tensor]:
-        series = self._read(X, times, reset=False)
+        series = self.read_series(X, times, reset=False)
         return {
-            name: torch.from_numpy(part._logits(series, None)).double()
+            name: torch.from_numpy(part.logits(series, None)).double()
             for name, part in self._parts().items()
         }
 
@@ -403,6 +405,10 @@ class TSEnsembleClassifier(SeriesClassifier):
         parts = {name: getattr(self, f"{name}_") for name in _PARTS}
         return {name: part for name, part in parts.items() if part is not None}
 
+    def _used(self) -> dict[str, Any]:
+        n_threads = "by operation" if self.n_threads == "auto" else self.n_threads
+        return {"device": str(self.device_), "n_threads": n_threads}
+
     def _layout(self) -> tuple[pd.DataFrame, dict[str, int], dict[str, Summary]]:
         parts = {name: part.summary() for name, part in self._parts().items()}
         sizes = {name: part.sizes["parameters"] for name, part in parts.items()}
@@ -412,15 +418,15 @@ class TSEnsembleClassifier(SeriesClassifier):
         ]
         return table_of(rows), {"parameters": sum(sizes.values())}, parts
 
-    def _held_out_scores(self) -> dict[str, Any]:
+    def held_out_scores(self) -> dict[str, Any]:
         return {
             f"{name.replace('_', ' ')}: {score}": value
             for name, part in self._parts().items()
-            for score, value in part._held_out_scores().items()
+            for score, value in part.held_out_scores().items()
         }
 
-    def _fitted_state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        states = {name: part._fitted_state() for name, part in self._parts().items()}
+    def fitted_state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        states = {name: part.fitted_state() for name, part in self._parts().items()}
         description = {
             **self._describe(),
             "weights": self.weights_,
@@ -436,10 +442,10 @@ class TSEnsembleClassifier(SeriesClassifier):
         return description, tensors
 
     @classmethod
-    def _from_fitted_state(
+    def from_fitted_state(
         cls, state: dict[str, Any], tensors: dict[str, Tensor], device: str | torch.device
     ) -> Self:
-        estimator = cls._restored(state, device)
+        estimator: Self = cls._restored(state, device)
         check_fields(state, ENSEMBLE)
         estimator.weights_, estimator.seconds_ = state["weights"], state["seconds"]
         estimator.unexplained_ = state["unexplained"]
@@ -464,40 +470,31 @@ class TSEnsembleClassifier(SeriesClassifier):
             check_fields(described, {}, of=f"parts.{name}")
             described = {**described, "format": state["format"]}
             try:
-                part = _PARTS[name]._from_fitted_state(described, own, device)
-                estimator._check_part(part)
+                part = _PARTS[name].from_fitted_state(described, own, device)
+                for key in ("n_channels", "clock", *estimator._describe_targets()):
+                    if described.get(key) != state.get(key):
+                        ours, theirs = (shortened(each.get(key)) for each in (described, state))
+                        raise ValueError(f"{key} is {ours}, but {theirs} in the ensemble")
             except ValueError as error:
                 raise ValueError(f"parts.{name}: {error}") from error
             setattr(estimator, f"{name}_", part)
         return estimator
 
-    def _check_part(self, part: RandomConvolutionClassifier | TSTransformerClassifier) -> None:
-        """Raise ValueError if a restored part has other series or classes."""
-        for name in ("n_channels_", "_clock"):
-            if getattr(part, name) != getattr(self, name):
-                raise ValueError(
-                    f"{name.strip('_')} is {getattr(part, name)!r}, but {getattr(self, name)!r} in "
-                    "the ensemble"
-                )
-        if part._describe_targets() != self._describe_targets():
-            raise ValueError("classes differ from the classes of the ensemble")
-
     @classmethod
-    def _restored_parameters(cls, described: Mapping[str, Any]) -> dict[str, Any]:
-        parameters = super()._restored_parameters(described)
+    def restored_parameters(
+        cls, described: Mapping[str, Any], of: str = "parameters"
+    ) -> dict[str, Any]:
+        parameters = super().restored_parameters(described, of)
         for name, part in _OVERRIDES.items():
             if isinstance(parameters.get(name), dict):
-                known, fixed = part._get_param_names(), part._fixed(parameters[name])
-                parameters[name] = restored_parameters(
-                    parameters[name], known, fixed, f"parameters.{name}"
-                )
+                parameters[name] = part.restored_parameters(parameters[name], f"{of}.{name}")
         return parameters
 
-    def _saved_parameters(self) -> dict[str, Any]:
-        parameters = super()._saved_parameters()
+    def saved_parameters(self) -> dict[str, Any]:
+        parameters = super().saved_parameters()
         for name, cls in _OVERRIDES.items():
             if given := parameters[name]:
-                saved, default = cls(**given)._saved_parameters(), cls()._saved_parameters()
+                saved, default = cls(**given).saved_parameters(), cls().saved_parameters()
                 parameters[name] = {k: v for k, v in saved.items() if k in given or v != default[k]}
         return parameters
 

@@ -66,7 +66,7 @@ def load(path: str | os.PathLike[str], *, device: str | torch.device = "auto") -
     try:
         if not isinstance(name, str) or name not in estimators.__all__:
             raise ValueError(unknown("class", name, estimators.__all__))
-        return getattr(estimators, name)._from_fitted_state(state, tensors, device)
+        return getattr(estimators, name).from_fitted_state(state, tensors, device)
     except Exception as error:
         # Invalid options of an encoding or a stem may raise any error.
         raise ValueError(f"{Path(path)} is corrupted: {error}") from error

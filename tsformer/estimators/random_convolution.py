@@ -220,8 +220,8 @@ class RandomConvolutionClassifier(
     def _panel(self, preprocessor: Preprocessor, series: SeriesSource) -> Panel:
         return regular(preprocessor.transform(series), warn=True)
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        super().check_parameters()
         if not self.n_features and not self.n_groups:
             raise ValueError("n_features and n_groups must not both be 0")
         if self.n_groups % 2:
@@ -261,13 +261,13 @@ class RandomConvolutionClassifier(
 
     @in_plain_torch
     def predict_proba(self, X: Any, times: Any = None) -> npt.NDArray[np.float64]:
-        logits = torch.from_numpy(self._logits(X, times)).double()
+        logits = torch.from_numpy(self.logits(X, times)).double()
         return self.target_.probabilities(logits).numpy()
 
-    def _logits(self, X: Any, times: Any) -> npt.NDArray[np.floating[Any]]:
+    def logits(self, X: Any, times: Any = None) -> npt.NDArray[np.floating[Any]]:
         return self._outputs(X, times)[0]
 
-    def _left_out(self) -> tuple[npt.NDArray[Any], Targets]:
+    def left_out(self) -> tuple[npt.NDArray[Any], Targets]:
         ridge = self.model_.ridge
         if ridge.left_out is None:
             raise ValueError(

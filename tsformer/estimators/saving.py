@@ -102,14 +102,14 @@ class SavedEstimator(BaseEstimator):
             If the files cannot be written. An earlier model stays in the folder.
         """
         check_is_fitted(self)
-        persistence.write_folder(path, *self._fitted_state(), card(self))
+        persistence.write_folder(path, *self.fitted_state(), card(self))
 
     def _describe(self) -> dict[str, Any]:
         """Describe the estimator without its models for JSON."""
         schema = getattr(self, "table_schema_", None)
         return {
             "class": type(self).__name__,
-            "parameters": self._saved_parameters(),
+            "parameters": self.saved_parameters(),
             **self._describe_targets(),
             "columns_are_steps": self._columns_are_steps,
             "n_features_in": self.n_features_in_,
@@ -122,7 +122,8 @@ class SavedEstimator(BaseEstimator):
             **({"tracked_run": self.tracked_run_} if hasattr(self, "tracked_run_") else {}),
         }
 
-    def _saved_parameters(self) -> dict[str, Any]:
+    def saved_parameters(self) -> dict[str, Any]:
+        """Return the parameters of the constructor for JSON."""
         parameters = self.get_params(deep=False)
         parameters |= self._fixed(parameters)
         weights = parameters.get("class_weight")
@@ -138,7 +139,7 @@ class SavedEstimator(BaseEstimator):
     def _restored(cls, state: dict[str, Any], device: str | torch.device) -> Self:
         """Make an estimator without its models from the result of `_describe`."""
         check_fields(state, ESTIMATOR)
-        parameters = cls._restored_parameters(state["parameters"])
+        parameters = cls.restored_parameters(state["parameters"])
         estimator = cls(**parameters | {"device": device})
         estimator._restore_targets(state)
         if isinstance(parameters.get("class_weight"), dict):
@@ -177,10 +178,11 @@ class SavedEstimator(BaseEstimator):
         return estimator
 
     @classmethod
-    def _restored_parameters(cls, described: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the constructor's arguments from `_saved_parameters`."""
-        known = cls._get_param_names()
-        return restored_parameters(described, known, cls._fixed(described), "parameters")
+    def restored_parameters(
+        cls, described: Mapping[str, Any], of: str = "parameters"
+    ) -> dict[str, Any]:
+        """Return the constructor's arguments from `saved_parameters`; `of` names them in errors."""
+        return restored_parameters(described, cls._get_param_names(), cls._fixed(described), of)
 
     @classmethod
     def _fixed(cls, parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -197,7 +199,8 @@ class SavedEstimator(BaseEstimator):
     ) -> list[Any]:
         """Make the described modules, with one mapping of tensors per member."""
 
-    def _fitted_state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    def fitted_state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """Return what `save` writes: a description for JSON, and tensors by name."""
         description = {
             **self._describe(),
             **self.preprocessor_.describe(),
@@ -212,9 +215,10 @@ class SavedEstimator(BaseEstimator):
         return description, tensors
 
     @classmethod
-    def _from_fitted_state(
+    def from_fitted_state(
         cls, state: dict[str, Any], tensors: dict[str, Tensor], device: str | torch.device
     ) -> Self:
+        """Make an estimator from a `fitted_state`."""
         estimator = cls._restored(state, device)
         check_fields(state, PREPROCESSOR)
         if not any(name.startswith(Vocabulary.prefix) for name in tensors):

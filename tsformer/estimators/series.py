@@ -149,7 +149,7 @@ class SeriesEstimator(SavedEstimator):
         check_new_values(self, params)
         return super().set_params(**params)
 
-    def _check_parameters(self) -> None:
+    def check_parameters(self) -> None:
         """Raise ValueError or TypeError for the first invalid parameter."""
         check_fields_of(self)
 
@@ -170,7 +170,7 @@ class SeriesEstimator(SavedEstimator):
             fitted.__dict__.update(earlier)
             fitted.__dict__.pop("conformal_", None)  # scores of the earlier fit
             try:
-                fitted._check_parameters()
+                fitted.check_parameters()
                 yield fitted, observation
             except BaseException as error:
                 # A mixture of old and new state would predict wrong results silently.
@@ -232,8 +232,8 @@ class SeriesEstimator(SavedEstimator):
         data = TrainingData(series, targets, weights, found)
         return data if weights is None else data.part(weights > 0)
 
-    def _read(self, X: Any, times: Any = None, *, reset: bool) -> Padded:
-        """Check `X` and read all of it into memory; see `_source`."""
+    def read_series(self, X: Any, times: Any = None, *, reset: bool = False) -> Padded:
+        """Read series into memory and check them as predictions do, or with `reset` as `fit`."""
         return self._source(X, times, reset=reset).padded()
 
     def _source(self, X: Any, times: Any = None, *, reset: bool) -> SeriesSource:
@@ -298,7 +298,7 @@ class SeriesEstimator(SavedEstimator):
             self._check_channel_names(series.channels, reset=reset)
         return series
 
-    def _share_input(self, whole: SeriesEstimator) -> None:
+    def share_input(self, whole: SeriesEstimator) -> None:
         """Expect the same kind of `X` as the ensemble of this part."""
         self._columns_are_steps = whole._columns_are_steps
         self.n_features_in_ = whole.n_features_in_
@@ -470,8 +470,8 @@ class SeriesEstimator(SavedEstimator):
         """Return the values that `fit` used in place of "auto", by parameter."""
         return dict(self._training.get("used", {}))
 
-    def _held_out_scores(self) -> dict[str, Any]:
-        """Return scores on series that the model was not trained on."""
+    def held_out_scores(self) -> dict[str, Any]:
+        """Return the scores of `fit` and `calibrate` on series that were not trained on."""
         return dict(self._training.get("scores", {}))
 
 

@@ -172,7 +172,7 @@ def card(estimator: Any, source: str = '"."') -> str:
     data = ((name, escaped(value)) for name, value in facts.items())
     scores = [
         (escaped(name), f"{value:.4g}" if isinstance(value, float) else escaped(value))
-        for name, value in estimator._held_out_scores().items()
+        for name, value in estimator.held_out_scores().items()
     ]
     sections = {
         "Training data": markdown_table(["", ""], data),

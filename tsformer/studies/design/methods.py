@@ -31,7 +31,7 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
         check_known("parameter of TSTransformerClassifier", name, allowed)
     check_json("the study", parameters)
     # Fail now rather than in every fit.
-    TSTransformerClassifier(**parameters)._check_parameters()
+    TSTransformerClassifier(**parameters).check_parameters()
 
 
 def check_json(of: str, parameters: Mapping[str, Any]) -> None:
