@@ -78,6 +78,7 @@ def test_every_public_name_is_there():
         assert name in dir(tsformer)
     for name in ("data", "encodings", "plots", "tracking"):
         assert name in dir(tsformer)
+    assert "Any" not in dir(tsformer)
     with pytest.raises(AttributeError, match="no attribute 'TSTransformerClasifier'"):
         _ = tsformer.TSTransformerClasifier
 

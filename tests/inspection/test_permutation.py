@@ -119,3 +119,9 @@ def test_an_encoder_needs_no_targets():
 def test_a_pipeline_is_refused(fitted):
     with pytest.raises(TypeError, match=r"got Pipeline\. Of a pipeline or search, pass"):
         permutation_importance(make_pipeline(fitted), *problem(6))
+
+
+def test_absent_importances_point_here(fitted):
+    assert not hasattr(fitted, "feature_importances_")
+    with pytest.raises(AttributeError, match="permutation_importance"):
+        fitted.feature_importances_  # noqa: B018

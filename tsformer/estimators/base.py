@@ -43,6 +43,7 @@ from tsformer.estimators.series import (
     TrainingData,
     drawn_seed,
     fit_transform,
+    get_feature_names_out,
 )
 from tsformer.estimators.summary import Summary, layers_of
 from tsformer.estimators.targets import Targets, hold_out
@@ -625,6 +626,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         return self._by_series(X, embedded)
 
     fit_transform = fit_transform
+    get_feature_names_out = get_feature_names_out
 
     @property
     def _n_features_out(self) -> int:

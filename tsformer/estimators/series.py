@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Self, TypeVar
+from typing import Any, NoReturn, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import torch
+from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils import Tags, check_array, check_random_state
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -148,6 +150,15 @@ class SeriesEstimator(SavedEstimator):
         """
         check_new_values(self, params)
         return super().set_params(**params)
+
+    @property
+    def feature_importances_(self) -> NoReturn:
+        """Absent: features are values of series, not columns."""
+        raise AttributeError(
+            f"{type(self).__name__} has no feature_importances_; "
+            "tsformer.inspection.permutation_importance(estimator, X, y) computes the importance "
+            "of channels and windows"
+        )
 
     def check_parameters(self) -> None:
         """Raise ValueError or TypeError for the first invalid parameter."""
@@ -473,6 +484,27 @@ class SeriesEstimator(SavedEstimator):
     def held_out_scores(self) -> dict[str, Any]:
         """Return the scores of `fit` and `calibrate` on series that were not trained on."""
         return dict(self._training.get("scores", {}))
+
+
+def get_feature_names_out(self: Any, input_features: Any = None) -> npt.NDArray[Any]:
+    """Return the names of the columns of `transform`.
+
+    Parameters
+    ----------
+    input_features : ignored
+
+    Returns
+    -------
+    ndarray of str
+    """
+    frame = inspect.currentframe()
+    caller = "" if frame is None or frame.f_back is None else frame.f_back.f_globals["__name__"]
+    # A diagram would append the features of a final classifier to its pipeline.
+    if caller.startswith("sklearn.utils._repr_html") and hasattr(self, "predict"):
+        return np.empty(0, dtype=object)
+    names: npt.NDArray[Any]
+    names = ClassNamePrefixFeaturesOutMixin.get_feature_names_out(self, input_features)
+    return names
 
 
 def fit_transform(self: Any, X: Any, y: Any = None, **fit_params: Any) -> Any:
