@@ -215,7 +215,7 @@ class TSEnsembleClassifier(SeriesClassifier):
             fitted.weights_ = {"random_convolutions": 1.0}
             fitted.seconds_ = {"random_convolutions": seconds}
             fitted.unexplained_ = convolutions.model_.ridge.unexplained
-            fitted._record(fitted._weighted(data, reset=True))
+            fitted._record(data)
             self._adopt(fitted)  # before training, so that callbacks find a fitted estimator
             # Of many series the transformer errs less often even then: see PenDigits in
             # ``experiments/results/many_series.csv``.

@@ -185,7 +185,7 @@ class Labels(Target):
     def encode(self, y: Any, name: str, n_series: int, *, of: str = "X") -> Targets:
         refuse_no_targets(y, name)
         self.check_columns(y, name)
-        labels = self.read_series(y, name)
+        labels = self._read(y, name)
         check_length(n_series, labels, name, of=of)
         return labels.astype(np.float32)
 
