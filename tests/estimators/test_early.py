@@ -169,6 +169,9 @@ def answers(*named: tuple[int, float] | None) -> np.ndarray:
         ([(0, 0.8), (1, 0.8), (1, 0.8)], 2, 2),  # another class begins anew
         ([(0, 0.8), (0, 0.6), (0, 0.8), (0, 0.8)], 2, 3),  # so does an unsure answer
         ([(0, 0.8), None, (0, 0.8), None], 2, 2),  # a skipped point is none
+        ([(1, 0.8), None, (1, 0.8), (1, 0.8)], 2, 2),
+        ([(0, 0.8), (0, 0.8), (0, 0.8), (0, 0.8)], 3, 2),  # the run begins at its first answer
+        ([(0, 0.75), (1, 0.9)], 1, 0),  # the threshold suffices
         ([(0, 0.6), (0, 0.6)], 1, 1),  # the last point is answered in any case
         ([(0, 0.6), None], 1, -1),
         ([None, None], 1, -1),

@@ -25,6 +25,11 @@ def test_only_what_is_worth_a_look():
     relevance[0, [3, 10, 17]] = 8, 2, 1.9
     assert most_relevant_windows(relevance, 3, width=1) == [(0, 3, 4), (0, 10, 11)]
     assert most_relevant_windows(-relevance) == []
+    # By signed sums: what speaks against the class is not relevant for it.
+    signed = [[-9.0, 9, 0, 0], [0, 0, 2, 0], [-9, -9, 0, 0], [1, 0, 0, 3]]
+    assert most_relevant_windows(signed, 3, width=2) == [(0, 1, 3), (3, 2, 4)]
+    neighbours = [[4.0, 4, 3, 3, 2, 2]]
+    assert most_relevant_windows(neighbours, 3, width=2) == [(0, 0, 2), (0, 2, 4), (0, 4, 6)]
     assert most_relevant_windows(relevance)[0][2] - most_relevant_windows(relevance)[0][1] == 2
 
 

@@ -34,6 +34,13 @@ def test_series_are_legible(n_channels, length):
         assert "(8 of 30 channels)" in figure.get_suptitle().replace("\n", " ")
 
 
+def test_the_channels_with_most_relevance_of_either_sign_are_drawn_in_their_order():
+    relevance = np.tile([1.0, 0, 0, 0], (10, 1))
+    relevance[[0, 1]], relevance[3, 0], relevance[7, :2] = 0.1, -5, (9, -9)
+    figure = plot_relevance(np.ones((10, 4)), relevance)
+    assert [ax.get_ylabel() for ax in panels(figure)] == [f"channel {i}" for i in range(2, 10)]
+
+
 def test_each_value_has_its_colour_and_the_best_window_is_marked():
     x, relevance = example(2, 40)
     x[0, 5:9] = np.nan

@@ -21,7 +21,12 @@ from tsformer.data.series import SeriesSource
 from tsformer.estimators.classification import SeriesClassifier
 from tsformer.estimators.recipe import better_scaling, fitted_convolutions, trial_sample
 from tsformer.estimators.saved import CONVOLUTIONS, check_fields, load_checked
-from tsformer.estimators.series import TrainingData, drawn_seed, fit_transform, get_feature_names_out
+from tsformer.estimators.series import (
+    TrainingData,
+    drawn_seed,
+    fit_transform,
+    get_feature_names_out,
+)
 from tsformer.estimators.summary import Summary, table_of
 from tsformer.estimators.targets import Targets
 from tsformer.features.random_convolutions import regular
