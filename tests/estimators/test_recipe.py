@@ -410,3 +410,10 @@ def test_augmentations_are_tried_with_the_scaling_and_the_groups_of_the_fit(monk
     auto = classifier(augmentation="auto", stem="conv", scaling="series", max_epochs=1)
     auto.fit(WAVES, Y, groups=np.arange(48) // 4)
     assert seen == [(1.0, "series", (np.arange(48) // 4).tolist())]
+
+
+@pytest.mark.parametrize(
+    ("specified", "n_epochs", "patience"), [("auto", 500, 150), ("auto", 12, 20), (7, 500, 7)]
+)
+def test_patience_is_a_share_of_the_epochs(specified, n_epochs, patience):
+    assert recipe.patience_for(specified, n_epochs) == patience

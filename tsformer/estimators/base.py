@@ -128,7 +128,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
     weight_decay: Annotated[float, real(0, also=(0,))] = 0.05
     early_stopping: Annotated[bool | str, one_of("auto", True, False)] = "auto"
     validation_fraction: Annotated[float, real(0, 1)] = 0.1
-    n_iter_no_change: Annotated[int, whole(1)] = 20
+    n_iter_no_change: Annotated[int | str, whole(1, "auto")] = "auto"
     n_estimators: Annotated[int, whole(1)] = 1
     n_jobs: Annotated[int | None, whole(1, -1, None)] = 1
     n_threads: Annotated[int | str, whole(1, "auto")] = "auto"
@@ -407,7 +407,9 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         batch_size = recipe.batch_size_for(self.batch_size, n_tokens, n_cases)
         n_epochs = recipe.epochs_of(self.max_epochs, n_cases, batch_size, self._budget)
         learning_rate = recipe.learning_rate_for(self.learning_rate, n_cases, self._budget)
-        stops = validated and bool(self.early_stopping)
+        patience = None
+        if validated and self.early_stopping:
+            patience = recipe.patience_for(self.n_iter_no_change, n_epochs)
         self.device_ = resolve_device(self.device)
         self.augmentation_ = self._specified_augmentation()
         if self.augmentation_ is not None and recipe.is_auto(self.augmentation):
@@ -425,7 +427,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
                 )
                 if names
                 else None,
-                n_iter_no_change=self.n_iter_no_change if stops else None,
+                n_iter_no_change=patience,
                 device=self.device_,
                 bfloat16=self._autocast(),
                 compile=self.compile,
@@ -470,6 +472,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
             "batch_size": plan.batch_size,
             "learning_rate": plan.learning_rate,
             "early_stopping": plan.n_iter_no_change is not None,
+            "n_iter_no_change": plan.n_iter_no_change,
             "n_threads": n_threads,
             "device": str(plan.device),
             "precision": "bfloat16" if plan.bfloat16 else "float32",

@@ -215,14 +215,7 @@ class TSTransformerEncoder(TransformerEstimator):
         series = self._source(X, times, reset=False)
         panel = self.preprocessor_.panel(series).to(self.device_)
         losses = [
-            pretext_losses(
-                model,
-                panel,
-                self._pretext(model),
-                batch_size=recipe.batch_size_for("auto", model.max_tokens),
-                seed=0,
-                bfloat16=self._autocast(),
-            ).mean()
+            pretext_losses(model, panel, self._pretext(model), bfloat16=self._autocast()).mean()
             for model in self.models_
         ]
         return -float(torch.stack(losses).mean())

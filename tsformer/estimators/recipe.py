@@ -297,6 +297,9 @@ MANY_SERIES, LARGE_BATCH = 1000, 64
 _TOKENS_AT_ONCE = 2**15
 #: Epochs, bounds on the optimizer steps, and smallest number of epochs.
 AUTO_EPOCHS, AUTO_STEPS, AUTO_MIN_EPOCHS = 60, (1000, 2500), 20
+#: Patience of early stopping: share of the epochs, and smallest number; see
+#: ``experiments/results/early_stopping.csv``.
+AUTO_PATIENCE, AUTO_MIN_PATIENCE = 0.3, 20
 #: Fewest epochs from `MANY_SERIES` on, and the learning rate below.
 AUTO_MIN_EPOCHS_OF_MANY, AUTO_RATE = 4, 0.002
 #: Options of the conv stem in classifier and encoder, so that weights of the encoder fit.
@@ -398,6 +401,13 @@ def epochs_of(max_epochs: int | str, n_cases: int, batch_size: int, budget: Budg
         return max(ceil(budget.n_series / n_cases), AUTO_MIN_EPOCHS_OF_MANY)
     fewest, most = (ceil(steps / ceil(n_cases / batch_size)) for steps in AUTO_STEPS)
     return max(min(max(AUTO_EPOCHS, fewest), most), AUTO_MIN_EPOCHS)
+
+
+def patience_for(n_iter_no_change: int | str, n_epochs: int) -> int:
+    """Return the number of epochs without a lower validation loss that ends training."""
+    if n_iter_no_change != "auto":
+        return int(n_iter_no_change)
+    return max(ceil(AUTO_PATIENCE * n_epochs), AUTO_MIN_PATIENCE)
 
 
 def temperature_for(temperature: float | str, augmentation: Augmentation | None) -> float:
