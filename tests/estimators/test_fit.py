@@ -12,11 +12,17 @@ import torch
 from sklearn.base import clone
 from small_estimators import X, Y, classifier, convolutions, ensemble, regressor
 
-from tsformer import TSTransformerClassifier, TSTransformerEncoder, load
+from tsformer import load
 from tsformer.augmentation import CutMix, Jitter, Sum, Warp
-from tsformer.estimators import base
-from tsformer.estimators.recipe import batch_size_for, epochs_of, learning_rate_for
+from tsformer.estimators import settings
 from tsformer.estimators.series import Fit, add_observer, remove_observer
+from tsformer.estimators.settings import (
+    PRETRAINING,
+    SUPERVISED,
+    batch_size_for,
+    epochs_of,
+    learning_rate_for,
+)
 from tsformer.training import Callback, History
 
 make = partial(classifier, d_model=16, max_epochs=3)
@@ -157,22 +163,22 @@ def test_all_members_share_the_part_held_out(italy):
 
 
 @pytest.mark.parametrize(
-    ("cls", "n", "batch_size", "planned"),
+    ("budget", "n", "batch_size", "planned"),
     [
-        (TSTransformerClassifier, 64, 16, (250, 16, 0.002)),  # at least 1000 steps
-        (TSTransformerClassifier, 60, 2, (60, 2, 0.002)),  # 60 epochs of 30 steps
-        (TSTransformerClassifier, 60, 1, (42, 1, 0.002)),  # at most 2500 steps, in whole epochs
-        (TSTransformerClassifier, 180, 1, (20, 1, 0.002)),  # but at least 20 epochs
-        (TSTransformerClassifier, 999, "auto", (40, 16, 0.002)),  # 2500 steps
-        (TSTransformerClassifier, 1000, "auto", (80, 64, 0.004)),
-        (TSTransformerClassifier, 5000, "auto", (16, 64, 0.004)),  # 80,000 series
-        (TSTransformerClassifier, 5000, 16, (16, 16, 0.004)),  # as many, whatever the batch
-        (TSTransformerClassifier, 100_000, "auto", (4, 64, 0.004)),
-        (TSTransformerEncoder, 5000, 64, (32, 64, 0.002)),  # 160,000 series
+        (SUPERVISED, 64, 16, (250, 16, 0.002)),  # at least 1000 steps
+        (SUPERVISED, 60, 2, (60, 2, 0.002)),  # 60 epochs of 30 steps
+        (SUPERVISED, 60, 1, (42, 1, 0.002)),  # at most 2500 steps, in whole epochs
+        (SUPERVISED, 180, 1, (20, 1, 0.002)),  # but at least 20 epochs
+        (SUPERVISED, 999, "auto", (40, 16, 0.002)),  # 2500 steps
+        (SUPERVISED, 1000, "auto", (80, 64, 0.004)),
+        (SUPERVISED, 5000, "auto", (16, 64, 0.004)),  # 80,000 series
+        (SUPERVISED, 5000, 16, (16, 16, 0.004)),  # as many, whatever the batch
+        (SUPERVISED, 100_000, "auto", (4, 64, 0.004)),
+        (PRETRAINING, 5000, 64, (32, 64, 0.002)),  # 160,000 series
     ],
 )
-def test_auto_epochs_give_a_budget_of_steps(cls, n, batch_size, planned):
-    budget, size = cls._budget, batch_size_for(batch_size, 4, n)
+def test_auto_epochs_give_a_budget_of_steps(budget, n, batch_size, planned):
+    size = batch_size_for(batch_size, 4, n)
     epochs, rate = epochs_of("auto", n, size, budget), learning_rate_for("auto", n, budget)
     assert (epochs, size, rate) == planned
 
@@ -205,7 +211,7 @@ def test_compile_trains_the_same_model(monkeypatch):
 
 def test_the_size_of_the_model_decides_the_precision(monkeypatch):
     sizes = []
-    monkeypatch.setattr(base, "resolve_precision", lambda *given: bool(sizes.append(given[2:])))
+    monkeypatch.setattr(settings, "resolve_precision", lambda *given: bool(sizes.append(given[2:])))
     clf = make(stem="linear").fit(X, Y)
     assert sizes[-1] == (X.shape[-1] * clf.model_.config.d_model,)
 

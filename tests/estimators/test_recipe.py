@@ -14,6 +14,7 @@ from tsformer.data.preprocessor import Scaler
 from tsformer.data.series import Padded
 from tsformer.estimators import random_convolution, recipe
 from tsformer.estimators.recipe import _share_of_flat, agreement_kept, suited_scaling
+from tsformer.estimators.settings import REGRESSION_SCALINGS, batch_size_for
 from tsformer.features import RandomConvolutions
 
 RNG = np.random.default_rng(0)
@@ -209,7 +210,7 @@ def test_of_many_series_some_are_drawn(monkeypatch):
     assert chosen(X) == chosen(X) == "series"
     assert sizes == [24] * 4
     weights, pairs = RNG.uniform(0.5, 2, 48), np.arange(48) // 2
-    drawn, scalings = recipe.trial_sample(48, 24), recipe.REGRESSION_SCALINGS
+    drawn, scalings = recipe.trial_sample(48, 24), REGRESSION_SCALINGS
     timed = replace(padded(X), times=np.arange(40.0).repeat(48).reshape(40, 48).T, clock="numbers")
     assert suited_scaling(timed, Y, weights, pairs) == "series"
     suited_scaling(padded(X), Y, None, pairs)
@@ -374,13 +375,13 @@ def test_augmentations_are_judged_by_folds_of_groups(groups, monkeypatch):
 
 def test_batches_shrink_with_the_tokens():
     def sizes(*cases):
-        return [recipe.batch_size_for("auto", *case) for case in cases]
+        return [batch_size_for("auto", *case) for case in cases]
 
     assert sizes((24,), (64,), (2048,)) == [16, 16, 16]
     assert sizes((2049,), (17_984,), (10**6,)) == [15, 1, 1]
     assert sizes((64, 999), (64, 1000), (64, 10**6)) == [16, 64, 64]
     assert sizes((512, 1000), (1024, 1000), (17_984, 1000)) == [64, 32, 1]
-    assert recipe.batch_size_for(7, 10**6) == 7
+    assert batch_size_for(7, 10**6) == 7
 
 
 @pytest.mark.parametrize(
@@ -410,10 +411,3 @@ def test_augmentations_are_tried_with_the_scaling_and_the_groups_of_the_fit(monk
     auto = classifier(augmentation="auto", stem="conv", scaling="series", max_epochs=1)
     auto.fit(WAVES, Y, groups=np.arange(48) // 4)
     assert seen == [(1.0, "series", (np.arange(48) // 4).tolist())]
-
-
-@pytest.mark.parametrize(
-    ("specified", "n_epochs", "patience"), [("auto", 500, 150), ("auto", 12, 20), (7, 500, 7)]
-)
-def test_patience_is_a_share_of_the_epochs(specified, n_epochs, patience):
-    assert recipe.patience_for(specified, n_epochs) == patience

@@ -11,7 +11,7 @@ from sklearn.metrics import log_loss
 from small_estimators import classifier
 
 from tsformer import TSTransformerClassifier, load
-from tsformer.estimators.recipe import MIXED_TEMPERATURE
+from tsformer.estimators.settings import MIXED_TEMPERATURE
 from tsformer.export import graph
 
 # Of so few noisy series, each part that calibration looks at would choose a scaling of its own.

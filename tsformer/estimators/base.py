@@ -20,15 +20,13 @@ from tsformer._checks import one_of, options, real, whole, with_parameters
 from tsformer._devices import resolve_device
 from tsformer._precision import PRECISIONS, in_plain_torch, resolve_precision
 from tsformer._random import seeded
-from tsformer._threads import threads_for
 from tsformer._warnings import warn_caller
-from tsformer.augmentation import Augmentation, AugmentationSpec, Sum, resolve
+from tsformer.augmentation import Augmentation, AugmentationSpec, Sum
 from tsformer.data.layout import check_ids
 from tsformer.data.panel import AnyPanel
 from tsformer.data.preprocessor import SCALINGS, Scaler, Vocabulary, make_difference, views_in
 from tsformer.data.series import SeriesSource
 from tsformer.encodings import EncodingSpec, PositionalEncoding, find, names
-from tsformer.estimators import recipe
 from tsformer.estimators.loading import fitted_source, is_fitted, source_of, take_over
 from tsformer.estimators.saved import (
     HISTORY,
@@ -44,6 +42,13 @@ from tsformer.estimators.series import (
     drawn_seed,
     fit_transform,
     get_feature_names_out,
+)
+from tsformer.estimators.settings import (
+    Settings,
+    is_auto,
+    resolve,
+    specified_augmentation,
+    views_for,
 )
 from tsformer.estimators.summary import Summary, layers_of
 from tsformer.estimators.targets import Targets, hold_out
@@ -76,10 +81,7 @@ Scaling = Annotated[str | None, one_of("auto", *SCALINGS)]
 _Flag = one_of(True, False)
 
 #: Parameters that the model's configuration has under the same names.
-_CONFIG = (
-    *("encoding", "stem", "d_model", "n_heads", "n_layers", "d_ff", "dropout", "pooling"),
-    "head_norm",
-)
+_CONFIG = ("encoding", "stem", "d_model", "n_heads", "n_layers", "d_ff", "dropout", "pooling")
 
 
 @dataclass
@@ -128,7 +130,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
     weight_decay: Annotated[float, real(0, also=(0,))] = 0.05
     early_stopping: Annotated[bool | str, one_of("auto", True, False)] = "auto"
     validation_fraction: Annotated[float, real(0, 1)] = 0.1
-    n_iter_no_change: Annotated[int | str, whole(1, "auto")] = "auto"
+    n_iter_no_change: Annotated[int, whole(1)] = 20
     n_estimators: Annotated[int, whole(1)] = 1
     n_jobs: Annotated[int | None, whole(1, -1, None)] = 1
     n_threads: Annotated[int | str, whole(1, "auto")] = "auto"
@@ -146,12 +148,13 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
     models_: list[TSTransformer] = field(init=False)
     histories_: list[History] = field(init=False)
     augmentation_: Augmentation | None = field(init=False)
+    #: The value of every parameter that may be "auto", in the last fit; not saved.
+    settings_: Settings = field(init=False)
 
     #: Names of the weights that the last fit from scratch took from a source.
     _pretrained = frozenset[str]()
     #: Options of the conv stem with another default than the stem's own.
     _conv_params: ClassVar[dict[str, Any]] = {}
-    _budget: ClassVar[recipe.Budget] = recipe.SUPERVISED
 
     _not_saved: ClassVar[dict[str, Any]] = {
         "callbacks": None,
@@ -171,9 +174,9 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
 
     def check_parameters(self) -> None:
         super().check_parameters()
-        views_in(recipe.views_for(self.views, self.stem))
+        views_in(views_for(self.views, self.stem))
         make_difference(self.view_params)
-        augmentation = self._specified_augmentation()
+        augmentation = specified_augmentation(self)
         if augmentation is not None:
             augmentation.check(symbolic=self.stem == "embedding")
         if self.stem == "embedding" and "n_codes" in (self.stem_params or {}):
@@ -292,9 +295,19 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         data = self._read_training(
             X, y, sample_weight, groups, times, class_weight=self._class_weight, reset=reset
         )
-        self.check_model(data.series)
+        probe = self.check_model(data.series)
         given = self._read_validation(**validation)
         data, held_out = self._hold_out(data, given, seeds[0][2])
+        self.settings_ = resolve(
+            self,
+            data,
+            self.target_,
+            probe,
+            validated=held_out is not None,
+            source=source,
+            fitted=None if reset else self,
+        )
+        self.device_, self.augmentation_ = self.settings_.device, self.settings_.augmentation
         if reset:
             names = self._make_models(data, source, seeds)
             self._pretrained = names[0]  # all members have the same
@@ -303,7 +316,11 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
             names = [self._pretrained] * len(self.models_)
             self.models_ = list(self.models_)
             self.histories_ = [History(earlier) for earlier in self.histories_]
-        plans = self._make_plans(data, held_out is not None, names, seeds)
+        self._set_temperatures()
+        plans = [
+            self._plan(own, training_seed)
+            for own, (_, training_seed, _) in zip(names, seeds, strict=True)
+        ]
         self._learn_novelty(data)
         self._record(
             data,
@@ -329,23 +346,26 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
             histories=self.histories_,
         )
 
-    def check_model(self, series: SeriesSource) -> None:
-        """Make an unused model: wrong options fail before any fit."""
-        device = resolve_device(self.device)
-        check_graphs(self.compile, device)
+    def check_model(self, series: SeriesSource) -> TSTransformer:
+        """Make an unused model of the size: wrong options fail before any fit."""
+        check_graphs(self.compile, resolve_device(self.device))
         codes = {"n_codes": 1} if self.stem == "embedding" else {}
         config = self._model_config(
-            int(series.lengths.max()), n_channels=series.n_channels, n_outputs=1, stem_params=codes
+            int(series.lengths.max()),
+            n_channels=series.n_channels,
+            n_outputs=1,
+            stem_params=codes,
+            head_norm=None,
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the trained model issues them again
-            self._drawn_model(config, 0)
+            return self._drawn_model(config, 0)
 
     def _hold_out(
         self, data: TrainingData, given: TrainingData | None, seed: int
     ) -> tuple[TrainingData, TrainingData | None]:
         """Hold out series for validation."""
-        if given is not None or recipe.is_auto(self.early_stopping) or not self.early_stopping:
+        if given is not None or is_auto(self.early_stopping) or not self.early_stopping:
             return data, given
         # The same series for all members, so that they are unseen by the whole ensemble.
         strata = self.target_.strata(data.targets)
@@ -356,12 +376,11 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         self, data: TrainingData, source: Any, seeds: list[MemberSeeds]
     ) -> list[frozenset[str]]:
         """Fit the preprocessor, make the models, return names of pretrained weights."""
-        scaling = self._choose_scaling(source, data)
-        views = recipe.views_for(self.views, self.stem)
+        settings = self.settings_
         made = (
             Vocabulary()
             if self.stem == "embedding"
-            else Scaler(scaling, views=views, view_params=self.view_params)
+            else Scaler(settings.scaling, views=settings.views, view_params=self.view_params)
         )
         self.preprocessor_ = made.fit(data.series)
         config = self._model_config(int(data.series.lengths.max()))
@@ -395,50 +414,27 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
             )
         return [names for names, _ in taken]
 
-    def _make_plans(
-        self,
-        data: TrainingData,
-        validated: bool,
-        pretrained: list[frozenset[str]],
-        seeds: list[MemberSeeds],
-    ) -> list[TrainingPlan]:
-        """Resolve budget, device and augmentation; return the plan of each member."""
-        n_cases, n_tokens = len(data), self.models_[0].max_tokens
-        batch_size = recipe.batch_size_for(self.batch_size, n_tokens, n_cases)
-        n_epochs = recipe.epochs_of(self.max_epochs, n_cases, batch_size, self._budget)
-        learning_rate = recipe.learning_rate_for(self.learning_rate, n_cases, self._budget)
-        patience = None
-        if validated and self.early_stopping:
-            patience = recipe.patience_for(self.n_iter_no_change, n_epochs)
-        self.device_ = resolve_device(self.device)
-        self.augmentation_ = self._specified_augmentation()
-        if self.augmentation_ is not None and recipe.is_auto(self.augmentation):
-            self.augmentation_ = self._adapt_augmentation(self.augmentation_, data)
-        self._set_temperatures()
-        return [
-            TrainingPlan(
-                n_epochs=n_epochs,
-                batch_size=batch_size,
-                learning_rate=learning_rate,
-                weight_decay=self.weight_decay,
-                augmentation=self.augmentation_,
-                pretrained=Pretrained(
-                    names, float(self.pretrained_lr_scale), frozen=self.freeze == "backbone"
-                )
-                if names
-                else None,
-                n_iter_no_change=patience,
-                device=self.device_,
-                bfloat16=self._autocast(),
-                compile=self.compile,
-                seed=training_seed,
-                design=self._design(),
-                checkpoint_dir=None if self.checkpoint_dir is None else Path(self.checkpoint_dir),
-                checkpoint_minutes=float(self.checkpoint_minutes),
-                resume=bool(self.resume),
-            )
-            for names, (_, training_seed, _) in zip(pretrained, seeds, strict=True)
-        ]
+    def _plan(self, pretrained: frozenset[str], seed: int) -> TrainingPlan:
+        """Return the plan of a member."""
+        settings, names = self.settings_, pretrained
+        scale, frozen = float(self.pretrained_lr_scale), self.freeze == "backbone"
+        return TrainingPlan(
+            n_epochs=settings.max_epochs,
+            batch_size=settings.batch_size,
+            learning_rate=settings.learning_rate,
+            weight_decay=self.weight_decay,
+            augmentation=settings.augmentation,
+            pretrained=Pretrained(names, scale, frozen=frozen) if names else None,
+            n_iter_no_change=self.n_iter_no_change if settings.early_stopping else None,
+            device=settings.device,
+            bfloat16=settings.precision == "bfloat16",
+            compile=self.compile,
+            seed=seed,
+            design=self._design(),
+            checkpoint_dir=None if self.checkpoint_dir is None else Path(self.checkpoint_dir),
+            checkpoint_minutes=float(self.checkpoint_minutes),
+            resume=bool(self.resume),
+        )
 
     def _design(self) -> str:
         """Return the parameters of model and loss, without addresses in memory."""
@@ -452,32 +448,11 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
 
     def _train(self, job: TrainingJob) -> None:
         """Train the models of a job; drop untrained members."""
-        self._training = {**self._training, "used": self._used_by(job.plans[0])}
+        self._training = {**self._training, "used": self.settings_.as_used()}
         try:
             train_ensemble(**vars(job), n_jobs=self.n_jobs)
         finally:
             self._drop_untrained()
-
-    def _used_by(self, plan: TrainingPlan) -> dict[str, Any]:
-        """Return the values that a plan uses for parameters that may be "auto"."""
-        scaler = self.preprocessor_.describe()
-        with threads_for(self.model_, plan.batch_size * self.model_.max_tokens):
-            n_threads = torch.get_num_threads()
-        return {
-            "scaling": scaler["scaling"],
-            "views": scaler.get("views", "values"),
-            "head_norm": self.model_.config.head_norm,
-            "augmentation": None if plan.augmentation is None else repr(plan.augmentation),
-            "max_epochs": plan.n_epochs,
-            "batch_size": plan.batch_size,
-            "learning_rate": plan.learning_rate,
-            "early_stopping": plan.n_iter_no_change is not None,
-            "n_iter_no_change": plan.n_iter_no_change,
-            "n_threads": n_threads,
-            "device": str(plan.device),
-            "precision": "bfloat16" if plan.bfloat16 else "float32",
-            "compile": "cuda-graphs" if plan.graphed else plan.compile is True,
-        }
 
     def _warn_of_untrained(self, job: TrainingJob) -> None:
         """Warn of dropped members."""
@@ -516,26 +491,6 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
             None if weights is None else weights.to(self.device_),
         )
 
-    def _choose_scaling(self, source: Any, data: TrainingData) -> str | None:
-        """Return the scaling, given the source of the initial weights or None."""
-        return recipe.scaling_like(source) if self.scaling == "auto" else self.scaling
-
-    def _specified_augmentation(self) -> Augmentation | None:
-        """Return the augmentation that the parameters specify."""
-        specified = recipe.augmentation_for(self.augmentation, self.stem)
-        if specified is None and self.augmentation_params:
-            raise ValueError(
-                f"augmentation_params={self.augmentation_params!r} needs an augmentation, but "
-                "augmentation is None; set augmentation"
-            )
-        return None if specified is None else resolve(specified, **(self.augmentation_params or {}))
-
-    def _adapt_augmentation(
-        self, augmentation: Augmentation, data: TrainingData
-    ) -> Augmentation | None:
-        """Adapt ``augmentation="auto"`` to the training series."""
-        return augmentation
-
     def _model_config(self, max_len: int, **sizes: Any) -> ModelConfig:
         """Return the configuration for the outputs of `preprocessor_`, or for `sizes`."""
         if not sizes:
@@ -543,6 +498,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
                 "n_channels": self.preprocessor_.n_inputs,
                 "n_outputs": self.target_.n_outputs,
                 "stem_params": self.preprocessor_.stem_params(),
+                "head_norm": self.settings_.head_norm,
             }
         default = self._conv_params if self.stem == "conv" else {}
         sizes["stem_params"] = {**default, **(self.stem_params or {}), **sizes["stem_params"]}
@@ -586,8 +542,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         scaler = self.preprocessor_
         if isinstance(scaler, Scaler):
             fitted |= {"scaling": scaler.scaling, "views": scaler.views}
-            scaling = scaler.scaling if self.scaling == "auto" else self.scaling
-            wanted |= {"scaling": scaling, "views": recipe.views_for(self.views, self.stem)}
+            wanted |= {"scaling": self.settings_.scaling, "views": self.settings_.views}
         for name, value in wanted.items():
             if fitted[name] != value:
                 raise ValueError(

@@ -16,15 +16,13 @@ from torch import Tensor
 from tsformer._checks import check_number, real, with_parameters
 from tsformer._precision import in_plain_torch
 from tsformer._warnings import warn_caller
-from tsformer.augmentation import Augmentation
 from tsformer.data.layout import check_ids
 from tsformer.data.series import Padded
-from tsformer.estimators import recipe
 from tsformer.estimators.base import TransformerEstimator
 from tsformer.estimators.classification import SeriesClassifier
-from tsformer.estimators.recipe import suited_scaling
 from tsformer.estimators.saved import TEMPERATURES, check_fields
-from tsformer.estimators.series import TrainingData, unobserved
+from tsformer.estimators.series import unobserved
+from tsformer.estimators.settings import CONV_PARAMS
 from tsformer.estimators.targets import (
     Groups,
     Targets,
@@ -141,8 +139,8 @@ class TSTransformerClassifier(SeriesClassifier, TransformerEstimator):
         as make 80000 series, and at least 4.
     batch_size : int or "auto", default="auto"
         Series per optimizer step. "auto" is 16, and 64 from 1000 training series on; or fewer, so
-        that a batch has at most 32,768 tokens. A batch that does not fit into memory raises
-        MemoryError; choose a smaller one.
+        that a batch has at most 32,768 tokens. A batch that does not fit into memory is split,
+        with a warning; the optimizer step stays the same.
     learning_rate : float or "auto", default="auto"
         Peak learning rate of AdamW. It rises over the first tenth of the steps, then falls to zero
         along a cosine. "auto" is 0.002, and 0.004 from 1000 training series on.
@@ -154,9 +152,8 @@ class TSTransformerClassifier(SeriesClassifier, TransformerEstimator):
         `X_val` is given.
     validation_fraction : float in (0, 1), default=0.1
         Share of each class that is held out.
-    n_iter_no_change : int or "auto", default="auto"
-        Epochs without a lower validation loss before training stops. "auto" is 30 % of all epochs,
-        and at least 20.
+    n_iter_no_change : int, default=20
+        Epochs without a lower validation loss before training stops.
     n_estimators : int, default=1
         Number of ensemble members, whose probabilities are averaged. Members differ in the seed of
         initial weights, shuffling, dropout and augmentation; the first is the model of
@@ -273,31 +270,12 @@ class TSTransformerClassifier(SeriesClassifier, TransformerEstimator):
     temperature: Annotated[float | str, real(0, also=("auto",))] = "auto"
     class_weight: Mapping[Any, float] | str | None = None
 
-    _conv_params = recipe.CONV_PARAMS
+    _conv_params = CONV_PARAMS
     _masks_unknown = True
     _method = "integrated_gradients"
 
     def _loss(self) -> Loss:
         return partial(self.target_.loss, label_smoothing=self.label_smoothing)
-
-    def _choose_scaling(self, source: Any, data: TrainingData) -> str | None:
-        if self.scaling != "auto" or source is not None or self.stem != "conv":
-            return super()._choose_scaling(source, data)
-        strata = self.target_.strata(data.targets)
-        return suited_scaling(data.series, strata, data.weights, data.groups)
-
-    def _adapt_augmentation(
-        self, augmentation: Augmentation, data: TrainingData
-    ) -> Augmentation | None:
-        return recipe.fit_augmentation(
-            augmentation,
-            self.augmentation_params or {},
-            data.series,
-            self.target_.strata(data.targets),
-            data.groups,
-            n_classes=self.target_.n_outputs,
-            scaling=self.preprocessor_.describe()["scaling"],
-        )
 
     def _design(self) -> str:
         return f"{super()._design()}, label_smoothing={self.label_smoothing}"
@@ -307,8 +285,7 @@ class TSTransformerClassifier(SeriesClassifier, TransformerEstimator):
         self._set_temperatures()
 
     def _set_temperatures(self) -> None:
-        temperature = recipe.temperature_for(self.temperature, self.augmentation_)
-        self.temperatures_ = [temperature] * len(self.models_)
+        self.temperatures_ = [self.settings_.temperature] * len(self.models_)
 
     @in_plain_torch
     def calibrate(

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +13,9 @@ from tsformer._checks import options, with_parameters
 from tsformer._precision import in_plain_torch
 from tsformer.augmentation import AugmentationSpec
 from tsformer.data.preprocessor import Scaler, views_in
-from tsformer.estimators import recipe
 from tsformer.estimators.base import HeadNorm, Scaling, TransformerEstimator
 from tsformer.estimators.saved import PRETEXT, check_fields
+from tsformer.estimators.settings import CONV_PARAMS, batch_size_for
 from tsformer.estimators.targets import Target, Targets
 from tsformer.model import ModelConfig, TSTransformer
 from tsformer.objectives import (
@@ -35,6 +35,7 @@ class PretextTarget(Target):
 
     objective: Objective
     n_channels: int
+    pretext: ClassVar = True
 
     @property
     def n_outputs(self) -> int:
@@ -131,8 +132,7 @@ class TSTransformerEncoder(TransformerEstimator):
 
     target_: PretextTarget = field(init=False)
 
-    _conv_params = recipe.CONV_PARAMS
-    _budget = recipe.PRETRAINING
+    _conv_params = CONV_PARAMS
 
     def check_parameters(self) -> None:
         super().check_parameters()
@@ -215,7 +215,14 @@ class TSTransformerEncoder(TransformerEstimator):
         series = self._source(X, times, reset=False)
         panel = self.preprocessor_.panel(series).to(self.device_)
         losses = [
-            pretext_losses(model, panel, self._pretext(model), bfloat16=self._autocast()).mean()
+            pretext_losses(
+                model,
+                panel,
+                self._pretext(model),
+                batch_size=batch_size_for("auto", model.max_tokens),
+                seed=0,
+                bfloat16=self._autocast(),
+            ).mean()
             for model in self.models_
         ]
         return -float(torch.stack(losses).mean())

@@ -27,9 +27,10 @@ from tsformer.estimators.classification import SeriesClassifier, accuracies
 from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.estimators.novelty import Novelty
 from tsformer.estimators.random_convolution import RandomConvolutionClassifier
-from tsformer.estimators.recipe import AUGMENTATION_TRIAL, MANY_SERIES, SCALING_TRIAL, is_auto
+from tsformer.estimators.recipe import AUGMENTATION_TRIAL, SCALING_TRIAL
 from tsformer.estimators.saved import ENSEMBLE, check_fields
 from tsformer.estimators.series import Fit, TrainingData, drawn_seed
+from tsformer.estimators.settings import MANY_SERIES, is_auto
 from tsformer.estimators.summary import Summary, table_of
 from tsformer.estimators.targets import Targets
 from tsformer.estimators.time_limit import Deadline

@@ -1,14 +1,12 @@
-"""The recipe: the meaning of every ``"auto"``, given the stem and the training series.
+"""Choices by trial: the scaling and the augmentation that suit the training series.
 
 Scaling and augmentation are chosen by ridge classifiers on random convolutions, independent of
-`random_state`, so that all members of an ensemble agree. ``device``, ``precision``, ``compile`` and
-``n_threads`` depend on the machine: see `tsformer.training.plan` and `tsformer._threads`.
+`random_state`, so that all members of an ensemble agree.
 """
 
 from collections.abc import Mapping
 from dataclasses import replace
-from math import ceil
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +15,7 @@ from torch import Tensor
 
 from tsformer._random import seeded
 from tsformer._threads import threads
-from tsformer.augmentation import Augmentation, AugmentationSpec, Batch, CutMix, Sum
+from tsformer.augmentation import Augmentation, Batch, CutMix, Sum
 from tsformer.data.panel import Panel
 from tsformer.data.preprocessor import Scaler
 from tsformer.data.series import Floats, SeriesSource
@@ -39,13 +37,8 @@ _ALIKE = 0.1
 #: A channel of a series is flat if its deviation is less than this share of the deviation over all
 #: series; and the share of flat channels above which each series is standardised.
 _FLAT, _MOST = 0.1, 0.5
-#: Scalings for a regressor, the default first.
-REGRESSION_SCALINGS = ("channel", "series", "series+size")
 #: Largest squared error of a regressor's other scaling, in units of that of "channel".
 _CLEARLY_LESS = 0.9
-#: Smallest explained share of the variance for a norm before a regressor's head; see
-#: ``experiments/results/regression.csv``.
-LEAST_EXPLAINED = 1 / 3
 #: Multiply-adds per matrix entry in the decomposition, for the number of threads.
 _PASSES = 32
 _N_FOLDS = 5
@@ -289,59 +282,12 @@ def _folds(targets: npt.NDArray[Any], generator: np.random.Generator) -> list[An
     return [folds == fold for fold in range(_N_FOLDS)]
 
 
-#: Series per step, unless memory is short.
-DEFAULT_BATCH = 16
-#: From this many series on, larger batches are faster and as accurate.
-MANY_SERIES, LARGE_BATCH = 1000, 64
-#: Largest number of tokens per step, as each block keeps several vectors per token.
-_TOKENS_AT_ONCE = 2**15
-#: Epochs, bounds on the optimizer steps, and smallest number of epochs.
-AUTO_EPOCHS, AUTO_STEPS, AUTO_MIN_EPOCHS = 60, (1000, 2500), 20
-#: Patience of early stopping: share of the epochs, and smallest number; see
-#: ``experiments/results/early_stopping.csv``.
-AUTO_PATIENCE, AUTO_MIN_PATIENCE = 0.3, 20
-#: Fewest epochs from `MANY_SERIES` on, and the learning rate below.
-AUTO_MIN_EPOCHS_OF_MANY, AUTO_RATE = 4, 0.002
-#: Options of the conv stem in classifier and encoder, so that weights of the encoder fit.
-CONV_PARAMS: dict[str, Any] = {"n_residual": 1, "downsampling": "pool"}
 #: Bound on the probability of cutmix times the number of classes: mixing half of the series helps
 #: with up to ten classes, and harms with 26 and more.
 MIXED = 5.0
 #: Bound on the mean number of mixed series per epoch: on 400 and 600 series, mixing half of them
 #: lowered accuracy by up to three points.
 MOST_MIXED = 100.0
-#: Temperature after training on mixed series; see ``experiments/results/calibration.csv``.
-MIXED_TEMPERATURE = 0.75
-
-
-class Budget(NamedTuple):
-    """From `MANY_SERIES` on: number of series over all epochs, and learning rate."""
-
-    n_series: int
-    learning_rate: float
-
-
-#: See ``experiments/results/many_series.csv``; of pretraining only the larger budget was tried.
-SUPERVISED, PRETRAINING = Budget(80_000, 0.004), Budget(160_000, AUTO_RATE)
-
-
-def is_auto(value: object) -> bool:
-    """Whether a parameter is "auto"; an array or a class is not."""
-    return isinstance(value, str) and value == "auto"
-
-
-def views_for(views: str, stem: str) -> str:
-    """Return the views of each channel."""
-    if is_auto(views):
-        return "values+difference" if stem == "conv" else "values"
-    return views
-
-
-def augmentation_for(augmentation: AugmentationSpec | None, stem: str) -> AugmentationSpec | None:
-    """Return the augmentation, before `fit_augmentation` adapts it."""
-    if is_auto(augmentation):
-        return "warp+cutmix" if stem == "conv" else None
-    return augmentation
 
 
 def fit_augmentation(
@@ -369,49 +315,3 @@ def fit_augmentation(
         if kept >= LEAST_KEPT:
             suited.append(part)
     return Sum(suited) if len(suited) > 1 else suited[0] if suited else None
-
-
-def scaling_like(source: Any) -> str | None:
-    """Return the scaling of the source of the initial weights."""
-    if hasattr(source, "preprocessor_"):
-        return source.preprocessor_.describe()["scaling"]
-    return "channel" if source is None or source.scaling == "auto" else source.scaling
-
-
-def learning_rate_for(learning_rate: float | str, n_cases: int, budget: Budget) -> float:
-    """Return the peak learning rate."""
-    if learning_rate == "auto":
-        return budget.learning_rate if n_cases >= MANY_SERIES else AUTO_RATE
-    return float(learning_rate)
-
-
-def batch_size_for(batch_size: int | str, n_tokens: int, n_cases: int = 0) -> int:
-    """Return the number of series per optimizer step."""
-    if batch_size != "auto":
-        return int(batch_size)
-    wanted = LARGE_BATCH if n_cases >= MANY_SERIES else DEFAULT_BATCH
-    return min(wanted, max(_TOKENS_AT_ONCE // n_tokens, 1))
-
-
-def epochs_of(max_epochs: int | str, n_cases: int, batch_size: int, budget: Budget) -> int:
-    """Return the number of epochs."""
-    if max_epochs != "auto":
-        return int(max_epochs)
-    if n_cases >= MANY_SERIES:
-        return max(ceil(budget.n_series / n_cases), AUTO_MIN_EPOCHS_OF_MANY)
-    fewest, most = (ceil(steps / ceil(n_cases / batch_size)) for steps in AUTO_STEPS)
-    return max(min(max(AUTO_EPOCHS, fewest), most), AUTO_MIN_EPOCHS)
-
-
-def patience_for(n_iter_no_change: int | str, n_epochs: int) -> int:
-    """Return the number of epochs without a lower validation loss that ends training."""
-    if n_iter_no_change != "auto":
-        return int(n_iter_no_change)
-    return max(ceil(AUTO_PATIENCE * n_epochs), AUTO_MIN_PATIENCE)
-
-
-def temperature_for(temperature: float | str, augmentation: Augmentation | None) -> float:
-    """Return the divisor of the logits before calibration."""
-    if temperature != "auto":
-        return float(temperature)
-    return MIXED_TEMPERATURE if augmentation is not None and augmentation.mixes else 1.0

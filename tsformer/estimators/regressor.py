@@ -1,101 +1,25 @@
 """TSTransformerRegressor: the transformer as a scikit-learn regressor."""
 
-from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, ClassVar, Self
+from dataclasses import field
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from sklearn.base import MultiOutputMixin, RegressorMixin
-from sklearn.utils import assert_all_finite
-from torch import Tensor
 
 from tsformer._checks import one_of, with_parameters
 from tsformer._precision import in_plain_torch
 from tsformer.augmentation import AugmentationSpec
 from tsformer.data.layout import check_ids
-from tsformer.data.preprocessor import ROUNDING, summarise
-from tsformer.estimators import recipe
 from tsformer.estimators.base import TransformerEstimator
+from tsformer.estimators.numbers import Numbers
 from tsformer.estimators.saved import REGRESSION, check_fields
-from tsformer.estimators.series import TrainingData
 from tsformer.estimators.targets import (
-    Target,
-    Targets,
     check_length,
-    columns_of,
     read_as_fitted,
-    read_columns,
     read_weights,
-    refuse_no_targets,
 )
-from tsformer.model import ModelConfig
 from tsformer.model.layers import HEAD_NORMS
-
-
-@dataclass(frozen=True, eq=False)
-class Numbers(Target):
-    """One or several numbers, scaled to mean 0 and deviation 1: the squared error."""
-
-    mean: Any
-    std: Any
-    score_name: ClassVar = "R²"
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return np.shape(self.mean)
-
-    @property
-    def n_outputs(self) -> int:
-        return int(np.prod(self.shape))
-
-    @property
-    def purpose(self) -> str:
-        return "Predicts a number" if self.n_outputs == 1 else f"Predicts {self.n_outputs} numbers"
-
-    @classmethod
-    def learn(cls, y: Any, sample_weight: Any) -> Self:
-        """Learn mean and deviation from the training series, without those of weight 0."""
-        refuse_no_targets(y, "y")
-        columns = read_columns(y)
-        targets = _read_numbers(y, "y", () if columns is None else columns.shape[1:])
-        if sample_weight is not None:
-            targets = targets[read_weights(sample_weight, len(targets)) > 0]
-        moments = [_moments(column, "y") for column in np.atleast_2d(targets.T)]
-        mean, std = np.array(moments).T if targets.ndim > 1 else moments[0]
-        return cls(mean, std, columns=columns_of(y))
-
-    def encode(self, y: Any, name: str, n_series: int, *, of: str = "X") -> Targets:
-        refuse_no_targets(y, name)
-        self.check_columns(y, name)
-        targets = _read_numbers(y, name, self.shape)
-        check_length(n_series, targets, name, of=of)
-        scaled: Targets = (targets - self.mean) / self.std
-        too_large = np.abs(scaled) > np.finfo(np.float32).max
-        if too_large.any():
-            case, *column = np.argwhere(too_large)[0].tolist()
-            raise ValueError(
-                f"{name} is too large for float32 after scaling by the mean and standard "
-                f"deviation of y: {targets[case, *column]:.3g} at series {case}; remove the outlier"
-            )
-        return scaled.astype(np.float32)
-
-    def decode(self, outputs: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """Return the numbers of outputs ``[..., n_outputs]``."""
-        outputs = outputs if self.shape else outputs[..., 0]
-        numbers: npt.NDArray[np.float64] = outputs * self.std + self.mean
-        return numbers
-
-    def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        errors = (outputs.reshape(targets.shape) - targets).square()
-        return errors if errors.ndim == 1 else errors.mean(dim=1)
-
-    def score(self, outputs: Tensor, targets: Tensor) -> float:
-        residual = (outputs.reshape(targets.shape) - targets).square().sum(dim=0)
-        total = (targets - targets.mean(dim=0)).square().sum(dim=0)
-        # As in scikit-learn, 0 or 1 for a constant target.
-        total = total.where(total > 0, residual.clamp(min=torch.finfo(total.dtype).tiny))
-        return 1.0 - (residual / total).mean().item()
 
 
 @with_parameters
@@ -151,9 +75,6 @@ class TSTransformerRegressor(MultiOutputMixin, RegressorMixin, TransformerEstima
     augmentation: AugmentationSpec | None = None
 
     target_: Numbers = field(init=False)
-
-    #: The norm that ``head_norm="auto"`` chose in this fit.
-    _norm: str | None = field(init=False)
 
     @in_plain_torch
     def predict(self, X: Any, times: Any = None) -> npt.NDArray[np.float64]:
@@ -212,26 +133,6 @@ class TSTransformerRegressor(MultiOutputMixin, RegressorMixin, TransformerEstima
         """Standard deviation of the training targets."""
         return self.target_.std
 
-    def _choose_scaling(self, source: Any, data: TrainingData) -> str | None:
-        scaling = super()._choose_scaling(source, data)
-        self._norm = None
-        chooses = recipe.is_auto(self.scaling) and source is None and self.stem == "conv"
-        if chooses or self.head_norm == "auto":
-            scalings = recipe.REGRESSION_SCALINGS if chooses else (scaling,)
-            given = data.series, data.targets, data.weights, data.groups
-            scaling, explained = recipe.regression_recipe(*given, scalings)
-            self._norm = "batch" if explained >= recipe.LEAST_EXPLAINED else None
-        return scaling
-
-    def _model_config(self, max_len: int, **sizes: Any) -> ModelConfig:
-        config = super()._model_config(max_len, **sizes)
-        if config.head_norm != "auto":
-            return config
-        if hasattr(self, "_norm"):
-            return replace(config, head_norm=self._norm)
-        fitted = self.model_.config.head_norm if hasattr(self, "models_") else None
-        return replace(config, head_norm=fitted)
-
     def _describe_targets(self) -> dict[str, Any]:
         moments = {"target_mean": self.target_mean_, "target_std": self.target_std_}
         return {name: np.asarray(moment).tolist() for name, moment in moments.items()}
@@ -244,34 +145,3 @@ class TSTransformerRegressor(MultiOutputMixin, RegressorMixin, TransformerEstima
         self.target_ = Numbers(
             *(np.array(moment) if isinstance(moment, list) else moment for moment in moments)
         )
-
-
-def _read_numbers(y: Any, name: str, shape: tuple[int, ...]) -> npt.NDArray[np.float64]:
-    """Read finite numbers of the shape for each series."""
-    targets = read_as_fitted(y, name, shape)
-    if targets.dtype.kind in "mM":  # their numbers depend on the unit of the dtype
-        raise ValueError(
-            f"{name} must hold numbers; its dtype is {targets.dtype}: convert dates and "
-            "durations first, as with y.dt.total_seconds()"
-        )
-    try:
-        targets = targets.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"{name} must hold numbers: {error}. For class labels use TSTransformerClassifier"
-        ) from error
-    assert_all_finite(targets, input_name=name)
-    return targets
-
-
-def _moments(targets: npt.NDArray[np.float64], name: str) -> tuple[float, float]:
-    """Return mean and standard deviation; for constant targets, the rounding error."""
-    values = torch.from_numpy(targets)
-    summary = summarise(values, torch.ones_like(values, dtype=torch.bool), dim=(0,))
-    mean, std = summary.mean.item(), summary.std.item()
-    if not np.isfinite(std):
-        raise ValueError(
-            f"the variance of {name} overflows float64: its targets are from {targets.min():.3g} "
-            f"to {targets.max():.3g}; divide {name} by a constant first"
-        )
-    return mean, (ROUNDING * abs(mean) or 1.0) if summary.constant.item() else std

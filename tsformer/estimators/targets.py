@@ -43,6 +43,8 @@ class Target(ABC):
 
     #: Columns of `y` in `fit`, if it was a table of several.
     columns: tuple[str, ...] = field(default=(), kw_only=True)
+    #: Whether an objective replaces the targets.
+    pretext: ClassVar[bool] = False
     #: Name of the validation score.
     score_name: ClassVar[str] = "score"
 

@@ -1,0 +1,118 @@
+"""Target of the regressor: one or several numbers for each series."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from sklearn.utils import assert_all_finite
+from torch import Tensor
+
+from tsformer.data.preprocessor import ROUNDING, summarise
+from tsformer.estimators.targets import (
+    Target,
+    Targets,
+    check_length,
+    columns_of,
+    read_as_fitted,
+    read_columns,
+    read_weights,
+    refuse_no_targets,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Numbers(Target):
+    """One or several numbers, scaled to mean 0 and deviation 1: the squared error."""
+
+    mean: Any
+    std: Any
+    score_name: ClassVar = "R²"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return np.shape(self.mean)
+
+    @property
+    def n_outputs(self) -> int:
+        return int(np.prod(self.shape))
+
+    @property
+    def purpose(self) -> str:
+        return "Predicts a number" if self.n_outputs == 1 else f"Predicts {self.n_outputs} numbers"
+
+    @classmethod
+    def learn(cls, y: Any, sample_weight: Any) -> Self:
+        """Learn mean and deviation from the training series, without those of weight 0."""
+        refuse_no_targets(y, "y")
+        columns = read_columns(y)
+        targets = _read_numbers(y, "y", () if columns is None else columns.shape[1:])
+        if sample_weight is not None:
+            targets = targets[read_weights(sample_weight, len(targets)) > 0]
+        moments = [_moments(column, "y") for column in np.atleast_2d(targets.T)]
+        mean, std = np.array(moments).T if targets.ndim > 1 else moments[0]
+        return cls(mean, std, columns=columns_of(y))
+
+    def encode(self, y: Any, name: str, n_series: int, *, of: str = "X") -> Targets:
+        refuse_no_targets(y, name)
+        self.check_columns(y, name)
+        targets = _read_numbers(y, name, self.shape)
+        check_length(n_series, targets, name, of=of)
+        scaled: Targets = (targets - self.mean) / self.std
+        too_large = np.abs(scaled) > np.finfo(np.float32).max
+        if too_large.any():
+            case, *column = np.argwhere(too_large)[0].tolist()
+            raise ValueError(
+                f"{name} is too large for float32 after scaling by the mean and standard "
+                f"deviation of y: {targets[case, *column]:.3g} at series {case}; remove the outlier"
+            )
+        return scaled.astype(np.float32)
+
+    def decode(self, outputs: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Return the numbers of outputs ``[..., n_outputs]``."""
+        outputs = outputs if self.shape else outputs[..., 0]
+        numbers: npt.NDArray[np.float64] = outputs * self.std + self.mean
+        return numbers
+
+    def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        errors = (outputs.reshape(targets.shape) - targets).square()
+        return errors if errors.ndim == 1 else errors.mean(dim=1)
+
+    def score(self, outputs: Tensor, targets: Tensor) -> float:
+        residual = (outputs.reshape(targets.shape) - targets).square().sum(dim=0)
+        total = (targets - targets.mean(dim=0)).square().sum(dim=0)
+        # As in scikit-learn, 0 or 1 for a constant target.
+        total = total.where(total > 0, residual.clamp(min=torch.finfo(total.dtype).tiny))
+        return 1.0 - (residual / total).mean().item()
+
+
+def _read_numbers(y: Any, name: str, shape: tuple[int, ...]) -> npt.NDArray[np.float64]:
+    """Read finite numbers of the shape for each series."""
+    targets = read_as_fitted(y, name, shape)
+    if targets.dtype.kind in "mM":  # their numbers depend on the unit of the dtype
+        raise ValueError(
+            f"{name} must hold numbers; its dtype is {targets.dtype}: convert dates and "
+            "durations first, as with y.dt.total_seconds()"
+        )
+    try:
+        targets = targets.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name} must hold numbers: {error}. For class labels use TSTransformerClassifier"
+        ) from error
+    assert_all_finite(targets, input_name=name)
+    return targets
+
+
+def _moments(targets: npt.NDArray[np.float64], name: str) -> tuple[float, float]:
+    """Return mean and standard deviation; for constant targets, the rounding error."""
+    values = torch.from_numpy(targets)
+    summary = summarise(values, torch.ones_like(values, dtype=torch.bool), dim=(0,))
+    mean, std = summary.mean.item(), summary.std.item()
+    if not np.isfinite(std):
+        raise ValueError(
+            f"the variance of {name} overflows float64: its targets are from {targets.min():.3g} "
+            f"to {targets.max():.3g}; divide {name} by a constant first"
+        )
+    return mean, (ROUNDING * abs(mean) or 1.0) if summary.constant.item() else std
