@@ -1,10 +1,11 @@
-"""Atomic writes, checks of output paths, and detection of changed files."""
+"""Atomic writes, checks of output paths, detection of changed files, and safe cells of tables."""
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, Self
+from typing import Any, BinaryIO, NamedTuple, Self
 from uuid import uuid4
 
 #: The file that marks a folder of this package, and its description.
@@ -77,3 +78,12 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         unfinished.replace(path)
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+#: Texts that spreadsheets take for formulas; a number is none.
+_FORMULA = re.compile(r"(?![-+]?\d*\.?\d+([eE][-+]?\d+)?$)[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
+
+
+def csv_cell(value: Any) -> Any:
+    """Put a quote before a text that a spreadsheet would run as a formula."""
+    return f"'{value}" if isinstance(value, str) and _FORMULA.match(value) else value

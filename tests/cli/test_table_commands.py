@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tsformer import load, load_dataset
+from tsformer import RandomConvolutionClassifier, load, load_dataset
 from tsformer.data import from_long, to_long
 
 SMALL = ["--no-track", "--max-epochs", "2", "--seed", "1"]
@@ -192,3 +192,24 @@ def test_convert_there_and_back_and_as_a_data_set_of_ones_own(folder, run, monke
         assert "s.csv: 2 series, 2 steps, 2 classes" in out
     _, err = run("convert", "test.csv", "data/Own/Own_TEST.ts", *COLUMNS, exits=2)
     assert "data/Own/Own_TEST.ts exists; choose another name, or remove it first" in err
+
+
+def test_predicted_labels_and_names_are_no_formulas(run):
+    labels = ["=HYPERLINK(1)", "-1", "+cmd|x", "@sum", "\t=1", "-1e-3", "a=1", "'b"]
+    X = (
+        np.random.default_rng(0).normal(size=(16, 1, 12))
+        + np.repeat(np.arange(8), 2)[:, None, None]
+    )
+    RandomConvolutionClassifier(168, n_groups=2).fit(X, np.repeat(labels, 2)).save("model")
+    names = [f"=s{i}" if i % 2 else f"s{i}" for i in range(16)]
+    table = pd.DataFrame(X[:, 0], index=pd.Index(names, name="id"))
+    table.to_csv("new.csv")
+    out, _ = run("predict", "model", "new.csv", "--case", "id")
+    rows = pd.read_csv(io.StringIO(out), dtype=str)
+    written = {label if label in {"-1", "-1e-3", "a=1", "'b"} else f"'{label}" for label in labels}
+    predicted = load("model").predict(X)
+    assert set(rows["label"]) <= written
+    assert [text.removeprefix("'") for text in rows["label"]] == [
+        label.removeprefix("'") for label in predicted
+    ]
+    assert rows["id"].tolist() == [f"'{name}" if name[0] == "=" else name for name in names]

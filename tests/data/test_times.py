@@ -22,6 +22,15 @@ def lengths(*numbers: int) -> np.ndarray:
     return np.array(numbers, dtype=np.int64)
 
 
+def test_hours_of_a_time_zone_are_counted_in_utc():
+    hours = pd.date_range("2024-03-31 01:00", periods=3, freq="h", tz="Europe/Rome")
+    table = pd.DataFrame({"id": 0, "time": hours, "value": 1.0})
+    (read,) = from_long(table, case="id", time="time", value=["value"])
+    for times in (hours, list(hours), pd.Series(hours), read.index):
+        padded, clock = pad_times(times, lengths(3))
+        assert (padded.tolist(), clock) == ([[0.0, 3600.0, 7200.0]], "dates")
+
+
 @pytest.mark.parametrize(
     "times",
     [

@@ -203,7 +203,13 @@ def timed(*indices) -> list[pd.DataFrame]:
     return [pd.DataFrame({"a": [1.0, np.nan, 3.0], "b": [4.0, 5.0, 6.0]}, index=i) for i in indices]
 
 
-@pytest.mark.parametrize("index", [[0.1, 5, 1e-300 + 6], [1, 2, 4], DAYS, DAYS.tz_localize("CET")])
+#: Hours at the change to summer time: their offsets from UTC differ.
+SUMMER = pd.date_range("2024-03-31 01:00", periods=3, freq="h", tz="Europe/Rome")
+
+
+@pytest.mark.parametrize(
+    "index", [[0.1, 5, 1e-300 + 6], [1, 2, 4], DAYS, DAYS.tz_localize("CET"), SUMMER]
+)
 def test_time_stamps_are_written(index, tmp_path):
     X = timed(index, index)
     write_ts(tmp_path / "x.ts", X, ["a)", "b"])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tsformer._checks import check_known, shortened, unknown
-from tsformer._files import check_output
+from tsformer._files import check_output, csv_cell
 from tsformer._warnings import warn_caller
 from tsformer.cli import parsing
 from tsformer.cli.printing import Json, as_typed
@@ -322,7 +322,8 @@ def predict(
     if not ranks.leads:
         return
     named = found.schema is not None and found.schema.case
-    rows.to_csv(out or sys.stdout, index_label=named or "series")
+    rows = rows.assign(label=rows["label"].map(csv_cell)).rename(index=csv_cell)
+    rows.to_csv(out or sys.stdout, index_label=csv_cell(named or "series"))
     if out:
         typer.echo(f"{len(rows)} predictions written to {out}")
 

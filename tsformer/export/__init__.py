@@ -151,8 +151,9 @@ def _explained(graph: Graph) -> Iterator[None]:
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)  # torch logs every size it cannot prove
     try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", ".*LeafSpec", FutureWarning)  # issued by torch itself
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            for category in (FutureWarning, RuntimeWarning):  # of torch's and onnx's own code
+                warnings.filterwarnings("ignore", category=category)
             yield
     except Exception as error:
         cause: BaseException = error

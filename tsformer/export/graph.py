@@ -28,17 +28,13 @@ from tsformer.features import MiniRocket
 _MOST_OFFSET = 1e5
 
 
-class Traced(TorchFunctionMode):
-    """While a model is traced, replaces functions that cannot be."""
+class InOnnx(TorchFunctionMode):
+    """While a model is traced, replaces functions that have no ONNX operator."""
 
     replaced: ClassVar[dict[Any, Callable[..., Any]]]
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return self.replaced.get(func, func)(*args, **(kwargs or {}))
-
-
-class InOnnx(Traced):
-    """While a model is traced, replaces functions that have no ONNX operator."""
 
 
 def _cummax(x: Tensor, dim: int) -> Any:
@@ -73,16 +69,6 @@ def _irfft(spectrum: Tensor, n: int, dim: int) -> Tensor:
     return inverse.float()
 
 
-def _unfold(x: Tensor, dim: int, size: Any, step: int) -> Tensor:
-    """`Tensor.unfold`, whose `size` torch does not trace, as a stack of slices."""
-    if isinstance(size, int):
-        return x.unfold(dim, size, step)
-    n_windows = (x.shape[dim] - size) // step + 1
-    windows = [x.narrow(dim, i * step, size).movedim(dim, -1) for i in range(n_windows)]
-    return torch.stack(windows, dim=dim % x.ndim)
-
-
-Traced.replaced = {Tensor.unfold: _unfold}
 InOnnx.replaced = {
     Tensor.where: _where,
     Tensor.cummax: _cummax,
@@ -135,14 +121,13 @@ class Graph(nn.Module):
     def traced(self) -> ExportedProgram:
         """Export the module for any number and length of series."""
         sizes = {name: {0: Dim.DYNAMIC, x.ndim - 1: Dim.DYNAMIC} for name, x in self.inputs.items()}
-        with Traced():
-            return torch.export.export(
-                self.eval(),
-                tuple(self.inputs.values()),
-                dynamic_shapes=sizes,
-                # Sizes that cannot be proven are checked at run time instead of refused now.
-                prefer_deferred_runtime_asserts_over_guards=True,
-            )
+        return torch.export.export(
+            self.eval(),
+            tuple(self.inputs.values()),
+            dynamic_shapes=sizes,
+            # Sizes that cannot be proven are checked at run time instead of refused now.
+            prefer_deferred_runtime_asserts_over_guards=True,
+        )
 
 
 class TransformerGraph(Graph):
@@ -235,9 +220,7 @@ class ConvolutionGraph(Graph):
     def forward(self, X: Tensor) -> Tensor:
         """Compute class probabilities ``[n, K]``."""
         values, mask, _ = self.preprocessor(X.transpose(1, 2).double(), None)
-        convolutions = self.model.convolutions
-        # All series at once: parts that fit into a cache would be a loop over a traced number.
-        features = convolutions.scale(convolutions._unscaled(values, mask))
+        features = self.model.convolutions(values, mask)
         return _where_observed(self.kind.probabilities(self.model.ridge(features)), mask)
 
 

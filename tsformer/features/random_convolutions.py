@@ -53,6 +53,10 @@ _HALF = KERNEL_LENGTH // 2
 STEPS, _STEPS_ELSEWHERE = {"cpu": 2**10}, 2**17
 
 
+#: Kernels ``[9, 1, 9]`` of the values of a window less its centre.
+_TAPS = (torch.eye(KERNEL_LENGTH) - torch.eye(KERNEL_LENGTH)[_HALF])[:, None]
+
+
 def responses(x: Tensor, kernels: Tensor, dilation: int) -> Tensor:
     """Convolve series with kernels whose weights sum to zero, padded with zeros to their length.
 
@@ -70,6 +74,12 @@ def response_blocks(x: Tensor, kernels: Tensor, dilation: int) -> Iterator[tuple
     n_series = x.shape[0]  # len() would fix it in an exported program
     reach = _HALF * dilation
     padded = torch.nn.functional.pad(x, (reach, reach))
+    if torch.compiler.is_compiling():  # few operators, of which each takes a tenth of a second
+        taps = torch.nn.functional.conv1d(
+            padded.flatten(0, 1).unsqueeze(1), _TAPS, dilation=dilation
+        )
+        yield slice(None), (kernels @ taps.unflatten(0, x.shape[:2])).flatten(1, 2)
+        return
     each = kernels.expand(n_series, -1, -1, -1).flatten(0, 1)
     for steps in _blocks(x):
         n_steps = steps.stop - steps.start
@@ -82,9 +92,6 @@ def response_blocks(x: Tensor, kernels: Tensor, dilation: int) -> Iterator[tuple
 def _blocks(x: Tensor) -> Sequence[slice]:
     """Return blocks of steps of `x` whose responses fit into a cache."""
     n_series, _, length = x.shape
-    if torch.compiler.is_compiling():
-        # `range` would fix the length of an exported program's series.
-        return [slice(0, length)]
     size = max(STEPS.get(x.device.type, _STEPS_ELSEWHERE) // n_series, 1)
     return [slice(start, min(start + size, length)) for start in range(0, length, size)]
 
@@ -115,7 +122,7 @@ def differences(x: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
     if mask is None:
         return apart, None
     both = mask[:, 1:] & mask[:, :-1]
-    return apart.where(both[:, None], 0.0), both
+    return apart.where(both.unsqueeze(1), 0.0), both
 
 
 class Hydra(Learned):
@@ -189,7 +196,11 @@ class Hydra(Learned):
                 )
                 for steps, each in response_blocks(channels @ x, kernels, 2**exponent)
             ]
-            counts += [torch.stack(parts).sum(dim=0) for parts in zip(*blocks, strict=True)]
+            # Of a single block, as in an exported program, there is no sum.
+            counts += [
+                torch.stack(parts).sum(dim=0) if len(parts) > 1 else parts[0]
+                for parts in zip(*blocks, strict=True)
+            ]
         return torch.cat(counts, dim=1)
 
 
@@ -198,7 +209,7 @@ def _counts(responses: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
     most, least = responses.amax(dim=2, keepdim=True), responses.amin(dim=2, keepdim=True)
     least = least.masked_fill(least == 0, torch.inf)
     if mask is not None:
-        padding = ~mask[:, None, None]
+        padding = ~mask.unsqueeze(1).unsqueeze(1)
         most, least = most.masked_fill(padding, torch.inf), least.masked_fill(padding, torch.inf)
     wins = torch.empty_like(responses)  # as floats, for sums of bools are slow on a CPU
     hard = torch.eq(responses, least, out=wins).sum(dim=-1)
@@ -335,7 +346,8 @@ class MiniRocket(Learned):
                 for steps, convolved in response_blocks(channels @ x, kernels, dilation)
             ]
             parts = [
-                torch.stack(counts).sum(dim=0) / own.sum(dim=1).clamp(min=1)[:, None, None]
+                (torch.stack(counts).sum(dim=0) if len(counts) > 1 else counts[0])
+                / own.sum(dim=1).clamp(min=1).unsqueeze(1).unsqueeze(1)
                 for counts, own in zip(zip(*blocks, strict=True), halves, strict=True)
             ]
             shares.append(torch.cat(parts, dim=1).flatten(1))
@@ -365,10 +377,10 @@ def _whole(valid: Tensor, dilation: int) -> Tensor:
 def _above(convolved: Tensor, valid: Tensor, biases: Tensor) -> Tensor:
     """Count the valid steps of ``[B, M, L]`` above biases ``[M, Q]``, as ``[B, M, Q]``."""
     if torch.compiler.is_compiling() or not bool(valid.all()):  # it costs as much as the rest
-        convolved = convolved.masked_fill(~valid[:, None], -torch.inf)
+        convolved = convolved.masked_fill(~valid.unsqueeze(1), -torch.inf)
     # Floats and not bools, whose sum is slow on a CPU.
     above = convolved.new_empty(*convolved.shape[:2], biases.shape[1], convolved.shape[2])
-    torch.gt(convolved[:, :, None], biases[..., None], out=above)
+    torch.gt(convolved.unsqueeze(2), biases.unsqueeze(2), out=above)
     return above.sum(dim=-1)
 
 
@@ -431,6 +443,8 @@ class RandomConvolutions(nn.Module):
 
         `times` are ignored.
         """
+        if torch.compiler.is_compiling():  # the parts would be a loop over a traced number
+            return self._unscaled(values, mask)
         at_once = max(STEPS.get(values.device.type, values.numel()) // values.shape[1], 1)
         masks = [None] * len(values) if mask is None else mask.split(at_once)
         return torch.cat(

@@ -14,6 +14,7 @@ import torch
 
 import tsformer
 from tsformer._devices import resolve_device
+from tsformer._files import csv_cell
 from tsformer.baselines import PanelClassifier
 from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.estimators.series import unobserved
@@ -256,7 +257,8 @@ def _score(
         "predict_seconds": time.perf_counter() - begun,
         "predict_memory_mb": peak_memory_mb(device),
     }
-    table = pd.DataFrame({"true": problem.y_test, "predicted": predicted})
+    labels = {"true": problem.y_test, "predicted": predicted}
+    table = pd.DataFrame({name: [*map(csv_cell, values)] for name, values in labels.items()})
     if probabilities is None:
         scores = label_scores(problem.y_test, predicted)
     else:
