@@ -243,7 +243,8 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
             of weight 0 is left out.
         groups : array-like (n,), optional
             Group of each series, such as a person or machine. `early_stopping` holds out whole
-            groups, and so do ``scaling="auto"`` and ``augmentation="auto"`` of a classifier.
+            groups, and so do ``scaling="auto"`` and ``augmentation="auto"`` of a classifier. Equal
+            series are always one group.
         X_val, y_val : optional
             Validation data like `X` and `y`, scored after each epoch. Unless
             ``early_stopping=False``, they decide when to stop. Models are never trained on them.

@@ -20,6 +20,7 @@ from tsformer.data.layout import check_ids
 from tsformer.data.series import Padded
 from tsformer.estimators.base import TransformerEstimator
 from tsformer.estimators.classification import SeriesClassifier
+from tsformer.estimators.copies import first_equal, merge_copies
 from tsformer.estimators.saved import TEMPERATURES, check_fields
 from tsformer.estimators.series import unobserved
 from tsformer.estimators.settings import CONV_PARAMS
@@ -355,6 +356,12 @@ class TSTransformerClassifier(SeriesClassifier, TransformerEstimator):
         targets = self.target_.encode(y, "y", len(series))
         weights = read_weights(sample_weight, len(series))
         found = read_groups(groups, X, len(series))
+        if isinstance(cv, Integral) or (cv is not None and found is not None):
+            found = merge_copies(found, first_equal(series))
+        weighted = weights > 0
+        if weighted.any() and (cv is None or isinstance(cv, Integral) or hasattr(cv, "split")):
+            series, targets, weights = series.take(weighted), targets[weighted], weights[weighted]
+            found = None if found is None else found[weighted]
         scores = (
             self._scores(series)
             if cv is None

@@ -30,6 +30,7 @@ from tsformer.data.native import native_item, to_numpy
 from tsformer.data.series import Padded
 from tsformer.estimators.classification import SeriesClassifier, accuracies
 from tsformer.estimators.classifier import TSTransformerClassifier
+from tsformer.estimators.copies import copies_are_grouped, first_equal, merge_copies
 from tsformer.estimators.ensemble import TSEnsembleClassifier
 from tsformer.estimators.random_convolution import RandomConvolutionClassifier
 from tsformer.estimators.saved import EARLY, check_fields, restored_parameters
@@ -192,7 +193,7 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         series, labels = _read(made, X, times, reset=True), read_targets(y, "y")
         check_length(len(series), labels, "y")
         classes, targets = np.unique(labels, return_inverse=True)
-        groups = read_groups(groups, X, len(series))
+        groups = merge_copies(read_groups(groups, X, len(series)), first_equal(series))
         groups = np.arange(len(series)) if groups is None else groups
         if len(np.unique(groups)) < 2:
             raise ValueError(f"a rule needs 2 series of different groups; got {len(series)} in 1")
@@ -205,7 +206,7 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         def fitted(part: npt.NDArray[np.bool_]) -> Any:
             own, case = clone(made), prefixes.case[part]
             known = {"groups": groups[case]} if isinstance(own, SeriesClassifier) else {}
-            with layout_is_checked():
+            with layout_is_checked(), copies_are_grouped():
                 return own.fit(_input(own, prefixes.series.take(part)), labels[case], **known)
 
         final = fitted(np.ones(len(share), dtype=bool))
@@ -216,7 +217,9 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
             )
         proba = np.empty((0, len(classes)))
         if isinstance(final, RandomConvolutionClassifier):
-            proba, _ = final.left_out()
+            left_out = final.model_.ridge.left_out
+            assert left_out is not None
+            proba = left_out[0].numpy()
         if len(proba) != len(share):  # random convolutions leave out a sample of very many
             proba = np.zeros((len(share), len(classes)))
             for fold in group_folds(targets, groups, self.cv, seed):

@@ -188,6 +188,8 @@ class RandomConvolutionClassifier(
             **options,
         )
         self.models_ = [model.to(self.device_).eval()]
+        assert data.repeated is not None
+        self._repeated = data.repeated
         self._learn_novelty(data)
         self._record(data)
         grouped = data.groups is not None and len(np.unique(data.groups)) > 1
@@ -281,7 +283,8 @@ class RandomConvolutionClassifier(
                 "before save, or pass held-out series"
             )
         proba, targets = ridge.left_out
-        return proba.numpy(), targets.numpy()
+        kept = ~self._repeated[ridge.sampled]  # equal series are one series to calibrate with
+        return proba.numpy()[kept], targets.numpy()[kept]
 
     def _layout(self) -> tuple[pd.DataFrame, dict[str, int], dict[str, Summary]]:
         n_features, n_classes = self.model_.ridge.coef.shape

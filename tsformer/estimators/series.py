@@ -33,6 +33,7 @@ from tsformer.data.layout import (
 from tsformer.data.panel import AnyPanel
 from tsformer.data.preprocessor import Preprocessor
 from tsformer.data.series import Padded, SeriesError, SeriesSource, numbered
+from tsformer.estimators.copies import first_equal, merge_copies
 from tsformer.estimators.novelty import Novelty
 from tsformer.estimators.saving import SavedEstimator
 from tsformer.estimators.summary import Summary, recipe_of
@@ -112,6 +113,8 @@ class TrainingData:
     targets: Targets
     weights: Targets | None = None
     groups: Groups | None = None
+    #: Whether each series equals an earlier one ``[n]``.
+    repeated: npt.NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return len(self.series)
@@ -120,7 +123,10 @@ class TrainingData:
         """Return the series that a mask ``[n]`` selects."""
         weights = None if self.weights is None else self.weights[chosen]
         groups = None if self.groups is None else self.groups[chosen]
-        return TrainingData(self.series.take(chosen), self.targets[chosen], weights, groups)
+        repeated = None if self.repeated is None else self.repeated[chosen]
+        return TrainingData(
+            self.series.take(chosen), self.targets[chosen], weights, groups, repeated
+        )
 
 
 class SeriesEstimator(SavedEstimator):
@@ -230,7 +236,7 @@ class SeriesEstimator(SavedEstimator):
         class_weight: Any = None,
         reset: bool = True,
     ) -> TrainingData:
-        """Check and read the arguments of `fit`; leave out series of weight 0."""
+        """Read the arguments of `fit`; leave out weights of 0, group equal series."""
         check_ids(X, y, "y")
         check_ids(X, sample_weight, "sample_weight")
         refuse_recording(X, y)
@@ -241,7 +247,11 @@ class SeriesEstimator(SavedEstimator):
         found = read_groups(groups, X, len(series))
         weights = self.target_.weights(sample_weight, targets, class_weight)
         data = TrainingData(series, targets, weights, found)
-        return data if weights is None else data.part(weights > 0)
+        data = data if weights is None else data.part(weights > 0)
+        first = first_equal(data.series)
+        data.groups = merge_copies(data.groups, first)
+        data.repeated = first != np.arange(len(first))
+        return data
 
     def read_series(self, X: Any, times: Any = None, *, reset: bool = False) -> Padded:
         """Read series into memory and check them as predictions do, or with `reset` as `fit`."""
@@ -526,8 +536,7 @@ def fit_transform(self: Any, X: Any, y: Any = None, **fit_params: Any) -> Any:
 def drawn_seed(random_state: Any) -> int:
     """Return the seed from which all seeds of a model are derived."""
     if random_state is None:  # NumPy's global generator stays unchanged
-        entropy: Any = np.random.SeedSequence().entropy
-        return int(entropy)
+        return int(np.random.SeedSequence().generate_state(1)[0])
     return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
 
 

@@ -87,6 +87,8 @@ class RidgeClassifier(Learned):
     unexplained: float = nan
     #: Leave-one-out probabilities ``[m, K]`` and classes ``[m]`` of training series; not saved.
     left_out: tuple[Tensor, Tensor] | None = None
+    #: Indices of these series among all.
+    sampled: slice | Tensor = slice(None)
 
     def __init__(self) -> None:
         super().__init__()
@@ -126,7 +128,7 @@ class RidgeClassifier(Learned):
         chosen = _choose(system, kind, some, parts)
         self.alpha, self.scale, self.loss = (each.float() for each in chosen[:3])
         self.unexplained = chosen.unexplained
-        self.left_out = kind.probabilities(chosen.scores), targets[some]
+        self.left_out, self.sampled = (kind.probabilities(chosen.scores), targets[some]), some
         dual = system.residuals(chosen.alpha) / chosen.alpha * problem.root
         parts_of_coef = [(part.double() - mean).mT @ dual for part, mean in problem.chunks()]
         self.coef = torch.cat(parts_of_coef).float()
