@@ -13,7 +13,7 @@ from small_estimators import MAKERS, RAGGED, TIMES, X, Y, convolutions
 
 from tsformer import load, persistence
 from tsformer.data.containers import to_padded, to_source
-from tsformer.estimators.novelty import Leverage, Novelty, quantile
+from tsformer.estimators.novelty import Leverage, Novelty, _measured, quantile
 from tsformer.features import RandomConvolutions
 
 STEPS = np.arange(40)
@@ -46,7 +46,7 @@ def test_one_ordinary_series_in_a_hundred_is_above_one(novelty):
 def test_a_score_is_the_larger_distance_in_units_of_those_left_out(novelty):
     def features(series):
         shapes = novelty.convolutions.scale(novelty._features(to_padded(series)))
-        return shapes, novelty._in_spreads(novelty._raw(to_padded(series)))
+        return shapes, novelty._in_spreads(novelty._raw(_measured(to_padded(series))))
 
     left_out = torch.stack([Leverage().fit(each, None) for each in features(sensors(400, 0))])
     of_each = torch.stack([quantile(each) for each in left_out])
@@ -102,7 +102,7 @@ def test_statistics_are_those_of_the_definition(novelty):
     series[2][2, 7] = 0.0  # the largest value is below the mean
     series = [np.ascontiguousarray(x) for x in series]
     expected = np.stack([statistics_by_hand(novelty, x) for x in series])
-    np.testing.assert_allclose(novelty._raw(to_padded(series)), expected, atol=1e-6)
+    np.testing.assert_allclose(novelty._raw(_measured(to_padded(series))), expected, atol=1e-6)
     of_one = novelty._features(to_padded(series[1:2]))
     torch.testing.assert_close(novelty._features(to_padded(series))[1:2], of_one)
 
@@ -221,6 +221,6 @@ def test_values_near_the_largest_number_have_scores():
     series = np.array([[1.7e308] * 10, [-0.13] * 10, [-1.7e308] * 10, [0.1] * 10])[:, None]
     novelty = Novelty(1, None).fit(to_source(series))
     assert np.isfinite(novelty.score(to_source(series))).all()
-    statistics = novelty._raw(to_padded(series))
+    statistics = novelty._raw(_measured(to_padded(series)))
     assert statistics[:, 0].abs().max() == 1000
     assert novelty._in_spreads(1e9 * statistics).abs().max() == 1000

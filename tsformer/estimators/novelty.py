@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from tsformer.data.panel import Panel
-from tsformer.data.preprocessor import Scaler, Summary, summarise
+from tsformer.data.preprocessor import Scaler, summarise
 from tsformer.data.series import Padded, SeriesSource, numbered, parts_of
 from tsformer.estimators.targets import Groups
 from tsformer.features.random_convolutions import Learned, RandomConvolutions, regular
@@ -134,18 +134,24 @@ class Novelty(Learned):
     def fit(self, series: SeriesSource, groups: Groups | None = None) -> Novelty:
         """Learn from training series, leaving out whole groups."""
         chosen = np.random.default_rng(_SEED).permutation(len(series))[:_MOST_SERIES]
-        sources = [series.part(chosen[index]) for index in _parts(series.part(chosen))]
-        panel = self._panel(sources[0].padded())
-        self.convolutions.draw(panel.values, panel.mask, torch.Generator().manual_seed(_SEED))
-        moments = [_moments(source.padded()) for source in sources]
-        self.level = torch.cat([each.mean[:, 0] for each in moments]).median(dim=0).values
-        logs = torch.cat([each.std[:, 0] for each in moments]).log()
+        sample = series.part(chosen)
+        read: list[tuple[Tensor, Tensor]] = []
+        for index in _parts(sample):
+            part = sample.read(index)
+            panel = self._panel(part)
+            if not read:
+                generator = torch.Generator().manual_seed(_SEED)
+                self.convolutions.draw(panel.values, panel.mask, generator)
+            read.append((self.convolutions.unscaled(panel.values, panel.mask), _measured(part)))
+        features, measured = (torch.cat(each) for each in zip(*read, strict=True))
+        mean, std = measured.split(series.n_channels, dim=1)[:2]
+        self.level = mean.median(dim=0).values
+        logs = std.log()
         unit = logs.where(logs.isfinite(), torch.nan).nanmean(dim=0).exp()
         flat = self.level.abs().where(self.level != 0, 1.0)  # for a channel that never varies
         self.unit = unit.where(unit.isfinite(), flat)
-        features = torch.cat([self._features(source.padded()) for source in sources])
         self.convolutions.fit_scales(features)
-        raw = torch.cat([self._raw(source.padded()) for source in sources])
+        raw = self._raw(measured)
         self.spread = raw.std(dim=0, correction=0).clamp(min=_LEAST_SPREAD)
         parts = group_parts(None if groups is None else torch.from_numpy(groups[chosen]))
         shapes, statistics = self.convolutions.scale(features), self._in_spreads(raw)
@@ -165,7 +171,7 @@ class Novelty(Learned):
             with numbered(index):
                 part = series.read(index)
                 shapes = self.convolutions.scale(self._features(part))
-            statistics = self._in_spreads(self._raw(part))
+            statistics = self._in_spreads(self._raw(_measured(part)))
             distances = [self.of_shape(shapes), self.of_statistics(statistics)]
             larger = (torch.stack(distances, dim=1) / self.quantiles[:2]).amax(dim=1)
             scores[index] = (larger / self.quantiles[2]).numpy()
@@ -197,42 +203,49 @@ class Novelty(Learned):
         """Return statistics ``[B, S]`` in units of their spread, within bounds."""
         return (statistics / self.spread).clamp(-_MOST_SPREADS, _MOST_SPREADS)
 
-    def _raw(self, series: Padded) -> Tensor:
-        """Return the statistics ``[B, S]``."""
-        x, moments = torch.from_numpy(series.values), _moments(series)
-        known, least = ~x.isnan(), _FLAT * self.unit
-        both = known[:, 1:] & known[:, :-1]
-        n_steps = both.sum(dim=1).clamp(min=1)
-        # Values are mapped to [0, 1], so that no square overflows.
-        span = (moments.high - moments.low).where(moments.high > moments.low, 1.0)
-        steps = ((x - moments.low) / span).diff(dim=1).where(both, 1.0)
-        size = span[:, 0] * (steps.square().where(both, 0.0).sum(dim=1) / n_steps).sqrt()
-        deviations = ((x - moments.mean) / moments.std.where(moments.std > 0, torch.inf)).where(
-            known, 0.0
-        )
-        largest = torch.maximum(moments.high - moments.mean, moments.mean - moments.low)[:, 0]
-        mean, std, n_known = moments.mean[:, 0], moments.std[:, 0], moments.n_known[:, 0]
+    def _raw(self, measured: Tensor) -> Tensor:
+        """Return the statistics ``[B, S]`` of what `_measured` returns."""
+        n_channels, least = len(self.unit), _FLAT * self.unit
+        mean, std, missing, unchanged, size, largest = measured.split(n_channels, dim=1)[:6]
         statistics = [
             ((mean - self.level) / self.unit).asinh(),
             (std / self.unit + _FLAT).log(),
-            1 - n_known / torch.from_numpy(series.lengths)[:, None],
-            (steps == 0).sum(dim=1) / n_steps,
+            missing,
+            unchanged,
             ((size + least) / (std + least)).log(),
             ((largest + least) / (std + least)).log(),
+            measured[:, 6 * n_channels :],
         ]
-        for lag in _lags(series.n_channels):
-            one, other = slice(lag, None), slice(None, -lag)
-            pairs = (known[..., one] & known[..., other]).sum(dim=1).clamp(min=1)
-            products = (deviations[..., one] * deviations[..., other]).sum(dim=1)
-            statistics.append(products / pairs)
         # Differences of values near the largest float64 are infinite; no logarithm is above 745.
         return torch.cat(statistics, dim=1).nan_to_num(0.0, _MOST_SPREADS, -_MOST_SPREADS)
 
 
-def _moments(series: Padded) -> Summary:
-    """Return the moments of each channel of each series, ``[B, 1, C]``."""
+def _measured(series: Padded) -> Tensor:
+    """Return level, deviation, shares, step size, largest value and correlations ``[B, S]``."""
     x = torch.from_numpy(series.values)
-    return summarise(x, ~x.isnan(), dim=(1,))
+    known = ~x.isnan()
+    moments = summarise(x, known, dim=(1,))
+    both = known[:, 1:] & known[:, :-1]
+    n_steps = both.sum(dim=1).clamp(min=1)
+    # Values are mapped to [0, 1], so that no square overflows.
+    span = (moments.high - moments.low).where(moments.high > moments.low, 1.0)
+    steps = ((x - moments.low) / span).diff(dim=1).where(both, 1.0)
+    size = span[:, 0] * (steps.square().where(both, 0.0).sum(dim=1) / n_steps).sqrt()
+    deviations = (x - moments.mean) / moments.std.where(moments.std > 0, torch.inf)
+    deviations = deviations.where(known, 0.0)
+    measured = [
+        moments.mean[:, 0],
+        moments.std[:, 0],
+        1 - moments.n_known[:, 0] / torch.from_numpy(series.lengths)[:, None],
+        (steps == 0).sum(dim=1) / n_steps,
+        size,
+        torch.maximum(moments.high - moments.mean, moments.mean - moments.low)[:, 0],
+    ]
+    for lag in _lags(series.n_channels):
+        one, other = slice(lag, None), slice(None, -lag)
+        pairs = (known[..., one] & known[..., other]).sum(dim=1).clamp(min=1)
+        measured.append((deviations[..., one] * deviations[..., other]).sum(dim=1) / pairs)
+    return torch.cat(measured, dim=1)
 
 
 def _lags(n_channels: int) -> range:
