@@ -1,9 +1,11 @@
 """Random streams: torch's global generators while an estimator draws."""
 
 import os
+import random
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,15 @@ from tsformer._precision import plain_torch
 
 #: The lock of each process on the global generators; a fork would copy a lock without its thread.
 _TURNS: dict[int, threading.RLock] = {}
+
+
+def imported(module: str) -> Any:
+    """Import a module whose import draws from Python's generator, as `rich` does."""
+    state = random.getstate()
+    try:
+        return import_module(module)
+    finally:
+        random.setstate(state)
 
 
 class RandomStream:

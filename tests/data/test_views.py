@@ -75,7 +75,11 @@ def padded(X: list[np.ndarray]) -> Padded:
 
 def expected_sizes(X: list[np.ndarray]) -> np.ndarray:
     logs = np.log([np.nanstd(x, axis=0) for x in X])
-    levels = np.arcsinh([np.nanmean(x, axis=0) for x in X] / np.exp(logs.mean(axis=0)))
+    means = np.array([np.nanmean(x, axis=0) for x in X])
+    low, high = np.sort(np.abs(means), axis=0)[[0, -1]]
+    wide = (np.ptp(np.sign(means), axis=0) == 0) & (high > 10 * low)
+    center = np.where(wide, 0, np.sort(means, axis=0)[(len(X) - 1) // 2])
+    levels = np.arcsinh((means - center) / np.exp(logs.mean(axis=0)))
     both = np.concatenate([logs, levels], axis=1)
     return (both - both.mean(axis=0)) / both.std(axis=0)
 
@@ -100,6 +104,19 @@ def test_sizes_and_levels_are_standardised_on_a_scale_of_decades():
     assert torch.equal(
         scaler.transform(padded(SERIES)).values[..., :4], plain.transform(padded(SERIES)).values
     ), "the others are those of series that are standardised by themselves"
+
+
+def test_levels_are_decades_of_one_sign_or_distances_from_a_typical_level():
+    for factors in (np.logspace(0, 3, len(SERIES)), np.ones(len(SERIES))):
+        X = [5 * factor + x for factor, x in zip(factors, SERIES, strict=True)]
+        scaler = Scaler("series+size").fit(padded(X))
+        np.testing.assert_allclose(sizes(scaler, X), expected_sizes(X), rtol=1e-4, atol=1e-5)
+    far = [x + 1e9 for x in SERIES]
+    np.testing.assert_allclose(
+        sizes(Scaler("series+size").fit(padded(far)), far),
+        sizes(Scaler("series+size").fit(padded(SERIES)), SERIES),
+        atol=1e-5,
+    )
 
 
 def test_constants_have_the_least_size_in_training():

@@ -3,6 +3,8 @@
 import copy
 import pickle
 import random
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -141,6 +143,24 @@ def test_generators_of_the_program_are_left_alone(name, tmp_path):
     assert states() == before
 
 
+@pytest.mark.slow
+@pytest.mark.processes
+def test_the_first_fit_of_a_process_leaves_its_random_numbers_alone():
+    """Importing rich, which scikit-learn's metrics load, draws from Python's generator."""
+    program = """
+import random
+import numpy as np
+from tsformer import TSTransformerClassifier, TSTransformerRegressor
+X, y = np.random.default_rng(0).normal(size=(40, 1, 24)), [0, 1] * 20
+state = random.getstate()
+for made in (TSTransformerClassifier, TSTransformerRegressor):
+    fitted = made(d_model=8, n_heads=2, max_epochs=1).fit(X, y)
+    fitted.score(X, y)
+assert random.getstate() == state
+"""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True)
+
+
 @every_estimator
 def test_data_and_parameters_of_the_caller_are_left_alone(name):
     series, labels = copy.deepcopy(RAGGED), Y.copy()
@@ -211,13 +231,20 @@ def test_names_and_columns(name, fitted):
         answers(fitted[name], X[:, :1])
 
 
+def test_times_that_count_the_steps_train_the_same_model():
+    times = 3.0 + 2.0 * np.arange(24)
+    expected = classifier("lspe", d_model=16, max_epochs=5).fit(X, Y).predict_proba(X)
+    timed = classifier("lspe", d_model=16, max_epochs=5).fit(X, Y, times=times)
+    np.testing.assert_allclose(timed.predict_proba(X, times), expected, atol=1e-5)
+
+
 @every_estimator
 def test_weights(name, plain):
     unweighted = answers(plain[name])
     assert_same(answers(MAKERS[name]().fit(X, Y, sample_weight=np.full(16, 3.0))), unweighted)
     weighted = answers(MAKERS[name]().fit(X, Y, sample_weight=WEIGHTS))
     assert differ(weighted, unweighted)
-    some = np.where(np.arange(16) < 3, 0.0, WEIGHTS)
+    some = np.where((np.arange(16) < 3) | (np.arange(16) == 8), 0.0, WEIGHTS)
     far = np.where(some[:, None, None] == 0, 1e6, X)  # an outlier must not shift statistics
     without = answers(MAKERS[name]().fit(X[some > 0], Y[some > 0], sample_weight=some[some > 0]), X)
     assert_same(answers(MAKERS[name]().fit(far, Y, sample_weight=some), X), without)

@@ -265,6 +265,8 @@ def test_no_transformer_where_random_convolutions_explain_the_classes(tmp_path, 
     assert noise.unexplained_ > 0.8
     monkeypatch.setattr(ensemble, "MANY_SERIES", len(labels))
     assert make(gate=0.2).fit(easy, labels).transformer_ is not None
+    fewer = np.arange(len(labels)) > 0  # a series of weight 0 does not count
+    assert make(gate=0.2).fit(easy, labels, sample_weight=fewer).transformer_ is None
 
 
 def test_fit_reads_the_series_once(monkeypatch):

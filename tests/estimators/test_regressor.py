@@ -33,6 +33,17 @@ def test_validation_data_stop_and_are_scored():
     assert constant.history_[-1]["val_score"] == 0, "as scikit-learn has it"
 
 
+def test_weights_shape_the_mean_and_deviation_of_the_targets():
+    weights = np.r_[0.0, 0.0, np.arange(1.0, 15.0)]
+    targets = np.where(weights, Y, 1e6)
+    reg = regressor(max_epochs=1).fit(X, targets, sample_weight=weights)
+    mean = np.average(Y, weights=weights)
+    assert reg.target_mean_ == pytest.approx(mean)
+    assert reg.target_std_ == pytest.approx(np.sqrt(np.average((Y - mean) ** 2, weights=weights)))
+    both = regressor(max_epochs=1).fit(X, np.c_[targets, X[:, 0, 0]], sample_weight=weights)
+    assert both.target_mean_ == pytest.approx([mean, np.average(X[:, 0, 0], weights=weights)])
+
+
 def test_constant_targets_and_one_series():
     reg = regressor().fit(X, np.full(16, 7.5))
     np.testing.assert_allclose(reg.predict(X), 7.5)

@@ -28,6 +28,8 @@ VIEWS = ("values", "difference")
 ROUNDING = 8 * torch.finfo(torch.float64).eps
 #: Sizes further from the mean of the training series are taken to be so far, in deviations.
 _MOST_DEVIATIONS = 5.0
+#: Ratio of the levels of a channel from which their logarithms matter.
+_WIDE = 10.0
 #: Flags a missing value, next to values of magnitude 1. Larger flags cost accuracy where gaps carry
 #: no information; see experiments/results/missing_values.csv.
 GAP_FLAG = -0.1
@@ -482,21 +484,23 @@ class Difference(nn.Module):
 class Size(nn.Module):
     """The size and the level of each channel of a series, on scales for several decades.
 
-    ``size = log(std)`` and ``level = asinh(mean / u)``, with the mean and deviation of the channel
-    in the series, and `u` the geometric mean of the deviations of the training series. Both are
-    standardised over the training series and cut at five deviations. `floor`, the least
-    deviation in training, is the size of a constant channel.
+    ``size = log(std)`` and ``level = asinh((mean - c) / u)``, with the mean and deviation of the
+    channel in the series, and `u` the geometric mean of the deviations of the training series. The
+    centre `c` is the median of the means; it is 0 if all means have one sign and span a factor of
+    ten, as their logarithms matter then. Both are standardised over the training series and cut at
+    five deviations. `floor`, the least deviation in training, is the size of a constant channel.
     """
 
     floor: Tensor
     mean: Tensor
     std: Tensor
+    center: Tensor
     level_mean: Tensor
     level_std: Tensor
 
     def __init__(self) -> None:
         super().__init__()
-        for name in ("floor", "mean", "std", "level_mean", "level_std"):
+        for name in ("floor", "mean", "std", "center", "level_mean", "level_std"):
             self.register_buffer(name, torch.ones(0, dtype=torch.float64))
 
     def fit(self, parts: Iterable[tuple[Tensor, Tensor]]) -> None:
@@ -507,13 +511,16 @@ class Size(nn.Module):
         self.floor = lowest.where(lowest.isfinite(), level.where(level > 0, 1.0))
         logs = deviations.maximum(self.floor).log()
         self.mean, self.std = logs.mean(dim=0), _positive(logs)
-        levels = _asinh(means / self.mean.exp())
+        one_sign = (means.amin(dim=0) > 0) | (means.amax(dim=0) < 0)
+        wide = one_sign & (level > _WIDE * means.abs().amin(dim=0))
+        self.center = means.median(dim=0).values.where(~wide, 0.0)
+        levels = _asinh((means - self.center) / self.mean.exp())
         self.level_mean, self.level_std = levels.mean(dim=0), _positive(levels)
 
     def forward(self, mean: Tensor, std: Tensor) -> Tensor:
         """Return sizes, then levels ``[B, 1, 2 C]``, of means and deviations ``[B, 1, C]``."""
         size = (std.maximum(self.floor).log() - self.mean) / self.std
-        level = (_asinh(mean / self.mean.exp()) - self.level_mean) / self.level_std
+        level = (_asinh((mean - self.center) / self.mean.exp()) - self.level_mean) / self.level_std
         return torch.cat([size, level], dim=-1).clamp(-_MOST_DEVIATIONS, _MOST_DEVIATIONS)
 
 

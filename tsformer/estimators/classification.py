@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tsformer._checks import check_number
 from tsformer._precision import in_plain_torch
+from tsformer._random import imported
 from tsformer.data.layout import check_ids
 from tsformer.data.preprocessor import Scaler
 from tsformer.data.series import Padded
@@ -413,11 +414,10 @@ def accuracies(
     shape: tuple[int, ...] = (),
 ) -> list[float]:
     """Return the accuracy of each prediction of the same labels."""
-    from sklearn.metrics import accuracy_score  # here, as in scikit-learn: importing it is slow
-
     labels = read_as_fitted(y, "y", shape, labels=True)
     assert_all_finite(labels, input_name="y")
     weights = None if sample_weight is None else read_weights(sample_weight, len(labels))
+    accuracy_score = imported("sklearn.metrics").accuracy_score  # importing it is slow
     scores = []
     for predicted in predictions:
         check_length(len(predicted), labels, "y")

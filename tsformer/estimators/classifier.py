@@ -15,6 +15,7 @@ from torch import Tensor
 
 from tsformer._checks import check_number, real, with_parameters
 from tsformer._precision import in_plain_torch
+from tsformer._random import imported
 from tsformer._warnings import warn_caller
 from tsformer.data.layout import check_ids
 from tsformer.data.series import Padded
@@ -408,16 +409,17 @@ class TSTransformerClassifier(SeriesClassifier, TransformerEstimator):
         groups: Groups | None,
     ) -> Tensor:
         """Return out-of-fold scores."""
-        from sklearn.model_selection import StratifiedGroupKFold, check_cv
-
+        selection = imported("sklearn.model_selection")
         alone = {"callbacks": None, "verbose": 0, "checkpoint_dir": None, "resume": False}
         copied = clone(self).set_params(**alone, warm_start=False)
         shape = len(self.models_), len(targets), self.target_.n_outputs
         scores = torch.full(shape, torch.nan, dtype=torch.float64)
         labels = self.classes_[targets]
         if groups is not None and isinstance(cv, Integral):
-            cv = StratifiedGroupKFold(int(cv))
-        for fold in check_cv(cv, targets, classifier=True).split(targets, targets, groups):
+            cv = selection.StratifiedGroupKFold(int(cv))
+        for fold in selection.check_cv(cv, targets, classifier=True).split(
+            targets, targets, groups
+        ):
             train, test = (np.sort(np.arange(len(targets))[part]) for part in fold)
             missing = set(range(self.target_.n_outputs)) - set(targets[train])
             if missing:

@@ -216,7 +216,7 @@ class Labels(Target):
         known = ~targets.isnan()
         wanted = targets.nan_to_num(0.5) * (1 - label_smoothing) + label_smoothing / 2
         losses = F.binary_cross_entropy_with_logits(logits, wanted, reduction="none")
-        return losses.where(known, 0.0).mean(dim=1)
+        return losses.where(known, 0.0).sum(dim=1) / known.sum(dim=1).clamp(min=1)
 
     def correct(self, logits: Tensor, targets: Tensor) -> Tensor:
         return (((logits > 0) == (targets > 0.5)) | targets.isnan()).all(dim=1)

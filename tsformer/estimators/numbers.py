@@ -44,13 +44,12 @@ class Numbers(Target):
 
     @classmethod
     def learn(cls, y: Any, sample_weight: Any) -> Self:
-        """Learn mean and deviation from the training series, without those of weight 0."""
+        """Learn the weighted mean and deviation of the training series."""
         refuse_no_targets(y, "y")
         columns = read_columns(y)
         targets = _read_numbers(y, "y", () if columns is None else columns.shape[1:])
-        if sample_weight is not None:
-            targets = targets[read_weights(sample_weight, len(targets)) > 0]
-        moments = [_moments(column, "y") for column in np.atleast_2d(targets.T)]
+        weights = None if sample_weight is None else read_weights(sample_weight, len(targets))
+        moments = [_moments(column, "y", weights) for column in np.atleast_2d(targets.T)]
         mean, std = np.array(moments).T if targets.ndim > 1 else moments[0]
         return cls(mean, std, columns=columns_of(y))
 
@@ -105,8 +104,12 @@ def _read_numbers(y: Any, name: str, shape: tuple[int, ...]) -> npt.NDArray[np.f
     return targets
 
 
-def _moments(targets: npt.NDArray[np.float64], name: str) -> tuple[float, float]:
+def _moments(
+    targets: npt.NDArray[np.float64], name: str, weights: npt.NDArray[np.float64] | None
+) -> tuple[float, float]:
     """Return mean and standard deviation; for constant targets, the rounding error."""
+    if weights is not None:
+        targets, weights = targets[weights > 0], weights[weights > 0]
     values = torch.from_numpy(targets)
     summary = summarise(values, torch.ones_like(values, dtype=torch.bool), dim=(0,))
     mean, std = summary.mean.item(), summary.std.item()
@@ -115,4 +118,11 @@ def _moments(targets: npt.NDArray[np.float64], name: str) -> tuple[float, float]
             f"the variance of {name} overflows float64: its targets are from {targets.min():.3g} "
             f"to {targets.max():.3g}; divide {name} by a constant first"
         )
-    return mean, (ROUNDING * abs(mean) or 1.0) if summary.constant.item() else std
+    if summary.constant.item():
+        return mean, ROUNDING * abs(mean) or 1.0
+    if weights is None or np.ptp(weights) == 0:
+        return mean, std
+    scaled = (targets - mean) / std
+    shift = np.average(scaled, weights=weights)
+    spread = np.sqrt(np.average(np.square(scaled - shift), weights=weights))
+    return float(mean + std * shift), float(std * max(spread, ROUNDING))

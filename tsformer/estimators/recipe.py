@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from tsformer._random import seeded
+from tsformer._random import imported, seeded
 from tsformer._threads import threads
 from tsformer.augmentation import Augmentation, Batch, CutMix, Sum
 from tsformer.data.panel import Panel
@@ -114,12 +114,14 @@ def _unexplained_variance(
     panel: Panel, targets: Floats, weights: Targets, left_out: list[Any]
 ) -> float:
     """Return the squared error of left-out series, in units of the variance of the targets."""
-    from sklearn.linear_model import RidgeCV  # here, since it loads rich
-
     features = _convolved(regular(panel), _trial_convolutions()).numpy()
     errors = np.empty_like(targets)
     for out in left_out:
-        ridge = RidgeCV(_PENALTIES).fit(features[~out], targets[~out], weights[~out])
+        ridge = (
+            imported("sklearn.linear_model")
+            .RidgeCV(_PENALTIES)
+            .fit(features[~out], targets[~out], weights[~out])
+        )
         errors[out] = targets[out] - ridge.predict(features[out]).reshape(errors[out].shape)
     deviations = targets - np.average(targets, axis=0, weights=weights)
     varying = np.ptp(targets, axis=0) > 0
@@ -207,10 +209,6 @@ def agreement_kept(
     The agreement is Cohen's kappa of labels and cross-validated predictions. The result is the
     ratio of kappa after and before augmentation, clipped to [0, 1].
     """
-    # Imported here, since they load rich.
-    from sklearn.linear_model import RidgeClassifierCV
-    from sklearn.metrics import cohen_kappa_score
-
     generator = np.random.default_rng(_SEED)
     most = AUGMENTATION_TRIAL[0]
     if len(targets) > most:
@@ -231,10 +229,15 @@ def agreement_kept(
         if len(np.unique(targets[~out])) == 1:
             answers[:, out] = targets[~out][0]
             continue
-        ridge = RidgeClassifierCV(alphas=_PENALTIES).fit(plain[~out], targets[~out])
+        ridge = (
+            imported("sklearn.linear_model")
+            .RidgeClassifierCV(alphas=_PENALTIES)
+            .fit(plain[~out], targets[~out])
+        )
         for row, features in zip(answers, (plain, changed), strict=True):
             row[out] = ridge.predict(features[out])
-    before, after = (float(cohen_kappa_score(targets, row)) for row in answers)
+    kappa = imported("sklearn.metrics").cohen_kappa_score
+    before, after = (float(kappa(targets, row)) for row in answers)
     return 1.0 if before < _LEAST_AGREEMENT else min(max(after / before, 0.0), 1.0)
 
 

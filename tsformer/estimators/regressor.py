@@ -9,6 +9,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from tsformer._checks import one_of, with_parameters
 from tsformer._precision import in_plain_torch
+from tsformer._random import imported
 from tsformer.augmentation import AugmentationSpec
 from tsformer.data.layout import check_ids
 from tsformer.estimators.base import TransformerEstimator
@@ -109,8 +110,6 @@ class TSTransformerRegressor(MultiOutputMixin, RegressorMixin, TransformerEstima
         -------
         float
         """
-        from sklearn.metrics import r2_score  # here, as in scikit-learn: importing it is slow
-
         check_ids(X, y, "y")
         check_ids(X, sample_weight, "sample_weight")
         self.target_.check_columns(y)
@@ -118,6 +117,7 @@ class TSTransformerRegressor(MultiOutputMixin, RegressorMixin, TransformerEstima
         targets = read_as_fitted(y, "y", self.target_.shape)
         check_length(len(predicted), targets, "y")
         weights = None if sample_weight is None else read_weights(sample_weight, len(targets))
+        r2_score = imported("sklearn.metrics").r2_score  # importing it is slow
         return float(r2_score(targets, predicted, sample_weight=weights))
 
     def _learn_target(self, y: Any, sample_weight: Any) -> Numbers:

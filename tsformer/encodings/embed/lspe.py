@@ -1,5 +1,6 @@
 """`lspe`: the sinusoid passed through a small network."""
 
+import torch
 from torch import Tensor, nn
 
 from tsformer._checks import check_known
@@ -73,4 +74,7 @@ class LSPE(PositionalEncoding, name="lspe"):
         position = sinusoid(t, self.d_model, base=self.base).to(x.dtype)
         if self.apply_to == "sum":
             return self.ffn(x + position)
-        return x + self.ffn(position)
+        hidden, activation, dropout, output = self.ffn
+        values = activation(hidden(position))
+        # The same dropout for all series, with times as without.
+        return x + output(values * dropout(torch.ones_like(values[:1])))
