@@ -27,6 +27,7 @@ from small_estimators import (
     answers,
     assert_same,
     classifier,
+    convolutions,
     encoder,
     ensemble,
 )
@@ -236,6 +237,14 @@ def test_times_that_count_the_steps_train_the_same_model():
     expected = classifier("lspe", d_model=16, max_epochs=5).fit(X, Y).predict_proba(X)
     timed = classifier("lspe", d_model=16, max_epochs=5).fit(X, Y, times=times)
     np.testing.assert_allclose(timed.predict_proba(X, times), expected, atol=1e-5)
+
+
+def test_balanced_classes_do_not_count_series_of_weight_0():
+    weights = np.where(np.arange(16) < 6, 1.0 - Y, 1.0)
+    kept, balanced = weights > 0, convolutions(class_weight="balanced")
+    found = balanced.fit(X, Y, sample_weight=weights).predict_proba(X)
+    expected = balanced.fit(X[kept], Y[kept]).predict_proba(X)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
 @every_estimator

@@ -84,8 +84,10 @@ class Classes(Target):
     ) -> Targets | None:
         if sample_weight is None and class_weight is None:
             return None
-        weights = read_weights(sample_weight, len(targets))
-        weights = weights * class_weights(class_weight, targets, self.classes)
+        weights = read_weights(sample_weight, len(targets)).copy()
+        refuse_no_weight(weights)
+        counted = weights > 0
+        weights[counted] *= class_weights(class_weight, targets[counted], self.classes)
         refuse_no_weight(weights)
         return weights
 
