@@ -19,10 +19,11 @@ TRANSFORMER = {
     **{"encoding": "lspe", "stem": "conv", "pooling": "mean", "head_norm": "batch"},
     **{"d_model": 64, "n_heads": 4, "n_layers": 2, "dropout": 0.1, "norm_first": True},
     **{"learning_rate": "auto", "weight_decay": 0.05, "label_smoothing": 0.1},
-    **{"n_estimators": 1, "n_iter_no_change": 20, "validation_fraction": 0.1},
+    **{"n_estimators": 1, "validation_fraction": 0.1},
     **{"pretrained_lr_scale": 1.0, "checkpoint_minutes": 10.0},
     **dict.fromkeys(("batch_size", "max_epochs", "early_stopping", "augmentation"), "auto"),
     **dict.fromkeys(("scaling", "views", "temperature", "precision", "compile"), "auto"),
+    "n_iter_no_change": "auto",
 }
 DEFAULTS = {
     TSTransformerClassifier: TRANSFORMER,

@@ -14,7 +14,7 @@ from tsformer.data.preprocessor import Scaler
 from tsformer.data.series import Padded
 from tsformer.estimators import random_convolution, recipe
 from tsformer.estimators.recipe import _share_of_flat, agreement_kept, suited_scaling
-from tsformer.estimators.settings import REGRESSION_SCALINGS, batch_size_for
+from tsformer.estimators.settings import REGRESSION_SCALINGS, batch_size_for, patience_for
 from tsformer.features import RandomConvolutions
 
 RNG = np.random.default_rng(0)
@@ -411,3 +411,10 @@ def test_augmentations_are_tried_with_the_scaling_and_the_groups_of_the_fit(monk
     auto = classifier(augmentation="auto", stem="conv", scaling="series", max_epochs=1)
     auto.fit(WAVES, Y, groups=np.arange(48) // 4)
     assert seen == [(1.0, "series", (np.arange(48) // 4).tolist())]
+
+
+@pytest.mark.parametrize(
+    ("specified", "n_epochs", "patience"), [("auto", 500, 150), ("auto", 12, 20), (7, 500, 7)]
+)
+def test_patience_is_a_share_of_the_epochs(specified, n_epochs, patience):
+    assert patience_for(specified, n_epochs) == patience

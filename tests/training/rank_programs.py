@@ -32,7 +32,7 @@ def train_in_double_precision(augmentation: str) -> tuple[dict[str, Any], list[d
 
     # Nine series in batches of at most four: parts of unequal size, and of unequal length.
     panel, targets = make_panel(9, ragged=True)
-    model = make_model("tape+erpe", dropout=0.0).double()
+    model = make_model("tape+erpe", dropout=0.0, head_norm="batch").double()
     plan = make_plan(
         n_epochs=8, augmentation=None if augmentation == "none" else resolve(augmentation)
     )

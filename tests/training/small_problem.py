@@ -11,6 +11,7 @@ from tsformer.data.panel import Panel
 from tsformer.training import Callback, History, TrainingPlan, Validation, train
 from tsformer.training.distributed import Ranks
 from tsformer.training.loop import make_optimizer
+from tsformer.training.run import TrainingRun, TrainingState
 from tsformer.training.step import TrainingStep
 
 CPU = torch.device("cpu")
@@ -62,6 +63,17 @@ def make_step(
 ) -> TrainingStep:
     optimizer = make_optimizer(model.train(), plan)
     return kind(model, optimizer, panel, targets, weights, cross_entropy, plan, ranks)
+
+
+def make_run(
+    model: nn.Module | None = None,
+    data: tuple[Panel, Tensor] | None = None,
+    plan: TrainingPlan | None = None,
+    **options,
+) -> TrainingRun:
+    model = make_model() if model is None else model
+    state = TrainingState(model, make_plan() if plan is None else plan, History())
+    return TrainingRun(state, *(make_panel() if data is None else data), cross_entropy, **options)
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:

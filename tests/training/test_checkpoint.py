@@ -8,7 +8,7 @@ import resource
 import signal
 import warnings
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
@@ -24,17 +24,18 @@ from small_problem import (
     make_model,
     make_panel,
     make_plan,
+    make_run,
     weights_of,
     wrong_labels,
 )
+from torch import nn
 
+from tsformer.augmentation import resolve
 from tsformer.objectives import InputLayout, Masked
 from tsformer.objectives.base import Pretext
-from tsformer.training import Callback, History, train
-from tsformer.training.checkpoint import Checkpointer, CheckpointFile, fingerprint
+from tsformer.training import Callback, History, NonFiniteLossError, TrainingPlan, train
+from tsformer.training.checkpoint import CheckpointFile, fingerprint
 from tsformer.training.plan import Pretrained
-from tsformer.training.run import LoopState, TrainingRun, TrainingState
-from tsformer.training.step import OneProcess
 
 EPOCHS, STEPS_AN_EPOCH = 6, 5
 
@@ -107,7 +108,8 @@ def test_killed_at_a_random_step_it_ends_bit_for_bit_alike(validated, ragged, tm
     handle.remove()
     assert steps == last - (step - 1), f"killed in step {step} of {last}"
     assert equal(straight.state_dict(), resumed.state_dict()), f"killed in step {step}"
-    assert [row["loss"] for row in history] == [row["loss"] for row in whole]
+    for row, expected in zip(history, whole, strict=True):
+        assert row | {"seconds": 0.0} == expected | {"seconds": 0.0}
     assert history.best_epoch == whole.best_epoch
 
 
@@ -128,14 +130,105 @@ def test_what_resume_goes_on_with(tmp_path):
     assert len(list(tmp_path.glob("new/training-*.pt"))) == 2
 
 
-def test_the_best_weights_are_resumed(tmp_path):
-    ends = []
-    for resume in (False, True):
-        model, plan = make_model(), saved_at_end(tmp_path, resume=resume, n_iter_no_change=2)
-        history = fit(model, *make_panel(), plan, validation=wrong_labels())
-        assert history.best_epoch < len(history)
-        ends.append(weights_of(model))
-    assert equal(*ends)
+class Killed(Exception):
+    """Ends a run in a step."""
+
+
+class Stops(Callback):
+    def on_epoch_end(self, state):
+        state.stop = state.epoch == 3
+
+
+def end_of_run(folder: Path, *, resume: bool, at_step=0, error=None, stops=False, validated=True):
+    """Return all that a run ends with; in a step it may raise an error, or lose its weights."""
+    steps = 0
+
+    def loss(outputs, targets):
+        nonlocal steps
+        steps += outputs.requires_grad
+        if steps == at_step and error is not None:
+            raise error
+        return cross_entropy(outputs, targets) * (torch.nan if steps == at_step else 1.0)
+
+    patience = {"n_iter_no_change": 50, "validation": wrong_labels()} if validated else {}
+    plan = plan_in(folder, resume=resume, n_iter_no_change=patience.pop("n_iter_no_change", None))
+    model, history, message = make_model("tape"), History(), ""
+    try:
+        options = {"callbacks": [Stops()] if stops else [], "history": history, **patience}
+        train(model, *make_panel(), loss, plan, **options)
+    except (Killed, NonFiniteLossError, ValueError, IndexError) as ended:
+        message = str(ended)
+    earlier = [dict(row) for row in history[:3]]
+    later = [{**row, "seconds": 0.0} for row in history[3:]]
+    weights = {name: x.tolist() for name, x in model.state_dict().items()}
+    return repr((message, earlier, later, history.best_epoch, weights))
+
+
+def entries(state, path=()):
+    """Yield the path of each value of a checkpoint; of several tensors in a dict, the first."""
+    if not isinstance(state, (dict, list, tuple)):
+        yield path
+        return
+    n_tensors = 0
+    for key, value in state.items() if isinstance(state, dict) else enumerate(state):
+        n_tensors += isinstance(value, torch.Tensor)
+        if not (isinstance(value, torch.Tensor) and n_tensors > 1):
+            yield from entries(value, (*path, key))
+
+
+def changed(state, path):
+    """Return a checkpoint with another value at the path."""
+    if isinstance(state, dict):
+        return {**state, path[0]: changed(state[path[0]], path[1:])}
+    if isinstance(state, (list, tuple)):
+        return [changed(x, path[1:]) if i == path[0] else x for i, x in enumerate(state)]
+    if isinstance(state, bool):
+        return not state
+    if isinstance(state, torch.Tensor) and state.dtype == torch.uint8:
+        return torch.Generator().manual_seed(99).get_state()
+    return state + (100.0 if isinstance(state, float) else 1)
+
+
+STOP, KEPT = ("position", "stop"), ("position", "kept")
+KILLED = {"at_step": 18, "error": Killed()}
+
+
+@pytest.mark.parametrize(
+    ("begins", "ends", "n_spoilt", "covers"),
+    [
+        (KILLED, {}, 0, lambda path: path[:2] not in (STOP, KEPT) and "param_groups" not in path),
+        ({"stops": True}, {}, 0, lambda path: path == STOP),
+        *(  # weights that are not finite are not restored, so earlier ones are
+            (
+                KILLED | {"validated": False},
+                {"at_step": 1, "validated": False},
+                n,
+                lambda path, n=n: path[:3] == (*KEPT, 2 - n),
+            )
+            for n in range(3)
+        ),
+    ],
+    ids=["all", "stop", "newest", "earlier", "first"],
+)
+def test_a_changed_value_of_a_checkpoint_changes_the_end(begins, ends, n_spoilt, covers, tmp_path):
+    """Or the checkpoint is refused: nothing is saved in vain, nothing that is saved is forgotten.
+
+    The optimizer's options are not carried: they belong to the run that resumes.
+    """
+    end_of_run(tmp_path, resume=False, **begins)
+    (path,) = tmp_path.glob("training-*.pt")
+    saved = torch.load(path, weights_only=True)
+    for _, weights in saved["position"]["kept"][3 - n_spoilt :]:
+        weights["head.bias"].fill_(torch.nan)
+    found = {}
+    covered = [entry for entry in entries(saved) if covers(entry)]
+    for entry in [None, *covered]:
+        if entry is not None and entry[:2] == ("optimizer", "state") and entry[2] > 0:
+            continue
+        torch.save(saved if entry is None else changed(saved, entry), path)
+        found[entry] = end_of_run(tmp_path, resume=True, **ends)
+    assert len(found) > 1
+    assert [entry for entry in found if entry and found[entry] == found[None]] == []
 
 
 def test_the_options_of_the_optimizer_are_those_of_the_run_that_resumes(tmp_path):
@@ -152,56 +245,83 @@ def test_the_options_of_the_optimizer_are_those_of_the_run_that_resumes(tmp_path
         def load_state_dict(self, state_dict):
             super().load_state_dict(state_dict)
             seen.extend((group["lr"], group["capturable"]) for group in self.param_groups)
-            assert all("exp_avg" in self.state[p] for g in self.param_groups for p in g["params"])
 
     with mock.patch("torch.optim.AdamW", Looks):
         fit(make_model(), *make_panel(), saved_at_end(tmp_path, resume=True))
     assert seen == [(make_plan().learning_rate, False)] * 2
 
 
-def file_name(plan=None, panel=None, targets=None, weights=None, validation=None, model=None):
-    """Return the name of the checkpoint of a training run."""
-    own_panel, own_targets = make_panel()
-    state = TrainingState(model or make_model(), plan or make_plan(), History())
-    run = TrainingRun(state, cross_entropy, validation)
-    others = own_targets if targets is None else targets, weights
-    at = LoopState(run, torch.Generator())
-    made = Checkpointer(Path.cwd(), run, None, at, panel or own_panel, others, OneProcess())
-    return made.file.path.name
-
-
-def test_each_training_run_has_a_file_of_its_own(tmp_path, monkeypatch):
+def test_each_training_run_has_a_file_of_its_own():
     """Such as those of a grid search, which share a folder."""
-    monkeypatch.chdir(tmp_path)
     panel, targets = make_panel()
     half = torch.linspace(0.5, 1.5, 20)
     judged, trained = wrong_labels(), make_model()
     fit(trained, panel, targets, make_plan(n_epochs=1))
-    pretrained = Pretrained(frozenset("a")), Pretrained(frozenset("a"), 0.5)
-    others = [
-        {},
-        {"plan": make_plan(seed=7)},
-        {"plan": make_plan(learning_rate=1e-3)},
-        *({"plan": make_plan(pretrained=each)} for each in pretrained),
-        {"panel": make_panel(seed=1)[0]},
-        {"panel": replace(panel, mask=torch.arange(12).expand(20, 12) > 0)},
-        {"panel": replace(panel, times=1.5 * torch.arange(12.0).expand(20, 12))},
-        {"panel": replace(panel, lengths=panel.lengths - 1)},
-        {"targets": 1 - targets},
-        {"weights": half},
-        {"model": trained},
-        {"validation": judged},
-        {"validation": replace(judged, targets=1 - judged.targets)},
-        {"validation": replace(judged, weights=half)},
-        {"validation": replace(judged, panel=make_panel(seed=2)[0])},
-    ]
-    assert len({file_name(**each) for each in others}) == len(others)
-    assert file_name(plan=make_plan(device=torch.device("meta"), compile=True)) == file_name()
     zeros = torch.zeros(2, 3)
-    weights = [{"a": zeros}, {"a": zeros.mT}, {"a": zeros.int()}, {"b": zeros}]
-    assert len({fingerprint(make_plan(), each, [], []) for each in weights}) == 4
-    tasks = [Pretext(Masked(ratio=ratio), InputLayout(2)) for ratio in (0.1, 0.2)]
-    assert len({fingerprint(make_plan(), {}, [], [], task) for task in tasks}) == 2
+    runs = [
+        make_run(),
+        *(make_run(plan=make_plan(**{name: value})) for name, value in OTHER_PLAN.items()),
+        make_run(plan=make_plan(pretrained=Pretrained(frozenset("ab")))),
+        make_run(plan=make_plan(pretrained=Pretrained(frozenset("a"), frozen=True))),
+        make_run(plan=make_plan(pretrained=Pretrained(frozenset("a"), 0.5))),
+        *(
+            make_run(data=(other, targets))
+            for other in (
+                make_panel(seed=1)[0],
+                replace(panel, mask=torch.arange(12).expand(20, 12) > 0),
+                replace(panel, times=1.5 * torch.arange(12.0).expand(20, 12)),
+                replace(panel, lengths=panel.lengths - 1),
+            )
+        ),
+        make_run(data=(panel, 1 - targets)),
+        make_run(weights=half),
+        make_run(trained),
+        make_run(validation=judged),
+        make_run(validation=replace(judged, targets=1 - judged.targets)),
+        make_run(validation=replace(judged, weights=half)),
+        make_run(validation=replace(judged, panel=make_panel(seed=2)[0])),
+        *(
+            make_run(torch.nn.ParameterDict({name: nn.Parameter(x, requires_grad=False)}))
+            for name, x in (("a", zeros), ("a", zeros.mT), ("a", zeros.int()), ("b", zeros))
+        ),
+    ]
+    for ratio in (0.1, 0.2):
+        runs.append(make_run())
+        runs[-1].loss = Pretext(Masked(ratio=ratio), InputLayout(2))
+    assert len({fingerprint(run) for run in runs}) == len(runs)
+
+
+#: Another value of each field of a plan that changes what is trained.
+OTHER_PLAN = {
+    "n_epochs": 9,
+    "batch_size": 5,
+    "learning_rate": 1e-3,
+    "weight_decay": 0.2,
+    "warmup": 0.2,
+    "max_grad_norm": 2.0,
+    "augmentation": resolve("warp"),
+    "pretrained": Pretrained(frozenset("a")),
+    "n_iter_no_change": 7,
+    "bfloat16": True,
+    "seed": 7,
+    "design": "other",
+}
+#: And of the fields that do not.
+SAME_RUN = {
+    "device": torch.device("meta"),
+    "compile": True,
+    "checkpoint_dir": Path("elsewhere"),
+    "checkpoint_minutes": 1.0,
+    "resume": True,
+}
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(TrainingPlan)])
+def test_each_field_of_a_plan_is_in_the_name_or_changes_nothing(name):
+    run = make_run()
+    expected, value = fingerprint(run), (OTHER_PLAN | SAME_RUN)[name]
+    run.state.plan = replace(run.state.plan, **{name: value})
+    assert (fingerprint(run) == expected) == (name in SAME_RUN)
 
 
 @pytest.mark.parametrize("how", ["some bytes", "a stretch of zeros", "the start", "cut off"])
@@ -240,10 +360,7 @@ def fingerprint_of(state):
     return hashlib.sha256(buffer.getvalue()).digest()
 
 
-@pytest.mark.parametrize(
-    "part",
-    exhaustive_except(["optimizer", "position", "model", "random"], ["position", "random"]),
-)
+@pytest.mark.parametrize("part", ["optimizer", "position", "history", "random", "model"])
 def test_a_file_of_another_version_is_refused(part, tmp_path):
     fit(make_model(), *make_panel(), saved_at_end(tmp_path))
     (path,) = tmp_path.glob("training-*.pt")

@@ -7,19 +7,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from small_problem import (
-    cross_entropy,
-    equal,
-    make_model,
-    make_panel,
-    make_plan,
-    make_step,
-    weights_of,
-)
+from small_problem import equal, make_model, make_panel, make_plan, make_step, weights_of
 
 from tsformer.data.panel import Panel, same_device, shuffled
 from tsformer.training import cuda_graphs
 from tsformer.training.cuda_graphs import GraphedStep, _of_one_length, step_class
+from tsformer.training.distributed import Ranks
 from tsformer.training.loop import make_optimizer, set_learning_rate
 from tsformer.training.plan import Pretrained, TrainingPlan
 from tsformer.training.step import TrainingStep
@@ -82,20 +75,6 @@ def test_one_long_series_does_not_lengthen_all_batches():
     assert padded.take(torch.arange(3))[1].sum(dim=1).tolist() == [4] * 3, "the mask stays"
 
 
-def test_batches_that_go_in_pieces_are_not_captured(monkeypatch):
-    real = TrainingStep._gradients
-
-    def narrow(self, index, *args):
-        if len(index) > 2 and self.most_at_once is None:
-            raise torch.OutOfMemoryError("CUDA out of memory.")
-        return real(self, index, *args)
-
-    monkeypatch.setattr(TrainingStep, "_gradients", narrow)
-    with pytest.warns(UserWarning, match="goes through the blocks in pieces"):
-        *_, step = steps_of(Replayed, ragged=False)
-    assert not step._graphs
-
-
 def test_auto_captures_where_it_can():
     cuda = torch.device("cuda")
     frozen = Pretrained(frozenset({"head.weight"}), frozen=True)
@@ -121,19 +100,15 @@ def test_a_device_without_a_number_is_the_current_one():
 @pytest.mark.parametrize("size", [1, 2])
 def test_a_warning_says_why_steps_are_not_captured(size, compile):
     """The data are on the CPU, as if they did not fit on the GPU."""
-    model, (panel, targets) = make_model(), make_panel()
+    panel, _ = make_panel()
     cuda = torch.device("cuda")
-    plan = SimpleNamespace(compile=compile, graphed=True, device=cuda, augmentation=None)
-    ranks = SimpleNamespace(size=size, rank=0, wrap=lambda model, device: model)
+    plan = SimpleNamespace(compile=compile, device=cuda)
     why = "are sent batch by batch" if size == 1 else "several processes"
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        kind = step_class(plan, panel, ranks)
+        assert step_class(plan, panel, Ranks(0, size)) is TrainingStep
     said = [str(each.message) for each in caught]
     assert not said if compile == "auto" else why in said[0]
-    step = kind(model, None, panel, targets, None, cross_entropy, plan, ranks)
-    assert type(step) is TrainingStep
-    assert step.may_cut == (size == 1)
 
 
 @pytest.mark.parametrize("graphed", [True, False])
@@ -146,7 +121,7 @@ def test_a_captured_step_reads_its_learning_rate_from_a_tensor(graphed, monkeypa
         assert float(group["lr"]) == 0.5
 
 
-def test_graphs_make_room_before_a_batch_is_cut(monkeypatch):
+def test_graphs_make_room_for_plain_steps(monkeypatch):
     """A graph keeps its memory, so that a batch of another shape has less."""
     plain, losses, _ = steps_of(TrainingStep, ragged=False)
     real = TrainingStep._gradients
@@ -172,7 +147,6 @@ def test_graphs_make_room_before_a_batch_is_cut(monkeypatch):
     with pytest.warns(UserWarning, match="no memory for steps beside the graphs") as caught:
         weights, again, step = steps_of(Full, ragged=False)
     assert len(caught) == 1
-    assert step.most_at_once is None, "no batch was cut"
     assert not step._graphs
     assert losses == again
     assert equal(plain, weights)

@@ -1,17 +1,15 @@
-"""When memory runs out: smaller pieces, and the same steps."""
+"""When memory runs out: prediction halves its batches; training names the size of a batch."""
 
-import warnings
 import weakref
 from unittest import mock
 
 import pytest
 import torch
-from small_problem import equal, fit, make_model, make_panel, make_plan, make_step, weights_of
+from small_problem import CPU, equal, fit, make_model, make_panel, make_plan, weights_of
 from torch import Tensor, nn
 
 from tsformer.training import forward
-from tsformer.training.distributed import Ranks
-from tsformer.training.inference import catch_oom, is_out_of_memory
+from tsformer.training.inference import in_halves, is_out_of_memory, released
 
 
 def test_errors_that_mean_memory_ran_out():
@@ -23,8 +21,8 @@ def test_errors_that_mean_memory_ran_out():
     with pytest.raises(RuntimeError) as other:
         torch.zeros(2, 3) @ torch.zeros(2, 3)
     assert not is_out_of_memory(other.value)
-    with pytest.raises(RuntimeError, match="of another kind"), catch_oom():
-        raise RuntimeError("of another kind")
+    with pytest.raises(RuntimeError, match="of another kind"):
+        released(RuntimeError("of another kind"))
 
 
 class Small(nn.Module):
@@ -41,57 +39,12 @@ class Small(nn.Module):
         return self.block(x, *rest)
 
 
-@pytest.mark.parametrize(
-    ("encoding", "stem", "head_norm", "ragged", "weighted"),
-    [
-        ("tape+erpe", "conv", "batch", True, True),
-        ("tape+erpe", "conv", "batch", False, False),
-        ("fire", "patch", None, True, False),
-    ],
-)
-def test_pieces_give_the_steps_of_the_whole_batch(encoding, stem, head_norm, ragged, weighted):
-    """Batch norms, too, see the whole batch: the first parameters to show it are theirs."""
-    panel, targets = make_panel(ragged=ragged)
-    weights = torch.linspace(0.2, 1.8, 20) if weighted else None
-    options = {"stem": stem, "head_norm": head_norm, "dropout": 0.0}
-    models = [make_model(encoding, **options).double() for _ in range(2)]
-    panel = panel._each(lambda x: x.double() if x.is_floating_point() else x)
-    models[1].blocks[0] = Small(models[1].blocks[0], 3)
-    plan = make_plan(batch_size=10)
-    fit(models[0], panel, targets, plan, weights=weights)
-    with warnings.catch_warnings(record=True) as seen:
-        warnings.simplefilter("always")
-        fit(models[1], panel, targets, plan, weights=weights)
-    assert ["did not fit into the memory of cpu" in str(w.message) for w in seen] == [True]
-    assert max(models[1].blocks[0].sizes) == 3
-    plain, pieces = (dict(m.named_parameters()) for m in models)
-    for name, value in plain.items():
-        name = name.replace("blocks.0.", "blocks.0.block.")
-        torch.testing.assert_close(pieces[name], value, rtol=1e-4, atol=1e-6)
-
-
-def test_not_even_one_series():
+def test_a_batch_that_does_not_fit_is_an_error_that_names_its_size():
     model = make_model()
-    model.blocks[0] = Small(model.blocks[0], 0)
-    with (
-        pytest.warns(UserWarning, match="in pieces"),
-        pytest.raises(MemoryError, match="nor does one series; choose a smaller"),
-    ):
+    model.blocks[0] = Small(model.blocks[0], 3)
+    message = r"a batch of 4 series .* smaller batch_size \(it is 4\).*\(4 series do not fit\)"
+    with pytest.raises(MemoryError, match=message):
         fit(model, *make_panel(), make_plan())
-
-
-def test_a_batch_shared_with_other_processes_is_not_cut():
-    """Pieces would bypass the averaging of gradients, and each process would train alone."""
-
-    class SharedByTwo(Ranks):
-        def wrap(self, model, device):
-            return model
-
-    model = make_model()
-    model.blocks[0] = Small(model.blocks[0], 1)
-    step = make_step(model, *make_panel(), make_plan(), ranks=SharedByTwo(0, 2))
-    with pytest.raises(MemoryError, match="cannot be cut here"):
-        step(torch.arange(4), torch.arange(4))
 
 
 def test_prediction_halves_its_batches():
@@ -119,20 +72,17 @@ def test_data_that_stay_on_the_host_train_alike(monkeypatch):
     assert equal(*ends)
 
 
-def test_what_the_frames_of_the_error_held_is_free_before_the_block_is_left():
-    """Only then does emptying the allocator's cache give anything back."""
-
+def test_tensors_of_the_error_are_free_before_the_cache_is_emptied():
     class Large:
         pass
 
     seen = []
 
-    def fails():
+    def fails(_):
         large = Large()
         seen.append(weakref.ref(large))
-        raise torch.OutOfMemoryError(
-            "Tried to allocate 2.00 MiB. If reserved but unallocated memory"
-        )
+        message = "Tried to allocate 2.00 MiB. If reserved but unallocated memory"
+        raise torch.OutOfMemoryError(message)
 
     def emptied():
         seen.append(seen[0]() is None)
@@ -140,8 +90,7 @@ def test_what_the_frames_of_the_error_held_is_free_before_the_block_is_left():
     with (
         mock.patch.object(torch.cuda, "is_available", return_value=True),
         mock.patch.object(torch.cuda, "empty_cache", emptied),
-        catch_oom() as ran_out,
+        pytest.raises(MemoryError, match=r"stride.*\(Tried to allocate 2.00 MiB.\)"),
     ):
-        fails()
+        in_halves(fails, torch.arange(1), CPU)
     assert seen[1:] == [True]
-    assert ran_out == [" (Tried to allocate 2.00 MiB.)"]

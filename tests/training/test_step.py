@@ -7,19 +7,17 @@ import numpy as np
 import pytest
 import torch
 from marks import exhaustive_except
-from small_problem import cross_entropy, make_model, make_panel, make_plan, make_step
+from small_estimators import classifier, encoder
+from small_problem import CPU, cross_entropy, make_model, make_panel, make_plan, make_step
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tsformer import TSTransformerClassifier, TSTransformerEncoder
 from tsformer._random import seeded
-from tsformer.augmentation import Augmentation, Batch, resolve
+from tsformer.augmentation import Augmentation, Batch
 from tsformer.encodings import EncodingStack, names
-from tsformer.objectives import Contrastive
-from tsformer.training import inference
-from tsformer.training import step as training_step
-from tsformer.training.inference import posed
-from tsformer.training.step import TrainingStep, augmented
+from tsformer.objectives import Contrastive, InputLayout, Masked, Posed
+from tsformer.objectives.base import Pretext, PretrainingTransformer
+from tsformer.training.step import TrainingStep
 
 
 class Records(torch.optim.SGD):
@@ -60,9 +58,6 @@ def test_it_is_clipped_as_a_whole():
     assert norm.item() == pytest.approx(1e-3, rel=1e-3)
 
 
-CPU = torch.device("cpu")
-
-
 class Partners(Augmentation):
     """Every series takes its target from the one before it, by a share of its own."""
 
@@ -74,31 +69,39 @@ class Partners(Augmentation):
         return replace(batch, partner=torch.arange(n).roll(1), share=share)
 
 
-class Recorder(Augmentation):
-    """Counts its calls and changes nothing."""
+class Draws(Augmentation):
+    """Replaces the values by random numbers, and records the batches."""
 
     def __init__(self) -> None:
         self.batches: list[Batch] = []
 
     def __call__(self, batch: Batch) -> Batch:
-        self.batches.append(batch)
-        return batch
+        self.batches.append(replace(batch, values=torch.rand_like(batch.values)))
+        return self.batches[-1]
 
 
 def test_draws_depend_on_the_seed_and_the_step_and_leave_the_generator_alone():
-    x, warp = torch.randn(4, 30, 1), resolve("warp", p=1.0)
+    def drawn(number: int, seed: int) -> Tensor:
+        draws = Draws()
+        plan = make_plan(augmentation=draws, seed=seed)
+        make_step(make_model("tape", dropout=0.0), *make_panel(6), plan)(
+            index, index, number=number
+        )
+        return draws.batches[0].values
 
-    def drawn(step: int, seed: int) -> Tensor:
-        return augmented((x, None, None), warp, step=step, seed=seed).values
-
+    index = torch.arange(4)
     with seeded(3, CPU):
         expected = torch.rand(2)
+    first = drawn(0, 0)
+    step = make_step(
+        make_model("tape", dropout=0.0), *make_panel(6), make_plan(augmentation=Draws())
+    )
     with seeded(3, CPU):
-        first = drawn(0, 0)
+        step(index, index)
         assert torch.equal(torch.rand(2), expected)
-        assert torch.equal(drawn(0, 0), first)
-    for step, seed in ((1, 0), (0, 1)):
-        assert not torch.equal(drawn(step, seed), first)
+    assert torch.equal(drawn(0, 0), first)
+    for number, seed in ((1, 0), (0, 1)):
+        assert not torch.equal(drawn(number, seed), first)
 
 
 def test_the_step_applies_it_to_the_batch_and_to_the_loss():
@@ -116,52 +119,57 @@ def test_the_step_applies_it_to_the_batch_and_to_the_loss():
     torch.testing.assert_close(step(index, index), losses.sum().detach())
 
 
-def test_an_augmentation_is_told_which_channels_are_flags():
+def test_augmentation_and_objective_know_the_channels_of_flags():
     """Two of three channels have gaps; their flags are the last two of eight channels."""
     X = np.random.default_rng(0).normal(size=(8, 3, 20))
     X[::2, 0, 5:8] = X[1::2, 2, 3:5] = np.nan
-    seen = Recorder()
-    TSTransformerClassifier(augmentation=seen, max_epochs=1, random_state=0).fit(X, [0, 1] * 4)
-    assert seen.batches
-    for batch in seen.batches:
+    seen = []
+
+    class Looks(Augmentation):
+        def __call__(self, batch: Batch) -> Batch:
+            seen.append(batch)
+            return batch
+
+    class Poses(Contrastive):
+        """Adds noise, in training and where its loss is validated."""
+
+        def pose(self, batch: Batch, layout: InputLayout) -> Posed:
+            posed = super().pose(batch, layout)
+            seen.append(replace(posed.batch, n_flags=batch.n_flags))
+            return posed
+
+    classifier(augmentation=Looks(), head_norm=None).fit(X, [0, 1] * 4)
+    n_augmented = len(seen)
+    encoder(objective=Poses(), early_stopping=True, validation_fraction=0.5).fit(X)
+    assert n_augmented == 2
+    assert len(seen) == n_augmented + 4
+    for batch in seen:
         assert (batch.values.shape[-1], batch.n_flags) == (8, 2)
-        assert set(batch.values[..., -2:].unique().tolist()) == {0.0, np.float32(-0.1).item()}
-
-
-def test_an_objective_is_told_which_channels_are_flags():
-    """The contrastive objective adds noise, in training and where its loss is validated."""
-    X = np.random.default_rng(0).normal(size=(12, 1, 20))
-    X[:, 0, 5:8] = np.nan
-    posed = []
-
-    class Seen(Contrastive):
-        def pose(self, batch, layout):
-            given = super().pose(batch, layout)
-            posed.append(given.batch.values[..., -1])
-            return given
-
-    TSTransformerEncoder(
-        objective=Seen(), max_epochs=1, early_stopping=True, validation_fraction=0.5, random_state=0
-    ).fit(X)
-    assert len(posed) > 1
-    for flags in posed:
+        flags = batch.values[..., -2:]
         assert flags.min() >= np.float32(-0.1)
         assert flags.max() <= 0
 
 
-def test_the_tasks_of_an_objective_are_drawn_from_the_seed_of_the_plan(monkeypatch):
-    """In training, and where its loss is validated."""
-    X, seeds = np.random.default_rng(0).normal(size=(12, 1, 20)), set()
-    for module in (training_step, inference):
+def test_tasks_of_an_objective_depend_on_the_seed_and_the_step():
+    seen = []
 
-        def seen(*args, seed, name=module.__name__, **kwargs):
-            seeds.add((name, seed))
-            return posed(*args, seed=seed, **kwargs)
+    class Poses(Masked):
+        def pose(self, batch: Batch, layout: InputLayout) -> Posed:
+            posed = super().pose(batch, layout)
+            seen.append(posed.counted)
+            return posed
 
-        monkeypatch.setattr(module, "posed", seen)
-    encoder = TSTransformerEncoder(max_epochs=1, early_stopping=True, random_state=3).fit(X)
-    seed = encoder._seeds()[0][1]
-    assert seeds == {(training_step.__name__, seed), (inference.__name__, seed)}
+    panel, _ = make_panel(4)
+    model = PretrainingTransformer(make_model(n_outputs=2).config, Poses())
+    index = torch.arange(4)
+    for seed, number in ((0, 0), (0, 0), (1, 0), (0, 1)):
+        plan, loss = make_plan(seed=seed), Pretext(model.objective, InputLayout(2))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+        step = TrainingStep(model, optimizer, panel, index, None, loss, plan)
+        step(index, index, number=number)
+    first, again, *others = seen
+    assert torch.equal(first, again)
+    assert not any(torch.equal(first, other) for other in others)
 
 
 # --- nothing in a step waits for a device: no encoding, stem or pooling reads a value back --------

@@ -1,17 +1,11 @@
-"""How training ends early: losses, Ctrl-C, early stopping; several models, and in processes."""
+"""Training runs that end by Ctrl-C; several models, one after another and in processes."""
 
 import copy
-import math
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
-from small_estimators import Raises
 from small_problem import (
-    CPU,
-    Remembers,
-    accuracy,
     cross_entropy,
     equal,
     fit,
@@ -24,49 +18,7 @@ from small_problem import (
 from torch import nn
 
 from tsformer import TSTransformer
-from tsformer._random import RandomStream
 from tsformer.training import Callback, History, NonFiniteLossError, forward, train_ensemble
-from tsformer.training.run import EarlyStopping, LoopState, TrainingRun, TrainingState
-
-
-class SpoilsTheLoss(Callback):
-    def __init__(self, epoch: int):
-        self.epoch = epoch
-
-    def on_epoch_end(self, state):
-        if state.epoch == self.epoch:
-            self.weights = weights_of(state.model)
-            nn.init.constant_(state.model.head.bias, float("nan"))
-
-
-def test_nan_loss_raises_and_keeps_the_last_good_weights():
-    model, (panel, targets), spoils = make_model(), make_panel(), SpoilsTheLoss(2)
-    history = History()
-    with pytest.raises(NonFiniteLossError, match=r"nan in epoch 3 of 4; the weights of epoch 2"):
-        fit(model, panel, targets, make_plan(), callbacks=[spoils], history=history)
-    assert equal(weights_of(model), spoils.weights)
-    assert len(history) == 2
-    assert not model.training
-
-
-def test_the_weights_of_the_start_are_kept_with_those_of_two_epochs():
-    run = TrainingRun(TrainingState(make_model(), make_plan(), History()), cross_entropy)
-    at = LoopState(run, torch.Generator())
-    for _ in range(3):
-        at.end_epoch()
-        run.state.history.append({})
-    assert [epoch for epoch, _ in at.kept] == [0, 2, 3]
-
-
-def test_a_head_that_is_not_finite_is_not_kept():
-    model, (panel, _) = make_model(), make_panel()
-    good = copy.deepcopy(model.state_dict())
-    spoilt = good | {"head.bias": torch.full((2,), torch.nan)}
-    run = TrainingRun(TrainingState(model, make_plan(), History()), cross_entropy)
-    run.random = RandomStream(0, CPU)
-    with pytest.raises(NonFiniteLossError, match="weights of epoch 0 are kept"):
-        run.raise_non_finite(torch.nan, [(0, good), (1, spoilt)], panel)
-    assert equal(weights_of(model), good)
 
 
 class InterruptedModel(nn.Module):
@@ -102,74 +54,6 @@ def test_ctrl_c_in_the_first_epoch_keeps_no_member_without_training(earlier):
     with raised if earlier else pytest.raises(KeyboardInterrupt):
         (history,) = fit_members(models, *make_panel())
         assert history.interrupted
-
-
-def test_early_stopping_returns_to_the_best_epoch():
-    model, remembers, judged = make_model(), Remembers(), wrong_labels()
-    plan = make_plan(n_epochs=20, n_iter_no_change=3)
-    history = fit(model, *make_panel(), plan, validation=judged, callbacks=[remembers])
-    losses = [row["val_loss"] for row in history]
-    best = int(np.argmin(losses)) + 1
-    assert history.best_epoch == best
-    assert len(history) == best + 3 < 20
-    assert equal(weights_of(model), remembers.weights[best - 1])
-    assert not equal(weights_of(model), remembers.weights[-1])
-    assert not model.training
-    outputs = forward(model, judged.panel)
-    got = cross_entropy(outputs, judged.targets).mean().item()
-    assert got == pytest.approx(min(losses))
-    assert history[best - 1]["val_score"] == accuracy(outputs, judged.targets)
-
-
-def test_early_stopping_returns_to_the_best_epoch_after_ctrl_c_and_errors():
-    plan = make_plan(n_epochs=20, n_iter_no_change=10)
-    for error, catches in (
-        (KeyboardInterrupt(), pytest.warns(UserWarning, match="interrupted after 5")),
-        (OSError("disk full"), pytest.raises(OSError, match="disk full")),
-    ):
-        model, remembers, history = make_model(), Remembers(), History()
-        options = {"validation": wrong_labels(), "callbacks": [remembers, Raises(error, 5)]}
-        with catches:
-            fit(model, *make_panel(), plan, history=history, **options)
-        assert len(history) == 5
-        assert history.best_epoch < 5
-        assert equal(weights_of(model), remembers.weights[history.best_epoch - 1])
-
-
-@pytest.mark.parametrize(
-    ("losses", "patience", "start", "best", "end"),
-    [
-        ([3.0, 2.0, 1.0, 0.5], 1, 0, 4, None),
-        ([3.0, 1.0, 2.0, 2.0, 2.0], 2, 0, 2, 4),
-        ([3.0, 1.0, 2.0, 0.5, 2.0, 2.0], 2, 0, 4, 6),
-        ([1.0, 1.0, 1.0], 2, 0, 1, 3),  # an equal loss is no improvement
-        ([1.0, 2.0], 2, 0, 1, None),
-        ([1.0, 2.0, 3.0], 2, 10, 11, 13),  # epochs of an earlier run do not count
-        ([math.nan] * 5, 2, 5, None, 7),  # nan is never best, and is waited for from the start
-        ([math.nan, 1.0, math.nan], 2, 0, 2, None),
-        ([1.0] + [2.0] * 50, None, 0, None, None),  # without patience it does nothing
-    ],
-)
-def test_best_epoch_and_end(losses, patience, start, best, end):
-    stopping, stopped = EarlyStopping(patience, start=start), None
-    for epoch, loss in enumerate(losses, start=start + 1):
-        stopping.update(epoch, loss, {"weight": torch.tensor(float(epoch))})
-        if stopping.should_stop(epoch):
-            stopped = epoch
-            break
-    assert stopped == end
-    assert stopping.best_epoch == best
-    if best is None:
-        assert stopping.best_weights is None
-    else:
-        assert stopping.best_loss == losses[best - start - 1]
-        assert stopping.best_weights == {"weight": torch.tensor(float(best))}
-
-
-def test_patience_starts_after_the_epochs_of_an_earlier_run():
-    state = TrainingState(make_model(), make_plan(n_iter_no_change=3), History([{}, {}]))
-    run = TrainingRun(state, cross_entropy, wrong_labels())
-    assert run.stopping == EarlyStopping(3, start=2)
 
 
 # --- several models trained one after another, and in processes -----------------------------------

@@ -130,7 +130,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
     weight_decay: Annotated[float, real(0, also=(0,))] = 0.05
     early_stopping: Annotated[bool | str, one_of("auto", True, False)] = "auto"
     validation_fraction: Annotated[float, real(0, 1)] = 0.1
-    n_iter_no_change: Annotated[int, whole(1)] = 20
+    n_iter_no_change: Annotated[int | str, whole(1, "auto")] = "auto"
     n_estimators: Annotated[int, whole(1)] = 1
     n_jobs: Annotated[int | None, whole(1, -1, None)] = 1
     n_threads: Annotated[int | str, whole(1, "auto")] = "auto"
@@ -426,7 +426,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
             weight_decay=self.weight_decay,
             augmentation=settings.augmentation,
             pretrained=Pretrained(names, scale, frozen=frozen) if names else None,
-            n_iter_no_change=self.n_iter_no_change if settings.early_stopping else None,
+            n_iter_no_change=settings.n_iter_no_change,
             device=settings.device,
             bfloat16=settings.precision == "bfloat16",
             compile=self.compile,

@@ -141,8 +141,8 @@ class TSTransformerClassifier(SeriesClassifier, TransformerEstimator):
         as make 80000 series, and at least 4.
     batch_size : int or "auto", default="auto"
         Series per optimizer step. "auto" is 16, and 64 from 1000 training series on; or fewer, so
-        that a batch has at most 32,768 tokens. A batch that does not fit into memory is split,
-        with a warning; the optimizer step stays the same.
+        that a batch has at most 32,768 tokens. A batch that does not fit into memory raises
+        MemoryError; choose a smaller one.
     learning_rate : float or "auto", default="auto"
         Peak learning rate of AdamW. It rises over the first tenth of the steps, then falls to zero
         along a cosine. "auto" is 0.002, and 0.004 from 1000 training series on.
@@ -154,8 +154,9 @@ class TSTransformerClassifier(SeriesClassifier, TransformerEstimator):
         `X_val` is given.
     validation_fraction : float in (0, 1), default=0.1
         Share of each class that is held out.
-    n_iter_no_change : int, default=20
-        Epochs without a lower validation loss before training stops.
+    n_iter_no_change : int or "auto", default="auto"
+        Epochs without a lower validation loss before training stops. "auto" is 30 % of all epochs,
+        and at least 20.
     n_estimators : int, default=1
         Number of ensemble members, whose probabilities are averaged. Members differ in the seed of
         initial weights, shuffling, dropout and augmentation; the first is the model of

@@ -15,7 +15,7 @@ from tsformer.augmentation import AugmentationSpec
 from tsformer.data.preprocessor import Scaler, views_in
 from tsformer.estimators.base import HeadNorm, Scaling, TransformerEstimator
 from tsformer.estimators.saved import PRETEXT, check_fields
-from tsformer.estimators.settings import CONV_PARAMS, batch_size_for
+from tsformer.estimators.settings import CONV_PARAMS
 from tsformer.estimators.targets import Target, Targets
 from tsformer.model import ModelConfig, TSTransformer
 from tsformer.objectives import (
@@ -215,14 +215,7 @@ class TSTransformerEncoder(TransformerEstimator):
         series = self._source(X, times, reset=False)
         panel = self.preprocessor_.panel(series).to(self.device_)
         losses = [
-            pretext_losses(
-                model,
-                panel,
-                self._pretext(model),
-                batch_size=batch_size_for("auto", model.max_tokens),
-                seed=0,
-                bfloat16=self._autocast(),
-            ).mean()
+            pretext_losses(model, panel, self._pretext(model), bfloat16=self._autocast()).mean()
             for model in self.models_
         ]
         return -float(torch.stack(losses).mean())

@@ -26,6 +26,9 @@ MANY_SERIES, LARGE_BATCH = 1000, 64
 _TOKENS_AT_ONCE = 2**15
 #: Epochs, bounds on the optimizer steps, and smallest number of epochs.
 AUTO_EPOCHS, AUTO_STEPS, AUTO_MIN_EPOCHS = 60, (1000, 2500), 20
+#: Patience of early stopping: share of the epochs, and smallest number; see
+#: ``experiments/results/early_stopping.csv``.
+AUTO_PATIENCE, AUTO_MIN_PATIENCE = 0.3, 20
 #: Fewest epochs from `MANY_SERIES` on, and the learning rate below.
 AUTO_MIN_EPOCHS_OF_MANY, AUTO_RATE = 4, 0.002
 #: Options of the conv stem in classifier and encoder, so that weights of the encoder fit.
@@ -63,6 +66,7 @@ class Settings:
     batch_size: int
     learning_rate: float
     early_stopping: bool
+    n_iter_no_change: int | None
     n_threads: int
     device: torch.device
     precision: str
@@ -94,6 +98,8 @@ def resolve(
     n_cases, n_tokens = len(data), probe.max_tokens
     budget = PRETRAINING if target.pretext else SUPERVISED
     batch_size = batch_size_for(params.batch_size, n_tokens, n_cases)
+    max_epochs = epochs_of(params.max_epochs, n_cases, batch_size, budget)
+    stops = validated and bool(params.early_stopping)
     device = resolve_device(params.device)
     scaling, head_norm = _scaling_and_norm(params, data, target, source, fitted)
     augmentation = specified_augmentation(params)
@@ -109,10 +115,11 @@ def resolve(
         head_norm=head_norm,
         augmentation=augmentation,
         temperature=temperature_for(getattr(params, "temperature", 1.0), augmentation),
-        max_epochs=epochs_of(params.max_epochs, n_cases, batch_size, budget),
+        max_epochs=max_epochs,
         batch_size=batch_size,
         learning_rate=learning_rate_for(params.learning_rate, n_cases, budget),
-        early_stopping=validated and bool(params.early_stopping),
+        early_stopping=stops,
+        n_iter_no_change=patience_for(params.n_iter_no_change, max_epochs) if stops else None,
         n_threads=n_threads,
         device=device,
         precision="bfloat16" if bfloat16 else "float32",
@@ -218,6 +225,13 @@ def epochs_of(max_epochs: int | str, n_cases: int, batch_size: int, budget: Budg
         return max(ceil(budget.n_series / n_cases), AUTO_MIN_EPOCHS_OF_MANY)
     fewest, most = (ceil(steps / ceil(n_cases / batch_size)) for steps in AUTO_STEPS)
     return max(min(max(AUTO_EPOCHS, fewest), most), AUTO_MIN_EPOCHS)
+
+
+def patience_for(n_iter_no_change: int | str, n_epochs: int) -> int:
+    """Return the number of epochs without a lower validation loss that ends training."""
+    if n_iter_no_change != "auto":
+        return int(n_iter_no_change)
+    return max(ceil(AUTO_PATIENCE * n_epochs), AUTO_MIN_PATIENCE)
 
 
 def temperature_for(temperature: float | str, augmentation: Augmentation | None) -> float:

@@ -9,7 +9,7 @@ import hashlib
 import io
 import time
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,8 @@ from torch import Tensor
 
 from tsformer._files import replacing
 from tsformer._warnings import warn_caller
-from tsformer.data.panel import AnyPanel
 from tsformer.objectives import Pretext
-from tsformer.training.plan import TrainingPlan
-from tsformer.training.run import LoopState, TrainingRun
-from tsformer.training.step import OneProcess
+from tsformer.training.run import TrainingRun
 
 #: Fields of a plan that change neither the steps of a training run nor their order.
 _IRRELEVANT = ("device", "compile", "checkpoint_dir", "checkpoint_minutes", "resume")
@@ -32,68 +29,68 @@ _IRRELEVANT = ("device", "compile", "checkpoint_dir", "checkpoint_minutes", "res
 class Checkpointer:
     """Saves a training run every few minutes."""
 
-    def __init__(
-        self,
-        folder: Path,
-        run: TrainingRun,
-        optimizer: torch.optim.Optimizer,
-        at: LoopState,
-        panel: AnyPanel,
-        others: Sequence[Tensor | None],
-        ranks: OneProcess,
-    ):
+    def __init__(self, run: TrainingRun, optimizer: torch.optim.Optimizer):
         self.run = run
         self.optimizer = optimizer
-        self.at = at
-        self.ranks = ranks
-        plan, validation = run.state.plan, run.validation
-        panels = [panel]
-        if validation is not None:
-            panels.append(validation.panel)
-            others = (*others, validation.targets, validation.weights)
-        name = fingerprint(plan, run.state.model.state_dict(), panels, others, run.loss)
-        self.file = CheckpointFile(folder, name, plan.checkpoint_minutes)
+        plan = run.state.plan
+        assert plan.checkpoint_dir is not None
+        self.file = CheckpointFile(plan.checkpoint_dir, fingerprint(run), plan.checkpoint_minutes)
 
     def resume(self) -> None:
         """Restore the checkpoint, if the plan resumes and it exists."""
-        state = self.run.state
-        if not state.plan.resume:
-            return
-        saved = self.file.load()
+        run, state, stopping = self.run, self.run.state, self.run.stopping
+        saved = self.file.load() if state.plan.resume else None
         if saved is None:
             return
         with self.file.to_be_read():
             # The options depend on the device and on CUDA graphs, so this run's options stay.
             own = self.optimizer.state_dict()["param_groups"]
             self.optimizer.load_state_dict({**saved["optimizer"], "param_groups": own})
-            self.at.load_state_dict(saved["position"], saved["best_epoch"])
+            at = saved["position"]
+            run.step, run.batch = at["step"], at["batch"]
+            run.total = at["total"].to(run.total.device)
+            run.kept = [(epoch, weights) for epoch, weights in at["kept"]]
+            run.shuffling = at["shuffling"]
+            run.generator.set_state(run.shuffling)
+            state.stop = at["stop"]
+            stopping.best_loss, stopping.best_epoch = at["best_loss"], at["best_epoch"]
+            stopping.best_weights = at["best_weights"]
+            state.history.best_epoch = at["best_epoch"]
             state.history += saved["history"][len(state.history) :]
-            state.history.best_epoch, state.stop = saved["best_epoch"], saved["stop"]
-            if self.ranks.size == 1:  # only the first process saves its generators
+            if run.ranks.size == 1:  # only the first process saves its generators
                 torch.Generator().set_state(saved["random"]["cpu"])  # raises if damaged
-                self.run.random.states |= saved["random"]
+                run.random.states |= saved["random"]
             state.model.load_state_dict(saved["model"])  # last: errors leave the model unchanged
 
     def save_if_due(self) -> None:
         """Save the state if the last checkpoint is old enough."""
-        if self.ranks.leads and self.file.due():
+        if self.run.ranks.leads and self.file.due():
             self.save()
 
     def save(self) -> None:
         """Save the state; warn if the disk is full or missing."""
-        if not self.ranks.leads:
+        run, state, stopping = self.run, self.run.state, self.run.stopping
+        if not run.ranks.leads:
             return
-        state = self.run.state
+        position = {
+            "step": run.step,
+            "batch": run.batch,
+            "total": run.total,
+            "kept": run.kept,
+            "shuffling": run.shuffling,
+            "stop": state.stop,
+            "best_epoch": stopping.best_epoch,
+            "best_loss": stopping.best_loss,
+            "best_weights": stopping.best_weights,
+        }
         try:
             self.file.save(
                 {
                     "model": state.model.state_dict(),
                     "optimizer": self.optimizer.state_dict(),
-                    "position": self.at.state_dict(),
+                    "position": position,
                     "history": list(state.history),
-                    "best_epoch": state.history.best_epoch,
-                    "stop": state.stop,
-                    "random": self.run.random.states,
+                    "random": run.random.states,
                 }
             )
         except OSError as error:
@@ -162,24 +159,23 @@ class CheckpointFile:
             ) from error
 
 
-def fingerprint(
-    plan: TrainingPlan,
-    weights: Mapping[str, Tensor],
-    panels: Iterable[AnyPanel],
-    others: Iterable[Tensor | None],
-    loss: object = None,
-) -> str:
+def fingerprint(run: TrainingRun) -> str:
     """Hash all inputs of a training run; return 16 hex digits."""
     digest = hashlib.blake2b(digest_size=8)
+    plan, validation = run.state.plan, run.validation
     fields = {f.name: getattr(plan, f.name) for f in dataclasses.fields(plan)}
-    if plan.pretrained is None:
-        del fields["pretrained"]
     digest.update(repr({k: v for k, v in fields.items() if k not in _IRRELEVANT}).encode())
-    if isinstance(loss, Pretext):
-        digest.update(repr(loss).encode())
-    for name, tensor in weights.items():
+    if plan.pretrained is not None:  # its repr leaves out the names, which may be many
+        digest.update(repr(sorted(plan.pretrained.names)).encode())
+    if isinstance(run.loss, Pretext):
+        digest.update(repr(run.loss).encode())
+    for name, tensor in run.state.model.state_dict().items():
         digest.update(name.encode())
         _add(digest, [tensor])
+    panels, others = [run.panel], [run.targets, run.weights]
+    if validation is not None:
+        panels.append(validation.panel)
+        others += [validation.targets, validation.weights]
     for panel in panels:
         _add(digest, (part.values for part in panel.parts()), len(panel))
         _add(digest, [panel.lengths])

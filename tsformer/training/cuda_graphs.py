@@ -15,9 +15,10 @@ from torch import Tensor
 
 from tsformer._warnings import warn_caller
 from tsformer.data.panel import AnyPanel, Panel, same_device
-from tsformer.training.inference import catch_oom, is_out_of_memory
+from tsformer.training.distributed import Ranks
+from tsformer.training.inference import is_out_of_memory, released
 from tsformer.training.plan import TrainingPlan
-from tsformer.training.step import OneProcess, TrainingStep, clip_and_update
+from tsformer.training.step import TrainingStep, clip_and_update
 
 #: Plain steps of each shape before its capture: they initialise libraries and the optimizer.
 _STEPS_BEFORE = 3
@@ -48,42 +49,54 @@ class GraphedStep(TrainingStep):
         self._captures = True
 
     def __call__(self, index: Tensor, rows: Tensor, *, number: int = 0) -> Tensor:
-        def plain() -> Tensor:
-            return TrainingStep.__call__(self, index, rows, number=number)
-
-        # A piece repeats its draws for its gradient, which a captured step cannot do.
-        if not self._captures or self.most_at_once is not None:
-            return plain()
+        if not self._captures:
+            return super().__call__(index, rows, number=number)
         shape = len(index), int(self.panel.lengths[index].max())
-        if shape not in self._graphs:
-            before = self._steps.get(shape, 0)
-            if before < _STEPS_BEFORE or len(self._graphs) == _MOST_SHAPES:
-                if before == _STEPS_BEFORE == max(self._steps.values()):  # warns once
-                    warn_caller(
-                        f"{_NOT_CAPTURED}there are more than {_MOST_SHAPES} shapes of batches; "
-                        "the others take plain steps"
-                    )
-                self._steps[shape] = before + 1
-                last = before == _STEPS_BEFORE - 1 and not self._graphs
-                return self._on_side_stream(lambda: self._watched(plain) if last else plain())
-            held = rows.clone()
+        if shape in self._graphs:
+            held, replay = self._graphs[shape]
+            held.copy_(rows)
+            return replay()
+        before = self._steps.get(shape, 0)
+        if before < _STEPS_BEFORE or len(self._graphs) == _MOST_SHAPES:
+            if before == _STEPS_BEFORE == max(self._steps.values()):  # warns once
+                warn_caller(
+                    f"{_NOT_CAPTURED}there are more than {_MOST_SHAPES} shapes of batches; "
+                    "the others take plain steps"
+                )
+            self._steps[shape] = before + 1
+            last = before == _STEPS_BEFORE - 1 and not self._graphs
 
-            def step() -> Tensor:
-                total = self._gradients(index, held, number)
-                clip_and_update(self.optimizer, self.plan.max_grad_norm)
-                return total
+            def plain() -> Tensor:
+                return self._plain(index, rows, number)
 
-            replay = None
-            with catch_oom() as ran_out:
-                replay = self._capture(step)
-            if ran_out:
-                self._give_up("there is no memory for another graph")
-            if replay is None:
-                return plain()
-            self._graphs[shape] = held, replay
-        held, replay = self._graphs[shape]
-        held.copy_(rows)
-        return replay()
+            return self._on_side_stream(lambda: self._watched(plain) if last else plain())
+        held = rows.clone()
+
+        def step() -> Tensor:
+            total = self._gradients(index, held, number)
+            clip_and_update(self.optimizer, self.plan.max_grad_norm)
+            return total
+
+        captured = None
+        try:
+            captured = self._capture(step)
+        except Exception as error:
+            released(error)
+            self._give_up("there is no memory for another graph")
+        if captured is None:
+            return self._plain(index, rows, number)
+        self._graphs[shape] = held, captured
+        return captured()
+
+    def _plain(self, index: Tensor, rows: Tensor, number: int) -> Tensor:
+        """Take a plain step; release the graphs if it needs their memory."""
+        try:
+            return super().__call__(index, rows, number=number)
+        except MemoryError:
+            if not self._graphs:
+                raise
+        self._give_up("there is no memory for steps beside the graphs")
+        return super().__call__(index, rows, number=number)
 
     def _capture(self, step: Callable[[], Tensor]) -> Callable[[], Tensor] | None:
         """Capture the step; return a function that replays it, or None."""
@@ -145,13 +158,6 @@ class GraphedStep(TrainingStep):
         elif draws != _states_of_the_cpu():
             self._give_up(_DRAWS)
         return total
-
-    def _halve(self, size: int, reason: str) -> None:
-        """Release the graphs before cutting the batch."""
-        if self._graphs:
-            self._give_up("there is no memory for steps beside the graphs")
-        else:
-            super()._halve(size, reason)
 
     def _give_up(self, reason: str) -> None:
         self._captures = False
@@ -219,7 +225,7 @@ def _states_of_the_cpu() -> tuple[bytes, object, bytes]:
     return torch_state, random.getstate(), pickle.dumps(numpy_state)
 
 
-def step_class(plan: TrainingPlan, panel: AnyPanel, ranks: OneProcess) -> type[TrainingStep]:
+def step_class(plan: TrainingPlan, panel: AnyPanel, ranks: Ranks) -> type[TrainingStep]:
     """Return the step class for a captured plan; warn if steps cannot be captured."""
     if ranks.size > 1:
         reason = "several processes share each step"

@@ -15,11 +15,10 @@ from torch import Tensor, nn
 from tsformer.model.layers import MaskedBatchNorm
 from tsformer.objectives import Pretext
 from tsformer.training.plan import TrainingPlan
-from tsformer.training.step import OneProcess
 
 
 @dataclass(frozen=True)
-class Ranks(OneProcess):
+class Ranks:
     """Rank of this process, and the number of processes.
 
     Each process takes its part of every batch. DistributedDataParallel averages the gradients, and
@@ -29,6 +28,11 @@ class Ranks(OneProcess):
 
     rank: int = 0
     size: int = 1
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process writes and reports."""
+        return self.rank == 0
 
     @classmethod
     def current(cls) -> Self:
@@ -64,36 +68,28 @@ class Ranks(OneProcess):
             dist.barrier()
 
     def part(self, batch: Tensor) -> Tensor:
+        """Return this process's part of a batch."""
         return batch.tensor_split(self.size)[self.rank]
 
     def wrap(self, model: nn.Module, device: torch.device) -> nn.Module:
+        """Wrap the model, so that processes average its gradients."""
         devices = [torch.cuda.current_device()] if device.type == "cuda" else None
         return nn.parallel.DistributedDataParallel(model, device_ids=devices)
 
     def add_up(self, total: Tensor) -> Tensor:
-        dist.all_reduce(total)
+        """Return the sum over the processes, in place."""
+        if self.size > 1:
+            dist.all_reduce(total)
         return total
-
-    def any(self, flag: bool, device: torch.device) -> bool:
-        return bool(self.add_up(torch.tensor(float(flag), device=device)).item())
 
     @contextmanager
     def sharing(
         self, model: nn.Module, plan: TrainingPlan, loss: object, n_series: int
     ) -> Iterator[None]:
         """Check that processes can share the run; let batch norms sum over them in the block."""
-        self._check(plan, loss, n_series)
-        norms = [m for m in model.modules() if isinstance(m, MaskedBatchNorm)]
-        for norm in norms:
-            norm.shared = True
-        try:
+        if self.size == 1:
             yield
-        finally:
-            for norm in norms:
-                norm.shared = False
-
-    def _check(self, plan: TrainingPlan, loss: object, n_series: int) -> None:
-        """Raise ValueError for a training run that processes cannot share."""
+            return
         if len(set(self.gather(plan.seed))) > 1:
             raise ValueError(
                 f"the {self.size} processes of this training run have different seeds, so they "
@@ -115,6 +111,14 @@ class Ranks(OneProcess):
                 f"{self.size} processes cannot share a batch of {smallest} series: each needs at "
                 "least one; raise batch_size, or start fewer processes"
             )
+        norms = [m for m in model.modules() if isinstance(m, MaskedBatchNorm)]
+        for norm in norms:
+            norm.shared = True
+        try:
+            yield
+        finally:
+            for norm in norms:
+                norm.shared = False
 
 
 @contextmanager

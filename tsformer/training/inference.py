@@ -23,6 +23,8 @@ _TOKENS = {"cpu": 2**12}
 _TOKENS_ELSEWHERE = 2**17
 #: Largest share of a device's free memory for data; the model and its batches need memory too.
 _SHARE_OF_DATA = 0.5
+#: Series and tokens of a batch in which an objective is scored.
+_SCORED_SERIES, _SCORED_TOKENS = 16, 2**15
 #: Separates the draws of an objective from the draws of an augmentation.
 _STREAM = (1,)
 
@@ -48,21 +50,16 @@ def place(panel: AnyPanel, device: torch.device) -> AnyPanel:
     return panel.pinned() if exceeds_device_memory(panel.n_bytes, device) else panel.to(device)
 
 
-@contextmanager
-def catch_oom() -> Iterator[list[str]]:
-    """Catch an out-of-memory error, release its tensors and yield a list for its reason."""
-    ran_out: list[str] = []
-    try:
-        yield ran_out
-    except Exception as error:
-        if not is_out_of_memory(error):
-            raise
-        reason = str(error).partition(" If reserved but unallocated")[0]
-        ran_out.append(f" ({reason})" if reason else "")
-        # The error keeps the tensors of its frames alive.
-        traceback.clear_frames(error.__traceback__)
-    if ran_out and torch.cuda.is_available():
+def released(error: Exception) -> str:
+    """Free the tensors of an out-of-memory error and return its reason; raise other errors."""
+    if not is_out_of_memory(error):
+        raise error
+    # The error keeps the tensors of its frames alive.
+    traceback.clear_frames(error.__traceback__)
+    if torch.cuda.is_available():
         torch.cuda.empty_cache()
+    reason = str(error).partition(" If reserved but unallocated")[0]
+    return f" ({reason})" if reason else ""
 
 
 def in_halves(
@@ -70,23 +67,20 @@ def in_halves(
     index: Tensor,
     device: torch.device,
     lengths: Tensor | None = None,
-) -> Iterator[tuple[Tensor, Tensor]]:
-    """Call a function on all series, or on halves if memory runs out."""
-    waiting = [index]
-    while waiting:
-        part = waiting.pop(0)
-        with catch_oom() as ran_out:
-            rows = function(part)
-        if not ran_out:
-            yield part, rows
-        elif len(part) > 1:
-            waiting = [*part.tensor_split(2), *waiting]
-        else:
-            steps = "" if lengths is None else f" of {int(lengths[part])} steps"
-            raise MemoryError(
-                f"one series{steps} does not fit into the memory of {device}; use a stem with a "
-                f"larger stride, which makes fewer tokens{ran_out[0]}"
-            )
+) -> Tensor:
+    """Call a function on all series, or on halves if memory runs out; return all rows."""
+    try:
+        return function(index)
+    except Exception as error:
+        reason = released(error)
+    if len(index) == 1:
+        steps = "" if lengths is None else f" of {int(lengths[index])} steps"
+        raise MemoryError(
+            f"one series{steps} does not fit into the memory of {device}; use a stem with a "
+            f"larger stride, which makes fewer tokens{reason}"
+        )
+    halves = index.tensor_split(2)
+    return torch.cat([in_halves(function, half, device, lengths) for half in halves])
 
 
 @contextmanager
@@ -131,11 +125,11 @@ def forward(
         panel.ahead(in_order(panel.lengths, n_steps)) as batches,
     ):
         for index in batches:
-            for part, output in in_halves(run, index, device, panel.lengths):
-                if outputs is None:
-                    with torch.inference_mode(False):  # the caller may change it in place
-                        outputs = torch.empty((len(panel), *output.shape[1:]), device=device)
-                outputs.index_copy_(0, send(part, device), output)
+            output = in_halves(run, index, device, panel.lengths)
+            if outputs is None:
+                with torch.inference_mode(False):  # the caller may change it in place
+                    outputs = torch.empty((len(panel), *output.shape[1:]), device=device)
+            outputs.index_copy_(0, send(index, device), output)
     assert outputs is not None  # there is at least one series
     return outputs.cpu()
 
@@ -147,27 +141,26 @@ def posed(pretext: Pretext, batch: Batch, *, seed: int, step: int) -> Posed:
 
 
 def pretext_losses(
-    model: nn.Module,
-    panel: AnyPanel,
-    pretext: Pretext,
-    *,
-    batch_size: int,
-    seed: int,
-    bfloat16: bool = False,
+    model: nn.Module, panel: AnyPanel, pretext: Pretext, *, bfloat16: bool = False
 ) -> Tensor:
-    """Compute the loss of each series in eval mode, without gradients."""
+    """Compute the loss of each series in eval mode, without gradients.
+
+    Batches and tasks are the same in each call, so scores can be compared.
+    """
+    n_tokens = getattr(model, "max_tokens", 1)
+    batch_size = min(_SCORED_SERIES, max(_SCORED_TOKENS // n_tokens, 1))
     batches = torch.arange(len(panel)).tensor_split(ceil(len(panel) / batch_size))
     losses = []
     with (
         _evaluating(model),
-        threads_for(model, batch_size * getattr(model, "max_tokens", 0)),
+        threads_for(model, batch_size * n_tokens),
         torch.inference_mode(),
         torch.autocast(panel.device.type, torch.bfloat16, enabled=bfloat16),
         panel.ahead(batches) as coming,
     ):
         for number, index in enumerate(coming):
             batch = Batch(*panel.take(index), symbolic=panel.symbolic, n_flags=panel.n_flags)
-            task = posed(pretext, batch, seed=seed, step=number)
+            task = posed(pretext, batch, seed=0, step=number)
             outputs = model(task.batch.values, task.batch.mask, task.batch.times)
             losses.append(pretext.losses(outputs.float(), task))
     return torch.cat(losses)
@@ -186,27 +179,31 @@ def update_bn(
     plan: TrainingPlan,
     weights: Tensor | None = None,
     *,
+    most: int | None = None,
     part: Callable[[Tensor], Tensor] | None = None,
 ) -> None:
     """Recompute the running averages of batch norms in one pass without training.
 
-    Norms that sum over all processes need only this process's `part` of each batch.
+    The pass is over all series, or over about `most` random series. Norms of frozen weights keep
+    their averages. Norms that sum over all processes need only this process's `part` of each batch.
     """
     frozen = plan.frozen
-    norms = [
-        module
-        for name, module in model.named_modules()
-        if isinstance(module, _BatchNorm) and f"{name}.weight" not in frozen
-    ]
+    norms, momenta = [], []
+    for name, module in model.named_modules():
+        if isinstance(module, _BatchNorm) and f"{name}.weight" not in frozen:
+            norms.append(module)
+            momenta.append(module.momentum)
     if not norms:
         return
-    momenta = [norm.momentum for norm in norms]
     run = _pass_of(model, norms)
     head: Any = getattr(model, "head_norm", None)
     on_host = None if weights is None or head not in norms else weights.cpu().double()
     seen = 0.0
     generator = torch.Generator().manual_seed(plan.seed)
-    batches = parts = list(shuffled(len(panel), plan.batch_size, generator))
+    batches = list(shuffled(len(panel), plan.batch_size, generator))
+    if most is not None:
+        batches = batches[: max(most // plan.batch_size, 1)]
+    parts = batches
     if part and all(isinstance(norm, MaskedBatchNorm) and norm.shared for norm in norms):
         parts = [part(batch) for batch in batches]
     try:
@@ -258,7 +255,7 @@ def _pass_of(model: Any, norms: Sequence[nn.Module]) -> Callable[..., object]:
             features = model.forward_features(tokens[part], some, t if len(t) == 1 else t[part])
             return model.pool(features, some)
 
-        parts = in_halves(pooled, torch.arange(len(x), device=x.device), x.device)
-        return model.forward_head(torch.cat([rows for _, rows in parts]), weights)
+        rows = in_halves(pooled, torch.arange(len(x), device=x.device), x.device)
+        return model.forward_head(rows, weights)
 
     return forward

@@ -1,13 +1,13 @@
 """The training loop: batches are selected by index, without waiting for the device."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from time import perf_counter
 from typing import Any
 
 import joblib
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
@@ -22,15 +22,13 @@ from tsformer.training.plan import Pretrained, TrainingPlan
 from tsformer.training.run import (
     Callback,
     History,
-    LoopState,
     NonFiniteLossError,
     TrainingRun,
     TrainingState,
     Validation,
     mark_interrupted,
-    training_session,
 )
-from tsformer.training.step import Loss, OneProcess, TrainingStep
+from tsformer.training.step import Loss, TrainingStep
 
 
 def train(
@@ -84,8 +82,43 @@ def train(
     ValueError
         If several processes share a training run with an objective, or with frozen parameters.
     """
-    state = TrainingState(model, plan, History() if history is None else history)
-    return _execute(TrainingRun(state, loss, validation, callbacks), panel, targets, weights)
+    model.to(plan.device)
+    ranks = Ranks.current()
+    run = TrainingRun(
+        TrainingState(model, plan, History() if history is None else history),
+        place(panel, plan.device),
+        targets.to(plan.device),
+        loss,
+        None if weights is None else weights.to(plan.device),
+        validation,
+        callbacks if ranks.leads else (),
+        ranks,
+    )
+    state, history = run.state, run.state.history
+    with (
+        threads_for(model, plan.batch_size * getattr(model, "max_tokens", 0)),
+        ranks.sharing(model, plan, loss, len(panel)),
+        ExitStack() as stack,
+    ):
+        for callback in run.callbacks:
+            callback.on_train_begin(state)
+            stack.callback(callback.on_train_end, state)
+        history.interrupted, history.best_epoch = False, None
+        try:
+            _epochs(run)
+        except KeyboardInterrupt:
+            if state.epoch == 0:  # nothing is learned yet
+                raise
+            mark_interrupted(history, f"{state.epoch} of {state.n_epochs} epochs")
+        finally:
+            if plan.pretrained is not None:
+                set_frozen(model, frozenset())
+            if run.stopping.best_weights is not None:
+                model.load_state_dict(run.stopping.best_weights)
+            model.eval()
+        if history.best_epoch is None:
+            run.update_averages()
+    return history
 
 
 def train_ensemble(
@@ -161,142 +194,109 @@ def train_ensemble(
             "train_ensemble needs one plan, one history and one sequence of callbacks per model; "
             f"got {counts}"
         )
-    runs = [
-        TrainingRun(TrainingState(model, plan, history), loss, validation, own)
-        for model, plan, history, own in zip(models, plans, histories, callbacks, strict=True)
-    ]
     on_gpu = plans[0].device.type == "cuda"
     n_processes = 1 if on_gpu else min(joblib.effective_n_jobs(n_jobs), len(models))
+    shared: dict[str, Any] = {"weights": weights, "validation": validation}
+    members = list(zip(models, plans, histories, callbacks, strict=True))
+    trained: Iterable[Any] = (
+        train(model, panel, targets, loss, plan, history=history, callbacks=own, **shared)
+        for model, plan, history, own in members
+    )
     if n_processes > 1:
         if any(not callback.stateless for own in callbacks for callback in own):
             raise ValueError(
                 f"n_jobs={n_jobs} trains in other processes, which would only call copies of the "
                 "callbacks; use n_jobs=1 with callbacks, including verbose=1"
             )
-        return _in_processes(runs, panel, targets, weights, n_processes)
+        threads_each, job = share_of_threads(n_processes), joblib.delayed(_in_child)
+        trained = joblib.Parallel(n_processes, return_as="generator")(
+            job(threads_each, *each, panel, targets, loss, **shared) for each in members
+        )
     done: list[History] = []
     try:
-        for run in runs:
-            done.append(_execute(run, panel, targets, weights))
-            if run.state.history.interrupted:
-                break
-    except KeyboardInterrupt:
-        if not done:  # nothing is learned yet
-            raise
-        mark_interrupted(done[-1], f"{len(done)} of {len(runs)} members")
-    return done
-
-
-def _in_processes(
-    runs: Sequence[TrainingRun],
-    panel: AnyPanel,
-    targets: Tensor,
-    weights: Tensor | None,
-    n_processes: int,
-) -> list[History]:
-    share = share_of_threads(n_processes)
-    parallel = joblib.Parallel(n_processes, return_as="generator")
-    jobs = (joblib.delayed(_in_child)(run, panel, targets, weights, share) for run in runs)
-    done: list[History] = []
-    try:
-        for run, (weights_learned, learned, error) in zip(runs, parallel(jobs), strict=True):
-            model, history = run.state.model, run.state.history
-            model.load_state_dict(weights_learned)
-            model.eval()
-            history[:] = learned
-            history.interrupted, history.best_epoch = learned.interrupted, learned.best_epoch
+        for model, history, result in zip(models, histories, trained, strict=True):
             done.append(history)
+            if n_processes == 1:
+                if history.interrupted:
+                    break
+                continue
+            learned, rows, error = result
+            model.load_state_dict(learned)
+            model.eval()
+            history[:] = rows
+            history.interrupted, history.best_epoch = rows.interrupted, rows.best_epoch
             if error is not None:
                 raise error
     except KeyboardInterrupt:
-        if not done:
+        if not done:  # nothing is learned yet
             raise
-        mark_interrupted(done[-1], f"{len(done)} of {len(runs)} members")
+        mark_interrupted(done[-1], f"{len(done)} of {len(models)} members")
     return done
 
 
 def _in_child(
-    run: TrainingRun,
+    share: dict[str, Any],
+    model: nn.Module,
+    plan: TrainingPlan,
+    history: History,
+    callbacks: Sequence[Callback],
     panel: AnyPanel,
     targets: Tensor,
-    weights: Tensor | None,
-    share: dict[str, Any],
+    loss: Loss | Pretext,
+    **options: Any,
 ) -> tuple[dict[str, Tensor], History, NonFiniteLossError | None]:
     """Train one member in a child process."""
+    options |= {"history": history, "callbacks": callbacks}
     error = None
     try:
         with threads(**share):
-            _execute(run, panel, targets, weights)
+            train(model, panel, targets, loss, plan, **options)
     except NonFiniteLossError as raised:
         error = raised
-    return run.state.model.state_dict(), run.state.history, error
+    return model.state_dict(), history, error
 
 
-def _execute(run: TrainingRun, panel: AnyPanel, targets: Tensor, weights: Tensor | None) -> History:
-    """Train the model of `run` in place; see `train`."""
-    model, plan = run.state.model, run.state.plan
-    model.to(plan.device)
-    panel, targets = place(panel, plan.device), targets.to(plan.device)
-    weights = None if weights is None else weights.to(plan.device)
-    several = dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
-    ranks = Ranks.current() if several else OneProcess()
-    run.callbacks = run.callbacks if ranks.leads else ()
-    # `training_session` is innermost, so that its pass for batch norms is shared too.
-    with (
-        threads_for(model, plan.batch_size * getattr(model, "max_tokens", 0)),
-        ranks.sharing(model, plan, run.loss, len(panel)),
-        training_session(run, panel, weights, ranks),
-    ):
-        _epochs(run, panel, targets, weights, ranks)
-    return run.state.history
-
-
-def _epochs(
-    run: TrainingRun, panel: AnyPanel, targets: Tensor, weights: Tensor | None, ranks: OneProcess
-) -> None:
-    state, model, plan = run.state, run.state.model, run.state.plan
+def _epochs(run: TrainingRun) -> None:
+    """Train until the plan ends, early stopping or a callback stops, or the loss is not finite."""
+    state, model, plan, panel = run.state, run.state.model, run.state.plan, run.panel
     optimizer = make_optimizer(model, plan)
-    cls = step_class(plan, panel, ranks) if plan.graphed else TrainingStep
-    step = cls(model, optimizer, panel, targets, weights, run.loss, plan, ranks)
-    generator = torch.Generator().manual_seed(plan.seed)
-    at = LoopState(run, generator)
+    cls = step_class(plan, panel, run.ranks) if plan.graphed else TrainingStep
+    step = cls(model, optimizer, panel, run.targets, run.weights, run.loss, plan, run.ranks)
     checkpointer = None
     if plan.checkpoint_dir is not None:
-        folder, others = plan.checkpoint_dir, (targets, weights)
-        checkpointer = Checkpointer(folder, run, optimizer, at, panel, others, ranks)
+        checkpointer = Checkpointer(run, optimizer)
         checkpointer.resume()
-    try:
-        while state.epoch < state.n_epochs and not state.stop:
-            start = perf_counter()
-            model.train()
-            if plan.pretrained is not None:
-                set_frozen(model, plan.frozen)
-            at.begin_epoch()
-            batches = list(shuffled(len(panel), plan.batch_size, generator))
-            n_steps = state.plan.n_epochs * len(batches)  # a callback may shorten the plan
-            # One copy per epoch, since every copy waits for the device.
-            rows = torch.split(send(torch.cat(batches), plan.device), [len(b) for b in batches])
-            with panel.ahead([step.read(batch) for batch in batches[at.batch :]]) as coming:
-                for index in coming:
-                    set_learning_rate(optimizer, plan.rate(at.step, n_steps))
-                    with run.random.drawing():
-                        at.total += step(index, rows[at.batch], number=at.step)
-                    at.step, at.batch = at.step + 1, at.batch + 1
-                    if checkpointer is not None:
-                        checkpointer.save_if_due()
-            loss = ranks.add_up(at.total).item() / len(panel)
-            if not math.isfinite(loss):
-                run.raise_non_finite(loss, at.kept, panel)
-            at.end_epoch()
-            run.end_epoch(loss, plan.rate(at.step - 1, n_steps), start, at.kept[-1][1])
-            state.stop = ranks.any(state.stop, plan.device)
-        if checkpointer is not None:
-            checkpointer.save()
-    finally:
+    while len(state.history) < state.n_epochs and not state.stop:
+        start = perf_counter()
+        model.train()
         if plan.pretrained is not None:
-            set_frozen(model, frozenset())
-        if run.stopping.best_weights is not None:
-            model.load_state_dict(run.stopping.best_weights)
+            set_frozen(model, plan.frozen)
+        if run.batch == 0:
+            run.total = torch.zeros_like(run.total)
+        batches = list(shuffled(len(panel), plan.batch_size, run.generator))
+        n_steps = state.plan.n_epochs * len(batches)  # a callback may shorten the plan
+        # One copy per epoch, since every copy waits for the device.
+        rows = send(torch.cat(batches), plan.device).tensor_split(len(batches))
+        left = batches[run.batch :]
+        if step.divided:
+            left = [run.ranks.part(batch) for batch in left]
+        with panel.ahead(left) as coming:
+            for index in coming:
+                set_learning_rate(optimizer, plan.rate(run.step, n_steps))
+                with run.random.drawing():
+                    run.total += step(index, rows[run.batch], number=run.step)
+                run.step, run.batch = run.step + 1, run.batch + 1
+                if checkpointer is not None:
+                    checkpointer.save_if_due()
+        loss = run.ranks.add_up(run.total).item() / len(panel)
+        if not math.isfinite(loss):
+            run.raise_non_finite(loss)
+        run.end_epoch(loss, plan.rate(run.step - 1, n_steps), start)
+        if run.ranks.size > 1:
+            flag = torch.tensor(float(state.stop), device=plan.device)
+            state.stop = bool(run.ranks.add_up(flag).item())
+    if checkpointer is not None:
+        checkpointer.save()
 
 
 def make_optimizer(model: nn.Module, plan: TrainingPlan) -> torch.optim.AdamW:
@@ -317,24 +317,22 @@ def make_optimizer(model: nn.Module, plan: TrainingPlan) -> torch.optim.AdamW:
 
 def decay_groups(model: nn.Module, pretrained: Pretrained | None = None) -> list[dict[str, Any]]:
     """Group parameters: decayed weights of linear and convolution layers, and all others."""
-    decayed = [
-        m.weight for m in model.modules() if isinstance(m, (nn.Linear, nn.Conv1d, nn.Conv2d))
-    ]
-    chosen = {id(p) for p in decayed}
-    rest = [p for p in model.parameters() if id(p) not in chosen]
-    groups: list[dict[str, Any]] = [{"params": decayed}, {"params": rest, "weight_decay": 0.0}]
-    if pretrained is None:
-        return groups
-    slow = {id(p) for name, p in model.named_parameters() if name in pretrained.names}
-    scaled = [
-        {**group, "params": [p for p in group["params"] if id(p) in slow]}
-        | {"lr_scale": pretrained.lr_scale}
-        for group in groups
-    ]
-    plain = [
-        {**group, "params": [p for p in group["params"] if id(p) not in slow]} for group in groups
-    ]
-    return [group for group in (*plain, *scaled) if group["params"]]
+    decayed = set()
+    for module in model.modules():
+        if isinstance(module, (nn.Linear, nn.Conv1d, nn.Conv2d)):
+            decayed.add(id(module.weight))
+    slow = frozenset() if pretrained is None else pretrained.names
+    groups: dict[tuple[bool, bool], list[Tensor]] = {}
+    for name, parameter in model.named_parameters():
+        groups.setdefault((name in slow, id(parameter) not in decayed), []).append(parameter)
+    options: list[dict[str, Any]] = []
+    for is_slow, plain in sorted(groups):
+        options.append({"params": groups[is_slow, plain]})
+        if plain:
+            options[-1]["weight_decay"] = 0.0
+        if is_slow and pretrained is not None:
+            options[-1]["lr_scale"] = pretrained.lr_scale
+    return options
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:

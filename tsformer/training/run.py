@@ -5,27 +5,31 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
-from tsformer._random import RandomStream
+from tsformer._random import RandomStream, seeded
 from tsformer._warnings import warn_caller
 from tsformer.data.panel import AnyPanel
 from tsformer.objectives import Pretext
+from tsformer.training.distributed import Ranks
 from tsformer.training.inference import forward, norm_weights, pretext_losses, update_bn
 from tsformer.training.plan import TrainingPlan
-from tsformer.training.step import Loss, OneProcess
+from tsformer.training.step import Loss
 
 if TYPE_CHECKING:
     import pandas as pd
 
 #: An epoch and the weights at its end.
 Snapshot = tuple[int, dict[str, Tensor]]
+#: Series over which averages of batch norms are recomputed for each validation, at most.
+_SERIES_FOR_AVERAGES = 4096
 
 
 class History(list[dict[str, float]]):
@@ -159,14 +163,7 @@ class Validation:
     ) -> dict[str, float]:
         """Return the model's `val_loss` and `val_score`."""
         if isinstance(loss, Pretext):
-            losses = outputs = pretext_losses(
-                model,
-                self.panel,
-                loss,
-                batch_size=plan.batch_size,
-                seed=plan.seed,
-                bfloat16=plan.bfloat16,
-            )
+            losses = outputs = pretext_losses(model, self.panel, loss, bfloat16=plan.bfloat16)
         else:
             outputs = forward(model, self.panel, bfloat16=plan.bfloat16, device=plan.device)
             outputs = outputs.to(plan.device)
@@ -179,144 +176,110 @@ class Validation:
         }
 
 
-@dataclass
 class TrainingRun:
-    """The training run of one model."""
+    """The training run of one model: its data, and its position, which checkpoints save."""
 
-    state: TrainingState
-    loss: Loss | Pretext
-    validation: Validation | None = None
-    callbacks: Sequence[Callback] = ()
-    stopping: EarlyStopping = field(init=False)
-    random: RandomStream = field(init=False)
+    def __init__(
+        self,
+        state: TrainingState,
+        panel: AnyPanel,
+        targets: Tensor,
+        loss: Loss | Pretext,
+        weights: Tensor | None = None,
+        validation: Validation | None = None,
+        callbacks: Sequence[Callback] = (),
+        ranks: Ranks | None = None,
+    ):
+        self.state = state
+        self.panel = panel
+        self.targets = targets
+        self.loss = loss
+        self.weights = weights
+        self.validation = validation
+        self.callbacks = callbacks
+        self.ranks = Ranks() if ranks is None else ranks
+        plan = state.plan
+        patience = None if validation is None else plan.n_iter_no_change
+        self.stopping = EarlyStopping(patience, start=state.epochs_before)
+        self.random = RandomStream(plan.seed + self.ranks.rank, plan.device)
+        #: Optimizer steps of the run; batches and the sum of losses of the epoch.
+        self.step = self.batch = 0
+        self.total = torch.zeros((), device=plan.device)
+        #: Weights of the start and of the last two epochs.
+        self.kept = [self.snapshot(state.epochs_before)]
+        self.generator = torch.Generator().manual_seed(plan.seed)
+        #: State of the generator at the start of the epoch.
+        self.shuffling = self.generator.get_state()
 
-    def __post_init__(self) -> None:
-        patience = None if self.validation is None else self.state.plan.n_iter_no_change
-        self.stopping = EarlyStopping(patience, start=self.state.epochs_before)
+    def snapshot(self, epoch: int) -> Snapshot:
+        """Return the epoch and a copy of the weights."""
+        # A deep copy takes five times as long, a tenth of training on 36 series.
+        weights = self.state.model.state_dict()
+        return epoch, dict(zip(weights, map(Tensor.clone, weights.values()), strict=True))
 
-    def end_epoch(self, loss: float, lr: float, start: float, weights: dict[str, Tensor]) -> None:
+    def update_averages(self) -> None:
+        """Recompute the averages of batch norms, as at the end of training."""
+        model, plan = self.state.model, self.state.plan
+        with seeded(plan.seed, plan.device):
+            update_bn(
+                model,
+                self.panel,
+                plan,
+                norm_weights(model, self.weights, self.loss),
+                most=None if self.validation is None else _SERIES_FOR_AVERAGES,
+                part=self.ranks.part if self.ranks.size > 1 else None,
+            )
+
+    def end_epoch(self, loss: float, lr: float, start: float) -> None:
         """Record the epoch, decide whether to stop, and call the callbacks."""
-        state = self.state
-        row = {"epoch": state.epoch + 1, "loss": loss, "lr": lr, "seconds": 0.0}
-        if self.validation is not None:
-            with self.random.drawing():
-                row |= self.validation.evaluate(state.model, self.loss, state.plan)
+        state, plan, validation = self.state, self.state.plan, self.validation
+        epoch = len(state.history) + 1
+        row = {"epoch": epoch, "loss": loss, "lr": lr, "seconds": 0.0}
+        lagging: list[tuple[Tensor, Tensor]] = []
+        if validation is not None:
+            # Validate what is returned if training ends here, and train on as without validation.
+            norms = [m for m in state.model.modules() if isinstance(m, _BatchNorm)]
+            lagging = [(x, x.clone()) for norm in norms for x in norm.buffers(recurse=False)]
+            self.update_averages()
+            with seeded(plan.seed, plan.device):
+                row |= validation.evaluate(state.model, self.loss, plan)
+        self.kept = [self.kept[0], self.kept[-1], self.snapshot(epoch)]
+        self.batch = 0
+        self.shuffling = self.generator.get_state()
         row["seconds"] = perf_counter() - start
         state.history.append(row)
-        if self.validation is not None:
-            self.stopping.update(state.epoch, row["val_loss"], weights)
+        if validation is not None:
+            self.stopping.update(epoch, row["val_loss"], self.kept[-1][1])
             state.history.best_epoch = self.stopping.best_epoch
-            state.stop = state.stop or self.stopping.should_stop(state.epoch)
+            state.stop = state.stop or self.stopping.should_stop(epoch)
         for callback in self.callbacks:
             callback.on_epoch_end(state)
+        for buffer, before in lagging:
+            buffer.copy_(before)
 
-    def raise_non_finite(self, loss: float, kept: Sequence[Snapshot], panel: AnyPanel) -> NoReturn:
+    def raise_non_finite(self, loss: float) -> NoReturn:
         """Restore the latest good weights and raise NonFiniteLossError."""
         state, plan = self.state, self.state.plan
         model: Any = state.model
         # Outputs of an objective may differ in shape among series; embeddings do not.
-        options: dict[str, Any] = {
-            "bfloat16": plan.bfloat16,
-            "function": model.embed if isinstance(self.loss, Pretext) else None,
-            "device": plan.device,
-        }
-        with self.random.drawing():
-            # The last step of an epoch can spoil the weights after a finite loss.
-            for epoch, weights in reversed(kept):
-                model.load_state_dict(weights)
-                kept_epoch = epoch
-                if forward(model, panel, **options).isfinite().all():
-                    break
+        function = model.embed if isinstance(self.loss, Pretext) else None
+        kept = self.kept
+        if self.stopping.best_epoch is not None and self.stopping.best_weights is not None:
+            kept = [(self.stopping.best_epoch, self.stopping.best_weights)]
+        # The last step of an epoch can spoil the weights after a finite loss.
+        for snapshot in reversed(kept):
+            model.load_state_dict(snapshot[1])
+            self.update_averages()
+            outputs = forward(
+                model, self.panel, bfloat16=plan.bfloat16, function=function, device=plan.device
+            )
+            if outputs.isfinite().all():
+                break
         raise NonFiniteLossError(
             f"the training loss became {loss} in epoch {state.epoch + 1} of {state.n_epochs}; "
-            f"the weights of epoch {kept_epoch} are kept. A lower learning_rate "
-            f"(it was {state.plan.learning_rate:g}) usually helps"
+            f"the weights of epoch {snapshot[0]} are kept. A lower learning_rate "
+            f"(it was {plan.learning_rate:g}) usually helps"
         )
-
-
-class LoopState:
-    """Position in the training loop, saved in checkpoints."""
-
-    def __init__(self, run: TrainingRun, generator: torch.Generator):
-        self.step = 0
-        self.batch = 0
-        self.total = torch.zeros((), device=run.state.plan.device)
-        #: Weights of the start and of the last two epochs.
-        self.kept: list[Snapshot] = [(run.state.epoch, self._weights(run))]
-        self._run = run
-        self._generator = generator
-        self._shuffling = generator.get_state()
-
-    def begin_epoch(self) -> None:
-        """Start the next epoch, or continue the epoch of a checkpoint."""
-        if self.batch:
-            return
-        self._shuffling = self._generator.get_state()
-        self.total = torch.zeros_like(self.total)
-
-    @staticmethod
-    def _weights(run: TrainingRun) -> dict[str, Tensor]:
-        # A deep copy takes five times as long, a tenth of training on 36 series.
-        return {name: x.clone() for name, x in run.state.model.state_dict().items()}
-
-    def end_epoch(self) -> None:
-        """Take a snapshot of the weights at the end of an epoch."""
-        newest = self._run.state.epoch + 1, self._weights(self._run)
-        self.kept = [self.kept[0], self.kept[-1], newest]
-        self.batch = 0
-        self._shuffling = self._generator.get_state()
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state as tensors and plain values."""
-        stopping = self._run.stopping
-        return {
-            "step": self.step,
-            "batch": self.batch,
-            "total": self.total,
-            "snapshots": self.kept,
-            "best": stopping.best_weights or self.kept[0][1],
-            "best_loss": stopping.best_loss,
-            "shuffling": self._shuffling,
-        }
-
-    def load_state_dict(self, state: dict[str, Any], best_epoch: int | None) -> None:
-        """Restore a `state_dict`; `best_epoch` is saved separately."""
-        self.step, self.batch = state["step"], state["batch"]
-        self.total = state["total"].to(self.total.device)
-        self.kept = [(epoch, weights) for epoch, weights in state["snapshots"]]
-        stopping = self._run.stopping
-        stopping.best_loss, stopping.best_epoch = state["best_loss"], best_epoch
-        stopping.best_weights = None if best_epoch is None else state["best"]
-        self._shuffling = state["shuffling"]
-        self._generator.set_state(self._shuffling)
-
-
-@contextmanager
-def training_session(
-    run: TrainingRun, panel: AnyPanel, weights: Tensor | None, ranks: OneProcess
-) -> Iterator[None]:
-    """Run the epochs of a model inside the block; then recompute averages of batch norms."""
-    state = run.state
-    run.random = RandomStream(state.plan.seed + ranks.rank, state.plan.device)
-    with ExitStack() as stack:
-        for callback in run.callbacks:
-            callback.on_train_begin(state)
-            stack.callback(callback.on_train_end, state)
-        try:
-            state.history.interrupted, state.history.best_epoch = False, None
-            try:
-                yield
-            except KeyboardInterrupt:
-                if state.epoch == 0:  # nothing is learned yet
-                    raise
-                progress = f"{state.epoch} of {state.n_epochs} epochs"
-                mark_interrupted(state.history, progress)
-            if state.history.best_epoch is None:
-                with run.random.drawing():
-                    counted = norm_weights(state.model, weights, run.loss)
-                    update_bn(state.model, panel, state.plan, counted, part=ranks.part)
-        finally:
-            state.model.eval()
 
 
 @contextmanager
