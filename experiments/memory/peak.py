@@ -38,7 +38,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # for `experiments`
 
 from experiments import output
 
-KEPT = ("sample", "array", "memmap", "path", "parquet")
+KEPT = ("sample", "array", "memmap", "path")
 #: A model that costs next to nothing, which reads as much of each value as the default does.
 TINY = {
     "stem": "patch",
@@ -53,8 +53,6 @@ TINY = {
 _BLOCK = 2**22
 #: Values of the sample.
 _SAMPLE = 2**22
-#: Bytes in a group of rows of a Parquet file.
-_GROUP = 2**26
 
 
 def write_series(path: Path, n: int, channels: int, length: int) -> None:
@@ -84,41 +82,12 @@ def opened(path: Path, kept: str) -> Any:
         "memmap": lambda: np.load(path, mmap_mode="r"),
         "sample": lambda: sample(np.load(path, mmap_mode="r")),
         "path": lambda: path,
-        "parquet": lambda: parquet_of(path),
     }[kept]()
 
 
 def sample(X: Any) -> Any:
     """Return the first series, in memory."""
     return np.array(X[: _SAMPLE // (X.shape[1] * X.shape[2])])
-
-
-def parquet_of(path: Path) -> Path:
-    """Return a folder of four Parquet files with the same series, as lists."""
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    X = np.load(path, mmap_mode="r")
-    folder = path.with_name(f"{path.stem}_parquet")
-    if folder.is_dir():
-        return folder
-    unfinished = folder.with_name("unfinished")
-    unfinished.mkdir(exist_ok=True)
-    rows = max(_GROUP // X[0].nbytes, 1)
-    schema = pa.schema({"series": pa.list_(pa.list_(pa.float32()))})
-    for number, part in enumerate(np.array_split(X, 4)):
-        with parquet.ParquetWriter(unfinished / f"{number}.parquet", schema) as writer:
-            for start in range(0, len(part), rows):
-                block = np.asarray(part[start : start + rows])
-                n, channels, length = block.shape
-                lists = pa.ListArray.from_arrays(
-                    np.arange(0, n * channels * length + 1, length, np.int32), block.reshape(-1)
-                )
-                nested = pa.ListArray.from_arrays(
-                    np.arange(0, n * channels + 1, channels, np.int32), lists
-                )
-                writer.write_table(pa.table([nested], schema))
-    return unfinished.rename(folder)
 
 
 class _Cut(BaseException):

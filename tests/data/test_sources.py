@@ -71,7 +71,7 @@ def test_what_a_model_was_trained_on_holds_unless_said_otherwise():
         np.testing.assert_array_equal(X, [[[5, 6, 7]], [[1, 2, 3]]])
     trained = TableSchema(label="y", value=("0", "1"))
     Path("x.csv").write_text("0.5,0.25\n1,3\n")
-    with pytest.raises(ValueError, match=r"lacks the columns that the model .* add --no-header"):
+    with pytest.raises(ValueError, match=r"lacks the columns that the model .* add `header=False`"):
         read_source("x.csv", trained=trained, labelled=False)
     meant = read_source("x.csv", TableSchema(header=False), trained=trained, labelled=False)
     assert meant.X.tolist() == [[[0.5, 0.25]], [[1, 3]]]
@@ -99,9 +99,9 @@ def test_numbers_labels_and_none_of_a_ts_file():
 @pytest.mark.parametrize(
     ("source", "schema", "message"),
     [
-        ("x.xlsx", LONG, r"x\.xlsx ends in '\.xlsx'; files of series end in one of \.ts, \.csv"),
-        ("NATOPS", LONG, "no columns to name: leave out --case, --time, --label"),
-        ("x.ts", TableSchema(time_format="%d"), "no columns to name: leave out --time-format"),
+        ("x.xls", LONG, r"x\.xls ends in '\.xls'; files .* \.ts, \.csv.*save .* as CSV"),
+        ("NATOPS", LONG, "no columns to name: leave out `case=`, `time=`, `label=`"),
+        ("x.ts", TableSchema(time_format="%d"), "no columns to name: leave out `time_format=`"),
     ],
 )
 def test_what_cannot_be_read(source, schema, message):
@@ -177,11 +177,11 @@ def test_what_is_wrong_with_a_compressed_file():
 
 
 def test_lists_in_lines_of_json_are_series():
-    Path("x.jsonl").write_text('{"x": [1, null, 3], "y": 1}\n\n{"x": [4, 5], "y": null}\n')
-    found = read_source("x.jsonl", Y, partly=True)
+    Path("x.jsonl").write_text('{"x": [1, null, 3], "y": 1}\n\n{"x": [4, 5], "y": 2}\n')
+    found = read_source("x.jsonl", Y)
     np.testing.assert_array_equal(found.X[0], [[1, np.nan, 3]])
     np.testing.assert_array_equal(found.X[1], [[4, 5]])
-    assert found.y.tolist() == ["1", None], "a whole number stays whole beside a missing one"
+    assert found.y.tolist() == ["1", "2"]
     Path("x.jsonl").write_text('{"a": [[1, null], [3, 4]], "b": [5, 6], "y": "u"}\n')
     np.testing.assert_array_equal(read_source("x.jsonl", Y).X[0], [[1, np.nan], [3, 4], [5, 6]])
 
@@ -198,11 +198,11 @@ def test_arff_with_quotes_comments_and_gaps():
     np.testing.assert_array_equal(found.X[:, 0], [[1, np.nan], [np.nan, 2], [3, 4], [5, 6]])
     assert found.y.tolist() == ["u, v", "ä", "1.0", "it's"]
     assert found.schema == TableSchema(value=("a b", "b"), label="c")
-    Path("x.arff").write_text(f'{NESTED}@data\n"1,?\\n3,4",a\n"5\\n6",?\n')
-    found = read_source("x.arff", partly=True)
+    Path("x.arff").write_text(f'{NESTED}@data\n"1,?\\n3,4",a\n"5\\n6",b\n')
+    found = read_source("x.arff")
     np.testing.assert_array_equal(found.X[0], [[1, np.nan], [3, 4]])
     np.testing.assert_array_equal(found.X[1], [[5], [6]])
-    assert found.y.tolist() == ["a", None]
+    assert found.y.tolist() == [*"ab"]
 
 
 @pytest.mark.parametrize(
@@ -279,11 +279,11 @@ def test_what_is_wrong_with_arrays_of_a_file():
     np.savez("none.npz", X=X)
     Path("cut.npz").write_bytes(Path("names.npz").read_bytes()[:99])
     for name, message in {
-        "names": "it has no X, the series, but data, target; pass --value NAME",
+        "names": "it has no X, the series, but data, target; pass `value=NAME`",
         "objects": "an array holds Python objects; save numbers and text",
         "few": r"y has shape \(1,\), expected \(2,\)",
         "gap": "y is missing for series 1; leave it out",
-        "none": "it has no y, the labels, but X; pass --label NAME",
+        "none": "it has no y, the labels, but X; pass `label=NAME`",
         "cut": "cannot be read",
     }.items():
         with pytest.raises(ValueError, match=rf"^{name}\.npz.*{message}") as caught:
@@ -291,7 +291,7 @@ def test_what_is_wrong_with_arrays_of_a_file():
         assert "allow_pickle" not in str(caught.value)
     np.savez("both.npz", X=X, y=[1, 2])
     table = TableSchema(value=("t0", "t1"))
-    with pytest.raises(ValueError, match=r"it has no array \('t0', 't1'\) but X, y; pass --value"):
+    with pytest.raises(ValueError, match=r"it has no array \('t0', 't1'\) but X, y; pass `value="):
         read_source("both.npz", trained=table)
 
 

@@ -2,6 +2,8 @@
 
 import functools
 import json
+import re
+import sys
 import warnings
 from pathlib import Path
 
@@ -25,7 +27,7 @@ def read():
         text: str, /, *, name="x.csv", encoding="utf-8", labelled=True, **options
     ) -> Source:
         Path(name).write_text(text, encoding=encoding, newline="")
-        flags = {flag: options.pop(flag, False) for flag in ("partly", "by_model")}
+        flags = {flag: options.pop(flag, False) for flag in ("by_model",)}
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             warnings.simplefilter("ignore", pd.errors.ParserWarning)  # lost cells are no warning
@@ -74,7 +76,7 @@ def test_what_spreadsheets_write(read):
     for options in ({}, {"sep": ";"}):
         (x,) = read(f"sep=;\r\n{text}", decimal=",", **options, **LONG).X
         assert x["a"].tolist() == [1.5]
-    with pytest.raises(ValueError, match="row 4: '1,5' in column 'a' is not a number"):
+    with pytest.raises(UserWarning, match=r"such as 1,5 are read with decimal commas"):
         read(f"sep=;\n{text}", **LONG)
 
 
@@ -141,13 +143,13 @@ def test_types_of_pandas_with_missing_values(ending, index):
     pytest.importorskip("pyarrow")
     if index is not None and ending == "feather":
         pytest.skip("Feather has no index")
-    table = pd.DataFrame({"id": [7, 8], "a": [1, None], "b": [None, 2.5], "y": [7, None]}, index)
+    table = pd.DataFrame({"id": [7, 8], "a": [1, None], "b": [None, 2.5], "y": [7, 8]}, index)
     getattr(table.convert_dtypes(), f"to_{ending}")(f"x.{ending}")
     schema = TableSchema(case="id", label="y")
     with pytest.warns(UserWarning, match="series of 2 steps"):
-        found = read_table(Path(f"x.{ending}"), schema, labelled=True, partly=True)
+        found = read_table(Path(f"x.{ending}"), schema, labelled=True)
     np.testing.assert_array_equal(found.X[:, 0], [[1, np.nan], [np.nan, 2.5]])
-    assert (found.cases, found.y.tolist()) == (["7", "8"], ["7", None])
+    assert (found.cases, found.y.tolist()) == (["7", "8"], ["7", "8"])
 
 
 def test_a_huge_header_is_not_repeated_in_a_message(read):
@@ -222,22 +224,22 @@ def test_what_a_first_line_is(cells, named, expected):
     [
         ("\n\r\n\n", LONG, r"^x\.csv is empty$"),
         ("id,t,a,y\n", LONG, r"^x\.csv has the names of columns, but no rows"),
-        ("id t a y\n1 2 1 x\n", LONG, r"If that is its separator, add --sep space"),
-        ("id;t;a;y\n1;2;1;x\n", LONG, r"has 'id;t;a;y'\. If that is its separator, add --sep ';'"),
+        ("id/t/a/y\n1/2/1/x\n", LONG, r"has 'id/t/a/y'; if .* several columns, .* `sep=`"),
         (
             "1,2,3\n4,5,6\n",
             LONG | {"header": False},
             "the positions of its columns: it has no header",
         ),
-        ("a,0,0.5,x\n", {"label": "3", "header": True}, "its first line has values, add --no-head"),
+        ("a,0,0.5,x\n", {"label": "3", "header": True}, "its first line has values, add `header=F"),
         ("Id,t,a,class\n1,2,3,4\n", LONG, r"columns: 'id' \(did you mean 'Id'\?\), 'y'\. It has"),
         ("id,t,t,y\n1,2,3,4\n", LONG, r"has 2 columns called 't'; rename all but one"),
-        ("id,t,a,y\n1,2,1,5,x\n", LONG, "rows have more fields than the first line.*--sep"),
-        ("id,t,a,y\n1,2,1,x\n1,3,1,5,x\n", LONG, "Expected 4 fields in line 3, saw 5.*--sep"),
-        ("id,t,a,y\n1,2,x,n\n", LONG, r"^x\.csv, row 2: 'x' in column 'a' is not a number; --val"),
-        ('id,t,a,y\n1,2,"1,5",n\n', LONG, "'1,5' in column 'a' .*for decimal commas add"),
-        ('id,t,a,y\n1,2,"1,234,567.5",n\n', LONG, r"--decimal ,; remove commas between thousands"),
-        ("id,t,a,y\n1,2,1.5,n\n", LONG | {"decimal": ","}, "for decimal points add --decimal ."),
+        ("id,t,a,y\n1,2,1,5,x\n", LONG, "rows have more fields than the first line.*`sep="),
+        ("id,t,a,y\n1,2,1,x\n1,3,1,5,x\n", LONG, "Expected 4 fields in line 3, saw 5.*`sep="),
+        ("id,t,a,y\n1,2,x,n\n", LONG, r"^x\.csv, row 2: 'x' in column 'a' is not a number; `val"),
+        ('id,t,a,y\n1,2,"1,500",n\n', LONG, "'1,500' in column 'a' .*for decimal commas add"),
+        ('id,t,a,y\n1,2,"1,5",n\n1,3,1.5,n\n', LONG, "'1,5' in column 'a' .*decimal commas"),
+        ('id,t,a,y\n1,2,"1,234,567.5",n\n', LONG, r"`decimal=,`; remove commas between thousands"),
+        ("id,t,a,y\n1,2,1.5,n\n", LONG | {"decimal": ","}, "for decimal points add `decimal=.`"),
         ("id,t,a,y\n1,2,3,n\n1,3,inf,n\n", LONG, "row 3: the value in column 'a' is infinite"),
         ("id,t,a,y\n1,2,,n\n2,2,3,n\n", LONG, r"^x\.csv: series '1' has no value at all; drop it"),
         ("id,t,a,y\n1,2,3,n\n1,3,3,m\n", LONG, r"labels: \['n', 'm'\]; .* column 'id' identifies"),
@@ -249,13 +251,13 @@ def test_what_a_first_line_is(cells, named, expected):
         ("id,t,a,y\n1,2024-01-01T10:00Z,3,n\n1,2024-01-01,4,n\n", LONG, "row 3: '2024-01-01' .* o"),
         ("id,t,a,y\n1,False,3,n\n1,True,4,n\n", LONG, "times in column 't' must be numbers or dat"),
         ("id,t,a,y\n1,0,3,n\0a\n2,0,4,n\0b\n", LONG, "x.csv is not UTF-8 .* line 2 has a NUL"),
-        ("id,t,a,y\n1,1,3,n\n", LONG | {"time_format": "%d/%m/%Y"}, "not a date of --time-format"),
-        ("id,t,a\n1,2,3\n", {}, "has the labels, with --label; .*, --case and --time too. It ha"),
+        ("id,t,a,y\n1,1,3,n\n", LONG | {"time_format": "%d/%m/%Y"}, "not a date of `time_format="),
+        ("id,t,a\n1,2,3\n", {}, "the labels, `label=`; .*, `case=` and `time=` too. It ha"),
         ("id,t,y\n1,2,3\n", LONG, r"has no columns of values: 'id', 't', 'y'"),
         ("id,t,a\n1,2,3\n", LONG | {"channel": "a", "value": ("b", "t")}, "named 2 times"),
         ("id,t,w,a,b,y\n1,2,3,4,5,n\n", LONG | {"channel": "w"}, "has 'a', 'b'"),
-        ("t,y\n1,2\n", {"time": "t", "label": "y"}, "--time needs --case"),
-        ("a,y\n1,2\n", {"channel": "a", "label": "y"}, "--channel is for long tables"),
+        ("t,y\n1,2\n", {"time": "t", "label": "y"}, "`time=` needs `case=`.*data.windows"),
+        ("a,y\n1,2\n", {"channel": "a", "label": "y"}, "`channel=` is for long tables"),
         ("id,a,y\n1,2,n\n1,3,n\n", WIDE, "several rows for '1'. In a wide table each row is a"),
         ("id,a,y\n1,2,n\n,3,n\n", WIDE, "no name in column"),
         ("id,a,y\n1,2,n\n2,,n\n", WIDE, "row 3 has no value at all"),
@@ -290,7 +292,7 @@ def test_text_that_is_not_utf_8_and_files_that_are_missing_or_damaged(read):
         (
             f"nr,y,{','.join(f't{i}' for i in range(12))}\n1,x{',0' * 12}\n",
             {"label": "y"},
-            "named like ids, or not as other steps: 'nr'. Name the column of ids with --case",
+            "named like ids, or not as other steps: 'nr'. Name the column of ids, `case=`",
         ),
         (
             f"y,{','.join(sorted(f't{i}' for i in range(12)))}\nx{',0' * 12}\n",
@@ -327,8 +329,8 @@ def test_what_is_read_but_may_not_be_meant_is_warned_of(read, text, options, mes
         ({"case": 1}, "case is not text: 1"),
         ({"value": "a"}, "value is not text: 'a'"),
         ({"header": "no"}, "header is not true or false: 'no'"),
-        ({"sep": "(a+)+"}, "--sep takes a single character"),
-        ({"decimal": "x"}, "--decimal takes"),
+        ({"sep": "(a+)+"}, "`sep=` is a single character"),
+        ({"decimal": "x"}, "`decimal=` is"),
     ],
 )
 def test_what_is_no_schema(described, message):
@@ -343,22 +345,176 @@ def test_the_group_of_each_series_is_read_and_is_no_value(read):
     assert found.schema.value == ("v",)
     found = read("who,y,a\n1,a,1\n2,b,3\n", label="y", group="who", value=("a",))
     assert found.groups.tolist() == ["1", "2"]
-    with pytest.raises(ValueError, match="series 'a' is in several groups: '7', '8'"):
+    with pytest.raises(ValueError, match=r"series 'a' has several groups: \['7', '8'"):
         read("id,t,v,who,y\na,0,1,7,x\na,1,2,8,x\n", group="who", **LONG)
     with pytest.raises(ValueError, match="row 3: no group in 'who'"):
         read("id,t,v,who,y\na,0,1,7,x\nb,1,2,,x\n", group="who", **LONG)
 
 
-def test_empty_labels_are_none_if_they_may_be(read):
-    wide = "id,a,y\n1,2,one\n3,4,\n5,6,two\n"
-    with pytest.raises(ValueError, match=r"row 3: no label of .*in column 'y'. Series without one"):
-        read(wide, **WIDE)
-    assert read(wide, partly=True, **WIDE).y.tolist() == ["one", None, "two"]
-    assert read(wide, labelled=False, partly=True, **WIDE).y is None
-    long = "id,t,v,y\nA,1,2,one\nA,2,3,one\nB,1,4,\nB,2,5,\n"
-    assert read(long, partly=True, **LONG).y.tolist() == ["one", None]
-    with pytest.raises(ValueError, match="series 'A' has several labels"):
-        read("id,t,v,y\nA,1,2,one\nA,2,3,\n", partly=True, **LONG)
+def test_a_series_without_a_label_is_refused(read):
+    with pytest.raises(ValueError, match=r"row 3: no label of .*in column 'y'; drop the series"):
+        read("id,a,y\n1,2,one\n3,4,\n5,6,two\n", **WIDE)
+    with pytest.raises(ValueError, match=r"row 4: no label of series 'B' in column 'y'"):
+        read("id,t,v,y\nA,1,2,one\nA,2,3,one\nB,1,4,\nB,2,5,\n", **LONG)
+
+
+STEPS_OF = ",".join(f"t{i}" for i in range(12))
+ROW = ",".join(map(str, range(12)))
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"value": ("t0:t11",)}, 12),
+        ({"value": ("t*",)}, 12),
+        ({"value": ("t3:t5", "t0", "t1?")}, 6),
+        ({"drop": ("Age", "Sex")}, 12),
+        ({"drop": ("[AS]*",)}, 12),
+        ({"value": ("Age:t2",), "drop": ("Sex",)}, 4),
+    ],
+)
+def test_ranges_patterns_and_columns_to_leave_out(read, options, expected):
+    text = f"id,Age,Sex,{STEPS_OF},y\na,30,m,{ROW},x\nb,40,f,{ROW},z\n"
+    warnings.simplefilter("ignore", UserWarning)
+    found = read(text, case="id", label="y", **options)
+    assert found.X.shape == (2, 1, expected)
+    assert found.schema.drop in (None, ("Age", "Sex"), ("Sex",))
+    again = read(text, labelled=False, **found.schema.as_dict())
+    np.testing.assert_array_equal(again.X, found.X)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"value": ("t0:t99",)}, "lacks the column: 't99'"),
+        ({"value": ("s*",)}, r"lacks the column: 's\*'"),
+        ({"value": ("t5:t2",)}, "the range 't5:t2' runs backwards"),
+        ({"drop": ("Agee",)}, r"lacks the column: 'Agee' \(did you mean 'Age'"),
+    ],
+)
+def test_ranges_that_name_no_columns(read, options, message):
+    with pytest.raises(ValueError, match=message):
+        read(f"id,Age,{STEPS_OF},y\na,30,{ROW},x\n", label="y", case="id", **options)
+
+
+def test_blank_rows_are_skipped_with_a_note(read):
+    text = "id,t,a,y\n1,0,5,x\n,,,\n1,1,6,x\n,,,\n , , , \n"
+    with pytest.raises(UserWarning, match=r"3 blank rows of x\.csv are skipped, such as row 3"):
+        read(text, **LONG)
+    Path("x.csv").write_text(text)
+    with pytest.warns(UserWarning, match="blank rows"):
+        found = read_table(Path("x.csv"), TableSchema(**LONG), labelled=True)
+    assert found.X[0]["a"].tolist() == [5, 6]
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "said"),
+    [
+        ("id;t;a;y\n1;0;1,5;x\n1;1;-2,25;x\n", "x.csv", ["separated by ';'", "decimal commas"]),
+        ("id;t;a;y\n1;0;1.5;x\n1;1;-2.25;x\n", "x.csv", ["separated by ';'"]),
+        ("id\tt\ta\ty\n1\t0\t1.5\tx\n1\t1\t-2.25\tx\n", "x.csv", [r"separated by '\\t'"]),
+        ("id|t|a|y\n1|0|1.5|x\n1|1|-2.25|x\n", "x.txt", [r"separated by '\|'"]),
+        ("id t a y\n1 0 1.5 x\n1 1 -2.25 x\n", "x.txt", ["separated by ' '"]),
+        ('id,t,a,y\n1,0,"1,5",x\n1,1,"-2,25",x\n', "x.csv", ["decimal commas"]),
+        ('id,t,a,y\n"1;2",0,1.5,x\n"1;2",1,-2.25,x\n', "x.csv", []),
+    ],
+)
+def test_separators_and_decimal_signs_are_recognised_and_said(text, name, said):
+    Path(name).write_text(text)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = read_table(Path(name), TableSchema(**LONG), labelled=True)
+    assert found.X[0]["a"].tolist() == [1.5, -2.25]
+    assert (found.schema.sep, found.schema.decimal) == (None, None), "other files may differ"
+    assert len(caught) == len(said)
+    for warning, expected in zip(caught, said, strict=True):
+        assert re.search(expected, str(warning.message))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ("31/12/2024 10:00", "01/01/2025 09:00", "%d/%m/%Y %H:%M"),
+        ("12/31/2024", "01/01/2025", "%m/%d/%Y"),
+        ("31.12.24", "01.01.25", "%d.%m.%y"),
+        ("2024/12/31 10:00:00.5", "2025/01/01 10:00:00.5", "%Y/%m/%d %H:%M:%S.%f"),
+    ],
+)
+def test_dates_that_begin_with_the_day_or_the_month_are_recognised(first, second, expected):
+    Path("x.csv").write_text(f"id,t,a,y\n1,{second},2,x\n1,{first},1,x\n")
+    with pytest.warns(UserWarning, match="are read as `time_format="):
+        found = read_table(Path("x.csv"), TableSchema(**LONG), labelled=True)
+    assert found.X[0]["a"].tolist() == [1, 2]
+    assert found.schema.time_format == expected, "a model reads other files alike"
+
+
+def test_dates_that_may_be_either_are_refused(read):
+    with pytest.raises(ValueError, match=r"`time_format=%d/%m/%Y` or `time_format=%m/%d/%Y`"):
+        read("id,t,a,y\n1,01/02/2024,2,x\n1,03/04/2024,1,x\n", **LONG)
+
+
+@pytest.mark.parametrize("table", ["wide", "long"])
+def test_labels_in_a_second_file_are_joined_by_case(read, table):
+    text = "id,a,b\n7,1,2\n07,3,4\n" if table == "wide" else "id,t,a\n7,0,1\n07,0,3\n7,1,2\n"
+    options = {"case": "id", "labels": "labels.csv"} | ({"time": "t"} if table == "long" else {})
+    options |= {"value": ("a", "b")} if table == "wide" else {}
+    Path("labels.csv").write_text("id;kind\n07;b\n7;a\n07;b\n")
+    found = read(text, **options)
+    assert (found.y.tolist(), found.cases) == (["a", "b"], ["7", "07"])
+    assert found.schema.label == "kind"
+    assert found.schema.labels is None, "a path of this machine is none of the model's"
+    Path("labels.csv").write_text("id,kind,who\n07,b,p\n7,a,q\n8,c,r\n")
+    with pytest.raises(UserWarning, match=r"1 series of labels\.csv are not in x\.csv: '8'"):
+        read(text, label="kind", **options)
+    Path("labels.csv").write_text("id,kind,who\n07,b,p\n7,a,q\n")
+    assert read(text, label="kind", group="who", **options).groups.tolist() == [*"qp"]
+    for content, message in {
+        "id,kind\n07,b\n07,a\n7,a\n": "has several labels or groups for '07'",
+        "id,kind\n07,b\n": "no label of series '7' in column 'kind'",
+        "id,kind\n1,b\n": r"no series of x\.csv is in labels\.csv: .*'7', '07', .* has '1'",
+        "nr,kind\n1,b\n": "unknown column of labels.csv 'id'",
+    }.items():
+        Path("labels.csv").write_text(content)
+        with pytest.raises(ValueError, match=message):
+            read(text, label="kind", **options)
+    with pytest.raises(ValueError, match="`labels=` needs `case=`"):
+        read(text, labels="labels.csv")
+
+
+def test_a_grid_inserts_missing_rows_of_a_file(read):
+    text = "id,t,a,y\n1,2024-01-01T10:00,1,x\n1,2024-01-01T10:03,4,x\n1,2024-01-01T10:01,2,x\n"
+    (x,) = read(text, grid="1min", **LONG).X
+    np.testing.assert_array_equal(x["a"], [1, 2, np.nan, 4])
+    (x,) = read("id,t,a,y\n1,0,1,x\n1,1,3,x\n", grid="0.5", **LONG).X
+    np.testing.assert_array_equal(x["a"], [1, np.nan, 3])
+
+
+def test_a_recording_is_refused_whatever_its_columns_of_times(read):
+    n = 600
+    labels = np.repeat(["walk", "run"] * 3, n // 6)
+    times = pd.date_range("2024", periods=n, freq="s").astype(str)
+    values = np.random.default_rng(0).normal(size=(n, 2))
+    table = pd.DataFrame(values, columns=["ax", "ay"]).assign(y=labels)
+    for columns, options in (({}, {}), ({"time": times}, {"value": ("ax", "ay")})):
+        text = table.assign(**columns).to_csv(index=False)
+        with pytest.raises((ValueError, UserWarning), match=r"data\.windows|steps"):
+            read(text, label="y", **options)
+    with pytest.raises(ValueError, match=r"several labels.*data\.windows"):
+        read(table.assign(id=1, t=range(n)).to_csv(index=False), **LONG)
+
+
+def test_a_spreadsheet_is_read_if_openpyxl_is_there(monkeypatch):
+    Path("x.xlsx").write_bytes(b"PK")
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    with pytest.raises(ImportError, match=r"x\.xlsx needs openpyxl: save the sheet as CSV"):
+        read_table(Path("x.xlsx"), TableSchema(**LONG), labelled=True)
+    monkeypatch.undo()
+    pytest.importorskip("openpyxl")
+    table = pd.DataFrame({"id": ["a", "b"], "y": ["007", 1], "a": [1, None], "b": [2.5, 3]})
+    table.to_excel("x.xlsx", index=False)
+    found = read_table(Path("x.xlsx"), TableSchema(**WIDE | {"value": ("a", "b")}), labelled=True)
+    np.testing.assert_array_equal(found.X[:, 0], [[1, 2.5], [np.nan, 3]])
+    assert found.y.tolist() == ["007", "1"]
 
 
 @pytest.mark.slow

@@ -1,7 +1,5 @@
 """The memory that docs/guide/large_data.md promises, measured by the script that it names."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -43,26 +41,3 @@ def test_memory_does_not_grow_with_files_and_by_a_third_with_arrays(
         assert 0 < row["fit_per_cpu_second"] < row["predict_per_cpu_second"]
     if kept == "path":
         assert np.isfinite(np.load(tmp_path / "X.path.out")).all()
-
-
-def test_parquet_is_unpacked_part_by_part(tmp_path):
-    """Also where all rows are in one group, as many programs write them."""
-    pa = pytest.importorskip("pyarrow", reason='needs the extra "parquet"')
-    pq = pytest.importorskip("pyarrow.parquet")
-    values = np.arange(2**27, dtype=np.float32)  # 512 MiB
-    lists = pa.FixedSizeListArray.from_arrays(values, LENGTH)
-    pq.write_table(pa.table({"series": lists}), tmp_path / "X.parquet", row_group_size=len(lists))
-    done = subprocess.run(
-        [sys.executable, "-c", UNPACKED, tmp_path / "X.parquet"], capture_output=True, text=True
-    )
-    assert done.stdout.split() == [str(len(lists))], done.stderr
-
-
-UNPACKED = """
-import resource, sys
-import pyarrow.parquet
-from tsformer.data.parquet import ParquetSeries, unpacked
-before = 1024 * next(int(line.split()[1]) for line in open("/proc/self/status") if "VmSize" in line)
-resource.setrlimit(resource.RLIMIT_AS, (before + 300 * 2**20,) * 2)
-print(len(unpacked(ParquetSeries(sys.argv[1]))))
-"""

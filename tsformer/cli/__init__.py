@@ -1,6 +1,8 @@
 """The command line: parses and prints, decides nothing."""
 
 import os
+import re
+import shlex
 import signal
 import sys
 import warnings
@@ -14,6 +16,9 @@ __all__ = ["main"]
 
 #: Errors that a user can cause and fix: the message suffices. Others are shown with their type.
 USER_ERRORS = (ValueError, TypeError, ImportError, OSError)
+
+#: An argument in a message.
+_ARGUMENT = re.compile(r"`([a-z_]+)=([^`]*)`")
 
 #: Commands that processes of torchrun do not share.
 _ALONE = ("compare", "demo", "evaluate", "explain")
@@ -88,4 +93,18 @@ def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
 
 
 def _say(message: str) -> None:
-    print("tsformer:", " ".join(message.split()), file=sys.stderr)
+    print("tsformer:", " ".join(in_flags(message).split()), file=sys.stderr)
+
+
+def in_flags(message: str) -> str:
+    r"""Show arguments in a message, ``\`time=\```, as options of the command line."""
+    return _ARGUMENT.sub(lambda match: _flag(match[1], match[2].strip("'\"")), message)
+
+
+def _flag(name: str, value: str) -> str:
+    if name == "header" and value:
+        return "--header" if value == "True" else "--no-header"
+    if name == "timestamps":
+        return f"--set timestamps={value}"
+    flag = f"--{name.replace('_', '-')}"
+    return f"{flag} {shlex.quote(value)}" if value else flag

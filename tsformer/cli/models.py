@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -241,10 +241,11 @@ def _trained(
             tracked = tracked_fit(
                 estimator, X, y, dataset=dataset, loader=_loader(dataset), **asdict(where)
             )
+        grouped = {} if source.groups is None else {"groups": source.groups}
         with tracked as run:
-            estimator.fit(X, y)
-        if source.schema is not None:
-            estimator.table_schema_ = source.schema
+            estimator.fit(X, y, **grouped)
+        if source.schema is not None:  # a model needs no groups
+            estimator.table_schema_ = replace(source.schema, group=None)
         if not ranks.leads:
             return None, None
         save_or_rescue(estimator.save, out)

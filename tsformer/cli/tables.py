@@ -19,13 +19,20 @@ if TYPE_CHECKING:
 _HELP = {
     "case": ("NAME", "Column that identifies a series."),
     "time": ("NAME", "Column of times; the table has one row per observation."),
-    "value": ("A,B", "Columns of values; by default all columns without another role."),
+    "value": ("A,B", "Columns of values, t0:t29 or t*; by default all without another role."),
+    "drop": ("A,B", "Columns to leave out, likewise."),
     "channel": ("NAME", "Column that names the channel, if one --value column holds all."),
     "label": ("NAME", "Column of class labels."),
+    "labels": ("FILE", "Second table, of labels or groups, joined by --case."),
+    "group": ("NAME", "Column of groups, such as patients."),
+    "grid": ("STEP", "Insert missing rows of --time as missing values, as in 1min or 0.5."),
     "header": ("", "Whether the first line names the columns; if not, they are 0, 1, ..."),
-    "sep": ("CHARACTER", "Separator; by default a comma, or a tab in .tsv files."),
-    "decimal": ("CHARACTER", "Decimal point, '.' or ','."),
-    "time_format": ("FORMAT", "Format of dates, as in %d/%m/%Y; by default ISO 8601."),
+    "sep": ("CHARACTER", "Separator; recognised by default."),
+    "decimal": ("CHARACTER", "Decimal sign, '.' or ','; recognised by default."),
+    "time_format": (
+        "FORMAT",
+        "Format of dates, as in %d/%m/%Y; ISO 8601 and others are recognised.",
+    ),
 }
 
 
@@ -71,9 +78,10 @@ def _option(name: str) -> inspect.Parameter:
 def _schema(said: dict[str, Any]) -> TableSchema:
     from tsformer.data.table import TableSchema
 
-    value = said.pop("value")
+    for name in ("value", "drop"):
+        said[name] = None if said[name] is None else parsing.names(said[name])
     said["sep"] = {"tab": "\t", "\\t": "\t", "space": " "}.get(said["sep"], said["sep"])
-    return TableSchema(value=parsing.names(value) if value is not None else None, **said)
+    return TableSchema(**said)
 
 
 def described(source: str, found: Source) -> str:

@@ -23,7 +23,7 @@ from tsformer.data.native import (
     native_item,
     to_numpy,
 )
-from tsformer.data.parquet import ParquetSeries, parquet_files, unpacked
+from tsformer.data.parquet import parquet_files, read_arrow
 from tsformer.data.series import (
     ArrayRows,
     FileRows,
@@ -80,11 +80,12 @@ def to_source(
     if isinstance(X, SeriesSource):
         return X
     if isinstance(X, (str, os.PathLike)):
+        if index:
+            _refuse_index("file")
         stored = _in_file(Path(X), times, check)
-        if stored is not None:
-            if index:
-                _refuse_index("file")
+        if not isinstance(stored, pd.DataFrame):
             return stored
+        X = stored
     if type(X) is np.ndarray and X.dtype.kind in "fiub" and not index:  # nothing to convert
         array = check(X)
         _check_shape(array)
@@ -139,18 +140,27 @@ def to_source(
     return lazy(ArrayRows(array), times, names)
 
 
-def of_parquet(series: ParquetSeries, times: Any = None) -> LazySeries:
-    """Read series of Parquet files; columns with one channel each name the channels."""
-    rows = unpacked(series)
-    named = 1 < len(series.columns) == rows.n_channels
-    return lazy(rows, times, as_names(series.columns) if named else None)
-
-
-def _in_file(path: Path, times: Any, check: Callable[[Any], npt.NDArray[Any]]) -> LazySeries | None:
-    """Read the series of a `.npy` file, Parquet or a folder."""
+def _in_file(
+    path: Path, times: Any, check: Callable[[Any], npt.NDArray[Any]]
+) -> LazySeries | pd.DataFrame:
+    """Read the series of a `.npy` file or a folder; the columns of series of Parquet."""
     path = path / SERIES_FILE if (path / SERIES_FILE).is_file() else path
+    if files := parquet_files(path):
+        table = pd.concat([read_arrow(file) for file in files], ignore_index=True)
+        cells = [name for name in table if _is_cell(_first(table[name]))]
+        if not cells:
+            raise ValueError(
+                f"{path} has no series in its rows, as lists of numbers, but {list(table)[:10]}: "
+                "read it with pandas.read_parquet, and a long table with tsformer.data.from_long"
+            )
+        return table[cells]
+    if path.is_dir():
+        raise FileNotFoundError(
+            f"{path} has no {SERIES_FILE} and no Parquet files; `tsformer convert FILE... --out "
+            f"FOLDER` writes a folder with {SERIES_FILE}"
+        )
     if path.suffix.lower() != ".npy":
-        return of_parquet(ParquetSeries(path), times) if parquet_files(path) else None
+        _refuse_no_container(str(path))
     mapped = npy_array(path)
     _check_shape(mapped)
     shape = mapped.shape
@@ -170,11 +180,6 @@ def _refuse_index(container: str) -> NoReturn:
 
 
 def _refuse_no_container(X: Any) -> None:
-    if isinstance(X, (str, os.PathLike)) and Path(X).is_dir():
-        raise FileNotFoundError(
-            f"{X} has no {SERIES_FILE} and no Parquet files; `tsformer convert FILE... --out "
-            f"FOLDER` writes a folder with {SERIES_FILE}"
-        )
     if hasattr(X, "__getitem__") and not any(hasattr(X, way) for way in ("__len__", "__array__")):
         raise TypeError(
             f"X is a {type(X).__name__} without __len__: collect its series in a list, or pass "

@@ -1,7 +1,8 @@
-"""Tables in files that tell their columns apart: Parquet, Feather, JSON lines and ARFF."""
+"""Tables in files with types: Parquet, Feather, spreadsheets, JSON lines and ARFF."""
 
 import json
 import re
+import zipfile
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,15 +13,12 @@ import numpy.typing as npt
 import pandas as pd
 
 from tsformer._checks import shortened
-from tsformer._optional import require
 from tsformer.data.containers import as_channels, from_cells
-from tsformer.data.parquet import PARQUET, open_parquet
+from tsformer.data.parquet import PARQUET, read_arrow
 from tsformer.data.text import ending, open_text
 
 #: Endings of the files.
-FRAMES = (*PARQUET, ".feather", ".jsonl", ".ndjson", ".arff")
-#: Columns that pandas adds for an index without a name.
-_UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
+FRAMES = (*PARQUET, ".feather", ".xlsx", ".jsonl", ".ndjson", ".arff")
 _ATTRIBUTE = re.compile(
     r"""@attribute\s+('[^']*'|"[^"]*"|[^\s{]+)(?:\s+|(?={))(.*)""", re.IGNORECASE
 )
@@ -29,18 +27,19 @@ _VALUE = re.compile(r"""\s*(?:'([^'\\]*(?:\\.[^'\\]*)*)'|"([^"\\]*(?:\\.[^"\\]*)
 _ESCAPED = re.compile(r"\\(.)")
 
 
-def read_frame(path: Path) -> tuple[pd.DataFrame, str | None]:
+def read_frame(path: Path, *, header: bool = True) -> tuple[pd.DataFrame, str | None]:
     """Read a table, and the name of its class column, if declared."""
     if not path.is_file():
         raise FileNotFoundError(f"{path}: No such file")
-    kind, label = ending(path), None
-    if kind in (".jsonl", ".ndjson"):
-        table = _read_json_lines(path)
-    elif kind == ".arff":
-        table, label = _read_arff(path)
-    else:
-        table = _read_arrow(path, kind)
-    return table, label
+    match ending(path):
+        case ".jsonl" | ".ndjson":
+            return _read_json_lines(path), None
+        case ".arff":
+            return _read_arff(path)
+        case ".xlsx":
+            return _read_spreadsheet(path, header), None
+        case _:
+            return read_arrow(path), None
 
 
 def holds_cells(table: pd.DataFrame, names: Sequence[str] | None = None) -> list[str]:
@@ -56,8 +55,8 @@ def holds_cells(table: pd.DataFrame, names: Sequence[str] | None = None) -> list
     return found
 
 
-def read_cells(table: pd.DataFrame, names: Sequence[str]) -> list[npt.NDArray[np.float64]]:
-    """Return series ``(channels, length)`` from cells with lists."""
+def read_cells(table: pd.DataFrame, names: Sequence[str]) -> list[Any]:
+    """Return series from cells with lists; frames if each column is a channel."""
     series: list[npt.NDArray[np.float64]] = []
     for row, cells in zip(table.index, table[list(names)].itertuples(index=False), strict=True):
         what = f"row {row}"
@@ -69,26 +68,31 @@ def read_cells(table: pd.DataFrame, names: Sequence[str]) -> list[npt.NDArray[np
         if np.isnan(values).all():
             raise ValueError(f"{what} has no value at all; drop it")
         series.append(values)
-    return series
+    if not 1 < len(names) == len(series[0]):
+        return series
+    return [pd.DataFrame(values.T, columns=list(names)) for values in series]
 
 
-def _read_arrow(path: Path, kind: str) -> pd.DataFrame:
-    """Read a table without the metadata of pandas, whose own types are slow in wide tables."""
-    if kind == ".feather":
-        feather = require("pyarrow.feather", extra="parquet", purpose="reading Feather")
-        try:
-            arrow = feather.read_table(path, memory_map=False)
-        except (ValueError, OSError) as error:
-            raise ValueError(f"{path} cannot be read as Feather: {error}") from error
-    else:
-        with open_parquet(path) as file:
-            arrow = file.read()
-    # As objects, whole numbers beside missing ones stay whole: they may be labels.
-    table: pd.DataFrame = arrow.to_pandas(ignore_metadata=True, integer_object_nulls=True)
-    unnamed = [name for name in table.columns if _UNNAMED_INDEX.fullmatch(name)]
-    table = table.drop(columns=unnamed)
-    table.index = pd.RangeIndex(2, 2 + len(table))
-    return table
+def _read_spreadsheet(path: Path, header: bool) -> pd.DataFrame:
+    """Read the first sheet of a workbook."""
+    try:
+        table = pd.read_excel(
+            path,
+            header=0 if header else None,
+            dtype=object,
+            keep_default_na=False,
+            engine="openpyxl",
+        )
+    except ImportError as error:
+        raise ImportError(
+            f"{path} needs openpyxl: save the sheet as CSV, or run pip install openpyxl"
+        ) from error
+    except (ValueError, KeyError, OSError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{path} cannot be read: {error}; save the sheet as CSV") from error
+    table.columns = pd.Index([str(name) for name in table.columns])
+    first = 2 if header else 1
+    table.index = pd.RangeIndex(first, first + len(table))
+    return table.astype(object).where(table.notna() & (table != ""), None)
 
 
 def _read_json_lines(path: Path) -> pd.DataFrame:

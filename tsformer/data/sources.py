@@ -17,10 +17,10 @@ import numpy.typing as npt
 from tsformer._checks import shortened
 from tsformer._warnings import warn_caller
 from tsformer.data.archive import load_dataset
-from tsformer.data.containers import SERIES_FILE, of_parquet, to_source
+from tsformer.data.containers import SERIES_FILE, to_source
 from tsformer.data.formats import FRAMES
 from tsformer.data.long import to_long
-from tsformer.data.parquet import PARQUET, ParquetSeries, holds_lists
+from tsformer.data.parquet import PARQUET, parquet_files
 from tsformer.data.series import SeriesSource
 from tsformer.data.table import TEXT, Source, TableSchema, read_table, write_table
 from tsformer.data.text import COMPRESSED, ending
@@ -47,18 +47,29 @@ def is_folder(source: str) -> bool:
 
 def read_folder(source: str, schema: TableSchema | None = None) -> Source:
     """Read the series, without labels, of all files in a folder."""
-    if is_series_folder(source) or holds_lists(source):
+    if is_series_folder(source):
         return read_source(source, schema, labelled=False)
     endings = (".ts", *TEXT, *FRAMES)
-    files = sorted(each for each in Path(source).iterdir() if ending(each) in endings)
+    files = sorted(file for file in Path(source).iterdir() if ending(file) in endings)
     if not files:
         raise ValueError(f"{source} has no file of series, ending in one of {', '.join(endings)}")
-    parts = [
-        read_source(str(file), None if ending(file) == ".ts" else schema, labelled=False)
-        for file in files
-    ]
-    series = [one for part in parts for one in part.X]
-    return Source(series, None, schema=next((part.schema for part in parts if part.schema), None))
+    return _read_files(files, schema, labelled=False)
+
+
+def _read_files(files: Sequence[Path], schema: TableSchema | None, **options: Any) -> Source:
+    """Read the series of several files, with the columns of the first table."""
+    parts: list[Source] = []
+    for file in files:
+        schema = next((part.schema for part in parts if part.schema), schema)
+        parts.append(read_source(str(file), None if ending(file) == ".ts" else schema, **options))
+    X, ys, cases, schemas, groups = zip(*parts, strict=True)
+    return Source(
+        [x for series in X for x in series],
+        None if any(y is None for y in ys) else np.concatenate(ys),
+        None if any(names is None for names in cases) else [n for names in cases for n in names],
+        next(filter(None, schemas), None),
+        None if any(group is None for group in groups) else np.concatenate(groups),
+    )
 
 
 def read_source(
@@ -78,8 +89,9 @@ def read_source(
     columns = (trained or TableSchema()).updated(schema)
     if trained and columns.header is None:
         columns = replace(columns, header=True)  # the names may be numbers, such as wavelengths
-    if columns.time is None and holds_lists(path):
-        return _read_lists(path, columns, labelled)
+    if path.is_dir() and not is_series_folder(path) and (files := parquet_files(path)):
+        options = {"trained": trained, "labelled": labelled}
+        return _read_files(files, schema, **options)
     if is_table(source):
         by_model = bool(trained and not schema)
         return read_table(path, columns, labelled=labelled, by_model=by_model)
@@ -89,13 +101,13 @@ def read_source(
         endings = ", ".join((".ts", *TEXT, *FRAMES, ".npz"))
         raise ValueError(
             f"{path} ends in {path.suffix!r}; files of series end in one of {endings}; text may be "
-            f"compressed ({', '.join(COMPRESSED)})"
+            f"compressed ({', '.join(COMPRESSED)}); save another spreadsheet as CSV"
         )
     if schema:
-        flags = ", ".join(f"--{name.replace('_', '-')}" for name in schema.as_dict())
-        endings = ", ".join((*TEXT, *FRAMES))
+        fields = ", ".join(f"`{name}=`" for name in schema.as_dict())
         raise ValueError(
-            f"{source} has no columns to name: leave out {flags}, or name a table ({endings})"
+            f"{source} has no columns to name: leave out {fields}, or name a table "
+            f"({', '.join((*TEXT, *FRAMES))})"
         )
     if is_series_folder(source):
         stored = to_source(source)
@@ -115,7 +127,7 @@ def read_source(
 
 
 def _read_npz(path: Path, schema: TableSchema, labelled: bool | None) -> Source:
-    """Read X and y, or the arrays in --value and --label."""
+    """Read X and y, or the arrays that `value` and `label` name."""
     try:
         with np.load(path, allow_pickle=False) as arrays:
             names = list(arrays)
@@ -132,7 +144,7 @@ def _read_npz(path: Path, schema: TableSchema, labelled: bool | None) -> Source:
                     if chosen[role] is not None:  # such as the columns of a model's table
                         what = f"array {shortened(chosen[role])}"
                     raise ValueError(
-                        f"it has no {what} but {', '.join(names[:10])}; pass --{role} NAME"
+                        f"it has no {what} but {', '.join(names[:10])}; pass `{role}=NAME`"
                     )
             if labelled is False or chosen["label"] not in names:
                 chosen["label"] = None
@@ -156,20 +168,6 @@ def _read_npz(path: Path, schema: TableSchema, labelled: bool | None) -> Source:
     cases = texts["case"].tolist() if "case" in texts else None
     schema = replace(schema, value=(str(chosen["value"]),), label=chosen["label"] or schema.label)
     return Source(X, texts.get("label"), cases, schema, texts.get("group"))
-
-
-def _read_lists(path: Path, schema: TableSchema, labelled: bool | None) -> Source:
-    """Read Parquet files with a list of values in each row."""
-    series = ParquetSeries(path, schema.value)
-    if labelled and schema.label is None:
-        raise ValueError(f"name the column of {path} that has the labels, with --label")
-    y, cases, groups = (
-        None if column is None else series.texts(column)
-        for column in (None if labelled is False else schema.label, schema.case, schema.group)
-    )
-    names = None if cases is None else cases.tolist()
-    schema = replace(schema, value=series.columns)
-    return Source(of_parquet(series), y, names, schema, groups)
 
 
 def write_series(path: Path, source: Source, *, comment: str | None = None) -> None:
@@ -205,8 +203,10 @@ def convert_to_folder(
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise FileExistsError(f"{folder} exists; choose another name, or remove it first")
 
+    sources = [str(f) for source in sources for f in parquet_files(source) or [Path(source)]]
+
     def read(source: str) -> tuple[SeriesSource, npt.NDArray[Any] | None, bool]:
-        columns = schema if is_table(source) or holds_lists(source) else None
+        columns = schema if is_table(source) else None
         X, y, *_ = read_source(source, columns, split=split, labelled=None)
         timed = not isinstance(X, SeriesSource) and any(map(has_times, X))
         return to_source(X), y, timed
@@ -232,7 +232,7 @@ def convert_to_folder(
         if names and X.channels and X.channels != names:
             raise ValueError(
                 f"all series must have the same channels: {source} has {X.channels[:10]}, and an "
-                f"earlier file {names[:10]}; name them in one order with --value"
+                f"earlier file {names[:10]}; name them in one order, `value=`"
             )
     known = [y for y in labels if y is not None]
     if known and len(known) < len(labels):

@@ -2,19 +2,20 @@
 
 A long table has one row per observation, a wide one has one series per row. Labels and names of
 series are text, spelled as in the file without blanks around them, so that ``007`` is not ``7``;
-an empty cell is a missing one. The messages of this module name the options of the command line,
-which it serves.
+an empty cell is a missing one. Messages name the fields of `TableSchema` as in ```label=```.
 """
 
 from __future__ import annotations
 
 import csv
+import re
 import warnings
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +30,7 @@ from tsformer.data.layout import (
     is_named_like_time,
     is_out_of_order,
     refuse_nul,
+    refuse_recording,
 )
 from tsformer.data.long import from_long
 from tsformer.data.parquet import PARQUET, refuse_repeated
@@ -40,27 +42,37 @@ from tsformer.data.text import (
     has_names,
     number_in,
     open_text,
-    stated_separator,
+    separator_of,
     unpacking,
 )
-from tsformer.data.times import ordered_times, utc_offset
+from tsformer.data.times import date_format, ordered_times, utc_offset
 
 #: Endings of the files that are read as text.
 TEXT = (".csv", ".tsv", ".txt")
 #: A wide table with fewer columns of values is probably a long table.
 _FEW_STEPS = 10
+#: A number with a decimal comma, and one whose comma may also be between thousands.
+_COMMA = re.compile(r"[-+]?\d*,\d+(?:[eE][-+]?\d+)?")
+_THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2},\d{3}")
 
 
 @dataclass(frozen=True)
 class TableSchema:
-    """The roles of the columns of a table, and how its text is written."""
+    """The roles of the columns of a table, and how its text is written.
+
+    `value` and `drop` may have ranges of columns, ``"t0:t29"``, and patterns, ``"t*"``. `labels` is
+    a second file with the columns `label` or `group`, joined by `case`.
+    """
 
     case: str | None = None
     time: str | None = None
     value: tuple[str, ...] | None = None
+    drop: tuple[str, ...] | None = None
     channel: str | None = None
     label: str | None = None
+    labels: str | None = None
     group: str | None = None
+    grid: str | None = None
     header: bool | None = None
     sep: str | None = None
     decimal: str | None = None
@@ -69,10 +81,10 @@ class TableSchema:
     def __post_init__(self) -> None:
         if self.sep is not None and (len(self.sep) != 1 or self.sep in '"\r\n'):
             raise ValueError(
-                f"--sep takes a single character, 'tab' or 'space'; got {shortened(self.sep, 32)}"
+                f"`sep=` is a single character, 'tab' or 'space'; got {shortened(self.sep, 32)}"
             )
         if self.decimal not in (None, ".", ","):
-            raise ValueError(f"--decimal takes '.' or ','; got {shortened(self.decimal, 32)}")
+            raise ValueError(f"`decimal=` is '.' or ','; got {shortened(self.decimal, 32)}")
 
     def check(self) -> None:
         """Raise ValueError if the roles of the columns do not fit together."""
@@ -80,13 +92,15 @@ class TableSchema:
             if count > 1:
                 raise ValueError(f"column {name!r} is named {count} times; each has one role")
         if self.time is not None and self.case is None:
-            raise ValueError("--time needs --case, the column that identifies a series")
-        for flag in ("channel", "time_format"):
-            if getattr(self, flag) is not None and self.time is None:
-                raise ValueError(
-                    f"--{flag.replace('_', '-')} is for long tables; name the column of times with "
-                    "--time"
-                )
+            raise ValueError(
+                "`time=` needs `case=`, the column that identifies a series; a single recording is "
+                "cut into series with tsformer.data.windows"
+            )
+        for name in ("channel", "time_format", "grid"):
+            if getattr(self, name) is not None and self.time is None:
+                raise ValueError(f"`{name}=` is for long tables; name the column of times, `time=`")
+        if self.labels is not None and self.case is None:
+            raise ValueError("`labels=` needs `case=`, the column that identifies a series")
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -99,38 +113,40 @@ class TableSchema:
 
     def updated(self, other: TableSchema) -> TableSchema:
         """Return this schema, overridden by the fields of `other`."""
-        said = {f.name: getattr(other, f.name) for f in fields(other)}
-        return replace(self, **{name: value for name, value in said.items() if value is not None})
+        return replace(self, **{k: v for k, v in vars(other).items() if v is not None})
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields that are set, ready for JSON."""
-        said = {name: value for name, value in asdict(self).items() if value is not None}
-        return said | ({} if self.value is None else {"value": list(self.value)})
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in asdict(self).items()
+            if value is not None
+        }
 
     @classmethod
     def from_dict(cls, described: Any) -> TableSchema:
         """Restore a schema from `as_dict`."""
         if not isinstance(described, dict):
             raise ValueError(f"must be an object; got {shortened(described)}")
-        known = [field.name for field in fields(cls)]
-        for name, said in described.items():
-            check_known("entry", name, known)
-            if name == "header":
-                if not isinstance(said, bool):
-                    raise ValueError(f"{name} is not true or false: {shortened(said)}")
-                continue
-            texts = said if name == "value" else [said]
-            if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-                raise ValueError(f"{name} is not text: {shortened(said)}")
-        value = {"value": tuple(described["value"])} if "value" in described else {}
-        return cls(**described | value)
+        found: dict[str, Any] = {}
+        for name, value in described.items():
+            check_known("entry", name, [field.name for field in fields(cls)])
+            texts = value if name in ("value", "drop") else [value]
+            if name == "header" and not isinstance(value, bool):
+                raise ValueError(f"{name} is not true or false: {shortened(value)}")
+            if name != "header" and not (
+                isinstance(texts, list) and all(isinstance(text, str) for text in texts)
+            ):
+                raise ValueError(f"{name} is not text: {shortened(value)}")
+            found[name] = tuple(value) if isinstance(value, list) else value
+        return cls(**found)
 
 
 class Source(NamedTuple):
     """Series with labels, names, schema and groups, as far as known."""
 
     X: Any
-    #: Text, or objects if some labels are None.
+    #: Text.
     y: npt.NDArray[Any] | None
     cases: list[str] | None = None
     schema: TableSchema | None = None
@@ -146,48 +162,53 @@ def read_table(
 ) -> Source:
     """Read the series of a file."""
     schema.check()
-    table = None
+    table = joined = None
     if ending(path) in FRAMES:
-        table, label = read_frame(path)
+        table, label = read_frame(path, header=schema.header is not False)
         cells = holds_cells(table) if schema.time is None and schema.value is None else []
         schema = replace(schema, label=schema.label or label, value=tuple(cells) or schema.value)
+    if schema.labels is not None and labelled is not False:
+        schema, joined = _second_table(Path(schema.labels), schema)
     labelled = schema.label is not None if labelled is None else labelled
+    known: Collection[str] = () if joined is None else joined.columns
     if table is None:
-        schema, table = _read_text(path, schema, labelled, by_model)
+        schema, table = _read_text(path, schema, labelled, by_model, known)
     else:
-        schema = _complete(schema, list(table.columns), path, labelled, by_model)
-    if table.empty:
-        raise ValueError(f"{path} has the names of columns, but no rows")
-    for name in (schema.case, schema.channel, schema.label if labelled else None, schema.group):
-        if name is not None:
-            stripped = table[name].astype(str).astype(object).str.strip()
-            table[name] = stripped.where(table[name].notna() & (stripped != ""), None)
+        schema = _complete(schema, list(table.columns), path, labelled, by_model, known)
+    table = _without_blank_rows(table, path)
+    roles = [schema.case, schema.channel, schema.label if labelled else None, schema.group]
+    for name in roles:
+        if name is not None and name in table:
+            table[name] = _stripped(table[name])
             refuse_nul(table[name], f"{path}: column {name!r}")
-    cells = holds_cells(table, schema.value) if schema.time is None else []
-    if len(cells) > 1 and (times := list(filter(is_named_like_time, cells))):
-        warn_caller(
-            f"the lists in {_listed(times)} of {path} are read as channels, but are named like "
-            "times; --value names the channels"
-        )
-    if not cells:
-        table = _numbers(table, schema, path)
+    if joined is not None:
+        table = _with_labels(table, joined, path, schema)
     if labelled and table[schema.label].isna().any():
         row = table.index[table[schema.label].isna()][0]
         of = "" if schema.case is None else f" of series {table[schema.case][row]!r}"
         raise ValueError(
             f"{path}, row {row}: no label{of} in column {schema.label!r}; drop the series, or "
-            "pretrain on it with `tsformer pretrain`"
+            "pretrain on it"
         )
     try:
-        X, y, cases = (_wide if schema.time is None else _long)(table, schema, labelled)
-        groups = _groups(table, schema)
+        if schema.time is None:
+            X, y, cases, groups = _wide(table, schema, path, labelled)
+        else:
+            schema = replace(schema, time_format=_format_of(table[schema.time], schema, path))
+            X, y, cases, groups = _long(_numbers(table, schema, path), schema, labelled)
+    except _NamedError:
+        raise
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
-    if y is None:
-        return Source(X, None, cases, schema, groups)
-    texts = [None if pd.isna(label) else label for label in y]
-    labels = np.array(texts, dtype=object if None in texts else None)
-    return Source(X, labels, cases, schema, groups)
+    schema = replace(schema, labels=None)
+    labels, numbers = (
+        None if column is None else np.array(column.tolist()) for column in (y, groups)
+    )
+    return Source(X, labels, cases, schema, numbers)
+
+
+class _NamedError(ValueError):
+    """An error that names its file."""
 
 
 def write_table(path: Path, table: pd.DataFrame) -> None:
@@ -199,13 +220,82 @@ def write_table(path: Path, table: pd.DataFrame) -> None:
         table.to_csv(path, index=False, sep="\t" if ending(path) == ".tsv" else ",")
 
 
+def _stripped(column: pd.Series) -> pd.Series:
+    """Return a column as text without blanks around it; empty cells are None."""
+    text = column.astype(str).astype(object).str.strip()
+    return text.where(column.notna() & (text != ""), None)
+
+
+def _without_blank_rows(table: pd.DataFrame, path: Path) -> pd.DataFrame:
+    """Leave out rows without any cell."""
+    empty = table.isna().all(axis=1)
+    if empty.all():
+        raise ValueError(f"{path} has the names of columns, but no rows")
+    if not empty.any():
+        return table
+    warn_caller(
+        f"{int(empty.sum())} blank rows of {path} are skipped, such as row {table.index[empty][0]}"
+    )
+    return table[~empty]
+
+
+def _second_table(path: Path, schema: TableSchema) -> tuple[TableSchema, pd.DataFrame]:
+    """Read the labels or groups of series, by the names of the series."""
+    if ending(path) in FRAMES:
+        table, _ = read_frame(path)
+    else:
+        sep, before = separator_of(path)
+        with unpacking(path):
+            table = pd.read_csv(
+                path,
+                sep=r"\s+" if sep == " " else sep,
+                skiprows=before,
+                dtype=str,
+                encoding="utf-8-sig",
+                keep_default_na=False,
+                skipinitialspace=sep != "\t",
+            )
+    names = list(table.columns)
+    others = [name for name in names if name not in (schema.case, schema.group)]
+    if schema.label is None and len(others) == 1:
+        schema = replace(schema, label=others[0])
+    for name in (schema.case, schema.label):
+        check_known(f"column of {path}", name, names)
+    wanted = [name for name in (schema.label, schema.group) if name in names]
+    rows = table[[schema.case, *wanted]].apply(_stripped).dropna(subset=[schema.case])
+    rows = rows.drop_duplicates().set_index(schema.case)
+    if not rows.index.is_unique:
+        case = rows.index[rows.index.duplicated()][0]
+        raise ValueError(f"{path} has several labels or groups for {case!r}: one row per series")
+    return schema, rows
+
+
+def _with_labels(
+    table: pd.DataFrame, joined: pd.DataFrame, path: Path, schema: TableSchema
+) -> pd.DataFrame:
+    """Add the columns of a second table by the names of the series."""
+    cases = table[schema.case]
+    unknown = [case for case in joined.index if case not in set(cases)]
+    if len(unknown) == len(joined):
+        raise ValueError(
+            f"no series of {path} is in {schema.labels}: {path} has {_listed(cases.unique(), 3)}, "
+            f"and {schema.labels} has {_listed(joined.index, 3)}"
+        )
+    if unknown:
+        warn_caller(f"{len(unknown)} series of {schema.labels} are not in {path}: {unknown[0]!r}")
+    added = {str(name): cases.map(joined[name]) for name in joined if name not in table}
+    return table.assign(**added)
+
+
 def _long(
     table: pd.DataFrame, schema: TableSchema, labelled: bool
-) -> tuple[list[pd.DataFrame], pd.Series | None, list[str]]:
+) -> tuple[list[pd.DataFrame], pd.Series | None, list[str], pd.Series | None]:
     assert schema.case is not None
-    assert schema.time is not None
     assert schema.value is not None
-    table = table.assign(**{schema.time: _times(table[schema.time], schema.time_format)})
+    if schema.group is not None and table[schema.group].isna().any():
+        row = table.index[table[schema.group].isna()][0]
+        raise ValueError(f"row {row}: no group in {schema.group!r}")
+    table = table.assign(**{str(schema.time): _times(table[schema.time], schema.time_format)})
     found = from_long(
         table,
         case=schema.case,
@@ -213,178 +303,217 @@ def _long(
         value=schema.value if schema.channel is None else schema.value[0],
         channel=schema.channel,
         label=schema.label if labelled else None,
+        group=schema.group,
+        grid=schema.grid,
     )
-    X, y = found if isinstance(found, tuple) else (found, None)
+    X, *further = found if isinstance(found, tuple) else (found,)
+    y = further.pop(0) if labelled else None
+    groups = None if schema.group is None else further.pop(0)
     cases = table[schema.case].unique().tolist()
     for case, x in zip(cases, X, strict=True):
         if x.isna().all(axis=None):
             raise ValueError(f"series {case!r} has no value at all; drop it")
-    return X, y, cases
+    return X, y, cases, groups
 
 
 def _wide(
-    table: pd.DataFrame, schema: TableSchema, labelled: bool
-) -> tuple[
-    list[npt.NDArray[np.float64]] | npt.NDArray[np.float64], pd.Series | None, list[str] | None
-]:
-    X: list[npt.NDArray[np.float64]] | npt.NDArray[np.float64]
-    if holds_cells(table, schema.value):
-        X = read_cells(table, schema.value or ())
+    table: pd.DataFrame, schema: TableSchema, path: Path, labelled: bool
+) -> tuple[Any, pd.Series | None, list[str] | None, pd.Series | None]:
+    y = table[schema.label] if labelled else None
+    groups = None if schema.group is None else table[schema.group]
+    if groups is not None and groups.isna().any():
+        raise ValueError(f"row {groups.index[groups.isna()][0]}: no group in {schema.group!r}")
+    values = list(schema.value or ())
+    X: Any
+    if cells := holds_cells(table, values):
+        if len(cells) > 1 and (times := list(filter(is_named_like_time, cells))):
+            warn_caller(
+                f"the lists in {_listed(times)} of {path} are read as channels, but are named like "
+                "times; `value=` names the channels"
+            )
+        X = read_cells(table, values)
     else:
-        values = table[list(schema.value or ())].to_numpy(dtype=np.float64, na_value=np.nan)
-        without = np.isnan(values).all(axis=1)
+        _refuse_recording(table, values, y)
+        numbers = _numbers(table, schema, path)[values]
+        X = numbers.to_numpy(dtype=np.float64, na_value=np.nan)[:, None]
+        without = np.isnan(X).all(axis=(1, 2))
         if without.any():
             raise ValueError(f"row {table.index[without][0]} has no value at all; drop it")
-        X = values[:, None]
-    y = table[schema.label] if labelled else None
     if schema.case is None:
-        return X, y, None
+        return X, y, None, groups
     names = table[schema.case]
     if names.isna().any():
         raise ValueError(f"no name in column {schema.case!r} of row {names.index[names.isna()][0]}")
     if names.duplicated().any():
-        twice = names[names.duplicated()].iloc[0]
         raise ValueError(
-            f"several rows for {twice!r}. In a wide table each row is a series; for a long one, "
-            "name the column of times with --time"
+            f"several rows for {names[names.duplicated()].iloc[0]!r}. In a wide table each row is "
+            "a series; for a long one, name the column of times, `time=`"
         )
-    return X, y, names.tolist()
+    return X, y, names.tolist(), groups
 
 
-def _groups(table: pd.DataFrame, schema: TableSchema) -> npt.NDArray[np.str_] | None:
-    """Return the group of each series, in the order of the series."""
-    if schema.group is None:
-        return None
-    column = table[schema.group]
-    if column.isna().any():
-        raise ValueError(f"row {column.index[column.isna()][0]}: no group in {schema.group!r}")
-    if schema.time is None:
-        return np.array(column.tolist())
-    by_case = column.groupby(table[schema.case], sort=False)
-    several = by_case.nunique() > 1
-    if several.any():
-        case = several.index[several][0]
-        named = ", ".join(map(repr, column[table[schema.case] == case].unique()[:5]))
-        raise ValueError(
-            f"series {case!r} is in several groups: {named}; column {schema.group!r} must have one "
-            "group per series"
-        )
-    return np.array(by_case.first().tolist())
+def _refuse_recording(table: pd.DataFrame, values: list[str], y: pd.Series | None) -> None:
+    """Raise ValueError for a recording, whose times may be in a column of text."""
+    if len(table) < len(values):
+        return
+    numbers = [name for name in values if table[name].dtype.kind in "fiub"]
+    times = [name for name in table if is_named_like_time(name) and name not in numbers]
+    rows = table[numbers].reset_index(drop=True)
+    if times and (dates := pd.to_datetime(table[times[0]], errors="coerce")).notna().all():
+        rows.index = pd.DatetimeIndex(dates)
+    refuse_recording(rows, None if y is None else y.to_numpy())
 
 
 def _complete(
-    schema: TableSchema, names: list[str], path: Path, labelled: bool, by_model: bool
+    schema: TableSchema,
+    names: list[str],
+    path: Path,
+    labelled: bool,
+    by_model: bool,
+    joined: Collection[str],
 ) -> TableSchema:
     """Return the schema with columns of values; refuse missing columns."""
     if labelled and schema.label is None:
-        long = (
-            ""
-            if schema.time
-            else "; for a table with one row per observation, --case and --time too"
-        )
+        long = "" if schema.time else "; for one row per observation, `case=` and `time=` too"
         raise ValueError(
-            f"name the column of {path} that has the labels, with --label{long}. "
-            f"It has {_listed(names)}"
+            f"name the column of {path} that has the labels, `label=`{long}. It has "
+            f"{_listed(names)}"
         )
     refuse_repeated(path, names)
-    named, known = set(schema.columns), {*names, *(() if labelled else (schema.label,))}
-    missing = [name for name in schema.columns if name not in known]
-    if missing and by_model and schema.header is False and len(names) == len(known | named) - 1:
+    roles = {name for name in replace(schema, value=None).columns if name not in joined}
+    drop = _matching(schema.drop or (), names, ())
+    value = _matching(schema.value or (), names, {*roles, *drop})
+    schema = replace(
+        schema, value=tuple(value) or None, drop=None if by_model else tuple(drop) or None
+    )
+    known = {*names, *joined, *(() if labelled else (schema.label,))}
+    dropped = () if by_model else drop
+    missing = [name for name in (*schema.columns, *dropped) if name not in known]
+    if (
+        missing
+        and by_model
+        and schema.header is False
+        and len(names) == len(known | {*schema.columns}) - 1
+    ):
         raise ValueError(
             f"{path} has {len(names)} columns, and the model was trained on {len(names) + 1}: "
             f"column {schema.label}, the label, is missing, and without names columns are known by "
             "their positions. Add it; predict ignores its values"
         )
     if missing:
-        _refuse_missing(missing, names, path, by_model, schema.header)
-    others = [name for name in names if name not in named]
+        raise ValueError(_about_missing(missing, names, path, by_model, schema.header))
+    others = [name for name in names if name not in {*schema.columns, *drop}]
     if schema.value is None:
         if "" in others:
             warn_caller(
                 f"column {names.index('') + 1} of {path} has no name and is left out; if it has "
-                "the names of the series, give it one, and name it with --case"
+                "the names of the series, give it one, and pass it as `case=`"
             )
         schema = replace(schema, value=tuple(name for name in others if name))
         if not schema.value:
             raise ValueError(f"{path} has no columns of values: {_listed(names)}")
-        if schema.time is None and len(schema.value) < _FEW_STEPS:
-            warn_caller(
-                f"each row of {path} is read as a series of {len(schema.value)} steps: "
-                f"{_listed(schema.value)}. For a table with one row per observation, name its "
-                "columns with --case and --time"
-            )
-        elif schema.time is None and (columns := id_columns(schema.value)):
-            warn_caller(
-                f"{path} has columns that are read as steps, but are named like ids, or not as "
-                f"other steps: {_listed(columns)}. Name the column of ids with --case, and the "
-                "columns of steps with --value"
-            )
-        elif schema.time is None and is_out_of_order(schema.value):
-            warn_caller(
-                f"the columns of {path} are read as steps, but are not in the order of their "
-                f"numbers: {_listed(schema.value, 5)}. --value names them in order"
-            )
-    elif schema.time is None and by_model and [name for name in others if name]:
+        if schema.time is None:
+            _warn_of_steps(schema.value, path)
+    elif schema.time is None and by_model and any(others):
         warn_caller(
             f"{path} has columns that the model was not trained on and that are left out: "
-            f"{_listed([name for name in others if name])}"
+            f"{_listed(filter(None, others))}"
         )
     if schema.channel is not None and len(schema.value or ()) != 1:
         raise ValueError(
-            f"with --channel one column has the values of all channels; name it with --value. "
-            f"{path} has {_listed(list(schema.value or ()))}"
+            "with `channel=` one column has the values of all channels; name it, `value=`. "
+            f"{path} has {_listed(schema.value or ())}"
         )
     return schema
 
 
-def _refuse_missing(
+def _matching(wanted: Sequence[str], names: list[str], taken: Collection[str]) -> list[str]:
+    """Resolve ranges and patterns of columns."""
+    found: list[str] = []
+    for name in wanted:
+        first, colon, last = name.partition(":")
+        if name in names:
+            found.append(name)
+        elif colon and {first, last} <= {*names}:
+            start, stop = names.index(first), names.index(last)
+            if stop < start:
+                raise ValueError(f"the range {name!r} runs backwards: {last!r} is before {first!r}")
+            found += [each for each in names[start : stop + 1] if each not in taken]
+        elif colon and (first in names or last in names):
+            found.append(last if first in names else first)  # the end that is missing
+        else:
+            matches = [each for each in names if fnmatchcase(each, name) and each not in taken]
+            found += matches or [name]
+    return list(dict.fromkeys(found))
+
+
+def _warn_of_steps(steps: Sequence[str], path: Path) -> None:
+    """Warn of the columns of a wide table that are probably no steps."""
+    if len(steps) < _FEW_STEPS:
+        warn_caller(
+            f"each row of {path} is read as a series of {len(steps)} steps: {_listed(steps)}. For "
+            "a table with one row per observation, name its columns, `case=` and `time=`"
+        )
+    elif columns := id_columns(steps):
+        warn_caller(
+            f"{path} has columns that are read as steps, but are named like ids, or not as other "
+            f"steps: {_listed(columns)}. Name the column of ids, `case=`, and leave out others, "
+            "`drop=`"
+        )
+    elif is_out_of_order(steps):
+        warn_caller(
+            f"the columns of {path} are read as steps, but are not in the order of their numbers: "
+            f"{_listed(steps, 5)}. `value=` names them in order"
+        )
+
+
+def _about_missing(
     missing: list[str], names: list[str], path: Path, by_model: bool, header: bool | None
-) -> NoReturn:
-    said = []
+) -> str:
+    """Say which columns are missing, and why that may be."""
+    shown = []
     for name in missing[:10]:
         near = nearest(name, names) if header is not False and len(missing) <= 3 else []
-        said.append(f"{name!r} (did you mean {near[0]!r}?)" if near else repr(name))
+        shown.append(f"{name!r} (did you mean {near[0]!r}?)" if near else repr(name))
     if len(missing) > 10:
-        said.append(f"{len(missing) - 10} more")
-    trained = " that the model was trained on" if by_model else ""
+        shown.append(f"{len(missing) - 10} more")
     hint = f" It has {_listed(names)}"
-    other = next((sep for sep in ";\t|, " if len(names) == 1 and sep in names[0].strip()), None)
-    if other:
-        spelled = {"\t": "tab", " ": "space"}.get(other, repr(other))
-        hint += f". If that is its separator, add --sep {spelled}"
+    if len(names) == 1:
+        hint += "; if it has several columns, name their separator, `sep=`"
     elif header is False:
         hint += ", the positions of its columns: it has no header"
     elif any(number_in(name) is not None for name in names):
-        hint += ". If its first line has values, add --no-header, and name columns 0, 1, ..."
-    raise ValueError(
-        f"{path} lacks the column{'s' * (len(missing) > 1)}{trained}: {', '.join(said)}.{hint}"
-    )
+        hint += ". If its first line has values, add `header=False`, and name columns 0, 1, ..."
+    trained = " that the model was trained on" if by_model else ""
+    plural = "s" * (len(missing) > 1)
+    return f"{path} lacks the column{plural}{trained}: {', '.join(shown)}.{hint}"
 
 
 def _read_text(
-    path: Path, schema: TableSchema, labelled: bool, by_model: bool
+    path: Path, schema: TableSchema, labelled: bool, by_model: bool, joined: Collection[str]
 ) -> tuple[TableSchema, pd.DataFrame]:
+    with open_text(path) as file:  # pandas cuts text at a NUL character
+        for number, line in enumerate(file, 1):
+            if "\0" in line:
+                raise ValueError(
+                    f"{path} is not UTF-8 text; save it in UTF-8: line {number} has a NUL character"
+                )
+    sniffed, after = separator_of(path)
+    sep = schema.sep or sniffed
     try:
-        stated = stated_separator(path)
-        sep = schema.sep or stated or ("\t" if ending(path) == ".tsv" else ",")
-        with open_text(path) as file:  # pandas cuts text at a NUL character
-            for number, line in enumerate(file, 1):
-                if "\0" in line:
-                    raise ValueError(
-                        f"{path} is not UTF-8 text; save it in UTF-8: line {number} has a NUL "
-                        "character"
-                    )
-        before, names = first_cells(path, sep, after=0 if stated is None else 1)
+        before, names = first_cells(path, sep, after=after)
         if not names:
             raise ValueError(f"{path} is empty")
-        header = _find_header(path, schema, names)
+        header = _find_header(path, schema, names, "," if sep == ";" else ".")
         if not header:
             names = [str(position) for position in range(len(names))]
             schema = replace(schema, header=False)
-        schema = _complete(schema, names, path, labelled, by_model)
+        schema = _complete(schema, names, path, labelled, by_model, joined)
+        if schema.sep is None and not after and sep != ("\t" if ending(path) == ".tsv" else ","):
+            warn_caller(f"columns of {path} are separated by {sep!r}; `sep=` changes it")
         time = None if schema.time_format is None else schema.time
-        asked = {schema.case, schema.channel, schema.label, schema.group, time}
-        texts = [name for name in names if name in asked]
+        roles = {schema.case, schema.channel, schema.label, schema.group, time}
+        texts = [name for name in names if name in roles]
         options: dict[str, Any] = {
             "sep": r"\s+" if sep == " " else sep,
             "header": 0 if header else None,
@@ -415,7 +544,7 @@ def _read_text(
             reason = "rows have more fields than the first line"
         raise ValueError(
             f"{path} cannot be read as a table: {reason}. Its separator is taken to be {sep!r}; "
-            "--sep changes it"
+            "`sep=` changes it"
         ) from error
     first = before + (2 if header else 1)
     table.index = pd.RangeIndex(first, first + len(table))
@@ -425,21 +554,22 @@ def _read_text(
     return schema, table
 
 
-def _find_header(path: Path, schema: TableSchema, cells: list[str]) -> bool:
+def _find_header(path: Path, schema: TableSchema, cells: list[str], decimal: str) -> bool:
     """Tell whether the first line has names; warn if unsure."""
     if schema.header is not None:
         return schema.header
-    header, certain = has_names(cells, named=schema.columns, decimal=schema.decimal or ".")
+    header, certain = has_names(cells, named=schema.columns, decimal=schema.decimal or decimal)
     if not header:
         warn_caller(
             f"{path} seems to have no header: its first line is read as values, and columns are "
-            "named 0, 1, ... Pass --no-header if this is right, --header if the first line names "
-            "the columns"
+            "named 0, 1, ... Pass `header=False` if this is right, `header=True` if the first line "
+            "names the columns"
         )
     elif not certain:
         warn_caller(
             f"the first line of {path} is read as column names, but has numbers: "
-            f"{_listed(cells, 5)}. Pass --header if this is right, --no-header if they are values"
+            f"{_listed(cells, 5)}. Pass `header=True` if this is right, `header=False` if they are "
+            "values"
         )
     return header
 
@@ -451,8 +581,9 @@ def _numbers(table: pd.DataFrame, schema: TableSchema, path: Path) -> pd.DataFra
     texts = values.loc[:, [kind not in "fiub" for kind in kinds]]
     if texts.shape[1]:
         cells = texts.to_numpy(dtype=object).ravel()  # all at once: there may be 100,000 columns
+        decimal = schema.decimal or _decimal_of(cells, values, path)
         # With decimal commas 1.234 is ambiguous: it may mean 1234.
-        swapped = {ord(","): ".", ord("."): ","} if schema.decimal == "," else {}
+        swapped = {ord(","): ".", ord("."): ","} if decimal == "," else {}
         plain = [cell.translate(swapped) if isinstance(cell, str) else cell for cell in cells]
         given = pd.Series(plain, dtype=object).replace(MISSING, None)
         found = pd.to_numeric(given, errors="coerce").to_numpy(np.float64, na_value=np.nan)
@@ -461,12 +592,12 @@ def _numbers(table: pd.DataFrame, schema: TableSchema, path: Path) -> pd.DataFra
         if wrong.any():
             column, row = np.argwhere(wrong.T)[0].tolist()
             cell = texts.iloc[row, column]
-            hint = "--value names the columns of values, --case, --time and --label others"
-            sign, point = (".", "points") if schema.decimal == "," else (",", "commas")
+            hint = "`value=` names the columns of values, or `drop=` the columns to leave out"
+            sign, point = (".", "points") if decimal == "," else (",", "commas")
             plain_cell = cell.replace(sign, "") if isinstance(cell, str) else ""
-            if number_in(plain_cell, schema.decimal or ".") is not None:
-                hint = f"for decimal {point} add --decimal {sign}; remove {point} between thousands"
-            raise ValueError(
+            if number_in(plain_cell, decimal) is not None:
+                hint = f"for decimal {point} add `decimal={sign}`; remove {point} between thousands"
+            raise _NamedError(
                 f"{path}, row {table.index[row]}: {shortened(cell, 32)} in column "
                 f"{texts.columns[column]!r} is not a number; {hint}"
             )
@@ -475,11 +606,40 @@ def _numbers(table: pd.DataFrame, schema: TableSchema, path: Path) -> pd.DataFra
     infinite = np.isinf(table[list(values)].to_numpy(dtype=np.float64, na_value=np.nan))
     if infinite.any():
         row, column = np.argwhere(infinite)[0].tolist()
-        raise ValueError(
+        raise _NamedError(
             f"{path}, row {table.index[row]}: the value in column {values.columns[column]!r} is "
             "infinite; leave the cell empty if it is missing"
         )
     return table
+
+
+def _decimal_of(cells: npt.NDArray[Any], values: pd.DataFrame, path: Path) -> str:
+    """Return the decimal sign of cells that are no numbers with a point."""
+    texts = {cell.strip() for cell in cells if isinstance(cell, str)} - {*MISSING}
+    commas = {text for text in texts if _COMMA.fullmatch(text)}
+    points = any("." in text for text in texts) or any(
+        values[name].dtype.kind == "f" and bool((values[name] % 1 > 0).any()) for name in values
+    )
+    certain = any(not _THOUSANDS.fullmatch(text) for text in commas)
+    if points or not certain or any(number_in(text, ",") is None for text in texts):
+        return "."
+    warn_caller(
+        f"numbers in {path} such as {min(commas)} are read with decimal commas; "
+        "`decimal=.` changes it"
+    )
+    return ","
+
+
+def _format_of(column: pd.Series, schema: TableSchema, path: Path) -> str | None:
+    """Return the format of dates that are not in ISO 8601."""
+    if schema.time_format is not None or pd.api.types.infer_dtype(column, skipna=True) != "string":
+        return schema.time_format
+    known = column.dropna().astype(str).str.strip().unique().tolist()
+    iso = all(utc_offset(text) is not None for text in known)
+    found = None if iso else date_format(known, f"column {column.name!r}")
+    if found:
+        warn_caller(f"dates in column {column.name!r} of {path} are read as `time_format={found}`")
+    return found
 
 
 def _times(column: pd.Series, time_format: str | None) -> pd.Series:
@@ -496,7 +656,7 @@ def _times(column: pd.Series, time_format: str | None) -> pd.Series:
         offsets, zoned = None, "%z" in time_format.lower()
     dates = pd.to_datetime(column, format=time_format or "ISO8601", errors="coerce", utc=zoned)
     wrong = column.notna() & dates.isna()
-    expected = f"not a date of --time-format {time_format!r}"
+    expected = f"not a date of `time_format={time_format}`"
     if offsets is not None:
         wrong |= column.notna() & offsets.isna()
         # Among numbers the cell that is neither is meant, not the first.
@@ -504,7 +664,7 @@ def _times(column: pd.Series, time_format: str | None) -> pd.Series:
         wrong = neither if neither.any() else wrong
         expected = (
             "neither a number nor a date such as 2024-12-31 or 2024-12-31T23:59:00; for other "
-            "dates say how they are written, as in --time-format '%d/%m/%Y %H:%M'"
+            "dates say how they are written, as in `time_format=%d/%m/%Y %H:%M`"
         )
         if zoned and not wrong.any():
             wrong, expected = offsets == "", "without an offset from UTC, which other times have"

@@ -11,7 +11,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -30,6 +30,8 @@ _OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open
 COMPRESSED = (*_OPENERS, ".zip")
 _DAMAGED = (EOFError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, lzma.LZMAError)
 _INTEGER = re.compile(r"[0-9]+")
+#: Separators that are recognised, and the lines that are examined.
+_SEPARATORS, _LINES = ",;\t|", 50
 _SEPARATOR = re.compile(r'"?sep=([^"\w])"?\s*', re.IGNORECASE)
 
 
@@ -81,11 +83,35 @@ def unpacking(path: str | os.PathLike[str]) -> Iterator[None]:
         ) from error
 
 
-def stated_separator(path: Path) -> str | None:
-    """Return the separator in a first line such as ``sep=;``, which Excel reads and writes."""
+def separator_of(path: Path) -> tuple[str, int]:
+    """Return the separator of a file, and the number of lines before the table."""
     with open_text(path) as file:
-        stated = _SEPARATOR.fullmatch(file.readline())
-    return None if stated is None else stated[1]
+        lines = list(islice(file, _LINES))
+    # Excel reads and writes a first line such as sep=;
+    if lines and (stated := _SEPARATOR.fullmatch(lines[0])):
+        return stated[1], 1
+    usual = "\t" if ending(path) == ".tsv" else ","
+    lines = [line for line in lines if line.strip(" \r\n" + _SEPARATORS)]
+    others = [sep for sep in _SEPARATORS if sep != usual and any(sep in line for line in lines)]
+    if not lines or (not others and any(usual in line for line in lines)):
+        return usual, 0
+    fits = [sep for sep in (usual, *others) if _separates(lines, sep)]
+    counts = {len(line.split()) for line in lines if usual not in line} | {1}
+    if not fits and len(counts) == 2 and all(len(line.split()) in counts - {1} for line in lines):
+        return " ", 0
+    return (fits[0] if len(fits) == 1 else usual), 0
+
+
+def _separates(lines: Sequence[str], sep: str) -> bool:
+    """Whether no cell has another separator but a decimal comma."""
+    others = re.compile(f"[{_SEPARATORS.replace(sep, '')}]")
+    rows = list(csv.reader(lines, delimiter=sep, skipinitialspace=sep != "\t"))
+    return all(len(row) > 1 for row in rows) and all(
+        number_in(cell.strip(), ",") is not None
+        for row in rows
+        for cell in row
+        if others.search(cell)
+    )
 
 
 def first_cells(path: Path, sep: str, *, after: int = 0) -> tuple[int, list[str]]:

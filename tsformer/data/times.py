@@ -19,6 +19,11 @@ _ISO = re.compile(
     r"\d{4}-\d\d(?:-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(Z|[+-]\d\d(?::?\d\d)?)?)?)?",
     re.ASCII,
 )
+#: A date that begins with its day, month or year.
+_DATE = re.compile(
+    r"(\d{4}|\d{1,2})([-/.])\d{1,2}\2(\d{4}|\d{1,2})(?:([ T])(\d{1,2}:\d\d)(:\d\d)?(\.\d+)?)?",
+    re.ASCII,
+)
 #: Formats of dates that are written as one number, by the number of digits.
 _DIGITS = {6: "%Y%m", 8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
 #: Equal steps of which a grid has more.
@@ -74,6 +79,26 @@ def ordered_times(times: Any, name: str) -> pd.Index:
         f"{name} must be numbers or dates; got {kind} values of type {dtype}, such as "
         f"{_first(index)}: {convert}"
     )
+
+
+def date_format(texts: list[str], name: str) -> str | None:
+    """Return the format of dates such as 31/12/2024; ValueError if there are two."""
+    match = _DATE.fullmatch(texts[0]) if len(texts) else None
+    if match is None:
+        return None
+    first, sep, last, blank, minutes, seconds, parts = match.groups()
+    clock = f"{blank}%H:%M" if minutes else ""
+    clock += (":%S" if seconds else "") + (".%f" if parts else "")
+    year = "%Y" if len(last) == 4 else "%y"
+    orders = ["%Y-%m-%d"] if len(first) == 4 else [f"%d-%m-{year}", f"%m-%d-{year}"]
+    forms = [order.replace("-", sep) + clock for order in orders]
+    fits = [f for f in forms if pd.to_datetime(texts, format=f, errors="coerce").notna().all()]
+    if len(fits) > 1:
+        raise ValueError(
+            f"dates in {name} such as {texts[0]!r} may begin with the day or the month; say which: "
+            f"`time_format={fits[0]}` or `time_format={fits[1]}`"
+        )
+    return fits[0] if fits else None
 
 
 def missing_rows(indices: Iterable[pd.Index]) -> tuple[str, int, float] | None:
