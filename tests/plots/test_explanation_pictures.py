@@ -1,6 +1,7 @@
 """Pictures of explanations: what is drawn, where, and whether it can be read."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from marks import slow_except
 from picture_checks import assert_legible, assert_readable, panels
@@ -8,7 +9,7 @@ from picture_checks import assert_legible, assert_readable, panels
 from tsformer import TSTransformerClassifier
 from tsformer.plots import plot_attention, plot_class_relevance, plot_relevance
 
-pytest.importorskip("matplotlib", reason='needs the extra "plots"')
+num2date = pytest.importorskip("matplotlib.dates", reason='needs the extra "plots"').num2date
 RNG = np.random.default_rng(0)
 
 
@@ -70,6 +71,29 @@ def test_irregular_times_are_drawn_where_they_are():
     np.testing.assert_allclose(np.sort(drawn[:, 0]), times)
     assert figure.get_supxlabel() == "time"
     assert_legible(figure)
+
+
+class Explained:
+    """What a picture reads of a fitted classifier."""
+
+    fit = get_params = None
+
+    def predict(self, X):
+        return ["a"]
+
+    def explain(self, X):
+        return np.ones((1, 1, 30))
+
+
+def test_the_times_in_the_index_of_a_series_are_drawn():
+    clock = pd.date_range("2024-03-31", periods=30, freq="h", tz="Europe/Berlin")
+    figure = plot_relevance(Explained(), pd.DataFrame({"pulse": range(30)}, index=clock))
+    (ax,) = panels(figure)
+    drawn = num2date(np.sort(ax.collections[0].get_offsets()[:, 0]))
+    assert [time.strftime("%d %H:%M") for time in drawn] == list(clock.strftime("%d %H:%M"))
+    assert figure.get_supxlabel() == "time"
+    rows = pd.DataFrame({"pulse": range(30)}, index=range(100, 130))
+    assert plot_relevance(Explained(), rows).get_supxlabel() == "step"
 
 
 @pytest.mark.slow

@@ -448,8 +448,9 @@ def explain(
     """
     import numpy as np
 
+    from tsformer.data.series import SeriesSource
     from tsformer.explain import BASELINES, most_relevant_windows
-    from tsformer.plots.explanations import plot_relevance_of
+    from tsformer.plots.explanations import clock_of, plot_relevance_of
 
     out = parsing.picture(out)
     parsing.check_file(out, [model, *_paths(dataset)])
@@ -477,13 +478,19 @@ def explain(
         f"{dataset}, series {case}{known}: predicted {predicted} ({probabilities.max():.0%}); "
         f"{method.replace('_', ' ')} for {shown}"
     )
-    plot_relevance_of(panel, relevance, title).savefig(out)
+    x = None if isinstance(found.X, SeriesSource) else found.X[row]
+    plot_relevance_of(panel, relevance, title, x).savefig(out)
     typer.echo(title)
-    relevance = relevance[:, : int(panel.lengths[0])]
+    relevance, clock = relevance[:, : int(panel.lengths[0])], clock_of(x)
     for place, (channel, begin, end) in enumerate(most_relevant_windows(relevance), 1):
         total = relevance[channel, begin:end].sum()
         name = channel if panel.channels is None else panel.channels[channel]
-        typer.echo(f"{place}. channel {name}, steps {begin} to {end - 1}: {total:+.3f}")
+        when = (
+            f"steps {begin} to {end - 1}"
+            if clock is None
+            else f"{clock[begin]} to {clock[end - 1]}"
+        )
+        typer.echo(f"{place}. channel {name}, {when}: {total:+.3f}")
     typer.echo(f"drawn to {out}")
 
 

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from math import prod
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -29,11 +28,11 @@ from tsformer.data.series import (
     FileRows,
     Floats,
     Gaps,
-    LazySeries,
     Padded,
     Rows,
     SeriesError,
     SeriesSource,
+    StoredSeries,
     gathered,
     is_sliced,
     npy_array,
@@ -142,7 +141,7 @@ def to_source(
 
 def _in_file(
     path: Path, times: Any, check: Callable[[Any], npt.NDArray[Any]]
-) -> LazySeries | pd.DataFrame:
+) -> StoredSeries | pd.DataFrame:
     """Read the series of a `.npy` file or a folder; the columns of series of Parquet."""
     path = path / SERIES_FILE if (path / SERIES_FILE).is_file() else path
     if files := parquet_files(path):
@@ -166,8 +165,7 @@ def _in_file(
     shape = mapped.shape
     rows: Rows = ArrayRows(mapped)
     if mapped.flags.c_contiguous:  # else the values of a series lie apart
-        lengths, n_channels = np.full(shape[0], shape[-1]), prod(shape[1:-1])
-        rows = FileRows(path, mapped.dtype, lengths, n_channels, mapped.offset)
+        rows = FileRows(path, mapped)
     check(rows.read(np.array([0])).reshape(1, *shape[1:]))
     return lazy(rows, times)
 
@@ -319,7 +317,8 @@ def _pad(
     values = np.full((len(series), int(lengths.max()), len(series[0])), np.nan)
     for row, x in zip(values, series, strict=True):
         row[: x.shape[1]] = x.T
-    if not index and times is None and (found := _times_of(items)):
+    found = [own for x in items if (own := times_of(x)) is not None]
+    if not index and times is None and len(found) == len(items):
         grid = "`grid={step}` where the table is read, as in from_long"
         way = grid if getattr(items[0], "attrs", {}) else "x.asfreq({step})"
         warn_of_gaps(
@@ -333,12 +332,12 @@ def _pad(
     return _finish(values, lengths, times, channels)
 
 
-def _times_of(items: Sequence[Item]) -> list[pd.Index]:
-    """Return the indices of all series if they are times, and not the rows of a table."""
-    frames = [x for x in items if isinstance(x, (pd.DataFrame, pd.Series))]
+def times_of(x: Any) -> pd.Index | None:
+    """Return the index of a series if it has times, and not the rows of a table."""
+    if not isinstance(x, (pd.DataFrame, pd.Series)):
+        return None
     dates = (pd.DatetimeIndex, pd.TimedeltaIndex, pd.PeriodIndex)
-    timed = [x.index for x in frames if CASE in x.attrs or isinstance(x.index, dates)]
-    return timed if len(timed) == len(items) else []
+    return x.index if CASE in x.attrs or isinstance(x.index, dates) else None
 
 
 def check_order(indices: Iterable[Any], fix: str) -> None:
@@ -475,7 +474,7 @@ def _item(item: Any, number: int, columns: Sequence[str] | None) -> Floats:
     return as_channels(from_cells([item[name] for name in columns], columns, what), what)
 
 
-def lazy(rows: Rows, times: Any = None, channels: tuple[str, ...] | None = None) -> LazySeries:
+def lazy(rows: Rows, times: Any = None, channels: tuple[str, ...] | None = None) -> StoredSeries:
     """Read all rows once, for lengths, gaps and checks."""
     n = len(rows)
     lengths = np.zeros(n, dtype=np.int64)
@@ -493,7 +492,7 @@ def lazy(rows: Rows, times: Any = None, channels: tuple[str, ...] | None = None)
     padded_times, clock = (None, None) if times is None else pad_times(times, steps)
     if padded_times is not None:
         padded_times = padded_times[:, : int(lengths.max())]
-    return LazySeries(
+    return StoredSeries(
         rows,
         lengths,
         gaps=Gaps.joined(gaps, sizes),

@@ -182,14 +182,14 @@ class Preprocessor(nn.Module):
             made.n_channels = len(described["flagged"])
             made.gap_channels = torch.tensor(described["flagged"], dtype=torch.bool).nonzero()[:, 0]
         own = {name.removeprefix(made.prefix): tensor for name, tensor in tensors.items()}
-        made._check_learned(own)
+        made.check_learned(own)
         for name, tensor in own.items():
             module, _, buffer = name.rpartition(".")
             setattr(made.get_submodule(module), buffer, tensor)
         made.time_step = described["time_step"]
         return made
 
-    def _check_learned(self, tensors: Mapping[str, Tensor]) -> None:
+    def check_learned(self, tensors: Mapping[str, Tensor]) -> None:
         """Raise ValueError if these are not what `fit` would have learned."""
         raise NotImplementedError
 
@@ -298,7 +298,7 @@ class Scaler(Preprocessor):
             views.append(self.gap_flag * missing.index_select(-1, self.gap_channels))
         return torch.cat([view.float() for view in views], dim=-1), mask
 
-    def _check_learned(self, tensors: Mapping[str, Tensor]) -> None:
+    def check_learned(self, tensors: Mapping[str, Tensor]) -> None:
         names = {"mean", "std"} if self.scaling == "channel" else set()
         names |= set() if self.difference is None else {"difference.std"}
         names |= set() if self.size is None else {f"size.{name}" for name in self.size.state_dict()}
@@ -419,7 +419,7 @@ class Vocabulary(Preprocessor):
         rows = (place + 1) * (known[place] == codes) * observed
         return rows.float()[..., None], observed
 
-    def _check_learned(self, tensors: Mapping[str, Tensor]) -> None:
+    def check_learned(self, tensors: Mapping[str, Tensor]) -> None:
         known = tensors.get("known")
         if set(tensors) != {"known"} or known is None or known.dtype != torch.int64:
             raise ValueError(

@@ -12,8 +12,9 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, Self
 
@@ -292,42 +293,37 @@ class ArrayRows:
         return rows
 
 
-class LazySeries(SeriesSource):
+@dataclass(frozen=True, eq=False)
+class StoredSeries(SeriesSource):
     """Series that are read from rows when needed; their times, if any, are in memory."""
 
-    def __init__(
-        self,
-        rows: Rows,
-        lengths: npt.NDArray[np.int64],
-        *,
-        gaps: Gaps | None = None,
-        times: Floats | None = None,
-        clock: str | None = None,
-        channels: tuple[str, ...] | None = None,
-    ):
-        self.rows = rows
-        self.channels = channels
-        self.lengths = lengths
-        self.times = times
-        self.clock = clock
-        self._gaps = gaps
-        self._index = np.arange(len(lengths))
-        self._n_steps = int(lengths.max())
+    rows: Rows
+    lengths: npt.NDArray[np.int64]
+    gaps: Gaps | None = None
+    #: Times of all rows.
+    times: Floats | None = None
+    clock: str | None = None
+    channels: tuple[str, ...] | None = None
+    #: Numbers of the series among the rows; by default all.
+    numbers: npt.NDArray[np.int64] | None = None
+    #: Steps of the longest of all rows; by default of these series.
+    longest: int | None = None
 
     @property
     def n_steps(self) -> int:
-        return self._n_steps
+        return int(self.lengths.max()) if self.longest is None else self.longest
 
     @property
     def n_channels(self) -> int:
         return self.rows.n_channels
 
-    @property
-    def gaps(self) -> Gaps | None:
-        return self._gaps
+    def numbers_of(self, index: npt.NDArray[np.int64] | None = None) -> npt.NDArray[np.int64]:
+        """Return numbers among the rows by index, by default all."""
+        numbers = np.arange(len(self)) if self.numbers is None else self.numbers
+        return numbers if index is None else numbers[index]
 
     def read(self, index: npt.NDArray[np.int64]) -> Padded:
-        numbers = self._index[index]
+        numbers = self.numbers_of(index)
         return Padded(
             gathered(self.rows, numbers, self.n_steps),
             self.lengths[index],
@@ -336,33 +332,31 @@ class LazySeries(SeriesSource):
             self.channels,
         )
 
-    def part(self, index: npt.NDArray[np.int64]) -> LazySeries:
+    def part(self, index: npt.NDArray[np.int64]) -> StoredSeries:
         gaps = None if self.gaps is None else self.gaps.part(index)
-        return self._of(self._index[index], self.lengths[index], gaps)
+        return self._with(self.numbers_of(index), self.lengths[index], gaps)
 
-    def joined(self, other: LazySeries) -> LazySeries:
-        return self._of(
-            np.concatenate([self._index, other._index]),
+    def joined(self, other: StoredSeries) -> StoredSeries:
+        return self._with(
+            np.concatenate([self.numbers_of(), other.numbers_of()]),
             np.concatenate([self.lengths, other.lengths]),
             Gaps.joined([self.gaps, other.gaps], [len(self), len(other)]),
         )
 
-    def _of(
-        self, index: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64], gaps: Gaps | None
-    ) -> LazySeries:
+    def _with(
+        self, numbers: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64], gaps: Gaps | None
+    ) -> StoredSeries:
         """Return other series of the same rows, of equally many steps."""
-        chosen = copy(self)
-        chosen._index, chosen.lengths, chosen._gaps = index, lengths, gaps
-        return chosen
+        longest = self.n_steps
+        return replace(self, numbers=numbers, lengths=lengths, gaps=gaps, longest=longest)
 
     def padded(self) -> Padded:
         return self.read(np.arange(len(self)))
 
     def intervals(self) -> Floats:
         assert self.times is not None
-        times = self.times[self._index]
-        past = np.arange(1, times.shape[1]) >= self.lengths[:, None]
-        return np.diff(times, axis=1)[~past]
+        past = np.arange(1, self.times.shape[1]) >= self.lengths[:, None]
+        return np.diff(self.times[self.numbers_of()], axis=1)[~past]
 
 
 def gathered(rows: Rows, index: npt.NDArray[np.int64], n_steps: int | None = None) -> Floats:
@@ -404,55 +398,36 @@ def _releasable(mapped: np.memmap[Any, Any]) -> mmap.mmap | None:
 
 
 class FileRows:
-    """Series one after another in a file; the file is neither mapped nor kept open."""
+    """The array in a `.npy` file, in C order; the file is neither mapped nor kept open."""
 
-    def __init__(
-        self,
-        path: Path,
-        dtype: np.dtype[Any],
-        lengths: npt.NDArray[np.int64],
-        n_channels: int,
-        offset: int = 0,
-    ):
+    def __init__(self, path: Path, mapped: np.memmap[Any, Any]):
         self.path = path.absolute()
-        self.n_channels = n_channels
-        self.n_steps = int(lengths.max())
-        self._dtype = dtype
-        self.lengths = lengths
-        sizes = lengths * (n_channels * dtype.itemsize)
-        self._starts = offset + np.cumsum(sizes) - sizes
+        self.n_channels, self.n_steps = prod(mapped.shape[1:-1]), mapped.shape[-1]
+        self.lengths: npt.NDArray[np.int64] = np.full(len(mapped), self.n_steps)
+        self._dtype, self._offset = mapped.dtype, mapped.offset
         self._version = FileVersion.of(self.path)
         with self.path.open("rb") as file:
-            self._header = file.read(offset)
+            self._header = file.read(self._offset)
 
     def __len__(self) -> int:
         return len(self.lengths)
 
     def read(self, index: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
-        """Return series by ascending indices ``[m]``: ``[m, C, l]``, NaN past the end of one."""
-        lengths = self.lengths[index]
-        shape = (len(index), self.n_channels, int(lengths.max()))
-        rows = np.empty(shape, self._dtype)
-        known = np.arange(shape[2]) < lengths[:, None]
-        equal = bool(known.all())
-        if not equal:
-            rows[:] = np.nan
-        starts = np.flatnonzero(np.diff(index, prepend=-2) != 1)
+        """Return series by ascending indices ``[m]``: ``[m, C, L]``."""
+        rows = np.empty((len(index), self.n_channels, self.n_steps), self._dtype)
+        size = self.n_channels * self.n_steps * self._dtype.itemsize
+        starts = np.flatnonzero(np.diff(index, prepend=-2) != 1).tolist()
         with self.path.open("rb") as file:
             self._version.check(self.path)
             if file.read(len(self._header)) != self._header:
                 raise OSError(changed(self.path))
-            for start, stop in zip(starts, [*starts[1:], len(index)], strict=True):
-                file.seek(int(self._starts[index[start]]))
-                n_bytes = int(lengths[start:stop].sum()) * self.n_channels * self._dtype.itemsize
-                data = file.read(n_bytes)
-                if len(data) < n_bytes:
+            for start, stop in pairwise([*starts, len(index)]):
+                file.seek(self._offset + size * int(index[start]))
+                run = rows[start:stop]
+                data = file.read(run.nbytes)
+                if len(data) < run.nbytes:
                     raise OSError(changed(self.path))
-                numbers, run = np.frombuffer(data, self._dtype), rows[start:stop]
-                if equal:
-                    run[:] = numbers.reshape(run.shape)
-                else:
-                    run[np.broadcast_to(known[start:stop, None], run.shape)] = numbers
+                run[:] = np.frombuffer(data, self._dtype).reshape(run.shape)
             self._version.check(self.path)
         return rows
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
-from tsformer.data.containers import common_names, to_arrays, to_items
+from tsformer.data.containers import common_names, times_of, to_arrays, to_items
 from tsformer.data.series import Padded
 from tsformer.explain.summaries import most_relevant_windows
 from tsformer.plots.figures import (
@@ -55,7 +56,8 @@ def plot_relevance(
     relevance : array-like (channels, length)
         What `explain` returned for it. With a classifier, the series.
     times : array-like (length,), optional
-        Times of the steps; by default their numbers.
+        Times of the steps; by default their numbers, or with a classifier the times in the index
+        of the series.
     channels : sequence, optional
         Names of the channels.
     n_windows, width : int, optional
@@ -82,7 +84,9 @@ def plot_relevance(
         own = of_times(None if times is None else [times])
         title = title or f"why {classifier.predict(X, **own)[0]}"
         x, relevance = to_arrays(X)[0], classifier.explain(X, **own)[0]
-        channels = common_names(to_items(X)) if channels is None else channels
+        items = to_items(X)
+        channels = common_names(items) if channels is None else channels
+        times = clock_of(items[0]) if times is None else times
     values, shown = np.asarray(x, dtype=float), np.asarray(relevance, dtype=float)
     if (
         (values.ndim, shown.ndim) != (2, 2)
@@ -133,10 +137,22 @@ def plot_relevance(
     return panels.figure
 
 
-def plot_relevance_of(series: Padded, relevance: npt.ArrayLike, title: str) -> Figure:
-    """Draw the first of some series coloured by relevance."""
+def clock_of(x: Any) -> pd.Index | None:
+    """Return the times in the index of a series, by the local clock."""
+    times: Any = times_of(x)
+    if isinstance(times, pd.PeriodIndex):
+        return times.to_timestamp()
+    return times.tz_localize(None) if getattr(times, "tz", None) is not None else times
+
+
+def plot_relevance_of(
+    series: Padded, relevance: npt.ArrayLike, title: str, x: Any = None
+) -> Figure:
+    """Draw the first of some series, which is `x`, coloured by relevance."""
     length = int(series.lengths[0])
-    times = None if series.times is None else series.times[0, :length]
+    times: Any = None if series.times is None else series.times[0, :length]
+    clock = clock_of(x)
+    times = times if clock is None else clock[:length]
     values, names = series.values[0, :length].T, series.channels
     return plot_relevance(values, relevance, times=times, channels=names, title=title)
 

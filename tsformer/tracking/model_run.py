@@ -123,10 +123,11 @@ def _log_explanations(run: TrackedRun, estimator: Any, X: Any, y: Any, n_per_cla
     for label in np.unique(labels):
         for row in np.flatnonzero(labels == label)[:n_per_class].tolist():
             alone = series.take(np.arange(len(series)) == row)
+            x = X[row] if isinstance(X, (list, tuple)) else None
 
-            def draw(alone: Any = alone, row: int = row, label: Any = label) -> Any:
+            def draw(alone: Any = alone, x: Any = x, row: int = row, label: Any = label) -> Any:
                 title = f"series {row}, labelled {label}: why {estimator.predict(alone)[0]}"
-                return plot_relevance_of(alone, estimator.explain(alone)[0], title)
+                return plot_relevance_of(alone, estimator.explain(alone)[0], title, x)
 
             folder = re.sub(r"[^\w.-]", "_", str(label))
             run.figure(draw, f"explanations/{folder}/{row}.png")
