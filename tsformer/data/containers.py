@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -141,7 +142,7 @@ def to_source(
 
 def _in_file(
     path: Path, times: Any, check: Callable[[Any], npt.NDArray[Any]]
-) -> StoredSeries | pd.DataFrame:
+) -> SeriesSource | pd.DataFrame:
     """Read the series of a `.npy` file or a folder; the columns of series of Parquet."""
     path = path / SERIES_FILE if (path / SERIES_FILE).is_file() else path
     if files := parquet_files(path):
@@ -474,32 +475,29 @@ def _item(item: Any, number: int, columns: Sequence[str] | None) -> Floats:
     return as_channels(from_cells([item[name] for name in columns], columns, what), what)
 
 
-def lazy(rows: Rows, times: Any = None, channels: tuple[str, ...] | None = None) -> StoredSeries:
-    """Read all rows once, for lengths, gaps and checks."""
+def lazy(rows: Rows, times: Any = None, channels: tuple[str, ...] | None = None) -> SeriesSource:
+    """Read all rows once, for lengths, gaps and checks; keep what fits into one part."""
     n = len(rows)
     lengths = np.zeros(n, dtype=np.int64)
+    read: list[Padded] = []
     gaps: list[Gaps | None] = []
-    sizes: list[int] = []
     for index in parts_of(n, rows.n_steps * rows.n_channels):
         values = gathered(rows, index)
         with numbered(index):
             part = _finish(values, np.full(len(index), values.shape[1]), None)
         lengths[index] = part.lengths
         gaps.append(part.gaps)
-        sizes.append(len(part))
+        read = [part] if len(index) == n else []
     # The last steps may have times and no values.
     steps = lengths if rows.lengths is None else rows.lengths
     padded_times, clock = (None, None) if times is None else pad_times(times, steps)
     if padded_times is not None:
         padded_times = padded_times[:, : int(lengths.max())]
-    return StoredSeries(
-        rows,
-        lengths,
-        gaps=Gaps.joined(gaps, sizes),
-        times=padded_times,
-        clock=clock,
-        channels=channels,
-    )
+    if read:
+        return replace(read[0], times=padded_times, clock=clock, channels=channels)
+    sizes = [len(index) for index in parts_of(n, rows.n_steps * rows.n_channels)]
+    joined = Gaps.joined(gaps, sizes)
+    return StoredSeries(rows, lengths, joined, padded_times, clock, channels)
 
 
 def _finish(
