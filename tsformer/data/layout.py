@@ -50,19 +50,20 @@ def series_ids(X: Any) -> pd.Index | None:
 
 def check_ids(X: Any, other: Any, name: str, *, of: str = "X") -> None:
     """Raise ValueError if `X` and `other` carry ids that contradict each other."""
-    ids = series_ids(X)
+    own = series_ids(X)
     others = series_ids(other) if has_dims(other) or _is_pandas(other) else None
-    if others is None:
-        return
-    by_rows = ids is None
-    ids = _first_rows(X) if ids is None else ids
-    if ids is None or len(ids) != len(others) or ids.equals(others):
+    ids = _first_rows(X) if own is None else own
+    if ids is None or others is None or len(ids) != len(others) or ids.equals(others):
         return  # another length is an error of its own
     read, others_read = _as_dates(ids, others), _as_dates(others, ids)
     spelled, spelled_others = _spelled(read), _spelled(others_read)
-    if spelled == spelled_others:
+    same = Counter(spelled) == Counter(spelled_others)
+    numbered = [str(i) for i in range(len(ids))] in (spelled, spelled_others)
+    digits, other_digits = (all(map(str.isdigit, each)) for each in (spelled, spelled_others))
+    may_differ = own is None or numbered or digits != other_digits
+    if spelled == spelled_others or (not same and may_differ):
         return
-    if by_rows:
+    if own is None:
         index = f"[x.index[0] for x in {of}]"
     elif isinstance(X, (list, tuple, np.ndarray)):
         index = f'[x.attrs["{CASE}"] for x in {of}]'
@@ -70,24 +71,12 @@ def check_ids(X: Any, other: Any, name: str, *, of: str = "X") -> None:
         index = f"{of}.index{'.unique(0)' if isinstance(X.index, pd.MultiIndex) else ''}"
     else:
         index = f"{of}.indexes[{ids.name!r}]"
-    shown, shown_others = _shown(ids), _shown(others)
-    matched = (
-        f"{name}.set_axis(pd.to_datetime({name}.index))" if others_read is not others else name
-    )
     index = f"pd.to_datetime({index})" if read is not ids else index
-    by_position = f"if they match by position, pass {name}.to_numpy()"
-    if Counter(spelled) == Counter(spelled_others):
-        raise ValueError(
-            f"{of} and {name} have the same ids in another order: {of} has {shown}, {name} has "
-            f"{shown_others}; pass {matched}.loc[{index}], or {by_position}"
-        )
-    default = [str(i) for i in range(len(ids))]
-    whole, others_whole = (all(map(str.isdigit, each)) for each in (spelled, spelled_others))
-    if by_rows or default in (spelled, spelled_others) or whole != others_whole:
-        return
+    dates = f".set_axis(pd.to_datetime({name}.index))" if others_read is not others else ""
     raise ValueError(
-        f"{of} and {name} have different ids: {of} has {shown}, {name} has {shown_others}; pass "
-        f"{matched}.loc[{index}], which takes the values of these series, or {by_position}"
+        f"{of} and {name} have {'the same ids in another order' if same else 'different ids'}: "
+        f"{of} has {_shown(ids)}, {name} has {_shown(others)}; pass {name}{dates}.loc[{index}], "
+        f"or if they match by position, pass {name}.to_numpy()"
     )
 
 

@@ -236,7 +236,7 @@ def _without_blank_rows(table: pd.DataFrame, path: Path) -> pd.DataFrame:
     warn_caller(
         f"{int(empty.sum())} blank rows of {path} are skipped, such as row {table.index[empty][0]}"
     )
-    return table[~empty]
+    return table[~empty].copy()
 
 
 def _second_table(path: Path, schema: TableSchema) -> tuple[TableSchema, pd.DataFrame]:
@@ -259,9 +259,9 @@ def _second_table(path: Path, schema: TableSchema) -> tuple[TableSchema, pd.Data
     others = [name for name in names if name not in (schema.case, schema.group)]
     if schema.label is None and len(others) == 1:
         schema = replace(schema, label=others[0])
-    for name in (schema.case, schema.label):
-        check_known(f"column of {path}", name, names)
     wanted = [name for name in (schema.label, schema.group) if name in names]
+    for name in (schema.case, schema.label if not wanted else wanted[0]):
+        check_known(f"column of {path}", name, names)
     rows = table[[schema.case, *wanted]].apply(_stripped).dropna(subset=[schema.case])
     rows = rows.drop_duplicates().set_index(schema.case)
     if not rows.index.is_unique:
@@ -275,16 +275,15 @@ def _with_labels(
 ) -> pd.DataFrame:
     """Add the columns of a second table by the names of the series."""
     cases = table[schema.case]
-    unknown = [case for case in joined.index if case not in set(cases)]
+    unknown = joined.index[~joined.index.isin(cases)]
     if len(unknown) == len(joined):
         raise ValueError(
             f"no series of {path} is in {schema.labels}: {path} has {_listed(cases.unique(), 3)}, "
             f"and {schema.labels} has {_listed(joined.index, 3)}"
         )
-    if unknown:
+    if len(unknown):
         warn_caller(f"{len(unknown)} series of {schema.labels} are not in {path}: {unknown[0]!r}")
-    added = {str(name): cases.map(joined[name]) for name in joined if name not in table}
-    return table.assign(**added)
+    return table.assign(**{str(name): cases.map(joined[name]) for name in joined})
 
 
 def _long(
