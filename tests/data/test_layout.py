@@ -456,7 +456,7 @@ def test_a_recording_is_refused_with_the_way_to_cut_it(X, y):
 
 
 @pytest.mark.parametrize("n_steps", [3, 5, 10, 24])
-@pytest.mark.parametrize("name", ["{}", "t{}", "{}:00", "week {}"])
+@pytest.mark.parametrize("name", ["{}", "t{}", "{}:00", "week {}", "x{}", "feature_{}"])
 def test_a_wide_table_of_short_series_is_no_recording(n_steps, name):
     X = pd.DataFrame(RNG.normal(size=(N, n_steps)).cumsum(axis=1))
     X.columns = [int(i) if name == "{}" else name.format(i) for i in range(n_steps)]
@@ -474,7 +474,10 @@ def test_features_by_name_and_named_steps_are_no_recording():
         RNG.normal(size=(N, 7)), columns=[*["mon", "tue", "wed", "thu", "fri", "sat", "sun"]]
     )
     refuse_recording(days, ACTIVITY)
-    refuse_recording(RECORDING, np.sort(ACTIVITY))
+    for columns in (AXES, ["before", "during", "after"], ["before", "after"]):
+        refuse_recording(
+            RECORDING.iloc[:, : len(columns)].set_axis(columns, axis=1), np.sort(ACTIVITY)
+        )
     refuse_recording(RECORDING, RNG.permutation(ACTIVITY))
     refuse_recording(RECORDING[:100].set_index(CLOCK[:100]), ACTIVITY[:100])
     refuse_recording(RECORDING.to_numpy()[:, None], ACTIVITY)

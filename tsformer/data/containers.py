@@ -318,15 +318,8 @@ def _pad(
     values = np.full((len(series), int(lengths.max()), len(series[0])), np.nan)
     for row, x in zip(values, series, strict=True):
         row[: x.shape[1]] = x.T
-    found = [own for x in items if (own := times_of(x)) is not None]
-    if not index and times is None and len(found) == len(items):
-        grid = "`grid={step}` where the table is read, as in from_long"
-        way = grid if getattr(items[0], "attrs", {}) else "x.asfreq({step})"
-        warn_of_gaps(
-            found,
-            'pass `timestamps="index"`, so that the encoding sees the times, or insert the rows as '
-            f"missing values, with {way}",
-        )
+    if not index and times is None:
+        warn_of_missing_rows(items)
     if index:
         _check_index(items)
         times = [x.index for x in items if isinstance(x, (pd.DataFrame, pd.Series))]
@@ -339,6 +332,19 @@ def times_of(x: Any) -> pd.Index | None:
         return None
     dates = (pd.DatetimeIndex, pd.TimedeltaIndex, pd.PeriodIndex)
     return x.index if CASE in x.attrs or isinstance(x.index, dates) else None
+
+
+def warn_of_missing_rows(items: Sequence[Any]) -> None:
+    """Warn if the times in the indices of all series have gaps."""
+    found = [own for x in items if (own := times_of(x)) is not None]
+    if len(found) < len(items):
+        return
+    way = "`grid={step}` where the table is read, as in from_long"
+    warn_of_gaps(
+        found,
+        'pass `timestamps="index"`, so that the encoding sees the times, or insert the rows as '
+        f"missing values, with {way if items[0].attrs else 'x.asfreq({step})'}",
+    )
 
 
 def check_order(indices: Iterable[Any], fix: str) -> None:

@@ -16,7 +16,7 @@ import torch
 
 from tsformer._checks import shortened
 from tsformer._warnings import warn_caller
-from tsformer.data.native import ROLES, has_dims, native, to_numpy
+from tsformer.data.native import has_dims, native, to_numpy
 from tsformer.data.series import Floats, SeriesSource
 from tsformer.data.times import missing_rows, utc_offset
 
@@ -179,8 +179,11 @@ _MANY_ROWS, _ROWS_PER_COLUMN = 200, 20
 _FEW_STEPS = 3
 #: Largest mean change between rows of a recording, in changes between shuffled rows.
 _STEADY = 0.7
-#: Further words in the names of numbered channels.
-_SENSORS = {"acc", "ecg", "eeg", "emg", "gyr", "gyro", "imu", "mag", "ppg", "x", "y", "z"}
+#: Words in the names of numbered channels.
+_SENSORS = {
+    *("acc", "ch", "channel", "ecg", "eeg", "electrode", "emg", "gyr", "gyro", "imu", "lead"),
+    *("mag", "ppg", "sensor"),
+}
 
 
 class LayoutWarning(UserWarning):
@@ -334,7 +337,8 @@ def refuse_recording(X: Any, y: Any = None) -> None:
     if n < max(_MANY_ROWS, _ROWS_PER_COLUMN * k) or not _are_channels(_columns(X, k)):
         return
     table = native(X)
-    table = table if isinstance(table, pd.DataFrame) else pd.DataFrame(to_numpy(table))
+    frame = table if isinstance(table, pd.DataFrame) else pd.DataFrame(to_numpy(table))
+    table = frame.infer_objects()
     rows = table.index
     kinds = {getattr(dtype, "kind", "O") for dtype in table.dtypes}
     if isinstance(rows, pd.MultiIndex) or not kinds <= set("fiub"):
@@ -355,8 +359,7 @@ def refuse_recording(X: Any, y: Any = None) -> None:
     shuffled = np.random.default_rng(0).permutation(values)
     steady = _change(values, 0) < _STEADY * _change(shuffled, 0)
     comes_again = np.count_nonzero(new) >= len(shares)
-    named = any(map(_words, _columns(X, k)))
-    if timed or comes_again or steady or (k <= _FEW_STEPS and named):
+    if timed or comes_again or steady:
         seldom = "" if y is None else f", and y changes only {np.count_nonzero(new)} times"
         raise ValueError(
             f"X has {n:,} rows of {k} columns, {shortened(_columns(X, k)[:5], 60)}{seldom}: these "
@@ -386,7 +389,7 @@ def _are_channels(names: list[Any]) -> bool:
     if not words:
         return len(texts) <= _FEW_STEPS
     named = 2 * numbered < len(texts) and not set(texts) <= _CALENDAR
-    return named or words <= {*ROLES["channel"], *_SENSORS}
+    return named or (bool(words & _SENSORS) and words <= _SENSORS | {*"xyz"})
 
 
 def id_columns(names: Sequence[Any]) -> list[Any]:

@@ -15,7 +15,7 @@ from torch.nn.utils.rnn import PackedSequence, unpack_sequence
 from tsformer._optional import require
 
 #: Names of dimensions, without the s of a plural.
-ROLES = {
+_ROLES = {
     "case": (
         *("batch", "case", "case_id", "epoch", "example", "id", "instance", "n_case", "patient"),
         *("record", "recording", "sample", "segment", "serie", "subject", "trial", "window"),
@@ -200,7 +200,7 @@ def _in_order(X: Any, roles: Sequence[str]) -> Any:
     dims = [str(name) for name in X.dims]
     if len(dims) != len(roles) or _is_unnamed(X):
         return X
-    role_of = {name: role for role, names in ROLES.items() for name in names}
+    role_of = {name: role for role, names in _ROLES.items() for name in names}
     found = [role_of.get(name.lower().removesuffix("s")) for name in dims]
     missing = [role for role in roles if role not in found]
     if found.count(None) == len(missing) == 1:

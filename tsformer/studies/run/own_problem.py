@@ -15,7 +15,13 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from tsformer._checks import shortened
 from tsformer._warnings import warn_caller
-from tsformer.data.containers import as_channels, to_arrays, to_items, to_source
+from tsformer.data.containers import (
+    as_channels,
+    to_arrays,
+    to_items,
+    to_source,
+    warn_of_missing_rows,
+)
 from tsformer.data.layout import check_ids, refuse_recording
 from tsformer.data.series import Floats
 from tsformer.data.table import Source
@@ -78,6 +84,8 @@ def own_problem(
         raise ValueError("a problem needs the label of each of its series")
     X, labels = to_arrays(source.X), source.y
     items: Sequence[Any] = X if timestamps is None else to_items(source.X)
+    if timestamps is None and isinstance(source.X, (list, tuple)):
+        warn_of_missing_rows(source.X)
     classes, counts = np.unique(labels, return_counts=True)
     if len(classes) < 2:
         raise ValueError(
