@@ -125,7 +125,7 @@ def to_source(
         steps: Any = X.columns
         if isinstance(steps, pd.DatetimeIndex) and times is None:
             warn_of_gaps([steps], "pass times=X.columns, or X.T.asfreq({step}).T")
-        X = _with_one_type(X)
+        X = _numbers_of(X)
     elif not hasattr(X, "tocsr"):  # scikit-learn refuses sparse matrices
         X = to_numpy(X)
         if X.dtype.kind == "V":
@@ -198,8 +198,6 @@ def _refuse_no_container(X: Any) -> None:
 def _refuse_text(X: Any) -> None:
     """Raise ValueError if `X` is made of strings."""
     if isinstance(X, pd.DataFrame):
-        if not isinstance(X.index, pd.MultiIndex) and not _has_cells(X):
-            _refuse_columns_of_text(X)
         return
     container = type(X).__name__
     X = X.to_numpy() if isinstance(X, pd.Series) else X
@@ -227,11 +225,14 @@ def _refuse_text(X: Any) -> None:
     raise ValueError(f"X holds text, such as {shortened(str(first), 40)}; {convert}")
 
 
-def _refuse_columns_of_text(X: pd.DataFrame) -> None:
-    """Raise ValueError if a table ``(n, length)`` has columns that are no numbers."""
+def _numbers_of(X: pd.DataFrame) -> pd.DataFrame:
+    """Convert a wide table of several types to float64; refuse columns without numbers."""
     kinds = [getattr(dtype, "kind", "O") for dtype in X.dtypes]
-    unknown = [i for i, kind in enumerate(kinds) if kind not in "fiubc"]
-    others = [i for i in unknown if kinds[i] in "mM" or not _is_numeric(X.iloc[:, i])]
+    others = [
+        i
+        for i, kind in enumerate(kinds)
+        if kind in "mM" or (kind not in "fiubc" and not _is_numeric(X.iloc[:, i]))
+    ]
     if others and len(X):
         names = [str(X.columns[i]) for i in others]
         first = shortened(str(X.iloc[0, others[0]]), 40)
@@ -240,6 +241,14 @@ def _refuse_columns_of_text(X: pd.DataFrame) -> None:
             "series, and each column a step: drop other columns, such as labels, or convert a "
             "table with one row per observation with tsformer.data.from_long"
         )
+    plain = all(isinstance(dtype, np.dtype) and dtype.kind != "O" for dtype in X.dtypes)
+    if "c" in kinds or (plain and len(set(X.dtypes)) <= 1):
+        return X
+    if np.dtype(object) in set(X.dtypes):  # `na_value` leaves pd.NA there
+        values = np.where(X.isna(), np.nan, X.to_numpy(dtype=object)).astype(np.float64)
+    else:
+        values = X.to_numpy(dtype=np.float64, na_value=np.nan)
+    return pd.DataFrame(values, index=X.index, columns=X.columns)
 
 
 def _is_numeric(column: pd.Series) -> bool:
@@ -249,18 +258,6 @@ def _is_numeric(column: pd.Series) -> bool:
     except (TypeError, ValueError):
         return False
     return True
-
-
-def _with_one_type(X: pd.DataFrame) -> pd.DataFrame:
-    """Convert a table of several types to float64."""
-    kinds = {dtype.kind if isinstance(dtype, np.dtype) else "O" for dtype in X.dtypes}
-    if "c" in kinds or ("O" not in kinds and len(set(X.dtypes)) <= 1):
-        return X
-    if np.dtype(object) in set(X.dtypes):  # `na_value` leaves pd.NA there
-        values = np.where(X.isna(), np.nan, X.to_numpy(dtype=object)).astype(np.float64)
-    else:
-        values = X.to_numpy(dtype=np.float64, na_value=np.nan)
-    return pd.DataFrame(values, index=X.index, columns=X.columns)
 
 
 def _one_by_one(X: Any) -> tuple[list[Item] | None, tuple[str, ...] | None]:
