@@ -9,19 +9,13 @@ import numpy as np
 import pytest
 import torch
 
-from tsformer.data import preprocessor, series
+from tsformer.data import preprocessor
 from tsformer.data.containers import to_source
 from tsformer.data.panel import StoredPanel, in_order, shuffled
 from tsformer.data.preprocessor import Scaler
 from tsformer.data.series import ArrayRows, FileRows
 
 X = np.random.default_rng(0).normal(size=(11, 2, 5))
-
-
-@pytest.fixture(autouse=True)
-def _one_series_in_a_part(monkeypatch):
-    """Keep nothing in memory, as if series were long."""
-    monkeypatch.setattr(series, "_VALUES", 1)
 
 
 def saved(array: np.ndarray) -> FileRows:

@@ -95,7 +95,7 @@ def fit_and_count_reads(folder: Path) -> dict[str, Any]:
 
     TSTransformerClassifier._train = train
     preprocessor._KEPT = 0  # so that nothing that was preprocessed is kept
-    series._VALUES = 5 * X[0].size  # nor what was read
+    series._VALUES = 5 * X[0].size  # nor an array that was read
     found = {}
     for where in STORED:
         reads.clear()

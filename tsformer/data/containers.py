@@ -410,6 +410,7 @@ class DatasetRows:
         first = _item(item, 0, self._columns)
         _check_channels([first])
         self.n_channels, self.n_steps = first.shape
+        self.in_file = False
         self.lengths = None
         self.channels = None
         if isinstance(item, Mapping) and len(item) == self.n_channels:
@@ -479,7 +480,7 @@ def _item(item: Any, number: int, columns: Sequence[str] | None) -> Floats:
 
 
 def lazy(rows: Rows, times: Any = None, channels: tuple[str, ...] | None = None) -> SeriesSource:
-    """Read all rows once, for lengths, gaps and checks; keep what fits into one part."""
+    """Read all rows once, for lengths, gaps and checks; keep one part that is in no file."""
     n = len(rows)
     lengths = np.zeros(n, dtype=np.int64)
     read: list[Padded] = []
@@ -490,7 +491,7 @@ def lazy(rows: Rows, times: Any = None, channels: tuple[str, ...] | None = None)
             part = _finish(values, np.full(len(index), values.shape[1]), None)
         lengths[index] = part.lengths
         gaps.append(part.gaps)
-        read = [part] if len(index) == n else []
+        read = [part] if len(index) == n and not rows.in_file else []
     # The last steps may have times and no values.
     steps = lengths if rows.lengths is None else rows.lengths
     padded_times, clock = (None, None) if times is None else pad_times(times, steps)

@@ -219,6 +219,8 @@ class Rows(Protocol):
     n_channels: int
     #: Steps of the longest series, as far as known.
     n_steps: int
+    #: Whether the rows are in a file, which may change.
+    in_file: bool
 
     @property
     def lengths(self) -> npt.NDArray[np.int64] | None:
@@ -239,6 +241,7 @@ class ArrayRows:
         self.n_steps = int(array.shape[-1])
         self.lengths: npt.NDArray[np.int64] = np.full(len(self), self.n_steps)
         mapped = _mapped_file(array)
+        self.in_file = mapped is not None
         self._file = "" if mapped is None else os.fspath(mapped.filename or "")
         self._version = FileVersion.of(self._file) if os.path.exists(self._file) else None
         self._mapped = None if mapped is None else _releasable(mapped)
@@ -399,6 +402,8 @@ def _releasable(mapped: np.memmap[Any, Any]) -> mmap.mmap | None:
 
 class FileRows:
     """The array in a `.npy` file, in C order; the file is neither mapped nor kept open."""
+
+    in_file = True
 
     def __init__(self, path: Path, mapped: np.memmap[Any, Any]):
         self.path = path.absolute()
