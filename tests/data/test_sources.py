@@ -75,6 +75,9 @@ def test_what_a_model_was_trained_on_holds_unless_said_otherwise():
         read_source("x.csv", trained=trained, labelled=False)
     meant = read_source("x.csv", TableSchema(header=False), trained=trained, labelled=False)
     assert meant.X.tolist() == [[[0.5, 0.25]], [[1, 3]]]
+    dropped = TableSchema(label="y", value=("0", "1"), drop=("Age",))
+    found = read_source("x.csv", TableSchema(header=False), trained=dropped, labelled=False)
+    assert found.X.shape == (2, 1, 2)
     without = TableSchema(label="2", value=("0", "1"), header=False)
     assert read_source("x.csv", trained=without, labelled=False).X.shape == (2, 1, 2)
 

@@ -386,7 +386,7 @@ def _complete(
         schema, value=tuple(value) or None, drop=None if by_model else tuple(drop) or None
     )
     known = {*names, *joined, *(() if labelled else (schema.label,))}
-    dropped = () if by_model else drop
+    dropped = () if value else drop  # a model names its columns of values
     missing = [name for name in (*schema.columns, *dropped) if name not in known]
     if (
         missing
