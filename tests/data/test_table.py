@@ -327,7 +327,7 @@ def test_what_is_read_but_may_not_be_meant_is_warned_of(read, text, options, mes
         (["a"], "must be an object"),
         ({"cse": "a"}, "unknown entry 'cse': did you mean 'case'"),
         ({"case": 1}, "case is not text: 1"),
-        ({"value": "a"}, "value is not text: 'a'"),
+        ({"value": "a"}, "value is not a list of text: 'a'"),
         ({"header": "no"}, "header is not true or false: 'no'"),
         ({"sep": "(a+)+"}, "`sep=` is a single character"),
         ({"decimal": "x"}, "`decimal=` is"),

@@ -17,8 +17,11 @@ __all__ = ["main"]
 #: Errors that a user can cause and fix: the message suffices. Others are shown with their type.
 USER_ERRORS = (ValueError, TypeError, ImportError, OSError)
 
-#: An argument in a message.
-_ARGUMENT = re.compile(r"`([a-z_]+)=([^`]*)`")
+#: An argument of a table in a message.
+_ARGUMENT = re.compile(
+    "`(case|time|value|drop|channel|labels?|group|grid|header|sep|decimal|time_format|timestamps)"
+    "=([^`]*)`"
+)
 
 #: Commands that processes of torchrun do not share.
 _ALONE = ("compare", "demo", "evaluate", "explain")

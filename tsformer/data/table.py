@@ -131,14 +131,13 @@ class TableSchema:
         found: dict[str, Any] = {}
         for name, value in described.items():
             check_known("entry", name, [field.name for field in fields(cls)])
-            texts = value if name in ("value", "drop") else [value]
-            if name == "header" and not isinstance(value, bool):
-                raise ValueError(f"{name} is not true or false: {shortened(value)}")
-            if name != "header" and not (
-                isinstance(texts, list) and all(isinstance(text, str) for text in texts)
-            ):
-                raise ValueError(f"{name} is not text: {shortened(value)}")
-            found[name] = tuple(value) if isinstance(value, list) else value
+            several = name in ("value", "drop") and isinstance(value, list)
+            kind, what = (bool, "true or false") if name == "header" else (str, "text")
+            if not all(isinstance(each, kind) for each in (value if several else [value])):
+                raise ValueError(f"{name} is not {what}: {shortened(value)}")
+            if name in ("value", "drop") and not several:
+                raise ValueError(f"{name} is not a list of text: {shortened(value)}")
+            found[name] = tuple(value) if several else value
         return cls(**found)
 
 
@@ -382,18 +381,12 @@ def _complete(
     roles = {name for name in replace(schema, value=None).columns if name not in joined}
     drop = _matching(schema.drop or (), names, ())
     value = _matching(schema.value or (), names, {*roles, *drop})
-    schema = replace(
-        schema, value=tuple(value) or None, drop=None if by_model else tuple(drop) or None
-    )
+    schema = replace(schema, value=tuple(value) or None, drop=tuple(drop) or None)
     known = {*names, *joined, *(() if labelled else (schema.label,))}
-    dropped = () if value else drop  # a model names its columns of values
-    missing = [name for name in (*schema.columns, *dropped) if name not in known]
-    if (
-        missing
-        and by_model
-        and schema.header is False
-        and len(names) == len(known | {*schema.columns}) - 1
-    ):
+    named = (*schema.columns, *(() if value else drop))  # a model names its columns of values
+    missing = [name for name in named if name not in known]
+    label_only = by_model and len(names) == len(known | {*schema.columns}) - 1
+    if missing and label_only and schema.header is False:
         raise ValueError(
             f"{path} has {len(names)} columns, and the model was trained on {len(names) + 1}: "
             f"column {schema.label}, the label, is missing, and without names columns are known by "
