@@ -151,13 +151,14 @@ def test_parts_and_the_whole(panels):
         assert (whole.symbolic, whole.n_flags) == (kept.symbolic, kept.n_flags) == (False, 2)
 
 
-def test_parts_that_are_joined_keep_their_times_and_gaps():
+def test_parts_of_parts_keep_their_times_and_gaps():
     np.save("X.npy", SERIES)
     source = to_source("X.npy", np.arange(14) * np.arange(1.0, 31)[:, None])
-    joined = source.part(np.array([11, 3])).joined(source.part(np.array([5])))
-    in_memory = joined.padded()
-    np.testing.assert_array_equal(joined.intervals(), in_memory.intervals())
-    for ours, theirs in zip(joined.gaps, in_memory.gaps, strict=True):
+    part = source.part(np.array([11, 3, 5])).part(np.array([2, 0]))
+    in_memory = part.padded()
+    np.testing.assert_array_equal(in_memory.values, source.padded().values[[5, 11]])
+    np.testing.assert_array_equal(part.intervals(), in_memory.intervals())
+    for ours, theirs in zip(part.gaps, in_memory.gaps, strict=True):
         np.testing.assert_array_equal(ours, theirs)
 
 

@@ -483,25 +483,24 @@ def lazy(rows: Rows, times: Any = None, channels: tuple[str, ...] | None = None)
     """Read all rows once, for lengths, gaps and checks; keep one part that is in no file."""
     n = len(rows)
     lengths = np.zeros(n, dtype=np.int64)
-    read: list[Padded] = []
-    gaps: list[Gaps | None] = []
+    gaps = Gaps.none(n, rows.n_channels)
+    kept: Padded | None = None
     for index in parts_of(n, rows.n_steps * rows.n_channels):
         values = gathered(rows, index)
         with numbered(index):
             part = _finish(values, np.full(len(index), values.shape[1]), None)
         lengths[index] = part.lengths
-        gaps.append(part.gaps)
-        read = [part] if len(index) == n and not rows.in_file else []
+        gaps.put(index, part.gaps)
+        kept = part if len(index) == n and not rows.in_file else None
     # The last steps may have times and no values.
     steps = lengths if rows.lengths is None else rows.lengths
     padded_times, clock = (None, None) if times is None else pad_times(times, steps)
     if padded_times is not None:
         padded_times = padded_times[:, : int(lengths.max())]
-    if read:
-        return replace(read[0], times=padded_times, clock=clock, channels=channels)
-    sizes = [len(index) for index in parts_of(n, rows.n_steps * rows.n_channels)]
-    joined = Gaps.joined(gaps, sizes)
-    return StoredSeries(rows, lengths, joined, padded_times, clock, channels)
+    if kept is not None:
+        return replace(kept, times=padded_times, clock=clock, channels=channels)
+    found = gaps if gaps.missing.any() else None
+    return StoredSeries(rows, lengths, found, padded_times, clock, channels)
 
 
 def _finish(

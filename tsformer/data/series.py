@@ -10,7 +10,7 @@ from __future__ import annotations
 import mmap
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -67,19 +67,14 @@ class Gaps(NamedTuple):
         return own if own.missing.any() else None
 
     @staticmethod
-    def joined(parts: Sequence[Gaps | None], sizes: Sequence[int]) -> Gaps | None:
-        """Join the gaps of several parts, None without gaps."""
-        found = next((part for part in parts if part is not None), None)
-        if found is None:
-            return None
-        n_channels = found.missing.shape[1]
-        whole = [
-            Gaps(np.zeros((size, n_channels), np.int32), np.zeros(size, bool), np.zeros(size, bool))
-            if part is None
-            else part
-            for part, size in zip(parts, sizes, strict=True)
-        ]
-        return Gaps(*(np.concatenate(each) for each in zip(*whole, strict=True)))
+    def none(n: int, n_channels: int) -> Gaps:
+        """Return gaps of series without any."""
+        return Gaps(np.zeros((n, n_channels), np.int32), np.zeros(n, bool), np.zeros(n, bool))
+
+    def put(self, index: npt.NDArray[np.int64], gaps: Gaps | None) -> None:
+        """Set the gaps of some series."""
+        for whole, some in zip(self, gaps or (), strict=gaps is not None):
+            whole[index] = some
 
 
 class SeriesSource(ABC):
@@ -87,6 +82,8 @@ class SeriesSource(ABC):
 
     #: Number of steps of each series ``[n]``; the last step has a value.
     lengths: npt.NDArray[np.int64]
+    #: Times ``[n, L]`` since the first step of each series; None means 0, 1, 2, ...
+    times: Floats | None
     #: Unit of the times: None, "numbers" for the caller's, or "dates" for seconds.
     clock: str | None
     #: Names of the channels.
@@ -122,17 +119,15 @@ class SeriesSource(ABC):
         """Return the series that a boolean mask ``[n]`` selects."""
         return self.part(np.flatnonzero(chosen))
 
-    @abstractmethod
-    def joined(self, other: Self) -> Self:
-        """Return these series and then others from the same source."""
-
-    @abstractmethod
     def padded(self) -> Padded:
         """Return all series in memory."""
+        return self.read(np.arange(len(self)))
 
-    @abstractmethod
-    def intervals(self) -> npt.NDArray[np.floating[Any]]:
+    def intervals(self) -> Floats:
         """Return the times between all steps; only with times."""
+        assert self.times is not None
+        within = np.arange(1, self.times.shape[1]) < self.lengths[:, None]
+        return np.diff(self.times, axis=1)[within]
 
     def parts(self) -> Iterator[npt.NDArray[np.int64]]:
         """Yield the indices of all series, in order and part by part."""
@@ -146,7 +141,6 @@ class Padded(SeriesSource):
     #: float64 ``[n, L, C]``, NaN where a value is missing and past the end of a series.
     values: Floats
     lengths: npt.NDArray[np.int64]
-    #: Times ``[n, L]`` since the first step of each series; None means 0, 1, 2, ...
     times: Floats | None = None
     clock: str | None = None
     channels: tuple[str, ...] | None = None
@@ -182,22 +176,6 @@ class Padded(SeriesSource):
 
     def padded(self) -> Padded:
         return self
-
-    def intervals(self) -> Floats:
-        assert self.times is not None
-        return np.diff(self.times, axis=1)[self.mask[:, 1:]]
-
-    def joined(self, other: Padded) -> Padded:
-        times = None
-        if self.times is not None and other.times is not None:
-            times = np.concatenate([self.times, other.times])
-        return Padded(
-            np.concatenate([self.values, other.values]),
-            np.concatenate([self.lengths, other.lengths]),
-            times,
-            self.clock,
-            self.channels,
-        )
 
 
 def parts_of(n: int, n_values: int) -> Iterator[npt.NDArray[np.int64]]:
@@ -303,7 +281,6 @@ class StoredSeries(SeriesSource):
     rows: Rows
     lengths: npt.NDArray[np.int64]
     gaps: Gaps | None = None
-    #: Times of all rows.
     times: Floats | None = None
     clock: str | None = None
     channels: tuple[str, ...] | None = None
@@ -330,36 +307,20 @@ class StoredSeries(SeriesSource):
         return Padded(
             gathered(self.rows, numbers, self.n_steps),
             self.lengths[index],
-            None if self.times is None else self.times[numbers],
+            None if self.times is None else self.times[index],
             self.clock,
             self.channels,
         )
 
     def part(self, index: npt.NDArray[np.int64]) -> StoredSeries:
-        gaps = None if self.gaps is None else self.gaps.part(index)
-        return self._with(self.numbers_of(index), self.lengths[index], gaps)
-
-    def joined(self, other: StoredSeries) -> StoredSeries:
-        return self._with(
-            np.concatenate([self.numbers_of(), other.numbers_of()]),
-            np.concatenate([self.lengths, other.lengths]),
-            Gaps.joined([self.gaps, other.gaps], [len(self), len(other)]),
+        return replace(
+            self,
+            numbers=self.numbers_of(index),
+            lengths=self.lengths[index],
+            gaps=None if self.gaps is None else self.gaps.part(index),
+            times=None if self.times is None else self.times[index],
+            longest=self.n_steps,
         )
-
-    def _with(
-        self, numbers: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64], gaps: Gaps | None
-    ) -> StoredSeries:
-        """Return other series of the same rows, of equally many steps."""
-        longest = self.n_steps
-        return replace(self, numbers=numbers, lengths=lengths, gaps=gaps, longest=longest)
-
-    def padded(self) -> Padded:
-        return self.read(np.arange(len(self)))
-
-    def intervals(self) -> Floats:
-        assert self.times is not None
-        past = np.arange(1, self.times.shape[1]) >= self.lengths[:, None]
-        return np.diff(self.times[self.numbers_of()], axis=1)[~past]
 
 
 def gathered(rows: Rows, index: npt.NDArray[np.int64], n_steps: int | None = None) -> Floats:
