@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from math import ceil
 from typing import ClassVar
 
@@ -52,33 +53,20 @@ class Panel:
 
     def to(self, device: torch.device) -> Panel:
         """Return the panel with everything except `lengths` on `device`."""
-        return self._each(lambda tensor: tensor.to(device))
+        return self.mapped(lambda tensor: tensor.to(device))
 
     def pinned(self) -> Panel:
         """Return the panel in page-locked memory, for asynchronous copies to a GPU."""
-        return self._each(Tensor.pin_memory)
+        return self.mapped(Tensor.pin_memory)
 
     def part(self, index: Tensor) -> Panel:
         """Return a panel of series by their indices on the CPU."""
         rows = send(index, self.device)
-        return replace(self._each(lambda tensor: tensor[rows]), lengths=self.lengths[index])
+        return replace(self.mapped(lambda tensor: tensor[rows]), lengths=self.lengths[index])
 
     def parts(self) -> Iterator[Panel]:
         """Yield the whole panel."""
         yield self
-
-    def like(self, lengths: Tensor) -> Panel:
-        """Return an empty panel for series with these lengths."""
-        empty = self._each(lambda tensor: tensor.new_empty((len(lengths), *tensor.shape[1:])))
-        return replace(empty, lengths=lengths)
-
-    def put(self, start: int, part: Panel) -> None:
-        """Write a part of the series into this panel."""
-        rows = slice(start, start + len(part))
-        for name in ("values", "mask", "times"):
-            held = getattr(self, name)
-            if held is not None:
-                held[rows] = getattr(part, name)
 
     def ahead(self, batches: Iterable[Tensor]) -> AbstractContextManager[Iterable[Tensor]]:
         """No-op in memory; `StoredPanel` reads ahead."""
@@ -91,7 +79,8 @@ class Panel:
         mask = torch.arange(self.values.shape[1]) < self.lengths[:, None]
         return replace(self, mask=mask.to(self.values.device))
 
-    def _each(self, change: Callable[[Tensor], Tensor]) -> Panel:
+    def mapped(self, change: Callable[[Tensor], Tensor]) -> Panel:
+        """Return the panel with all tensors but the lengths changed."""
         mask = None if self.mask is None else change(self.mask)
         times = None if self.times is None else change(self.times)
         return replace(self, values=change(self.values), mask=mask, times=times)
@@ -230,13 +219,14 @@ class StoredPanel:
         first = next(parts).to(device)
         if len(first) == len(self):
             return first
-        whole = first.like(self.lengths)
-        whole.put(0, first)
-        start = len(first)
-        for part in parts:
-            whole.put(start, part)
+        whole = first.mapped(lambda tensor: tensor.new_empty((len(self), *tensor.shape[1:])))
+        start = 0
+        for part in chain([first], parts):
+            for name in ("values", "mask", "times"):
+                if (held := getattr(whole, name)) is not None:
+                    held[start : start + len(part)] = getattr(part, name)
             start += len(part)
-        return whole
+        return replace(whole, lengths=self.lengths)
 
     def to(self, device: torch.device) -> AnyPanel:
         """Return the panel on a device; on the CPU, series are not read."""
