@@ -394,7 +394,8 @@ def _complete(
         )
     if missing:
         raise ValueError(_about_missing(missing, names, path, by_model, schema.header))
-    others = [name for name in names if name not in {*schema.columns, *drop}]
+    used = {*schema.columns, *drop}
+    others = [name for name in names if name not in used]
     if schema.value is None:
         if "" in others:
             warn_caller(
@@ -422,17 +423,18 @@ def _complete(
 def _matching(wanted: Sequence[str], names: list[str], taken: Collection[str]) -> list[str]:
     """Resolve ranges and patterns of columns."""
     found: list[str] = []
+    places = {name: place for place, name in enumerate(names)}  # there may be 100,000
     for name in wanted:
         first, colon, last = name.partition(":")
-        if name in names:
+        if name in places:
             found.append(name)
-        elif colon and {first, last} <= {*names}:
-            start, stop = names.index(first), names.index(last)
+        elif colon and first in places and last in places:
+            start, stop = places[first], places[last]
             if stop < start:
                 raise ValueError(f"the range {name!r} runs backwards: {last!r} is before {first!r}")
             found += [each for each in names[start : stop + 1] if each not in taken]
-        elif colon and (first in names or last in names):
-            found.append(last if first in names else first)  # the end that is missing
+        elif colon and (first in places or last in places):
+            found.append(last if first in places else first)  # the end that is missing
         else:
             matches = [each for each in names if fnmatchcase(each, name) and each not in taken]
             found += matches or [name]
