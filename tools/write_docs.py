@@ -159,6 +159,9 @@ def _options(parameters: str, leave_out: Collection[str]) -> str:
 PARTS: dict[str, dict[str, Callable[[], str]]] = {
     "README.md": {"readme": field.short_table},
     "docs/accuracy.md": {"readme": field.short_table},
+    "docs/accuracy_protocol.md": {
+        "untuned": lambda: field.short_table(leave_out=field.TUNED),
+    },
     "docs/guide/which_encoding.md": {"encodings": encodings_table},
     "docs/encodings.md": {
         "contents": contents,
