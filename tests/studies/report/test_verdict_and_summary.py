@@ -126,6 +126,16 @@ def test_a_method_that_was_skipped_has_a_row_with_the_reason():
     assert alone.splitlines()[2:] == [f"| wide | forest | {unmeasured}"]
 
 
+def test_a_summary_has_mean_scores_median_seconds_and_the_most_memory():
+    table = pd.DataFrame({"accuracy": [0.1, 0.2, 0.6], "fit_seconds": [1.0, 2.0, 9.0]})
+    table = table.assign(predict_seconds=[3.0, 4.0, 9.0], peak_memory_mb=[5.0, 7.0, 6.0])
+    table = table.assign(dataset="A", method="ridge", n_parameters=1, helped=["", "cut", "cut"])
+    (row,) = summary_table(table).to_dict("records")
+    found = [row[name] for name in ("fits", "accuracy", "spread", "fit_seconds")]
+    assert found == pytest.approx([3, 0.3, 0.07**0.5, 2.0])
+    assert (row["predict_seconds"], row["peak_memory_mb"], row["helped"]) == (4.0, 7.0, "cut")
+
+
 def test_a_file_is_written_whole_or_not_at_all(tmp_path):
     path = tmp_path / "x.csv"
     write_atomically("old\n", path)

@@ -80,6 +80,11 @@ def test_far_losers_are_dropped_after_round_1_and_level_encodings_are_not():
     assert list(found)[:2] == ["rope", "tape"]
     assert found["none"] == found["fixed"] == (1, "dropped after round 1")
     assert found["rope"] == (5, "leads")
+    world = World(SKILLS)
+    halving = world.run(1000)
+    halving.results.rows[Trial("Own", "rope", 7, resample=2)]["fit_seconds"] = 999.0
+    table = halving.ranking().set_index("encoding")
+    assert table.loc["rope", "fit_seconds"] == 5, "the median, without prediction"
     # The difference of these is noise on 40 series, and none on 80.
     closer = {"rope": 0.9, "tape": 0.88, "erpe": 0.87, "none": 0.76, "fixed": 0.76}
     assert outcomes(World(closer).run(1000))["none"] == (2, "dropped after round 2")

@@ -67,6 +67,13 @@ def test_a_run_for_each_encoding_and_variant(store, tmp_path):
     assert f"Part of [this study]({store.page_of(tags['mlflow.parentRunId'])})" in note
 
 
+def test_costs_are_medians_over_fits_and_means_over_data_sets(store, tmp_path):
+    table = pd.concat([results(), results().query("seed == 1").assign(seed=2)])
+    table["fit_seconds"] = table["seed"].map({0: 1.0, 1: 3.0, 2: 98.0}) + (table["dataset"] == "B")
+    runs = summarise(store, table, tmp_path)
+    assert runs["lspe, stem=conv"].data.metrics["fit_seconds"] == 3.5
+
+
 def test_fits_whose_draw_some_method_lacks_are_left_out(store, tmp_path):
     runs = summarise(store, results()[1:], tmp_path)  # without the first fit of `none`
     note = runs["lspe, stem=conv"].data.tags["mlflow.note.content"]
