@@ -235,7 +235,7 @@ def test_a_crash_or_a_hang_costs_one_fit(uri, experiment, tmp_path):
     [
         ({"fit_time_limit": 0}, "fit_time_limit must be a float > 0; got 0"),
         ({"fit_time_limit": 9, "scheduler": "tcp://127.0.0.1:9"}, "Give only one of the two"),
-        ({"jobs": 2, "scheduler": "tcp://127.0.0.1:9"}, "jobs=2 is for this machine only"),
+        ({"jobs": 2, "scheduler": "tcp://127.0.0.1:9"}, "jobs=2 is for processes of this machine"),
         ({"jobs": 0}, "jobs must be an int >= 1, or -1"),
     ],
 )

@@ -1,6 +1,5 @@
 """Conclusions from statistics: lists for the report, and its first sentence."""
 
-from collections.abc import Iterable
 from typing import Any
 
 import pandas as pd
@@ -83,7 +82,7 @@ def _answer(statistics: Statistics, baseline: str, noun: str) -> str:
     if _least_p(statistics) * (len(statistics.ranks) - 1) >= ALPHA:
         return f"{n} data sets are too few to show whether any {noun} beats {name}."
     found = against(statistics, baseline)
-    better, worse = (_methods(found[part]) for part in ("better", "worse"))
+    better, worse = ([row["method"] for row in found[part]] for part in ("better", "worse"))
     if not better:
         text = f"No {noun} beats {name} on these {n} data sets"
         return f"{text}; {codes(worse)} {_verb(worse, 'score')} lower." if worse else f"{text}."
@@ -138,10 +137,6 @@ def _best_on_one_data_set(found: Findings) -> str:
 def _least_p(statistics: Statistics) -> float:
     """Return the smallest p-value that so many data sets can give."""
     return 2.0 / 2 ** len(statistics.scores)
-
-
-def _methods(rows: Iterable[Any]) -> list[str]:
-    return [row["method"] for row in rows]
 
 
 def _verb(subjects: list[str], verb: str) -> str:

@@ -222,8 +222,7 @@ def compare(
     """
     require("matplotlib.figure", extra="plots", purpose="the figure of a comparison")
     listener = listener_of(verbose, on_progress)
-    jobs = _check_jobs(jobs, scheduler)
-    _check_time_limit(fit_time_limit, scheduler)
+    jobs = _check_jobs(jobs, fit_time_limit, scheduler)
     limit = None if budget is None else _budget(study, budget)
     elsewhere = jobs > 1 or scheduler is not None or fit_time_limit is not None
     if elsewhere:
@@ -363,25 +362,18 @@ class _Fits:
         return executors.one_by_one(tasks, self.workers, self.progress)
 
 
-def _check_jobs(jobs: int, scheduler: str | None) -> int:
+def _check_jobs(jobs: int, time_limit: float | None, scheduler: str | None) -> int:
+    """Return the number of worker processes on this machine."""
     check_number("jobs", jobs, 1, whole=True, also=(-1,))
-    if scheduler is not None and jobs != 1:
-        raise ValueError(
-            f"jobs={jobs} is for this machine only; with scheduler={scheduler!r} the number of "
-            "parallel fits is the number of threads of its workers. Give only one of the two"
-        )
+    if time_limit is not None:
+        check_number("fit_time_limit", time_limit, 0, excluded=True)
+    for name, value in (("jobs", None if jobs == 1 else jobs), ("fit_time_limit", time_limit)):
+        if scheduler is not None and value is not None:
+            raise ValueError(
+                f"{name}={value} is for processes of this machine, and scheduler={scheduler!r} "
+                "runs the fits on others. Give only one of the two"
+            )
     return int(joblib.effective_n_jobs(jobs)) if jobs == -1 else jobs
-
-
-def _check_time_limit(seconds: float | None, scheduler: str | None) -> None:
-    if seconds is None:
-        return
-    check_number("fit_time_limit", seconds, 0, excluded=True)
-    if scheduler is not None:
-        raise ValueError(
-            f"fit_time_limit={seconds} ends processes of this machine, and scheduler={scheduler!r} "
-            "runs the fits on others. Give only one of the two"
-        )
 
 
 def _budget(study: Study, budget: float | str) -> float:

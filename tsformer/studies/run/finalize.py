@@ -68,7 +68,9 @@ def study_note(study: Study, store: RunStore) -> str:
     }
     design = " × ".join(f"{len(items)} {what}" for what, items in counts.items() if len(items) > 1)
     links = ", ".join(
-        f"[{variant or side_by_side}]({_view(study, variant, store)})" for variant in study.variants
+        f"[{variant or side_by_side}]"
+        f"({store.page_of_view(view_of_study(study.name, digest(variant) if variant else ''))})"
+        for variant in study.variants
     )
     views = f"{side_by_side}: {links}" if study.varied else links
     lines = (  # links first: MLflow folds long descriptions
@@ -78,12 +80,6 @@ def study_note(study: Study, store: RunStore) -> str:
         f"Made by `{store.command}`.",
     )
     return "\n\n".join(filter(None, lines))
-
-
-def _view(study: Study, variant: str, store: RunStore) -> str:
-    """Return the link to the view of a variant, relative to the server."""
-    view = view_of_study(study.name, digest(variant) if variant else "")
-    return store.page_of_view(view)
 
 
 def log_scores(results: pd.DataFrame, figure: Figure, run: TrackedRun) -> None:

@@ -10,16 +10,12 @@ import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tsformer._optional import require
 from tsformer.studies._files import write_atomically
 from tsformer.tracking import RunStore
 from tsformer.tracking.settings import without_credentials
 from tsformer.tracking.store import SQLITE, user_lock_path
-
-if TYPE_CHECKING:
-    from mlflow.entities import Run
 
 #: Tag of a fit: name of the study that started it.
 STUDY_TAG = "tsformer.started_by"
@@ -57,17 +53,12 @@ def exclusive(store: RunStore, study: str) -> Iterator[None]:
 def end_left_over(store: RunStore, study: str, keys: Collection[str]) -> None:
     """Mark fits of these keys KILLED that a dead comparison left RUNNING."""
     for run in store.runs("RUNNING", {"tsformer.kind": "fit"}):
-        if run.data.tags.get("tsformer.key") in keys and not _is_alive(store, study, run):
+        tags = run.data.tags
+        started_by = tags.get(STUDY_TAG, study)
+        here = tags.get("tsformer.host") == socket.gethostname()
+        dead = started_by == study or (here and not _is_held(store, started_by))
+        if tags.get("tsformer.key") in keys and dead:
             store.kill(run.info.run_id)
-
-
-def _is_alive(store: RunStore, study: str, run: Run) -> bool:
-    """Return whether a comparison of another study may be working on a run."""
-    started_by = run.data.tags.get(STUDY_TAG, study)
-    if started_by == study:
-        return False
-    here = run.data.tags.get("tsformer.host") == socket.gethostname()
-    return not here or _is_held(store, started_by)
 
 
 def _is_held(store: RunStore, study: str) -> bool:

@@ -28,6 +28,7 @@ class ResultStore:
         self.errors: dict[Trial, str] = {}
         self.unrecorded: set[Trial] = set()
         self._trials = study.trials()
+        self._names = columns(study)[: columns(study).index("resample") + 1]
         #: Several where seed, variant or name make no difference to a fit.
         self._keys: dict[str, list[Trial]] = {}
         for trial in self._trials:
@@ -52,7 +53,8 @@ class ResultStore:
 
     def _read_store(self) -> None:
         self.release()
-        for tags in self._tags():
+        for found in self.study.hashes():
+            tags = {"tsformer.configuration": found}
             self.store.kill_doubled(self._keys, tags)
             for key, run in self.store.finished(self._keys, tags).items():
                 if said := other_series(self._keys[key][0], run, self.store):
@@ -132,20 +134,13 @@ class ResultStore:
             for c in self._trials
             if c in self.errors
         ]
-        return pd.DataFrame(rows, columns=[*self._names(), "error"])
+        return pd.DataFrame(rows, columns=[*self._names, "error"])
 
     def without_record(self) -> pd.DataFrame:
         """Return one row per fit without a run in the store."""
         rows = [describe(trial, self.study) for trial in self._trials if trial in self.unrecorded]
-        return pd.DataFrame(rows, columns=self._names())
+        return pd.DataFrame(rows, columns=self._names)
 
     def waiting(self) -> Iterable[Trial]:
         """Return one trial of each fit without a row."""
         return [first for first, *_ in self._keys.values() if first not in self.rows]
-
-    def _tags(self) -> list[dict[str, str]]:
-        return [{"tsformer.configuration": found} for found in self.study.hashes()]
-
-    def _names(self) -> list[str]:
-        names = columns(self.study)
-        return names[: names.index("resample") + 1]
