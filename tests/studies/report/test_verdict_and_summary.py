@@ -134,6 +134,7 @@ def test_a_summary_has_mean_scores_median_seconds_and_the_most_memory():
     found = [row[name] for name in ("fits", "accuracy", "spread", "fit_seconds")]
     assert found == pytest.approx([3, 0.3, 0.07**0.5, 2.0])
     assert (row["predict_seconds"], row["peak_memory_mb"], row["helped"]) == (4.0, 7.0, "cut")
+    assert summary_table(table.assign(run_id="a"))["fits"].tolist() == [1], "of one fit"
 
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path):

@@ -195,7 +195,8 @@ def test_methods_have_gains_over_the_transformer_costs_and_skipped_fits(tmp_path
     missing = rows["dataset"].isin(datasets[2:]) & (rows["method"] == "forest")
     methods: dict[str, Any] = {name: {} for name in names}
     design = {"encodings": [], "methods": methods, "seeds": [0], "vary": {}}
-    study_in(tmp_path, rows[~missing], datasets=datasets, **design)
+    design["leave_out"] = {name: DATASETS[5:6] for name in names}
+    study_in(tmp_path, rows[~missing], datasets=DATASETS[:6], **design)
     errors = ["UnreadableSeries: it reads one channel"] * 2 + ["ArithmeticError: no such luck"]
     failures = rows.loc[missing, ["dataset", "method", "seed"]].assign(error=errors)
     failures.to_csv(tmp_path / "failures.csv", index=False)
@@ -203,6 +204,7 @@ def test_methods_have_gains_over_the_transformer_costs_and_skipped_fits(tmp_path
     assert "Gains are relative to `tsformer`." in said
     assert re.search(r"^\| `rocket` \| 2\.00 \| 0\.710 \| \+0\.010 \|", said, flags=re.M)
     assert "12 of 15 fits are available, 1 failed, 2 skipped." in said
+    assert f"- Left out by the study: `rocket` on {DATASETS[5]}." in said
     assert f"Skipped: forest on {DATASETS[2]}: it reads one channel." in said
     cost = said.split("## Cost\n")[-1].split("\n#")[0]
     assert "| `rocket` | 0.710 | 2.00 | 2.00 | yes | 2,846 |" in cost, "memory of fitting is noise"

@@ -1,6 +1,5 @@
 """which_encoding(): rank encodings on one's own series, which become a problem by name."""
 
-import hashlib
 import re
 import shutil
 import tempfile
@@ -15,17 +14,11 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from tsformer._checks import shortened
 from tsformer._warnings import warn_caller
-from tsformer.data.containers import (
-    as_channels,
-    to_arrays,
-    to_items,
-    to_source,
-    warn_of_missing_rows,
-)
+from tsformer.data.containers import to_arrays, to_items, to_source, warn_of_missing_rows
 from tsformer.data.layout import check_ids, refuse_recording
 from tsformer.data.series import Floats
 from tsformer.data.table import Source
-from tsformer.data.tsfile import has_times, writable_labels, write_ts
+from tsformer.data.tsfile import writable_labels, write_ts
 from tsformer.estimators.targets import (
     check_length,
     read_groups,
@@ -36,7 +29,7 @@ from tsformer.studies.design.study import Study
 from tsformer.studies.run.compare import Comparison, compare
 from tsformer.studies.run.halving import seconds_of
 from tsformer.studies.run.lock import StudyBusyError
-from tsformer.studies.run.problem import cross_validation_folds, write_split
+from tsformer.studies.run.problem import cross_validation_folds, digest_of, write_split
 from tsformer.studies.run.progress import Progress, listener_of
 
 
@@ -106,7 +99,8 @@ def own_problem(
         "TEST": (items[n_train:], labels[n_train:]),
     }
     stem = re.sub(r"[^A-Za-z0-9_-]+", "-", title).strip("-")[:80] or "own"
-    name = f"{stem}-{_digest(parts, columns)}"
+    words = str({column: values.tolist() for column, values in columns.items()})
+    name = f"{stem}-{digest_of(parts.values(), words)[:8]}"
     folder = Path("data")
     home = folder / name
     problem = OwnProblem(name, home, _split(source, n_folds), not home.is_dir())
@@ -150,24 +144,6 @@ def _split(source: Source, n_folds: int) -> str:
     column = source.schema.group if source.schema is not None else None
     group = repr(column) if column else "group"
     return f"{text}; all series of one {group}, of {len(set(source.groups))}, are in one fold"
-
-
-def _digest(
-    parts: dict[str, tuple[list[Any], npt.NDArray[np.str_]]],
-    columns: Mapping[str, npt.NDArray[Any]],
-) -> str:
-    """Return a hash of all series, labels, folds and groups, eight hex digits."""
-    found = hashlib.sha256()
-    for column, values in columns.items():
-        found.update(f"{column}s {values.tolist()}\n".encode())
-    for part, (series, labels) in parts.items():
-        for item, label in zip(series, labels, strict=True):
-            x = as_channels(item, part)
-            found.update(f"{part} {x.shape} {label}\n".encode())
-            found.update(np.ascontiguousarray(x, dtype="<f8").tobytes())
-            if has_times(item):
-                found.update(f"{item.index.tolist()}\n".encode())
-    return found.hexdigest()[:8]
 
 
 def which_encoding(

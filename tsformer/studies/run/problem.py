@@ -2,7 +2,7 @@
 
 import hashlib
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -240,16 +240,21 @@ def _split_table(name: str) -> dict[str, npt.NDArray[Any]]:
 @cache
 def series_digest(name: str) -> str:
     """Return a hash of all series, times and labels of a data set, sixteen hex digits."""
-    found = hashlib.sha256()
     X_train, y_train, X_test, y_test = _official(name)
-    for X, y in ((X_train, y_train), (X_test, y_test)):
+    return digest_of(((X_train, y_train), (X_test, y_test)))[:16]
+
+
+def digest_of(parts: Iterable[tuple[Sequence[Any], npt.NDArray[Any]]], also: str = "") -> str:
+    """Return a hash of the series, times and labels of some parts, and of a text."""
+    found = hashlib.sha256(also.encode())
+    for X, y in parts:
         for x, label in zip(X, y, strict=True):
             found.update(f"{x.shape} {label}\n".encode())
-            if isinstance(x, pd.DataFrame):
+            if isinstance(x, pd.DataFrame | pd.Series):
                 found.update(f"{x.index.tolist()}\n".encode())
             found.update(np.ascontiguousarray(x, dtype="<f8").tobytes())
         found.update(b"part\n")
-    return found.hexdigest()[:16]
+    return found.hexdigest()
 
 
 @lru_cache(maxsize=_KEPT)

@@ -279,14 +279,11 @@ def _probabilities(
     classifier: TSTransformerClassifier | PanelClassifier, X: Any
 ) -> npt.NDArray[np.float64] | None:
     """Return the probabilities of a classifier, or None without any."""
-    if isinstance(classifier, TSTransformerClassifier):
-        return classifier.predict_proba(X)
-    if not classifier.has_probabilities_:
-        return None
+    ours = isinstance(classifier, TSTransformerClassifier)
     try:
-        return classifier.predict_proba(X)
+        return classifier.predict_proba(X) if ours or classifier.has_probabilities_ else None
     except AttributeError:
-        if classifier.has_probabilities_:
+        if ours or classifier.has_probabilities_:  # it learns that it has none
             raise
         return None
 
