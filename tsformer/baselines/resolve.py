@@ -6,10 +6,10 @@ import importlib.util
 import inspect
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
-from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -204,7 +204,7 @@ def load_class(estimator: str) -> type[Any]:
                 f"{baseline.install}"
             )
     home, _, name = baseline.path.rpartition(".")
-    if home == "__main__" and not _files_of(home):
+    if home == "__main__" and not _places(home):
         raise ValueError(
             f"{estimator} is defined in an interactive session, whose code cannot be read again; "
             f"save the class in a file of this folder, as in mine.py, and name it mine.{name}"
@@ -264,58 +264,34 @@ def library_version(path: str) -> str:
     top = path.partition(".")[0]
     if top == "tsformer":
         return f"tsformer {tsformer.__version__}"
-    try:
+    with suppress(importlib.metadata.PackageNotFoundError):
         return f"{top} {importlib.metadata.version(top)}"
-    except importlib.metadata.PackageNotFoundError:
-        names = _distributions().get(top, ()) if _is_installed(top) else ()
-        for name in names:
+    places = _places(top)
+    if any(True for place in places for _ in place.parent.glob("*.dist-info")):  # installed
+        for name in _distributions().get(top, ()):
             return f"{name} {importlib.metadata.version(name)}"
-    files = _files_of(top)
-    if not files:
-        return f"{top} of unknown version"
     code = hashlib.sha256()
-    for name, file in files:
-        code.update(f"{name}\n".encode() + file.read_bytes())
-    return f"{top} {code.hexdigest()[:8]}"
+    for place in places:
+        for file in [place] if place.is_file() else sorted(place.rglob("*.py")):
+            name = file.relative_to(place.parent).as_posix()
+            code.update(f"{name}\n".encode() + file.read_bytes())
+    return f"{top} {code.hexdigest()[:8]}" if places else f"{top} of unknown version"
 
 
-@cache
-def _distributions() -> Mapping[str, list[str]]:
-    """Return the distributions of each importable name, which takes a second."""
-    return importlib.metadata.packages_distributions()
+#: The distributions of each importable name, which takes a second.
+_distributions = cache(importlib.metadata.packages_distributions)
 
 
-def _spec(top: str) -> ModuleSpec | None:
+def _places(top: str) -> list[Path]:
+    """Return the folders of a package, or the file of a module."""
     try:
-        return importlib.util.find_spec(top)
+        spec = importlib.util.find_spec(top)
     except (ImportError, ValueError):  # a script has a file and no spec
-        return None
-
-
-def _is_installed(top: str) -> bool:
-    """Tell whether a module lies in a folder with distributions."""
-    spec = _spec(top)
-    if spec is None:
-        return False
-    for place in spec.submodule_search_locations or [spec.origin or ""]:
-        if next(iter(importlib.metadata.distributions(path=[str(Path(place).parent)])), None):
-            return True
-    return False
-
-
-def _files_of(top: str) -> list[tuple[str, Path]]:
-    """Return all files of a module or package with their names."""
-    spec = _spec(top)
+        spec = None
     if spec is not None and spec.submodule_search_locations is not None:
-        folders = [Path(each) for each in spec.submodule_search_locations]
-        return [
-            (file.relative_to(folder).as_posix(), file)
-            for folder in folders
-            for file in sorted(folder.rglob("*.py"))
-        ]
+        return list(map(Path, spec.submodule_search_locations))
     origin = spec.origin if spec is not None else getattr(sys.modules.get(top), "__file__", None)
-    file = Path(origin or "")
-    return [(file.name, file)] if file.is_file() else []
+    return [Path(origin)] if origin and Path(origin).is_file() else []
 
 
 def load_module(home: str, named: str) -> ModuleType:

@@ -272,6 +272,7 @@ def test_single_published_scores_join_those_of_several_seeds(tmp_path):
     pd.concat([ours, theirs.assign(source="a paper")]).to_csv(tmp_path / "beside.csv", index=False)
     _, said = written(tmp_path / "beside.csv")
     assert "Compared over 10 data sets." in said
+    assert "There are at most 2 seeds" in said
     assert re.search(r"^\| `HC2` \| 1\.00 \| 0\.900 \| \+0\.2\d\d \[", said, flags=re.M)
     assert re.search(r"^\| GunPoint .* 0\.900 \|", said, flags=re.M), "without a spread"
 
