@@ -278,6 +278,17 @@ def library_version(path: str) -> str:
     return f"{top} {code.hexdigest()[:8]}" if places else f"{top} of unknown version"
 
 
+def class_version(cls: type[Any]) -> str:
+    """Return `library_version`, of a class of a script or notebook a hash of its source."""
+    if cls.__module__ != "__main__":
+        return library_version(f"{cls.__module__}.{cls.__qualname__}")
+    try:
+        source = inspect.getsource(cls)
+    except (OSError, TypeError):
+        return "__main__ of unknown version"
+    return f"__main__ {hashlib.sha256(source.encode()).hexdigest()[:8]}"
+
+
 #: The distributions of each importable name, which takes a second.
 _distributions = cache(importlib.metadata.packages_distributions)
 

@@ -1,7 +1,9 @@
 """Encodings of one's own: named by the path of their class, in the shell, in files, in workers."""
 
 import json
+import linecache
 import sys
+from types import ModuleType
 
 import pandas as pd
 import pytest
@@ -60,9 +62,25 @@ def test_the_module_of_a_registered_name_is_recorded_and_imported_first(tmp_path
 def test_other_code_is_another_fit(monkeypatch):
     study = Study(["GunPoint"], ["none", "ownencodings.Own"], seeds=1)
     before = [study.key(*trial) for trial in study.trials()]
-    monkeypatch.setattr("tsformer.studies.design.study.library_version", lambda path: "changed")
+    monkeypatch.setattr("tsformer.studies.design.study.class_version", lambda cls: "changed")
     after = [study.key(*trial) for trial in study.trials()]
     assert [a == b for a, b in zip(after, before, strict=True)] == [True, False]
+
+
+def test_other_code_of_a_class_of_a_script_is_another_fit(tmp_path, monkeypatch):
+    """In a notebook the cell is run again, and the name stays the same."""
+    file, keys = tmp_path / "script.py", []
+    for code in ("scale = 1", "scale = 2"):
+        file.write_text(CODE.replace("pass", code))
+        script = ModuleType("__main__")
+        script.__file__ = str(file)
+        monkeypatch.setitem(sys.modules, "__main__", script)
+        linecache.clearcache()
+        exec(compile(file.read_text(), file, "exec"), vars(script))
+        keys.append(Study(["GunPoint"], ["ownname"], seeds=1).key("GunPoint", "ownname", 0))
+        unregister("ownname")
+    assert keys[0] != keys[1]
+    assert Study(["GunPoint"], ["none"]).imports == ()
 
 
 @pytest.mark.usefixtures("module")

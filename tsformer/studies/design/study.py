@@ -11,8 +11,8 @@ from tsformer._checks import check_known, check_number
 from tsformer._registry import part_names
 from tsformer.baselines.resolve import (
     TRANSFORMER,
+    class_version,
     import_encodings,
-    library_version,
     load_module,
 )
 from tsformer.encodings import find
@@ -296,8 +296,9 @@ class Study:
         if not self.method(method).transformer:
             return []
         classes = map(find, part_names(self.encoding_of(method)))
-        homes = [cls.__module__ for cls in classes if not cls.__module__.startswith("tsformer.")]
-        return [library_version(f"{home}.") for home in homes]
+        return [
+            class_version(cls) for cls in classes if cls.__module__.partition(".")[0] != "tsformer"
+        ]
 
     def _imports(self) -> tuple[str, ...]:
         """Return the modules to import before any fit, where a process has not."""
