@@ -62,6 +62,13 @@ def test_every_field_of_a_row_survives_process_run_file_and_call(uri, experiment
     resumed = ResultStore(STUDY, store, tmp_path / "results.csv")
     resumed.open()
     pd.testing.assert_frame_equal(resumed.results(), shown)
+    lost = ResultStore(STUDY, store, tmp_path / "lost.csv")
+    for trial in STUDY.trials():  # another process finished these fits
+        lost.add(TrialResult(trial, None, "ProcessLost: no answer", recorded=False))
+    lost.settle()
+    pd.testing.assert_frame_equal(lost.results(), shown)
+    for frame in (lost.failures(), lost.without_record()):
+        assert frame["method"].tolist() == ["raises"]
     written = pd.read_csv(kept.path, float_precision="round_trip")
     for name in shown:
         there = shown[name].notna() & (shown[name] != "")
