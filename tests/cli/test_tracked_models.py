@@ -58,7 +58,7 @@ def test_a_fit_is_a_run_and_its_evaluation_is_added_to_it(folder, invoke):
     assert "test/accuracy" not in run.data.metrics
     (logged,) = run.inputs.dataset_inputs
     assert logged.dataset.name == "ItalyPowerDemand"
-    assert {"model", "training.png", "confusion_train.png"} <= files_of(run)
+    assert {"training.png", "confusion_train.png"} <= files_of(run)
 
     pytest.importorskip("captum", reason='needs the extra "explain"')
     out, err = invoke(*EVALUATE, "--explanations", "1")
@@ -72,6 +72,17 @@ def test_a_fit_is_a_run_and_its_evaluation_is_added_to_it(folder, invoke):
     assert run.info.status == "FINISHED"
     assert len(run.inputs.dataset_inputs) == 2
     assert {"confusion_test.png", "explanations"} <= files_of(run)
+    client = mlflow.MlflowClient("sqlite:///mlflow.db")
+    (model,) = client.search_logged_models([run.info.experiment_id])
+    assert model.source_run_id == run.info.run_id
+    assert model.params.items() >= {"encoding": "lspe", "dataset": "ItalyPowerDemand"}.items()
+    scores = {metric.key: metric for metric in model.metrics}
+    data = {each.tags[0].value: each.dataset for each in run.inputs.dataset_inputs}
+    for part in ("train", "test"):
+        score = scores[f"{part}/accuracy"]
+        assert score.value == run.data.metrics[score.key]
+        expected = ("ItalyPowerDemand", data[part].digest)
+        assert (score.dataset_name, score.dataset_digest) == expected
 
 
 def test_a_run_of_another_name_in_another_experiment(folder, invoke):
@@ -165,7 +176,7 @@ def test_no_password_is_kept_with_a_model(folder, monkeypatch):
     real = model_run.RunStore(f"sqlite:///{folder}/mlflow.db", runs(folder)[0].info.experiment_id)
     started = real.start("secret", kind="fit")
     monkeypatch.setattr(model_run, "start_run", lambda *_, **__: (store, started))
-    with model_run.tracked_fit(classifier, X, y, dataset="Italy") as run:
+    with model_run.tracked_fit(classifier, dataset="Italy") as run:
         address = run.address
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")

@@ -1,5 +1,6 @@
 """What `tsformer.autolog` leaves in MLflow of each fit, and that it never costs one."""
 
+import importlib
 import re
 import sys
 import warnings
@@ -83,14 +84,43 @@ def test_a_fit_is_kept_with_all_that_came_of_it(italy):
     assert np.array_equal(image.imread(grid), image.imread(files["encoding.png"]))
     (shown,) = files["images"].glob("encoding*.webp")
     assert max(image.imread(shown).shape) == 600, "MLflow's 256 pixels are too few to read a word"
-    served = mlflow.pyfunc.load_model(f"runs:/{run.info.run_id}/model")
-    answer = served.predict({"series": X[:7]})
-    assert np.array_equal(answer["prediction"], classifier.predict(X[:7]))
+
+    (model,) = client.search_logged_models([run.info.experiment_id])
+    assert (model.status, model.name, model.source_run_id) == ("READY", "model", run.info.run_id)
+    assert model.model_type == "TSTransformerClassifier"
+    assert model.params.items() >= {**expected, "stem_params.kernel_size": "5"}.items()
+    scores = {metric.key: metric for metric in model.metrics}
+    for part, data in {"train": inputs["train"], "val": inputs["validation"]}.items():
+        score = scores[f"{part}/accuracy"]
+        assert score.value == metrics[score.key]
+        assert (score.dataset_name, score.dataset_digest) == (data.name, data.digest)
+        assert len(client.get_metric_history(run.info.run_id, score.key)) == 1, "logged once"
+    assert "model" not in files, "stored once"
+    for address in (f"models:/{model.model_id}", f"runs:/{run.info.run_id}/model"):
+        served = mlflow.pyfunc.load_model(address)
+        assert np.array_equal(served.predict(X[:7])["prediction"], classifier.predict(X[:7]))
+        assert served.model_id == model.model_id
     assert served.metadata.signature is not None
-    example = served.metadata.load_input_example(str(files["model"]))
-    assert np.allclose(example["series"].tolist(), X[:2])
-    loaded = tsformer.load(files["model"] / "estimator")
-    assert loaded.classes_.tolist() == classifier.classes_.tolist()
+    assert np.allclose(served.input_example["series"].tolist(), X[:2])
+    registered = mlflow.register_model(f"models:/{model.model_id}", "autologged")
+    assert registered.run_id == run.info.run_id
+
+
+def test_a_server_before_mlflow_3_has_the_model_as_an_artifact(few, monkeypatch):
+    codes = importlib.import_module("mlflow.protos.databricks_pb2")
+
+    def unknown(*_: Any, **__: Any) -> None:
+        raise mlflow.MlflowException("404 != 200", error_code=codes.ENDPOINT_NOT_FOUND)
+
+    monkeypatch.setattr(mlflow.MlflowClient, "create_logged_model", unknown)
+    tsformer.autolog()
+    classifier = TSTransformerClassifier("none", **SMALL, max_epochs=1).fit(*few)
+    run = only_run()
+    assert "model" in files_of(run)
+    assert "tsformer.missing" not in run.data.tags
+    served = mlflow.pyfunc.load_model(f"runs:/{run.info.run_id}/model")
+    assert np.array_equal(served.predict(few[0])["prediction"], classifier.predict(few[0]))
+    assert f"runs:/{run.info.run_id}/model/estimator" in run.data.tags["mlflow.note.content"]
 
 
 def test_the_card_of_the_model_is_the_description_of_its_run(italy, monkeypatch):

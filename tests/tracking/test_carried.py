@@ -82,6 +82,8 @@ def test_members_that_other_processes_trained_follow_each_other(few, quick):
             silent=True,
             pictures=True,
             extra_tags={"team": "ours"},
+            dataset="Coffee",
+            loader="the file coffee.csv",
         ),
     ],
     ids=lambda value: type(value).__name__,
@@ -128,7 +130,7 @@ def test_a_run_that_is_opened_again_has_all_tags_of_now(store):
 
 def test_a_saved_model_carries_its_run(few, uri, tmp_path, experiment):
     classifier = RandomConvolutionClassifier(**TINY)
-    with tracked_fit(classifier, *few, dataset="few") as fit:
+    with tracked_fit(classifier, dataset="few") as fit:
         classifier.fit(*few)
     classifier.save(tmp_path / "model")
     evaluation = track_evaluation(load(tmp_path / "model"), *few, dataset="few")
@@ -158,7 +160,7 @@ def fit(few: Any, **params: Any) -> None:
 
 def fit_of_the_shell(few: Any, **params: Any) -> None:
     classifier = RandomConvolutionClassifier(**{**TINY, **params})
-    with tracked_fit(classifier, *few, dataset="few"):
+    with tracked_fit(classifier, dataset="few"):
         classifier.fit(*few)
 
 

@@ -239,7 +239,7 @@ def _trained(
             from tsformer.tracking.model_run import tracked_fit
 
             tracked = tracked_fit(
-                estimator, X, y, dataset=dataset, loader=_loader(dataset), **asdict(where)
+                estimator, dataset=dataset, loader=_loader(dataset), **asdict(where)
             )
         grouped = {} if source.groups is None else {"groups": source.groups}
         with tracked as run:

@@ -26,7 +26,7 @@ from tsformer.plots import encoding_color, plot_confusion, plot_history, plot_re
 from tsformer.tracking import search
 from tsformer.tracking.context import activated, hides_fits, start_run, user_run_is_active
 from tsformer.tracking.model import card_of_run, write_model
-from tsformer.tracking.run import TrackedRun
+from tsformer.tracking.run import CONTEXTS, TrackedRun
 from tsformer.tracking.scores import array_of, in_text, scored
 from tsformer.tracking.settings import (
     Settings,
@@ -230,10 +230,13 @@ class _FitLog:
         if y is not None:  # an encoder has no targets
             log_scores(self.run, part, estimator, X, y, times, pictures=bool(self.pictures))
         if self.settings.log_datasets:
-            context = {"train": "train", "val": "validation"}[part]
-            fitted_in = sys.argv[0] or "an interactive session"
-            loader = f"passed to {type(estimator).__name__}.fit in {fitted_in}"
-            log_data(self.run, context, estimator, X, y, times, name=context, loader=loader)
+            context = CONTEXTS[part]
+            name, loader = self.settings.dataset, self.settings.loader
+            if not name:
+                name = context
+                fitted_in = sys.argv[0] or "an interactive session"
+                loader = f"passed to {type(estimator).__name__}.fit in {fitted_in}"
+            log_data(self.run, context, estimator, X, y, times, name=name, loader=loader)
 
     def _model(self) -> None:
         if not hasattr(self.fit.estimator, "predict"):  # MLflow's models answer by `predict`
@@ -252,7 +255,8 @@ class _FitLog:
             warnings.filterwarnings("ignore", ".*Any type hint", UserWarning)
             path = Path(folder) / "model"
             write_model(self.fit.estimator, path, input_example=example)
-            self.run.folder(path, "model")
+            params = parameters_of(self.fit.estimator) | {"dataset": self.settings.dataset}
+            self.run.model(path, type(self.fit.estimator).__name__, params)
         self.run.describe(card_of_run(self.fit.estimator, self.run.run_id))
 
 

@@ -34,7 +34,6 @@ class Enclosing:
     kind: str = ""
     label: str = ""
     hides_fits: Callable[[], bool] = lambda: False
-    taker: TrackedRun | None = None
 
 
 _enclosing: ContextVar[Enclosing | None] = ContextVar("enclosing run", default=None)
@@ -112,14 +111,13 @@ def start_run(
 def _take_enclosing(enclosing: Enclosing, name: str, settings: dict[str, Any]) -> TrackedRun:
     if enclosing.run.lost:
         return TrackedRun(None, "")  # already reported
-    if not enclosing.free:
-        settings |= {"kind": enclosing.kind or settings["kind"]}
-        name = " ".join(filter(None, (enclosing.label, name)))
-        return enclosing.store.start(name, parent=enclosing.run, **settings)
-    enclosing.free = False
-    settings |= {"kind": ""}  # keeps the kind
-    enclosing.taker = enclosing.store.borrow(enclosing.run.run_id, **settings)
-    return enclosing.taker
+    if enclosing.free:
+        enclosing.free = False
+        enclosing.run.tags(settings["tags"] or {})
+        return enclosing.run
+    settings |= {"kind": enclosing.kind or settings["kind"]}
+    name = " ".join(filter(None, (enclosing.label, name)))
+    return enclosing.store.start(name, parent=enclosing.run, **settings)
 
 
 def _take_active(mlflow: Any, name: str, settings: dict[str, Any]) -> tuple[RunStore, TrackedRun]:

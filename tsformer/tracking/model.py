@@ -34,7 +34,7 @@ def write_model(
 ) -> None:
     """Write a fitted estimator to a new folder as a model of MLflow.
 
-    `mlflow.pyfunc.load_model` loads it, ``mlflow models serve -m FOLDER`` serves it, and
+    `mlflow.pyfunc.load_model` loads it, ``mlflow models serve -m _FOLDER`` serves it, and
     `mlflow.register_model` adds it to the registry. The model answers tables with tables. Its
     subfolder ``estimator`` is what `tsformer.load` reads.
 
@@ -128,7 +128,7 @@ def register_model(model_uri: str, name: str) -> Any:
 
 
 def card_of_run(estimator: SeriesEstimator, run_id: str, folder: str = f"model/{_FOLDER}") -> str:
-    """Return the card of an estimator among the artifacts of a run."""
+    """Return the card of an estimator that a run has."""
     return card(estimator, _downloaded(f"runs:/{run_id}/{folder}"))
 
 

@@ -43,8 +43,6 @@ class ModelRun:
 @contextmanager
 def tracked_fit(
     estimator: Any,
-    X: Any,
-    y: Any,
     *,
     dataset: str,
     loader: str = "",
@@ -60,18 +58,13 @@ def tracked_fit(
         yield model_run
         return
     before = current_settings()
-    use(Settings(log_datasets=False, pictures=True))  # one fit, to be looked at
+    use(Settings(pictures=True, dataset=dataset, loader=loader))  # one fit, to be looked at
     try:
-        with run:
-            # Autologging logs parameters of a borrowed run after the fit.
+        with run, within(Enclosing(store, run, free=True)):
             run.params({**parameters_of(estimator), "dataset": dataset})
-            with within(Enclosing(store, run, free=True)) as enclosing:
-                yield model_run
+            yield model_run
             kept = {"run_id": run.run_id, "store": without_credentials(store.uri)}
             estimator.tracked_run_ = kept
-            log_data(run, "train", estimator, X, y, None, name=dataset, loader=loader)
-            status = enclosing.taker.status if enclosing.taker is not None else None
-            run.end(status or "FINISHED")
     finally:
         use(before)
 
@@ -143,14 +136,16 @@ def _own_run(estimator: Any, tracking_uri: str | None) -> ModelRun | None:
         if uri is None:
             return None
         client = RunStore(uri, "").client()
-        experiment_id = client.get_run(kept["run_id"]).info.experiment_id
+        found = client.get_run(kept["run_id"])
     except Exception as error:  # tracking never fails a fit
         if getattr(error, "error_code", "") == "RESOURCE_DOES_NOT_EXIST":
             return None
         warn_untracked("this evaluation", error)
         return ModelRun(None, TrackedRun(None, ""))
     run = TrackedRun(client, kept["run_id"], borrowed=True)
-    return ModelRun(RunStore(uri, experiment_id), run)
+    models = found.outputs.model_outputs if found.outputs else []
+    run.model_id = models[-1].model_id if models else None
+    return ModelRun(RunStore(uri, found.info.experiment_id), run)
 
 
 def _store_of(kept: Mapping[str, str], tracking_uri: str | None) -> str | None:

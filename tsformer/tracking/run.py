@@ -81,6 +81,8 @@ NAME_LENGTH = 250
 TAG_LENGTH = 5000
 _REFUSALS = ("INVALID_PARAMETER_VALUE", "BAD_REQUEST")
 _DESCRIPTION = "mlflow.note.content"
+#: The data that scores are of, by the first part of their names.
+CONTEXTS = {"train": "train", "val": "validation", "test": "test"}
 #: The tag of an incomplete run.
 MISSING_TAG = "tsformer.missing"
 # Pixels: two such pictures fit side by side into a window of 2,000.
@@ -132,6 +134,9 @@ class TrackedRun:
         self.borrowed = borrowed
         self.lost = client is None
         self.status: str | None = None
+        self.model_id: str | None = None
+        self._scores: dict[str, Any] = {}
+        self._data: dict[str, tuple[str, str]] = {}
         self._late_params: dict[str, str] = {}
         self._param_names, self._metric_names, self._tag_names = Names(), Names(), Names()
         self._missing: list[str] = []
@@ -183,11 +188,13 @@ class TrackedRun:
         """Buffer metrics for the next batch; non-finite values are dropped."""
         entities = require("mlflow.entities", extra="tracking", purpose="tracking")
         now = self._now()
-        self._waiting += [
+        metrics = [
             entities.Metric(self._metric_names(name), float(value), now, step)
             for name, value in values.items()
             if math.isfinite(value)  # MLflow would store a huge number instead
         ]
+        self._waiting += metrics
+        self._scores |= {metric.key: metric for metric in metrics}
         if time.monotonic() >= self._next_flush:
             self.flush()
 
@@ -226,6 +233,47 @@ class TrackedRun:
     def folder(self, path: Path, name: str) -> None:
         """Log the files of a folder as artifacts in a folder `name`."""
         self._send_artifact(name, "log_artifacts", str(path), name)
+
+    def model(self, path: Path, kind: str, params: Mapping[str, object]) -> None:
+        """Log a folder of `write_model` as the run's logged model, named `model`."""
+        client: Any = self.client
+        entities = require("mlflow.entities", extra="tracking", purpose="tracking")
+        models = require("mlflow.models", extra="tracking", purpose="tracking")
+        texts = {self._param_names(n): storable(v, _PARAM_LENGTH) for n, v in params.items()}
+        try:
+            experiment_id = client.get_run(self.run_id).info.experiment_id
+            logged = client.create_logged_model(
+                experiment_id, "model", self.run_id, params=texts, model_type=kind
+            )
+        except Exception as error:
+            if getattr(error, "error_code", "") != "ENDPOINT_NOT_FOUND":
+                raise
+            self.folder(path, "model")  # a server before MLflow 3
+            return
+        described = models.Model.load(str(path))
+        described.model_id = described.model_uuid = logged.model_id
+        described.run_id, described.artifact_path = self.run_id, logged.artifact_location
+        described.save(str(path / "MLmodel"))
+        try:
+            client.log_outputs(self.run_id, [entities.LoggedModelOutput(logged.model_id, step=0)])
+            client.log_model_artifacts(logged.model_id, str(path))
+        except Exception:
+            client.finalize_logged_model(logged.model_id, "FAILED")
+            raise
+        client.finalize_logged_model(logged.model_id, "READY")
+        self.model_id = logged.model_id
+
+    def _link_scores(self) -> None:
+        """Log the last scores again as those of the model, with their data."""
+        entities = require("mlflow.entities", extra="tracking", purpose="tracking")
+        linked = []
+        for metric in self._scores.values():
+            part = metric.key.partition("/")[0]
+            if part in CONTEXTS:
+                name, digest = self._data.get(CONTEXTS[part], (None, None))
+                value = (metric.key, metric.value, metric.timestamp, metric.step)
+                linked.append(entities.Metric(*value, self.model_id, name, digest, self.run_id))
+        self._send_batches("metrics", linked)
 
     def attempt(self, what: str, log: Callable[[], object]) -> None:
         """Call `log`. If it raises, `what` is missing: tracking never fails a fit."""
@@ -288,6 +336,8 @@ class TrackedRun:
         )
         if (error := self._send("log_inputs", datasets=[used])) is not None:
             self.miss(f"the data {name}", error)
+        else:
+            self._data[context] = described.name, described.digest
 
     def ended(self) -> bool:
         """Return whether the run has ended in the store; False if the store fails."""
@@ -319,6 +369,8 @@ class TrackedRun:
         A borrowed run stays active; a status other than FINISHED is in the tag ``tsformer.status``.
         """
         self.flush()
+        if self.model_id is not None:
+            self._link_scores()
         if self.borrowed:
             self._send_params(self._renamed(self._late_params))
             if status != "FINISHED":

@@ -40,6 +40,8 @@ class Settings:
     silent: bool = False
     pictures: bool | Literal["auto"] = "auto"
     extra_tags: Mapping[str, str] = field(default_factory=dict)
+    dataset: str = ""  # name of the training data, and the expression that loads them
+    loader: str = ""
 
 
 _settings: Settings | None = None

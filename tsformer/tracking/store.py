@@ -278,7 +278,7 @@ class RunStore:
     def borrow(
         self, run_id: str, *, kind: str, tags: Mapping[str, str] | None = None
     ) -> TrackedRun:
-        """Return the user's own run, to be written to and not ended; kind "" keeps its kind."""
+        """Return the user's own run, to be written to and not ended."""
         run = TrackedRun(self.client(), run_id, borrowed=True)
         run.tags({**_tags(kind), **(tags or {})})
         return run
@@ -317,7 +317,7 @@ class RunStore:
 def _tags(kind: str) -> dict[str, str]:
     """Return the tags of every run."""
     return {
-        **({"tsformer.kind": kind} if kind else {}),
+        "tsformer.kind": kind,
         "tsformer.version": __version__,
         "tsformer.host": socket.gethostname(),
         **({"tsformer.commit": commit()} if commit() else {}),
