@@ -71,7 +71,7 @@ def short_fits():
 @pytest.mark.parametrize("in_full", exhaustive_except([False, True], [False]))
 @pytest.mark.parametrize("code", PROGRAMS)
 def test_program_runs(code, in_full, tmp_path, monkeypatch, capsys, empty_store):
-    for library in ("sktime", "mlflow", "matplotlib", "captum", "onnxruntime"):
+    for library in ("sktime", "mlflow", "matplotlib", "captum", "onnxruntime", "optuna"):
         pytest.importorskip(library, reason='needs the extras "all" and "test"')
     (tmp_path / "program.py").write_text(code, encoding="utf-8")
     empty_store(tmp_path / "mlflow.db")
