@@ -54,7 +54,7 @@ def test_each_estimator_has_a_card_whose_program_runs(name, tmp_path, monkeypatc
     fitted = estimator.fit(X, Y if name == "regressor" else LABELS)
     fitted.save(tmp_path)
     text = (tmp_path / "README.md").read_text()
-    assert text.startswith(f"# {type(fitted).__name__}\n")
+    assert text.partition("\n---\n")[2].startswith(f"# {type(fitted).__name__}\n")
     rows = rows_of(text)
     assert rows["series"] == ["16"]
     assert (rows["steps, at least"], rows["steps, at most"]) == (["24"], ["24"])
@@ -71,6 +71,22 @@ def test_each_estimator_has_a_card_whose_program_runs(name, tmp_path, monkeypatc
     assert "timestamps" not in recipe.index, "a default"
     run_program(tmp_path, monkeypatch)
     assert capsys.readouterr().out == f"{summary}\n"
+
+
+@pytest.mark.parametrize("name", FIVE)
+def test_model_hubs_read_the_head_of_the_card(name, tmp_path):
+    hub = pytest.importorskip("huggingface_hub", reason='needs the extra "test"')
+    FIVE[name]().fit(X, Y if name == "regressor" else LABELS).save(tmp_path)
+    data = hub.ModelCard.load(tmp_path / "README.md").data
+    assert (data.license, data.library_name) == ("unknown", "tsformer")
+    task = {"regressor": "time-series-regression", "encoder": "feature-extraction"}
+    assert data.tags[:2] == ["time-series", task.get(name, "time-series-classification")]
+    rows = rows_of((tmp_path / "README.md").read_text().partition("## Scores")[2])
+    read = {each.metric_name: f"{each.metric_value:.4g}" for each in data.eval_results or []}
+    assert read == {key: cells[0] for key, cells in rows.items() if key in read}
+    assert {each.metric_type for each in data.eval_results or []} == set(data.metrics or [])
+    if name in ("convolutions", "ensemble"):
+        assert "accuracy" in data.metrics
 
 
 @pytest.mark.parametrize(

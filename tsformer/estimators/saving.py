@@ -35,7 +35,7 @@ from tsformer.estimators.saved import (
     restored_parameters,
     restored_weights,
 )
-from tsformer.estimators.summary import card
+from tsformer.estimators.summary import card, front_matter
 from tsformer.estimators.targets import Target
 
 #: Prefix of the tensor names of `novelty_`.
@@ -102,7 +102,8 @@ class SavedEstimator(BaseEstimator):
             If the files cannot be written. An earlier model stays in the folder.
         """
         check_is_fitted(self)
-        persistence.write_folder(path, *self.fitted_state(), card(self))
+        text = front_matter(self) + card(self)
+        persistence.write_folder(path, *self.fitted_state(), text)
 
     def _describe(self) -> dict[str, Any]:
         """Describe the estimator without its models for JSON."""

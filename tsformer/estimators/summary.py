@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import platform
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from html import escape
 from importlib import metadata
-from math import ceil
+from math import ceil, isfinite
 from typing import Any
 
 import pandas as pd
+from sklearn.utils import get_tags
 from torch import nn
 
 from tsformer._markdown import code, escaped, markdown_table
@@ -23,6 +25,8 @@ __all__ = ["Summary", "layers_of", "recipe_of", "table_of"]
 
 #: Parameters that change nothing, and parameters that the recipes of the parts list.
 _SILENT = ("n_jobs", "verbose", "convolution_params", "transformer_params")
+#: Metrics in the names of held-out scores.
+_METRICS = ("accuracy", "r2", "cross-entropy", "loss")
 #: Longest value of a parameter in a table.
 _LONGEST = 80
 
@@ -185,6 +189,33 @@ def card(estimator: Any, source: str = '"."') -> str:
     }
     text = "\n".join(f"## {title}\n\n{section}" for title, section in sections.items())
     return f"# {type(estimator).__name__}\n\n{_purpose(estimator)}\n\n{text}"
+
+
+def front_matter(estimator: Any) -> str:
+    """Return what model hubs read at the head of a card: YAML, its values as JSON."""
+    tasks = {"classifier": "time-series-classification", "regressor": "time-series-regression"}
+    task = tasks.get(get_tags(estimator).estimator_type, "feature-extraction")
+    scores = [
+        {
+            "type": next((kind for kind in _METRICS if kind in name), name),
+            "name": name,
+            "value": value,
+        }
+        for name, value in estimator.held_out_scores().items()
+        if isinstance(value, float) and isfinite(value)
+    ]
+    fields: dict[str, Any] = {
+        "license": "unknown",
+        "library_name": "tsformer",
+        "tags": ["time-series", task, type(estimator).__name__],
+    }
+    if scores:
+        data = {"type": "held-out", "name": "held-out series of the training data"}
+        results = [{"task": {"type": task}, "dataset": data, "metrics": scores}]
+        fields["metrics"] = sorted({score["type"] for score in scores})
+        fields["model-index"] = [{"name": type(estimator).__name__, "results": results}]
+    lines = "".join(f"{name}: {json.dumps(value)}\n" for name, value in fields.items())
+    return f"---\n{lines}---\n"
 
 
 def _purpose(estimator: Any) -> str:

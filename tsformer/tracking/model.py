@@ -8,6 +8,7 @@ import functools
 import json
 import os
 import platform
+import re
 from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
@@ -121,6 +122,7 @@ def register_model(model_uri: str, name: str) -> Any:
     address = f"models:/{name}/{version}/{_FOLDER}"
     folder = Path(mlflow.artifacts.download_artifacts(address))
     text = (folder / "README.md").read_text(encoding="utf-8")  # may be edited
+    text = re.sub(r"\A---\n.*?^---\n", "", text, flags=re.DOTALL | re.MULTILINE)  # for hubs
     program = f"import mlflow\nimport tsformer\n\nmodel = tsformer.load({_downloaded(address)})"
     text = text.replace('import tsformer\n\nmodel = tsformer.load(".")', program)
     client = mlflow.MlflowClient()
