@@ -172,7 +172,7 @@ def test_no_name_leaves_its_place(tmp_path):
     series = [pd.DataFrame(x.T, columns=["<b>|", "y\r## y"]) for x in np.tile(X, (2, 1, 1))[:20]]
     fitted = quick(class_weight=dict.fromkeys(evil, 1.0))
     fitted.fit(series, np.array(evil, dtype=object)[np.arange(20) % 5]).save(tmp_path)
-    text = (tmp_path / "README.md").read_text(encoding="utf-8")
+    text = (tmp_path / "README.md").read_text(encoding="utf-8").partition("\n---\n")[2]
     parser = markdown_it.MarkdownIt("commonmark").enable("table")
     tokens = parser.parse(text)
     headings = [b.content for a, b in pairwise(tokens) if a.type == "heading_open"]

@@ -455,7 +455,7 @@ def explain(
     out = parsing.picture(out)
     parsing.check_file(out, [model, *_paths(dataset)])
     classifier, found = _read_for(model, dataset, columns, allow_import, labelled=False)
-    method = method or classifier._method
+    method = method or classifier.default_method
     row = _row(series, found, dataset)
     panel = classifier.read_series(found.X, reset=False)
     panel = panel.take(np.arange(len(panel)) == row)

@@ -34,7 +34,7 @@ class SeriesClassifier(ClassifierMixin, SeriesEstimator):
     #: Scores of the calibration series of `calibrate_sets`.
     conformal_: Conformal
     #: Method of `explain` by default.
-    _method: ClassVar[str] = "occlusion"
+    default_method: ClassVar[str] = "occlusion"
 
     # A constructor parameter, which the subclasses assign.
     class_weight: Mapping[Any, float] | str | None
@@ -192,8 +192,8 @@ class SeriesClassifier(ClassifierMixin, SeriesEstimator):
         """
         check_is_fitted(self)
         self._refuse_several("explain")
-        method = self._method if method is None else method
-        if method != "occlusion" == self._method:
+        method = self.default_method if method is None else method
+        if method != "occlusion" == self.default_method:
             raise ValueError(
                 f"method must be 'occlusion' for {type(self).__name__}, which has no gradients; "
                 f"got {method!r}. TSTransformerClassifier has more methods"

@@ -275,7 +275,7 @@ class TSTransformerClassifier(SeriesClassifier, TransformerEstimator):
 
     _conv_params = CONV_PARAMS
     _masks_unknown = True
-    _method = "integrated_gradients"
+    default_method = "integrated_gradients"
 
     def _loss(self) -> Loss:
         return partial(self.target_.loss, label_smoothing=self.label_smoothing)

@@ -56,7 +56,7 @@ class SavedEstimator(BaseEstimator):
     table_schema_: TableSchema
     #: MLflow run of the fit, saved so that later scores can be added; set by the tracker.
     tracked_run_: dict[str, str]
-    _clock: str | None
+    clock_: str | None
     _columns_are_steps: bool
     target_: Target
     #: Facts of the fit for `summary` and the card; empty for a model saved without them.
@@ -115,7 +115,7 @@ class SavedEstimator(BaseEstimator):
             "columns_are_steps": self._columns_are_steps,
             "n_features_in": self.n_features_in_,
             "n_channels": self.n_channels_,
-            "clock": self._clock,
+            "clock": self.clock_,
             "feature_names_in": getattr(self, "feature_names_in_", np.empty(0)).tolist(),
             **({"target_names": list(self.target_.columns)} if self.target_.columns else {}),
             **({"training": dict(self._training)} if self._training else {}),
@@ -161,7 +161,7 @@ class SavedEstimator(BaseEstimator):
                     f"feature_names_in must be {estimator.n_features_in_} names; got {len(names)}"
                 )
             estimator.feature_names_in_ = np.array(names, dtype=object)
-        estimator._clock = state["clock"]
+        estimator.clock_ = state["clock"]
         if "target_names" in state:
             check_fields(state, TARGET_NAMES)
             estimator.target_ = replace(estimator.target_, columns=tuple(state["target_names"]))
@@ -249,9 +249,9 @@ class SavedEstimator(BaseEstimator):
             raise ValueError(
                 f"n_channels is {n_channels}, but {fitted.n_channels} in the preprocessor"
             )
-        if (fitted.time_step is None) != (self._clock is None):
+        if (fitted.time_step is None) != (self.clock_ is None):
             raise ValueError(
-                f"clock is {self._clock!r}, but time_step {fitted.time_step!r}: series with times "
+                f"clock is {self.clock_!r}, but time_step {fitted.time_step!r}: series with times "
                 "have both, and others neither"
             )
 

@@ -288,7 +288,7 @@ class SeriesEstimator(SavedEstimator):
         if columns == [True]:
             warn_of_order(X, series.n_steps)
         if reset:
-            self.n_channels_, self._clock = n_channels, series.clock
+            self.n_channels_, self.clock_ = n_channels, series.clock
             self._columns_are_steps = columns == [True]
             for name in ("table_schema_", "tracked_run_"):  # of an earlier fit
                 self.__dict__.pop(name, None)
@@ -308,9 +308,9 @@ class SeriesEstimator(SavedEstimator):
                 + ("; to pass a single series use [X]" if alone else "")
                 + (f"; if it is (n, length, channels), pass {swapped_axes(X)}" if swapped else "")
             )
-        elif series.clock != self._clock:
+        elif series.clock != self.clock_:
             raise ValueError(
-                f"{type(self).__name__} was fitted with {_kind(self._clock)}, but X comes with "
+                f"{type(self).__name__} was fitted with {_kind(self.clock_)}, but X comes with "
                 f"{_kind(series.clock)}; give times of the same kind to both"
             )
         # Without `reset`, the ensemble or the original of this copy has already checked a source.

@@ -225,7 +225,7 @@ def _purpose(estimator: Any) -> str:
     times = {None: "", "numbers": ", with times in numbers", "dates": ", with dates"}
     return (
         f"{estimator.target_.purpose} for each time series{codes} of {channels}"
-        f"{times[estimator._clock]}; "
+        f"{times[estimator.clock_]}; "
         "series may differ in length, and NaN is a missing value."
     )
 

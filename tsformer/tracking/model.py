@@ -67,7 +67,6 @@ def write_model(
         )
     models = require("mlflow.models", extra="tracking", purpose="saving a model for MLflow")
     pyfunc = require("mlflow.pyfunc", extra="tracking", purpose="saving a model for MLflow")
-    utils = require("mlflow.models.utils", extra="tracking", purpose="saving a model for MLflow")
     ServedModel(estimator, output)  # rejects an unknown output
     folder = Path(path)
     if folder.exists():
@@ -80,7 +79,16 @@ def write_model(
     )
     example = None if input_example is None else example_table(estimator, input_example)
     if example is not None:
-        utils._save_example(described, example, str(folder))
+        split = example.to_dict("split", index=False)
+        files = {
+            "input_example.json": split,
+            "serving_input_example.json": {"dataframe_split": split},
+        }
+        for name, content in files.items():
+            (folder / name).write_text(json.dumps(content, default=str), encoding="utf-8")
+        info = {"type": "dataframe", "pandas_orient": "split"}
+        names = dict(zip(("artifact_path", "serving_input_path"), files, strict=True))
+        described.saved_input_example_info = {**info, **names}
     # `pyfunc.save_model` spends seconds on checking and inferring requirements.
     requirements = [f"{name}=={_version(name)}" for name in _PACKAGES]
     requirements += [f"tsformer=={__version__}", f"mlflow=={_version('mlflow')}"]

@@ -59,7 +59,7 @@ class ServedModel:
         series = list(data[_SERIES]) if named else data
         if isinstance(series, (list, tuple)):
             series = [_values(cell, estimator.n_channels_, i) for i, cell in enumerate(series)]
-        if named and estimator._clock is not None and _TIMES in data:
+        if named and estimator.clock_ is not None and _TIMES in data:
             times = [_times(cell, row) for row, cell in enumerate(data[_TIMES])]
             if estimator.timestamps == "index":
                 pairs = zip(series, times, strict=True)
@@ -126,8 +126,8 @@ def describe_input(estimator: SeriesEstimator) -> str:
         f"`{_SERIES}`: one series per row, {_lists(estimator.n_channels_)}; series may differ in "
         "length, and null or NaN is a missing value."
     )
-    if estimator._clock is not None:
-        text += f" `{_TIMES}`: the times of its steps, {estimator._clock}."
+    if estimator.clock_ is not None:
+        text += f" `{_TIMES}`: the times of its steps, {estimator.clock_}."
     return text
 
 
@@ -138,7 +138,7 @@ def _lists(n_channels: int) -> str:
 
 
 def _columns(estimator: SeriesEstimator) -> list[str]:
-    return [_SERIES] if estimator._clock is None else [_SERIES, _TIMES]
+    return [_SERIES] if estimator.clock_ is None else [_SERIES, _TIMES]
 
 
 def _prediction_names(estimator: Any) -> list[str]:
