@@ -70,13 +70,12 @@ def rotate_fope(e, x, role, h, i, t):
 
 
 def rotate_pope(e, x, role, h, i, t):
-    angles = [scalar(t[i] * e.base ** (-c / len(x))) for c in range(len(x))]
-    if role == "k":
-        angles = [a + e.phase[h - 1, c] for c, a in enumerate(angles)]
-    points = [
-        (softplus(x[c]) * torch.cos(a), softplus(x[c]) * torch.sin(a)) for c, a in enumerate(angles)
-    ]
-    return torch.stack([coordinate for point in points for coordinate in point])
+    width = e.phase.shape[1]
+    points = []
+    for c in range(width):
+        angle = scalar(t[i] * e.base ** (-c / width)) + (e.phase[h - 1, c] if role == "k" else 0)
+        points += [softplus(x[c]) * torch.cos(angle), softplus(x[c]) * torch.sin(angle)]
+    return torch.stack([*points, *x[width:]])
 
 
 def rotate_xpos(e, x, role, h, i, t):

@@ -69,6 +69,7 @@ ENCODINGS = [
     ("pope", {"base": 20.0}),
     ("tape+erpe", {}),
     ("fixed+conv+tupe+shaw", {}),
+    ("pope+tupe", {}),
     ("lspe+rope+alibi", {"apply_to": "sum", "signed": True}),
 ]
 LABELS = ["-".join([name, *(f"{k}={v}" for k, v in params.items())]) for name, params in ENCODINGS]

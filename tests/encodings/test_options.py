@@ -285,6 +285,13 @@ def test_sine_spe_starts_with_slow_waves():
     assert -4.5 < encoding.frequency_raw.mean() < -3.5
 
 
+def test_pope_leaves_features_of_an_earlier_part_as_they_are():
+    both, heads = resolve("tupe+pope", **SIZES), torch.randn(1, 2, 12, 4)
+    widened = both.parts[0].rotate(heads, heads, steps(12))
+    for found, wide in zip(both.rotate(heads, heads, steps(12)), widened, strict=True):
+        assert torch.equal(found[..., 8:], wide[..., 4:])
+
+
 def test_learnable_rope_has_the_scores_of_a_rotation_with_any_generator():
     """Multiplicative GRAPE: ``q exp((t_j - t_i) G) k`` with any skew-symmetric `G`."""
     torch.manual_seed(0)

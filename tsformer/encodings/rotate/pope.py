@@ -59,5 +59,7 @@ class PoPE(PositionalEncoding, name="pope"):
 
 
 def _polar(x: Tensor, angle: Tensor) -> Tensor:
-    magnitude = F.softplus(x)
-    return torch.cat([magnitude * angle.cos(), magnitude * angle.sin()], dim=-1).to(x.dtype)
+    width = angle.shape[-1]
+    magnitude = F.softplus(x[..., :width])
+    points = torch.cat([magnitude * angle.cos(), magnitude * angle.sin()], dim=-1).to(x.dtype)
+    return torch.cat([points, x[..., width:]], dim=-1)  # the rest was added by a part before
