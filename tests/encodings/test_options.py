@@ -40,6 +40,7 @@ def steps(n: int) -> torch.Tensor:
         ("conv_spe", "n_realizations", 0, "n_realizations of conv_spe must be at least 1; got 0"),
         ("wavelet", "wavelet", "db3", "unknown wavelet 'db3': did you mean 'db"),
         ("wavelet", "n_levels", 0, "n_levels of wavelet must be at least 1; got 0"),
+        ("lspe", "init_std", 0.0, "init_std of lspe must be a float > 0; got 0.0"),
         ("lspe", "apply_to", "sums", r"apply_to of lspe 'sums': did you mean 'sum'"),
     ],
 )
@@ -185,6 +186,15 @@ def test_fire_reads_its_network_segment_by_segment(zero):
         strict=True,
     ):
         torch.testing.assert_close(got, wanted)
+
+
+@pytest.mark.parametrize("max_len", [1, 12, 300])
+@pytest.mark.parametrize("apply_to", ["encoding", "sum"])
+def test_the_codes_of_lspe_start_with_their_deviation(apply_to, max_len):
+    t, sizes = steps(max(max_len, 2)), SIZES | {"max_len": max_len}
+    encoding = resolve("lspe", **sizes, init_std=0.2, apply_to=apply_to).eval()
+    code = encoding.embed(torch.zeros(1, t.shape[1], 8), t)[0]
+    assert code.var(dim=0, correction=0).mean().sqrt().item() == pytest.approx(0.2, rel=1e-4)
 
 
 @pytest.mark.parametrize("name", ["learnable", "shaw", "t5", "tupe"])
