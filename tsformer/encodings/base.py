@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from tsformer._checks import check_number
 from tsformer._registry import Registry, check_options, part_names, share_out
 
 HOOKS = ("embed", "rotate", "bias", "mix")
@@ -346,8 +347,7 @@ def mask_negligible(bias: Tensor) -> Tensor:
 
 def checked_max_distance(name: str, asked: int | None, default: int) -> int:
     """Return the clipping distance, or its default of at least 1."""
-    if asked is not None and asked < 1:
-        raise ValueError(f"max_distance of {name} must be at least 1 token; got {asked!r}")
+    check_number(f"max_distance of {name}", asked, 1, whole=True, also=(None,))
     return max(default, 1) if asked is None else asked
 
 

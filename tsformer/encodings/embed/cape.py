@@ -5,6 +5,7 @@ from math import log
 import torch
 from torch import Tensor
 
+from tsformer._checks import check_number
 from tsformer.encodings.base import PositionalEncoding, sinusoid
 
 
@@ -67,8 +68,7 @@ class CAPE(PositionalEncoding, name="cape"):
             ("max_jitter", max_jitter, 0),
             ("max_scale", max_scale, 1),
         ):
-            if not value >= least:
-                raise ValueError(f"{name} of cape must be at least {least}; got {value!r}")
+            check_number(f"{name} of cape", value, least)
         self.d_model = d_model
         self.max_shift = max_shift
         self.max_jitter = max_jitter

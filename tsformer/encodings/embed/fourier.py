@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from tsformer._checks import check_number
 from tsformer.encodings.base import PositionalEncoding, at_least_float32
 
 
@@ -59,10 +60,7 @@ class FourierEncoding(PositionalEncoding, name="fourier"):
         trainable: bool = True,
     ):
         super().__init__()
-        if not gamma > 0:
-            raise ValueError(
-                f"gamma of fourier is a distance in tokens and must be above 0; got {gamma!r}"
-            )
+        check_number("gamma of fourier", gamma, 0, excluded=True)
         n_frequencies = max(d_model // 2, 1) if n_frequencies is None else n_frequencies
         d_hidden = d_model if d_hidden is None else d_hidden
         self.frequencies = nn.Parameter(torch.randn(n_frequencies) / gamma, requires_grad=trainable)

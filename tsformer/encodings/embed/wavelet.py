@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tsformer._checks import check_known
+from tsformer._checks import check_known, check_number
 from tsformer.encodings.base import PositionalEncoding
 
 _ROOT3 = sqrt(3.0)
@@ -134,8 +134,7 @@ class WaveletEncoding(PositionalEncoding, name="wavelet"):
         self.causal = causal
         check_known("wavelet", wavelet, WAVELETS)
         self.n_levels = max(int(log2(max_len)) - 2, 1) if n_levels is None else n_levels
-        if self.n_levels < 1:
-            raise ValueError(f"n_levels of wavelet must be at least 1; got {n_levels!r}")
+        check_number("n_levels of wavelet", self.n_levels, 1, whole=True)
         self.register_buffer("low_pass", torch.tensor(WAVELETS[wavelet]), persistent=False)
         self.project = nn.Linear(d_model, 1, bias=False)
         self.scale_table = nn.Parameter(torch.randn(self.n_levels + 1, d_model))

@@ -19,6 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from tsformer._checks import check_number
 from tsformer.encodings.base import PositionalEncoding, at_least_float32
 
 
@@ -50,7 +51,7 @@ class StochasticEncoding(PositionalEncoding):
         self.resample = resample
         width = d_model // n_heads
         n_realizations = width if n_realizations is None else n_realizations
-        _at_least_one(self.name, n_realizations=n_realizations)
+        check_number(f"n_realizations of {self.name}", n_realizations, 1, whole=True)
         self.gate = nn.Parameter(torch.randn(n_heads, width))
         generator = torch.Generator().manual_seed(seed)
         # Not persistent: the seed reproduces them, so a checkpoint holds trained weights only.
@@ -128,7 +129,7 @@ class SineSPE(StochasticEncoding, name="sine_spe"):
         seed: int = 0,
     ):
         width = d_model // n_heads
-        _at_least_one(self.name, n_sines=n_sines)
+        check_number(f"n_sines of {self.name}", n_sines, 1, whole=True)
         super().__init__(
             d_model=d_model,
             n_heads=n_heads,
@@ -215,7 +216,7 @@ class ConvSPE(StochasticEncoding, name="conv_spe"):
         seed: int = 0,
     ):
         width = d_model // n_heads
-        _at_least_one(self.name, kernel_size=kernel_size)
+        check_number(f"kernel_size of {self.name}", kernel_size, 1, whole=True)
         super().__init__(
             d_model=d_model,
             n_heads=n_heads,
@@ -251,9 +252,3 @@ class ConvSPE(StochasticEncoding, name="conv_spe"):
             return coded_x + x @ plain
 
         return encode(q, self.filter_q), encode(k, self.filter_k)
-
-
-def _at_least_one(name: str, **counts: int) -> None:
-    for option, value in counts.items():
-        if value < 1:
-            raise ValueError(f"{option} of {name} must be at least 1; got {value!r}")

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from tsformer._checks import check_number
 from tsformer.encodings.rotate.rope import RoPE
 
 
@@ -66,8 +67,7 @@ class XPos(RoPE, name="xpos"):
         )
         scale_base = float(max_len) if scale_base is None else scale_base
         for name, value in (("gamma", gamma), ("scale_base", scale_base)):
-            if not value > 0:
-                raise ValueError(f"{name} of xpos must be above 0; got {value!r}")
+            check_number(f"{name} of xpos", value, 0, excluded=True)
         self.gamma = gamma
         self.scale_base = scale_base
 
