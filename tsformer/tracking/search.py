@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -47,42 +46,30 @@ _NOTE = (
 )
 
 
-@dataclass
-class _Candidate:
-    """The parameters of a candidate and its scores by fold."""
-
-    label: str
-    estimator: str
-    searched: dict[str, str]
-    scores: dict[str, list[float]]
-    fit_seconds: float
-
-
 def install() -> None:
     """Wrap searches and cross-validation, once."""
-    for kind in [BaseSearchCV, *_subclasses(BaseSearchCV)]:
-        original = vars(kind).get("fit")  # its own, or MLflow's replacement
-        if original is not None and not hasattr(original, _WRAPPED):
-            setattr(kind, "fit", _wrapped(original, _fit))  # noqa: B010
+    kinds: list[Any] = [BaseSearchCV]
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+        if "fit" in vars(kind):  # its own, or MLflow's replacement
+            kind.fit = _wrapped(kind.fit, _fit)
     original = _validation.cross_validate
-    if not hasattr(original, _WRAPPED):
-        wrapped = _wrapped(original, _cross_validate)
-        for module in list(sys.modules.values()):  # `from sklearn.model_selection import ...`
-            if getattr(module, "__dict__", {}).get("cross_validate") is original:
-                setattr(module, "cross_validate", wrapped)  # noqa: B010  mypy knows no such name
+    tracked = _wrapped(original, _cross_validate)
+    for module in list(sys.modules.values()):  # `from sklearn.model_selection import ...`
+        if getattr(module, "__dict__", {}).get("cross_validate") is original:
+            vars(module)["cross_validate"] = tracked
 
 
 def _wrapped(original: Callable[..., Any], wrapper: Callable[..., Any]) -> Callable[..., Any]:
+    if hasattr(original, _WRAPPED):
+        return original
+
     @functools.wraps(original)
     def function(*args: Any, **kwargs: Any) -> Any:
         return wrapper(original, *args, **kwargs)
 
     setattr(function, _WRAPPED, True)
     return function
-
-
-def _subclasses(kind: type[Any]) -> list[type[Any]]:
-    return [each for sub in kind.__subclasses__() for each in (sub, *_subclasses(sub))]
 
 
 def _fit(original: Callable[..., Any], search: Any, *args: Any, **kwargs: Any) -> Any:
@@ -115,14 +102,15 @@ def _cross_validate(original: Callable[..., Any], *args: Any, **kwargs: Any) -> 
             if isinstance(scoring, Mapping):  # `cross_val_score` passes {"score": scorer}
                 scoring = scoring.get("score")
             scorer = check_scoring(estimator, scoring=scoring)
-            scores = {
-                _metric_name(key, scorer, estimator): [float(score) for score in values]
-                for key, values in found.items()
+            row = {
+                f"split{fold}_{key}": score
+                for key, scores in found.items()
                 if key.startswith(("test_", "train_"))
+                for fold, score in enumerate(scores)
             }
-            only = _Candidate(name, name, {}, scores, float(np.mean(found["fit_time"])))
-            _log_candidates(store, run, [only])
-            run.metrics(_summary(only))
+            row["mean_fit_time"] = np.mean(found["fit_time"])
+            (summary,) = _log_candidates(store, run, estimator, scorer, [({}, row)])
+            run.metrics(summary)
 
         run.attempt(_RESULTS, log)
     return found
@@ -180,75 +168,69 @@ def _log_search(store: RunStore, run: TrackedRun, search: Any) -> None:
     table = pd.DataFrame(search.cv_results_)
     run.text(table.to_csv(index=False, lineterminator="\n"), "cv_results.csv")
     resource = getattr(search, "resource", None)
-    candidates = [
-        _candidate(search, row, {k: v for k, v in params.items() if k != resource})
-        for (_, row), params in zip(table.iterrows(), search.cv_results_["params"], strict=True)
+    rows = [
+        ({name: value for name, value in params.items() if name != resource}, row)
+        for params, row in zip(table["params"], table.to_dict("records"), strict=True)
     ]
     if resource is not None:  # a halving search repeats its best candidates
-        candidates = list({each.label: each for each in candidates}.values())
-    _log_candidates(store, run, candidates, ranked=resource is None)
+        rows = list({str(_short(params)): (params, row) for params, row in rows}.values())
+    _log_candidates(store, run, search.estimator, search.scorer_, rows, ranked=resource is None)
 
 
-def _candidate(search: Any, row: pd.Series[Any], params: Mapping[str, Any]) -> _Candidate:
-    """Return the candidate of a row of ``cv_results_``."""
-    searched = _short(params)
-    estimator = name_of((_ours(params) or _ours(search.estimator))[0])
-    encoding = [searched["encoding"]] if "encoding" in searched else []
-    others = [f"{name}={text}" for name, text in searched.items() if name != "encoding"]
+def _log_candidates(
+    store: RunStore,
+    parent: TrackedRun,
+    estimator: Any,
+    scorer: Any,
+    rows: Sequence[tuple[Mapping[str, Any], Mapping[Any, Any]]],
+    ranked: bool = True,
+) -> list[dict[str, float]]:
+    """Log a run for each candidate, the best first; return their metrics."""
+    folds = [_scores_by_fold(row, scorer, estimator) for _, row in rows]
+    main = next(name for name in map(str, folds[0]) if name.startswith("test/"))
+    table = pd.DataFrame({i: scores[main] for i, scores in enumerate(folds)})
+    ranks = table.rank(axis=1, ascending=False).mean()
+    study = {"tsformer.study": _study(parent)}
+    parent.tags({**study, PLACE_TAG: "000"})
+    parent.metrics({"fits/finished": int(table.notna().sum().sum())})
+    summaries = []
+    for place, i in enumerate(table.mean().sort_values(ascending=False).index, start=1):
+        params, row = rows[i]
+        searched, name = _short(params), name_of((_ours(params) or _ours(estimator))[0])
+        name = searched.get("encoding", name)
+        others = [f"{key}={text}" for key, text in searched.items() if key != "encoding"]
+        label = ", ".join([name] * ("encoding" in searched) + others) or name
+        spread = folds[i].std().add_suffix("_spread")
+        summary = {"fit_seconds": row["mean_fit_time"], **folds[i].mean(), **spread}
+        summary["fits/finished"] = int(table[i].notna().sum())
+        summaries.append(summary)
+        tags = {
+            **study,
+            "mlflow.runColor": encoding_color(name),
+            PLACE_TAG: f"{place:03d}",
+            "mlflow.note.content": _NOTE.format(n=len(table)),
+        }
+        with store.start(label, kind="encoding", parent=parent, tags=tags) as run:
+            named = {} if label == name else {"candidate": label}
+            run.params({"encoding": name, **named, **searched})
+            run.metrics(summary)
+            if ranked and len(rows) > 1:
+                run.metrics({"test/mean_rank": ranks[i]})
+            for fold, score in enumerate(table[i], start=1):
+                run.metrics({f"fold/{main.removeprefix('test/')}": score}, step=fold)
+            if table[i].isna().all():
+                run.end("FAILED")
+    return summaries
+
+
+def _scores_by_fold(row: Mapping[Any, Any], scorer: Any, estimator: Any) -> pd.DataFrame:
+    """Return the scores of a candidate: a column for each metric, a row for each fold."""
     scores: dict[str, list[float]] = {}
     for column, value in row.items():
         split, _, key = str(column).partition("_")
         if split.startswith("split"):
-            name = _metric_name(key, search.scorer_, search.estimator)
-            scores.setdefault(name, []).append(float(value))
-    return _Candidate(
-        label=", ".join(encoding + others) or estimator,
-        estimator=searched.get("encoding", estimator),
-        searched=searched,
-        scores=scores,
-        fit_seconds=float(row["mean_fit_time"]),
-    )
-
-
-def _log_candidates(
-    store: RunStore, parent: TrackedRun, candidates: list[_Candidate], ranked: bool = True
-) -> None:
-    """Log a run for each candidate, the best first."""
-    main = next(name for name in candidates[0].scores if name.startswith("test/"))
-    table = pd.DataFrame({i: each.scores[main] for i, each in enumerate(candidates)})
-    ranks = table.rank(axis=1, ascending=False).mean()
-    parent.tags({"tsformer.study": _study(parent), PLACE_TAG: "000"})
-    parent.metrics({"fits/finished": int(table.notna().sum().sum())})
-    order = table.mean().sort_values(ascending=False).index
-    for place, i in enumerate(order, start=1):
-        each = candidates[i]
-        tags = {
-            "mlflow.runColor": encoding_color(each.estimator),
-            "tsformer.study": _study(parent),
-            PLACE_TAG: f"{place:03d}",
-            "mlflow.note.content": _NOTE.format(n=len(table)),
-        }
-        run = store.start(each.label, kind="encoding", parent=parent, tags=tags)
-        with run:
-            named = {} if each.label == each.estimator else {"candidate": each.label}
-            run.params({"encoding": each.estimator, **named, **each.searched})
-            run.metrics(_summary(each))
-            if ranked and len(candidates) > 1:
-                run.metrics({"test/mean_rank": ranks[i]})
-            for fold, score in enumerate(each.scores[main], start=1):
-                run.metrics({f"fold/{main.removeprefix('test/')}": score}, step=fold)
-            if table[i].isna().all():
-                run.end("FAILED")
-
-
-def _summary(candidate: _Candidate) -> dict[str, float]:
-    """Return means and standard deviations over folds."""
-    values = {"fit_seconds": candidate.fit_seconds}
-    for name, scores in candidate.scores.items():
-        folds = pd.Series(scores)
-        values |= {name: folds.mean(), f"{name}_spread": folds.std()}
-        values["fits/finished"] = int(folds.notna().sum())
-    return values
+            scores.setdefault(_metric_name(key, scorer, estimator), []).append(float(value))
+    return pd.DataFrame(scores)
 
 
 def _study(run: TrackedRun) -> str:
