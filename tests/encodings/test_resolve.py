@@ -12,7 +12,6 @@ from tsformer import ModelConfig, TSTransformer
 from tsformer.encodings import (
     EncodingStack,
     PositionalEncoding,
-    names,
     resolve,
 )
 
@@ -158,28 +157,6 @@ def test_a_bias_of_times_is_made_once_in_a_pass(shares, owned):
     assert torch.equal(model(x), first)
     assert torch.equal(model(x, times=torch.arange(6.0)[None]), first)
     assert not torch.equal(model(x, times=2 * torch.arange(6.0)[None]), first), "not kept for long"
-
-
-# --- subclasses ---------------------------------------------------------------------------------
-
-
-def test_a_stated_kind_must_agree():
-    class Agrees(PositionalEncoding, name="agrees"):
-        kind = "embed"
-
-        def embed(self, x, t):
-            return x
-
-    assert Agrees.kind == "embed"
-    with pytest.raises(ValueError, match=r"Differs states kind = 'bias', .* make it 'embed'"):
-
-        class Differs(PositionalEncoding, name="differs"):
-            kind = "bias"
-
-            def embed(self, x, t):
-                return x
-
-    assert "differs" not in names()
 
 
 @pytest.mark.filterwarnings("error")

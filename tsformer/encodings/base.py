@@ -41,8 +41,7 @@ class PositionalEncoding(nn.Module):
     ----------
     kind : str
         The hook that the class overrides: "embed", "rotate", "bias" or "mix"; several joined as in
-        "embed+bias", "none" if it overrides none. Derived, so a subclass need not state it; if it
-        does, the two must agree.
+        "embed+bias", "none" if it overrides none. Derived.
     extrapolation : str
         Behaviour past the trained length: "extends" (the formula continues), "clamps" (the last
         trained value repeats) or "interpolates" (the trained values are stretched).
@@ -61,8 +60,7 @@ class PositionalEncoding(nn.Module):
     Raises
     ------
     ValueError
-        When subclassing: if the name is not allowed or taken (``replace=True`` takes it over), or
-        if the class states a `kind` that contradicts its hooks.
+        When subclassing: if the name is not allowed or taken (``replace=True`` takes it over).
     """
 
     registry: ClassVar = Registry["PositionalEncoding"](
@@ -79,14 +77,7 @@ class PositionalEncoding(nn.Module):
     def __init_subclass__(cls, *, name: str | None = None, replace: bool = False, **kwargs: Any):
         super().__init_subclass__(**kwargs)
         cls.name = name or ""  # not inherited: the parent's name must not stand for this class
-        kind = "+".join(overridden_hooks(cls)) or "none"
-        stated = vars(cls).get("kind", kind)
-        if stated != kind:
-            raise ValueError(
-                f"{cls.__qualname__} states kind = {stated!r}, but the hooks it overrides make it "
-                f"{kind!r}; delete the attribute: kind is derived"
-            )
-        cls.kind = kind
+        cls.kind = "+".join(overridden_hooks(cls)) or "none"
         if not cls.__module__.startswith(_PACKAGE):  # whose own encodings are tested
             for hook in set(HOOKS) & set(vars(cls)):
                 setattr(cls, hook, _checked(hook, vars(cls)[hook]))
