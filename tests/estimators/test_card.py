@@ -249,7 +249,7 @@ def test_the_values_are_those_of_the_fit():
     assert recipe[["device", "precision", "temperature"]].tolist() == ["cpu", "float32", "0.75"]
     fitted.temperatures_ = [0.5, 2.0]
     assert "[0.5, 2.0]" in str(fitted.summary())
-    fitted._training = {}  # as saved by an earlier version
+    fitted.facts_ = {}  # as saved by an earlier version
     recipe = fitted.summary().recipe.set_index("parameter")["used"]
     assert recipe["augmentation"] == "not recorded"
     given = classifier(augmentation=CutMix(p=0.25), scaling=None, class_weight="balanced")

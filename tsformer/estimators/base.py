@@ -156,7 +156,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
     #: Options of the conv stem with another default than the stem's own.
     _conv_params: ClassVar[dict[str, Any]] = {}
 
-    _not_saved: ClassVar[dict[str, Any]] = {
+    not_saved: ClassVar[dict[str, Any]] = {
         "callbacks": None,
         "init_from": None,
         "device": "auto",
@@ -267,7 +267,8 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
             epoch.
         """
         validation = {"X_val": X_val, "y_val": y_val, "times_val": times_val}
-        with self._fitting(X, y, times=times, **validation) as (fitted, observation):
+        with self._fitting(X, y, times=times, **validation) as (copied, observation):
+            fitted: Self = copied
             job = fitted._prepare(X, y, sample_weight, groups, times, **validation)
             self._adopt(fitted)  # before training, so that callbacks find a fitted estimator
             for own in job.callbacks:
@@ -449,7 +450,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
 
     def _train(self, job: TrainingJob) -> None:
         """Train the models of a job; drop untrained members."""
-        self._training = {**self._training, "used": self.settings_.as_used()}
+        self.facts_ = {**self.facts_, "used": self.settings_.as_used()}
         try:
             train_ensemble(**vars(job), n_jobs=self.n_jobs)
         finally:

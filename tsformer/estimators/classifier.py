@@ -394,12 +394,14 @@ class TSTransformerClassifier(SeriesClassifier, TransformerEstimator):
             f"accuracy {of}": float(np.average(predicted == targets, weights=weights)),
             f"log loss {of}": log_loss(least.x) / float(counted.sum()) + log(len(scores)),
         }
-        self._training = {**self._training, "scores": calibrated}
+        self.facts_ = {**self.facts_, "scores": calibrated}
         return self
 
-    def _used(self) -> dict[str, Any]:
+    def used_values(self) -> dict[str, Any]:
         distinct = [float(f"{each:.4g}") for each in dict.fromkeys(self.temperatures_)]
-        return super()._used() | {"temperature": distinct[0] if len(distinct) == 1 else distinct}
+        return super().used_values() | {
+            "temperature": distinct[0] if len(distinct) == 1 else distinct
+        }
 
     def _out_of_fold(
         self,
@@ -412,7 +414,7 @@ class TSTransformerClassifier(SeriesClassifier, TransformerEstimator):
         """Return out-of-fold scores."""
         selection = imported("sklearn.model_selection")
         alone = {"callbacks": None, "verbose": 0, "checkpoint_dir": None, "resume": False}
-        copied = clone(self).set_params(**alone, warm_start=False)
+        copied: Self = clone(self).set_params(**alone, warm_start=False)
         shape = len(self.models_), len(targets), self.target_.n_outputs
         scores = torch.full(shape, torch.nan, dtype=torch.float64)
         labels = self.classes_[targets]

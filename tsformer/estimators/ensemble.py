@@ -343,7 +343,7 @@ class TSEnsembleClassifier(SeriesClassifier):
             ``(n, n_classes)``.
         """
         series = self.read_series(X, times, reset=False)
-        return {name: part.predict_proba(series) for name, part in self._parts().items()}
+        return {name: part.predict_proba(series) for name, part in self.fitted_parts().items()}
 
     @in_plain_torch
     def score_parts(
@@ -393,7 +393,7 @@ class TSEnsembleClassifier(SeriesClassifier):
         series = self.read_series(X, times, reset=False)
         return {
             name: torch.from_numpy(part.logits(series, None)).double()
-            for name, part in self._parts().items()
+            for name, part in self.fitted_parts().items()
         }
 
     def _mean(self, logits: Mapping[str, Tensor]) -> Tensor:
@@ -401,17 +401,17 @@ class TSEnsembleClassifier(SeriesClassifier):
         weights = [self.weights_[name] for name in logits]
         return self.target_.mean_logits(torch.stack([*logits.values()]), weights)
 
-    def _parts(self) -> dict[str, RandomConvolutionClassifier | TSTransformerClassifier]:
+    def fitted_parts(self) -> dict[str, RandomConvolutionClassifier | TSTransformerClassifier]:
         """Return the fitted parts by name."""
         parts = {name: getattr(self, f"{name}_") for name in _PARTS}
         return {name: part for name, part in parts.items() if part is not None}
 
-    def _used(self) -> dict[str, Any]:
+    def used_values(self) -> dict[str, Any]:
         n_threads = "by operation" if self.n_threads == "auto" else self.n_threads
         return {"device": str(self.device_), "n_threads": n_threads}
 
     def _layout(self) -> tuple[pd.DataFrame, dict[str, int], dict[str, Summary]]:
-        parts = {name: part.summary() for name, part in self._parts().items()}
+        parts = {name: part.summary() for name, part in self.fitted_parts().items()}
         sizes = {name: part.sizes["parameters"] for name, part in parts.items()}
         rows = [
             (name, f"weight {self.weights_[name]:g}", f"{len(self.classes_)}", size)
@@ -422,12 +422,12 @@ class TSEnsembleClassifier(SeriesClassifier):
     def held_out_scores(self) -> dict[str, Any]:
         return {
             f"{name.replace('_', ' ')}: {score}": value
-            for name, part in self._parts().items()
+            for name, part in self.fitted_parts().items()
             for score, value in part.held_out_scores().items()
         }
 
     def fitted_state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        states = {name: part.fitted_state() for name, part in self._parts().items()}
+        states = {name: part.fitted_state() for name, part in self.fitted_parts().items()}
         description = {
             **self._describe(),
             "weights": self.weights_,

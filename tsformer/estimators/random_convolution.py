@@ -156,7 +156,8 @@ class RandomConvolutionClassifier(
         ValueError, TypeError
             For invalid arguments. The estimator stays unchanged.
         """
-        with self._fitting(X, y, times=times) as (fitted, _):
+        with self._fitting(X, y, times=times) as (copied, _):
+            fitted: Self = copied
             fitted._learn(X, y, sample_weight, times, groups)
             self._adopt(fitted)
         return self
@@ -196,8 +197,8 @@ class RandomConvolutionClassifier(
         by = "groups" if grouped else "single series"
         assert model.ridge.left_out is not None
         proba, known = model.ridge.left_out
-        self._training = {
-            **self._training,
+        self.facts_ = {
+            **self.facts_,
             "used": {
                 "scaling": self.preprocessor_.scaling,
                 "device": str(self.device_),

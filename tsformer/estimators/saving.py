@@ -56,17 +56,18 @@ class SavedEstimator(BaseEstimator):
     table_schema_: TableSchema
     #: MLflow run of the fit, saved so that later scores can be added; set by the tracker.
     tracked_run_: dict[str, str]
+    #: Unit of the times of `fit`: None, "numbers" or "dates".
     clock_: str | None
     _columns_are_steps: bool
     target_: Target
     #: Facts of the fit for `summary` and the card; empty for a model saved without them.
-    _training: Mapping[str, Any] = MappingProxyType({})
+    facts_: Mapping[str, Any] = MappingProxyType({})
 
     #: A constructor parameter, which the subclasses assign.
     device: str | torch.device
 
     #: Parameters that are not saved, with the saved values.
-    _not_saved: ClassVar[dict[str, Any]] = {"device": "auto", "n_threads": "auto"}
+    not_saved: ClassVar[dict[str, Any]] = {"device": "auto", "n_threads": "auto"}
 
     @abstractmethod
     def _describe_targets(self) -> dict[str, Any]:
@@ -118,7 +119,7 @@ class SavedEstimator(BaseEstimator):
             "clock": self.clock_,
             "feature_names_in": getattr(self, "feature_names_in_", np.empty(0)).tolist(),
             **({"target_names": list(self.target_.columns)} if self.target_.columns else {}),
-            **({"training": dict(self._training)} if self._training else {}),
+            **({"training": dict(self.facts_)} if self.facts_ else {}),
             **({} if schema is None else {"table": schema.as_dict()}),
             **({"tracked_run": self.tracked_run_} if hasattr(self, "tracked_run_") else {}),
         }
@@ -167,7 +168,7 @@ class SavedEstimator(BaseEstimator):
             estimator.target_ = replace(estimator.target_, columns=tuple(state["target_names"]))
         if "training" in state:
             check_fields(state, TRAINING)
-            estimator._training = state["training"]
+            estimator.facts_ = state["training"]
         if "table" in state:
             try:
                 estimator.table_schema_ = TableSchema.from_dict(state["table"])
@@ -188,7 +189,7 @@ class SavedEstimator(BaseEstimator):
     @classmethod
     def _fixed(cls, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """Return the parameters that are replaced in a saved estimator."""
-        return cls._not_saved
+        return cls.not_saved
 
     @abstractmethod
     def _describe_models(self) -> dict[str, Any]:
@@ -220,7 +221,7 @@ class SavedEstimator(BaseEstimator):
         cls, state: dict[str, Any], tensors: dict[str, Tensor], device: str | torch.device
     ) -> Self:
         """Make an estimator from a `fitted_state`."""
-        estimator = cls._restored(state, device)
+        estimator: Self = cls._restored(state, device)
         check_fields(state, PREPROCESSOR)
         if not any(name.startswith(Vocabulary.prefix) for name in tensors):
             check_fields(state, SCALER)

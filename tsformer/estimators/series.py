@@ -218,7 +218,7 @@ class SeriesEstimator(SavedEstimator):
         facts["missing values"] = f"{share:.2%}"
         facts |= self.target_.facts(data.targets)
         further = {name.replace("_", " "): value for name, value in further.items() if value}
-        self._training = {"data": facts | further}
+        self.facts_ = {"data": facts | further}
 
     def _learn_novelty(self, data: TrainingData) -> None:
         """Fit `novelty_` to the training series."""
@@ -487,13 +487,13 @@ class SeriesEstimator(SavedEstimator):
     def _layout(self) -> tuple[pd.DataFrame, dict[str, int], dict[str, Summary]]:
         """Return the layers, sizes and parts of the summary."""
 
-    def _used(self) -> dict[str, Any]:
+    def used_values(self) -> dict[str, Any]:
         """Return the values that `fit` used in place of "auto", by parameter."""
-        return dict(self._training.get("used", {}))
+        return dict(self.facts_.get("used", {}))
 
     def held_out_scores(self) -> dict[str, Any]:
         """Return the scores of `fit` and `calibrate` on series that were not trained on."""
-        return dict(self._training.get("scores", {}))
+        return dict(self.facts_.get("scores", {}))
 
 
 def get_feature_names_out(self: Any, input_features: Any = None) -> npt.NDArray[Any]:

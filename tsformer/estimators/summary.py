@@ -130,8 +130,8 @@ def layers_of(model: TSTransformer) -> pd.DataFrame:
 
 def recipe_of(estimator: Any) -> pd.DataFrame:
     """Return the parameters that are "auto" or not their default, with the values used."""
-    default, used, rows = type(estimator)(), estimator._used(), []
-    hidden = {*_SILENT, *estimator._not_saved} - set(used)
+    default, used, rows = type(estimator)(), estimator.used_values(), []
+    hidden = {*_SILENT, *estimator.not_saved} - set(used)
     for name, value in estimator.get_params(deep=False).items():
         automatic = isinstance(value, str) and value == "auto"
         changed = name not in hidden and repr(value) != repr(getattr(default, name))
@@ -172,7 +172,7 @@ _OF_SCORES = (
 
 def card(estimator: Any, source: str = '"."') -> str:
     """Return the card of a fitted estimator as Markdown."""
-    facts = estimator._training.get("data", {"series": "not recorded"})
+    facts = estimator.facts_.get("data", {"series": "not recorded"})
     data = ((name, escaped(value)) for name, value in facts.items())
     scores = [
         (escaped(name), f"{value:.4g}" if isinstance(value, float) else escaped(value))

@@ -231,7 +231,7 @@ class EnsembleGraph(Graph):
 
     def __init__(self, estimator: Any):
         super().__init__()
-        parts = {name: graph_of(part) for name, part in estimator._parts().items()}
+        parts = {name: graph_of(part) for name, part in estimator.fitted_parts().items()}
         self.parts = nn.ModuleDict(parts)
         self.weights = dict(estimator.weights_)
         *_, last = parts.values()  # the transformer, if there is one

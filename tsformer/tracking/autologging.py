@@ -324,8 +324,7 @@ def _calls_callbacks(estimator: Any) -> bool:
 def _modules(estimator: Any) -> list[Any]:
     if hasattr(estimator, "models_"):
         return list(estimator.models_)
-    parts = (getattr(estimator, name, None) for name in ("random_convolutions_", "transformer_"))
-    return [module for part in parts if part is not None for module in part.models_]
+    return [module for part in estimator.fitted_parts().values() for module in part.models_]
 
 
 def _padded_array(
