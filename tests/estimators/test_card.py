@@ -70,7 +70,32 @@ def test_each_estimator_has_a_card_whose_program_runs(name, tmp_path, monkeypatc
     assert not set(recipe["used"]) & {"auto", "not recorded"}
     assert "timestamps" not in recipe.index, "a default"
     run_program(tmp_path, monkeypatch)
-    assert capsys.readouterr().out == f"{summary}\n"
+    series = [np.zeros((2, 24))]
+    found = fitted.transform(series) if name == "encoder" else fitted.predict(series)
+    assert capsys.readouterr().out == f"{found}\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "series", "times"),
+    [
+        ({}, RAGGED, TIMES),
+        ({}, RAGGED, DATES),
+        ({}, FRAMES, None),
+        ({}, pd.DataFrame(X[:, 0], columns=[f"t{i}" for i in range(24)]), None),
+        ({"stem": "embedding"}, (X[:, :1] > 0).astype(int), None),
+    ],
+    ids=["numbers", "dates", "names", "wide", "codes"],
+)
+def test_the_program_of_the_card_predicts(options, series, times, tmp_path, monkeypatch, capsys):
+    quick(**options).fit(series, LABELS, times=times).save(tmp_path)
+    run_program(tmp_path, monkeypatch)
+    assert capsys.readouterr().out in ("['no']\n", "['yes']\n")
+
+
+def test_the_program_of_an_ensemble_has_its_times(tmp_path, monkeypatch, capsys):
+    ensemble().fit(RAGGED, LABELS, times=DATES).save(tmp_path)
+    run_program(tmp_path, monkeypatch)
+    assert capsys.readouterr().out in ("['no']\n", "['yes']\n")
 
 
 @pytest.mark.parametrize("name", FIVE)

@@ -184,7 +184,7 @@ def card(estimator: Any, source: str = '"."') -> str:
         "Scores": f"{markdown_table(['score', ' value'], scores)}\n{_OF_SCORES}\n"
         if scores
         else "No score on held-out series is recorded.\n",
-        "Use": f"```python\n{_program(source)}```\n",
+        "Use": f"```python\n{_program(estimator, source)}```\n",
         "Versions": f"{_versions()}\n",
     }
     text = "\n".join(f"## {title}\n\n{section}" for title, section in sections.items())
@@ -244,10 +244,28 @@ def _recipes(summary: Summary) -> Iterator[str]:
         yield from _recipes(part)
 
 
-def _program(source: str) -> str:
-    """Return a program that loads the model."""
-    store = "import mlflow\n" if "mlflow" in source else ""
-    return f"{store}import tsformer\n\nmodel = tsformer.load({source})\nprint(model.summary())\n"
+def _program(estimator: Any, source: str) -> str:
+    """Return a program that loads the model and predicts."""
+    length = estimator._training.get("data", {}).get("steps, at most", 100)
+    series = f"np.zeros(({estimator.n_channels_}, {length}))"
+    imports = {"numpy as np", "tsformer", *(["mlflow"] if "mlflow" in source else [])}
+    if not estimator._columns_are_steps and hasattr(estimator, "feature_names_in_"):
+        imports.add("pandas as pd")
+        series = f"pd.DataFrame({series}.T, columns=model.feature_names_in_)"
+    options = ""
+    if estimator._clock:
+        step = estimator.novelty_.scaler.time_step
+        options = f", times=[{step:.6g} * np.arange({length})]"
+        if estimator._clock == "dates":
+            imports.add("pandas as pd")
+            interval = f'freq=pd.Timedelta({step:.6g}, "s")'
+            options = f', times=[pd.date_range("2024-01-01", periods={length}, {interval})]'
+    method = "predict" if hasattr(estimator, "predict") else "transform"
+    return (
+        "".join(f"import {name}\n" for name in sorted(imports))
+        + f"\nmodel = tsformer.load({source})\nX = [{series}]  # your series\n"
+        f"print(model.{method}(X{options}))\n"
+    )
 
 
 def _versions() -> str:
