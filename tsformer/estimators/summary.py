@@ -249,14 +249,14 @@ def _program(estimator: Any, source: str) -> str:
     length = estimator._training.get("data", {}).get("steps, at most", 100)
     series = f"np.zeros(({estimator.n_channels_}, {length}))"
     imports = {"numpy as np", "tsformer", *(["mlflow"] if "mlflow" in source else [])}
-    if not estimator._columns_are_steps and hasattr(estimator, "feature_names_in_"):
+    if len(getattr(estimator, "feature_names_in_", ())) == estimator.n_channels_:
         imports.add("pandas as pd")
         series = f"pd.DataFrame({series}.T, columns=model.feature_names_in_)"
     options = ""
-    if estimator._clock:
+    if estimator.clock_:
         step = estimator.novelty_.scaler.time_step
         options = f", times=[{step:.6g} * np.arange({length})]"
-        if estimator._clock == "dates":
+        if estimator.clock_ == "dates":
             imports.add("pandas as pd")
             interval = f'freq=pd.Timedelta({step:.6g}, "s")'
             options = f', times=[pd.date_range("2024-01-01", periods={length}, {interval})]'
