@@ -246,7 +246,7 @@ def _recipes(summary: Summary) -> Iterator[str]:
 
 def _program(estimator: Any, source: str) -> str:
     """Return a program that loads the model and predicts."""
-    length = estimator._training.get("data", {}).get("steps, at most", 100)
+    length = estimator.facts_.get("data", {}).get("steps, at most", 100)
     series = f"np.zeros(({estimator.n_channels_}, {length}))"
     imports = {"numpy as np", "tsformer", *(["mlflow"] if "mlflow" in source else [])}
     if len(getattr(estimator, "feature_names_in_", ())) == estimator.n_channels_:
