@@ -48,8 +48,11 @@ def test_a_score_is_the_larger_distance_in_units_of_those_left_out(novelty):
         shapes = novelty.convolutions.scale(novelty._features(to_padded(series)))
         return shapes, novelty._in_spreads(novelty._raw(_measured(to_padded(series))))
 
-    left_out = torch.stack([Leverage().fit(each, None) for each in features(sensors(400, 0))])
+    whole = features(sensors(400, 0))
+    pairs = [(Leverage(), each) for each in whole]
+    left_out = torch.stack([part.left_out(each, part.fit(each), None) for part, each in pairs])
     of_each = torch.stack([quantile(each) for each in left_out])
+    of_each[0] *= 1 + 10 / 400**2
     unit = quantile((left_out / of_each[:, None]).amax(dim=0))
     torch.testing.assert_close(novelty.quantiles, torch.cat([of_each, unit[None]]))
     shapes, statistics = features(sensors(50, 1))
@@ -112,7 +115,10 @@ def test_leave_one_out_distances_are_those_of_refits(groups):
     features = torch.from_numpy(np.random.default_rng(0).normal(size=(12, 5)))
     parts = torch.arange(12).split(1 if groups is None else 3)
     leverage = Leverage()
-    found = leverage.fit(features, None if groups is None else list(parts))
+    root = leverage.fit(features)
+    changed = features[:7] + torch.from_numpy(np.random.default_rng(1).normal(size=(7, 5)))
+    given = None if groups is None else list(parts)
+    found, moved = (leverage.left_out(each, root, given) for each in (features, changed))
     ones = torch.ones(12, 1, dtype=torch.float64)  # the intercept, which has no penalty
     both = torch.cat([features, ones], dim=1)
     penalty = torch.diag(torch.cat([leverage.penalty.repeat(5), torch.zeros(1)]))
@@ -120,7 +126,41 @@ def test_leave_one_out_distances_are_those_of_refits(groups):
         rest = np.delete(np.arange(12), part)
         inverse = torch.linalg.inv(both[rest].T @ both[rest] + penalty)
         squared = ((both[part] @ inverse) * both[part]).sum(dim=1)
-        torch.testing.assert_close(found[part].square(), squared)
+        torch.testing.assert_close(found[part].square(), squared, rtol=1e-5, atol=1e-6)
+        some = part[part < 7]
+        other = torch.cat([changed[some], ones[some]], dim=1)
+        squared = ((other @ inverse) * other).sum(dim=1)
+        torch.testing.assert_close(moved[some].square(), squared, rtol=1e-5, atol=1e-6)
+
+
+def processes(n: int, length: int, seed: int) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    noise, phase = rng.normal(size=(n, length)), rng.uniform(0, 6, size=(n, 1))
+    steps = np.arange(length)
+    smooth = np.stack([np.convolve(row, 0.7 ** np.arange(9), "same") for row in noise])
+    found = {"noise": noise, "smooth": smooth, "wave": np.sin(steps / 5 + phase) + 0.3 * noise}
+    return {name: series[:, None] for name, series in found.items()}
+
+
+@pytest.mark.parametrize("name", ["noise", "smooth", "wave"])
+def test_shorter_and_longer_series_of_the_process_are_ordinary(name):
+    learned = Novelty(1, None).fit(to_source(processes(200, 100, 0)[name]))
+    for length in (20, 30, 40, 60, 80, 100, 150, 250):
+        scores = learned.score(to_source(processes(200, length, 1)[name]))
+        assert (scores > 1).mean() <= (0.04 if length > 25 else 0.1), length
+    broken = np.where(np.arange(60) < 30, processes(50, 60, 2)[name], 0.0)
+    assert (learned.score(to_source(broken)) > 1).mean() > 0.9
+
+
+@pytest.mark.parametrize("name", ["noise", "smooth", "wave"])
+@pytest.mark.parametrize("n", [6, 10, 25])
+def test_alarms_of_few_series_are_as_many_as_promised(n, name):
+    shares = [
+        (Novelty(1, None).fit(to_source(processes(n, 100, seed)[name])).score(new) > 1).mean()
+        for seed in range(6)
+        for new in [to_source(processes(60, 100, 100 + seed)[name])]
+    ]
+    assert np.mean(shares) <= 1.5 * 2 / n
 
 
 def test_new_groups_are_ordinary_if_whole_groups_are_left_out():

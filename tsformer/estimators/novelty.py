@@ -6,6 +6,7 @@ statistics, `r` axes.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import ceil
 
 import numpy as np
@@ -25,6 +26,13 @@ _N_FEATURES = 168
 #: Most training series to learn from.
 _MOST_SERIES = 1000
 _SEED = 0
+#: Shares of the length at which the growth of the distances is learned, from this many series.
+_SHARES = np.array([1, 0.85, 0.7, 0.5, 0.25, 0.125])
+_MOST_CUT = 100
+#: Quantile of distances that tells the growth.
+_TYPICAL = 0.9
+#: Distances of the shape are too small by a factor ``1 + 10 / n^2``: kernels and scales know all.
+_FEW = 10.0
 #: Share of series like the training series with a score up to 1.
 _SHARE = 0.99
 #: Penalty of the leverage, in units of the mean eigenvalue.
@@ -59,8 +67,8 @@ class Leverage(Learned):
             mean=torch.double, axes=torch.float, penalty=torch.double, n_series=torch.double
         )
 
-    def fit(self, features: Tensor, parts: list[Tensor] | None) -> Tensor:
-        """Learn from features ``[m, F]``; return distances ``[m]``, leaving out parts or series."""
+    def fit(self, features: Tensor) -> Tensor:
+        """Learn from features ``[m, F]``; return a root ``[m, r + 1]`` of their hat matrix."""
         features = features.double()
         self.mean = features.mean(dim=0)
         vectors, singular, axes = torch.linalg.svd(features - self.mean, full_matrices=False)
@@ -72,17 +80,26 @@ class Leverage(Learned):
         axes = axes * (shares / self.penalty).sqrt()
         self.axes = axes.float().contiguous()  # as loaded: the same product, bit for bit
         intercept = self.n_series.rsqrt().expand(len(features), 1)
-        root = torch.cat([vectors * shares.sqrt(), intercept], dim=1)  # H = root root^T
+        return torch.cat([vectors * shares.sqrt(), intercept], dim=1)  # H = root root^T
+
+    def left_out(self, features: Tensor, root: Tensor, parts: list[Tensor] | None) -> Tensor:
+        """Return distances of the first series, with features ``[k, F]``, without their parts."""
+        shares = root[:, :-1].square().sum(dim=0)
+        along = (features.double() - self.mean) @ self.axes.double()
+        along = along * ((1 - shares) / shares).sqrt()  # rows as of the root
+        along = torch.cat([along, root[: len(features), -1:]], dim=1)
+        squared = self(features).square()
         if parts is None:
-            own = root.square().sum(dim=1)
-            left_out = own / (1 - own).clamp(min=1e-10)
-        else:
-            left_out = torch.empty_like(features[:, 0])
-            for part in parts:
-                hat = root[part] @ root[part].mT
-                rest = (1 + 1e-10) * torch.eye(len(part)).to(hat) - hat
-                left_out[part] = torch.linalg.solve(rest, hat).diagonal()
-        return left_out.clamp(min=0.0).sqrt()
+            own = root[: len(features)]
+            rest = (1 - own.square().sum(dim=1)).clamp(min=1e-10)
+            return (squared + (own * along).sum(dim=1).square() / rest).sqrt()
+        for part in parts:
+            own, some = root[part], part[part < len(features)]
+            cross = own @ along[some].mT
+            hat = own @ own.mT
+            rest = (1 + 1e-10) * torch.eye(len(part)).to(hat) - hat
+            squared[some] += (cross * torch.linalg.solve(rest, cross)).sum(dim=0)
+        return squared.clamp(min=0.0).sqrt()
 
     def forward(self, features: Tensor) -> Tensor:
         """Return the distances ``[B]`` of features ``[B, F]``."""
@@ -105,8 +122,8 @@ class Novelty(Learned):
     The shape of a series is `F` features of random convolutions, after each channel is standardised
     within the series. The statistics of a channel are level, deviation, share of missing values,
     share of unchanged steps, size of the steps, largest value, and correlations with the next two
-    channels. The distance of either is a `Leverage`, divided by the 0.99 quantile of the training
-    series, and so is the larger of the two ratios.
+    channels. The distance of either is a `Leverage`, divided by its growth for shorter series and
+    by the 0.99 quantile of the training series, and so is the larger of the two ratios.
     """
 
     #: Median level, and usual deviation, of each channel ``[C]``.
@@ -116,6 +133,9 @@ class Novelty(Learned):
     spread: Tensor
     #: Quantiles of the two distances and of the larger ratio ``[3]``.
     quantiles: Tensor
+    #: Median length, and the growth of the two distances at shares of it ``[2, shares]``.
+    length: Tensor
+    growth: Tensor
 
     def __init__(self, n_channels: int, time_step: float | None) -> None:
         super().__init__()
@@ -123,7 +143,8 @@ class Novelty(Learned):
         self.scaler.n_channels, self.scaler.time_step = n_channels, time_step
         self.convolutions = RandomConvolutions(_N_FEATURES, n_groups=0)
         self.of_shape, self.of_statistics = Leverage(), Leverage()
-        self._empty(**dict.fromkeys(("level", "unit", "spread", "quantiles"), torch.double))
+        names = ("level", "unit", "spread", "quantiles", "length", "growth")
+        self._empty(**dict.fromkeys(names, torch.double))
 
     @property
     def n_series(self) -> int:
@@ -135,15 +156,23 @@ class Novelty(Learned):
         """Learn from training series, leaving out whole groups."""
         chosen = np.random.default_rng(_SEED).permutation(len(series))[:_MOST_SERIES]
         sample = series.part(chosen)
-        read: list[tuple[Tensor, Tensor]] = []
+        seen: list[tuple[Tensor, Tensor]] = []
         for index in _parts(sample):
             part = sample.read(index)
-            panel = self._panel(part)
-            if not read:
+            if not seen:
+                n_first, n_cut = len(part), min(len(part), _MOST_CUT)
+                panel = self._panel(part)
                 generator = torch.Generator().manual_seed(_SEED)
                 self.convolutions.draw(panel.values, panel.mask, generator)
-            read.append((self.convolutions.unscaled(panel.values, panel.mask), _measured(part)))
-        features, measured = (torch.cat(each) for each in zip(*read, strict=True))
+                part = _with_shorter(part, n_cut)
+            seen.append((self._features(part), _measured(part)))
+        sizes = [n_first, n_cut * (len(_SHARES) - 1), len(sample) - n_first]
+        (features, cut_features), (measured, cut_measured) = (
+            (torch.cat([first, rest]), cut)
+            for first, cut, rest in (
+                torch.cat(each).split(sizes) for each in zip(*seen, strict=True)
+            )
+        )
         mean, std = measured.split(series.n_channels, dim=1)[:2]
         self.level = mean.median(dim=0).values
         logs = std.log()
@@ -154,13 +183,28 @@ class Novelty(Learned):
         raw = self._raw(measured)
         self.spread = raw.std(dim=0, correction=0).clamp(min=_LEAST_SPREAD)
         parts = group_parts(None if groups is None else torch.from_numpy(groups[chosen]))
-        shapes, statistics = self.convolutions.scale(features), self._in_spreads(raw)
-        distances = torch.stack(
-            [self.of_shape.fit(shapes, parts), self.of_statistics.fit(statistics, parts)]
-        )
-        of_each = torch.stack([quantile(each) for each in distances])
-        larger = (distances / of_each[:, None]).amax(dim=0)
-        self.quantiles = torch.cat([of_each, quantile(larger)[None]])
+        n_parts = len(raw) if parts is None else len(parts)
+        lengths = sample.lengths
+        self.length = torch.tensor(float(np.median(lengths)), dtype=torch.double)
+        shapes = [self.convolutions.scale(each) for each in (features, cut_features)]
+        statistics = [self._in_spreads(self._raw(each)) for each in (measured, cut_measured)]
+        of_each, growth = [], []
+        pairs = zip((self.of_shape, self.of_statistics), (shapes, statistics), strict=True)
+        for leverage, (whole, cut) in pairs:
+            root = leverage.fit(whole)
+            of_each.append(leverage.left_out(whole, root, parts))
+            usual = [
+                of_each[-1][:n_cut],
+                *(leverage.left_out(c, root, parts) for c in cut.split(n_cut)),
+            ]
+            levels = torch.stack([each.quantile(_TYPICAL) for each in usual])
+            growth.append((levels / levels[0]).clamp(min=1.0))
+        self.growth = torch.stack(growth)
+        distances = torch.stack(of_each) / self._expected(lengths)
+        units = torch.stack([quantile(each) for each in distances])
+        units[0] *= 1 + _FEW / n_parts**2
+        larger = (distances / units[:, None]).amax(dim=0)
+        self.quantiles = torch.cat([units, quantile(larger)[None]])
         return self
 
     @torch.no_grad()
@@ -172,8 +216,9 @@ class Novelty(Learned):
                 part = series.read(index)
                 shapes = self.convolutions.scale(self._features(part))
             statistics = self._in_spreads(self._raw(_measured(part)))
-            distances = [self.of_shape(shapes), self.of_statistics(statistics)]
-            larger = (torch.stack(distances, dim=1) / self.quantiles[:2]).amax(dim=1)
+            distances = torch.stack([self.of_shape(shapes), self.of_statistics(statistics)])
+            distances = distances / self._expected(part.lengths)
+            larger = (distances / self.quantiles[:2, None]).amax(dim=0)
             scores[index] = (larger / self.quantiles[2]).numpy()
         return scores
 
@@ -187,7 +232,8 @@ class Novelty(Learned):
         self._check_shapes(
             level=n_of_channel, unit=n_of_channel, spread=n_of_statistics, quantiles=(3,)
         )
-        for name in ("unit", "spread", "quantiles"):
+        self._check_shapes(length=(), growth=(2, len(_SHARES)))
+        for name in ("unit", "spread", "quantiles", "length", "growth"):
             if not bool((getattr(self, name) > 0).all()):
                 raise ValueError(f"{name} of a novelty must be positive")
 
@@ -198,6 +244,12 @@ class Novelty(Learned):
         """Return unscaled features of the shape ``[B, F]``."""
         panel = self._panel(series)
         return self.convolutions.unscaled(panel.values, panel.mask)
+
+    def _expected(self, lengths: npt.NDArray[np.int64]) -> Tensor:
+        """Return the growth of both distances at some lengths ``[2, n]``."""
+        at = np.log(self.length.item() / lengths)
+        rows = [np.exp(np.interp(at, -np.log(_SHARES), row)) for row in self.growth.log().numpy()]
+        return torch.from_numpy(np.stack(rows))
 
     def _in_spreads(self, statistics: Tensor) -> Tensor:
         """Return statistics ``[B, S]`` in units of their spread, within bounds."""
@@ -246,6 +298,21 @@ def _measured(series: Padded) -> Tensor:
         pairs = (known[..., one] & known[..., other]).sum(dim=1).clamp(min=1)
         measured.append((deviations[..., one] * deviations[..., other]).sum(dim=1) / pairs)
     return torch.cat(measured, dim=1)
+
+
+def _with_shorter(series: Padded, n_cut: int) -> Padded:
+    """Append the first series, cut to each share from the start and from the end in turn."""
+    n, n_shares = len(series), len(_SHARES) - 1
+    index = np.concatenate([np.arange(n), np.tile(np.arange(n_cut), n_shares)])
+    shares = np.concatenate([np.ones(n), np.repeat(_SHARES[1:], n_cut)])
+    whole = series.read(index)
+    lengths = np.ceil(shares * whole.lengths).astype(np.int64)
+    start = np.where(index % 2, whole.lengths - lengths, 0)
+    steps = np.minimum(start[:, None] + np.arange(whole.n_steps), whole.n_steps - 1)
+    values = np.take_along_axis(whole.values, steps[..., None], axis=1)
+    values[np.arange(steps.shape[1]) >= lengths[:, None]] = np.nan
+    times = None if whole.times is None else np.take_along_axis(whole.times, steps, axis=1)
+    return replace(whole, values=values, lengths=lengths, times=times)
 
 
 def _lags(n_channels: int) -> range:

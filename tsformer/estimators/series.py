@@ -424,8 +424,9 @@ class SeriesEstimator(SavedEstimator):
 
         A score of 1 is the 0.99 quantile of the training series, each scored by the others, or by
         the other groups: about one in a hundred series like them has a higher score. With fewer
-        than 200 training series it is about one in ``n / 2``. `fit` learns from at most 1000
-        series, drawn at random, which have lower scores than new series.
+        than 200 training series it is about one in ``n / 2``. Distances are in units of their
+        growth for shorter series, down to an eighth of the median length. `fit` learns from at most
+        1000 series, drawn at random, which have lower scores than new series.
 
         Parameters
         ----------

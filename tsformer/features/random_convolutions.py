@@ -5,7 +5,7 @@ Kernels slide over regular steps: `regular` resamples series with times. Shape l
 group, `F` features.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import combinations
 from math import floor, log2, sqrt
 from typing import Any, Self, cast
@@ -71,7 +71,7 @@ def responses(x: Tensor, kernels: Tensor, dilation: int) -> Tensor:
 
 def response_blocks(x: Tensor, kernels: Tensor, dilation: int) -> Iterator[tuple[slice, Tensor]]:
     """Yield blocks of steps and their `responses`, so that memory stays bounded."""
-    n_series = x.shape[0]  # len() would fix it in an exported program
+    n_series, _, length = x.shape  # len() would fix it in an exported program
     reach = _HALF * dilation
     padded = torch.nn.functional.pad(x, (reach, reach))
     if torch.compiler.is_compiling():  # few operators, of which each takes a tenth of a second
@@ -81,19 +81,14 @@ def response_blocks(x: Tensor, kernels: Tensor, dilation: int) -> Iterator[tuple
         yield slice(None), (kernels @ taps.unflatten(0, x.shape[:2])).flatten(1, 2)
         return
     each = kernels.expand(n_series, -1, -1, -1).flatten(0, 1)
-    for steps in _blocks(x):
+    size = max(STEPS.get(x.device.type, _STEPS_ELSEWHERE) // n_series, 1)
+    for start in range(0, length, size):
+        steps = slice(start, min(start + size, length))
         n_steps = steps.stop - steps.start
         block = padded[..., steps.start : steps.stop + 2 * reach]
         windows = block.unfold(-1, n_steps, dilation)  # [B, G, 9, S]
         windows = (windows - x[:, :, None, steps]).flatten(0, 1)
         yield steps, torch.bmm(each, windows).view(n_series, -1, n_steps)
-
-
-def _blocks(x: Tensor) -> Sequence[slice]:
-    """Return blocks of steps of `x` whose responses fit into a cache."""
-    n_series, _, length = x.shape
-    size = max(STEPS.get(x.device.type, _STEPS_ELSEWHERE) // n_series, 1)
-    return [slice(start, min(start + size, length)) for start in range(0, length, size)]
 
 
 def largest_dilation(length: int) -> float:
