@@ -1,6 +1,5 @@
 """Targets, groups and weights: one value for each series."""
 
-import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -200,7 +199,7 @@ def check_length(n_series: int, given: npt.NDArray[Any], name: str, of: str = "X
 
 
 def warn_of_labels(classes: npt.NDArray[Any], counts: npt.NDArray[np.int64]) -> None:
-    """Warn of a single class or member, and of text that may be missing, numbers or misspelt."""
+    """Warn of a single class or member, and of text that may be missing or numbers."""
     if len(classes) == 1:
         warn_caller(
             f"all series have the label {shortened(str(classes[0]))}, which is then the only answer"
@@ -223,16 +222,6 @@ def warn_of_labels(classes: npt.NDArray[Any], counts: npt.NDArray[np.int64]) -> 
         warn_caller(
             f"the labels {missing} are read as classes; where the label is missing, drop the "
             "series or, in a file, leave the cell empty"
-        )
-    spellings: dict[str, list[str]] = {}
-    for text in texts:
-        plain = " ".join(unicodedata.normalize("NFKC", text).casefold().split())
-        if len(plain) > 1:  # single letters may differ in case
-            spellings.setdefault(plain, []).append(text)
-    alike = [each for each in spellings.values() if len(each) > 1]
-    if alike:
-        warn_caller(
-            f"labels that differ only in case or blanks are classes of their own: {alike[:5]}"
         )
 
 
