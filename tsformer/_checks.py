@@ -84,7 +84,12 @@ def check_number(
     also: tuple[Any, ...] = (),
 ) -> None:
     """Raise TypeError or ValueError unless a value is a finite number in range, or in `also`."""
-    if is_one_of(value, also):
+    if also and is_one_of(value, also):
+        return
+    right_kind = isinstance(value, Integral if whole else Real) and not isinstance(value, bool)
+    number: Any = value
+    within = right_kind and (low < number < high if excluded else low <= number <= high)
+    if within and number != inf:
         return
     kind, (above, below) = ("an int" if whole else "a float"), ("><" if excluded else (">=", "<="))
     allowed = f"{kind} {above} {low:.15g}"
@@ -93,12 +98,9 @@ def check_number(
     if also:
         allowed += f", or {', '.join(map(repr, also))}"
     given = shortened(value)
-    if isinstance(value, bool) or not isinstance(value, Integral if whole else Real):
+    if not right_kind:
         raise TypeError(f"{name} must be {allowed}; got {given} of type {type(value).__name__}")
-    number: Any = value
-    within = low < number < high if excluded else low <= number <= high
-    if not within or number == inf:
-        raise ValueError(f"{name} must be {allowed}; got {given}")
+    raise ValueError(f"{name} must be {allowed}; got {given}")
 
 
 def whole(low: int, *also: Any) -> Check:
