@@ -337,7 +337,8 @@ def refuse_recording(X: Any, y: Any = None) -> None:
     if n < max(_MANY_ROWS, _ROWS_PER_COLUMN * k) or not _are_channels(_columns(X, k)):
         return
     table = native(X)
-    frame = table if isinstance(table, pd.DataFrame) else pd.DataFrame(to_numpy(table))
+    is_frame = isinstance(table, pd.DataFrame)
+    frame = table if is_frame else pd.DataFrame(to_numpy(table))
     table = frame.infer_objects()
     rows = table.index
     kinds = {getattr(dtype, "kind", "O") for dtype in table.dtypes}
@@ -360,12 +361,13 @@ def refuse_recording(X: Any, y: Any = None) -> None:
     steady = _change(values, 0) < _STEADY * _change(shuffled, 0)
     comes_again = np.count_nonzero(new) >= len(shares)
     if timed or comes_again or steady:
+        roles = f"{'X' if is_frame else 'X.T'}, {None if y is None else 'y'}"
         seldom = "" if y is None else f", and y changes only {np.count_nonzero(new)} times"
         raise ValueError(
             f"X has {n:,} rows of {k} columns, {shortened(_columns(X, k)[:5], 60)}{seldom}: these "
             f"are the steps of a recording, and each would be read as a series of {k} steps. Cut "
-            "the recording into series with tsformer.data.windows(X, y, length, stride); if each "
-            "row is a series, pass np.asarray(X)[:, None]"
+            f"the recording into series with tsformer.data.windows({roles}, length, stride); if "
+            "each row is a series, pass np.asarray(X)[:, None]"
         )
 
 

@@ -1,0 +1,349 @@
+"""Windows cut from recordings, and the way back: a label per step, and events."""
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from tsformer._checks import check_known, check_number, is_one_of
+from tsformer.data.recordings import Recording, Run, is_time, read_recordings
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Windows:
+    """Windows of recordings, made by `windows`, and the way back to steps and events.
+
+    Attributes
+    ----------
+    X : ndarray (n, n_channels, length), or list of ndarray (n_channels, length)
+        The windows; a list if recordings of several sampling rates are cut by time.
+    y : ndarray (n,) or None
+        Their labels.
+    groups : ndarray (n,)
+        The group of each window, by default its recording.
+    origins : DataFrame
+        The ``recording``, first step ``start`` and last step plus one ``stop`` of each window.
+    recordings : dict
+        The recordings by name, with ``values``, ``index`` and ``labels``.
+    """
+
+    X: Any
+    y: npt.NDArray[Any] | None
+    groups: npt.NDArray[Any]
+    origins: pd.DataFrame
+    recordings: dict[Hashable, Recording]
+
+    def __len__(self) -> int:
+        return len(self.groups)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} windows of {len(self.recordings)} recordings>"
+
+    def __getitem__(self, which: Any) -> "Windows":
+        """Return the windows of a slice, a mask or positions."""
+        chosen = np.arange(len(self))[which]
+        X = [self.X[i] for i in chosen] if isinstance(self.X, list) else self.X[which]
+        y = None if self.y is None else self.y[which]
+        origins = self.origins.iloc[chosen].reset_index(drop=True)
+        recordings = {name: self.recordings[name] for name in origins["recording"].unique()}
+        return Windows(X, y, self.groups[which], origins, recordings)
+
+    def train_test(self, test: Sequence[Hashable]) -> tuple["Windows", "Windows"]:
+        """Return the windows of all other recordings, and the windows of the recordings `test`."""
+        for name in test:
+            check_known("recording", name, self.recordings)
+        held = self.origins["recording"].isin(list(test)).to_numpy()
+        shared = {*self.groups[held].tolist()} & {*self.groups[~held].tolist()}
+        if shared:
+            raise ValueError(
+                f"group {min(shared, key=str)!r} has recordings in train and in test; pass all of "
+                "its recordings as test, or none"
+            )
+        kept = {name: self.recordings[name] for name in test}  # also those without a window
+        return self[~held], replace(self[held], recordings=kept)
+
+    def split(self, cv: Any) -> Iterator[tuple[npt.NDArray[Any], npt.NDArray[Any]]]:
+        """Yield the splits of a splitter of scikit-learn, checked by `check_split`."""
+        for train, test in cv.split(np.zeros(len(self)), self.y, self.groups):
+            self.check_split(train, test)
+            yield train, test
+
+    def check_split(self, train: Any, test: Any) -> None:
+        """Raise ValueError if windows of `train` and `test`, positions or masks, share a step."""
+        seen = self._counts(train)
+        for name, start, stop in self._spans(test):
+            if seen[name][start:stop].any():
+                raise ValueError(
+                    f"train and test share steps of recording {name!r}, among {start} to "
+                    f"{stop - 1}, so that scores would be too high; split by recording, with "
+                    "Windows.train_test or with GroupKFold and groups=windows.groups"
+                )
+
+    def _spans(self, which: Any = slice(None)) -> Iterator[Any]:
+        """Return recording, start and stop of windows."""
+        chosen = self.origins.iloc[np.arange(len(self))[which]]
+        return zip(*(chosen[each].tolist() for each in chosen), strict=True)
+
+    def _counts(self, which: Any = slice(None)) -> dict[Any, npt.NDArray[np.int64]]:
+        """Count the windows over each step."""
+        counts = {name: np.zeros(len(r.index), int) for name, r in self.recordings.items()}
+        for name, start, stop in self._spans(which):
+            counts[name][start:stop] += 1
+        return counts
+
+    def steps(self, proba: Any, classes: Any = None) -> pd.DataFrame:
+        """Return a label and its probability for every step of the recordings.
+
+        Parameters
+        ----------
+        proba : array-like (n, n_classes) or (n,)
+            Probabilities of the windows, or predicted labels.
+        classes : array-like (n_classes,), optional
+            The label of each column, ``classifier.classes_``. By default, the sorted labels `y`.
+
+        Returns
+        -------
+        DataFrame
+            The columns ``recording``, ``step``, ``time``, ``true``, ``label`` and ``confidence``:
+            the largest mean probability over the windows of the step. Where no window reaches,
+            ``label`` is None and ``confidence`` NaN.
+        """
+        values = np.asarray(proba)
+        if values.ndim == 1:
+            classes, codes = np.unique(values, return_inverse=True)
+            values = np.eye(len(classes))[codes]
+        elif classes is None:
+            classes = [] if self.y is None else np.unique(self.y)
+        if values.shape != (len(self), len(classes)) or not np.isfinite(values).all():
+            raise ValueError(
+                f"proba must be finite, ({len(self)} windows, {len(classes)} classes); got shape "
+                f"{values.shape}: pass classes=classifier.classes_ with its predict_proba"
+            )
+        labels = np.array([*np.asarray(classes).tolist(), None], dtype=object)
+        counts, frames = self._counts(), []
+        sums = {name: np.zeros((len(n), len(classes))) for name, n in counts.items()}
+        for row, (name, start, stop) in zip(values, self._spans(), strict=True):
+            sums[name][start:stop] += row
+        for name, recording in self.recordings.items():
+            n, mean = counts[name], sums[name] / np.maximum(counts[name], 1)[:, None]
+            best = mean.argmax(axis=1)
+            columns = {
+                "recording": [name] * len(n),
+                "step": np.arange(len(n)),
+                "time": recording.index,
+                "true": pd.Series(recording.labels, index=range(len(n)), dtype=object),
+                "label": pd.Series(labels[np.where(n > 0, best, -1)], dtype=object),
+                "confidence": np.where(n > 0, mean.max(axis=1), np.nan),
+            }
+            frames.append(pd.DataFrame(columns))
+        return pd.concat(frames, ignore_index=True)
+
+    def events(
+        self, steps: pd.DataFrame, least_duration: Any = 1, of: Literal["label", "true"] = "label"
+    ) -> pd.DataFrame:
+        """Return the intervals of consecutive steps with one label; `windows` reads them as labels.
+
+        Parameters
+        ----------
+        steps : DataFrame
+            The result of `steps`.
+        least_duration : int or duration, default=1
+            Shorter events join the longest event that touches them, or are left out if none does.
+        of : {"label", "true"}, default="label"
+            Predicted or true events.
+
+        Returns
+        -------
+        DataFrame
+            The columns ``recording``, ``start``, ``end`` (the first time after the event),
+            ``label`` and ``confidence``, the mean over the steps with that label.
+        """
+        rows: list[tuple[Any, ...]] = []
+        for name, part in steps.groupby("recording", sort=False):
+            recording = self.recordings[name]
+            labels, confidence = part[of].to_numpy(), part["confidence"].to_numpy()
+            for a, b, label in recording.runs(labels, _least(recording, least_duration)):
+                known = confidence[a:b][labels[a:b] == label].mean() if of == "label" else np.nan
+                rows.append((name, recording.index[a], recording.end(b), label, known))
+        return pd.DataFrame(rows, columns=["recording", "start", "end", "label", "confidence"])
+
+    def scores(
+        self, steps: pd.DataFrame, least_duration: Any = 1, least_iou: float = 0.5
+    ) -> dict[str, float]:
+        """Score steps and events; only labelled steps count.
+
+        Parameters
+        ----------
+        steps : DataFrame
+            The result of `steps`.
+        least_duration : int or duration, default=1
+            As in `events`.
+        least_iou : float, default=0.5
+            Least intersection over union, in steps, of a predicted and a true event of one label.
+
+        Returns
+        -------
+        dict
+            ``accuracy`` of the steps, where a step that no window reaches is wrong; ``reached``,
+            the share of steps with a prediction; ``precision``, ``recall``, ``f1`` of the events.
+        """
+        check_number("least_iou", least_iou, 0, 1, excluded=True, also=(1,))
+        known = steps["true"].notna()
+        if not known.any():
+            raise ValueError("steps have no true labels; pass labels to windows")
+        steps = steps.assign(label=steps["label"].where(known, None))
+        n_hits = n_events = n_true = 0
+        for name, part in steps.groupby("recording", sort=False):
+            recording = self.recordings[name]
+            true = recording.runs(part["true"].to_numpy())
+            found = recording.runs(part["label"].to_numpy(), _least(recording, least_duration))
+            n_true, n_events = n_true + len(true), n_events + len(found)
+            pairs = [(_iou(f, t), f, t) for f in found for t in true if f[0] < t[1] and t[0] < f[1]]
+            for iou, f, t in sorted(pairs, key=lambda pair: -pair[0]):
+                if iou >= least_iou and f in found and t in true:
+                    n_hits += 1
+                    found.remove(f)
+                    true.remove(t)
+        return {
+            "accuracy": float((steps["true"] == steps["label"])[known].mean()),
+            "reached": float(steps["label"][known].notna().mean()),
+            "precision": n_hits / max(n_events, 1),
+            "recall": n_hits / max(n_true, 1),
+            "f1": 2 * n_hits / max(n_events + n_true, 1),
+        }
+
+
+def _least(recording: Recording, duration: Any) -> int:
+    return recording.n_steps(duration, "least_duration")
+
+
+def _iou(found: Run, true: Run) -> float:
+    """Return intersection over union; 0 for other labels."""
+    shared = min(found[1], true[1]) - max(found[0], true[0])
+    return shared / (found[1] - found[0] + true[1] - true[0] - shared) * (found[2] == true[2])
+
+
+def windows(
+    recordings: Any,
+    labels: Any,
+    length: Any,
+    stride: Any,
+    *,
+    least_share: float = 0.5,
+    mixed: Any = "drop",
+    unlabelled: Any = "drop",
+    pause: Any = None,
+    groups: Any = None,
+) -> Windows:
+    """Cut recordings into windows, with labels, groups and origins.
+
+    Parameters
+    ----------
+    recordings : array (n_channels, n_steps), frame, or list or dict of these
+        One recording, or several of any lengths. A frame has a row per step, its index has the
+        times: numbers or dates. NaN is a missing value.
+    labels : array-like (n_steps,), str, DataFrame, list or dict of these, or None
+        A label per step, None or NaN where there is none; or the name of a column of the frames;
+        or intervals with the columns ``start``, ``end`` (the first time after it), ``label`` and,
+        for several recordings, ``recording``, in times, or in steps if there are none. None makes
+        windows to predict.
+    length, stride : int or duration
+        Steps of a window and from one window to the next, or times such as "10s". A time is
+        converted by the median step of the recording. Recordings whose median steps differ by at
+        most a tenth get windows of the same number of steps.
+    least_share : float, default=0.5
+        The label of a window is its most frequent label, of at least this share of its steps.
+    mixed : label, default="drop"
+        The label of windows of several labels, labelled for at least `least_share` of their
+        steps, of which none is most frequent with that share. "drop" leaves them out.
+    unlabelled : label, default="drop"
+        The label of steps without a label. By default windows are left out if less than
+        `least_share` of their steps has a label.
+    pause : float or duration, optional
+        No window spans a longer time between two steps; windows start anew after it. A number if
+        the index has numbers. By default, five times the median.
+    groups : str, array-like (n_recordings,) or dict, optional
+        The group of each recording, or the column of the frames with it, such as the person. By
+        default, the recording.
+
+    Returns
+    -------
+    Windows
+        With `X`, `y`, `groups` and `origins`. Arrays are float64. The windows of a single array
+        are a view if none is left out between others, else a copy. A memmap keeps its dtype and
+        stays in the file: `fit` reads the view in parts.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> signal = np.arange(12.0)[None]
+    >>> cut = windows(signal, ["rest"] * 6 + ["walk"] * 6, length=4, stride=2)
+    >>> cut.X.shape, cut.y.tolist()
+    ((4, 1, 4), ['rest', 'rest', 'walk', 'walk'])
+    >>> cut.events(cut.steps(cut.y))[["start", "end", "label"]].to_numpy().tolist()
+    [[0, 6, 'rest'], [6, 12, 'walk']]
+    """
+    check_number("least_share", least_share, 0, 1, excluded=True, also=(1,))
+    read = read_recordings(recordings, labels, groups, pause, unlabelled)
+    spans = [each.step for each in read]
+    if is_time(length) or is_time(stride):
+        for each in read:
+            each.time(length if is_time(length) else stride, "length")
+        same = max(spans) <= 1.1 * min(spans)
+        spans = [sorted(spans)[len(spans) // 2]] * len(spans) if same else spans
+    starts, lengths, codes = [], [], []
+    classes = _classes(read, mixed)
+    for each, span in zip(read, spans, strict=True):
+        n, apart = each.n_steps(length, "length", span), each.n_steps(stride, "stride", span)
+        cuts = zip([0, *each.ends], each.ends, strict=False)
+        first = np.concatenate([np.arange(a, b - n + 1, apart) for a, b in cuts])
+        chosen = np.zeros(len(first), int)
+        if labels is not None:
+            chosen = each.majority(first, n, classes, least_share)
+            if not is_one_of(mixed, ("drop",)):
+                chosen[chosen == -1] = classes.index(mixed)
+        starts.append(first[chosen >= 0])
+        codes.append(chosen[chosen >= 0])
+        lengths.append(n)
+    if not sum(map(len, starts)):
+        longest = max(np.diff([0, *each.ends]).max() for each in read)
+        if longest < min(lengths):
+            raise ValueError(
+                f"length={length!r}, {min(lengths)} steps, is longer than every recording: the "
+                f"longest between pauses has {longest} steps; pass a shorter length, or X.T if an "
+                "array is (n_steps, n_channels)"
+            )
+        raise ValueError(
+            "no window is left: labels do not cover any window by least_share="
+            f"{least_share}; pass mixed= or unlabelled= a label, or a shorter length"
+        )
+    counts = [len(first) for first in starts]
+    begin = np.concatenate(starts)
+    names = pd.Index([each.name for each in read], tupleize_cols=False)
+    members = pd.Index([each.group for each in read], tupleize_cols=False)
+    origins = pd.DataFrame({"recording": names.repeat(counts), "start": begin})
+    origins["stop"] = begin + np.repeat(lengths, counts)
+    pieces = [each.views(a, n) for each, a, n in zip(read, starts, lengths, strict=True) if len(a)]
+    X: Any = pieces[0]
+    if len({piece.shape[2] for piece in pieces}) > 1:
+        X = [x for piece in pieces for x in piece]
+    elif len(pieces) > 1:
+        X = np.concatenate(pieces, dtype=np.float64)
+    y = None if labels is None else np.array(classes)[np.concatenate(codes)]
+    groups = members.repeat(counts).to_numpy()
+    return Windows(X, y, groups, origins, {each.name: each for each in read})
+
+
+def _classes(read: list[Recording], mixed: Any) -> list[Any]:
+    """Return all labels of windows."""
+    found = [each.labels for each in read if each.labels is not None]
+    extra = [] if is_one_of(mixed, ("drop",)) else [mixed]
+    classes = pd.Series(pd.unique(np.concatenate([*found, extra], dtype=object))).dropna().tolist()
+    if len({isinstance(each, str) for each in classes}) > 1:
+        raise TypeError(
+            f"labels must be all text or all numbers, with mixed= and unlabelled=; got {classes}"
+        )
+    return classes
