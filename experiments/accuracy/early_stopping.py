@@ -2,12 +2,14 @@
 
     python experiments/accuracy/early_stopping.py --commit
 
-Rows of the version `0a778e7f` are of the same script with that package on PYTHONPATH.
+Rows of the version `0a778e7f`, before validation recomputed the averages of batch norms, are
+fits of that package on the same splits.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -40,13 +42,17 @@ def measured(dataset: str, variant: str, seed: int) -> dict[str, Any]:
     }
 
 
-def main() -> None:
+def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--datasets", nargs="+", default=[*DEVELOPMENT, *CHECKED])
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])
     parser.add_argument("--jobs", type=int, default=1)
     add_output_options(parser, "early_stopping")
-    options = parser.parse_args()
+    return parser.parse_args(argv)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    options = arguments(argv)
     cells = [(d, v, s) for d in options.datasets for v in VARIANTS for s in options.seeds]
     path = options.out / "early_stopping.csv"
     rows = fit_missing(path, ["dataset", "variant", "seed"], cells, measured, options.jobs)

@@ -98,13 +98,17 @@ def summary(fits: pd.DataFrame, stem: str) -> pd.DataFrame:
     return table.sort_values("mean_rank")
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2, 3, 4])
     parser.add_argument("--encodings", nargs="+", choices=ENCODINGS, default=ENCODINGS)
     parser.add_argument("--jobs", type=int, default=1, help="fits run in parallel, one thread each")
     add_output_options(parser, "encodings_by_stem")
-    options = parser.parse_args(argv)
+    return parser.parse_args(argv)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    options = arguments(argv)
     cells = itertools.product(options.seeds, DATASETS, STEMS, options.encodings)
     fits = fit_missing(options.out / "encodings_by_stem.csv", KEYS, cells, fit, options.jobs)
     for stem in STEMS:

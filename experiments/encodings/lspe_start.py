@@ -57,13 +57,17 @@ def fit(budget: str, seed: int, dataset: str, variant: str) -> dict[str, object]
     }
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--budgets", nargs="+", choices=BUDGETS, default=list(BUDGETS))
     parser.add_argument("--jobs", type=int, default=1, help="fits run in parallel, one thread each")
     add_output_options(parser, "lspe_start")
-    options = parser.parse_args(argv)
+    return parser.parse_args(argv)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    options = arguments(argv)
     cells = itertools.product(options.budgets, options.seeds, DATASETS, VARIANTS)
     fits = fit_missing(options.out / "lspe_start.csv", KEYS, cells, fit, options.jobs)
     print(fits.pivot_table("accuracy", ["budget", "dataset"], "variant").round(3).to_string())

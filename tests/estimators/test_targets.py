@@ -235,7 +235,7 @@ def test_weights_as_a_dict_are_refused_by_name():
 def test_a_wrong_option_fails_before_the_scaling_is_chosen(monkeypatch):
     X, y = np.random.default_rng(0).normal(size=(24, 1, 30)), [0, 1] * 12
     monkeypatch.setattr(
-        "tsformer.estimators.classifier.suited_scaling",
+        "tsformer.estimators.settings.suited_scaling",
         lambda *data: pytest.fail("scaling was chosen"),
     )
     for wrong in ({"encoding": "lsp"}, {"n_heads": 3}, {"compile": "cuda-graphs"}):

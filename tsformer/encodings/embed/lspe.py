@@ -32,7 +32,7 @@ class LSPE(PositionalEncoding, name="lspe"):
         Standard deviation over time of the code before training. By default the layers are
         initialised as PyTorch does: the code then varies by about 0.04 around a constant of 0.3,
         and in the first few hundred optimizer steps the model hardly knows the positions. With
-        0.2, and `W1` and `b1` four times as large, it learns them as soon as with `fixed`.
+        0.2, and `W1` and `b1` four times as large, it learns them in fewer steps.
 
     References
     ----------
