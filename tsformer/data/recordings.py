@@ -53,8 +53,10 @@ class Recording:
                 f"{name}={duration!r} is a time, but recording {self.name!r} has no dates as "
                 "index; pass a number of steps"
             )
+        if not is_time(duration):
+            raise ValueError(f"{name}={duration!r} is no time; pass one such as '10s'")
         try:
-            return pd.Timedelta(duration if is_time(duration) else "").as_unit("ns")
+            return pd.Timedelta(duration).as_unit("ns")
         except ValueError as error:
             raise ValueError(f"{name}={duration!r} is no time; pass one such as '10s'") from error
 
@@ -124,7 +126,7 @@ def read_recordings(
         items = dict(enumerate(recordings))
     else:
         items = {0: recordings}
-    single = not isinstance(recordings, (Mapping, list, tuple))
+    single = items.get(0) is recordings
     of_labels = _by_recording(labels, list(items), single, "labels")
     of_groups = _by_recording(groups, list(items), single, "groups")
     read = []
@@ -145,6 +147,8 @@ def read_recordings(
                 )
             group = distinct[0]
         recording = _read(name, x, label, name if groups is None else group, pause)
+        if labels is not None and recording.labels is None:  # a recording without any label
+            recording = replace(recording, labels=np.full(len(recording.index), None))
         if recording.labels is not None and not is_one_of(unlabelled, ("drop",)):
             none = pd.isna(recording.labels)
             recording = replace(recording, labels=np.where(none, unlabelled, recording.labels))
