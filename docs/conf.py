@@ -10,6 +10,10 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for `tools`, and tsformer of this checkout
 
+# MLflow's log and bars would be outputs of the gallery.
+os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
+os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
+
 import tsformer
 from tools import site
 
@@ -31,6 +35,8 @@ extensions = [
 source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
 templates_path = ["_templates"]
 autosummary_generate = True
+autosummary_context = {"ordered_members": site.members}
+suppress_warnings = ["config.cache"]  # the context has a function
 autosummary_ignore_module_all = False
 exclude_patterns = [
     "_build",
@@ -80,7 +86,9 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "write_computation_times": False,
     "abort_on_example_error": True,
-    "thumbnail_size": (400, 280),
+    "thumbnail_size": (560, 392),
+    "backreferences_dir": "gallery/backreferences",
+    "doc_module": ("tsformer",),
     "download_all_examples": False,
 }
 
@@ -119,3 +127,4 @@ def setup(app: Any) -> None:
     app.connect("source-read", site.read)
     app.connect("autodoc-skip-member", site.skip_foreign)
     app.connect("autodoc-process-docstring", site.describe_data)
+    app.connect("autodoc-process-docstring", site.group_parameters)

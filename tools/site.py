@@ -59,6 +59,49 @@ def _packages() -> list[str]:
     return [name for _, name, is_package in walked if is_package and "._" not in name]
 
 
+#: Sections of the API index: title, package, and names that come first or alone in it.
+SECTIONS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
+    "Estimators": (
+        (
+            "tsformer",
+            (
+                "TSTransformerClassifier",
+                "TSEnsembleClassifier",
+                "RandomConvolutionClassifier",
+                "TSTransformerRegressor",
+                "TSTransformerEncoder",
+                "EarlyClassifier",
+            ),
+        ),
+        ("tsformer.estimators", ()),
+        ("tsformer.estimators.frameworks", ()),
+        ("tsformer.estimators.summary", ()),
+    ),
+    "Load": (("tsformer", ("load", "load_dataset", "autolog")), ("tsformer.data", ())),
+    "Encodings and augmentations": (("tsformer.encodings", ()), ("tsformer.augmentation", ())),
+    "Comparisons": (
+        ("tsformer.studies", ()),
+        ("tsformer.studies.report.write", ()),
+        ("tsformer.baselines", ()),
+    ),
+    "Tracking, export and pictures": (
+        ("tsformer.tracking", ()),
+        ("tsformer.export", ()),
+        ("tsformer.plots", ()),
+        ("tsformer.explain", ()),
+        ("tsformer.inspection", ()),
+        ("tsformer.metrics", ()),
+    ),
+    "Building blocks": (
+        ("tsformer", ("TSTransformer", "ModelConfig")),
+        ("tsformer.model", ()),
+        ("tsformer.training", ()),
+        ("tsformer.objectives", ()),
+        ("tsformer.features", ()),
+    ),
+}
+
+
 def write_api(folder: Path, environment: Path) -> None:
     """Write the index and a page per package; autosummary writes the pages of their names.
 
@@ -66,11 +109,7 @@ def write_api(folder: Path, environment: Path) -> None:
     page deletes it.
     """
     folder.mkdir(exist_ok=True)
-    rows = "".join(f"   {room}\n" for room in public())
-    pages = {
-        "index": f"{_title('API reference')}\nEvery public class and function, by package. Names "
-        f"that are not listed may change without notice.\n\n.. toctree::\n   :maxdepth: 1\n\n{rows}"
-    }
+    pages = {"index": _index()}
     for room, own in public().items():
         pages[room] = (
             f"{_title(room)}\n.. automodule:: {room}\n   :no-members:\n\n"
@@ -89,8 +128,92 @@ def write_api(folder: Path, environment: Path) -> None:
             file.write_text(text, encoding="utf-8")
 
 
+def _index() -> str:
+    """Return the index: a line per name, the estimators first."""
+    parts = [
+        f"{_title('API reference')}\nEvery public class and function. Other names may change "
+        "without notice.\n"
+    ]
+    for section, rooms in SECTIONS.items():
+        parts.append(f"\n{section}\n{'-' * len(section)}\n")
+        for room, chosen in rooms:
+            rows = "".join(f"   {room}.{name}\n" for name in chosen or public()[room])
+            parts.append(f"\n.. autosummary::\n   :nosignatures:\n\n{rows}")
+    links = "".join(f"   {room}\n" for room in public())
+    parts.append(f"\n.. toctree::\n   :hidden:\n   :maxdepth: 1\n\n{links}")
+    return "".join(parts)
+
+
 def _title(text: str) -> str:
     return f"{text}\n{'=' * len(text)}\n"
+
+
+#: Members of an estimator's page, in this order; other members follow.
+FIRST = (
+    *("fit", "predict", "predict_proba", "predict_set", "score", "transform", "fit_transform"),
+    *("decision_function", "summary", "save", "explain", "attention", "calibrate"),
+)
+#: Members that estimators share with each other and with this package's other parts.
+INTERNAL = {
+    *("check_model", "check_parameters", "default_method", "facts_", "fitted_parts"),
+    *("fitted_state", "from_fitted_state", "left_out", "logits", "not_saved", "read_series"),
+    *("restored_parameters", "saved_parameters", "share_input", "used_values"),
+}
+
+
+def members(path: str) -> list[tuple[str, str]]:
+    """Return the directive and name of each member of an estimator, or nothing."""
+    module, _, name = path.rpartition(".")
+    cls = getattr(import_module(module), name)
+    if not hasattr(cls, "fit") or not hasattr(cls, "get_params"):
+        return []
+    found = {}
+    for each in dir(cls):
+        member = inspect.getattr_static(cls, each)
+        function = getattr(member, "fget", None) or getattr(member, "__func__", member)
+        own = str(getattr(function, "__module__", "")).startswith("tsformer")
+        if own and each[0] != "_" and each not in INTERNAL and inspect.getdoc(function):
+            is_method = inspect.isfunction(function) and not isinstance(member, property)
+            found[each] = "method" if is_method else "attribute"
+    order = sorted(found, key=lambda each: (*_place(each), each))
+    return [(found[each], each) for each in order]
+
+
+def _place(name: str) -> tuple[int]:
+    return (FIRST.index(name) if name in FIRST else len(FIRST),)
+
+
+#: First parameter of each group on the page of a transformer; the docstring has their order.
+GROUPS = {
+    "encoding": "Encoding and model",
+    "scaling": "Reading of the series",
+    "augmentation": "Augmentation and pretraining",
+    "max_epochs": "Training",
+    "early_stopping": "Early stopping",
+    "n_estimators": "Members, threads and devices",
+    "checkpoint_dir": "Checkpoints and progress",
+    "label_smoothing": "Classes and probabilities",
+}
+
+
+def group_parameters(
+    app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]
+) -> None:
+    """Put headings between the groups of many parameters, after numpydoc has formatted them."""
+    if what != "class" or not {"**encoding** : ", "**checkpoint_dir** : "} <= {
+        line.strip().partition(" : ")[0] + " : " for line in lines
+    }:
+        return
+    done = set()
+    grouped = []
+    for line in lines:
+        first = line.strip().partition(" : ")[0].strip("*").split(",")[0]
+        if line.strip().startswith("**") and first in GROUPS and first not in done:
+            done.add(first)
+            margin = line[: len(line) - len(line.lstrip())]
+            grouped += ["", f"{margin}.. rubric:: {GROUPS[first]}", ""]
+        grouped.append(line)
+    lines[:] = grouped
 
 
 def skip_foreign(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:

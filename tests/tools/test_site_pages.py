@@ -81,6 +81,18 @@ def test_the_api_reference_lists_every_public_object_once() -> None:
             assert not callable(thing) or id(thing) in listed, f"{room}.{name}"
 
 
+def test_the_index_of_the_api_has_every_package_and_the_estimators_first() -> None:
+    rooms = {room for rooms in site.SECTIONS.values() for room, _ in rooms}
+    assert rooms == site.public().keys()
+    chosen = [name for rooms in site.SECTIONS.values() for room, names in rooms for name in names]
+    assert sorted(chosen) == sorted(site.public()["tsformer"])
+    assert next(iter(site.SECTIONS)) == "Estimators"
+    methods = [name for _, name in site.members("tsformer.TSTransformerClassifier")]
+    assert methods[:2] == ["fit", "predict"]
+    assert not site.INTERNAL & set(methods)
+    assert site.members("tsformer.TSTransformer") == []
+
+
 def test_constants_and_aliases_are_described_by_their_comments() -> None:
     pytest.importorskip("sphinx", reason='needs the extra "docs"')
     lines = ["Represent a PEP 604 union type"]
