@@ -192,6 +192,14 @@ def test_the_rule_is_the_best_on_held_out_answers():
     assert fitted.trade_offs(noisy, np.where(Y == 0, 7, Y)).accuracy.max() <= 0.5  # unknown class
 
 
+def test_trade_offs_have_the_fitted_rule(fitted):
+    rules = fitted.trade_offs(RAGGED, Y, TIMES)
+    own = rules.query("threshold == @fitted.threshold_ and n_agreeing == @fitted.n_agreeing_")
+    labels, steps = fitted.predict_early(RAGGED, TIMES)
+    assert own.accuracy.tolist() == [(labels == Y).mean()]
+    assert own.earliness.item() == pytest.approx(np.mean(steps / [x.shape[-1] for x in RAGGED]))
+
+
 def test_trade_offs_are_those_of_early_answers_to_series_of_any_length(fitted):
     assert fitted.trade_offs_.earliness.max() == 1
     lengths = [x.shape[1] for x in RAGGED]

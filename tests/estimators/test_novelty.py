@@ -243,6 +243,16 @@ def test_it_learns_from_some_of_many_series_and_not_from_padding(monkeypatch):
     assert (novelty.score(to_source(series)) <= 1).mean() > 0.9
 
 
+def test_series_that_begin_with_gaps_are_cut_to_their_values():
+    rng = np.random.default_rng(0)
+    series = rng.normal(size=(12, 1, 40))
+    series[::2, :, :36] = np.nan
+    times = rng.uniform(0.5, 2, size=(12, 40)).cumsum(axis=1)
+    for given in ({}, {"times": times}):
+        clf = convolutions().fit(series, np.arange(12) % 2, **given)
+        assert np.isfinite(clf.novelty_score(series, **given)).all()
+
+
 def test_a_single_training_series_has_no_scores():
     with pytest.raises(ValueError, match="fit had 1 series; fit with 2 or more"):
         convolutions(scaling="series").fit(X[:1], Y[:1]).novelty_score(X)

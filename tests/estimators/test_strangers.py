@@ -118,6 +118,7 @@ FIELDS = [
     ("classifier", "model.dropout", False, "model.dropout must be a number"),
     ("classifier", "model.n_layers", True, "model.n_layers must be an int >= 0; got True"),
     ("classifier", "model.stem", ["conv"], "model.stem must be one of 'conv', "),
+    ("classifier", "parameters.precision", "float16", "precision"),
     ("classifier", "model.encoding", {"a": 1}, "model.encoding must be a string"),
     ("classifier", "model.encoding_params", {"nonsense": 1}, "nonsense"),
     ("classifier", "model.colour", "red", "colour"),

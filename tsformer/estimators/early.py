@@ -375,8 +375,9 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         Returns
         -------
         DataFrame
-            One row per rule, with the columns threshold, n_agreeing, accuracy, earliness (the mean
-            share of a series that is seen) and harmonic_mean (of accuracy and 1 - earliness).
+            One row per rule, the fitted one among them, with the columns threshold, n_agreeing,
+            accuracy, earliness (the mean share of a series that is seen) and harmonic_mean (of
+            accuracy and 1 - earliness).
         """
         check_ids(X, y, "y")
         labels = read_targets(y, "y")
@@ -385,7 +386,8 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         unique_labels(self.classes_, labels)  # raises for strings among numbers
         known = {label: i for i, label in enumerate(self.classes_.tolist())}
         targets = np.array([known.get(label, -1) for label in labels.tolist()])
-        return _trade_offs(answers, steps / series.lengths, targets)
+        rule = self.threshold_, self.n_agreeing_
+        return _trade_offs(answers, steps / series.lengths, targets, rule)
 
     def _ask(self, X: Any, times: Any, *, complete: bool) -> tuple[Padded, _Floats, _Floats]:
         """Return series, and probabilities and numbers of steps at all points reached."""
@@ -662,12 +664,16 @@ def _stop(answers: _Floats, threshold: float, n_agreeing: int) -> _Ints:
     return np.where((stop < 0) & asked[-1], len(answers) - 1, stop)
 
 
-def _trade_offs(answers: _Floats, share: _Floats, targets: _Ints) -> pd.DataFrame:
-    """Score every rule on complete series."""
+def _trade_offs(
+    answers: _Floats, share: _Floats, targets: _Ints, rule: tuple[float, int] | None = None
+) -> pd.DataFrame:
+    """Score every rule on complete series, and a given one."""
     confidence = answers[~np.isnan(answers[..., 0])].max(axis=1)
     rows, case = [], np.arange(len(targets))
     for n_agreeing in _AGREEING:
-        for threshold in np.unique(np.quantile(confidence, _QUANTILES)).tolist():
+        tried = np.quantile(confidence, _QUANTILES).tolist()
+        tried += [rule[0]] if rule is not None and rule[1] == n_agreeing else []
+        for threshold in np.unique(tried).tolist():
             stop = _stop(answers, threshold, n_agreeing)
             right = answers[stop, case].argmax(axis=1) == targets
             rows.append((threshold, n_agreeing, right.mean(), share[stop, case].mean()))

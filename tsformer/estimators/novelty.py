@@ -308,6 +308,10 @@ def _with_shorter(series: Padded, n_cut: int) -> Padded:
     whole = series.read(index)
     lengths = np.ceil(shares * whole.lengths).astype(np.int64)
     start = np.where(index % 2, whole.lengths - lengths, 0)
+    inside = np.arange(whole.n_steps) - start[:, None]
+    inside = (inside >= 0) & (inside < lengths[:, None])
+    lost = ~(inside & ~np.isnan(whole.values).all(axis=2)).any(axis=1)  # cut to a gap
+    start, lengths = np.where(lost, 0, start), np.where(lost, whole.lengths, lengths)
     steps = np.minimum(start[:, None] + np.arange(whole.n_steps), whole.n_steps - 1)
     values = np.take_along_axis(whole.values, steps[..., None], axis=1)
     values[np.arange(steps.shape[1]) >= lengths[:, None]] = np.nan

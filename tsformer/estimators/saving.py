@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from tsformer import persistence
+from tsformer._checks import check_fields_of
 from tsformer._devices import resolve_device
 from tsformer._precision import in_plain_torch, trainable
 from tsformer._warnings import warn_caller
@@ -147,6 +148,7 @@ class SavedEstimator(BaseEstimator):
         if isinstance(parameters.get("class_weight"), dict):
             weights = restored_weights(parameters["class_weight"], estimator._labels_dtype())
             estimator.set_params(class_weight=weights)
+        check_fields_of(estimator)
         estimator._columns_are_steps = state["columns_are_steps"]
         estimator.n_features_in_ = state["n_features_in"]
         estimator.n_channels_ = state["n_channels"]
