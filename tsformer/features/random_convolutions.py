@@ -5,7 +5,7 @@ Kernels slide over regular steps: `regular` resamples series with times. Shape l
 group, `F` features.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import combinations
 from math import floor, log2, sqrt
 from typing import Any, Self, cast
@@ -331,15 +331,20 @@ class MiniRocket(Learned):
             kernels = self._kernels.view(len(channels), -1, KERNEL_LENGTH)
             whole = _whole(valid, dilation)
             halves = [valid, whole] if place % 2 == 0 else [whole, valid]
-            blocks = [
-                [
-                    _above(some, own[:, steps], bias)
-                    for some, own, bias in zip(
-                        convolved.chunk(2, 1), halves, biases.chunk(2), strict=True
-                    )
-                ]
-                for steps, convolved in response_blocks(channels @ x, kernels, dilation)
-            ]
+            blocks = []
+            for steps, convolved in response_blocks(channels @ x, kernels, dilation):
+                counts = []  # of valid steps above each bias
+                triples = zip(convolved.chunk(2, 1), halves, biases.chunk(2), strict=True)
+                for some, own, bias in triples:
+                    where = own[:, steps]
+                    # Masking costs as much as the rest.
+                    if torch.compiler.is_compiling() or not bool(where.all()):
+                        some = some.masked_fill(~where.unsqueeze(1), -torch.inf)
+                    # Floats and not bools, whose sum is slow on a CPU.
+                    above = some.new_empty(*some.shape[:2], bias.shape[1], some.shape[2])
+                    torch.gt(some.unsqueeze(2), bias.unsqueeze(2), out=above)
+                    counts.append(above.sum(dim=-1))
+                blocks.append(counts)
             parts = [
                 (torch.stack(counts).sum(dim=0) if len(counts) > 1 else counts[0])
                 / own.sum(dim=1).clamp(min=1).unsqueeze(1).unsqueeze(1)
@@ -367,16 +372,6 @@ def _whole(valid: Tensor, dilation: int) -> Tensor:
     padded = torch.nn.functional.pad(valid, (reach, reach))
     whole = valid & padded[:, : -2 * reach] & padded[:, 2 * reach :]
     return whole.where(whole.any(dim=1, keepdim=True), valid)
-
-
-def _above(convolved: Tensor, valid: Tensor, biases: Tensor) -> Tensor:
-    """Count the valid steps of ``[B, M, L]`` above biases ``[M, Q]``, as ``[B, M, Q]``."""
-    if torch.compiler.is_compiling() or not bool(valid.all()):  # it costs as much as the rest
-        convolved = convolved.masked_fill(~valid.unsqueeze(1), -torch.inf)
-    # Floats and not bools, whose sum is slow on a CPU.
-    above = convolved.new_empty(*convolved.shape[:2], biases.shape[1], convolved.shape[2])
-    torch.gt(convolved.unsqueeze(2), biases.unsqueeze(2), out=above)
-    return above.sum(dim=-1)
 
 
 def _quantiles(values: Tensor, valid: Tensor, at: Tensor) -> Tensor:
@@ -438,18 +433,17 @@ class RandomConvolutions(nn.Module):
 
         `times` are ignored.
         """
-        if torch.compiler.is_compiling():  # the parts would be a loop over a traced number
-            return self._unscaled(values, mask)
-        at_once = max(STEPS.get(values.device.type, values.numel()) // values.shape[1], 1)
-        masks = [None] * len(values) if mask is None else mask.split(at_once)
-        return torch.cat(
-            [self._unscaled(*part) for part in zip(values.split(at_once), masks, strict=False)]
-        )
-
-    def _unscaled(self, values: Tensor, mask: Tensor | None) -> Tensor:
-        views = _views(values, mask)
-        modules = (*self.minirocket.items(), *self.hydra.items())
-        return torch.cat([module(*views[view]) for view, module in modules], dim=1)
+        parts: Iterable[tuple[Tensor, Tensor | None]] = [(values, mask)]
+        if not torch.compiler.is_compiling():  # a loop over a traced number
+            at_once = max(STEPS.get(values.device.type, values.numel()) // values.shape[1], 1)
+            masks = [None] * len(values) if mask is None else mask.split(at_once)
+            parts = zip(values.split(at_once), masks, strict=False)
+        modules: Any = (*self.minirocket.items(), *self.hydra.items())
+        features = []
+        for part in parts:
+            views = _views(*part)
+            features.append(torch.cat([module(*views[view]) for view, module in modules], dim=1))
+        return torch.cat(features)
 
     @torch.no_grad()
     def fit_scales(self, features: Tensor) -> None:
