@@ -317,10 +317,6 @@ def _with_shorter(series: Padded, n_cut: int) -> Padded:
     values[np.arange(steps.shape[1]) >= lengths[:, None]] = np.nan
     times = None if whole.times is None else np.take_along_axis(whole.times, steps, axis=1)
     observed = np.asarray(~np.isnan(values).all(axis=2))
-    empty = ~observed.any(axis=1)  # the cut is in a gap
-    values[empty], observed[empty] = whole.values[empty], whole.mask[empty]
-    if times is not None and whole.times is not None:
-        times[empty] = whole.times[empty]
     lengths = observed.shape[1] - observed[:, ::-1].argmax(axis=1)
     return replace(whole, values=values, lengths=lengths, times=times)
 
