@@ -164,7 +164,7 @@ def test_the_examples_run():
     (example,) = re.findall(r"```python\n(.*?)```", ENCODINGS, re.DOTALL)
     assert eval(example, {"TSTransformerClassifier": TSTransformerClassifier}).encoding == "lspe"
     example, own = re.findall(r"```python\n(.*?)```", AUGMENTATION, re.DOTALL)
-    call = ast.parse(example.strip(), mode="eval").body
+    call = ast.parse(example).body[-1].value
     given = {keyword.arg: ast.literal_eval(keyword.value) for keyword in call.keywords}
     assert resolve(given["augmentation"], **given["augmentation_params"]).sigma == 0.3
     exec(own, {})
