@@ -39,7 +39,7 @@ def test_pictures_load_and_tables_sort(page: Any, report: Path) -> None:
     page.on("pageerror", lambda error: wrong.append(str(error)))
     page.goto(report.as_uri())
     widths = page.locator("img").evaluate_all("images => images.map(image => image.naturalWidth)")
-    assert len(widths) == 3
+    assert len(widths) == 4
     assert min(widths) > 300
     assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
 
