@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import torch
 from sklearn.base import clone
-from small_estimators import X, Y, classifier, convolutions, ensemble, regressor
+from small_estimators import X, Y, classifier, convolutions, encoder, ensemble, regressor
 
 from tsformer import load
 from tsformer.augmentation import CutMix, Jitter, Sum, Warp
@@ -181,6 +181,29 @@ def test_auto_epochs_give_a_budget_of_steps(budget, n, batch_size, planned):
     size = batch_size_for(batch_size, 4, n)
     epochs, rate = epochs_of("auto", n, size, budget), learning_rate_for("auto", n, budget)
     assert (epochs, size, rate) == planned
+
+
+def test_pretraining_has_the_larger_budget():
+    series = np.random.default_rng(0).normal(size=(1000, 1, 8))
+    supervised, pretraining = (
+        maker(stem="linear", max_epochs="auto")._prepare(series, np.arange(1000) % 2).plans[0]
+        for maker in (classifier, encoder)
+    )
+    assert (supervised.n_epochs, supervised.learning_rate) == (80, 0.004)
+    assert (pretraining.n_epochs, pretraining.learning_rate) == (160, 0.002)
+
+
+def test_smoothed_labels_bound_the_loss():
+    """The loss cannot fall below the entropy of the targets, .75 and .25."""
+    easy = X + 5.0 * Y[:, None, None]
+    lowest = [
+        min(
+            row["loss"]
+            for row in make(max_epochs=20, learning_rate=0.02, **options).fit(easy, Y).history_
+        )
+        for options in ({"label_smoothing": 0.0}, {"label_smoothing": 0.5})
+    ]
+    assert lowest[0] < 0.4 < 0.562 < lowest[1]
 
 
 # Device, display and what is blind

@@ -139,7 +139,6 @@ def _scaling_and_norm(
     chooses = is_auto(scaling) and source is None and params.stem == "conv"
     if is_auto(scaling):
         scaling = "channel" if source is None else _scaling_of(source)
-    given = data.series, target.strata(data.targets), data.weights, data.groups
     if isinstance(target, Numbers) and (chooses or is_auto(head_norm)):
         scalings = REGRESSION_SCALINGS if chooses else (scaling,)
         scaling, explained = regression_recipe(
@@ -148,7 +147,8 @@ def _scaling_and_norm(
         if is_auto(head_norm):
             head_norm = "batch" if explained >= LEAST_EXPLAINED else None
     elif isinstance(target, Classes | Labels) and chooses:
-        scaling = suited_scaling(*given)
+        strata = target.strata(data.targets)
+        scaling = suited_scaling(data.series, strata, data.weights, data.groups)
     return None if params.stem == "embedding" else scaling, head_norm
 
 

@@ -11,10 +11,10 @@ class PoPE(PositionalEncoding, name="pope"):
     """Turn each feature into a magnitude from its value and an angle from the time alone.
 
     Under `rope` the angle of a pair depends on the token and on the time. Here feature `c` of a
-    query becomes the point with magnitude ``softplus(q_c)`` and angle ``t_i w_c``, that of a key
-    the point ``softplus(k_c)``, ``t_j w_c + d_c``, with ``w_c = base^(-c / E)``. A score is the sum
-    of ``softplus(q_c) softplus(k_c) cos((t_j - t_i) w_c + d_c)``. Heads are twice as wide inside
-    attention.
+    query has the magnitude ``softplus(q_c)`` and the angle ``t_i w_c``; feature `c` of a key has
+    the magnitude ``softplus(k_c)`` and the angle ``t_j w_c + d_c``; ``w_c = base^(-c / E)``. A
+    score is the sum of ``softplus(q_c) softplus(k_c) cos((t_j - t_i) w_c + d_c)``. Heads are twice
+    as wide inside attention.
 
     The phases `d` ``[H, E]`` are trained, shared by all blocks, and start at zero, where scores
     are symmetric in time. A public implementation clamps them to ``[-2 pi, 0]``, which stops the
