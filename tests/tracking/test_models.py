@@ -131,10 +131,12 @@ def test_mlflow_registers_it(classifier, folder, uri, italy, monkeypatch):
     assert mlflow.MlflowClient().get_model_version("italy", "1").description is None
 
     card = folder / "estimator/README.md"
-    card.write_text(card.read_text().replace("## Use", "## How I use it"))
+    long = "x" * 5000  # more than a store takes
+    card.write_text(f"{card.read_text().replace('## Use', '## How I use it')}\n{long}")
     register_model(str(folder), "italy")
     text = mlflow.MlflowClient().get_model_version("italy", "2").description
     assert text.startswith("# TSTransformerClassifier\n\nPredicts one of 2 classes")
+    assert len(text) == 5000
     (program,) = re.findall(r"^## How I use it\n\n```python\n(.*?)^```", text, re.DOTALL | re.M)
     exec(program, own := {})
     assert np.array_equal(own["model"].predict(italy[0]), classifier.predict(italy[0]))

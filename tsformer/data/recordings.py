@@ -126,6 +126,8 @@ def read_recordings(
         items = dict(enumerate(recordings))
     else:
         items = {0: recordings}
+    if isinstance(recordings, (Mapping, list, tuple)) and not recordings:
+        raise ValueError("recordings is empty; pass at least one recording")
     single = items.get(0) is recordings
     of_labels = _by_recording(labels, list(items), single, "labels")
     of_groups = _by_recording(groups, list(items), single, "groups")
@@ -213,8 +215,8 @@ def _read(name: Any, x: Any, labels: Any, group: Any, pause: Any) -> Recording:
         channels = [*range(len(values))]
     if values.ndim != 2 or not values.size:
         raise ValueError(
-            f"{what} must be (channels, steps), not empty; got shape {values.shape}; "
-            "several recordings are a list"
+            f"{what} must have the shape (channels, steps) and at least one step; got "
+            f"{values.shape}. Pass several recordings as a list"
         )
     index = index.to_timestamp() if isinstance(index, pd.PeriodIndex) else index
     ticks = _ticks(index, f"times of {what}")

@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any, Literal
 
 import numpy as np
@@ -289,9 +290,10 @@ def windows(
     check_number("least_share", least_share, 0, 1, excluded=True, also=(1,))
     read = read_recordings(recordings, labels, groups, pause, unlabelled)
     spans = [each.step for each in read]
-    if is_time(length) or is_time(stride):
-        for each in read:
-            each.time(length if is_time(length) else stride, "length")
+    durations = {"length": length, "stride": stride}
+    if times := {name: each for name, each in durations.items() if is_time(each)}:
+        for name, recording in product(times, read):
+            recording.time(times[name], name)
         same = max(spans) <= 1.1 * min(spans)
         spans = [sorted(spans)[len(spans) // 2]] * len(spans) if same else spans
     starts, lengths, codes = [], [], []
