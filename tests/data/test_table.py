@@ -509,7 +509,7 @@ def test_a_spreadsheet_is_read_if_openpyxl_is_there(monkeypatch):
     with pytest.raises(ImportError, match=r"x\.xlsx needs openpyxl: save the sheet as CSV"):
         read_table(Path("x.xlsx"), TableSchema(**LONG), labelled=True)
     monkeypatch.undo()
-    pytest.importorskip("openpyxl")
+    pytest.importorskip("openpyxl", reason='needs the extra "test"')
     table = pd.DataFrame({"id": ["a", "b"], "y": ["007", 1], "a": [1, None], "b": [2.5, 3]})
     table.to_excel("x.xlsx", index=False)
     found = read_table(Path("x.xlsx"), TableSchema(**WIDE | {"value": ("a", "b")}), labelled=True)
