@@ -97,14 +97,14 @@ def prepare_store(uri: str | None = None, experiment: str = "tsformer") -> RunSt
     uri = resolve_uri(uri)
     shown = without_credentials(uri)
     artifacts = None  # a server has its own location for them
-    if uri.startswith(SQLITE):
-        folder = Path(uri.removeprefix(SQLITE)).parent
-        folder.mkdir(parents=True, exist_ok=True)
-        # A name such as /Users/me/x or ../x must not lead out of the folder.
-        part = re.sub(r"[/\\]", "_", experiment).lstrip(".")
-        artifacts = (folder / "mlruns" / part).as_uri()
     try:
-        _check_opens(uri)
+        if uri.startswith(SQLITE):
+            folder = Path(uri.removeprefix(SQLITE)).parent
+            folder.mkdir(parents=True, exist_ok=True)
+            # A name such as /Users/me/x or ../x must not lead out of the folder.
+            part = re.sub(r"[/\\]", "_", experiment).lstrip(".")
+            artifacts = (folder / "mlruns" / part).as_uri()
+            _check_opens(uri)
         client = _client(uri)
         with creating(uri):
             found = client.get_experiment_by_name(experiment)
@@ -126,8 +126,6 @@ def prepare_store(uri: str | None = None, experiment: str = "tsformer") -> RunSt
 
 def _check_opens(uri: str) -> None:
     """Raise an error at once for a SQLite file that MLflow could not write for two minutes."""
-    if not uri.startswith(SQLITE):
-        return
     path = unquote(uri.removeprefix(SQLITE).partition("?")[0])  # as SQLAlchemy does
     with closing(sqlite3.connect(path, timeout=0)) as connection:
         try:
@@ -181,28 +179,23 @@ class RunStore:
         wanted = [f"tags.`{name}` = '{value}'" for name, value in (tags or {}).items()]
         if status is not None:
             wanted.append(f"attributes.status = '{status}'")
+        filters, order = " and ".join(wanted), ["attributes.start_time ASC"]
         found: list[Run] = []
-        token = None
-        while True:
-            page = _client(self.uri).search_runs(
-                [self.experiment_id],
-                " and ".join(wanted),
-                max_results=1000,
-                order_by=["attributes.start_time ASC"],
-                page_token=token,
+        token: str | None = None
+        while token != "":
+            page = self.client().search_runs(
+                [self.experiment_id], filters, max_results=1000, order_by=order, page_token=token
             )
             found += page
-            token = page.token
-            if not token:
-                return found
+            token = page.token or ""
+        return found
 
     def has(self, run_id: str) -> bool:
         """Return whether the store has a run."""
-        exceptions = require("mlflow.exceptions", extra="tracking", purpose="tracking")
         try:
-            _client(self.uri).get_run(run_id)
-        except exceptions.MlflowException as error:
-            if error.error_code == "RESOURCE_DOES_NOT_EXIST":
+            self.client().get_run(run_id)
+        except Exception as error:
+            if getattr(error, "error_code", "") == "RESOURCE_DOES_NOT_EXIST":
                 return False
             raise
         return True
@@ -212,11 +205,12 @@ class RunStore:
         by_key = {run.data.tags.get("tsformer.key"): run for run in self.runs("FINISHED", tags)}
         return {key: by_key[key] for key in keys if key in by_key}
 
-    def kill(self, run_id: str) -> None:
-        """Mark a run KILLED if it is RUNNING."""
-        run = self.client().get_run(run_id)
-        if run.info.status == "RUNNING":
-            _kill(self.client(), run)
+    def kill(self, run_id: str, status: str = "RUNNING") -> None:
+        """Mark a run of this status KILLED, at its start if the clock went back."""
+        info = self.client().get_run(run_id).info
+        if info.status == status:
+            end_time = max(info.start_time, int(time.time() * 1000))
+            self.client().set_terminated(run_id, "KILLED", end_time=end_time)
 
     def kill_doubled(self, keys: Collection[str], tags: Mapping[str, str]) -> None:
         """Keep the first FINISHED run of each key; mark later ones KILLED.
@@ -227,7 +221,7 @@ class RunStore:
         for run in sorted(self.runs("FINISHED", tags), key=lambda run: run.info.end_time):
             key = run.data.tags.get("tsformer.key")
             if key in keys and key in seen:
-                _kill(_client(self.uri), run)
+                self.kill(run.info.run_id, "FINISHED")
             seen.add(key)
 
     def start(
@@ -246,24 +240,23 @@ class RunStore:
         (summary of its fits), "model", "search" or "study", and the tag ``tsformer.kind``; `key`
         identifies the work, as the tag ``tsformer.key``; the run is shown under `parent`.
         """
-        everything = {
-            **source_tags(self.command),
-            "mlflow.note.content": self._note(parent),
-            **_tags(kind),
-            **({"tsformer.key": key} if key else {}),
-            **({"mlflow.parentRunId": parent.run_id} if parent and parent.run_id else {}),
-            **(tags or {}),
-        }
+        note, everything = f"Made by `{self.command}`.", source_tags(self.command) | _tags(kind)
+        if parent is not None and parent.run_id:
+            note += f" Part of [this study]({self.page_of(parent.run_id)})."
+            everything["mlflow.parentRunId"] = parent.run_id
+        everything["mlflow.note.content"] = note
         names = Names()
-        everything = {names(tag): storable(v, TAG_LENGTH) for tag, v in everything.items()}
+        everything |= {"tsformer.key": key} if key else {}
+        everything |= tags or {}
+        everything = {names[tag]: storable(v, TAG_LENGTH) for tag, v in everything.items()}
         name = storable(name, NAME_LENGTH)
         try:
-            client = _client(self.uri)
+            client = self.client()
             earlier = self.runs(tags={"tsformer.key": key}) if again else []
             if earlier:
                 info = earlier[-1].info
                 client.update_run(info.run_id, status="RUNNING", name=name)
-                if MISSING_TAG in client.get_run(info.run_id).data.tags:
+                if MISSING_TAG in earlier[-1].data.tags:
                     client.delete_tag(info.run_id, MISSING_TAG)
                 for tag, value in everything.items():
                     client.set_tag(info.run_id, tag, value)
@@ -293,13 +286,6 @@ class RunStore:
         page = f"#/experiments/{self.experiment_id}/runs?compareRunsMode=CHART"
         return f"{page}&viewStateShareKey={view}&workflowType=machine_learning"
 
-    def _note(self, parent: TrackedRun | None) -> str:
-        """Return the description of a run: command and study."""
-        made = f"Made by `{self.command}`."
-        if parent is None or not parent.run_id:
-            return made
-        return f"{made} Part of [this study]({self.page_of(parent.run_id)})."
-
     def ui_command(self) -> str:
         """Return the shell command that shows the store."""
         bare = self.uri == f"{SQLITE}{Path('mlflow.db').absolute()}"
@@ -322,12 +308,6 @@ def _tags(kind: str) -> dict[str, str]:
         "tsformer.host": socket.gethostname(),
         **({"tsformer.commit": commit()} if commit() else {}),
     }
-
-
-def _kill(client: MlflowClient, run: Run) -> None:
-    """Mark a run KILLED, at its start if the clock went back."""
-    end_time = max(run.info.start_time, int(time.time() * 1000))
-    client.set_terminated(run.info.run_id, "KILLED", end_time=end_time)
 
 
 @functools.lru_cache(maxsize=8)
