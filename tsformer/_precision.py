@@ -69,42 +69,22 @@ _SETTINGS = (
 )
 
 
-class _Replaced:
-    """Settings of the program that blocks replaced, and the number of open blocks."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.n_blocks = 0
-        self.values: dict[int, Any] = {}
-
-    def enter(self) -> None:
-        """Save the settings that are not plain, and make them plain."""
-        with self.lock:
-            self.n_blocks += 1
-            for number, setting in enumerate(_SETTINGS):
-                value = setting.get()
-                if value not in setting.plain:
-                    self.values[number] = value
-                    setting.set(setting.plain[0])
-
-    def leave(self) -> None:
-        """Restore the saved settings after the last block of all threads."""
-        with self.lock:
-            self.n_blocks -= 1
-            while self.values and not self.n_blocks:
-                number, value = self.values.popitem()
-                if _SETTINGS[number].get() in _SETTINGS[number].plain:  # else set in the block
-                    _SETTINGS[number].set(value)
-
-
-_REPLACED = _Replaced()
+_LOCK = threading.Lock()
+#: Open blocks of all threads, and the program's values of the settings that they replaced.
+_BLOCKS: list[object] = []
+_REPLACED: dict[_Setting, Any] = {}
 _AUTOCAST = ("cpu", "cuda", "mps", "xpu")
 
 
 @contextmanager
 def plain_torch(n_threads: object = None) -> Iterator[None]:
     """Compute with torch's default settings inside the block, and `n_threads` as in `threads`."""
-    _REPLACED.enter()
+    with _LOCK:
+        _BLOCKS.append(n_threads)
+        for setting in _SETTINGS:
+            if (value := setting.get()) not in setting.plain:
+                _REPLACED[setting] = value
+                setting.set(setting.plain[0])
     try:
         with threads(n_threads), ExitStack() as stack:
             if torch.is_inference_mode_enabled():
@@ -117,7 +97,12 @@ def plain_torch(n_threads: object = None) -> Iterator[None]:
                 stack.enter_context(torch.device("cpu"))
             yield
     finally:
-        _REPLACED.leave()
+        with _LOCK:
+            _BLOCKS.pop()
+            while _REPLACED and not _BLOCKS:
+                setting, value = _REPLACED.popitem()
+                if setting.get() in setting.plain:  # else set in the block
+                    setting.set(value)
 
 
 def in_plain_torch(function: Callable[P, Result]) -> Callable[P, Result]:

@@ -3,16 +3,15 @@
 import os
 import random
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-
-from tsformer._precision import plain_torch
 
 #: The lock of each process on the global generators; a fork would copy a lock without its thread.
 _TURNS: dict[int, threading.RLock] = {}
@@ -37,43 +36,37 @@ class RandomStream:
     """
 
     def __init__(self, seed: int, device: torch.device):
-        self._other = device if device.type in ("cuda", "mps") else None
-        devices = [torch.device("cpu")] if self._other is None else [torch.device("cpu"), device]
+        #: Getter and setter of the state of each global generator.
+        self._access: dict[str, tuple[Callable[[], Tensor], Callable[[Tensor], object]]] = {
+            "cpu": (torch.default_generator.get_state, torch.default_generator.set_state)
+        }
+        if device.type in ("cuda", "mps"):
+            module: Any = torch.get_device_module(device)
+            get, set_state = module.get_rng_state, module.set_rng_state
+            self._access[device.type] = partial(get, device), partial(set_state, device=device)
         self.states = {
-            each.type: torch.Generator(each).manual_seed(seed).get_state() for each in devices
+            kind: torch.Generator("cpu" if kind == "cpu" else device).manual_seed(seed).get_state()
+            for kind in self._access
         }
 
     @contextmanager
     def drawing(self) -> Iterator[None]:
         """Let torch's global generators continue this stream inside the block."""
-        with _TURNS.setdefault(os.getpid(), threading.RLock()), plain_torch():
-            before = self._get()
-            self._set(self.states)
+        with _TURNS.setdefault(os.getpid(), threading.RLock()):
+            before = {kind: get() for kind, (get, _) in self._access.items()}
+            for kind, (_, set_state) in self._access.items():
+                set_state(self.states[kind])
             try:
                 yield
             finally:
-                self.states = self._get()
-                self._set(before)
-
-    def _get(self) -> dict[str, Tensor]:
-        states = {"cpu": torch.default_generator.get_state()}
-        if self._other is not None:
-            module: Any = torch.get_device_module(self._other)
-            states[self._other.type] = module.get_rng_state(self._other)
-        return states
-
-    def _set(self, states: dict[str, Tensor]) -> None:
-        torch.default_generator.set_state(states["cpu"])
-        if self._other is not None:
-            module: Any = torch.get_device_module(self._other)
-            module.set_rng_state(states[self._other.type], self._other)
+                self.states = {kind: get() for kind, (get, _) in self._access.items()}
+                for kind, (_, set_state) in self._access.items():
+                    set_state(before[kind])
 
 
-@contextmanager
-def seeded(seed: int, device: torch.device) -> Iterator[None]:
+def seeded(seed: int, device: torch.device) -> AbstractContextManager[None]:
     """Seed torch's global generators of the CPU and `device` inside the block."""
-    with RandomStream(seed, device).drawing():
-        yield
+    return RandomStream(seed, device).drawing()
 
 
 def drawing(

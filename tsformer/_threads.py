@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple
 
+import joblib
 import numpy as np
 import torch
 
@@ -26,7 +27,7 @@ _IN_JOBLIB = multiprocessing.current_process().name.startswith("LokyProcess")
 
 
 class _Block(NamedTuple):
-    """Number of threads in a block, its maximum, and its origin."""
+    """Number of threads in a block, its maximum, and whether "auto" chose it."""
 
     now: int
     most: int
@@ -34,10 +35,9 @@ class _Block(NamedTuple):
 
 
 class _Thread(threading.local):
-    """Innermost block of a thread, and the number of threads outside its blocks."""
+    """Innermost block of a thread."""
 
     block: _Block | None = None
-    outside = 0
 
 
 _THREAD = _Thread()
@@ -51,11 +51,11 @@ def threads(
     n_threads: object = None, *, work: float | None = None, most: int | None = None
 ) -> Iterator[None]:
     """Set torch's number of threads inside the block."""
-    outer = _THREAD.block
+    outer, before = _THREAD.block, torch.get_num_threads()
     if outer is None:
         # A thread that started during another thread's block has the number of that block.
-        _THREAD.outside = max([torch.get_num_threads(), *_OUTSIDE])
-        _OUTSIDE.append(_THREAD.outside)
+        before = max([before, *_OUTSIDE])
+        _OUTSIDE.append(before)
     try:
         number = int(n_threads) if isinstance(n_threads, (int, np.integer)) else 0
         if number > 0 and n_threads is not True:
@@ -63,51 +63,38 @@ def threads(
         elif n_threads is None and outer is not None:
             block = outer
         else:
-            block = _automatic(_THREAD.outside) if most is None else _Block(1, most, True)
+            block = _automatic(before) if most is None else _Block(1, most, True)
         if block.automatic and work is not None:
             block = block._replace(now=min(block.most, 1 + int(work // _WORTH_A_THREAD)))
-        _enter(block)
+        _THREAD.block = block
+        if torch.get_num_threads() != block.now:
+            torch.set_num_threads(block.now)
         yield
     finally:
-        _enter(outer)
+        _THREAD.block = outer
         if outer is None:
-            _OUTSIDE.remove(_THREAD.outside)
-
-
-def _enter(block: _Block | None) -> None:
-    _THREAD.block = block
-    number = _THREAD.outside if block is None else block.now
-    if torch.get_num_threads() != number:
-        torch.set_num_threads(number)
+            _OUTSIDE.remove(before)
+        if torch.get_num_threads() != before:
+            torch.set_num_threads(before)
 
 
 def _automatic(number: int) -> _Block:
     """Resolve "auto" in a program in which torch has `number` threads."""
+    cores = usable = os.cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):
+        usable = len(os.sched_getaffinity(0))
     variables = [os.environ.get(name, "").partition(",")[0] for name in _VARIABLES]
     chosen = next((int(text) for text in variables if text.isdecimal() and int(text)), None)
     if chosen is not None:
-        chosen = min(chosen, _cores()[0])  # as torch does
+        chosen = min(chosen, usable)  # as torch does
     if _LIMIT or _IN_JOBLIB:
         return _Block(1, _LIMIT[-1] if _LIMIT else chosen or number, automatic=True)
-    if chosen is None and number > 1 and not _is_default(number):
+    numba = getattr(sys.modules.get("numba"), "config", None)
+    defaults = (1, usable, cores, getattr(numba, "NUMBA_NUM_THREADS", None))
+    # joblib counts physical cores in a process of its own, once.
+    if chosen is None and number not in defaults and number != joblib.cpu_count(True):
         chosen = number  # by `torch.set_num_threads`
     return _Block(1, number, True) if chosen is None else _Block(chosen, chosen, False)
-
-
-def _is_default(number: int) -> bool:
-    """Whether torch or numba chooses this number on this machine."""
-    numba = getattr(sys.modules.get("numba"), "config", None)
-    if number in (*_cores(), getattr(numba, "NUMBA_NUM_THREADS", None)):
-        return True
-    import joblib  # counts physical cores with a process of its own, once
-
-    return bool(number == joblib.cpu_count(only_physical_cores=True))
-
-
-def _cores() -> tuple[int, int]:
-    """Return the numbers of cores of this process and of the machine."""
-    cores = os.cpu_count() or 1
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else cores, cores
 
 
 def threads_for(model: Any, n_tokens: int) -> AbstractContextManager[None]:

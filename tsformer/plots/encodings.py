@@ -11,6 +11,7 @@ import torch
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
+from tsformer._precision import plain_torch
 from tsformer._random import seeded
 from tsformer.encodings import resolve
 from tsformer.encodings.base import encoding_name, overridden_hooks
@@ -56,7 +57,7 @@ def encoding_views(
         )
     by_name = isinstance(encoding, str)
     if by_name:
-        with seeded(0, torch.device("cpu")):  # a name always gives the same figure
+        with plain_torch(), seeded(0, torch.device("cpu")):  # a name always gives the same figure
             encoding = resolve(
                 encoding, d_model=d_model, n_heads=n_heads, max_len=n_positions, **encoding_params
             )
