@@ -39,10 +39,6 @@ import coverage
 import pytest
 
 FORK = multiprocessing.get_context("fork")
-ROOMS = ("training", "data", "estimators", "encodings")
-UNSEEN = ("tsformer/training/distributed.py",)  # its tests start processes
-FOLDERS = "data training estimators encodings model augmentation objectives features explain"
-FILES = "test_persistence.py test_golden.py test_bad_input.py"
 COVERAGE, SECONDS = Path("build/mutants/coverage"), Path("build/mutants/tests.xml")
 FIELDS = ("file", "function", "before", "after", "operator", "result", "test", "seconds", "note")
 OPTIONS = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--timeout=120"]
@@ -163,23 +159,22 @@ def find(row: Row, index: dict[str, list[Place]]) -> Place | None:
 
 
 def sample(number: int, seed: int) -> list[Row]:
-    """Draw statements, as many from each room, and mutants, as many of each operator."""
+    """Draw statements of all files, and mutants, as many of each operator."""
     index = index_statements()
     places = [place for found in index.values() for place in found]
-    places = [p for p in places if p.file.split("/")[1] in ROOMS and p.file not in UNSEEN]
     generator = random.Random(seed)
     generator.shuffle(places)
     rows: list[Row] = []
     drawn: Counter[str] = Counter()
     for place in places:
-        room, before = place.file.split("/")[1], header(place.statement)
+        before = header(place.statement)
         row = {"file": place.file, "function": place.function, "before": before}
         found = sorted({pair for pair in variants(place.statement) if pair[1] != before})
-        if found and drawn[room] < number / len(ROOMS) and find(row, index) is place:
+        if found and len(rows) < number and find(row, index) is place:
             rarest = min(drawn[operator] for operator, _ in found)
             operator, after = generator.choice([p for p in found if drawn[p[0]] == rarest])
             rows.append(dict.fromkeys(FIELDS, "") | row | {"operator": operator, "after": after})
-            drawn.update([room, operator])
+            drawn.update([operator])
     return rows
 
 
@@ -206,11 +201,9 @@ class Covered:
     def __init__(self) -> None:
         if not SECONDS.exists():
             os.environ["COVERAGE_FILE"] = str(COVERAGE)
-            tests = [Path("tests", name) for name in f"{FOLDERS} {FILES}".split()]
             arguments = [*OPTIONS, "--cov=tsformer", "--cov-context=test", "--cov-report="]
             arguments += [f"--cov-config={os.devnull}", f"--junitxml={SECONDS}"]
-            arguments += [str(path) for path in tests if path.exists()]
-            process = FORK.Process(target=pytest.main, args=(arguments,))
+            process = FORK.Process(target=pytest.main, args=([*arguments, "tests"],))
             process.start()
             process.join()
         self.data = coverage.CoverageData(str(COVERAGE))

@@ -457,7 +457,7 @@ def explain(
     classifier, found = _read_for(model, dataset, columns, allow_import, labelled=False)
     method = method or classifier.default_method
     row = _row(series, found, dataset)
-    panel = classifier.read_series(found.X, reset=False)
+    panel = classifier.read_series(found.X)
     panel = panel.take(np.arange(len(panel)) == row)
     labels = {str(label): label for label in classifier.classes_.tolist()}
     if target is not None and target not in labels:

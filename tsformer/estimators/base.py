@@ -477,7 +477,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
                 raise ValueError("times_val are the times of X_val, which is missing")
             return None
         check_ids(X_val, y_val, "y_val", of="X_val")
-        series = self._source(X_val, times_val, reset=False)
+        series = self._source(X_val, times_val)
         targets = self.target_.encode(y_val, "y_val", len(series), of="X_val")
         weights = self.target_.weights(None, targets, self._class_weight)
         return TrainingData(series, targets, weights)

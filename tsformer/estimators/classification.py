@@ -91,7 +91,7 @@ class SeriesClassifier(ClassifierMixin, SeriesEstimator):
         -------
         ndarray (n,) of labels, or (n, n_labels) of 0 and 1 for several labels
         """
-        series = self._source(X, times, reset=False)
+        series = self._source(X, times)
         chunks = self._in_chunks(
             series, lambda chunk: self.target_.decide(self.logits(chunk, None))
         )
@@ -199,7 +199,7 @@ class SeriesClassifier(ClassifierMixin, SeriesEstimator):
                 f"got {method!r}. TSTransformerClassifier has more methods"
             )
         made = make_method(method, method_params)
-        series = self.read_series(X, times, reset=False)
+        series = self.read_series(X, times)
         return self._relevance(series, self._explained_classes(X, series, target), made, baseline)
 
     def _relevance(
@@ -313,7 +313,7 @@ class SeriesClassifier(ClassifierMixin, SeriesEstimator):
             proba, targets = self.left_out()
         else:
             check_ids(X, y, "y")
-            series = self._source(X, times, reset=False)
+            series = self._source(X, times)
             targets = self.target_.encode(y, "y", len(series))
             proba = self.predict_proba(series)
         self.conformal_ = Conformal.fit(proba, targets, by_class=by_class, mixture=self._mixture())

@@ -354,7 +354,7 @@ class TSTransformerClassifier(SeriesClassifier, TransformerEstimator):
         self._refuse_several("calibrate")
         check_ids(X, y, "y")
         check_ids(X, sample_weight, "sample_weight")
-        series = self.read_series(X, times, reset=False)
+        series = self.read_series(X, times)
         targets = self.target_.encode(y, "y", len(series))
         weights = read_weights(sample_weight, len(series))
         found = read_groups(groups, X, len(series))
@@ -475,7 +475,7 @@ class TSTransformerClassifier(SeriesClassifier, TransformerEstimator):
         ValueError
             If `out` has another shape, or is not of floating point.
         """
-        series = self._source(X, times, reset=False)
+        series = self._source(X, times)
         shape = len(series), self.target_.n_outputs
         if out is None:
             out = np.empty(shape)
@@ -564,7 +564,7 @@ class TSTransformerClassifier(SeriesClassifier, TransformerEstimator):
         """
         check_is_fitted(self)
         check_number("member", member, 0, len(self.models_) - 1, whole=True)
-        panel = self.preprocessor_.transform(self._source(X, times, reset=False))
+        panel = self.preprocessor_.transform(self._source(X, times))
         return attention_maps(self.models_[member], panel, self.preprocessor_.time_step)
 
     def _mixture(self) -> list[float]:

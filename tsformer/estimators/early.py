@@ -34,6 +34,7 @@ from tsformer.estimators.copies import copies_are_grouped, first_equal, merge_co
 from tsformer.estimators.ensemble import TSEnsembleClassifier
 from tsformer.estimators.random_convolution import RandomConvolutionClassifier
 from tsformer.estimators.saved import EARLY, check_fields, restored_parameters
+from tsformer.estimators.schema import Schema
 from tsformer.estimators.series import drawn_seed, unobserved
 from tsformer.estimators.summary import card
 from tsformer.estimators.targets import check_length, group_folds, read_groups, read_targets
@@ -190,7 +191,7 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
             raise TypeError(f"classifier must have predict_proba; got {type(made).__name__}")
         check_ids(X, y, "y")
         refuse_recording(X, y)
-        series, labels = _read(made, X, times, reset=True), read_targets(y, "y")
+        series, labels = _read(made, X, times, first=True), read_targets(y, "y")
         check_length(len(series), labels, "y")
         classes, targets = np.unique(labels, return_inverse=True)
         groups = merge_copies(read_groups(groups, X, len(series)), first_equal(series))
@@ -598,10 +599,12 @@ def _check_reachable(earliness: float | str, earliest: float) -> None:
         )
 
 
-def _read(classifier: Any, X: Any, times: Any, *, reset: bool = False) -> Padded:
+def _read(classifier: Any, X: Any, times: Any, *, first: bool = False) -> Padded:
     """Read series into memory, and check them as the classifier does."""
     if isinstance(classifier, SeriesClassifier):
-        return classifier.read_series(X, times, reset=reset)
+        if first:
+            return Schema.learn(classifier, X, times)[0].padded()
+        return classifier.read_series(X, times)
     check = partial(check_array, dtype="numeric", allow_nd=True, ensure_all_finite=False)
     return to_padded(X, times, check=check)
 

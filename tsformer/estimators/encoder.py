@@ -212,7 +212,7 @@ class TSTransformerEncoder(TransformerEstimator):
         -------
         float
         """
-        series = self._source(X, times, reset=False)
+        series = self._source(X, times)
         panel = self.preprocessor_.panel(series).to(self.device_)
         losses = [
             pretext_losses(model, panel, self._pretext(model), bfloat16=self._autocast()).mean()
@@ -262,5 +262,5 @@ class TSTransformerEncoder(TransformerEstimator):
         check_fields(described.get("objective"), PRETEXT, of="objective")
         objective = described["objective"]
         self.target_ = PretextTarget(
-            resolve(objective["name"], **objective["params"]), described["n_channels"]
+            resolve(objective["name"], **objective["params"]), self.n_channels_
         )

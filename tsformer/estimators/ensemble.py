@@ -246,7 +246,7 @@ class TSEnsembleClassifier(SeriesClassifier):
         labels = self.target_.decode(data.targets)
         with layout_is_checked():
             part.fit(data.series, labels, sample_weight=data.weights, groups=data.groups)
-        part.share_input(self)
+        part.schema_ = self.schema_  # so that it reads what the ensemble reads
 
     def _add_transformer(
         self, transformer: TSTransformerClassifier, data: TrainingData, observation: Fit, end: float
@@ -342,7 +342,7 @@ class TSEnsembleClassifier(SeriesClassifier):
             From "random_convolutions", and "transformer" if there is one, to an ndarray
             ``(n, n_classes)``.
         """
-        series = self.read_series(X, times, reset=False)
+        series = self.read_series(X, times)
         return {name: part.predict_proba(series) for name, part in self.fitted_parts().items()}
 
     @in_plain_torch
@@ -390,7 +390,7 @@ class TSEnsembleClassifier(SeriesClassifier):
         return self._mean(self._logits_of_parts(X, times)).numpy()
 
     def _logits_of_parts(self, X: Any, times: Any) -> dict[str, Tensor]:
-        series = self.read_series(X, times, reset=False)
+        series = self.read_series(X, times)
         return {
             name: torch.from_numpy(part.logits(series, None)).double()
             for name, part in self.fitted_parts().items()
@@ -472,7 +472,7 @@ class TSEnsembleClassifier(SeriesClassifier):
             described = {**described, "format": state["format"]}
             try:
                 part = _PARTS[name].from_fitted_state(described, own, device)
-                for key in ("n_channels", "clock", *estimator._describe_targets()):
+                for key in ("schema", *estimator._describe_targets()):
                     if described.get(key) != state.get(key):
                         ours, theirs = (shortened(each.get(key)) for each in (described, state))
                         raise ValueError(f"{key} is {ours}, but {theirs} in the ensemble")

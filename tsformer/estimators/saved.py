@@ -105,11 +105,13 @@ _TEXT: Field = (lambda v: isinstance(v, str), "a string")
 #: Fields of every estimator.
 ESTIMATOR: dict[str, Field] = {
     "parameters": _MAPPING,
-    "columns_are_steps": _BOOLEAN,
-    "n_features_in": _whole(1),
+    "schema": _MAPPING,
+}
+SCHEMA: dict[str, Field] = {
     "n_channels": _whole(1),
     "clock": _choice(None, "numbers", "dates"),
-    "feature_names_in": _list_of(lambda v: isinstance(v, str), "strings"),
+    "names": _list_of(lambda v: isinstance(v, str), "strings"),
+    "n_columns": _or_none(_whole(1)),
 }
 TARGET_NAMES: dict[str, Field] = {
     "target_names": _list_of(lambda v: isinstance(v, str), "strings"),

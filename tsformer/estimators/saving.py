@@ -36,6 +36,7 @@ from tsformer.estimators.saved import (
     restored_parameters,
     restored_weights,
 )
+from tsformer.estimators.schema import Schema
 from tsformer.estimators.summary import card, front_matter
 from tsformer.estimators.targets import Target
 
@@ -49,17 +50,13 @@ class SavedEstimator(BaseEstimator):
     preprocessor_: Preprocessor
     models_: list[Any]
     device_: torch.device
-    n_channels_: int
-    n_features_in_: int
+    schema_: Schema
     #: Distances from the training series; absent from a model saved without them.
     novelty_: Novelty
     #: Columns of the training table, saved so that other tables are read alike; set by the reader.
     table_schema_: TableSchema
     #: MLflow run of the fit, saved so that later scores can be added; set by the tracker.
     tracked_run_: dict[str, str]
-    #: Unit of the times of `fit`: None, "numbers" or "dates".
-    clock_: str | None
-    _columns_are_steps: bool
     target_: Target
     #: Facts of the fit for `summary` and the card; empty for a model saved without them.
     facts_: Mapping[str, Any] = MappingProxyType({})
@@ -114,11 +111,7 @@ class SavedEstimator(BaseEstimator):
             "class": type(self).__name__,
             "parameters": self.saved_parameters(),
             **self._describe_targets(),
-            "columns_are_steps": self._columns_are_steps,
-            "n_features_in": self.n_features_in_,
-            "n_channels": self.n_channels_,
-            "clock": self.clock_,
-            "feature_names_in": getattr(self, "feature_names_in_", np.empty(0)).tolist(),
+            "schema": {**vars(self.schema_), "names": list(self.schema_.names)},
             **({"target_names": list(self.target_.columns)} if self.target_.columns else {}),
             **({"training": dict(self.facts_)} if self.facts_ else {}),
             **({} if schema is None else {"table": schema.as_dict()}),
@@ -144,27 +137,12 @@ class SavedEstimator(BaseEstimator):
         check_fields(state, ESTIMATOR)
         parameters = cls.restored_parameters(state["parameters"])
         estimator = cls(**parameters | {"device": device})
+        estimator.schema_ = Schema.restored(state["schema"])
         estimator._restore_targets(state)
         if isinstance(parameters.get("class_weight"), dict):
             weights = restored_weights(parameters["class_weight"], estimator._labels_dtype())
             estimator.set_params(class_weight=weights)
         check_fields_of(estimator)
-        estimator._columns_are_steps = state["columns_are_steps"]
-        estimator.n_features_in_ = state["n_features_in"]
-        estimator.n_channels_ = state["n_channels"]
-        names = state["feature_names_in"]
-        if not estimator._columns_are_steps and estimator.n_features_in_ != estimator.n_channels_:
-            raise ValueError(
-                f"n_features_in must be n_channels, {estimator.n_channels_}; got "
-                f"{estimator.n_features_in_}"
-            )
-        if names:
-            if len(names) != estimator.n_features_in_:
-                raise ValueError(
-                    f"feature_names_in must be {estimator.n_features_in_} names; got {len(names)}"
-                )
-            estimator.feature_names_in_ = np.array(names, dtype=object)
-        estimator.clock_ = state["clock"]
         if "target_names" in state:
             check_fields(state, TARGET_NAMES)
             estimator.target_ = replace(estimator.target_, columns=tuple(state["target_names"]))
@@ -237,7 +215,7 @@ class SavedEstimator(BaseEstimator):
         estimator.preprocessor_ = Preprocessor.restore(state, left)
         estimator._check_preprocessor()
         if novelty:
-            made = Novelty(estimator.n_channels_, estimator.preprocessor_.time_step)
+            made = Novelty(estimator.schema_.n_channels, estimator.preprocessor_.time_step)
             load_checked(made, novelty)
             made.check()
             estimator.novelty_ = made
@@ -247,15 +225,15 @@ class SavedEstimator(BaseEstimator):
 
     def _check_preprocessor(self) -> None:
         """Raise ValueError if a restored preprocessor has other channels or times."""
-        fitted, n_channels = self.preprocessor_, self.n_channels_
+        fitted, n_channels = self.preprocessor_, self.schema_.n_channels
         if fitted.n_channels != n_channels:
             raise ValueError(
                 f"n_channels is {n_channels}, but {fitted.n_channels} in the preprocessor"
             )
-        if (fitted.time_step is None) != (self.clock_ is None):
+        if (fitted.time_step is None) != (self.schema_.clock is None):
             raise ValueError(
-                f"clock is {self.clock_!r}, but time_step {fitted.time_step!r}: series with times "
-                "have both, and others neither"
+                f"clock is {self.schema_.clock!r}, but time_step {fitted.time_step!r}: series with "
+                "times have both, and others neither"
             )
 
     @in_plain_torch

@@ -15,20 +15,16 @@ import numpy.typing as npt
 import pandas as pd
 import torch
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
-from sklearn.utils import Tags, check_array, check_random_state
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils._set_output import _get_output_config
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from tsformer._checks import check_fields_of, check_new_values, listed
 from tsformer._precision import in_plain_torch
-from tsformer.data.containers import to_source
 from tsformer.data.layout import (
     check_ids,
     refuse_recording,
     series_ids,
-    swapped_axes,
-    warn_of_layout,
-    warn_of_order,
 )
 from tsformer.data.panel import AnyPanel
 from tsformer.data.preprocessor import Preprocessor
@@ -36,6 +32,7 @@ from tsformer.data.series import Padded, SeriesError, SeriesSource, numbered
 from tsformer.estimators.copies import first_equal, merge_copies
 from tsformer.estimators.novelty import Novelty
 from tsformer.estimators.saving import SavedEstimator
+from tsformer.estimators.schema import Schema
 from tsformer.estimators.summary import Summary, recipe_of
 from tsformer.estimators.targets import Groups, Target, Targets, read_groups
 from tsformer.training import Callback
@@ -211,7 +208,7 @@ class SeriesEstimator(SavedEstimator):
         shortest, longest = int(lengths.min()), int(lengths.max())
         n_missing = 0 if gaps is None else int(gaps.missing.sum(dtype=np.int64))
         share = n_missing / max(int(lengths.sum()) * series.n_channels, 1)
-        names = () if self._columns_are_steps else getattr(self, "feature_names_in_", ())
+        names = self.schema_.names if self.schema_.n_columns is None else ()
         facts: dict[str, Any] = {"series": len(data), "channels": series.n_channels}
         facts |= {"names of channels": listed(names)} if len(names) else {}
         facts |= {"steps, at least": shortest, "steps, at most": longest}
@@ -240,8 +237,12 @@ class SeriesEstimator(SavedEstimator):
         check_ids(X, y, "y")
         check_ids(X, sample_weight, "sample_weight")
         refuse_recording(X, y)
-        series = self._source(X, times, reset=reset)
-        if reset:
+        if not reset:
+            series = self._source(X, times)
+        else:
+            series, self.schema_ = Schema.learn(self, X, times)
+            for name in ("table_schema_", "tracked_run_"):  # of an earlier fit
+                self.__dict__.pop(name, None)
             self.target_ = self._learn_target(y, sample_weight)
         targets = self.target_.encode(y, "y", len(series))
         found = read_groups(groups, X, len(series))
@@ -253,101 +254,36 @@ class SeriesEstimator(SavedEstimator):
         data.repeated = first != np.arange(len(first))
         return data
 
-    def read_series(self, X: Any, times: Any = None, *, reset: bool = False) -> Padded:
-        """Read series into memory and check them as predictions do, or with `reset` as `fit`."""
-        return self._source(X, times, reset=reset).padded()
+    def read_series(self, X: Any, times: Any = None) -> Padded:
+        """Read series into memory and check them as predictions do."""
+        return self._source(X, times).padded()
 
-    def _source(self, X: Any, times: Any = None, *, reset: bool) -> SeriesSource:
-        """Check `X`; with `reset`, learn what later calls must agree with."""
-        if not reset:
-            check_is_fitted(self)
-        columns: list[bool] = []  # whether X is 2-D; stays empty unless X is a single array
+    def _source(self, X: Any, times: Any = None) -> SeriesSource:
+        """Read series like those of `fit`."""
+        check_is_fitted(self)
+        return self.schema_.read(self, X, times)
 
-        def check(array: Any) -> npt.NDArray[Any]:
-            checks = {"dtype": "numeric", "allow_nd": True, "ensure_all_finite": False}
-            # Columns of a 2-D X are features of fixed number. With a channel axis, channels are the
-            # features, and series may have any length.
-            checked: npt.NDArray[Any]
-            if not reset:
-                self._refuse_single_series(X, array)
-            if reset or (self._columns_are_steps and np.asarray(array).ndim <= 2):
-                checked = validate_data(self, array, reset=reset, **checks)
-            else:
-                checked = check_array(array, **checks)
-            columns.append(checked.ndim == 2)
-            return checked
+    @property
+    def n_channels_(self) -> int:
+        """The number of channels of the training series."""
+        return self.schema_.n_channels
 
-        if isinstance(times, pd.DataFrame):
-            check_ids(X, times, "times")
-        series = (
-            X
-            if isinstance(X, SeriesSource)
-            else to_source(X, times, index=self.timestamps == "index", check=check)
-        )
-        n_channels = series.n_channels
-        if columns == [True]:
-            warn_of_order(X, series.n_steps)
-        if reset:
-            self.n_channels_, self.clock_ = n_channels, series.clock
-            self._columns_are_steps = columns == [True]
-            for name in ("table_schema_", "tracked_run_"):  # of an earlier fit
-                self.__dict__.pop(name, None)
-            if not columns:
-                self.n_features_in_ = n_channels
-            warn_of_layout(X, series, flat=columns == [True])
-        elif n_channels != self.n_channels_:
-            alone = columns == [True] and self.n_channels_ in (
-                len(series),
-                series.n_steps if isinstance(X, pd.DataFrame) else None,
-            )
-            swapped = columns != [True] and series.n_steps == self.n_channels_
-            raise ValueError(
-                f"X has {n_channels} channels, but {type(self).__name__} was fitted with "
-                f"{self.n_channels_}; "
-                "X must be (n, channels, length), or a list of (channels, length) arrays"
-                + ("; to pass a single series use [X]" if alone else "")
-                + (f"; if it is (n, length, channels), pass {swapped_axes(X)}" if swapped else "")
-            )
-        elif series.clock != self.clock_:
-            raise ValueError(
-                f"{type(self).__name__} was fitted with {_kind(self.clock_)}, but X comes with "
-                f"{_kind(series.clock)}; give times of the same kind to both"
-            )
-        # Without `reset`, the ensemble or the original of this copy has already checked a source.
-        of_steps = self._columns_are_steps or columns == [True]
-        if not of_steps and (reset or not isinstance(X, SeriesSource)):
-            self._check_channel_names(series.channels, reset=reset)
-        return series
+    @property
+    def n_features_in_(self) -> int:
+        """The number of channels, or of columns if `X` was 2-D."""
+        return self.schema_.n_features
 
-    def share_input(self, whole: SeriesEstimator) -> None:
-        """Expect the same kind of `X` as the ensemble of this part."""
-        self._columns_are_steps = whole._columns_are_steps
-        self.n_features_in_ = whole.n_features_in_
-        names: npt.NDArray[Any] | None = getattr(whole, "feature_names_in_", None)
-        if names is not None:
-            self.feature_names_in_ = names
+    @property
+    def feature_names_in_(self) -> npt.NDArray[Any]:
+        """The names of the channels, or of the columns of a 2-D `X`; absent without names."""
+        if not self.schema_.names:
+            raise AttributeError(f"this {type(self).__name__} was fitted to series without names")
+        return np.array(self.schema_.names, dtype=object)
 
-    def _refuse_single_series(self, X: Any, array: Any) -> None:
-        """Raise ValueError for a single series, or another number of columns."""
-        in_lists = isinstance(X, (list, tuple))
-        X_array = "np.asarray(X)" if in_lists else "X.to_numpy()" if hasattr(X, "to_numpy") else "X"
-        if np.ndim(array) == 1 and not len(array):
-            raise ValueError("X holds no series: Found array with 0 sample(s)")
-        if np.ndim(array) == 1:
-            one = "[np.asarray(X)]" if in_lists else "[X]"
-            if self.n_channels_ > 1:
-                one = f"[X] with X of shape ({self.n_channels_}, length)"
-            raise ValueError(
-                "Reshape your data: X must hold one or more series; got an array of shape "
-                f"({len(array)},). To pass a single series use {one}"
-            )
-        n_steps = self.n_features_in_ if self._columns_are_steps else None
-        if n_steps is not None and np.ndim(array) == 2 and array.shape[1] != n_steps:
-            raise ValueError(
-                f"X has {array.shape[1]} features, but {type(self).__name__} is expecting "
-                f"{n_steps} features as input: the time steps of fit. For series of another length "
-                f"pass {X_array}[:, None], which is (n, 1, length)"
-            )
+    @property
+    def clock_(self) -> str | None:
+        """The unit of the times of `fit`: None, "numbers" or "dates"."""
+        return self.schema_.clock
 
     def _by_series(self, X: Any, output: npt.NDArray[Any]) -> Any:
         """Index pandas output by series; scikit-learn would use steps."""
@@ -367,14 +303,6 @@ class SeriesEstimator(SavedEstimator):
                 result = function(series if len(index) == n else series.part(index))
             yield slice(start, start + len(index)), result
 
-    def _check_channel_names(self, channels: tuple[str, ...] | None, *, reset: bool) -> None:
-        """Compare channel names by scikit-learn, to detect another order."""
-        named = pd.DataFrame(columns=channels) if channels else np.empty((0, self.n_channels_))
-        if channels or (not reset and hasattr(self, "feature_names_in_")):
-            validate_data(self, named, reset=reset, skip_check_array=True, ensure_2d=False)
-        elif reset and hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
-
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.three_d_array = True
@@ -385,7 +313,7 @@ class SeriesEstimator(SavedEstimator):
         self, X: Any, times: Any = None, function: str = "forward"
     ) -> npt.NDArray[np.float32]:
         """Return the outputs of all models, ``[members, n, ...]``."""
-        series = self._source(X, times, reset=False)
+        series = self._source(X, times)
         panel = place(self._panel(self.preprocessor_, series), self.device_)
         outputs = np.stack(
             [
@@ -451,7 +379,7 @@ class SeriesEstimator(SavedEstimator):
         >>> clf.novelty_score(X[60:]).max() < 1 < clf.novelty_score(1000 * X[60:]).min()
         np.True_
         """
-        series = self._source(X, times, reset=False)
+        series = self._source(X, times)
         novelty: Novelty | None = getattr(self, "novelty_", None)
         if novelty is None:
             raise ValueError(
@@ -539,7 +467,3 @@ def drawn_seed(random_state: Any) -> int:
     if random_state is None:  # NumPy's global generator stays unchanged
         return int(np.random.SeedSequence().generate_state(1)[0])
     return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
-
-
-def _kind(clock: str | None) -> str:
-    return {None: "no times", "numbers": "times in numbers", "dates": "dates"}[clock]

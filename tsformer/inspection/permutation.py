@@ -102,7 +102,7 @@ def permutation_importance(
         )
     check_ids(X, y, "y")
     estimator.target_.check_columns(y)
-    series = estimator.read_series(X, times, reset=False)
+    series = estimator.read_series(X, times)
     targets = None
     if y is not None:
         targets = read_as_fitted(y, "y", estimator.target_.shape)

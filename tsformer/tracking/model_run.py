@@ -112,7 +112,7 @@ def _log_explanations(run: TrackedRun, estimator: Any, X: Any, y: Any, n_per_cla
     """Draw the first series of each class as ``explanations/LABEL/NUMBER.png``."""
     if n_per_class < 1 or not hasattr(estimator, "explain"):
         return
-    series, labels = estimator.read_series(X, None, reset=False), np.asarray(y)
+    series, labels = estimator.read_series(X), np.asarray(y)
     for label in np.unique(labels):
         for row in np.flatnonzero(labels == label)[:n_per_class].tolist():
             alone = series.take(np.arange(len(series)) == row)

@@ -1,0 +1,146 @@
+"""Schema: what `X` looked like in `fit`, and the judge of every later `X`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from sklearn.utils import check_array
+from sklearn.utils.validation import _get_feature_names, validate_data
+
+from tsformer.data.containers import to_source
+from tsformer.data.layout import check_ids, swapped_axes, warn_of_layout, warn_of_order
+from tsformer.data.series import SeriesSource
+from tsformer.estimators.saved import SCHEMA, check_fields
+
+_CHECKS: dict[str, Any] = {"dtype": "numeric", "allow_nd": True, "ensure_all_finite": False}
+_CLOCKS = {None: "no times", "numbers": "times in numbers", "dates": "dates"}
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Channels, names and times of the training series."""
+
+    n_channels: int
+    #: Unit of the times: None, "numbers" or "dates".
+    clock: str | None = None
+    #: Names of the channels, or of the columns of a 2-D `X`.
+    names: tuple[str, ...] = ()
+    #: Number of columns of a 2-D `X`, its steps, which scikit-learn calls features.
+    n_columns: int | None = None
+
+    @property
+    def n_features(self) -> int:
+        """The number of features as scikit-learn counts: columns of a 2-D `X`, or channels."""
+        return self.n_channels if self.n_columns is None else self.n_columns
+
+    @classmethod
+    def restored(cls, described: Any) -> Schema:
+        """Return a saved schema; raise ValueError if its fields do not belong together."""
+        check_fields(described, SCHEMA, of="schema")
+        schema = cls(**{name: described[name] for name in SCHEMA})
+        schema = replace(schema, names=tuple(schema.names))
+        if schema.names and len(schema.names) != schema.n_features:
+            raise ValueError(
+                f"schema.names must be {schema.n_features} names; got {len(schema.names)}"
+            )
+        return schema
+
+    @staticmethod
+    def learn(estimator: Any, X: Any, times: Any) -> tuple[SeriesSource, Schema]:
+        """Read the training series."""
+        tables: list[Any] = []  # X, if it is 2-D
+
+        def check(array: Any) -> npt.NDArray[Any]:
+            checked = check_array(array, estimator=estimator, input_name="X", **_CHECKS)
+            tables.extend([array] * (checked.ndim == 2))
+            return checked
+
+        series = _read(estimator, X, times, check)
+        names = _get_feature_names(tables[0]) if tables else series.channels
+        names = () if names is None else tuple(names)
+        n_columns = series.n_steps if tables else None
+        if tables:
+            warn_of_order(X, series.n_steps)
+        warn_of_layout(X, series, flat=bool(tables))
+        return series, Schema(series.n_channels, series.clock, names, n_columns)
+
+    def read(self, estimator: Any, X: Any, times: Any) -> SeriesSource:
+        """Read later series; raise ValueError unless they are like those of `fit`."""
+        shapes: list[int] = []  # the number of axes of X, if it is a single array
+
+        def check(array: Any) -> npt.NDArray[Any]:
+            self._refuse_single_series(estimator, X, array)
+            # Only the columns of a 2-D X are features of fixed number: series have any length.
+            columns = self.n_columns is not None and np.asarray(array).ndim <= 2
+            checked: npt.NDArray[Any] = (
+                validate_data(estimator, array, reset=False, **_CHECKS)
+                if columns
+                else check_array(array, **_CHECKS)
+            )
+            shapes.append(checked.ndim)
+            return checked
+
+        series, flat = _read(estimator, X, times, check), shapes == [2]
+        if flat:
+            warn_of_order(X, series.n_steps)
+        owner = type(estimator).__name__
+        if series.n_channels != self.n_channels:
+            steps = series.n_steps if isinstance(X, pd.DataFrame) else None
+            alone = flat and self.n_channels in (len(series), steps)
+            swapped = not flat and series.n_steps == self.n_channels
+            raise ValueError(
+                f"X has {series.n_channels} channels, but {owner} was fitted with "
+                f"{self.n_channels}; "
+                "X must be (n, channels, length), or a list of (channels, length) arrays"
+                + ("; to pass a single series use [X]" if alone else "")
+                + (f"; if it is (n, length, channels), pass {swapped_axes(X)}" if swapped else "")
+            )
+        if series.clock != self.clock:
+            raise ValueError(
+                f"{owner} was fitted with {_CLOCKS[self.clock]}, but X comes with "
+                f"{_CLOCKS[series.clock]}; give times of the same kind to both"
+            )
+        # The ensemble, or the original of this copy, has checked a source already.
+        named = self.n_columns is None and not flat and not isinstance(X, SeriesSource)
+        if named and (series.channels or self.names):
+            columns = series.channels
+            channels = pd.DataFrame(columns=columns) if columns else np.empty((0, self.n_channels))
+            validate_data(estimator, channels, reset=False, skip_check_array=True, ensure_2d=False)
+        return series
+
+    def _refuse_single_series(self, estimator: Any, X: Any, array: Any) -> None:
+        """Raise ValueError for a single series, or another number of columns."""
+        in_lists = isinstance(X, (list, tuple))
+        X_array = "np.asarray(X)" if in_lists else "X.to_numpy()" if hasattr(X, "to_numpy") else "X"
+        if np.ndim(array) == 1 and not len(array):
+            raise ValueError("X holds no series: Found array with 0 sample(s)")
+        if np.ndim(array) == 1:
+            one = "[np.asarray(X)]" if in_lists else "[X]"
+            if self.n_channels > 1:
+                one = f"[X] with X of shape ({self.n_channels}, length)"
+            raise ValueError(
+                "Reshape your data: X must hold one or more series; got an array of shape "
+                f"({len(array)},). To pass a single series use {one}"
+            )
+        n = self.n_columns
+        if n is not None and np.ndim(array) == 2 and array.shape[1] != n:
+            raise ValueError(
+                f"X has {array.shape[1]} features, but {type(estimator).__name__} is expecting "
+                f"{n} features as input: the time steps of fit. For series of another length "
+                f"pass {X_array}[:, None], which is (n, 1, length)"
+            )
+
+
+def _read(
+    estimator: Any, X: Any, times: Any, check: Callable[[Any], npt.NDArray[Any]]
+) -> SeriesSource:
+    if isinstance(times, pd.DataFrame):
+        check_ids(X, times, "times")
+    if isinstance(X, SeriesSource):
+        return X
+    return to_source(X, times, index=estimator.timestamps == "index", check=check)
