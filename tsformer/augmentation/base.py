@@ -235,8 +235,9 @@ def read(batch: Batch, where: Tensor, at: Tensor) -> Tensor:
     if steps is not None:
         left, right = steps.gather(1, left), steps.gather(1, right)
     if batch.symbolic:
-        return _take(x, left.where(part < 0.5, right))
-    return torch.lerp(_take(x, left), _take(x, right), part[..., None].to(x.dtype))
+        left = left.where(part < 0.5, right)
+    lower, upper = [x.gather(1, i[..., None].expand(-1, -1, x.shape[2])) for i in (left, right)]
+    return lower if batch.symbolic else torch.lerp(lower, upper, part[..., None].to(x.dtype))
 
 
 def shifted(batch: Batch, where: Tensor, shift: Tensor) -> Tensor:
@@ -258,8 +259,3 @@ def _valid_steps(mask: Tensor) -> tuple[Tensor, Tensor]:
     step = torch.arange(L, device=mask.device).expand(B, L)
     steps = torch.zeros(B, L + 1, dtype=torch.long, device=mask.device).scatter(1, place, step)
     return steps[:, :L], rank[:, -1:].clamp(min=0)
-
-
-def _take(x: Tensor, steps: Tensor) -> Tensor:
-    """Gather values ``[B, M, C]`` at the steps ``[B, M]``."""
-    return x.gather(1, steps[..., None].expand(-1, -1, x.shape[2]))

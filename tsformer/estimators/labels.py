@@ -130,10 +130,6 @@ class Classes(Target):
         signs = targets.new_full((len(targets), len(self.classes)), -1.0, dtype=torch.float64)
         return signs.scatter_(1, targets[:, None], 1.0)
 
-    def questions(self, scores: Tensor) -> list[Tensor]:
-        """Return the scores ``[n, C]`` of each softmax that is calibrated."""
-        return [scores]
-
 
 @dataclass(frozen=True, eq=False)
 class Labels(Target):
@@ -245,10 +241,6 @@ class Labels(Target):
 
     def signs(self, targets: Tensor) -> Tensor:
         return 2 * targets.double() - 1
-
-    def questions(self, scores: Tensor) -> list[Tensor]:
-        """Return the scores ``[n, 2]`` of 0 and 1 for each label: its sigmoid as a softmax."""
-        return [torch.stack([torch.zeros_like(each), each], dim=1) for each in scores.T]
 
 
 LabelTarget = Classes | Labels

@@ -5,7 +5,7 @@ Kernels slide over regular steps: `regular` resamples series with times. Shape l
 group, `F` features.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import combinations
 from math import floor, log2, sqrt
 from typing import Any, Self, cast
@@ -57,8 +57,10 @@ STEPS, _STEPS_ELSEWHERE = {"cpu": 2**10}, 2**17
 _TAPS = (torch.eye(KERNEL_LENGTH) - torch.eye(KERNEL_LENGTH)[_HALF])[:, None]
 
 
-def responses(x: Tensor, kernels: Tensor, dilation: int) -> Tensor:
+def responses(x: Tensor, kernels: Tensor, dilation: int) -> Iterable[tuple[slice, Tensor]]:
     """Convolve series with kernels whose weights sum to zero, padded with zeros to their length.
+
+    Returns blocks of steps and their responses one after the other, so that memory stays bounded.
 
     ``out[b, g M + m, t] = sum_j kernels[g, m, j] (x[b, g, t + (j - 4) d] - x[b, g, t])``, with
     `x` zero outside the series. As weights sum to zero, subtracting the centre changes nothing,
@@ -66,11 +68,6 @@ def responses(x: Tensor, kernels: Tensor, dilation: int) -> Tensor:
     which side of a threshold it is on. `x` ``[B, G, L]`` is the sum of the channels of each group,
     `kernels` are ``[G, M, 9]``, and the responses ``[B, G * M, L]``.
     """
-    return torch.cat([part for _, part in response_blocks(x, kernels, dilation)], dim=-1)
-
-
-def response_blocks(x: Tensor, kernels: Tensor, dilation: int) -> Iterator[tuple[slice, Tensor]]:
-    """Yield blocks of steps and their `responses`, so that memory stays bounded."""
     n_series, _, length = x.shape  # len() would fix it in an exported program
     reach = _HALF * dilation
     padded = torch.nn.functional.pad(x, (reach, reach))
@@ -78,17 +75,14 @@ def response_blocks(x: Tensor, kernels: Tensor, dilation: int) -> Iterator[tuple
         taps = torch.nn.functional.conv1d(
             padded.flatten(0, 1).unsqueeze(1), _TAPS, dilation=dilation
         )
-        yield slice(None), (kernels @ taps.unflatten(0, x.shape[:2])).flatten(1, 2)
-        return
-    each = kernels.expand(n_series, -1, -1, -1).flatten(0, 1)
+        return [(slice(None), (kernels @ taps.unflatten(0, x.shape[:2])).flatten(1, 2))]
     size = max(STEPS.get(x.device.type, _STEPS_ELSEWHERE) // n_series, 1)
-    for start in range(0, length, size):
-        steps = slice(start, min(start + size, length))
-        n_steps = steps.stop - steps.start
-        block = padded[..., steps.start : steps.stop + 2 * reach]
-        windows = block.unfold(-1, n_steps, dilation)  # [B, G, 9, S]
-        windows = (windows - x[:, :, None, steps]).flatten(0, 1)
-        yield steps, torch.bmm(each, windows).view(n_series, -1, n_steps)
+    windows, centres = padded.unfold(-1, length, dilation), x[:, :, None]  # [B, G, 9, L], a view
+    blocks = [slice(start, start + size) for start in range(0, length, size)]
+    return (
+        (steps, (kernels @ (windows[..., steps] - centres[..., steps])).flatten(1, 2))
+        for steps in blocks
+    )
 
 
 def largest_dilation(length: int) -> float:
@@ -96,14 +90,19 @@ def largest_dilation(length: int) -> float:
     return max((length - 1) / (KERNEL_LENGTH - 1), 1.0)
 
 
-def draw_channels(n_groups: int, n_channels: int, generator: torch.Generator) -> Tensor:
-    """Draw the channels of each group of kernels, Tensor ``[G, C]`` of zeros and ones."""
+def draw_channels(
+    n_dilations: int, n_groups: int, n_channels: int, generator: torch.Generator
+) -> Tensor:
+    """Draw the channels of each group of kernels, Tensor ``[D, G, C]`` of zeros and ones."""
     if n_channels == 1:
-        return torch.ones(1, 1)
-    exponents = torch.rand(n_groups, generator=generator) * log2(min(n_channels, 9) + 1)
-    sizes = exponents.exp2().floor().clamp(1, min(n_channels, 9))
-    order = torch.rand(n_groups, n_channels, generator=generator).argsort(dim=1).argsort(dim=1)
-    return (order < sizes[:, None]).float()
+        return torch.ones(n_dilations, 1, 1)
+    drawn = []
+    for _ in range(n_dilations):
+        exponents = torch.rand(n_groups, generator=generator) * log2(min(n_channels, 9) + 1)
+        sizes = exponents.exp2().floor().clamp(1, min(n_channels, 9))
+        order = torch.rand(n_groups, n_channels, generator=generator).argsort(dim=1).argsort(dim=1)
+        drawn.append((order < sizes[:, None]).float())
+    return torch.stack(drawn)
 
 
 def differences(x: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
@@ -157,9 +156,8 @@ class Hydra(Learned):
         kernels = torch.randn(shape, generator=generator)
         kernels -= kernels.mean(dim=-1, keepdim=True)
         self.kernels = (kernels / kernels.abs().sum(dim=-1, keepdim=True)).to(x.device)
-        self.channels = torch.stack(
-            [draw_channels(self.n_groups, x.shape[1], generator) for _ in range(n_dilations)]
-        ).to(x.device)
+        channels = draw_channels(n_dilations, self.n_groups, x.shape[1], generator)
+        self.channels = channels.to(x.device)
         return self
 
     def check(self, n_channels: int) -> int:
@@ -189,7 +187,7 @@ class Hydra(Learned):
                     each.unflatten(1, (self.n_groups, self.n_kernels)),
                     None if mask is None else mask[:, steps],
                 )
-                for steps, each in response_blocks(channels @ x, kernels, 2**exponent)
+                for steps, each in responses(channels @ x, kernels, 2**exponent)
             ]
             # Of a single block, as in an exported program, there is no sum.
             counts += [
@@ -279,9 +277,8 @@ class MiniRocket(Learned):
         dilations, n_biases = _spread(length, self.per_kernel)
         self.dilations, self.n_biases = dilations, n_biases
         n_groups = N_KERNELS // _TOGETHER
-        self.channels = torch.stack(
-            [draw_channels(n_groups, n_channels, generator) for _ in dilations]
-        ).to(x.device)
+        channels = draw_channels(len(dilations), n_groups, n_channels, generator)
+        self.channels = channels.to(x.device)
         quantiles = torch.arange(1, int(n_biases.sum()) * N_KERNELS + 1, dtype=torch.float64)
         quantiles = (quantiles * _GOLDEN % 1).split([N_KERNELS * k for k in n_biases.tolist()])
         every = torch.ones_like(x[:, 0], dtype=torch.bool) if mask is None else mask
@@ -296,10 +293,11 @@ class MiniRocket(Learned):
             for some in torch.arange(N_KERNELS).split(max(_VALUES // x[0].numel(), 1)):
                 series = torch.einsum("kcl,kc->kl", x[drawn[some]], groups[some])
                 kernels = self._kernels[some, None].to(x.device)
-                convolved = responses(series[None], kernels, dilation)[0]
+                blocks = [block for _, block in responses(series[None], kernels, dilation)]
                 valid = every[drawn[some]]
-                valid = valid.where(padded[some, None], _whole(valid, dilation))
-                biases.append(_quantiles(convolved, valid, at[some]).flatten())
+                (whole,) = _whole(valid, [dilation])
+                valid = valid.where(padded[some, None], whole)
+                biases.append(_quantiles(torch.cat(blocks, -1)[0], valid, at[some]).flatten())
         self.biases = torch.cat(biases)
         return self
 
@@ -323,16 +321,18 @@ class MiniRocket(Learned):
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """Return the features ``[B, F]`` of series ``[B, C, L]``, as in `fit`."""
-        valid = torch.ones_like(x[:, 0], dtype=torch.bool) if mask is None else mask
+        valid = torch.ones_like(x[:1, 0], dtype=torch.bool) if mask is None else mask
         all_biases = self.biases.split([N_KERNELS * k for k in self.n_biases.tolist()])
+        dilations = self.dilations.tolist()
         shares = []
-        for place, dilation in enumerate(self.dilations.tolist()):
+        for place, (dilation, whole) in enumerate(
+            zip(dilations, _whole(valid, dilations), strict=True)
+        ):
             channels, biases = self.channels[place], all_biases[place].view(N_KERNELS, -1)
             kernels = self._kernels.view(len(channels), -1, KERNEL_LENGTH)
-            whole = _whole(valid, dilation)
             halves = [valid, whole] if place % 2 == 0 else [whole, valid]
             blocks = []
-            for steps, convolved in response_blocks(channels @ x, kernels, dilation):
+            for steps, convolved in responses(channels @ x, kernels, dilation):
                 counts = []  # of valid steps above each bias
                 triples = zip(convolved.chunk(2, 1), halves, biases.chunk(2), strict=True)
                 for some, own, bias in triples:
@@ -366,12 +366,14 @@ def _spread(length: int, per_kernel: int) -> tuple[Tensor, Tensor]:
     return dilations, shares
 
 
-def _whole(valid: Tensor, dilation: int) -> Tensor:
-    """Return the steps of ``[B, L]`` whose window is valid; of a series without any, all valid."""
-    reach = dilation * (KERNEL_LENGTH // 2)
-    padded = torch.nn.functional.pad(valid, (reach, reach))
-    whole = valid & padded[:, : -2 * reach] & padded[:, 2 * reach :]
-    return whole.where(whole.any(dim=1, keepdim=True), valid)
+def _whole(valid: Tensor, dilations: list[int]) -> list[Tensor]:
+    """Return the steps ``[B, L]`` with a valid window; of a series without any, all valid."""
+    found = []
+    for dilation in dilations:
+        padded = torch.nn.functional.pad(valid, (_HALF * dilation, _HALF * dilation))
+        whole = valid & padded[:, : valid.shape[1]] & padded[:, -valid.shape[1] :]
+        found.append(whole.where(whole.any(dim=1, keepdim=True), valid))
+    return found
 
 
 def _quantiles(values: Tensor, valid: Tensor, at: Tensor) -> Tensor:
@@ -572,10 +574,10 @@ def regular(panel: Panel, *, warn: bool = False) -> Panel:
     right = (left + 1).minimum(last)
     apart = times.gather(1, right) - times.gather(1, left)
     part = (asked - times.gather(1, left)) / apart.where(apart > 0, 1.0)
-    values = _at(panel.values, left).lerp(_at(panel.values, right), part.float()[..., None])
+    start, end = (
+        panel.values.gather(1, each[..., None].expand(-1, -1, panel.values.shape[2]))
+        for each in (left, right)
+    )
+    values = start.lerp(end, part.float()[..., None])
     inside = torch.arange(asked.shape[1]) < lengths
     return Panel(values.where(inside[..., None], 0.0), lengths[:, 0])
-
-
-def _at(values: Tensor, steps: Tensor) -> Tensor:
-    return values.gather(1, steps[..., None].expand(-1, -1, values.shape[2]))

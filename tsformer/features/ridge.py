@@ -8,6 +8,7 @@ from math import nan, sqrt
 from typing import Any, NamedTuple, Protocol, Self
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tsformer.features.random_convolutions import Learned, RandomConvolutions
@@ -39,9 +40,6 @@ class LabelTarget(Protocol):
 
     def signs(self, targets: Tensor) -> Tensor:
         """Return the targets of a ridge ``[n, K]``: 1 or -1."""
-
-    def questions(self, scores: Tensor) -> list[Tensor]:
-        """Return the scores ``[n, C]`` of each softmax that is calibrated."""
 
     def probabilities(self, logits: Tensor) -> Tensor:
         """Return the probabilities of logits ``[..., n, K]``."""
@@ -220,15 +218,20 @@ class _Decomposed:
         unit = self.values.sum() / len(problem.y)
         self.alphas = _GRID.to(unit) * unit.where(unit > 0, 1.0)
 
-    def residuals(self, alpha: Tensor, rows: slice | Tensor = slice(None)) -> Tensor:
+    def residuals(self, alpha: Tensor) -> Tensor:
         kept = self.values / (self.values + alpha)
-        return self.problem.y_root[rows] - self.vectors[rows] @ (kept[:, None] * self.projected)
+        return self.problem.y_root - self.vectors @ (kept[:, None] * self.projected)
 
     def left_out(
         self, alpha: Tensor, some: slice | Tensor, intercept: Tensor, parts: list[Tensor] | None
     ) -> Tensor:
-        kept = self.values / (self.values + alpha)
-        return _left_out(self.residuals(alpha, some), self.vectors[some], kept, intercept, parts)
+        kept, vectors = self.values / (self.values + alpha), self.vectors[some]
+        residuals = self.problem.y_root[some] - vectors @ (kept[:, None] * self.projected)
+        if parts is not None:
+            return _groups_left_out(residuals, vectors * kept.sqrt(), intercept, parts)
+        # A series that only its own weight fits has no leave-one-out error: 0 / 0.
+        freedom = 1 - vectors.square() @ kept - intercept
+        return residuals / freedom.clamp(min=1e-10)[:, None]
 
 
 class _Solved:
@@ -255,7 +258,10 @@ class _Solved:
         errors = self.errors[some]
         if self.centred is not None:
             half = torch.linalg.solve_triangular(self.factor, self.centred[some].mT, upper=False)
-            return _left_out(errors, half.mT, torch.ones_like(half[:, 0]), intercept, parts)
+            if parts is not None:
+                return _groups_left_out(errors, half.mT, intercept, parts)
+            freedom = 1 - half.mT.square() @ torch.ones_like(half[:, 0]) - intercept
+            return errors / freedom.clamp(min=1e-10)[:, None]
         numbers = torch.arange(len(self.errors), device=errors.device)[some]
         unit = errors.new_zeros(len(self.errors), len(numbers))
         unit[numbers, torch.arange(len(numbers), device=errors.device)] = 1.0
@@ -304,13 +310,16 @@ def _choose(
     """Choose the penalty with the least leave-one-out cross-entropy of some series."""
     y, w = system.problem.y[some], system.problem.w[some]
     root, intercept = system.problem.root[some], w / len(system.problem.y)
-    wanted = [_smoothed(signs).to(y)[some] for signs in kind.questions(system.problem.y)]
+    # One softmax of all classes, or for each label one of 0 and its score.
+    shape, signs = kind.shape, system.problem.y
+    asked = F.pad(signs.T[..., None], (1, 0)) if shape else signs[None]
+    wanted = [_smoothed(each).to(y)[some] for each in asked]
     least = y.new_tensor(torch.inf)
     for alpha in system.alphas:
         scores = y - system.left_out(alpha, some, intercept, parts) / root
-        pairs = zip(kind.questions(scores), wanted, strict=True)
-        found = [_calibrated(own, aims, w) for own, aims in pairs]
-        scale = torch.stack([each for each, _ in found]).reshape(kind.shape)
+        asked = F.pad(scores.T[..., None], (1, 0)) if shape else scores[None]
+        found = [_calibrated(own, aims, w) for own, aims in zip(asked, wanted, strict=True)]
+        scale = torch.stack([each for each, _ in found]).reshape(shape)
         loss = torch.stack([each for _, each in found]).mean()
         if loss < least:
             least, best = loss, (alpha, scale, loss, scores * scale)
@@ -327,15 +336,11 @@ def group_parts(groups: Tensor | None) -> list[Tensor] | None:
     return list(groups.argsort().split(counts.tolist()))
 
 
-def _left_out(
-    residuals: Tensor, vectors: Tensor, kept: Tensor, intercept: Tensor, parts: list[Tensor] | None
+def _groups_left_out(
+    residuals: Tensor, root: Tensor, intercept: Tensor, parts: list[Tensor]
 ) -> Tensor:
-    """Return leave-one-out residuals, or leave-one-group-out residuals."""
-    if parts is None:
-        # A series that only its own weight fits has no leave-one-out error: 0 / 0.
-        freedom = 1 - vectors.square() @ kept - intercept
-        return residuals / freedom.clamp(min=1e-10)[:, None]
-    root = torch.cat([vectors * kept.sqrt(), intercept.sqrt()[:, None]], dim=1)  # H = root root^T
+    """Return leave-one-group-out residuals; ``H = root root^T`` but for the intercept."""
+    root = torch.cat([root, intercept.sqrt()[:, None]], dim=1)
     found = torch.empty_like(residuals)
     for part in parts:
         own, error = root[part], residuals[part]

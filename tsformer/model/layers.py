@@ -33,8 +33,8 @@ def attend(
     sees only its own and earlier keys, and padding must come last.
     """
     E = v.shape[-1]
-    width = max(q.shape[-1], E)  # the kernel needs all three equally wide
-    q, k, v = _widened(q, width), _widened(k, width), _widened(v, width)
+    width = max(q.shape[-1], E)  # the kernel needs all three equally wide; zeros change nothing
+    q, k, v = [x if x.shape[-1] == width else F.pad(x, (0, width - x.shape[-1])) for x in (q, k, v)]
     if bias is None and mask is None:
         out = F.scaled_dot_product_attention(q, k, v, is_causal=causal, scale=scale)
         return out[..., :E]
@@ -71,11 +71,6 @@ def _gradient_is_ours(q: Tensor, bias: Tensor) -> bool:
 
 def _masked(bias: Tensor, visible: Tensor | None) -> Tensor:
     return bias if visible is None else bias.masked_fill(~visible, float("-inf"))
-
-
-def _widened(x: Tensor, width: int) -> Tensor:
-    """Pad features with zeros, which change no product."""
-    return x if x.shape[-1] == width else F.pad(x, (0, width - x.shape[-1]))
 
 
 class _TrainedBias(torch.autograd.Function):

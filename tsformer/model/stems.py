@@ -44,11 +44,6 @@ class Stem(nn.Module):
         return self.stride
 
 
-def _any_valid(mask: Tensor | None, stride: int) -> Tensor | None:
-    """Return the mask of windows ``[B, N]``: valid if any step is."""
-    return None if mask is None else _windows(mask, stride).any(dim=-1)
-
-
 def _windows(x: Tensor, stride: int) -> Tensor:
     """Cut ``[B, L]`` into zero-padded windows ``[B, N, stride]``."""
     missing = -x.shape[1] % stride
@@ -112,7 +107,8 @@ class PatchStem(Stem):
         centre = total / weight.sum(-1).clamp(min=1.0)
         # Times of a regular series are 0, 1, 2...
         centre = (centre - (self.stride - 1) / 2) / self.stride
-        return self.project(patches), _any_valid(mask, self.stride), centre
+        valid = None if mask is None else _windows(mask, self.stride).any(dim=-1)
+        return self.project(patches), valid, centre
 
 
 class DilatedConvolution(nn.Module):
@@ -165,8 +161,19 @@ class DilatedConvolution(nn.Module):
         if mask is not None:
             x = x * mask[..., None]
         row = x.transpose(1, 2)[:, :, None]
-        row = torch.cat([self._convolve(branch, row) for branch in self.branches], dim=1)
-        strided = _any_valid(mask, self.stride)
+        branches: Any = self.branches
+        convolved = [
+            F.conv2d(
+                row,
+                branch.weight[:, :, None],
+                stride=(1, *branch.stride),
+                padding=(0, *branch.padding),
+                dilation=(1, *branch.dilation),
+            )
+            for branch in branches
+        ]
+        row = torch.cat(convolved, dim=1)
+        strided = None if mask is None else _windows(mask, self.stride).any(dim=-1)
         row = F.gelu(self.norm(row, mask if self.pools else strided))
         if self.pools:
             row = torch.cat([self._largest(row, mask), self._averaged(row, mask)], dim=1)
@@ -187,19 +194,6 @@ class DilatedConvolution(nn.Module):
         valid = mask[:, None, None].to(row.dtype)
         total = F.avg_pool2d(row * valid, window, ceil_mode=True)
         return total / F.avg_pool2d(valid, window, ceil_mode=True).clamp(min=1e-6)
-
-    def _convolve(self, branch: nn.Module, row: Tensor) -> Tensor:
-        assert isinstance(branch, nn.Conv1d)
-        (stride,), (dilation,) = branch.stride, branch.dilation
-        padding = dilation * (branch.kernel_size[0] // 2)
-        return F.conv2d(
-            row,
-            branch.weight[:, :, None],
-            branch.bias,
-            stride=(1, stride),
-            padding=(0, padding),
-            dilation=(1, dilation),
-        )
 
 
 class ConvStem(Stem):
@@ -272,11 +266,10 @@ class ConvStem(Stem):
         return field
 
     def forward(self, x: Tensor, mask: Tensor | None, t: Tensor) -> StemOutput:
-        x, inner = self.first(x, mask)
-        x, inner = self.second(x, inner)
+        x, mask = self.second(*self.first(x, mask))
         for layer in self.residual:
-            x = x + layer(x, inner)[0]
-        return x, _any_valid(mask, self.stride), t[:, :: self.stride] / self.stride
+            x = x + layer(x, mask)[0]
+        return x, mask, t[:, :: self.stride] / self.stride
 
 
 STEMS: dict[str, type[Stem]] = {
