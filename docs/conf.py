@@ -42,9 +42,9 @@ exclude_patterns = [
     "_build",
     "_templates",
     "examples",
-    "gallery/*.ipynb",
-    "gallery/*.py",
-    "gallery/*.json",
+    "gallery/**.ipynb",
+    "gallery/**.py",
+    "gallery/**.json",
 ]
 default_role = "code"  # `x` in docstrings
 smartquotes = False  # quotes in docstrings are code
@@ -72,6 +72,8 @@ autodoc_member_order = "bysource"
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = "sphinx.ext.intersphinx" in extensions
 
+#: Folders of the gallery, in its order.
+GROUPS = ("fit", "data", "trust", "explain", "encodings")
 sphinx_gallery_conf = {
     "examples_dirs": "examples",
     "gallery_dirs": "gallery",
@@ -79,7 +81,8 @@ sphinx_gallery_conf = {
     "image_scrapers": ("tools.site.figures",),
     "capture_repr": (),
     "first_notebook_cell": "%matplotlib inline",  # shows figures that pyplot does not know
-    "within_subsection_order": "tools.site.InOrder",
+    "subsection_order": [f"examples/{group}" for group in GROUPS],
+    "within_subsection_order": "FileNameSortKey",
     "parallel": True,  # as many programs at once as Sphinx has jobs
     "reset_modules": ("matplotlib", "tools.site.one_thread"),
     "remove_config_comments": True,

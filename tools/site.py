@@ -264,27 +264,6 @@ def draw_encodings(docs: Path) -> None:
 
 # Gallery
 
-#: The order of the gallery; examples that are not named here come last.
-ORDER = (
-    *("confusion", "learning", "rocket", "compare", "learning_curve"),  # fit and compare
-    *("irregular_times", "missing_values", "several_labels"),  # data
-    *("early", "augmentation", "embeddings"),
-    *("relevance", "attention", "importance", "calibration"),  # explanations
-    *("prediction_sets", "novelty"),  # trust
-    *("encodings", "order", "encoding_change", "own_encoding", "which_encoding"),  # encodings
-)
-
-
-class InOrder:
-    """The key by which sphinx-gallery sorts the files of a folder."""
-
-    def __init__(self, folder: str):
-        self.folder = folder
-
-    def __call__(self, filename: str) -> tuple[int, str]:
-        name = Path(filename).stem.removeprefix("plot_")
-        return (ORDER.index(name) if name in ORDER else len(ORDER)), name
-
 
 def figures(block: Any, block_vars: dict[str, Any], gallery_conf: dict[str, Any]) -> str:
     """Save the figures that a block made; sphinx-gallery itself finds only pyplot's."""
@@ -385,9 +364,9 @@ def _relinked(text: str, file: Path, page: Path) -> str:
 
 def _generated(file: Path, words: str) -> Path:
     """Return the page that Sphinx generates from a file of the repository, else the file."""
-    if file.parent == DOCS / "examples":
-        name = "index" if file.stem == "GALLERY_HEADER" else file.stem
-        return DOCS / f"gallery/{name}.rst"
+    if file.is_relative_to(DOCS / "examples"):
+        page = DOCS / "gallery" / file.relative_to(DOCS / "examples").with_suffix(".rst")
+        return page.with_stem("index") if page.stem == "GALLERY_HEADER" else page
     if file.is_relative_to(ROOT / "tsformer") and file.suffix == ".py":
         if file.name == "__init__.py":
             return DOCS / f"api/{'.'.join(file.parent.relative_to(ROOT).parts)}.rst"

@@ -19,7 +19,7 @@ PAGES = (
     "guide/data.html",
     "encodings.html",
     "gallery/index.html",
-    "gallery/plot_relevance.html",
+    "gallery/explain/plot_relevance.html",
     "api/tsformer.TSTransformerClassifier.html",
     "results/index.html",
 )
