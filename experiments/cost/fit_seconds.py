@@ -3,7 +3,7 @@
     TSFORMER_DATA=/folder/of/the/archive python experiments/cost/fit_seconds.py [--commit]
 
 The problems: the 46 held-out problems sorted by training values (series times channels times
-steps), cut into 13 equal parts, the middle one of each. All methods are fitted to a problem before
+steps), cut into 6 equal parts, the middle one of each. All methods are fitted to a problem before
 the next, on its train split, with the defaults of their libraries, one thread and seed 0. A small
 fit comes first, so that no time of compiling counts. Appends each fit to fit_seconds.csv and
 resumes from it.
@@ -38,7 +38,7 @@ METHODS = [
     *("random-convolutions", "tsformer", "ensemble"),
 ]
 KEYS = ["dataset", "method"]
-N_PROBLEMS = 13
+N_PROBLEMS = 6
 
 
 def problems() -> list[str]:

@@ -255,15 +255,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     table["n"], table["channels"], table["length"] = shape
     table["model"], table["seconds"] = "tiny" if options.tiny else "default", options.seconds
     table["limit"], table["date"] = options.limit, date.today().isoformat()
-    options.out.mkdir(parents=True, exist_ok=True)
-    write(options.out / "memory.csv", table)
-
-
-def write(path: Path, table: pd.DataFrame) -> None:
-    """Add rows, in place of earlier rows of the same model and size."""
-    keys = ["model", "n", "channels", "length", "kept"]
-    if path.exists():
-        table = pd.concat([pd.read_csv(path), table]).drop_duplicates(keys, keep="last")
+    path, keys = options.out / "memory.csv", ["model", "n", "channels", "length", "kept"]
+    table = output.replace_rows(table, path, keys)
     table.sort_values(keys, kind="stable").to_csv(path, index=False)
 
 

@@ -29,9 +29,9 @@ def test_texts_come_from_python_a_folder_or_two_files(tmp_path):
     files = corpus.read_corpus([tmp_path / "valid.txt", tmp_path / "train.txt"], 3, 1)
     assert files.vocabulary == ["<unk>", "b", "d", "a"]
     assert files.valid.tolist() == [3, 1, 3]
-    with pytest.raises(SystemExit, match="needs a file named train and one named valid or test"):
+    with pytest.raises(SystemExit, match="named train"):
         corpus.read_corpus([tmp_path.parent], 10, 1)
-    with pytest.raises(SystemExit, match="takes a folder with a train and a valid file, or two"):
+    with pytest.raises(SystemExit, match="or two"):
         corpus.read_corpus([tmp_path / "one.txt"], 10, 1)
 
 

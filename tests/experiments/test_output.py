@@ -27,7 +27,6 @@ def scripts() -> list[str]:
 
 #: Scripts that print, or fill in tables of the docs.
 WRITE_NO_RESULTS = {
-    "experiments.encodings.lspe_and_steps",
     "experiments.same_predictions",
     "tools.browser",
     "tools.functions_entered",

@@ -117,7 +117,7 @@ def test_an_encoder_needs_no_targets():
 
 
 def test_a_pipeline_is_refused(fitted):
-    with pytest.raises(TypeError, match=r"got Pipeline\. Of a pipeline or search, pass"):
+    with pytest.raises(TypeError, match="got Pipeline"):
         permutation_importance(make_pipeline(fitted), *problem(6))
 
 

@@ -98,10 +98,10 @@ def test_labels_are_those_of_the_same_series(plot, clf):
     ids = [f"s{i}" for i in range(len(Y))]
     table = pd.DataFrame({"x": list(X[:, 0])}, index=ids)
     one = classifier().fit(table, Y)
-    with pytest.raises(ValueError, match="X and y have the same ids in another order"):
+    with pytest.raises(ValueError, match="same ids"):
         plot(one, table, pd.Series(Y, index=ids)[::-1])
     labels = pd.Series(Y, index=ids)
-    with pytest.raises(ValueError, match="y_true and y_pred have the same ids in another order"):
+    with pytest.raises(ValueError, match="same ids"):
         plot_confusion(labels, labels[::-1])
 
 
@@ -118,24 +118,24 @@ def test_other_estimators_are_drawn_where_they_have_what_is_drawn():
         (lambda: plot_attention(other, X[0]), "attention"),
         (lambda: plot_encoding(other), "encoding"),
     ):
-        with pytest.raises(TypeError, match=f"RandomConvolutionClassifier has no {name}, which"):
+        with pytest.raises(TypeError, match=f"has no {name}"):
             plot()
     search = GridSearchCV(other, {"n_groups": [2]}, cv=2).fit(X, Y)
-    with pytest.raises(TypeError, match=r"GridSearchCV has no explain, .* the best_estimator_"):
+    with pytest.raises(TypeError, match="best_estimator_"):
         plot_relevance(search, X[0])
     numbers = regressor().fit(X, np.arange(12.0))
     for plot, name in ((plot_confusion, "classes_"), (plot_reliability, "predict_proba")):
-        with pytest.raises(TypeError, match=f"TSTransformerRegressor has no {name}"):
+        with pytest.raises(TypeError, match=f"has no {name}"):
             plot(numbers, X, Y)
 
 
 def test_what_is_missing_is_named(clf):
     with pytest.raises(NotFittedError):
         plot_history(TSTransformerClassifier())
-    with pytest.raises(TypeError, match="got the class TSTransformerClassifier: construct it"):
+    with pytest.raises(TypeError, match="class"):
         plot_history(TSTransformerClassifier)
     for plot in (plot_confusion, plot_reliability):
-        with pytest.raises(TypeError, match=r"y is missing: pass \(classifier, X, y\)"):
+        with pytest.raises(TypeError, match="y is missing"):
             plot(clf, X)
     with pytest.raises(TypeError, match="n_positions is missing"):
         plot_encoding("lspe")

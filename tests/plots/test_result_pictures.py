@@ -126,7 +126,7 @@ def test_pictures_go_where_they_are_told() -> None:
     assert plot_confusion([0, 1], [0, 1], [0, 1], ax=ax) is figure
     assert ax.get_title() == "2 of 2 correct: accuracy 1.000"
     assert_legible(figure)
-    with pytest.raises(ValueError, match=r"3 in all; got 1\. .*plt\.subplots\(1, 3\)"):
+    with pytest.raises(ValueError, match="3 in all; got 1"):
         plot_history(HISTORY, axes=ax)
 
 
@@ -215,8 +215,10 @@ def test_a_share_that_is_another_number_in_each_fold_is_one_point() -> None:
 
 def test_what_cannot_be_drawn_is_refused() -> None:
     rows = results(["ArrowHead", "C"], ["none"], ["10", "100%"])
-    with pytest.raises(ValueError, match="unknown column of the results 'train_size'"):
+    with pytest.raises(ValueError, match="train_size"):
         plot_learning_curves(rows.drop(columns="train_size"))
+    with pytest.raises(ValueError, match="n_train"):
+        plot_learning_curves(rows.drop(columns="n_train"))
 
 
 def test_learning_curves_go_where_they_are_told() -> None:

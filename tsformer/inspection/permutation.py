@@ -118,7 +118,7 @@ def permutation_importance(
         exchanged = _from_donors(series, donors)
         for group in range(n_groups):
             chosen = (
-                _channel(series, group)
+                np.arange(n_groups) == group
                 if by == "channel"
                 else _window(series, edges[group], edges[group + 1])
             )
@@ -143,10 +143,6 @@ def _from_donors(series: Padded, donors: npt.NDArray[np.int64]) -> Floats:
     values = series.values[donors[:, None], place]
     values[~series.mask] = np.nan
     return values
-
-
-def _channel(series: Padded, channel: int) -> npt.NDArray[np.bool_]:
-    return np.broadcast_to(np.arange(series.values.shape[2]) == channel, series.values.shape)
 
 
 def _window(series: Padded, start: float, stop: float) -> npt.NDArray[np.bool_]:

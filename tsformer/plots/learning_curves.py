@@ -98,22 +98,14 @@ def _tidy(results: pd.DataFrame, metric: str) -> pd.DataFrame:
     for name in ("dataset", method, "train_size", metric):
         check_known("column of the results", name, results.columns)
     sizes = results["train_size"].astype(str)
-    relative = sizes.str.endswith("%")
-    if "n_train" in results.columns:
-        numbers = results["n_train"].astype(float)
-    elif relative.any():
-        raise ValueError(
-            "the results lack the column n_train, which says how many series a percentage is; got "
-            f"the columns {', '.join(map(str, results.columns))}"
-        )
-    else:
-        numbers = sizes.astype(float)
+    if sizes.str.endswith("%").any():
+        check_known("column of the results", "n_train", results.columns)
     return pd.DataFrame(
         {
             "dataset": results["dataset"],
             "method": results[method].astype(str),
             "size": sizes,
-            "x": numbers,
+            "x": results.get("n_train", sizes).astype(float),
             "score": results[metric].astype(float),
         }
     )

@@ -67,11 +67,6 @@ def plot_history(history: Any, *, axes: Axes | Sequence[Axes] | None = None) -> 
     >>> [ax.get_ylabel() for ax in plot_history(rows).axes]
     ['loss', 'score']
     """
-    if isinstance(history, type):
-        raise TypeError(
-            f"history must be a fitted estimator; got the class {history.__name__}: construct it "
-            "and call fit first"
-        )
     history = getattr(history, "transformer_", None) or history  # of an ensemble
     if is_estimator(history, "history_"):
         history = history.history_
