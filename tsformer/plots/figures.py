@@ -244,6 +244,8 @@ def is_estimator(thing: object, needs: str) -> bool:
     """Tell an estimator from arrays; raise TypeError without the attribute `needs`."""
     if not (hasattr(thing, "fit") and hasattr(thing, "get_params")):
         return False
+    if isinstance(thing, type):
+        raise TypeError(f"got the class {thing.__name__}: construct it and call fit first")
     if not hasattr(thing, needs):
         check_is_fitted(thing)
         raise TypeError(
