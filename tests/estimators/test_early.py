@@ -368,7 +368,7 @@ def test_saved_without_pickle(tmp_path):
     changes += [{"trade_offs": {name: [] for name in table}}]
     for change in changes:
         path.write_text(json.dumps({**state, "rule": {**state["rule"], **change}}))
-        with pytest.raises(ValueError, match=rf"rule\.{next(iter(change))} must be"):
+        with pytest.raises(ValueError, match=rf"rule\.{next(iter(change))} "):
             load(tmp_path / "model")
     path.write_text(json.dumps({**state, "classifier": {"class": "TSTransformerRegressor"}}))
     with pytest.raises(ValueError, match="TSTransformerRegressor"):

@@ -14,6 +14,7 @@ from small_estimators import MAKERS, RAGGED, TIMES, X, Y, convolutions
 from tsformer import load, persistence
 from tsformer.data.containers import to_padded, to_source
 from tsformer.estimators.novelty import Leverage, Novelty, _measured, quantile
+from tsformer.estimators.saving import from_fitted_state
 from tsformer.features import RandomConvolutions
 
 STEPS = np.arange(40)
@@ -262,7 +263,7 @@ def test_a_model_that_was_saved_without_scores(fitted, tmp_path):
     fitted["convolutions"].save(tmp_path / "model")
     state, tensors = persistence.read_folder(tmp_path / "model")
     others = {name: each for name, each in tensors.items() if not name.startswith("novelty.")}
-    loaded = type(fitted["convolutions"]).from_fitted_state(state, others, "cpu")
+    loaded = from_fitted_state(type(fitted["convolutions"]), state, others, "cpu")
     with pytest.raises(ValueError, match="saved without novelty scores; fit it again"):
         loaded.novelty_score(RAGGED, TIMES)
 

@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import json
 import math
+import re
 import resource
 import warnings
 from collections.abc import Iterator
@@ -95,111 +96,105 @@ def put(path: str, value: Any):
     return change
 
 
-def refused(folder: Path, message: str) -> None:
-    with within_100_megabytes(), pytest.raises(ValueError, match=message) as raised:
+def refused(folder: Path, *words: str) -> None:
+    with within_100_megabytes(), pytest.raises(ValueError, match=re.escape(str(folder))) as raised:
         load(folder, device="cpu")
-    assert str(folder) in str(raised.value)
+    assert [word for word in words if word not in str(raised.value)] == []
 
 
-FIELDS = [
+#: An estimator, a field, its value, and words of the message if they are not the field's name.
+FIELDS: list[tuple[Any, ...]] = [
     # More than the file holds.
-    ("classifier", "model.d_model", 8000, r"tensor '[\w.]+' must be .*2000.*, as described"),
-    ("classifier", "model.d_model", 10**30, "model.d_model must be an int >= 1; got 10000"),
-    ("classifier", "model.n_layers", 10**9, "more than the .* tensors in the file"),
-    ("classifier", "model.d_ff", 10**9, r"tensor '[\w.]+' must be .*1000000000"),
-    ("codes", "model.stem_params.n_codes", 10**9, "model.stem_params.n_codes must be 5"),
-    ("convolutions", "convolutions.n_groups", 10**8, "tensor 'kernels' of Hydra must be"),
-    ("classifier", "classes.dtype", "<U99999999", "must be a dtype of labels; got '<U9"),
-    ("members", "members.0.model.d_model", 8000, r"tensor '[\w.]+' must be"),
-    ("ensemble", "parts.transformer.model.d_model", 8000, r"parts.transformer: tensor '[\w.]+' mu"),
+    ("classifier", "model.d_model", 8000, "tensor", "2000"),
+    ("classifier", "model.d_model", 10**30),
+    ("classifier", "model.n_layers", 10**9, "tensors in the file"),
+    ("classifier", "model.d_ff", 10**9, "tensor", "1000000000"),
+    ("codes", "model.stem_params.n_codes", 10**9),
+    ("convolutions", "convolutions.n_groups", 10**8, "'kernels' of Hydra"),
+    ("classifier", "classes.dtype", "<U99999999"),
+    ("members", "members.0.model.d_model", 8000, "tensor", "2000"),
+    ("ensemble", "parts.transformer.model.d_model", 8000, "parts.transformer", "2000"),
     # No model at all.
-    ("classifier", "model.dropout", math.nan, "model.dropout must be a number >= 0 and < 1; got"),
-    ("classifier", "model.dropout", 1, "model.dropout must be a number >= 0 and < 1; got 1"),
-    ("classifier", "model.dropout", False, "model.dropout must be a number"),
-    ("classifier", "model.n_layers", True, "model.n_layers must be an int >= 0; got True"),
-    ("classifier", "model.stem", ["conv"], "model.stem must be one of 'conv', "),
-    ("classifier", "parameters.precision", "float16", "precision"),
-    ("classifier", "model.encoding", {"a": 1}, "model.encoding must be a string"),
+    *(("classifier", "model.dropout", value) for value in (math.nan, 1, False)),
+    ("classifier", "model.n_layers", True),
+    ("classifier", "model.stem", ["conv"]),
+    ("classifier", "parameters.precision", "float16", "precision", "float16"),
+    ("classifier", "model.encoding", {"a": 1}),
     ("classifier", "model.encoding_params", {"nonsense": 1}, "nonsense"),
-    ("classifier", "model.colour", "red", "colour"),
-    ("members", "members", 3, "members must be a list of objects; got 3"),
-    ("members", "members", [], "the tensors of a scaler with these .*; got .*members.1"),
+    ("classifier", "model.colour", "red", "model", "colour"),
+    ("members", "members", 3),
+    ("members", "members", [], "members.1"),
     *(
-        ("classifier", "history.0", row, "history must be a list of objects of numbers")
+        ("classifier", "history.0", row, "history", str(row["seconds"] if len(row) > 1 else row))
         for row in ([1], {"epoch": 1}, {"epoch": 1, "seconds": "1"})
     ),
-    ("classifier", "temperatures", [1.0, 1.0], "temperatures must have"),
-    ("classifier", "temperatures", [0.0], "temperatures must be"),
+    *(("classifier", "temperatures", value) for value in ([1.0, 1.0], [0.0])),
     # Not for these inputs, and not for these outputs.
-    ("classifier", "classes.values", ["a", "b"], "model.n_outputs must be 2, as in its inp"),
-    ("convolutions", "classes.values", ["a", "b"], r"tensor 'coef' of RidgeClassifier must be"),
-    ("ensemble", "classes.values", ["a", "b"], "parts.random_convolutions: classes is"),
+    ("classifier", "classes.values", ["a", "b"], "model.n_outputs", "2"),
+    ("convolutions", "classes.values", ["a", "b"], "'coef' of RidgeClassifier", "2"),
+    ("ensemble", "classes.values", ["a", "b"], "parts.random_convolutions: classes"),
     *(
-        ("classifier", "classes.values", values, "distinct labels of dtype <U1, sorted")
-        for values in (["b", "a", "c"], ["a", "a", "c"], ["a", "b", "cc"], [])
+        ("classifier", "classes.values", values)
+        for values in (["b", "a", "c"], ["a", "a", "c"], ["a", "b", "cc"], [], "abc")
     ),
-    ("classifier", "classes.values", "abc", "classes.values must be a list of labels"),
-    ("classifier", "classes.dtype", "nonsense", "must be a NumPy dtype; got 'nonsense'"),
-    ("classifier", "classes.dtype", "V1", "must be a dtype of labels; got 'V1'"),
-    ("regressor", "target_std", 0.0, "target_std must be a finite number > 0; got 0.0"),
-    ("regressor", "target_mean", [1.0], "target_mean must be a finite number"),
-    ("classifier", "schema.clock", "sundial", "schema.clock must be one of None, .*; got 'sund"),
-    ("ensemble", "schema.clock", "dates", "'dates'.* in the ensemble"),
-    ("classifier", "time_step", 1.0, "clock is None, but time_step 1.0"),
-    ("classifier", "schema.n_channels", 3, "n_channels is 3, but 2 in the preprocessor"),
-    ("classifier", "schema.names", ["a"], "schema.names must be 2 names; got 1"),
-    ("classifier", "flagged", [False] * 3, "std must have a float64 for each of the 3 ch"),
-    ("classifier", "flagged", [True, False], "model.n_channels must be 5"),
-    ("classifier", "view_params", {"scale": -1}, "view_params must be an object that may have a s"),
-    ("classifier", "view_params", {"size": 1}, "view_params must be an object that may have a sca"),
-    ("classifier", "views", "value", "unknown view 'value'"),
-    ("classifier", "gap_flag", 10**30, "gap_flag must be a finite number, or null"),
-    ("convolutions", "convolutions", {"n_features": 168}, "convolutions.n_groups is missing"),
-    ("ensemble", "weights", {"transformer": 1.0}, "weights must have the same names"),
-    ("ensemble", "weights.transformer", math.nan, "weights must be an object of numbers > 0"),
-    ("ensemble", "parts.mystery", {}, "parts must be random_convolutions and optionally tr"),
+    *(("classifier", "classes.dtype", dtype) for dtype in ("nonsense", "V1")),
+    ("regressor", "target_std", 0.0),
+    ("regressor", "target_mean", [1.0]),
+    ("classifier", "schema.clock", "sundial"),
+    ("ensemble", "schema.clock", "dates", "'dates'", "in the ensemble"),
+    ("classifier", "time_step", 1.0),
+    ("classifier", "schema.n_channels", 3, "n_channels is 3"),
+    ("classifier", "schema.names", ["a"]),
+    ("classifier", "flagged", [False] * 3, "3 channels"),
+    ("classifier", "flagged", [True, False], "model.n_channels", "5"),
+    ("classifier", "view_params", {"scale": -1}, "scale", "-1"),
+    ("classifier", "view_params", {"size": 1}, "'size'"),
+    ("classifier", "views", "value", "view 'value'"),
+    ("classifier", "gap_flag", 10**30),
+    ("convolutions", "convolutions", {"n_features": 168}, "convolutions.n_groups"),
+    ("ensemble", "weights", {"transformer": 1.0}),
+    ("ensemble", "weights.transformer", math.nan, "weights", "nan"),
+    ("ensemble", "parts.mystery", {}, "parts", "mystery"),
     # Parameters, which are kept for the next fit.
-    ("classifier", "parameters", [], "parameters must be an object"),
-    ("classifier", "parameters.colour", "red", "unknown parameter in parameters 'colour'"),
-    ("ensemble", "parameters.transformer_params.colour", 1, "in parameters.transformer_params"),
+    ("classifier", "parameters", []),
+    ("classifier", "parameters.colour", "red", "parameters", "'colour'"),
+    ("ensemble", "parameters.transformer_params.colour", 1, "transformer_params", "'colour'"),
     *(
-        ("classifier", "parameters.class_weight", {"pairs": [pair]}, "parameters.class_weight.pair")
+        ("classifier", "parameters.class_weight", {"pairs": [pair]})
         for pair in ([[], 1], ["a", "1"], ["a", 1, 2])
     ),
-    ("classifier", "table", {"case": 3}, "is corrupted: table: case is not text: 3"),
-    # What the card tells.
-    ("classifier", "training", [], "training must be an object of objects of plain values"),
-    ("ensemble", "training.used", {"device": []}, "training must be an object of objects"),
-    # Where it was tracked.
-    ("classifier", "tracked_run", {"run_id": "a"}, "tracked_run.store is missing"),
-    ("ensemble", "tracked_run", {"run_id": "' OR 1", "store": "x"}, "must be letters and digits"),
-    ("classifier", "tracked_run", {"run_id": "a", "store": "x"}, "store must be an address"),
+    ("classifier", "table", {"case": 3}, "table: case"),
+    # What the card tells, and where it was tracked.
+    ("classifier", "training", []),
+    ("ensemble", "training.used", {"device": []}, "training", "[]"),
+    ("classifier", "tracked_run", {"run_id": "a"}, "tracked_run.store"),
+    ("ensemble", "tracked_run", {"run_id": "' OR 1", "store": "x://y"}, "tracked_run.run_id"),
+    ("classifier", "tracked_run", {"run_id": "a", "store": "x"}, "tracked_run.store"),
     # Anything.
-    ("classifier", "class", ["x"], "unknown class"),
+    ("classifier", "class", ["x"]),
     ("classifier", "format", 2.5, "format 2.5"),
 ]
 
 
-@pytest.mark.parametrize(("name", "field", "value", "message"), FIELDS)
-def test_a_field(name, field, value, message, stranger):
-    refused(stranger(name, put(field, value)), message)
+@pytest.mark.parametrize("case", FIELDS, ids=lambda case: f"{case[0]}-{case[1]}")
+def test_load_refuses_field(case, stranger):
+    name, field, value, *words = case
+    refused(stranger(name, put(field, value)), *(words or [field]))
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
-def test_each_field_is_missed(name, stranger, folders):
+def test_load_refuses_missing_field(name, stranger, folders):
     state = json.loads((folders[name] / "estimator.json").read_text())
     for field in set(state) - {"tsformer", "torch", "training", "weights_sha256"}:
         refused(stranger(name, lambda state, field=field: state.pop(field)), field)
 
 
-def test_nesting(stranger, tmp_path):
+def test_load_refuses_deep_nesting(stranger, tmp_path):
     for text in ("[" * 10**6, '{"format": ' + "[" * 10**5 + "]" * 10**5 + "}"):
         (tmp_path / "estimator.json").write_text(text)
         refused(tmp_path, "estimator.json is corrupted")
     deep = json.loads("[" * 400 + "]" * 400)
-    refused(
-        stranger("classifier", put("model.encoding_params", {"d_hidden": deep})), "is corrupted"
-    )
+    refused(stranger("classifier", put("model.encoding_params", {"d_hidden": deep})), "corrupted")
 
 
 def spoil(name: str, value: Any):
@@ -210,43 +205,39 @@ def spoil(name: str, value: Any):
     return change
 
 
-TENSORS = [
-    ("classifier", "model.head.weight", lambda t: t / 0, "'model.head.weight' has values th"),
-    ("classifier", "model.head.weight", lambda t: t[:2].clone(), r"'head.weight' must be \(3, 8\)"),
-    ("classifier", "model.head.weight", lambda t: t.bfloat16(), r"must be .*float32.*bfloat16"),
-    ("classifier", "model.head.weight", lambda t: t.to(torch.float8_e4m3fn), "corrupted"),
-    ("classifier", "scaler.mean", lambda t: t.float(), "scaler.mean must have a float64 for"),
-    ("classifier", "scaler.std", lambda t: -t, "tensor scaler.std must be positive"),
-    ("codes", "codes.known", lambda t: t.flip(0), "codes.known must be distinct codes, ascending"),
-    ("codes", "codes.known", lambda t: t.double(), "one tensor, known, of int64"),
-    ("convolutions", "series.dilations", lambda t: t * 10**12, "dilations of MiniRocket must"),
-    ("convolutions", "series.biases", lambda t: t[:-1].clone(), "'biases' of MiniRocket must"),
+TENSORS: list[tuple[Any, ...]] = [
+    ("classifier", "model.head.weight", lambda t: t / 0, "'model.head.weight'", "finite"),
+    ("classifier", "model.head.weight", lambda t: t[:2].clone(), "'head.weight'", "(3, 8)"),
+    ("classifier", "model.head.weight", lambda t: t.bfloat16(), "float32", "bfloat16"),
+    ("classifier", "model.head.weight", lambda t: t.to(torch.float8_e4m3fn), "float8"),
+    ("classifier", "scaler.mean", lambda t: t.float(), "scaler.mean", "float64"),
+    ("classifier", "scaler.std", lambda t: -t, "scaler.std"),
+    ("codes", "codes.known", lambda t: t.flip(0), "codes.known", "ascending"),
+    ("codes", "codes.known", lambda t: t.double(), "known", "int64"),
+    ("convolutions", "series.dilations", lambda t: t * 10**12, "dilations of MiniRocket"),
+    ("convolutions", "series.dilations", lambda t: t[:0].clone(), "dilations of MiniRocket"),
+    ("convolutions", "series.n_biases", torch.zeros_like, "with a bias"),
+    ("convolutions", "series.biases", lambda t: t[:-1].clone(), "'biases' of MiniRocket"),
     ("convolutions", "hydra.series.channels", lambda t: t[..., :1].clone(), "'channels' of Hydra"),
+    ("convolutions", "hydra.series.kernels", lambda t: t.repeat(22, 1, 1, 1), "1 to 21 dilations"),
+    ("convolutions", "hydra.series.kernels", lambda t: t[:0].clone(), "1 to 21 dilations"),
     ("convolutions", "dense_scale.std", torch.zeros_like, "std of StandardScaler"),
     ("convolutions", "count_scale.std", torch.zeros_like, "std of SparseScaler"),
-    ("convolutions", "hydra.series.kernels", lambda t: t.repeat(22, 1, 1, 1), "1 to 21 dilations"),
-    ("convolutions", "hydra.series.kernels", lambda t: t[:0].clone(), "1 to 21 dilations; got 0"),
-    ("convolutions", "series.n_biases", torch.zeros_like, "each with a bias or more"),
-    ("convolutions", "series.dilations", lambda t: t[:0].clone(), "each with a bias or more"),
-    ("convolutions", "ridge.coef", lambda t: t[:-1].clone(), "'coef' of RidgeClassifier must be"),
-    ("ensemble", "transformer.model.head.weight", lambda t: t / 0, "values that are not finite"),
-    ("classifier", "novelty.unit", torch.zeros_like, "unit of a novelty must be positive"),
-    ("classifier", "novelty.spread", lambda t: t[1:].clone(), "'spread' of Novelty must be"),
-    (
-        "classifier",
-        "novelty.of_statistics.mean",
-        lambda t: t[1:].clone(),
-        "'mean' of Leverage must",
-    ),
-    ("classifier", "novelty.quantiles", torch.zeros_like, "quantiles of a novelty must be pos"),
-    ("classifier", "novelty.of_shape.axes", lambda t: t[0].clone(), "'axes' of Leverage must be"),
-    ("classifier", "novelty.of_shape.penalty", lambda t: -t, "penalty .* must be positive"),
+    ("convolutions", "ridge.coef", lambda t: t[:-1].clone(), "'coef' of RidgeClassifier"),
+    ("ensemble", "transformer.model.head.weight", lambda t: t / 0, "head.weight", "finite"),
+    ("classifier", "novelty.unit", torch.zeros_like, "unit of a novelty"),
+    ("classifier", "novelty.spread", lambda t: t[1:].clone(), "'spread' of Novelty"),
+    ("classifier", "novelty.quantiles", torch.zeros_like, "quantiles of a novelty"),
+    ("classifier", "novelty.of_statistics.mean", lambda t: t[1:].clone(), "'mean' of Leverage"),
+    ("classifier", "novelty.of_shape.axes", lambda t: t[0].clone(), "'axes' of Leverage"),
+    ("classifier", "novelty.of_shape.penalty", lambda t: -t, "penalty"),
 ]
 
 
-@pytest.mark.parametrize(("name", "tensor", "value", "message"), TENSORS)
-def test_a_tensor(name, tensor, value, message, stranger):
-    refused(stranger(name, tensors=spoil(tensor, value)), message)
+@pytest.mark.parametrize("case", TENSORS, ids=lambda case: f"{case[0]}-{case[1]}")
+def test_load_refuses_tensor(case, stranger):
+    name, tensor, value, *words = case
+    refused(stranger(name, tensors=spoil(tensor, value)), *words)
 
 
 @pytest.mark.parametrize(
@@ -256,11 +247,11 @@ def test_a_tensor(name, tensor, value, message, stranger):
         *(("codes", "codes."), ("convolutions", "model."), ("ensemble", "transformer.model.")),
     ],
 )
-def test_a_tensor_too_many(name, prefix, stranger):
+def test_load_refuses_unknown_tensor(name, prefix, stranger):
     refused(stranger(name, tensors=lambda held: held.update({f"{prefix}x": torch.ones(1)})), "x'")
 
 
-def test_what_is_not_in_the_file_is_not_made(folders, tmp_path, stranger):
+def test_load_refuses_large_unsaved_table(folders, tmp_path, stranger):
     clf = classifier("sine_spe").fit(X, Y)
     clf.save(tmp_path / "spe")
     state = tmp_path / "spe" / "estimator.json"
@@ -270,7 +261,7 @@ def test_what_is_not_in_the_file_is_not_made(folders, tmp_path, stranger):
     refused(tmp_path / "spe", "bytes of tables that are not in the file")
 
 
-def test_what_concerns_a_program_is_dropped(stranger):
+def test_load_drops_paths_and_callbacks(stranger):
     """A path that `fit` would write to, and a checkpoint that it would load, are not a model's."""
     theirs = {"checkpoint_dir": "/tmp/theirs", "resume": True, "callbacks": ["theirs"]}
     loaded = load(stranger("classifier", lambda state: state["parameters"].update(theirs)))
@@ -280,7 +271,7 @@ def test_what_concerns_a_program_is_dropped(stranger):
         assert [params[name] for name in theirs] == [None, False, None]
 
 
-def test_an_encoding_of_ones_own_that_computes_while_it_is_made(tmp_path):
+def test_load_encoding_that_reads_values(tmp_path):
     class Fussy(PositionalEncoding, name="fussy"):
         def __init__(self, *, d_model, n_heads, max_len):
             super().__init__()
@@ -295,7 +286,7 @@ def test_an_encoding_of_ones_own_that_computes_while_it_is_made(tmp_path):
     state = json.loads((tmp_path / "estimator.json").read_text())
     put("model.d_model", 8000)(state)
     (tmp_path / "estimator.json").write_text(json.dumps(state))
-    refused(tmp_path, r"must be .*2000.*, as described")
+    refused(tmp_path, "tensor", "2000")
 
 
 def fields(described: Any, path: str = "") -> Iterator[str]:
@@ -313,7 +304,7 @@ ANYTHING = [None, True, 0, -1, 7, 8000, 10**30, 0.5, math.nan, "x", [], {}, [[[]
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", exhaustive_except(ESTIMATORS, ["classifier", "convolutions"]))
-def test_anything_in_any_field(name, stranger, folders):
+def test_load_of_any_value_answers_or_refuses(name, stranger, folders):
     """It is refused, or is a model that answers, or says why it does not; three values a field."""
     state = json.loads((folders[name] / "estimator.json").read_text())
     state.pop("weights_sha256")

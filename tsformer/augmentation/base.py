@@ -135,6 +135,11 @@ class Sum(Augmentation):
         self.symbolic = all(part.symbolic for part in parts)
         self.reference = "; ".join(dict.fromkeys(p.reference for p in parts if p.reference))
 
+    def saved(self) -> tuple[str, dict[str, Any]]:
+        """Return the names and the options of the parts."""
+        params = dict(part.saved() for part in self.parts)
+        return "+".join(params), params
+
     def __call__(self, batch: Batch) -> Batch:
         for part in self.parts:
             batch = part(batch)

@@ -21,21 +21,15 @@ from tsformer._devices import resolve_device
 from tsformer._precision import PRECISIONS, in_plain_torch, resolve_precision
 from tsformer._random import seeded
 from tsformer._warnings import warn_caller
-from tsformer.augmentation import Augmentation, AugmentationSpec, Sum
+from tsformer.augmentation import Augmentation, AugmentationSpec
 from tsformer.data.layout import check_ids
 from tsformer.data.panel import AnyPanel
 from tsformer.data.preprocessor import SCALINGS, Scaler, Vocabulary, make_difference, views_in
 from tsformer.data.series import SeriesSource
-from tsformer.encodings import EncodingSpec, PositionalEncoding, find, names
+from tsformer.encodings import EncodingSpec, names
 from tsformer.estimators.loading import fitted_source, is_fitted, source_of, take_over
-from tsformer.estimators.saved import (
-    HISTORY,
-    MEMBERS,
-    MODEL,
-    check_fields,
-    check_model,
-    load_checked,
-)
+from tsformer.estimators.saved import Member, check_model, load_checked, read
+from tsformer.estimators.saving import by_name
 from tsformer.estimators.series import (
     SeriesEstimator,
     TrainingData,
@@ -163,6 +157,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         "n_threads": "auto",
         "checkpoint_dir": None,
         "resume": False,
+        "freeze": None,  # a refit without init_from cannot freeze
     }
 
     def __sklearn_clone__(self) -> Self:
@@ -669,27 +664,11 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
             scores |= {f"validation {n}": fmean(row[k] for row in rows) for n, k in names.items()}
         return scores
 
-    def saved_parameters(self) -> dict[str, Any]:
-        parameters = super().saved_parameters()
-        parameters["encoding"] = _by_name(parameters["encoding"])
-        made = self.augmentation
-        if isinstance(made, Augmentation):
-            parts = made.parts if isinstance(made, Sum) else (made,)
-            params = dict(part.saved() for part in parts)
-            parameters["augmentation"] = "+".join(params)
-            parameters["augmentation_params"] = params if len(params) > 1 else params[parts[0].name]
-        return parameters
-
-    @classmethod
-    def _fixed(cls, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        # init_from is not saved, and a refit without init_from cannot freeze.
-        return {**super()._fixed(parameters), "freeze": None}
-
-    def _describe_models(self) -> dict[str, Any]:
+    def describe_models(self) -> dict[str, Any]:
         # From the models, since parameters may have changed after the fit.
         first, *further = (
             {
-                "model": vars(model.config) | {"encoding": _by_name(model.config.encoding)},
+                "model": vars(model.config) | {"encoding": by_name(model.config.encoding)},
                 "history": list(history),
                 "best_epoch": history.best_epoch,
                 "interrupted": history.interrupted,
@@ -698,27 +677,21 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         )
         return {**first, "members": further}
 
-    def _restored_models(
+    def restore_models(
         self, described: dict[str, Any], saved: Sequence[Mapping[str, Tensor]]
-    ) -> list[TSTransformer]:
-        check_fields(described, MEMBERS)
-        models: list[TSTransformer] = []
-        self.histories_ = []
-        for member, own in zip([described, *described["members"]], saved, strict=True):
-            check_fields(member, HISTORY)
-            history = History(member["history"])
-            history.best_epoch = member["best_epoch"]
-            history.interrupted = member["interrupted"]
+    ) -> None:
+        self.models_, self.histories_ = [], []
+        for part, own in zip([described, *described["members"]], saved, strict=True):
+            member = read(Member, part)
+            history = History(member.history)
+            history.best_epoch, history.interrupted = member.best_epoch, member.interrupted
             self.histories_.append(history)
-            fields = member.get("model")
-            check_fields(fields, MODEL, of="model")
-            config = ModelConfig(**fields)
+            config = read(ModelConfig, member.model, "model")
             self._check_config(config)
             _check_weights(config, own, self._make_model)
             model = self._drawn_model(config, 0)
             load_checked(model, own)
-            models.append(model)
-        return [model.eval() for model in models]
+            self.models_.append(model.eval())
 
     def _check_config(self, config: ModelConfig) -> None:
         """Raise ValueError if a restored model has other inputs or outputs."""
@@ -797,11 +770,3 @@ def _mean(histories: list[History]) -> History:
 def _kept_epoch(history: History) -> dict[str, float]:
     """Return the epoch whose weights were kept."""
     return next((row for row in history if row["epoch"] == history.best_epoch), history[-1])
-
-
-def _by_name(encoding: Any) -> Any:
-    """Replace a registered encoding class by its name."""
-    named = isinstance(encoding, type) and issubclass(encoding, PositionalEncoding)
-    if named and encoding.name in names() and find(encoding.name) is encoding:
-        return encoding.name
-    return encoding

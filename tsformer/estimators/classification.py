@@ -18,7 +18,7 @@ from tsformer.data.preprocessor import Scaler
 from tsformer.data.series import Padded
 from tsformer.estimators.labels import Classes, Labels, LabelTarget, learn_labels
 from tsformer.estimators.prediction_sets import Conformal
-from tsformer.estimators.saved import LABELS, check_fields, described_labels, restored_labels
+from tsformer.estimators.saved import check_type, restored_labels
 from tsformer.estimators.series import SeriesEstimator
 from tsformer.estimators.targets import Targets, check_length, read_as_fitted, read_weights
 from tsformer.explain.relevance import make_method, occlusion
@@ -244,17 +244,13 @@ class SeriesClassifier(ClassifierMixin, SeriesEstimator):
         tags.classifier_tags.multi_label = True
         return tags
 
-    def _describe_targets(self) -> dict[str, Any]:
-        several = {"several_labels": True} if self.target_.shape else {}
-        return {"classes": described_labels(self.classes_), **several}
-
-    def _restore_targets(self, described: dict[str, Any]) -> None:
+    def restored_target(self, described: dict[str, Any]) -> LabelTarget:
         classes = restored_labels(described.get("classes"))
         several = described.get("several_labels", False)
-        check_fields({"several_labels": several}, LABELS)
+        check_type("several_labels", several, bool)
         if several and classes.tolist() != list(range(max(len(classes), 2))):
             raise ValueError("classes of several labels must be their column numbers")
-        self.target_ = Labels(classes, unknown=self._masks_unknown) if several else Classes(classes)
+        return Labels(classes, unknown=self._masks_unknown) if several else Classes(classes)
 
     @in_plain_torch
     def calibrate_sets(
@@ -392,19 +388,6 @@ class SeriesClassifier(ClassifierMixin, SeriesEstimator):
     def _mixture(self) -> list[float]:
         """Return temperatures and weights, which shape the probabilities."""
         return []
-
-    def _describe(self) -> dict[str, Any]:
-        described = super()._describe()
-        if hasattr(self, "conformal_"):
-            described["sets"] = self.conformal_.describe()
-        return described
-
-    @classmethod
-    def _restored(cls, state: dict[str, Any], device: Any) -> Self:
-        estimator = super()._restored(state, device)
-        if "sets" in state:
-            estimator.conformal_ = Conformal.restored(state["sets"], len(estimator.classes_))
-        return estimator
 
 
 def accuracies(

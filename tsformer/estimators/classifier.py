@@ -22,7 +22,7 @@ from tsformer.data.series import Padded
 from tsformer.estimators.base import TransformerEstimator
 from tsformer.estimators.classification import SeriesClassifier
 from tsformer.estimators.copies import first_equal, merge_copies
-from tsformer.estimators.saved import TEMPERATURES, check_fields
+from tsformer.estimators.saved import Temperatures, read
 from tsformer.estimators.series import unobserved
 from tsformer.estimators.settings import CONV_PARAMS
 from tsformer.estimators.targets import (
@@ -33,7 +33,6 @@ from tsformer.estimators.targets import (
 )
 from tsformer.explain.attention import AttentionMaps, attention_maps
 from tsformer.explain.relevance import relevance
-from tsformer.model import TSTransformer
 from tsformer.training.run import suppress_interruption_warning
 from tsformer.training.step import Loss
 
@@ -578,18 +577,16 @@ class TSTransformerClassifier(SeriesClassifier, TransformerEstimator):
             member.temperatures_ = [temperature]
         return members
 
-    def _describe_models(self) -> dict[str, Any]:
-        return super()._describe_models() | {"temperatures": self.temperatures_}
+    def describe_models(self) -> dict[str, Any]:
+        return super().describe_models() | {"temperatures": self.temperatures_}
 
-    def _restored_models(
+    def restore_models(
         self, described: dict[str, Any], saved: Sequence[Mapping[str, Tensor]]
-    ) -> list[TSTransformer]:
-        models = super()._restored_models(described, saved)
-        check_fields(described, TEMPERATURES)
-        self.temperatures_ = described["temperatures"]
-        if len(self.temperatures_) != len(models):
+    ) -> None:
+        super().restore_models(described, saved)
+        self.temperatures_ = read(Temperatures, described).temperatures
+        if len(self.temperatures_) != len(self.models_):
             raise ValueError(
-                f"temperatures must have {len(models)} values, as many as members; got "
+                f"temperatures must have {len(self.models_)} values, as many as members; got "
                 f"{len(self.temperatures_)}"
             )
-        return models

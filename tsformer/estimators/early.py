@@ -1,8 +1,9 @@
 """EarlyClassifier: answers about series that are still arriving."""
 
 import os
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
+from math import inf
 from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
@@ -33,7 +34,8 @@ from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.estimators.copies import copies_are_grouped, first_equal, merge_copies
 from tsformer.estimators.ensemble import TSEnsembleClassifier
 from tsformer.estimators.random_convolution import RandomConvolutionClassifier
-from tsformer.estimators.saved import EARLY, check_fields, restored_parameters
+from tsformer.estimators.saved import check_type, read
+from tsformer.estimators.saving import fitted_state
 from tsformer.estimators.schema import Schema
 from tsformer.estimators.series import drawn_seed, unobserved
 from tsformer.estimators.summary import card
@@ -64,6 +66,28 @@ def _check_points(name: str, value: Any) -> None:
             f"{name} must be an int >= 1, or increasing shares of the longest series in (0, 1]; "
             f"got {shortened(value)}"
         )
+
+
+def _check_increasing(name: str, value: Any) -> None:
+    if value != sorted({*value, 0})[1:]:
+        raise ValueError(f"{name} must be increasing ints >= 1; got {shortened(value)}")
+
+
+def _check_rules(name: str, value: Any) -> None:
+    columns = {"threshold", "n_agreeing", "accuracy", "earliness", "harmonic_mean"}
+    if set(value) != columns or len(lengths := set(map(len, value.values()))) != 1 or 0 in lengths:
+        raise ValueError(f"{name} must have equally long lists: {', '.join(sorted(columns))}")
+
+
+@dataclass
+class _Rule:
+    """The saved fields of a fitted rule."""
+
+    parameters: dict[str, Any]
+    steps: Annotated[list[int], _check_increasing]
+    threshold: Annotated[float, real(-inf)]
+    n_agreeing: Annotated[int, whole(1)]
+    trade_offs: Annotated[dict[str, list[Annotated[float, real(-inf)]]], _check_rules]
 
 
 class _Prefixes(NamedTuple):
@@ -422,7 +446,7 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         kind = type(self.classifier_).__name__
         if kind not in _SAVED:
             raise TypeError(f"save writes {', '.join(_SAVED)}; got {kind}, which needs pickle")
-        described, tensors = self.classifier_.fitted_state()
+        described, tensors = fitted_state(self.classifier_)
         points = self.points if np.ndim(self.points) == 0 else np.array(self.points).tolist()
         seed = self.random_state if isinstance(self.random_state, (int, np.integer)) else None
         parameters = {"points": points, "earliness": self.earliness, "cv": self.cv}
@@ -446,23 +470,18 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         cls, state: dict[str, Any], tensors: dict[str, torch.Tensor], device: str | torch.device
     ) -> Self:
         """Restore the result of `save`."""
-        rule, inner = state.get("rule"), state.get("classifier")
-        check_fields(rule, EARLY, of="rule")
-        check_fields(inner, {}, of="classifier")
-        assert rule is not None
+        rule, inner = read(_Rule, state.get("rule"), "rule"), state.get("classifier")
+        check_type("classifier", inner, dict[str, Any])
         assert inner is not None
         check_known("classifier.class", inner.get("class"), _SAVED)
-        part = _SAVED[inner["class"]]
-        fitted = part.from_fitted_state({**inner, "format": state["format"]}, tensors, device)
-        names = ("points", "earliness", "cv", "random_state")
-        parameters = restored_parameters(rule["parameters"], names, {}, "")
-        early = cls(clone(fitted), **parameters)
+        fitted = _SAVED[inner["class"]].from_fitted_state(inner, tensors, device)
+        early = cls(clone(fitted), **rule.parameters)
         check_fields_of(early)
         early.classifier_, early.classes_ = fitted, fitted.classes_
         early.n_channels_ = fitted.n_channels_
-        early.steps_ = np.array(rule["steps"], dtype=np.int64)
-        early.threshold_, early.n_agreeing_ = rule["threshold"], rule["n_agreeing"]
-        early.trade_offs_ = pd.DataFrame(rule["trade_offs"])
+        early.steps_ = np.array(rule.steps, dtype=np.int64)
+        early.threshold_, early.n_agreeing_ = rule.threshold, rule.n_agreeing
+        early.trade_offs_ = pd.DataFrame(rule.trade_offs)
         return early
 
 

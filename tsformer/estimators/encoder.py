@@ -14,7 +14,7 @@ from tsformer._precision import in_plain_torch
 from tsformer.augmentation import AugmentationSpec
 from tsformer.data.preprocessor import Scaler, views_in
 from tsformer.estimators.base import HeadNorm, Scaling, TransformerEstimator
-from tsformer.estimators.saved import PRETEXT, check_fields
+from tsformer.estimators.saved import Registered, read
 from tsformer.estimators.settings import CONV_PARAMS
 from tsformer.estimators.targets import Target, Targets
 from tsformer.model import ModelConfig, TSTransformer
@@ -44,6 +44,10 @@ class PretextTarget(Target):
     @property
     def purpose(self) -> str:
         return "Computes an embedding"
+
+    def describe(self) -> dict[str, Any]:
+        name, params = self.objective.saved()
+        return {"objective": {"name": name, "params": params}}
 
     def encode(self, y: Any, name: str, n_series: int, *, of: str = "X") -> Targets:
         return np.zeros(n_series, dtype=np.float32)
@@ -247,20 +251,6 @@ class TSTransformerEncoder(TransformerEstimator):
             )
         return Pretext(self.objective_, layout)
 
-    def saved_parameters(self) -> dict[str, Any]:
-        parameters = super().saved_parameters()
-        if isinstance(self.objective, Objective):
-            name, params = self.objective.saved()
-            parameters |= {"objective": name, "objective_params": params}
-        return parameters
-
-    def _describe_targets(self) -> dict[str, Any]:
-        name, params = self.objective_.saved()
-        return {"objective": {"name": name, "params": params}}
-
-    def _restore_targets(self, described: dict[str, Any]) -> None:
-        check_fields(described.get("objective"), PRETEXT, of="objective")
-        objective = described["objective"]
-        self.target_ = PretextTarget(
-            resolve(objective["name"], **objective["params"]), self.n_channels_
-        )
+    def restored_target(self, described: dict[str, Any]) -> PretextTarget:
+        objective = read(Registered, described.get("objective"), "objective")
+        return PretextTarget(resolve(objective.name, **objective.params), self.schema_.n_channels)

@@ -2,13 +2,13 @@
 
 import inspect
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import field
 from importlib import import_module
 from math import inf
 from time import perf_counter
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 from warnings import catch_warnings, filterwarnings
 
 import numpy as np
@@ -17,7 +17,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from tsformer._checks import check_known, one_of, options, real, shortened, whole, with_parameters
+from tsformer._checks import check_known, one_of, options, real, whole, with_parameters
 from tsformer._devices import resolve_device
 from tsformer._precision import in_plain_torch
 from tsformer._warnings import warn_caller
@@ -28,7 +28,9 @@ from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.estimators.novelty import Novelty
 from tsformer.estimators.random_convolution import RandomConvolutionClassifier
 from tsformer.estimators.recipe import AUGMENTATION_TRIAL, SCALING_TRIAL
-from tsformer.estimators.saved import ENSEMBLE, check_fields
+from tsformer.estimators.saved import Ensemble as Facts
+from tsformer.estimators.saved import read
+from tsformer.estimators.saving import fitted_parts
 from tsformer.estimators.series import Fit, TrainingData, drawn_seed
 from tsformer.estimators.settings import MANY_SERIES, is_auto
 from tsformer.estimators.summary import Summary, table_of
@@ -45,12 +47,6 @@ _TOLERANCE = 1.2
 _IMPORT_SECONDS = 5.0
 #: Weights of the probabilities of the parts.
 WEIGHTS = {"random_convolutions": 0.5, "transformer": 0.5}
-_PARTS: dict[str, type[RandomConvolutionClassifier] | type[TSTransformerClassifier]] = {
-    "random_convolutions": RandomConvolutionClassifier,
-    "transformer": TSTransformerClassifier,
-}
-#: Parameters with the options of the parts.
-_OVERRIDES = dict(zip(("convolution_params", "transformer_params"), _PARTS.values(), strict=True))
 #: Parameters of the parts that cannot be overridden, with the reason.
 _OWN = "it is a parameter of TSEnsembleClassifier itself"
 _RESERVED = {
@@ -147,6 +143,12 @@ class TSEnsembleClassifier(SeriesClassifier):
     >>> sorted(clf.score_parts(X, y))
     ['ensemble', 'random_convolutions', 'transformer']
     """
+
+    parts: ClassVar = {
+        "random_convolutions": RandomConvolutionClassifier,
+        "transformer": TSTransformerClassifier,
+    }
+    params_of_parts = ("convolution_params", "transformer_params")
 
     quality: Annotated[str, one_of(*QUALITIES)] = field(default="fast", kw_only=False)
     time_limit: Annotated[float | None, real(0, also=(None, inf))] = None
@@ -282,7 +284,7 @@ class TSEnsembleClassifier(SeriesClassifier):
 
     def _unfitted(self) -> tuple[RandomConvolutionClassifier, TSTransformerClassifier]:
         """Make both parts; raise ValueError or TypeError for an invalid parameter."""
-        for name, cls in _OVERRIDES.items():
+        for name, cls in zip(self.params_of_parts, self.parts.values(), strict=True):
             _check_overrides(name, getattr(self, name) or {}, cls)
         names = ("timestamps", "class_weight", "device", "n_threads")
         seed = self.random_state
@@ -343,7 +345,7 @@ class TSEnsembleClassifier(SeriesClassifier):
             ``(n, n_classes)``.
         """
         series = self.read_series(X, times)
-        return {name: part.predict_proba(series) for name, part in self.fitted_parts().items()}
+        return {name: part.predict_proba(series) for name, part in fitted_parts(self).items()}
 
     @in_plain_torch
     def score_parts(
@@ -393,7 +395,7 @@ class TSEnsembleClassifier(SeriesClassifier):
         series = self.read_series(X, times)
         return {
             name: torch.from_numpy(part.logits(series, None)).double()
-            for name, part in self.fitted_parts().items()
+            for name, part in fitted_parts(self).items()
         }
 
     def _mean(self, logits: Mapping[str, Tensor]) -> Tensor:
@@ -401,17 +403,12 @@ class TSEnsembleClassifier(SeriesClassifier):
         weights = [self.weights_[name] for name in logits]
         return self.target_.mean_logits(torch.stack([*logits.values()]), weights)
 
-    def fitted_parts(self) -> dict[str, RandomConvolutionClassifier | TSTransformerClassifier]:
-        """Return the fitted parts by name."""
-        parts = {name: getattr(self, f"{name}_") for name in _PARTS}
-        return {name: part for name, part in parts.items() if part is not None}
-
     def used_values(self) -> dict[str, Any]:
         n_threads = "by operation" if self.n_threads == "auto" else self.n_threads
         return {"device": str(self.device_), "n_threads": n_threads}
 
     def _layout(self) -> tuple[pd.DataFrame, dict[str, int], dict[str, Summary]]:
-        parts = {name: part.summary() for name, part in self.fitted_parts().items()}
+        parts = {name: part.summary() for name, part in fitted_parts(self).items()}
         sizes = {name: part.sizes["parameters"] for name, part in parts.items()}
         rows = [
             (name, f"weight {self.weights_[name]:g}", f"{len(self.classes_)}", size)
@@ -422,82 +419,28 @@ class TSEnsembleClassifier(SeriesClassifier):
     def held_out_scores(self) -> dict[str, Any]:
         return {
             f"{name.replace('_', ' ')}: {score}": value
-            for name, part in self.fitted_parts().items()
+            for name, part in fitted_parts(self).items()
             for score, value in part.held_out_scores().items()
         }
 
-    def fitted_state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        states = {name: part.fitted_state() for name, part in self.fitted_parts().items()}
-        description = {
-            **self._describe(),
+    def describe_models(self) -> dict[str, Any]:
+        return {
             "weights": self.weights_,
             "seconds": self.seconds_,
             "unexplained": self.unexplained_,
-            "parts": {name: described for name, (described, _) in states.items()},
         }
-        tensors = {
-            f"{name}.{key}": tensor
-            for name, (_, named) in states.items()
-            for key, tensor in named.items()
-        }
-        return description, tensors
 
-    @classmethod
-    def from_fitted_state(
-        cls, state: dict[str, Any], tensors: dict[str, Tensor], device: str | torch.device
-    ) -> Self:
-        estimator: Self = cls._restored(state, device)
-        check_fields(state, ENSEMBLE)
-        estimator.weights_, estimator.seconds_ = state["weights"], state["seconds"]
-        estimator.unexplained_ = state["unexplained"]
-        parts, weighted = state["parts"], estimator.weights_
-        if not {"random_convolutions"} <= set(parts) <= set(_PARTS) or set(weighted) != set(parts):
+    def restore_models(
+        self, described: dict[str, Any], saved: Sequence[Mapping[str, Tensor]]
+    ) -> None:
+        facts = read(Facts, described)
+        self.weights_, self.seconds_ = facts.weights, facts.seconds
+        self.unexplained_ = facts.unexplained
+        if not {"random_convolutions"} <= set(facts.parts) == set(facts.weights):
             raise ValueError(
                 "parts must be random_convolutions and optionally transformer, and weights must "
-                f"have the same names; got {sorted(parts)} and {sorted(weighted)}"
+                f"have the same names; got {sorted(facts.parts)} and {sorted(facts.weights)}"
             )
-        unexpected = [key for key in tensors if key.partition(".")[0] not in parts]
-        if unexpected:
-            raise ValueError(
-                f"tensor {unexpected[0]!r} belongs to no part; parts are {sorted(parts)}"
-            )
-        estimator.transformer_ = None
-        for name, described in parts.items():
-            own = {
-                key.removeprefix(f"{name}."): tensor
-                for key, tensor in tensors.items()
-                if key.startswith(f"{name}.")
-            }
-            check_fields(described, {}, of=f"parts.{name}")
-            described = {**described, "format": state["format"]}
-            try:
-                part = _PARTS[name].from_fitted_state(described, own, device)
-                for key in ("schema", *estimator._describe_targets()):
-                    if described.get(key) != state.get(key):
-                        ours, theirs = (shortened(each.get(key)) for each in (described, state))
-                        raise ValueError(f"{key} is {ours}, but {theirs} in the ensemble")
-            except ValueError as error:
-                raise ValueError(f"parts.{name}: {error}") from error
-            setattr(estimator, f"{name}_", part)
-        return estimator
-
-    @classmethod
-    def restored_parameters(
-        cls, described: Mapping[str, Any], of: str = "parameters"
-    ) -> dict[str, Any]:
-        parameters = super().restored_parameters(described, of)
-        for name, part in _OVERRIDES.items():
-            if isinstance(parameters.get(name), dict):
-                parameters[name] = part.restored_parameters(parameters[name], f"{of}.{name}")
-        return parameters
-
-    def saved_parameters(self) -> dict[str, Any]:
-        parameters = super().saved_parameters()
-        for name, cls in _OVERRIDES.items():
-            if given := parameters[name]:
-                saved, default = cls(**given).saved_parameters(), cls().saved_parameters()
-                parameters[name] = {k: v for k, v in saved.items() if k in given or v != default[k]}
-        return parameters
 
 
 def _check_overrides(name: str, params: Mapping[str, Any], cls: type[Any]) -> None:

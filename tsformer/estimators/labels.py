@@ -19,6 +19,7 @@ from torch import Tensor
 
 from tsformer._checks import listed
 from tsformer._warnings import warn_caller
+from tsformer.estimators.saved import described_labels
 from tsformer.estimators.targets import (
     Target,
     Targets,
@@ -56,6 +57,9 @@ class Classes(Target):
         classes, counts = np.unique(_read_labels(y, "y", pretrains=True), return_counts=True)
         warn_of_labels(classes, counts)
         return cls(classes)
+
+    def describe(self) -> dict[str, Any]:
+        return {"classes": described_labels(self.classes)}
 
     def encode(self, y: Any, name: str, n_series: int, *, of: str = "X") -> Targets:
         """Return the class index of each label."""
@@ -170,6 +174,9 @@ class Labels(Target):
                 "pass np.asarray(y).argmax(axis=1)"
             )
         return target
+
+    def describe(self) -> dict[str, Any]:
+        return {"classes": described_labels(self.classes), "several_labels": True}
 
     def _read(self, y: Any, name: str) -> npt.NDArray[Any]:
         labels = read_as_fitted(y, name, self.shape, labels=True)

@@ -10,6 +10,7 @@ from sklearn.utils import assert_all_finite
 from torch import Tensor
 
 from tsformer.data.preprocessor import ROUNDING, summarise
+from tsformer.estimators.saved import Moments, read
 from tsformer.estimators.targets import (
     Target,
     Targets,
@@ -52,6 +53,19 @@ class Numbers(Target):
         moments = [_moments(column, "y", weights) for column in np.atleast_2d(targets.T)]
         mean, std = np.array(moments).T if targets.ndim > 1 else moments[0]
         return cls(mean, std, columns=columns_of(y))
+
+    def describe(self) -> dict[str, Any]:
+        moments = {"target_mean": self.mean, "target_std": self.std}
+        return {name: np.asarray(moment).tolist() for name, moment in moments.items()}
+
+    @classmethod
+    def restored(cls, described: Any) -> Self:
+        """Return what `describe` described."""
+        moments = read(Moments, described)
+        if np.shape(moments.target_mean) != np.shape(moments.target_std):
+            raise ValueError("target_mean and target_std must have the same length")
+        parts = vars(moments).values()
+        return cls(*(np.array(part) if isinstance(part, list) else part for part in parts))
 
     def encode(self, y: Any, name: str, n_series: int, *, of: str = "X") -> Targets:
         refuse_no_targets(y, name)

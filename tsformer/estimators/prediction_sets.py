@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tsformer._warnings import warn_caller
-from tsformer.estimators.saved import SETS, check_fields
+from tsformer.estimators.saved import Sets, read
 from tsformer.estimators.targets import Targets
 
 #: Rounding error of ``(n + 1) * coverage``, which must not move the rank.
@@ -65,15 +65,13 @@ class Conformal:
     @classmethod
     def restored(cls, described: dict[str, Any], n_classes: int) -> Self:
         """Return what `describe` described."""
-        check_fields(described, SETS, of="sets")
-        scores = described["scores"]
+        sets = read(Sets, described, "sets")
+        scores = sets.scores
         if len(scores) not in (1, n_classes):
             raise ValueError(
                 f"sets.scores must be 1 list or {n_classes}, one for each class; got {len(scores)}"
             )
-        return cls(
-            [np.sort(np.array(each, dtype=np.float64)) for each in scores], described["mixture"]
-        )
+        return cls([np.sort(np.array(each, dtype=np.float64)) for each in scores], sets.mixture)
 
 
 def _threshold(scores: npt.NDArray[np.float64], coverage: float) -> float:

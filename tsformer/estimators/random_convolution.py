@@ -20,7 +20,7 @@ from tsformer.data.preprocessor import Preprocessor, Scaler
 from tsformer.data.series import SeriesSource
 from tsformer.estimators.classification import SeriesClassifier
 from tsformer.estimators.recipe import better_scaling, fitted_convolutions, trial_sample
-from tsformer.estimators.saved import CONVOLUTIONS, check_fields, load_checked
+from tsformer.estimators.saved import Convolutions, load_checked, read
 from tsformer.estimators.series import (
     TrainingData,
     drawn_seed,
@@ -300,7 +300,7 @@ class RandomConvolutionClassifier(
         assert isinstance(self.preprocessor_, Scaler)
         return self.preprocessor_
 
-    def _describe_models(self) -> dict[str, Any]:
+    def describe_models(self) -> dict[str, Any]:
         # From the model, since parameters may have changed after the fit.
         convolutions = self.model_.convolutions
         return {
@@ -310,11 +310,11 @@ class RandomConvolutionClassifier(
             }
         }
 
-    def _restored_models(
+    def restore_models(
         self, described: dict[str, Any], saved: Sequence[Mapping[str, Tensor]]
-    ) -> list[ConvolutionClassifier]:
-        check_fields(described.get("convolutions"), CONVOLUTIONS, of="convolutions")
-        model = ConvolutionClassifier(**described["convolutions"]).eval()
+    ) -> None:
+        sizes = read(Convolutions, described.get("convolutions"), "convolutions")
+        model = ConvolutionClassifier(**vars(sizes)).eval()
         load_checked(model, saved[0])
         model.check(self.preprocessor_.n_inputs, self.target_)
-        return [model]
+        self.models_ = [model]

@@ -14,7 +14,6 @@ from tsformer.augmentation import AugmentationSpec
 from tsformer.data.layout import check_ids
 from tsformer.estimators.base import TransformerEstimator
 from tsformer.estimators.numbers import Numbers
-from tsformer.estimators.saved import REGRESSION, check_fields
 from tsformer.estimators.targets import (
     check_length,
     read_as_fitted,
@@ -133,15 +132,5 @@ class TSTransformerRegressor(MultiOutputMixin, RegressorMixin, TransformerEstima
         """Standard deviation of the training targets."""
         return self.target_.std
 
-    def _describe_targets(self) -> dict[str, Any]:
-        moments = {"target_mean": self.target_mean_, "target_std": self.target_std_}
-        return {name: np.asarray(moment).tolist() for name, moment in moments.items()}
-
-    def _restore_targets(self, described: dict[str, Any]) -> None:
-        check_fields(described, REGRESSION)
-        moments = [described["target_mean"], described["target_std"]]
-        if np.shape(moments[0]) != np.shape(moments[1]):
-            raise ValueError("target_mean and target_std must have the same length")
-        self.target_ = Numbers(
-            *(np.array(moment) if isinstance(moment, list) else moment for moment in moments)
-        )
+    def restored_target(self, described: dict[str, Any]) -> Numbers:
+        return Numbers.restored(described)

@@ -1,16 +1,18 @@
 """Validate untrusted saved estimators.
 
-The description is checked field by field, and the shapes of tensors before their allocation: a few
-bytes must not allocate gigabytes.
+Each part of a description is a dataclass, whose fields are checked by their types and by the checks
+of the constructors. Names and shapes of tensors are compared with a module on the meta device:
+a few bytes must not allocate gigabytes.
 """
 
-import math
 import re
-import sys
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import MISSING, dataclass, field, fields
+from math import inf
+from types import UnionType
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
@@ -18,225 +20,196 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
-from tsformer._checks import check_known, shortened
+from tsformer._checks import Check, check_known, one_of, real, shortened, whole
 from tsformer.data.preprocessor import SCALINGS
-from tsformer.model.layers import HEAD_NORMS
-from tsformer.model.stems import STEMS
-from tsformer.model.transformer import POOLINGS
-
-#: A check of a value, and a description of the allowed values.
-Field = tuple[Callable[[Any], bool], str]
 
 #: Largest size in bytes of buffers that are not saved, such as the noise of an encoding.
 _MOST_UNSAVED = 2**26
 #: Largest size in bytes of all class labels.
 _MOST_LABELS = 2**26
-_OF_RULES = {"threshold", "n_agreeing", "accuracy", "earliness", "harmonic_mean"}
+
+_Described = TypeVar("_Described")
+_Finite = Annotated[float, real(-inf)]
+_Positive = Annotated[float, real(0)]
 
 
-def _whole(low: int) -> Field:
-    return lambda v: type(v) is int and low <= v < 2**31, f"an int >= {low}"
+def _matching(pattern: str) -> Check:
+    def check(name: str, value: Any) -> None:
+        if not re.fullmatch(pattern, value):
+            raise ValueError(f"{name} must match {pattern}; got {shortened(value)}")
+
+    return check
 
 
-def _number(v: Any) -> bool:
-    return type(v) in (int, float)
+def _one_or_several(check: Check) -> Check:
+    """Check one number, or each of two or more."""
+
+    def check_each(name: str, value: Any) -> None:
+        if isinstance(value, list) and len(value) < 2:
+            raise ValueError(f"{name} must be a number, or two or more; got {shortened(value)}")
+        for each in value if isinstance(value, list) else [value]:
+            check(name, each)
+
+    return check_each
 
 
-def _is_label(v: Any) -> bool:
-    return type(v) in (bool, int, float, str)
+def _epochs(name: str, rows: Any) -> None:
+    for row in rows:
+        if not {"epoch", "seconds"} <= set(row):
+            raise ValueError(f"{name} must have epoch and seconds; got {shortened(row)}")
 
 
-def _is_plain(v: Any) -> bool:
-    return isinstance(v, dict) and all(each is None or _is_label(each) for each in v.values())
+@dataclass
+class Description:
+    """Fields of every estimator."""
+
+    parameters: dict[str, Any]
+    schema: dict[str, Any]
+    target_names: list[str] = field(default_factory=list)
+    #: Facts of the fit, for the card and the summary.
+    training: dict[str, dict[str, bool | int | float | str | None]] = field(default_factory=dict)
+    members: list[dict[str, Any]] = field(default_factory=list)
 
 
-def _finite(low: float = -math.inf) -> Field:
-    above = "" if low == -math.inf else f" > {low:g}"
+@dataclass
+class TrackedRun:
+    """The MLflow run of the fit."""
 
-    def allowed(v: Any) -> bool:
-        return (
-            _number(v) and low < v and abs(v) <= (sys.float_info.max if type(v) is float else 2**53)
-        )
-
-    return allowed, f"a finite number{above}"
+    run_id: Annotated[str, _matching(r"[\w-]{1,64}")]
+    store: Annotated[str, _matching(r"(?s).*://.*")]
 
 
-def _choice(*choices: Any) -> Field:
-    def allowed(value: Any) -> bool:
-        return any(
-            value is choice or (isinstance(value, str) and value == choice) for choice in choices
-        )
+@dataclass
+class Vocabulary:
+    """Fields of every preprocessor."""
 
-    return allowed, f"one of {', '.join(map(repr, choices))}"
-
-
-def _or_none(field: Field) -> Field:
-    return lambda v: v is None or field[0](v), f"{field[1]}, or null"
+    scaling: Annotated[str | None, one_of(*SCALINGS)]
+    flagged: list[bool]
+    time_step: Annotated[float | None, real(0, also=(None,))]
 
 
-def _list_of(of: Callable[[Any], bool], what: str) -> Field:
-    return lambda v: isinstance(v, list) and all(map(of, v)), f"a list of {what}"
+@dataclass
+class Scaler(Vocabulary):
+    """Fields of a scaler."""
+
+    gap_flag: Annotated[float | None, real(-inf, also=(None,))]
+    views: str
+    view_params: dict[str, Any]
 
 
-def _one_or_several(field: Field) -> Field:
-    def allowed(v: Any) -> bool:
-        return all(map(field[0], v)) and len(v) > 1 if isinstance(v, list) else field[0](v)
+@dataclass
+class Member:
+    """Fields of a model and its training."""
 
-    return allowed, field[1]
-
-
-def _is_row(row: Any) -> bool:
-    return (
-        isinstance(row, dict)
-        and {"epoch", "seconds"} <= set(row)
-        and all(map(_number, row.values()))
-    )
+    model: dict[str, Any]
+    history: Annotated[list[dict[str, float]], _epochs]
+    best_epoch: Annotated[int | None, whole(0, None)]
+    interrupted: bool
 
 
-def _is_table(columns: list[Any]) -> bool:
-    numbers = all(isinstance(each, list) and all(map(_finite()[0], each)) for each in columns)
-    return numbers and len(columns[0]) > 0 and len(set(map(len, columns))) == 1
+@dataclass
+class Temperatures:
+    """Temperatures of the members."""
+
+    temperatures: list[_Positive]
 
 
-_BOOLEAN: Field = (lambda v: isinstance(v, bool), "true or false")
-_MAPPING: Field = (lambda v: isinstance(v, dict), "an object")
-_TEXT: Field = (lambda v: isinstance(v, str), "a string")
+@dataclass
+class Convolutions:
+    """Sizes of random convolutions."""
 
-#: Fields of every estimator.
-ESTIMATOR: dict[str, Field] = {
-    "parameters": _MAPPING,
-    "schema": _MAPPING,
-}
-SCHEMA: dict[str, Field] = {
-    "n_channels": _whole(1),
-    "clock": _choice(None, "numbers", "dates"),
-    "names": _list_of(lambda v: isinstance(v, str), "strings"),
-    "n_columns": _or_none(_whole(1)),
-}
-TARGET_NAMES: dict[str, Field] = {
-    "target_names": _list_of(lambda v: isinstance(v, str), "strings"),
-}
-#: Fields of the MLflow run of the fit.
-TRACKED_RUN: dict[str, Field] = {
-    "run_id": (
-        lambda v: isinstance(v, str) and bool(re.fullmatch(r"[\w-]{1,64}", v)),
-        "letters and digits, at most 64",
-    ),
-    "store": (lambda v: isinstance(v, str) and "://" in v, "an address"),
-}
-TEMPERATURES: dict[str, Field] = {
-    "temperatures": _list_of(_finite(0)[0], "finite numbers > 0"),
-}
-#: Scores of prediction sets.
-SETS: dict[str, Field] = {
-    "scores": _list_of(
-        lambda v: isinstance(v, list) and all(_number(p) and 0 <= p <= 1 for p in v),
-        "lists of numbers from 0 to 1",
-    ),
-    "mixture": _list_of(_finite(0)[0], "finite numbers > 0"),
-}
-#: The rule of early answers.
-EARLY: dict[str, Field] = {
-    "parameters": _MAPPING,
-    "steps": (
-        lambda v: isinstance(v, list) and all(map(_whole(1)[0], v)) and v == sorted({*v, 0})[1:],
-        "a list of increasing ints >= 1",
-    ),
-    "threshold": _finite(),
-    "n_agreeing": _whole(1),
-    "trade_offs": (
-        lambda v: isinstance(v, dict) and set(v) == _OF_RULES and _is_table(list(v.values())),
-        f"an object of equally long lists of numbers: {', '.join(sorted(_OF_RULES))}",
-    ),
-}
-LABELS: dict[str, Field] = {"several_labels": _BOOLEAN}
-REGRESSION = {
-    "target_mean": _one_or_several(_finite()),
-    "target_std": _one_or_several(_finite(0)),
-}
-PRETEXT: dict[str, Field] = {"name": _TEXT, "params": _MAPPING}
-#: Fields of preprocessors.
-PREPROCESSOR: dict[str, Field] = {
-    "scaling": _choice(*SCALINGS),
-    "flagged": _list_of(lambda v: isinstance(v, bool), "true or false"),
-    "time_step": _or_none(_finite(0)),
-}
-SCALER: dict[str, Field] = {
-    "gap_flag": _or_none(_finite()),
-    "views": _TEXT,
-    "view_params": (
-        lambda v: (
-            isinstance(v, dict) and set(v) <= {"scale"} and all(map(_finite(0)[0], v.values()))
-        ),
-        "an object that may have a scale > 0",
-    ),
-}
-#: Fields of the ensemble.
-ENSEMBLE: dict[str, Field] = {
-    "weights": (
-        lambda v: isinstance(v, dict) and all(map(_finite(0)[0], v.values())),
-        "an object of numbers > 0",
-    ),
-    "seconds": (
-        lambda v: isinstance(v, dict) and all(map(_finite()[0], v.values())),
-        "an object of numbers",
-    ),
-    "unexplained": _finite(),
-    "parts": _MAPPING,
-}
-#: Fields of a model and its training.
-MODEL: dict[str, Field] = {
-    "encoding": _TEXT,
-    "encoding_params": _MAPPING,
-    "d_model": _whole(1),
-    "n_heads": _whole(1),
-    "n_layers": _whole(0),
-    "d_ff": _or_none(_whole(1)),
-    "dropout": (lambda v: _number(v) and 0 <= v < 1, "a number >= 0 and < 1"),
-    "norm_first": _BOOLEAN,
-    "n_channels": _whole(1),
-    "n_outputs": _whole(1),
-    "max_len": _whole(1),
-    "stem": _choice(*STEMS),
-    "stem_params": _MAPPING,
-    "pooling": _choice(*POOLINGS),
-    "head_norm": _choice(*HEAD_NORMS, None),
-}
-HISTORY: dict[str, Field] = {
-    "history": _list_of(_is_row, "objects of numbers with epoch and seconds"),
-    "best_epoch": _or_none(_whole(0)),
-    "interrupted": _BOOLEAN,
-}
-MEMBERS: dict[str, Field] = {"members": _list_of(lambda v: isinstance(v, dict), "objects")}
-#: Facts of the fit, for the card and the summary.
-TRAINING: dict[str, Field] = {
-    "training": (
-        lambda v: isinstance(v, dict) and all(map(_is_plain, v.values())),
-        "an object of objects of plain values",
-    ),
-}
-CONVOLUTIONS: dict[str, Field] = {"n_features": _whole(0), "n_groups": _whole(0)}
+    n_features: Annotated[int, whole(0)]
+    n_groups: Annotated[int, whole(0)]
 
 
-def check_fields(described: Any, fields: Mapping[str, Field], *, of: str = "") -> None:
-    """Raise ValueError for the first missing or invalid field."""
-    prefix = f"{of}." if of else ""
+@dataclass
+class Ensemble:
+    """Facts of an ensemble."""
+
+    weights: dict[str, _Positive]
+    seconds: dict[str, _Finite]
+    unexplained: _Finite
+    parts: dict[str, dict[str, Any]]
+
+
+@dataclass
+class Moments:
+    """Mean and deviation of one or several targets."""
+
+    target_mean: Annotated[float | list[float], _one_or_several(real(-inf))]
+    target_std: Annotated[float | list[float], _one_or_several(real(0))]
+
+
+@dataclass
+class Registered:
+    """Name and options of a registered class."""
+
+    name: str
+    params: dict[str, Any]
+
+
+@dataclass
+class Sets:
+    """Scores of prediction sets."""
+
+    scores: list[list[Annotated[float, real(0, 1, also=(0, 1))]]]
+    mixture: list[_Positive]
+
+
+@dataclass
+class _Labels:
+    dtype: str
+    values: list[bool | int | float | str]
+
+
+@dataclass
+class _Weights:
+    pairs: list[list[bool | int | float | str]]
+
+
+def read(kind: type[_Described], described: Any, of: str = "") -> _Described:
+    """Check a description, and return the fields of a dataclass; `of` names a part in errors.
+
+    A part has exactly these fields, a whole description also others.
+    """
     if not isinstance(described, dict):
         raise ValueError(f"{of or 'the description'} must be an object; got {shortened(described)}")
-    for name, (allowed, what) in fields.items():
-        if name not in described:
-            raise ValueError(f"{prefix}{name} is missing")
-        if not allowed(described[name]):
-            raise ValueError(f"{prefix}{name} must be {what}; got {shortened(described[name])}")
+    types, wanted, prefix = get_type_hints(kind, include_extras=True), {}, f"{of}." if of else ""
+    for each in fields(kind):  # type: ignore[arg-type]
+        if each.name in described:
+            check_type(f"{prefix}{each.name}", described[each.name], types[each.name])
+            wanted[each.name] = described[each.name]
+        elif of or (each.default is MISSING and each.default_factory is MISSING):
+            raise ValueError(f"{prefix}{each.name} is missing")
+    for name in described if of else ():
+        check_known(f"field of {of}", name, types)
+    return kind(**wanted)
 
 
-def restored_parameters(
-    described: Mapping[str, Any], known: Collection[str], fixed: Mapping[str, Any], of: str
-) -> dict[str, Any]:
-    """Return the constructor's arguments from a description."""
-    for name in described:
-        check_known(f"parameter in {of}", name, known)
-    return {**described, **{name: value for name, value in fixed.items() if name in described}}
+def check_type(name: str, value: Any, kind: Any) -> None:
+    """Raise ValueError or TypeError for a value of JSON that is not of an annotated type."""
+    if hasattr(kind, "__metadata__"):
+        check_type(name, value, kind.__origin__)
+        for check in kind.__metadata__:
+            check(name, value)
+        return
+    arms = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+    outer = {get_origin(arm) or arm: arm for arm in arms}
+    arm = next((arm for each, arm in outer.items() if _is_of(value, each)), None)
+    if arm is None:
+        names = " or ".join(getattr(each, "__name__", str(each)) for each in outer)
+        raise ValueError(f"{name} must be {names}; got {shortened(value)}")
+    if types := get_args(arm):
+        for each in value.values() if isinstance(value, dict) else value:
+            check_type(name, each, types[1] if isinstance(value, dict) else types[0])
+
+
+def _is_of(value: Any, kind: Any) -> bool:
+    if kind is float and type(value) is int:
+        return abs(value) <= 2**53
+    if kind is int and type(value) is int:
+        return abs(value) < 2**31
+    return kind is Any or type(value) is (list if kind is tuple else kind)
 
 
 def described_labels(labels: npt.NDArray[Any]) -> dict[str, Any]:
@@ -257,40 +230,34 @@ def described_weights(weights: Mapping[Any, float], dtype: np.dtype[Any]) -> dic
 
 def restored_weights(described: Any, dtype: np.dtype[Any]) -> dict[Any, float]:
     """Deserialise class weights."""
-    pairs = _list_of(
-        lambda v: isinstance(v, list) and len(v) == 2 and _is_label(v[0]) and _number(v[1]),
-        "pairs of a label and a number",
-    )
-    check_fields(described, {"pairs": pairs}, of="parameters.class_weight")
-    labels = [label for label, _ in described["pairs"]]
+    pairs = read(_Weights, described, "parameters.class_weight").pairs
+    for pair in pairs:
+        if len(pair) != 2:
+            raise ValueError(f"parameters.class_weight.pairs must be pairs; got {shortened(pair)}")
+        check_type("parameters.class_weight.pairs", pair[1], int | float)
+    labels: list[Any] = [label for label, _ in pairs]
     if dtype.kind in "Mm":
         labels = np.array(labels, dtype=dtype).tolist()
-    return dict(zip(labels, (weight for _, weight in described["pairs"]), strict=True))
+    return dict(zip(labels, (weight for _, weight in pairs), strict=True))
 
 
 def restored_labels(described: Any) -> npt.NDArray[Any]:
     """Deserialise class labels."""
-    fields = {"dtype": _TEXT, "values": _list_of(_is_label, "labels")}
-    check_fields(described, fields, of="classes")
-    values = described["values"]
+    labels = read(_Labels, described, "classes")
     try:
-        dtype = np.dtype(described["dtype"])
-    except (TypeError, ValueError, SyntaxError) as error:
-        raise ValueError(
-            f"classes.dtype must be a NumPy dtype; got {shortened(described['dtype'])}"
-        ) from error
-    if dtype.kind not in "biufUOMm" or dtype.itemsize * len(values) > _MOST_LABELS:
-        raise ValueError(
-            f"classes.dtype must be a dtype of labels; got {shortened(described['dtype'])}"
-        )
+        dtype = np.dtype(labels.dtype)
+    except (TypeError, ValueError, SyntaxError):
+        dtype = np.dtype("V1")
+    if dtype.kind not in "biufUOMm" or dtype.itemsize * len(labels.values) > _MOST_LABELS:
+        raise ValueError(f"classes.dtype must be a dtype of labels; got {shortened(labels.dtype)}")
     try:
-        labels = np.array(values, dtype=dtype)
-        ordered = len(labels) > 0 and bool(np.all(labels[1:] > labels[:-1]))
+        classes = np.array(labels.values, dtype=dtype)
+        ordered = len(classes) > 0 and bool(np.all(classes[1:] > classes[:-1]))
     except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"classes.values are not of dtype {dtype}: {error}") from error
-    if not ordered or described_labels(labels)["values"] != values:
+    if not ordered or described_labels(classes)["values"] != labels.values:
         raise ValueError(f"classes.values must be distinct labels of dtype {dtype}, sorted")
-    return labels
+    return classes
 
 
 def check_model(make: Callable[[], nn.Module], saved: Mapping[str, Tensor]) -> None:
@@ -314,25 +281,17 @@ def load_checked(module: nn.Module, saved: Mapping[str, Tensor]) -> None:
 
 
 def _compare(
-    own: Mapping[str, Tensor], saved: Mapping[str, Tensor], *, shapes: bool = True
+    planned: Mapping[str, Tensor], saved: Mapping[str, Tensor], *, shapes: bool = True
 ) -> None:
-    missing, unexpected = sorted(own.keys() - saved.keys()), sorted(saved.keys() - own.keys())
-    if missing or unexpected:
-        raise ValueError(
-            "the tensors do not fit the description: "
-            + "; ".join(
-                f"{len(names)} {how}, such as {names[0]!r}"
-                for how, names in (("missing", missing), ("unknown", unexpected))
-                if names
-            )
-        )
-    for name, tensor in own.items():
-        theirs = saved[name]
-        if theirs.dtype != tensor.dtype or (shapes and theirs.shape != tensor.shape):
-            expected = f"{tuple(tensor.shape)} of {tensor.dtype}" if shapes else str(tensor.dtype)
+    """Raise ValueError for the first tensor that is missing, unknown or of another kind."""
+    for name in sorted(planned.keys() ^ saved.keys()):
+        raise ValueError(f"tensor {name!r} is {'unknown' if name in saved else 'missing'}")
+    for name, tensor in planned.items():
+        if saved[name].dtype != tensor.dtype or (shapes and saved[name].shape != tensor.shape):
+            expected = f"{tuple(tensor.shape)} of " if shapes else ""
             raise ValueError(
-                f"tensor {name!r} must be {expected}, as described; got {tuple(theirs.shape)} of "
-                f"{theirs.dtype}"
+                f"tensor {name!r} must be {expected}{tensor.dtype}, as described; got "
+                f"{tuple(saved[name].shape)} of {saved[name].dtype}"
             )
 
 
@@ -343,9 +302,7 @@ def _at_most(n_parameters: int) -> Iterator[None]:
 
     def count(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
         nonlocal made
-        if threading.get_ident() != thread or parameter is None:
-            return
-        made += 1
+        made += threading.get_ident() == thread and parameter is not None
         if made > n_parameters:
             raise ValueError(
                 f"the described model has more than the {n_parameters} tensors in the file"

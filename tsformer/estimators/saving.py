@@ -1,12 +1,10 @@
-"""SavedEstimator: what all estimators save and restore, as folders and as pickles."""
+"""Save fitted estimators and restore them: parameters, target, preprocessor, modules and facts."""
 
 import os
-from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import replace
-from types import MappingProxyType
-from typing import Any, ClassVar, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,252 +12,260 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from tsformer import persistence
-from tsformer._checks import check_fields_of
+from tsformer._checks import check_fields_of, check_known, shortened
 from tsformer._devices import resolve_device
 from tsformer._precision import in_plain_torch, trainable
+from tsformer._registry import Named
 from tsformer._warnings import warn_caller
-from tsformer.data.preprocessor import Preprocessor, Vocabulary
+from tsformer.data import preprocessor
 from tsformer.data.table import TableSchema
+from tsformer.encodings import PositionalEncoding, find, names
+from tsformer.estimators import saved
 from tsformer.estimators.novelty import Novelty
-from tsformer.estimators.saved import (
-    ESTIMATOR,
-    MEMBERS,
-    PREPROCESSOR,
-    SCALER,
-    TARGET_NAMES,
-    TRACKED_RUN,
-    TRAINING,
-    check_fields,
-    described_weights,
-    load_checked,
-    restored_parameters,
-    restored_weights,
-)
+from tsformer.estimators.prediction_sets import Conformal
 from tsformer.estimators.schema import Schema
 from tsformer.estimators.summary import card, front_matter
-from tsformer.estimators.targets import Target
+from tsformer.persistence import write_folder
 
 #: Prefix of the tensor names of `novelty_`.
 _NOVELTY = "novelty."
 
 
-class SavedEstimator(BaseEstimator):
-    """Base class of saved estimators: parameters, targets, preprocessor, modules and facts."""
+@in_plain_torch
+def save(estimator: Any, path: str | os.PathLike[str]) -> None:
+    """Write the fitted estimator to a folder, to be read with `tsformer.load`.
 
-    preprocessor_: Preprocessor
-    models_: list[Any]
-    device_: torch.device
-    schema_: Schema
-    #: Distances from the training series; absent from a model saved without them.
-    novelty_: Novelty
-    #: Columns of the training table, saved so that other tables are read alike; set by the reader.
-    table_schema_: TableSchema
-    #: MLflow run of the fit, saved so that later scores can be added; set by the tracker.
-    tracked_run_: dict[str, str]
-    target_: Target
-    #: Facts of the fit for `summary` and the card; empty for a model saved without them.
-    facts_: Mapping[str, Any] = MappingProxyType({})
+    A ``README.md`` beside the weights describes data, recipe, scores and use. The write is
+    atomic: if the process is killed, the folder holds the old model or the new.
 
-    #: A constructor parameter, which the subclasses assign.
-    device: str | torch.device
+    Parameters
+    ----------
+    path : str or path
+        A new folder, or a folder written by an earlier `save`, to replace its model. The
+        parameters `device`, `n_threads`, `callbacks`, `checkpoint_dir` and `resume` are not
+        saved.
 
-    #: Parameters that are not saved, with the saved values.
-    not_saved: ClassVar[dict[str, Any]] = {"device": "auto", "n_threads": "auto"}
+    Raises
+    ------
+    sklearn.exceptions.NotFittedError
+        If the estimator is not fitted.
+    ValueError
+        If `path` is anything else, its ``README.md`` was edited, or a parameter cannot be
+        written as JSON. An encoding class is saved under its registered name; a factory cannot
+        be saved.
+    OSError
+        If the files cannot be written. An earlier model stays in the folder.
+    """
+    check_is_fitted(estimator)
+    write_folder(path, *fitted_state(estimator), front_matter(estimator) + card(estimator))
 
-    @abstractmethod
-    def _describe_targets(self) -> dict[str, Any]:
-        """Describe the fitted encoding of the targets for JSON."""
 
-    @abstractmethod
-    def _restore_targets(self, described: dict[str, Any]) -> None:
-        """Restore the result of `_describe_targets`."""
+def fitted_parts(estimator: Any) -> dict[str, Any]:
+    """Return the fitted parts of an ensemble by name."""
+    parts = {name: getattr(estimator, f"{name}_") for name in estimator.parts}
+    return {name: part for name, part in parts.items() if part is not None}
 
-    @in_plain_torch
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted estimator to a folder, to be read with `tsformer.load`.
 
-        A ``README.md`` beside the weights describes data, recipe, scores and use. The write is
-        atomic: if the process is killed, the folder holds the old model or the new.
+def fitted_state(estimator: Any) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Return what `save` writes: a description for JSON, and tensors by name."""
+    optional = {
+        "target_names": list(estimator.target_.columns),
+        "training": dict(estimator.facts_),
+        "tracked_run": getattr(estimator, "tracked_run_", None),
+    }
+    description = {
+        "class": type(estimator).__name__,
+        "parameters": saved_parameters(estimator),
+        **estimator.target_.describe(),
+        "schema": {**vars(estimator.schema_), "names": list(estimator.schema_.names)},
+        **{name: value for name, value in optional.items() if value},
+        **estimator.describe_models(),
+    }
+    if hasattr(estimator, "table_schema_"):
+        description["table"] = estimator.table_schema_.as_dict()
+    if hasattr(estimator, "conformal_"):
+        description["sets"] = estimator.conformal_.describe()
+    if estimator.parts:
+        states = {name: fitted_state(part) for name, part in fitted_parts(estimator).items()}
+        description["parts"] = {name: described for name, (described, _) in states.items()}
+        named = ((f"{name}.", tensors) for name, (_, tensors) in states.items())
+    else:
+        scaler, models = estimator.preprocessor_, estimator.models_
+        description |= scaler.describe()
+        modules = dict(zip(_prefixes(len(models)), models, strict=True)) | {scaler.prefix: scaler}
+        modules |= {_NOVELTY: estimator.novelty_} if hasattr(estimator, "novelty_") else {}
+        named = ((prefix, module.state_dict()) for prefix, module in modules.items())
+    return description, {prefix + key: t for prefix, own in named for key, t in own.items()}
 
-        Parameters
-        ----------
-        path : str or path
-            A new folder, or a folder written by an earlier `save`, to replace its model. The
-            parameters `device`, `n_threads`, `callbacks`, `checkpoint_dir` and `resume` are not
-            saved.
 
-        Raises
-        ------
-        sklearn.exceptions.NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If `path` is anything else, its ``README.md`` was edited, or a parameter cannot be
-            written as JSON. An encoding class is saved under its registered name; a factory cannot
-            be saved.
-        OSError
-            If the files cannot be written. An earlier model stays in the folder.
-        """
-        check_is_fitted(self)
-        text = front_matter(self) + card(self)
-        persistence.write_folder(path, *self.fitted_state(), text)
-
-    def _describe(self) -> dict[str, Any]:
-        """Describe the estimator without its models for JSON."""
-        schema = getattr(self, "table_schema_", None)
-        return {
-            "class": type(self).__name__,
-            "parameters": self.saved_parameters(),
-            **self._describe_targets(),
-            "schema": {**vars(self.schema_), "names": list(self.schema_.names)},
-            **({"target_names": list(self.target_.columns)} if self.target_.columns else {}),
-            **({"training": dict(self.facts_)} if self.facts_ else {}),
-            **({} if schema is None else {"table": schema.as_dict()}),
-            **({"tracked_run": self.tracked_run_} if hasattr(self, "tracked_run_") else {}),
-        }
-
-    def saved_parameters(self) -> dict[str, Any]:
-        """Return the parameters of the constructor for JSON."""
-        parameters = self.get_params(deep=False)
-        parameters |= self._fixed(parameters)
-        weights = parameters.get("class_weight")
-        if isinstance(weights, Mapping):
-            parameters["class_weight"] = described_weights(weights, self._labels_dtype())
-        return parameters
-
-    def _labels_dtype(self) -> np.dtype[Any]:
-        """Return the dtype of the class labels, or of floats without labels."""
-        return getattr(self, "classes_", np.empty(0)).dtype
-
-    @classmethod
-    def _restored(cls, state: dict[str, Any], device: str | torch.device) -> Self:
-        """Make an estimator without its models from the result of `_describe`."""
-        check_fields(state, ESTIMATOR)
-        parameters = cls.restored_parameters(state["parameters"])
-        estimator = cls(**parameters | {"device": device})
-        estimator.schema_ = Schema.restored(state["schema"])
-        estimator._restore_targets(state)
-        if isinstance(parameters.get("class_weight"), dict):
-            weights = restored_weights(parameters["class_weight"], estimator._labels_dtype())
-            estimator.set_params(class_weight=weights)
-        check_fields_of(estimator)
-        if "target_names" in state:
-            check_fields(state, TARGET_NAMES)
-            estimator.target_ = replace(estimator.target_, columns=tuple(state["target_names"]))
-        if "training" in state:
-            check_fields(state, TRAINING)
-            estimator.facts_ = state["training"]
-        if "table" in state:
-            try:
-                estimator.table_schema_ = TableSchema.from_dict(state["table"])
-            except ValueError as error:
-                raise ValueError(f"table: {error}") from error
-        if "tracked_run" in state:
-            check_fields(state["tracked_run"], TRACKED_RUN, of="tracked_run")
-            estimator.tracked_run_ = {name: state["tracked_run"][name] for name in TRACKED_RUN}
-        return estimator
-
-    @classmethod
-    def restored_parameters(
-        cls, described: Mapping[str, Any], of: str = "parameters"
-    ) -> dict[str, Any]:
-        """Return the constructor's arguments from `saved_parameters`; `of` names them in errors."""
-        return restored_parameters(described, cls._get_param_names(), cls._fixed(described), of)
-
-    @classmethod
-    def _fixed(cls, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the parameters that are replaced in a saved estimator."""
-        return cls.not_saved
-
-    @abstractmethod
-    def _describe_models(self) -> dict[str, Any]:
-        """Describe the modules for JSON."""
-
-    @abstractmethod
-    def _restored_models(
-        self, described: dict[str, Any], saved: Sequence[Mapping[str, Tensor]]
-    ) -> list[Any]:
-        """Make the described modules, with one mapping of tensors per member."""
-
-    def fitted_state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """Return what `save` writes: a description for JSON, and tensors by name."""
-        description = {
-            **self._describe(),
-            **self.preprocessor_.describe(),
-            **self._describe_models(),
-        }
-        prefix = self.preprocessor_.prefix
-        tensors = {prefix + k: v for k, v in self.preprocessor_.state_dict().items()}
-        for prefix, fitted in zip(_prefixes(len(self.models_)), self.models_, strict=True):
-            tensors |= {prefix + k: v for k, v in fitted.state_dict().items()}
-        if hasattr(self, "novelty_"):
-            tensors |= {_NOVELTY + k: v for k, v in self.novelty_.state_dict().items()}
-        return description, tensors
-
-    @classmethod
-    def from_fitted_state(
-        cls, state: dict[str, Any], tensors: dict[str, Tensor], device: str | torch.device
-    ) -> Self:
-        """Make an estimator from a `fitted_state`."""
-        estimator: Self = cls._restored(state, device)
-        check_fields(state, PREPROCESSOR)
-        if not any(name.startswith(Vocabulary.prefix) for name in tensors):
-            check_fields(state, SCALER)
-        members = state.get("members", [])  # random convolutions have none
-        check_fields({"members": members}, MEMBERS)
-        left = dict(tensors)
-        novelty, *saved = (
-            {name.removeprefix(p): left.pop(name) for name in tensors if name.startswith(p)}
-            for p in (_NOVELTY, *_prefixes(1 + len(members)))
-        )
-        estimator.preprocessor_ = Preprocessor.restore(state, left)
-        estimator._check_preprocessor()
-        if novelty:
-            made = Novelty(estimator.schema_.n_channels, estimator.preprocessor_.time_step)
-            load_checked(made, novelty)
-            made.check()
-            estimator.novelty_ = made
-        estimator.models_ = estimator._restored_models(state, saved)
-        estimator._place(resolve_device(device))
-        return estimator
-
-    def _check_preprocessor(self) -> None:
-        """Raise ValueError if a restored preprocessor has other channels or times."""
-        fitted, n_channels = self.preprocessor_, self.schema_.n_channels
-        if fitted.n_channels != n_channels:
-            raise ValueError(
-                f"n_channels is {n_channels}, but {fitted.n_channels} in the preprocessor"
-            )
-        if (fitted.time_step is None) != (self.schema_.clock is None):
-            raise ValueError(
-                f"clock is {self.schema_.clock!r}, but time_step {fitted.time_step!r}: series with "
-                "times have both, and others neither"
-            )
-
-    @in_plain_torch
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the state with the weights on the CPU, for machines without this GPU."""
-        state: dict[str, Any] = super().__getstate__()
-        if "models_" in state and self.device_.type != "cpu":
-            state = {**state, "models_": [deepcopy(model).cpu() for model in self.models_]}
-        return state
-
-    @in_plain_torch
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        if hasattr(self, "models_"):
-            self._place(self.device)
-
-    def _place(self, device: str | torch.device) -> None:
-        """Move the models to `device`, or to the CPU with a warning."""
+def from_fitted_state(
+    cls: Any, state: dict[str, Any], tensors: dict[str, Tensor], device: str | torch.device
+) -> Any:
+    """Make an estimator from a `fitted_state`."""
+    described = saved.read(saved.Description, state)
+    parameters = restored_parameters(cls, described.parameters)
+    estimator = cls(**parameters | {"device": device})
+    estimator.schema_ = Schema.restored(described.schema)
+    target = estimator.restored_target(state)
+    estimator.target_ = replace(target, columns=tuple(described.target_names))
+    if isinstance(parameters.get("class_weight"), dict):
+        weights = saved.restored_weights(parameters["class_weight"], _labels_dtype(estimator))
+        estimator.set_params(class_weight=weights)
+    check_fields_of(estimator)
+    if described.training:
+        estimator.facts_ = described.training
+    if "table" in state:
         try:
-            self.device_ = resolve_device(device)
+            estimator.table_schema_ = TableSchema.from_dict(state["table"])
         except ValueError as error:
-            warn_caller(f"{error}; the model was moved to the CPU")
-            self.device_ = torch.device("cpu")
-        trainable(self.preprocessor_)
-        for model in self.models_:
-            trainable(model).to(self.device_)
+            raise ValueError(f"table: {error}") from error
+    if "tracked_run" in state:
+        run = saved.read(saved.TrackedRun, state["tracked_run"], "tracked_run")
+        estimator.tracked_run_ = vars(run)
+    if "sets" in state:
+        estimator.conformal_ = Conformal.restored(state["sets"], len(estimator.classes_))
+    if cls.parts:
+        _restore_parts(estimator, state, tensors, device)
+    else:
+        _restore_modules(estimator, state, tensors, len(described.members))
+        place(estimator, resolve_device(device))
+    return estimator
+
+
+def _restore_parts(
+    estimator: Any, state: dict[str, Any], tensors: dict[str, Tensor], device: str | torch.device
+) -> None:
+    """Restore the parts of an ensemble."""
+    parts = saved.read(saved.Ensemble, state).parts
+    for key in tensors:
+        if key.partition(".")[0] not in parts:
+            raise ValueError(f"tensor {key!r} belongs to no part; parts are {sorted(parts)}")
+    for name, cls in estimator.parts.items():
+        if name not in parts:
+            setattr(estimator, f"{name}_", None)
+            continue
+        own = {
+            k.removeprefix(f"{name}."): t for k, t in tensors.items() if k.startswith(f"{name}.")
+        }
+        try:
+            part = from_fitted_state(cls, parts[name], own, device)
+            for key in ("schema", *estimator.target_.describe()):
+                if parts[name].get(key) != state.get(key):
+                    ours, theirs = (shortened(each.get(key)) for each in (parts[name], state))
+                    raise ValueError(f"{key} is {ours}, but {theirs} in the ensemble")
+        except ValueError as error:
+            raise ValueError(f"parts.{name}: {error}") from error
+        setattr(estimator, f"{name}_", part)
+    estimator.restore_models(state, [])
+
+
+def _restore_modules(
+    estimator: Any, state: dict[str, Any], tensors: dict[str, Tensor], n_further: int
+) -> None:
+    """Restore preprocessor, novelty and models."""
+    symbolic = any(name.startswith(preprocessor.Vocabulary.prefix) for name in tensors)
+    saved.read(saved.Vocabulary if symbolic else saved.Scaler, state)
+    rest = dict(tensors)
+    novelty, *models = (
+        {name.removeprefix(prefix): rest.pop(name) for name in tensors if name.startswith(prefix)}
+        for prefix in (_NOVELTY, *_prefixes(1 + n_further))
+    )
+    fitted = preprocessor.Preprocessor.restore(state, rest)
+    schema = estimator.schema_
+    if fitted.n_channels != schema.n_channels:
+        raise ValueError(
+            f"n_channels is {schema.n_channels}, but {fitted.n_channels} in the preprocessor"
+        )
+    if (fitted.time_step is None) != (schema.clock is None):
+        raise ValueError(
+            f"clock is {schema.clock!r}, but time_step {fitted.time_step!r}: series with times "
+            "have both, and others neither"
+        )
+    estimator.preprocessor_ = fitted
+    if novelty:
+        estimator.novelty_ = Novelty(schema.n_channels, fitted.time_step)
+        saved.load_checked(estimator.novelty_, novelty)
+        estimator.novelty_.check()
+    estimator.restore_models(state, models)
+
+
+def saved_parameters(estimator: Any) -> dict[str, Any]:
+    """Return the parameters of the constructor for JSON."""
+    parameters: dict[str, Any] = estimator.get_params(deep=False) | estimator.not_saved
+    for name, value in list(parameters.items()):
+        if isinstance(value, Named):
+            parameters[name], parameters[f"{name}_params"] = value.saved()
+    if isinstance(weights := parameters.get("class_weight"), Mapping):
+        dtype = _labels_dtype(estimator)
+        parameters["class_weight"] = saved.described_weights(weights, dtype)
+    if "encoding" in parameters:
+        parameters["encoding"] = by_name(parameters["encoding"])
+    for name, cls in _params_of_parts(estimator).items():
+        if given := parameters[name]:
+            own, default = saved_parameters(cls(**given)), saved_parameters(cls())
+            parameters[name] = {k: v for k, v in own.items() if k in given or v != default[k]}
+    return parameters
+
+
+def restored_parameters(
+    cls: Any, described: Mapping[str, Any], of: str = "parameters"
+) -> dict[str, Any]:
+    """Return the constructor's arguments from `saved_parameters`; `of` names them in errors."""
+    known = cls().get_params(deep=False)
+    for name in described:
+        check_known(f"parameter in {of}", name, known)
+    parameters = {name: cls.not_saved.get(name, value) for name, value in described.items()}
+    for name, part in _params_of_parts(cls).items():
+        if isinstance(parameters.get(name), dict):
+            parameters[name] = restored_parameters(part, parameters[name], f"{of}.{name}")
+    return parameters
+
+
+def _params_of_parts(estimator: Any) -> dict[str, Any]:
+    """Return the classes of the parts by the parameter with their options."""
+    return dict(zip(estimator.params_of_parts, estimator.parts.values(), strict=True))
+
+
+def _labels_dtype(estimator: Any) -> np.dtype[Any]:
+    """Return the dtype of the class labels, or of floats without labels."""
+    return getattr(estimator, "classes_", np.empty(0)).dtype
+
+
+def by_name(encoding: Any) -> Any:
+    """Replace a registered encoding class by its name."""
+    named = isinstance(encoding, type) and issubclass(encoding, PositionalEncoding)
+    if named and encoding.name in names() and find(encoding.name) is encoding:
+        return encoding.name
+    return encoding
+
+
+@in_plain_torch
+def getstate(estimator: Any) -> dict[str, Any]:
+    """Return the state for pickle, with the weights on the CPU."""
+    state: dict[str, Any] = BaseEstimator.__getstate__(estimator)
+    if "models_" in state and estimator.device_.type != "cpu":
+        state = {**state, "models_": [deepcopy(model).cpu() for model in estimator.models_]}
+    return state
+
+
+@in_plain_torch
+def setstate(estimator: Any, state: dict[str, Any]) -> None:
+    """Restore the state of a pickle, with the models on the device of the estimator."""
+    BaseEstimator.__setstate__(estimator, state)
+    if "models_" in state:
+        place(estimator, estimator.device)
+
+
+def place(estimator: Any, device: str | torch.device) -> None:
+    """Move the models to `device`, or to the CPU with a warning."""
+    try:
+        estimator.device_ = resolve_device(device)
+    except ValueError as error:
+        warn_caller(f"{error}; the model was moved to the CPU")
+        estimator.device_ = torch.device("cpu")
+    trainable(estimator.preprocessor_)
+    for model in estimator.models_:
+        trainable(model).to(estimator.device_)
 
 
 def _prefixes(n_members: int) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,10 +12,11 @@ import pandas as pd
 from sklearn.utils import check_array
 from sklearn.utils.validation import _get_feature_names, validate_data
 
+from tsformer._checks import one_of, whole
 from tsformer.data.containers import to_source
 from tsformer.data.layout import check_ids, swapped_axes, warn_of_layout, warn_of_order
 from tsformer.data.series import SeriesSource
-from tsformer.estimators.saved import SCHEMA, check_fields
+from tsformer.estimators.saved import read
 
 _CHECKS: dict[str, Any] = {"dtype": "numeric", "allow_nd": True, "ensure_all_finite": False}
 _CLOCKS = {None: "no times", "numbers": "times in numbers", "dates": "dates"}
@@ -25,13 +26,13 @@ _CLOCKS = {None: "no times", "numbers": "times in numbers", "dates": "dates"}
 class Schema:
     """Channels, names and times of the training series."""
 
-    n_channels: int
+    n_channels: Annotated[int, whole(1)]
     #: Unit of the times: None, "numbers" or "dates".
-    clock: str | None = None
+    clock: Annotated[str | None, one_of(*_CLOCKS)] = None
     #: Names of the channels, or of the columns of a 2-D `X`.
     names: tuple[str, ...] = ()
     #: Number of columns of a 2-D `X`, its steps, which scikit-learn calls features.
-    n_columns: int | None = None
+    n_columns: Annotated[int | None, whole(1, None)] = None
 
     @property
     def n_features(self) -> int:
@@ -41,8 +42,7 @@ class Schema:
     @classmethod
     def restored(cls, described: Any) -> Schema:
         """Return a saved schema; raise ValueError if its fields do not belong together."""
-        check_fields(described, SCHEMA, of="schema")
-        schema = cls(**{name: described[name] for name in SCHEMA})
+        schema = read(cls, described, "schema")
         schema = replace(schema, names=tuple(schema.names))
         if schema.names and len(schema.names) != schema.n_features:
             raise ValueError(

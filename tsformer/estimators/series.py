@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import inspect
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, NoReturn, Self, TypeVar
+from types import MappingProxyType
+from typing import Any, ClassVar, NoReturn, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import torch
-from sklearn.base import ClassNamePrefixFeaturesOutMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
 
 from tsformer._checks import check_fields_of, check_new_values, listed
 from tsformer._precision import in_plain_torch
@@ -29,9 +31,10 @@ from tsformer.data.layout import (
 from tsformer.data.panel import AnyPanel
 from tsformer.data.preprocessor import Preprocessor
 from tsformer.data.series import Padded, SeriesError, SeriesSource, numbered
+from tsformer.data.table import TableSchema
+from tsformer.estimators import saving
 from tsformer.estimators.copies import first_equal, merge_copies
 from tsformer.estimators.novelty import Novelty
-from tsformer.estimators.saving import SavedEstimator
 from tsformer.estimators.schema import Schema
 from tsformer.estimators.summary import Summary, recipe_of
 from tsformer.estimators.targets import Groups, Target, Targets, read_groups
@@ -126,13 +129,54 @@ class TrainingData:
         )
 
 
-class SeriesEstimator(SavedEstimator):
+class SeriesEstimator(BaseEstimator):
     """Base class of all estimators: reads series, predicts and saves."""
 
     # Constructor parameters, which the subclasses assign.
     timestamps: str | None
     n_threads: int | str
     random_state: Any
+    device: str | torch.device
+
+    preprocessor_: Preprocessor
+    models_: list[Any]
+    device_: torch.device
+    schema_: Schema
+    #: What the targets mean; learned by `fit`.
+    target_: Target
+    #: Distances from the training series; absent from a model saved without them.
+    novelty_: Novelty
+    #: Columns of the training table, saved so that other tables are read alike; set by the reader.
+    table_schema_: TableSchema
+    #: MLflow run of the fit, saved so that later scores can be added; set by the tracker.
+    tracked_run_: dict[str, str]
+    #: Facts of the fit for `summary` and the card; empty for a model saved without them.
+    facts_: Mapping[str, Any] = MappingProxyType({})
+
+    #: Parameters that are not saved, with their values in a loaded estimator.
+    not_saved: ClassVar[dict[str, Any]] = {"device": "auto", "n_threads": "auto"}
+    #: Classes of the parts of an ensemble, and the parameters with their options.
+    parts: ClassVar[dict[str, Any]] = {}
+    params_of_parts: ClassVar[tuple[str, ...]] = ()
+
+    save = saving.save
+    from_fitted_state = classmethod(saving.from_fitted_state)
+    __getstate__ = saving.getstate
+    __setstate__ = saving.setstate
+
+    @abstractmethod
+    def restored_target(self, described: dict[str, Any]) -> Target:
+        """Make the target from its description."""
+
+    @abstractmethod
+    def describe_models(self) -> dict[str, Any]:
+        """Describe the modules for JSON."""
+
+    @abstractmethod
+    def restore_models(
+        self, described: dict[str, Any], saved: Sequence[Mapping[str, Tensor]]
+    ) -> None:
+        """Restore the described modules, with one mapping of tensors per member."""
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters of the constructor.
@@ -166,9 +210,6 @@ class SeriesEstimator(SavedEstimator):
     def check_parameters(self) -> None:
         """Raise ValueError or TypeError for the first invalid parameter."""
         check_fields_of(self)
-
-    #: What the targets mean; learned by `fit`.
-    target_: Target
 
     @abstractmethod
     def _learn_target(self, y: Any, sample_weight: Any) -> Target:

@@ -131,7 +131,7 @@ def layers_of(model: TSTransformer) -> pd.DataFrame:
 def recipe_of(estimator: Any) -> pd.DataFrame:
     """Return the parameters that are "auto" or not their default, with the values used."""
     default, used, rows = type(estimator)(), estimator.used_values(), []
-    hidden = {*_SILENT, *estimator.not_saved} - set(used)
+    hidden = {*_SILENT, *estimator.not_saved} - {"freeze", *used}
     for name, value in estimator.get_params(deep=False).items():
         automatic = isinstance(value, str) and value == "auto"
         changed = name not in hidden and repr(value) != repr(getattr(default, name))

@@ -63,6 +63,10 @@ class Target(ABC):
         """The purpose of the model, for the card."""
 
     @abstractmethod
+    def describe(self) -> dict[str, Any]:
+        """Describe the target for JSON, without its columns."""
+
+    @abstractmethod
     def encode(self, y: Any, name: str, n_series: int, *, of: str = "X") -> Targets:
         """Check the targets of series and encode them."""
 

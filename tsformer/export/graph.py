@@ -21,6 +21,7 @@ from tsformer.estimators import (
     TSTransformerEncoder,
 )
 from tsformer.estimators.base import TransformerEstimator
+from tsformer.estimators.saving import fitted_parts
 from tsformer.features import MiniRocket
 
 #: Level of a channel, in deviations, from which on rounding to float32 changes probabilities by
@@ -231,7 +232,7 @@ class EnsembleGraph(Graph):
 
     def __init__(self, estimator: Any):
         super().__init__()
-        parts = {name: graph_of(part) for name, part in estimator.fitted_parts().items()}
+        parts = {name: graph_of(part) for name, part in fitted_parts(estimator).items()}
         self.parts = nn.ModuleDict(parts)
         self.weights = dict(estimator.weights_)
         *_, last = parts.values()  # the transformer, if there is one

@@ -1,12 +1,12 @@
 """TSTransformer: stem, encoding, blocks, pooling and head, from one dataclass."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor, nn
 
-from tsformer._checks import check_known
+from tsformer._checks import check_known, real, whole
 from tsformer.encodings import EncodingSpec, EncodingStack
 from tsformer.encodings.base import Hooks
 from tsformer.model.layers import HEAD_NORMS, PooledBatchNorm, attend, visible_keys
@@ -147,11 +147,11 @@ class EncoderConfig:
 
     encoding: EncodingSpec = "lspe"
     encoding_params: dict[str, Any] = field(default_factory=dict)
-    d_model: int = 64
-    n_heads: int = 4
-    n_layers: int = 2
-    d_ff: int | None = None
-    dropout: float = 0.1
+    d_model: Annotated[int, whole(1)] = 64
+    n_heads: Annotated[int, whole(1)] = 4
+    n_layers: Annotated[int, whole(0)] = 2
+    d_ff: Annotated[int | None, whole(1, None)] = None
+    dropout: Annotated[float, real(0, 1, also=(0,))] = 0.1
     norm_first: bool = True
 
     def __post_init__(self) -> None:
@@ -307,9 +307,9 @@ class ModelConfig(EncoderConfig):
         Norm of that vector before the linear head.
     """
 
-    n_channels: int
-    n_outputs: int
-    max_len: int
+    n_channels: Annotated[int, whole(1)]
+    n_outputs: Annotated[int, whole(1)]
+    max_len: Annotated[int, whole(1)]
     stem: str = "conv"
     stem_params: dict[str, Any] = field(default_factory=dict)
     pooling: str = "mean"

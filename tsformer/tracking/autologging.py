@@ -21,6 +21,7 @@ import numpy.typing as npt
 from tsformer._optional import require
 from tsformer.data.containers import to_source
 from tsformer.estimators.ensemble import QUALITIES
+from tsformer.estimators.saving import fitted_parts
 from tsformer.estimators.series import Fit, add_observer, remove_observer
 from tsformer.plots import encoding_color, plot_confusion, plot_history, plot_reliability
 from tsformer.tracking import search
@@ -324,7 +325,7 @@ def _calls_callbacks(estimator: Any) -> bool:
 def _modules(estimator: Any) -> list[Any]:
     if hasattr(estimator, "models_"):
         return list(estimator.models_)
-    return [module for part in estimator.fitted_parts().values() for module in part.models_]
+    return [module for part in fitted_parts(estimator).values() for module in part.models_]
 
 
 def _padded_array(
