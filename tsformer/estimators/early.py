@@ -16,26 +16,17 @@ from sklearn.utils.multiclass import unique_labels
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tsformer import persistence
-from tsformer._checks import (
-    check_fields_of,
-    check_known,
-    real,
-    shortened,
-    whole,
-    with_parameters,
-)
+from tsformer._checks import check_fields_of, real, shortened, whole, with_parameters
 from tsformer._precision import in_plain_torch
 from tsformer.data.containers import as_channels, check_order, common_names, to_items, to_padded
 from tsformer.data.layout import check_ids, layout_is_checked, refuse_recording
 from tsformer.data.native import native_item, to_numpy
 from tsformer.data.series import Padded
 from tsformer.estimators.classification import SeriesClassifier, accuracies
-from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.estimators.copies import copies_are_grouped, first_equal, merge_copies
-from tsformer.estimators.ensemble import TSEnsembleClassifier
 from tsformer.estimators.random_convolution import RandomConvolutionClassifier
-from tsformer.estimators.saved import check_type, read
-from tsformer.estimators.saving import fitted_state
+from tsformer.estimators.saved import read
+from tsformer.estimators.saving import fitted_state, restored
 from tsformer.estimators.schema import Schema
 from tsformer.estimators.series import drawn_seed, unobserved
 from tsformer.estimators.summary import card
@@ -45,10 +36,6 @@ from tsformer.estimators.targets import check_length, group_folds, read_groups, 
 _QUANTILES, _AGREEING = np.linspace(0, 1, 101), (1, 2, 3)
 #: Rounding error of a mean share.
 _ROUNDING = 1e-9
-_SAVED: dict[str, type[SeriesClassifier]] = {
-    cls.__name__: cls
-    for cls in (RandomConvolutionClassifier, TSEnsembleClassifier, TSTransformerClassifier)
-}
 _Floats = npt.NDArray[np.floating[Any]]
 _Ints = npt.NDArray[np.int64]
 _check_earliness = real(0, 1, also=("harmonic",))
@@ -96,6 +83,12 @@ class _Prefixes(NamedTuple):
     series: Padded
     case: _Ints
     point: _Ints
+
+    def by_point(self, values: npt.NDArray[Any], n_points: int, n_series: int) -> _Floats:
+        """Arrange one value per prefix as ``[points, n, ...]``, NaN without a prefix."""
+        table = np.full((n_points, n_series, *values.shape[1:]), np.nan)
+        table[self.point, self.case] = values
+        return table
 
 
 @with_parameters
@@ -208,8 +201,7 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         check_fields_of(self)
         if y is None:
             raise ValueError("fit requires y to be passed, but the target y is None")
-        seed = drawn_seed(self.random_state)
-        made = self.classifier
+        seed, made = drawn_seed(self.random_state), self.classifier
         made = RandomConvolutionClassifier(random_state=seed) if made is None else clone(made)
         if not hasattr(made, "predict_proba"):
             raise TypeError(f"classifier must have predict_proba; got {type(made).__name__}")
@@ -229,10 +221,13 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         _check_reachable(self.earliness, earliest)
 
         def fitted(part: npt.NDArray[np.bool_]) -> Any:
-            own, case = clone(made), prefixes.case[part]
-            known = {"groups": groups[case]} if isinstance(own, SeriesClassifier) else {}
+            case, known = prefixes.case[part], isinstance(made, SeriesClassifier)
             with layout_is_checked(), copies_are_grouped():
-                return own.fit(_input(own, prefixes.series.take(part)), labels[case], **known)
+                return clone(made).fit(
+                    _input(made, prefixes.series.take(part)),
+                    labels[case],
+                    **({"groups": groups[case]} if known else {}),
+                )
 
         final = fitted(np.ones(len(share), dtype=bool))
         if not np.array_equal(final.classes_, classes):
@@ -240,24 +235,26 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
                 f"every series needs a label; {type(final).__name__} has the classes "
                 f"{final.classes_.tolist()[:10]} of the labels {classes.tolist()[:10]}"
             )
-        proba = np.empty((0, len(classes)))
+        left_out = None
         if isinstance(final, RandomConvolutionClassifier):
             left_out = final.model_.ridge.left_out
-            assert left_out is not None
+        if left_out is not None and len(left_out[0]) == len(share):  # not a sample of very many
             proba = left_out[0].numpy()
-        if len(proba) != len(share):  # random convolutions leave out a sample of very many
+        else:
             proba = np.zeros((len(share), len(classes)))
             for fold in group_folds(targets, groups, self.cv, seed):
                 test = fold[prefixes.case]
                 with unobserved():
                     other = fitted(~test)
                 columns = np.searchsorted(classes, other.classes_)
-                found = other.predict_proba(_input(other, prefixes.series.take(test)))
-                proba[np.ix_(test, columns)] = found
+                proba[np.ix_(test, columns)] = other.predict_proba(
+                    _input(other, prefixes.series.take(test))
+                )
         self.classes_, self.classifier_, self.steps_ = classes, final, steps
         self.n_channels_ = series.n_channels
-        answers, seen = _by_point(prefixes, proba, len(steps), len(series))
-        self.trade_offs_ = _trade_offs(answers, seen / series.lengths, targets)
+        sizes = len(steps), len(series)
+        answers, shares = prefixes.by_point(proba, *sizes), prefixes.by_point(share, *sizes)
+        self.trade_offs_ = _trade_offs(answers, shares, targets)
         return self.choose_rule(self.earliness)
 
     def choose_rule(self, earliness: float | str) -> Self:
@@ -265,8 +262,7 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        earliness : "harmonic" or float
-            As in the constructor.
+        earliness : as in the constructor
 
         Returns
         -------
@@ -419,9 +415,13 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         series = _read(self.classifier_, X, times)
         prefixes = _cut(series, self.steps_, complete=complete)
-        n = len(prefixes.case)
+        n, sizes = len(prefixes.case), (len(self.steps_), len(series))
         proba = self.predict_proba(prefixes.series) if n else np.empty((0, len(self.classes_)))
-        return series, *_by_point(prefixes, proba, len(self.steps_), len(series))
+        return (
+            series,
+            prefixes.by_point(proba, *sizes),
+            prefixes.by_point(prefixes.series.lengths, *sizes),
+        )
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -443,23 +443,22 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
             If the classifier is of another library: writing it would need pickle.
         """
         check_is_fitted(self)
-        kind = type(self.classifier_).__name__
-        if kind not in _SAVED:
-            raise TypeError(f"save writes {', '.join(_SAVED)}; got {kind}, which needs pickle")
+        if not isinstance(self.classifier_, SeriesClassifier):
+            kind = type(self.classifier_).__name__
+            raise TypeError(f"save writes classifiers of tsformer; got {kind}, which needs pickle")
         described, tensors = fitted_state(self.classifier_)
         points = self.points if np.ndim(self.points) == 0 else np.array(self.points).tolist()
         seed = self.random_state if isinstance(self.random_state, (int, np.integer)) else None
-        parameters = {"points": points, "earliness": self.earliness, "cv": self.cv}
-        rule = {
-            "parameters": {**parameters, "random_state": seed},
-            "steps": self.steps_.tolist(),
-            "threshold": self.threshold_,
-            "n_agreeing": self.n_agreeing_,
-            "trade_offs": self.trade_offs_.to_dict("list"),
-        }
-        state = {"class": type(self).__name__, "rule": rule, "classifier": described}
+        rule = _Rule(
+            {"points": points, "earliness": self.earliness, "cv": self.cv, "random_state": seed},
+            self.steps_.tolist(),
+            self.threshold_,
+            self.n_agreeing_,
+            {str(name): column.tolist() for name, column in self.trade_offs_.items()},
+        )
+        state = {"class": type(self).__name__, "rule": vars(rule), "classifier": described}
         text = (
-            f"# {type(self).__name__}\n\nAsked after {rule['steps']} steps, it answers if "
+            f"# {type(self).__name__}\n\nAsked after {rule.steps} steps, it answers if "
             f"{self.n_agreeing_} successive answers agree with a probability of "
             f"{self.threshold_:.3g} or more. The classifier below was trained on prefixes.\n\n"
         )
@@ -470,11 +469,8 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         cls, state: dict[str, Any], tensors: dict[str, torch.Tensor], device: str | torch.device
     ) -> Self:
         """Restore the result of `save`."""
-        rule, inner = read(_Rule, state.get("rule"), "rule"), state.get("classifier")
-        check_type("classifier", inner, dict[str, Any])
-        assert inner is not None
-        check_known("classifier.class", inner.get("class"), _SAVED)
-        fitted = _SAVED[inner["class"]].from_fitted_state(inner, tensors, device)
+        rule = read(_Rule, state.get("rule"), "rule")
+        fitted = restored(state.get("classifier"), tensors, device, SeriesClassifier)
         early = cls(clone(fitted), **rule.parameters)
         check_fields_of(early)
         early.classifier_, early.classes_ = fitted, fitted.classes_
@@ -508,10 +504,7 @@ class StreamingClassifier:
 
     Each point computes the whole prefix: with 500 steps 70 ms for random convolutions and 15 ms for
     a transformer, on one core. No computation of a shorter prefix can be continued with the same
-    result. ``scaling="series"`` changes all values with each step, and a gap is interpolated
-    towards its next value. With ``scaling="channel"`` the stem's output for past steps stays, but
-    attention in both directions changes every token in every block, and dilated kernels of random
-    convolutions reach past the last step.
+    result: a later step changes the scaling, gaps and attention of earlier ones.
 
     Parameters
     ----------
@@ -566,8 +559,7 @@ class StreamingClassifier:
         """
         if self._answer.decided:
             return self._answer
-        early = self.classifier
-        item = native_item(chunk, "chunk")
+        early, item = self.classifier, native_item(chunk, "chunk")
         values: npt.NDArray[Any] = as_channels(item, "chunk")
         if len(values) != early.n_channels_:
             raise ValueError(
@@ -659,17 +651,6 @@ def _cut(series: Padded, steps: _Ints, *, complete: bool) -> _Prefixes:
     values = np.where(mask[..., None], whole.values, np.nan)
     times = None if whole.times is None else np.where(mask, whole.times, 0.0)
     return _Prefixes(replace(whole, values=values, lengths=ends, times=times), case, point)
-
-
-def _by_point(
-    prefixes: _Prefixes, proba: _Floats, n_points: int, n_series: int
-) -> tuple[_Floats, _Floats]:
-    """Arrange answers ``[points, n, K]`` and numbers of steps ``[points, n]``, NaN without one."""
-    answers = np.full((n_points, n_series, proba.shape[1]), np.nan)
-    answers[prefixes.point, prefixes.case] = proba
-    steps = np.full((n_points, n_series), np.nan)
-    steps[prefixes.point, prefixes.case] = prefixes.series.lengths
-    return answers, steps
 
 
 def _stop(answers: _Floats, threshold: float, n_agreeing: int) -> _Ints:

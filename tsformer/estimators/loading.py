@@ -2,7 +2,6 @@
 
 import inspect
 import os
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +10,12 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import get_tags
 
-from tsformer._checks import unknown
 from tsformer._devices import resolve_device
 from tsformer._precision import in_plain_torch
 from tsformer._warnings import warn_caller
 from tsformer.data.preprocessor import Preprocessor
 from tsformer.data.series import SeriesSource
+from tsformer.estimators.saving import restored
 from tsformer.estimators.series import SeriesEstimator, unobserved
 from tsformer.model import TSTransformer
 from tsformer.model.stems import STEMS, ConvStem
@@ -61,12 +60,9 @@ def load(path: str | os.PathLike[str], *, device: str | torch.device = "auto") -
     """
     resolve_device(device)  # a bad device is not a corrupt file
     state, tensors = read_folder(path)
-    name = state.get("class")
-    estimators: Any = import_module("tsformer.estimators")  # by name, as estimators load others
     try:
-        if not isinstance(name, str) or name not in estimators.__all__:
-            raise ValueError(unknown("class", name, estimators.__all__))
-        return getattr(estimators, name).from_fitted_state(state, tensors, device)
+        loaded: SeriesEstimator = restored(state, tensors, device)
+        return loaded
     except Exception as error:
         # Invalid options of an encoding or a stem may raise any error.
         raise ValueError(f"{Path(path)} is corrupted: {error}") from error

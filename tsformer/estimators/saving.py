@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -96,6 +97,22 @@ def fitted_state(estimator: Any) -> tuple[dict[str, Any], dict[str, Tensor]]:
         modules |= {_NOVELTY: estimator.novelty_} if hasattr(estimator, "novelty_") else {}
         named = ((prefix, module.state_dict()) for prefix, module in modules.items())
     return description, {prefix + key: t for prefix, own in named for key, t in own.items()}
+
+
+def restored(
+    described: Any,
+    tensors: dict[str, Tensor],
+    device: str | torch.device,
+    kind: type = BaseEstimator,
+) -> Any:
+    """Make an estimator of any class of a kind from a `fitted_state`."""
+    name: Any = described.get("class") if isinstance(described, dict) else None
+    estimators: Any = import_module("tsformer.estimators")  # by name, as estimators restore others
+    check_known("class", name, estimators.__all__)
+    cls = getattr(estimators, name)
+    if not issubclass(cls, kind):
+        raise ValueError(f"class must be a {kind.__name__}; got {name}")
+    return cls.from_fitted_state(described, tensors, device)
 
 
 def from_fitted_state(
