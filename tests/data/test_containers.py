@@ -416,7 +416,7 @@ def test_times_from_the_index():
         assert to_padded(container).times is None
     with pytest.raises(ValueError, match="a single ndarray of all series has none"):
         to_padded(WHOLE, index=True)
-    with pytest.raises(ValueError, match="but series 0 is a ndarray"):
+    with pytest.raises(ValueError, match="series 0, a ndarray"):
         to_padded(RAGGED, index=True)
     with pytest.raises(ValueError, match="given twice"):
         to_padded(X, [0, 1, 2], index=True)

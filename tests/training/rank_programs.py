@@ -85,7 +85,7 @@ def fit_and_count_reads(folder: Path) -> dict[str, Any]:
     read, begun = series.StoredSeries.read, TSTransformerClassifier._train
 
     def counted(self: Any, index: Any) -> Any:
-        reads.append(self.numbers_of(index).tolist())
+        reads.append(self.numbers[index].tolist())
         return read(self, index)
 
     def train(self: Any, job: Any) -> None:

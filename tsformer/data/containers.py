@@ -4,8 +4,9 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import singledispatch
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -37,7 +38,6 @@ from tsformer.data.series import (
     gathered,
     is_sliced,
     npy_array,
-    numbered,
     parts_of,
 )
 from tsformer.data.times import ordered_times, pad_times
@@ -46,25 +46,21 @@ from tsformer.data.times import ordered_times, pad_times
 SERIES_FILE = "series.npy"
 #: One series, with its times where it has a pandas index.
 Item = np.ndarray | pd.DataFrame | pd.Series
+Names = tuple[str, ...] | None
+Check = Callable[[Any], npt.NDArray[Any]]
+_DATES = (pd.DatetimeIndex, pd.TimedeltaIndex, pd.PeriodIndex)
+_NO_SERIES = "X holds no series: Found array with 0 sample(s)"
 
 
 def to_padded(
-    X: Any,
-    times: Any = None,
-    *,
-    index: bool = False,
-    check: Callable[[Any], npt.NDArray[Any]] = np.asarray,
+    X: Any, times: Any = None, *, index: bool = False, check: Check = np.asarray
 ) -> Padded:
     """Convert a container of series to padded values in memory; see `to_source`."""
     return to_source(X, times, index=index, check=check).padded()
 
 
 def to_source(
-    X: Any,
-    times: Any = None,
-    *,
-    index: bool = False,
-    check: Callable[[Any], npt.NDArray[Any]] = np.asarray,
+    X: Any, times: Any = None, *, index: bool = False, check: Check = np.asarray
 ) -> SeriesSource:
     """Make a container of series readable in parts, without changing the caller's data.
 
@@ -75,42 +71,30 @@ def to_source(
     DataFrame with two index levels, series and step. None is a missing value. `times` are as in
     `pad_times`, or the pandas `index` of each series. `check` validates a single array.
     """
-    if index and times is not None:
-        raise ValueError("times are given twice: by times= and by timestamps='index'")
     if isinstance(X, SeriesSource):
         return X
+    if index and times is not None:
+        raise ValueError("times are given twice: by times= and by timestamps='index'")
+    plain = type(X) is np.ndarray and X.dtype.kind in "fiub"  # nothing to convert
     if isinstance(X, (str, os.PathLike)):
         if index:
-            _refuse_index("file")
-        stored = _in_file(Path(X), times, check)
-        if not isinstance(stored, pd.DataFrame):
-            return stored
-        X = stored
-    if type(X) is np.ndarray and X.dtype.kind in "fiub" and not index:  # nothing to convert
-        array = check(X)
-        _check_shape(array)
-        return lazy(ArrayRows(array), times)
-    _refuse_no_container(X)
-    X = native(X)
-    names = channel_names(X)
-    if has_dims(X) and X.dims:
-        time = X.dims[-1]
-        check_order([X.indexes.get(time)], f"X.sortby({time!r}), or X.drop_vars({time!r})")
-        if time in X.indexes and times is None:
-            warn_of_gaps([X.indexes[time]], f"pass times=X.indexes[{time!r}], or use X.reindex")
-    _refuse_text(X)
-    if getattr(getattr(X, "dtype", None), "kind", "") == "c":
-        raise ValueError(
-            f"Complex data not supported: X is {X.dtype}; pass real and imaginary parts as "
-            "separate channels"
-        )
+            raise _no_index("a file")
+        X = _in_file(Path(X), times, check)
+        if isinstance(X, SeriesSource):
+            return X
+    names = None
+    if not plain:
+        _refuse_no_container(X)
+        X = native(X)
+        names = channel_names(X)
+        _check_dimension(X, times)
+        _refuse_text(X)
     if index and isinstance(X, (list, tuple)):
         _check_index(X)
-    separate, cells = _one_by_one(X)
-    if separate is not None:
-        return _pad(separate, times, cells, index=index)
+    if not plain and (separate := _one_by_one(X)) is not None:
+        return _pad(*separate, times, index=index)
     if index:
-        _refuse_index(type(X).__name__)
+        raise _no_index(f"a single {type(X).__name__} of all series")
     if is_sliced(X):
         _check_shape(X)
         rows = ArrayRows(X)
@@ -126,7 +110,7 @@ def to_source(
         if isinstance(steps, pd.DatetimeIndex) and times is None:
             warn_of_gaps([steps], "pass times=X.columns, or X.T.asfreq({step}).T")
         X = _numbers_of(X)
-    elif not hasattr(X, "tocsr"):  # scikit-learn refuses sparse matrices
+    elif not plain and not hasattr(X, "tocsr"):  # scikit-learn refuses sparse matrices
         X = to_numpy(X)
         if X.dtype.kind == "V":
             _refuse_other_types(X, "X")
@@ -140,9 +124,7 @@ def to_source(
     return lazy(ArrayRows(array), times, names)
 
 
-def _in_file(
-    path: Path, times: Any, check: Callable[[Any], npt.NDArray[Any]]
-) -> SeriesSource | pd.DataFrame:
+def _in_file(path: Path, times: Any, check: Check) -> SeriesSource | pd.DataFrame:
     """Read the series of a `.npy` file or a folder; the columns of series of Parquet."""
     path = path / SERIES_FILE if (path / SERIES_FILE).is_file() else path
     if files := parquet_files(path):
@@ -163,19 +145,10 @@ def _in_file(
         _refuse_no_container(str(path))
     mapped = npy_array(path)
     _check_shape(mapped)
-    shape = mapped.shape
-    rows: Rows = ArrayRows(mapped)
-    if mapped.flags.c_contiguous:  # else the values of a series lie apart
-        rows = FileRows(path, mapped)
-    check(rows.read(np.array([0])).reshape(1, *shape[1:]))
+    # Else the values of a series lie apart.
+    rows: Rows = FileRows(path, mapped) if mapped.flags.c_contiguous else ArrayRows(mapped)
+    check(rows.read(np.array([0])).reshape(1, *mapped.shape[1:]))
     return lazy(rows, times)
-
-
-def _refuse_index(container: str) -> NoReturn:
-    raise ValueError(
-        f"timestamps='index' takes times from a pandas index, and a single {container} of all "
-        "series has none: pass a list of DataFrames, or times= and timestamps=None"
-    )
 
 
 def _refuse_no_container(X: Any) -> None:
@@ -195,10 +168,22 @@ def _refuse_no_container(X: Any) -> None:
         )
 
 
+def _check_dimension(X: Any, times: Any) -> None:
+    """Check the times of an array of xarray, which are its last dimension."""
+    if has_dims(X) and X.dims:
+        time = X.dims[-1]
+        check_order([X.indexes.get(time)], f"X.sortby({time!r}), or X.drop_vars({time!r})")
+        if time in X.indexes and times is None:
+            warn_of_gaps([X.indexes[time]], f"pass times=X.indexes[{time!r}], or use X.reindex")
+
+
 def _refuse_text(X: Any) -> None:
-    """Raise ValueError if `X` is made of strings."""
-    if isinstance(X, pd.DataFrame):
-        return
+    """Raise ValueError if `X` is made of strings or of complex numbers."""
+    if getattr(getattr(X, "dtype", None), "kind", "") == "c":
+        raise ValueError(
+            f"Complex data not supported: X is {X.dtype}; pass real and imaginary parts as "
+            "separate channels"
+        )
     container = type(X).__name__
     X = X.to_numpy() if isinstance(X, pd.Series) else X
     items = isinstance(X, (list, tuple)) or (isinstance(X, np.ndarray) and X.ndim > 0)
@@ -228,57 +213,131 @@ def _refuse_text(X: Any) -> None:
 def _numbers_of(X: pd.DataFrame) -> pd.DataFrame:
     """Convert a wide table of several types to float64; refuse columns without numbers."""
     kinds = [getattr(dtype, "kind", "O") for dtype in X.dtypes]
-    others = [
-        i
-        for i, kind in enumerate(kinds)
-        if kind in "mM" or (kind not in "fiubc" and not _is_numeric(X.iloc[:, i]))
-    ]
+    if len(set(X.dtypes)) <= 1 and isinstance(X.dtypes.iloc[0], np.dtype) and kinds[0] in "fiubc":
+        return X
+    columns: list[Any] = []
+    others = []
+    for (name, column), kind in zip(X.items(), kinds, strict=True):
+        try:
+            columns.append(column.to_numpy(dtype=np.float64, na_value=np.nan))
+        except (TypeError, ValueError):
+            kind = "M"
+        others += [str(name)] if kind in "mM" else []
+    if "c" in kinds:
+        return X
     if others and len(X):
-        names = [str(X.columns[i]) for i in others]
-        first = shortened(str(X.iloc[0, others[0]]), 40)
+        first = shortened(str(X[[name for name in X if str(name) == others[0]]].iloc[0, 0]), 40)
         raise ValueError(
-            f"X has columns that hold no numbers: {names[:10]}, such as {first}. Each row is a "
+            f"X has columns that hold no numbers: {others[:10]}, such as {first}. Each row is a "
             "series, and each column a step: drop other columns, such as labels, or convert a "
             "table with one row per observation with tsformer.data.from_long"
         )
-    plain = all(isinstance(dtype, np.dtype) and dtype.kind != "O" for dtype in X.dtypes)
-    if "c" in kinds or (plain and len(set(X.dtypes)) <= 1):
-        return X
-    if np.dtype(object) in set(X.dtypes):  # `na_value` leaves pd.NA there
-        values = np.where(X.isna(), np.nan, X.to_numpy(dtype=object)).astype(np.float64)
-    else:
-        values = X.to_numpy(dtype=np.float64, na_value=np.nan)
-    return pd.DataFrame(values, index=X.index, columns=X.columns)
+    return pd.DataFrame(np.stack(columns, axis=1), index=X.index, columns=X.columns)
 
 
-def _is_numeric(column: pd.Series) -> bool:
-    """Whether a column converts to numbers, with None as NaN."""
-    try:
-        column.to_numpy(dtype=np.float64, na_value=np.nan)
-    except (TypeError, ValueError):
-        return False
-    return True
+@singledispatch
+def _one_by_one(X: Any) -> tuple[list[Item], Names] | None:
+    """Return separate series, and the names of their channels; None for one array."""
+    return None
 
 
-def _one_by_one(X: Any) -> tuple[list[Item] | None, tuple[str, ...] | None]:
-    """Return separate series and channel names, or None for one array."""
-    if isinstance(X, pd.DataFrame):
-        if isinstance(X.index, pd.MultiIndex):
-            return _by_first_level(X), None
-        if not _has_cells(X):
-            return None, None
-        rows = X.itertuples(index=False, name=None)
-        items = [from_cells(row, X.columns, f"series {i}") for i, row in enumerate(rows)]
-        return items, _names_of_cells(X.iloc[0], X.columns)
-    if isinstance(X, pd.Series) and getattr(X.dtype, "kind", "O") not in "fiubcmM":
-        X = X.to_numpy(dtype=object)
-    if isinstance(X, np.ndarray) and X.dtype == object and _is_cell(_first(X.flat)):
-        X = _from_cell_array(X)
-    if not isinstance(X, (list, tuple)) or not X:
-        return None, None
-    if not (any(x is None or is_series(x) for x in X) or _is_unequal(X)):
-        return None, None
-    return [_one(x, f"series {i}") for i, x in enumerate(X)], None
+@_one_by_one.register
+def _(X: pd.DataFrame) -> tuple[list[Item], Names] | None:
+    if isinstance(X.index, pd.MultiIndex):
+        return _by_first_level(X), None
+    if not _has_cells(X):
+        return None
+    rows = X.itertuples(index=False, name=None)
+    items = [from_cells(row, X.columns, f"series {i}") for i, row in enumerate(rows)]
+    return items, _names_of_cells(X.iloc[0], X.columns)
+
+
+@_one_by_one.register
+def _(X: pd.Series) -> tuple[list[Item], Names] | None:
+    numbers = getattr(X.dtype, "kind", "O") in "fiubcmM"
+    return None if numbers else _one_by_one(X.to_numpy(dtype=object))
+
+
+@_one_by_one.register
+def _(X: np.ndarray) -> tuple[list[Item], Names] | None:
+    """Return the series of an array of arrays, as a cell array of MATLAB."""
+    if X.dtype != object or not _is_cell(_first(X.flat)):
+        return None
+    if X.ndim == 1:
+        return _one_by_one(list(X))
+    cells = [np.asarray(cell) for cell in X.flat]
+    if X.ndim == 2 and 1 in X.shape and all(cell.ndim == 2 for cell in cells):
+        if all(cell.shape[1] == 1 < len(cell) for cell in cells):
+            raise ValueError(
+                f"X holds {X.size} column vectors, such as {cells[0].shape}, and cells are read as "
+                "(channels, length); pass [x.ravel() for x in X.ravel()] for series of one channel"
+            )
+        return _one_by_one(list(X.flat))
+    vectors = all(cell.ndim == 1 or (cell.ndim == 2 and 1 in cell.shape) for cell in cells)
+    if X.ndim != 2 or not vectors:
+        shapes = sorted({cell.shape for cell in cells})[:5]
+        raise ValueError(
+            f"X is an array of shape {X.shape} whose cells are arrays of shapes {shapes}; pass a "
+            "list of n arrays (channels, length), or cells (n, channels) that are vectors"
+        )
+    rows = [[np.asarray(cell).ravel() for cell in row] for row in X]
+    return [from_cells(row, range(len(row)), f"series {i}") for i, row in enumerate(rows)], None
+
+
+@_one_by_one.register(list)
+@_one_by_one.register(tuple)
+def _(X: Sequence[Any]) -> tuple[list[Item], Names] | None:
+    separate = any(x is None or is_series(x) for x in X)
+    if not separate and X and all(isinstance(x, (list, tuple)) for x in X):
+        try:
+            np.asarray(X)
+        except (TypeError, ValueError):  # TypeError for tensors of bfloat16 in them
+            separate = True  # they differ in length
+    return ([_one(x, f"series {i}") for i, x in enumerate(X)], None) if separate else None
+
+
+def _one(x: Any, what: str) -> Item:
+    """Return an array, or a pandas object as it is."""
+    if x is None:
+        raise ValueError(f"{what} is None; leave it out, and its label")
+    item = native_item(x, what)
+    if isinstance(item, pd.DataFrame) and len(item) == 1 and _has_cells(item):
+        return from_cells(item.iloc[0], item.columns, what)
+    return item
+
+
+def _by_first_level(X: pd.DataFrame) -> list[Item]:
+    index: Any = X.index
+    if index.nlevels != 2:
+        raise ValueError(
+            "a DataFrame with a MultiIndex must have two levels, series and step; got "
+            f"{index.nlevels}: {list(index.names)}"
+        )
+    if not len(X):
+        raise ValueError(_NO_SERIES)
+    cases, steps = (index.get_level_values(level) for level in (0, 1))
+    for level, values in (("series", cases), ("step", steps)):
+        if values.hasnans:
+            row = int(values.isna().argmax())
+            raise ValueError(f"the index of X has no {level} in row {row}; fill it or drop the row")
+    refuse_alike(cases.unique(), "the first level of the index of X")
+    codes, first = pd.factorize(index.codes[0])
+    items = cut_by_case(X.set_axis(ordered_times(steps, "steps of X")), codes)
+    names = index.levels[0].tolist()  # of Python, not of NumPy
+    for code, frame in zip(first, items, strict=True):
+        frame.attrs[CASE] = name = names[code]
+        if not frame.index.is_unique:
+            raise ValueError(
+                f"two rows for series {name!r} and step "
+                f"{frame.index[frame.index.duplicated()][0]}; give each series a name of its own, "
+                "or aggregate them, for example with X.groupby(level=[0, 1], sort=False).mean()"
+            )
+        if not frame.index.is_monotonic_increasing:
+            raise ValueError(
+                f"steps of series {name!r} are not sorted; use X.sort_index() first, and y in the "
+                "order of X.index.unique(0) then"
+            )
+    return list(items)
 
 
 def to_items(X: Any) -> Sequence[Item]:
@@ -287,9 +346,8 @@ def to_items(X: Any) -> Sequence[Item]:
         padded = X.padded()
         return [x[:n].T for x, n in zip(padded.values, padded.lengths, strict=True)]
     X = native(X)
-    items, _ = _one_by_one(X)
-    if items is not None:
-        return items
+    if (separate := _one_by_one(X)) is not None:
+        return separate[0]
     array = to_numpy(X)
     _check_shape(array)
     return list(array)
@@ -302,12 +360,10 @@ def to_arrays(X: Any) -> list[Floats]:
     return arrays
 
 
-def _pad(
-    items: Sequence[Item], times: Any, names: tuple[str, ...] | None, *, index: bool
-) -> Padded:
+def _pad(items: Sequence[Item], names: Names, times: Any, *, index: bool) -> Padded:
     """Pad the series to one array."""
     series = [as_channels(x, f"series {i}") for i, x in enumerate(items)]
-    channels = common_names(items) or names
+    names = common_names(items) or names
     _check_channels(series)
     indices = [getattr(x, "index", None) for x in items]
     check_order(indices, "x.sort_index(), or x.reset_index(drop=True)")
@@ -315,43 +371,40 @@ def _pad(
     values = np.full((len(series), int(lengths.max()), len(series[0])), np.nan)
     for row, x in zip(values, series, strict=True):
         row[: x.shape[1]] = x.T
-    if not index and times is None:
-        warn_of_missing_rows(items)
     if index:
         _check_index(items)
-        times = [x.index for x in items if isinstance(x, (pd.DataFrame, pd.Series))]
-    return _finish(values, lengths, times, channels)
+        times = indices
+    elif times is None:
+        warn_of_missing_rows(items)
+    return _finish(values, lengths, times, names)
 
 
 def times_of(x: Any) -> pd.Index | None:
     """Return the index of a series if it has times, and not the rows of a table."""
     if not isinstance(x, (pd.DataFrame, pd.Series)):
         return None
-    dates = (pd.DatetimeIndex, pd.TimedeltaIndex, pd.PeriodIndex)
-    return x.index if CASE in x.attrs or isinstance(x.index, dates) else None
+    return x.index if CASE in x.attrs or isinstance(x.index, _DATES) else None
 
 
 def warn_of_missing_rows(items: Sequence[Any]) -> None:
     """Warn if the times in the indices of all series have gaps."""
     found = [own for x in items if (own := times_of(x)) is not None]
-    if len(found) < len(items):
-        return
-    way = "`grid={step}` where the table is read, as in from_long"
-    warn_of_gaps(
-        found,
-        'pass `timestamps="index"`, so that the encoding sees the times, or insert the rows as '
-        f"missing values, with {way if items[0].attrs else 'x.asfreq({step})'}",
-    )
+    if len(found) == len(items):
+        way = "`grid={step}` where the table is read, as in from_long"
+        warn_of_gaps(
+            found,
+            'pass `timestamps="index"`, so that the encoding sees the times, or insert the rows '
+            f"as missing values, with {way if items[0].attrs else 'x.asfreq({step})'}",
+        )
 
 
 def check_order(indices: Iterable[Any], fix: str) -> None:
     """Raise ValueError for dates in an index of pandas that are not sorted; warn of numbers."""
-    dates = (pd.DatetimeIndex, pd.TimedeltaIndex, pd.PeriodIndex)
     for i, index in enumerate(indices):
         if not isinstance(index, pd.Index) or index.is_monotonic_increasing:
             continue
         message = f"in the index of series {i} are not sorted; use {fix} if the steps are in order"
-        if isinstance(index, dates):
+        if isinstance(index, _DATES):
             raise ValueError(f"times {message}")
         # A table that was sorted by another column leaves such an index, too.
         if index.dtype.kind in "iuf" and not index.is_monotonic_decreasing:
@@ -359,29 +412,33 @@ def check_order(indices: Iterable[Any], fix: str) -> None:
             return
 
 
+def _no_index(what: str) -> ValueError:
+    return ValueError(
+        f"timestamps='index' takes times from a pandas index, and {what} has none: pass a list of "
+        "DataFrames, or times= and timestamps=None"
+    )
+
+
 def _check_index(X: Sequence[Any]) -> None:
     """Raise ValueError if a series has no pandas index."""
     for i, x in enumerate(X):
         if not isinstance(x, (pd.DataFrame, pd.Series)) and not hasattr(x, "coords"):
-            raise ValueError(
-                f"timestamps='index' takes times from a pandas index, but series {i} is a "
-                f"{type(x).__name__}; pass a list of DataFrames, or times= and timestamps=None"
-            )
+            raise _no_index(f"series {i}, a {type(x).__name__},")
 
 
 def _check_shape(X: Any) -> None:
     """Raise ValueError unless an array holds series of numbers."""
     shape = tuple(X.shape)
     if shape[:1] == (0,):
-        raise ValueError("X holds no series: Found array with 0 sample(s)")
+        raise ValueError(_NO_SERIES)
     if len(shape) not in (2, 3):
         raise ValueError(
             "X must be (n, length), (n, channels, length), or a list of (channels, length) "
             f"arrays; got an array with {len(shape)} dimensions and shape {shape}"
         )
     _refuse_other_types(X, "X")
-    shape = (shape[0], 1, shape[1]) if len(shape) == 2 else shape
     if 0 in shape:
+        shape = (shape[0], 1, shape[1]) if len(shape) == 2 else shape
         raise ValueError(
             f"X contains empty series: 0 feature(s) in an array of shape {shape}, while a "
             "minimum of 1 is required for channels and time steps"
@@ -391,10 +448,13 @@ def _check_shape(X: Any) -> None:
 class DatasetRows:
     """The items of a data set with `__len__` and `__getitem__`, one series each."""
 
+    in_file = False
+    lengths = None
+
     def __init__(self, dataset: Any):
         self.dataset = dataset
         if len(dataset) == 0:
-            raise ValueError("X holds no series: Found array with 0 sample(s)")
+            raise ValueError(_NO_SERIES)
         try:
             first_item = dataset[0]
         except (KeyError, IndexError, TypeError) as error:
@@ -410,9 +470,7 @@ class DatasetRows:
         first = _item(item, 0, self._columns)
         _check_channels([first])
         self.n_channels, self.n_steps = first.shape
-        self.in_file = False
-        self.lengths = None
-        self.channels = None
+        self.channels: Names = None
         if isinstance(item, Mapping) and len(item) == self.n_channels:
             self.channels = _names_of_cells(item.values(), item)
 
@@ -454,8 +512,6 @@ def _cells(item: Any) -> Any:
     """Return the series of an item of a data set, by name if it has columns."""
     if isinstance(item, tuple) and item:
         item = item[0]
-    if isinstance(item, Mapping):
-        return item
     table = native(item) if hasattr(item, "to_pandas") else item
     if isinstance(table, pd.DataFrame) and len(table) == 1 and _has_cells(table):
         return table.iloc[0].to_dict()
@@ -479,62 +535,64 @@ def _item(item: Any, number: int, columns: Sequence[str] | None) -> Floats:
     return as_channels(from_cells([item[name] for name in columns], columns, what), what)
 
 
-def lazy(rows: Rows, times: Any = None, channels: tuple[str, ...] | None = None) -> SeriesSource:
+def lazy(rows: Rows, times: Any = None, channels: Names = None) -> SeriesSource:
     """Read all rows once, for lengths, gaps and checks; keep one part that is in no file."""
     n = len(rows)
     lengths = np.zeros(n, dtype=np.int64)
-    gaps = Gaps.none(n, rows.n_channels)
+    gaps = Gaps(np.zeros((n, rows.n_channels), np.int32), np.zeros(n, bool), np.zeros(n, bool))
     kept: Padded | None = None
     for index in parts_of(n, rows.n_steps * rows.n_channels):
         values = gathered(rows, index)
-        with numbered(index):
+        try:
             part = _finish(values, np.full(len(index), values.shape[1]), None)
+        except SeriesError as error:
+            raise error.among(index) from None
         lengths[index] = part.lengths
-        gaps.put(index, part.gaps)
+        for whole, some in zip(gaps, part.gaps or (), strict=part.gaps is not None):
+            whole[index] = some
         kept = part if len(index) == n and not rows.in_file else None
     # The last steps may have times and no values.
-    steps = lengths if rows.lengths is None else rows.lengths
-    padded_times, clock = (None, None) if times is None else pad_times(times, steps)
-    if padded_times is not None:
-        padded_times = padded_times[:, : int(lengths.max())]
+    n_steps = int(lengths.max())
+    clock = None
+    if times is not None:
+        times, clock = pad_times(times, lengths if rows.lengths is None else rows.lengths)
+        times = times[:, :n_steps]
     if kept is not None:
-        return replace(kept, times=padded_times, clock=clock, channels=channels)
+        return replace(kept, times=times, clock=clock, channels=channels)
     found = gaps if gaps.missing.any() else None
-    return StoredSeries(rows, lengths, found, padded_times, clock, channels)
+    return StoredSeries(rows, np.arange(n), lengths, n_steps, found, times, clock, channels)
 
 
 def _finish(
-    values: Floats,
-    lengths: npt.NDArray[np.int64],
-    times: Any,
-    channels: tuple[str, ...] | None = None,
+    values: Floats, lengths: npt.NDArray[np.int64], times: Any, channels: Names = None
 ) -> Padded:
     """Check values, cut each series after its last, add times."""
     if np.isinf(values).any():
-        case, step, channel = (int(i) for i in np.argwhere(np.isinf(values))[0])
+        case, step, channel = np.argwhere(np.isinf(values))[0].tolist()
         raise SeriesError(
             case,
             f"Input X contains infinity at series {{case}}, channel {channel}, step {step}; "
             "infinite values are not accepted: replace them by NaN, which marks missing values, or "
             "drop them",
         )
-    padded_times, clock = (None, None) if times is None else pad_times(times, lengths)
+    clock = None
+    if times is not None:
+        times, clock = pad_times(times, lengths)
     observed: npt.NDArray[np.bool_] = ~np.isnan(values)
     if observed.all():
-        return Padded(values, lengths, padded_times, clock, channels)
+        return Padded(values, lengths, times, clock, channels)
     with_value = np.asarray(observed.any(axis=-1))
-    if not with_value.any(axis=1).all():
-        case = int(np.flatnonzero(~with_value.any(axis=1))[0])
+    without = ~with_value.any(axis=1)
+    if without.any():
         raise SeriesError(
-            case,
+            int(without.argmax()),
             "series {case} has no value at all: Input X contains NaN in all of its steps; drop it",
         )
     # Trailing missing steps are a common way to store a shorter series.
     lengths = values.shape[1] - np.argmax(with_value[:, ::-1], axis=1).astype(np.int64)
     longest = int(lengths.max())
-    if padded_times is not None:
-        padded_times = padded_times[:, :longest]
-    return Padded(values[:, :longest], lengths, padded_times, clock, channels)
+    times = None if times is None else times[:, :longest]
+    return Padded(values[:, :longest], lengths, times, clock, channels)
 
 
 def _check_channels(series: Sequence[Floats]) -> None:
@@ -570,92 +628,6 @@ def _first(cells: Iterable[Any]) -> Any:
     return next((cell for cell in cells if cell is not None), None)
 
 
-def _from_cell_array(X: npt.NDArray[Any]) -> list[Any]:
-    """Return the series of an array of arrays, as a cell array of MATLAB."""
-    if X.ndim == 1:
-        return list(X)
-    cells = [np.asarray(cell) for cell in X.flat]
-    matrices = all(cell.ndim == 2 for cell in cells)
-    if X.ndim == 2 and matrices and 1 in X.shape:
-        if all(cell.shape[1] == 1 < len(cell) for cell in cells):
-            raise ValueError(
-                f"X holds {X.size} column vectors, such as {cells[0].shape}, and cells are read as "
-                "(channels, length); pass [x.ravel() for x in X.ravel()] for series of one channel"
-            )
-        return list(X.flat)
-    vectors = all(cell.ndim == 1 or (cell.ndim == 2 and 1 in cell.shape) for cell in cells)
-    if X.ndim != 2 or not vectors:
-        shapes = sorted({cell.shape for cell in cells})[:5]
-        raise ValueError(
-            f"X is an array of shape {X.shape} whose cells are arrays of shapes {shapes}; pass a "
-            "list of n arrays (channels, length), or cells (n, channels) that are vectors"
-        )
-    names = range(X.shape[1])
-    return [
-        from_cells([np.asarray(cell).ravel() for cell in row], names, f"series {i}")
-        for i, row in enumerate(X)
-    ]
-
-
-def _is_unequal(X: Sequence[Any]) -> bool:
-    """Whether nested lists are ragged."""
-    if not all(isinstance(x, (list, tuple)) for x in X):
-        return False
-    try:
-        np.asarray(X)
-    except (TypeError, ValueError):  # TypeError for tensors of bfloat16 in them
-        return True
-    return False
-
-
-def _one(x: Any, what: str) -> Item:
-    """Return an array, or a pandas object as it is."""
-    if x is None:
-        raise ValueError(f"{what} is None; leave it out, and its label")
-    item = native_item(x, what)
-    if isinstance(item, pd.DataFrame) and len(item) == 1 and _has_cells(item):
-        return from_cells(item.iloc[0], item.columns, what)
-    return item
-
-
-def _by_first_level(X: pd.DataFrame) -> list[Item]:
-    if X.index.nlevels != 2:
-        raise ValueError(
-            "a DataFrame with a MultiIndex must have two levels, series and step; got "
-            f"{X.index.nlevels}: {list(X.index.names)}"
-        )
-    rows: Any = X.index
-    if not len(X):
-        raise ValueError("X holds no series: Found array with 0 sample(s)")
-    assert isinstance(X.index, pd.MultiIndex)
-    cases, steps = (X.index.get_level_values(level) for level in (0, 1))
-    for level, values in (("series", cases), ("step", steps)):
-        if values.hasnans:
-            row = int(values.isna().argmax())
-            raise ValueError(f"the index of X has no {level} in row {row}; fill it or drop the row")
-    refuse_alike(cases.unique(), "the first level of the index of X")
-    steps = ordered_times(steps, "steps of X")
-    codes, first = pd.factorize(rows.codes[0])
-    items = cut_by_case(X.set_axis(steps), codes)
-    names = rows.levels[0].tolist()  # of Python, not of NumPy
-    for code, frame in zip(first, items, strict=True):
-        name, index = names[code], frame.index
-        frame.attrs[CASE] = name
-        if not index.is_unique:
-            step = index[index.duplicated()][0]
-            raise ValueError(
-                f"two rows for series {name!r} and step {step}; give each "
-                "series a name of its own, or aggregate them, for example with "
-                "X.groupby(level=[0, 1], sort=False).mean()"
-            )
-        if not index.is_monotonic_increasing:
-            raise ValueError(
-                f"steps of series {name!r} are not sorted; use X.sort_index() first, and y in the "
-                "order of X.index.unique(0) then"
-            )
-    return list(items)
-
-
 def from_cells(row: Iterable[Any], names: Iterable[Any], what: str) -> Item:
     """Return one series from the cells of a row."""
     cells = [_one(cell, what) for cell in row]
@@ -685,7 +657,7 @@ def from_cells(row: Iterable[Any], names: Iterable[Any], what: str) -> Item:
     return np.concatenate([np.atleast_2d(np.asarray(cell)) for cell in cells])
 
 
-def _names_of_cells(row: Iterable[Any], names: Iterable[Any]) -> tuple[str, ...] | None:
+def _names_of_cells(row: Iterable[Any], names: Iterable[Any]) -> Names:
     """Return the names of columns if each has one channel."""
     return as_names(names) if all(np.ndim(_one(cell, "series 0")) == 1 for cell in row) else None
 
@@ -701,12 +673,12 @@ def as_channels(x: Item, what: str) -> Floats:
         kinds = {getattr(column.dtype, "kind", "O") for column in columns}
         if not kinds <= set("fiub"):
             times = [name for name, column in values.items() if column.dtype.kind in "mM"]
-            advice = (
-                "; make the times the index of a pandas DataFrame: "
-                f"x.set_index({times[0]!r}), or x.to_pandas().set_index(...)"
-                if times
-                else "; convert numbers in text with x.astype(float)"
-            )
+            advice = "; convert numbers in text with x.astype(float)"
+            if times:
+                advice = (
+                    "; make the times the index of a pandas DataFrame: "
+                    f"x.set_index({times[0]!r}), or x.to_pandas().set_index(...)"
+                )
             raise ValueError(
                 f"{what} must contain real numbers; its column dtypes are "
                 f"{values.dtypes.astype(str).tolist()}{advice}"
@@ -728,7 +700,7 @@ def _refuse_other_types(x: Any, what: str) -> None:
         raise ValueError(f"{what} must contain real numbers; its dtype is {x.dtype}{stack}")
 
 
-def common_names(items: Sequence[Item]) -> tuple[str, ...] | None:
+def common_names(items: Sequence[Item]) -> Names:
     """Return the channel names of DataFrames."""
     frames = [x for x in items if isinstance(x, pd.DataFrame)]
     if len(frames) < len(items):
@@ -737,7 +709,6 @@ def common_names(items: Sequence[Item]) -> tuple[str, ...] | None:
         if not frame.columns.equals(frames[0].columns):
             raise ValueError(
                 "all series must have the same channels: series 0 has "
-                f"{list(frames[0].columns)[:10]}, "
-                f"series {i} has {list(frame.columns)[:10]}"
+                f"{list(frames[0].columns)[:10]}, series {i} has {list(frame.columns)[:10]}"
             )
     return as_names(frames[0].columns)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from itertools import pairwise, permutations
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from tsformer.data.times import missing_rows, utc_offset
 
 #: Where `from_long` keeps the id of a series, in the `attrs` of its DataFrame.
 CASE = "case"
+_PANDAS = (pd.DataFrame, pd.Series)
 
 
 def series_ids(X: Any) -> pd.Index | None:
@@ -33,13 +34,10 @@ def series_ids(X: Any) -> pd.Index | None:
     if has_dims(X):
         X = native(X)
         return X.indexes.get(X.dims[0]) if X.dims else None
-    if isinstance(X, (pd.DataFrame, pd.Series)):
-        rows = X.index
-        if not isinstance(rows, pd.MultiIndex) or rows.nlevels != 2:
-            return rows
-        _, first = np.unique(rows.codes[0], return_index=True)
-        return rows.get_level_values(0)[np.sort(first)]
-    if isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 1:
+    if isinstance(X, _PANDAS):
+        levels = isinstance(X.index, pd.MultiIndex) and X.index.nlevels == 2
+        return X.index.get_level_values(0).unique() if levels else X.index
+    if isinstance(X, np.ndarray) and X.ndim == 1:
         X = list(X)
     if not isinstance(X, (list, tuple)) or not X:
         return None
@@ -50,10 +48,17 @@ def series_ids(X: Any) -> pd.Index | None:
 
 def check_ids(X: Any, other: Any, name: str, *, of: str = "X") -> None:
     """Raise ValueError if `X` and `other` carry ids that contradict each other."""
-    own = series_ids(X)
-    others = series_ids(other) if has_dims(other) or _is_pandas(other) else None
-    ids = _first_rows(X) if own is None else own
-    if ids is None or others is None or len(ids) != len(others) or ids.equals(others):
+    others = series_ids(other) if has_dims(other) or isinstance(other, _PANDAS) else None
+    if others is None:
+        return
+    own = ids = series_ids(X)
+    if ids is None and isinstance(X, (list, tuple)):
+        # Series cut from one table: the rows where they begin are their names.
+        if not all(isinstance(x, _PANDAS) and len(x) for x in X):
+            return
+        ids = pd.Index([x.index[0] for x in X], tupleize_cols=False)
+        ids = ids if ids.is_unique else None
+    if ids is None or len(ids) != len(others) or ids.equals(others):
         return  # another length is an error of its own
     read, others_read = _as_dates(ids, others), _as_dates(others, ids)
     spelled, spelled_others = _spelled(read), _spelled(others_read)
@@ -67,7 +72,7 @@ def check_ids(X: Any, other: Any, name: str, *, of: str = "X") -> None:
         index = f"[x.index[0] for x in {of}]"
     elif isinstance(X, (list, tuple, np.ndarray)):
         index = f'[x.attrs["{CASE}"] for x in {of}]'
-    elif _is_pandas(X):
+    elif isinstance(X, _PANDAS):
         index = f"{of}.index{'.unique(0)' if isinstance(X.index, pd.MultiIndex) else ''}"
     else:
         index = f"{of}.indexes[{ids.name!r}]"
@@ -78,14 +83,6 @@ def check_ids(X: Any, other: Any, name: str, *, of: str = "X") -> None:
         f"{of} has {_shown(ids)}, {name} has {_shown(others)}; pass {name}{dates}.loc[{index}], "
         f"or if they match by position, pass {name}.to_numpy()"
     )
-
-
-def _first_rows(X: Any) -> pd.Index | None:
-    """Return the rows where series cut from one table begin, as names of the series."""
-    if not isinstance(X, (list, tuple)) or not all(_is_pandas(x) and len(x) for x in X):
-        return None
-    rows = pd.Index([x.index[0] for x in X], tupleize_cols=False)
-    return rows if rows.is_unique else None
 
 
 def cut_by_case(table: pd.DataFrame, codes: npt.NDArray[np.intp]) -> list[pd.DataFrame]:
@@ -121,11 +118,6 @@ def refuse_alike(names: Any, what: str) -> None:
         )
 
 
-def _is_pandas(value: Any) -> bool:
-    """Whether a value has an index of pandas."""
-    return isinstance(value, (pd.DataFrame, pd.Series))
-
-
 def _as_dates(ids: pd.Index, others: pd.Index) -> pd.Index:
     """Parse text beside dates, where all of it is dates."""
     if not isinstance(others, pd.DatetimeIndex) or not all(isinstance(i, str) for i in ids):
@@ -147,31 +139,26 @@ def _shown(ids: pd.Index) -> str:
 #: Largest plausible ratio of the change between steps to the change between channels: on the
 #: archives' multivariate problems it is .06 to .72.
 _SMOOTH = 0.8
-#: Words in the names of times.
-_TIME = {"date", "dates", "datetime", "time", "times", "timestamp", "timestamps"}
 #: Columns, rows and series that are examined.
 _MOST_COLUMNS, _MOST_ROWS, _MOST_SERIES = 20, 100_000, 50
-#: Words of an id by themselves, and words that name an id only together.
-_ID = {"id", "ids", "pid", "uid", "uuid", "guid"}
-_ID_OF = _ID | {
-    *("case", "client", "customer", "index", "idx", "individual", "instance", "key", "level"),
-    *("nr", "no", "num", "number", "participant", "patient", "person", "row", "sample", "series"),
-    *("subject", "unnamed", "user"),
-}
-#: Names of a first or last step among numbered steps.
-_ENDS = {
-    *("admission", "baseline", "begin", "beginning", "end", "final", "initial", "onset", "post"),
-    *("pre", "start"),
-}
-#: A number in the name of a step.
+#: Rows of each case of a long table.
+_ROWS_PER_CASE = 5
+#: A number in the name of a step, and a word, as in ``time_of_day`` and ``TimeOfDay``.
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?")
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 #: Most columns of a wide table that are named unlike its steps.
 _MOST_ODD = 3
-#: Names of steps that are words.
+#: Words in the names of times, of a first or last step, of steps, and of numbered channels.
+_TIME = {"date", "dates", "datetime", "time", "times", "timestamp", "timestamps"}
+_ENDS = {*("baseline", "begin", "end", "final", "initial", "onset", "post", "pre", "start")}
 _CALENDAR = {
     name.lower()
     for names in (calendar.month_name, calendar.month_abbr, calendar.day_name, calendar.day_abbr)
     for name in names
+}
+_SENSORS = {
+    *("acc", "ch", "channel", "ecg", "eeg", "electrode", "emg", "gyr", "gyro", "imu", "lead"),
+    *("mag", "ppg", "sensor", "x", "y", "z"),
 }
 #: A table is a recording only from this number of rows, and of rows per column, on.
 _MANY_ROWS, _ROWS_PER_COLUMN = 200, 20
@@ -179,25 +166,17 @@ _MANY_ROWS, _ROWS_PER_COLUMN = 200, 20
 _FEW_STEPS = 3
 #: Largest mean change between rows of a recording, in changes between shuffled rows.
 _STEADY = 0.7
-#: Words in the names of numbered channels.
-_SENSORS = {
-    *("acc", "ch", "channel", "ecg", "eeg", "electrode", "emg", "gyr", "gyro", "imu", "lead"),
-    *("mag", "ppg", "sensor"),
-}
 
 
 class LayoutWarning(UserWarning):
     """The layout of the series is probably not the layout that `fit` reads.
 
     `fit` issues it if channels outnumber steps and values do not vary less from step to step than
-    from channel to channel: the array may be ``(n, length, channels)``. It also warns if two
-    columns of a table ``(n, length)`` look like the case and the time of a long table, and if a
-    step or channel is named like an id, is named unlike the other steps, or is constant within
-    every series, if a channel that is named like times never falls, if a channel has no value at
-    all, and if the columns of a table have several levels. `fit` and `predict` issue it if the
-    columns of such a table, or the rows of a DataFrame in a list, are not in the order of their
-    numbers or dates, and if times of regular series have gaps that are read as if they were not
-    there.
+    from channel to channel: the array may be ``(n, length, channels)``. It also warns of a long
+    table that is read as ``(n, length)``, of steps named unlike the others, of channels that count
+    up, are constant within every series or have no value at all, and of columns of several levels.
+    `fit` and `predict` issue it if columns or rows are not in the order of their numbers or dates,
+    and if rows of regular times are missing.
 
     Where the layout is right, silence it with
     ``warnings.filterwarnings("ignore", category=tsformer.data.LayoutWarning)``.
@@ -234,24 +213,27 @@ def layout_is_checked() -> Iterator[None]:
 
 def _warn(message: str) -> None:
     """Issue a `LayoutWarning`, and how to silence it."""
-    if message and not _is_checked.get():
-        warn_caller(
-            f"{message}; if it is right, silence this with warnings.filterwarnings("
-            '"ignore", category=tsformer.data.LayoutWarning)',
-            LayoutWarning,
-        )
+    warn_caller(
+        f"{message}; if it is right, silence this with warnings.filterwarnings("
+        '"ignore", category=tsformer.data.LayoutWarning)',
+        LayoutWarning,
+    )
 
 
 def warn_of_layout(X: Any, series: SeriesSource, *, flat: bool) -> None:
     """Issue a `LayoutWarning` if `X`, perhaps `flat` (n, length), is probably misread."""
     if _is_checked.get():
         return
-    if empty := _empty_channels(series):
-        _warn(
-            f"channels {empty} of X have no value in any series, and would change predictions at "
-            "random if they had values in predict; drop these channels"
-        )
-    _warn(_doubt_of_steps(X, series) if flat else _doubt_of_channels(X, series))
+    if series.gaps is not None:
+        names = np.array(series.channels or range(series.n_channels), dtype=object)
+        n_missing = series.gaps.missing.sum(axis=0, dtype=np.int64)
+        if empty := names[n_missing == series.lengths.sum()].tolist():
+            _warn(
+                f"channels {empty} of X have no value in any series, and would change predictions "
+                "at random if they had values in predict; drop these channels"
+            )
+    if doubt := _doubt_of_steps(X, series) if flat else _doubt_of_channels(X, series):
+        _warn(doubt)
 
 
 def _doubt_of_steps(X: Any, series: SeriesSource) -> str:
@@ -267,7 +249,7 @@ def _doubt_of_steps(X: Any, series: SeriesSource) -> str:
             "another the channels, pass X.stack(future_stack=True)"
         )
     names = _columns(X, length)
-    if found := _case_and_time(_corner(series), names):
+    if found := _case_and_time(series, names):
         case, time = found
         values = [name for name in names if name not in found]
         return (
@@ -276,30 +258,89 @@ def _doubt_of_steps(X: Any, series: SeriesSource) -> str:
             f"convert it with tsformer.data.from_long(X, case={case!r}, time={time!r}, "
             f"value={values[:5]})"
         )
-    if ids := id_columns(names):
+    if odd := odd_columns(names):
         return (
-            "X has columns that are read as steps, but are named like ids, or not as other "
-            f"steps: {ids}; leave them out with X.drop(columns={ids})"
+            f"X has columns that are read as steps, but are not named as other steps: {odd}; leave "
+            f"them out with X.drop(columns={odd})"
         )
     return ""
 
 
+def _case_and_time(series: SeriesSource, names: list[Any]) -> tuple[Any, Any] | None:
+    """Return a column whose values repeat, and one that rises within each of its values."""
+    if len(series) < 3 * _ROWS_PER_CASE:
+        return None
+    table = np.concatenate(
+        [
+            series.read(index).values[:, :_MOST_COLUMNS, 0].copy()
+            for index in series.parts()
+            if index[0] < _MOST_ROWS
+        ]
+    )
+    rises = np.diff(table, axis=0) > 0
+    for case, column in enumerate(table.T):
+        new = np.diff(column) != 0
+        n_runs = 1 + np.count_nonzero(new)
+        whole = (column == np.round(column)).all() and len(np.unique(column)) == n_runs
+        if whole and 1 < n_runs <= len(table) / _ROWS_PER_CASE:
+            found = [
+                time
+                for time in np.flatnonzero((rises | new[:, None]).all(axis=0)).tolist()
+                if time != case and 2 * len(np.unique(table[:, time])) <= len(table)
+            ]
+            if found:
+                named = [time for time in found if is_named_like_time(names[time])]
+                return names[case], names[(named or found)[0]]
+    return None
+
+
 def _doubt_of_channels(X: Any, series: SeriesSource) -> str:
     """Say why channels are probably no channels."""
-    if ids := _id_channels(X, series):
+    n, length, n_channels = len(series), series.n_steps, series.n_channels
+    first = X[0] if isinstance(X, (list, tuple)) else X
+    named = series.channels is not None or isinstance(first, pd.DataFrame)
+    if n_channels > 1 and named and (ids := _id_channels(series, series.channels or first.columns)):
         drop = f".drop(columns={ids})"
         drop = f"X{drop}" if isinstance(X, pd.DataFrame) else f"[x{drop} for x in X]"
         return (
-            "X has columns that are read as channels, but are named like ids or times, or do not "
+            "X has columns that are read as channels, but count up like ids or times, or do not "
             f"change within any series: {ids}; leave them out with {drop}, or by `value=` of "
             "from_long"
         )
-    if isinstance(X, pd.DataFrame) or series.channels is not None or not _may_be_swapped(series):
+    if isinstance(X, pd.DataFrame) or series.channels is not None or n_channels <= length:
+        return ""
+    if (series.lengths < length).any():  # lengths that differ are lengths
+        return ""
+    values = series.read(np.arange(0, n, -(-n // _MOST_SERIES))).values
+    if _change(values, 1) < _SMOOTH * _change(values, 2):
         return ""
     return (
-        f"X is read as {len(series)} series of {series.n_channels} channels and {series.n_steps} "
-        f"steps; if it is (n, length, channels), pass {swapped_axes(X)}"
+        f"X is read as {n} series of {n_channels} channels and {length} steps; if it is "
+        f"(n, length, channels), pass {swapped_axes(X)}"
     )
+
+
+def _id_channels(series: SeriesSource, names: Iterable[Any]) -> list[Any]:
+    """Return the channels that count up or are named like times, or are constant in each series."""
+    names = list(names)
+    changes, ones = np.zeros((2, len(names)), dtype=bool)
+    counts, rises = ~changes, np.array([is_named_like_time(name) for name in names])
+    least, most = np.full(len(names), np.inf), np.full(len(names), -np.inf)
+    for index in series.parts():
+        values = series.read(index).values
+        low, high = np.fmin.reduce(values, axis=1), np.fmax.reduce(values, axis=1)
+        steps = np.diff(values, axis=1)
+        rises &= ~(steps < 0).any(axis=(0, 1))
+        counts &= ((steps == 1) | np.isnan(steps)).all(axis=(0, 1))
+        ones |= (steps == 1).any(axis=(0, 1))
+        changes |= (low < high).any(axis=0)
+        if changes.all() and not (rises | counts).any():
+            break
+        low[np.count_nonzero(~np.isnan(values), axis=1) < 2] = np.nan  # a single step is constant
+        least = np.fmin(least, np.fmin.reduce(low, axis=0))
+        most = np.fmax(most, np.fmax.reduce(low, axis=0))
+    suspect = (~changes & (least < most)) | (changes & (rises | (counts & ones)))
+    return [name for name, is_suspect in zip(names, suspect, strict=True) if is_suspect]
 
 
 def warn_of_order(X: Any, n_steps: int) -> None:
@@ -346,23 +387,22 @@ def refuse_recording(X: Any, y: Any = None) -> None:
         return
     has_order = rows.is_unique and (rows.dtype.kind in "iufmM" or isinstance(rows, pd.PeriodIndex))
     order = rows.argsort() if has_order else np.arange(n)  # as before a random split
-    timed = has_order and rows.dtype.kind not in "iu"
     labels = np.zeros(n, dtype=np.intp) if y is None else _label_codes(y)
     if len(labels) != n:
         return  # an error of its own
     labels = labels[order]
-    new = np.diff(labels) != 0
+    n_changes = np.count_nonzero(np.diff(labels))
     shares = np.bincount(labels) / n
-    if y is not None and not 0 < 4 * np.count_nonzero(new) < n * (1 - (shares**2).sum()):
+    if y is not None and not 0 < 4 * n_changes < n * (1 - (shares**2).sum()):
         return
     values = table.to_numpy(dtype=np.float64, na_value=np.nan)[order][:_MOST_ROWS]
     # The change between independent rows is that between shuffled rows.
     shuffled = np.random.default_rng(0).permutation(values)
     steady = _change(values, 0) < _STEADY * _change(shuffled, 0)
-    comes_again = np.count_nonzero(new) >= len(shares)
-    if timed or comes_again or steady:
+    timed = has_order and rows.dtype.kind not in "iu"
+    if timed or steady or n_changes >= len(shares):
         roles = f"{'X' if is_frame else 'X.T'}, {None if y is None else 'y'}"
-        seldom = "" if y is None else f", and y changes only {np.count_nonzero(new)} times"
+        seldom = "" if y is None else f", and y changes only {n_changes} times"
         raise ValueError(
             f"X has {n:,} rows of {k} columns, {shortened(_columns(X, k)[:5], 60)}{seldom}: these "
             f"are the steps of a recording, and each would be read as a series of {k} steps. Cut "
@@ -387,34 +427,33 @@ def _are_channels(names: list[Any]) -> bool:
     """Whether columns are named like channels, or too few for steps and without names."""
     texts = [str(name).strip().lower() for name in names]
     numbered = sum(any(sign.isdigit() for sign in text) for text in texts)
-    words = {word.removesuffix("s") for text in texts for word in _words(text)}
+    words = {word.removesuffix("s") for text in texts for word in _WORD.findall(text)}
     if not words:
         return len(texts) <= _FEW_STEPS
     named = 2 * numbered < len(texts) and not set(texts) <= _CALENDAR
-    return named or (bool(words & _SENSORS) and words <= _SENSORS | {*"xyz"})
+    return named or (bool(words - {*"xyz"}) and words <= _SENSORS)
 
 
-def id_columns(names: Sequence[Any]) -> list[Any]:
-    """Return the columns of a wide table that are named like ids, or unlike steps.
+def odd_columns(names: Sequence[Any]) -> list[Any]:
+    """Return the few columns of a wide table that are named unlike its steps.
 
     Examples
     --------
-    >>> id_columns(["subject", "age", "t0", "t1", "t2", "t3", "t4", "t5"])
+    >>> odd_columns(["subject", "age", "t0", "t1", "t2", "t3", "t4", "t5"])
     ['subject', 'age']
-    >>> id_columns(["id1", "id2", "id3"]), id_columns([0, 1, 2.5])
+    >>> odd_columns(["id1", "id2", "id3"]), odd_columns([0, 1, 2.5])
     ([], [])
     """
-    stems = [_stem(name) for name in names]
+    stems = [_NUMBER.sub("#", str(name)) for name in names]
     counts = Counter(stems)
     ((usual, most),) = counts.most_common(1)
-    steps = {re.sub(r"\W*#", "", usual)} if most >= max(len(names) - _MOST_ODD, 5) else None
+    if most < max(len(names) - _MOST_ODD, 5):
+        return []
+    steps = _ENDS | {re.sub(r"\W*#", "", usual)}  # as in t, t+1, and in value, value.1 of pandas
     return [
         name
         for name, stem in zip(names, stems, strict=True)
-        if len(names) > 1
-        and counts[stem] == 1
-        # As in t, t+1, and in value, value.1 of pandas.
-        and (_is_id(name) or (steps and (not stem or stem.lower() not in _ENDS | steps)))
+        if counts[stem] == 1 and stem.lower() not in steps
     ]
 
 
@@ -425,16 +464,6 @@ def swapped_axes(X: Any) -> str:
     if isinstance(X, (list, tuple)) and hasattr(X[0], "T"):
         return "[x.T for x in X]"
     return "np.transpose(X, (0, 2, 1))"
-
-
-def _stem(name: Any) -> str:
-    """Return a name without its numbers."""
-    text = str(name)
-    try:
-        float(text)
-    except ValueError:
-        return _NUMBER.sub("#", text)
-    return "#"
 
 
 def _columns(X: Any, n_steps: int) -> list[Any]:
@@ -458,64 +487,9 @@ def is_out_of_order(names: Sequence[Any]) -> bool:
     return not (index.is_monotonic_increasing or index.is_monotonic_decreasing)
 
 
-def _is_id(name: Any) -> bool:
-    """Whether a column is named like ids."""
-    words = set(_words(name))
-    return bool(words & _ID) or (bool(words) and words <= _ID_OF)
-
-
 def is_named_like_time(name: Any) -> bool:
     """Whether a column is named like times."""
-    return not _TIME.isdisjoint(_words(name))
-
-
-def _words(name: Any) -> list[str]:
-    """Return the words in a name, as in ``time_of_day`` and ``TimeOfDay``."""
-    return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", str(name))]
-
-
-def _id_channels(X: Any, series: SeriesSource) -> list[Any]:
-    """Return the channels of tables that are ids or times by name, or constant in every series."""
-    first = X[0] if isinstance(X, (list, tuple)) else X
-    if series.n_channels < 2 or not (series.channels or isinstance(first, pd.DataFrame)):
-        return []
-    names: list[Any] = list(series.channels or first.columns)
-    changes = np.zeros(len(names), dtype=bool)
-    whole = ~changes
-    rises = np.array([is_named_like_time(name) for name in names])
-    least, most = np.full(len(names), np.inf), np.full(len(names), -np.inf)
-    for index in series.parts():
-        values = series.read(index).values
-        low, high = np.fmin.reduce(values, axis=1), np.fmax.reduce(values, axis=1)
-        whole &= (np.isnan(low) | (low == np.round(low)) & (high == np.round(high))).all(axis=0)
-        rises[rises] = ~(np.diff(values[..., rises], axis=1) < 0).any(axis=(0, 1))
-        changes |= (low < high).any(axis=0)
-        if changes.all():
-            break
-        low[np.count_nonzero(~np.isnan(values), axis=1) < 2] = np.nan  # a single step is constant
-        least = np.fmin(least, np.fmin.reduce(low, axis=0))
-        most = np.fmax(most, np.fmax.reduce(low, axis=0))
-    suspect = ~changes & (least < most) | whole & np.array([_is_id(name) for name in names])
-    suspect |= changes & rises
-    return [name for name, is_suspect in zip(names, suspect, strict=True) if is_suspect]
-
-
-def _empty_channels(series: SeriesSource) -> list[Any]:
-    """Return the channels without any value."""
-    if series.gaps is None:
-        return []
-    n_missing = series.gaps.missing.sum(axis=0, dtype=np.int64)
-    names = series.channels or range(series.n_channels)
-    return [name for name, n in zip(names, n_missing, strict=True) if n == series.lengths.sum()]
-
-
-def _may_be_swapped(series: SeriesSource) -> bool:
-    """Whether values change less from channel to channel than from step to step."""
-    n, length, channels = len(series), series.n_steps, series.n_channels
-    if channels <= length or (series.lengths < length).any():  # lengths that differ are lengths
-        return False
-    values = series.read(np.arange(0, n, -(-n // _MOST_SERIES))).values
-    return not _change(values, 1) < _SMOOTH * _change(values, 2)
+    return any(word.lower() in _TIME for word in _WORD.findall(str(name)))
 
 
 def _change(values: Floats, axis: int) -> np.float64:
@@ -523,47 +497,3 @@ def _change(values: Floats, axis: int) -> np.float64:
     with np.errstate(invalid="ignore", over="ignore"):
         changes = np.abs(np.diff(values, axis=axis))
         return np.float64(np.nansum(changes)) / np.count_nonzero(~np.isnan(changes))
-
-
-def _corner(series: SeriesSource) -> Floats:
-    """Return the first rows and columns of a table."""
-    rows: list[Floats] = []
-    for index in series.parts():
-        if index[0] >= _MOST_ROWS:
-            break
-        rows.append(series.read(index).values[:, :_MOST_COLUMNS, 0].copy())
-    return np.concatenate(rows)[:_MOST_ROWS]
-
-
-def _case_and_time(table: Floats, names: list[Any]) -> tuple[Any, Any] | None:
-    """Return the columns of a table that look like the case and the time of an observation."""
-    codes: dict[int, npt.NDArray[np.intp]] = {}  # of columns whose values come again
-    whole = set()
-    for i, column in enumerate(table.T):
-        values, numbers = np.unique(column, return_inverse=True)
-        if 1 < len(values) <= len(table) / 2 and not np.isnan(values[-1]):
-            codes[i] = numbers
-            whole |= {i} if (values == np.round(values)).all() else set()
-    pairs = [
-        (not is_named_like_time(names[time]), int(np.count_nonzero(np.diff(codes[case]))), i, pair)
-        for i, pair in enumerate(permutations(codes, 2))
-        for case, time in [pair]
-        if case in whole and _are_case_and_time(codes[case], codes[time])
-    ]
-    if not pairs:
-        return None
-    case, time = min(pairs)[-1]  # a named time first, then the case that changes seldom
-    return names[case], names[time]
-
-
-def _are_case_and_time(case: npt.NDArray[np.intp], time: npt.NDArray[np.intp]) -> bool:
-    """Whether no time comes twice in a case, though it would by chance."""
-    n, n_times = len(case), int(time.max()) + 1
-    n_pairs = (int(case.max()) + 1) * n_times
-    new = np.diff(case) != 0
-    runs = np.count_nonzero(new) + 1
-    counts_up = runs == case.max() + 1 and n >= 15 and n >= 5 * runs
-    counts_up = counts_up and bool(((np.diff(time) > 0) | new).all())
-    if n_pairs < n or not (counts_up or n**2 > 25 * n_pairs):
-        return False
-    return len(np.unique(case * n_times + time)) == n

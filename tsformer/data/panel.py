@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import chain
 from math import ceil
 from typing import ClassVar
@@ -17,7 +18,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from tsformer.data.series import Padded, SeriesSource, numbered
+from tsformer.data.series import SeriesError, SeriesSource
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Panel:
     def __len__(self) -> int:
         return len(self.values)
 
-    @property
+    @cached_property
     def device(self) -> torch.device:
         """Device of everything except the lengths."""
         return self.values.device
@@ -99,7 +100,8 @@ class Panel:
         lengths = self.lengths[index]
         longest = int(lengths.max())
         here = self.device
-        rows = send(index, here) if rows is None else rows
+        if rows is None:
+            rows = index if here.type == "cpu" else send(index, here)
         values = self.values[rows, :longest]
         times = None if self.times is None else self.times[rows, :longest]
         mask = None
@@ -107,7 +109,7 @@ class Panel:
             mask = self.mask[rows, :longest]
         elif int(lengths.min()) < longest:
             mask = torch.arange(longest, device=here) < send(lengths, here)[:, None]
-        if device is None:
+        if device is None or device == here:
             return values, mask, times
         return (
             send(values, device),
@@ -139,17 +141,14 @@ class StoredPanel:
     device: ClassVar = torch.device("cpu")
 
     series: SeriesSource
-    preprocess: Callable[[Padded], tuple[Tensor, Tensor, Tensor | None]]
+    preprocess: Callable[[Tensor, Tensor | None], tuple[Tensor, Tensor, Tensor | None]]
+    lengths: Tensor
     n_inputs: int
     masked: bool
     timed: bool
     symbolic: bool
     n_flags: int
-    lengths: Tensor = field(init=False)
     _coming: tuple[Tensor, Future[Panel]] | None = field(init=False, default=None)
-
-    def __post_init__(self) -> None:
-        self.lengths = torch.from_numpy(self.series.lengths)
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -163,8 +162,12 @@ class StoredPanel:
     def part(self, index: Tensor) -> Panel:
         """Return a panel of some of the series, in memory."""
         padded = self.series.read(index.numpy())
-        with torch.no_grad(), numbered(index.numpy()):
-            values, mask, times = self.preprocess(padded)
+        clock = None if padded.times is None else torch.from_numpy(padded.times)
+        try:
+            with torch.no_grad():
+                values, mask, times = self.preprocess(torch.from_numpy(padded.values), clock)
+        except SeriesError as error:
+            raise error.among(index.numpy()) from None
         lengths = torch.from_numpy(padded.lengths)
         kept = mask if self.masked else None
         return Panel(values, lengths, kept, times, self.symbolic, self.n_flags)
@@ -214,9 +217,9 @@ class StoredPanel:
 
     def kept(self, device: torch.device | None = None) -> Panel:
         """Return all series in the memory of a device."""
-        device = self.device if device is None else device
         parts = self.parts()
-        first = next(parts).to(device)
+        first = next(parts)
+        first = first if device is None else first.to(device)
         if len(first) == len(self):
             return first
         whole = first.mapped(lambda tensor: tensor.new_empty((len(self), *tensor.shape[1:])))

@@ -20,7 +20,7 @@ from tsformer._checks import check_known, check_number
 from tsformer._registry import check_options
 from tsformer._warnings import warn_caller
 from tsformer.data.panel import AnyPanel, Panel, StoredPanel
-from tsformer.data.series import Gaps, Padded, SeriesError, SeriesSource, numbered
+from tsformer.data.series import Gaps, SeriesError, SeriesSource
 
 SCALINGS = ("channel", "series", "series+size", None)
 VIEWS = ("values", "difference")
@@ -54,10 +54,8 @@ class Preprocessor(nn.Module):
     symbolic = False
     #: Channels `C` of the series that it was fitted to.
     n_channels: int
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.time_step: float | None = None
+    #: Unit of the times that the model reads.
+    time_step: float | None = None
 
     @property
     def n_inputs(self) -> int:
@@ -89,8 +87,10 @@ class Preprocessor(nn.Module):
         for index in series.parts():
             part = series.read(index)
             elapsed = None if part.times is None else self._elapsed(torch.from_numpy(part.times))
-            with numbered(index):
+            try:
                 result = function(torch.from_numpy(part.values), elapsed)
+            except SeriesError as error:
+                raise error.among(index) from None
             yield result
 
     def forward(
@@ -129,11 +129,18 @@ class Preprocessor(nn.Module):
 
     def _stored(self, series: SeriesSource) -> StoredPanel:
         """Return a panel; warn of another unit, and of gaps or codes that training did not have."""
-        self._warn_of_unit(series)
+        if self.time_step is not None and (interval := _interval(series)) is not None:
+            factor = interval / self.time_step
+            if not 1 / _OTHER_UNIT < factor < _OTHER_UNIT:
+                warn_caller(
+                    f"the median interval between the times of X is {factor:.3g} times that of "
+                    "the training series; check the unit of the times"
+                )
         self._warn_of_unseen(series)
         return StoredPanel(
             series,
-            self._batch,
+            self,
+            torch.from_numpy(series.lengths),
             n_inputs=self.n_inputs,
             masked=series.gaps is not None and self._masks(series.gaps),
             timed=series.clock is not None,
@@ -141,25 +148,9 @@ class Preprocessor(nn.Module):
             n_flags=self.n_flags,
         )
 
-    def _batch(self, series: Padded) -> tuple[Tensor, Tensor, Tensor | None]:
-        times = None if series.times is None else torch.from_numpy(series.times)
-        return self(torch.from_numpy(series.values), times)
-
     def _masks(self, gaps: Gaps) -> bool:
         """Whether `forward` masks any step that is not past the end of a series."""
         return bool(gaps.empty.any())
-
-    def _warn_of_unit(self, series: SeriesSource) -> None:
-        """Warn of times that are probably in another unit than the training times."""
-        interval = _interval(series)
-        if interval is None or self.time_step is None:
-            return
-        factor = interval / self.time_step
-        if not 1 / _OTHER_UNIT < factor < _OTHER_UNIT:
-            warn_caller(
-                f"the median interval between the times of X is {factor:.3g} times that of the "
-                "training series; check the unit of the times"
-            )
 
     def _warn_of_unseen(self, series: SeriesSource) -> None:
         raise NotImplementedError
@@ -260,9 +251,9 @@ class Scaler(Preprocessor):
             for x, observed in self._over(series, lambda x, _: (x, ~x.isnan())):
                 moments.add(x, observed)
             summary = moments.summary
-            _refuse_overflow(summary)
+            std = _deviation(summary, torch.inf)
             if self.scaling is not None:
-                self.mean, self.std = summary.mean, _divisor(summary)
+                self.mean, self.std = summary.mean, std
             elif self._with_values:
                 _check_unscaled(summary)
         if self.size is not None:
@@ -285,7 +276,9 @@ class Scaler(Preprocessor):
         if self.difference is not None:
             views = [self.difference(x, elapsed)]
             _refuse_too_large(views[0], "a difference of X")
-        mask = _from_first_to_last(observed.any(dim=-1))
+        any_observed = observed.any(dim=-1)
+        count = any_observed.long().cumsum(dim=1)
+        mask = (count > 0) & ((count < count[:, -1:]) | any_observed)  # from first to last
         missing = mask[..., None] & ~observed
         # Interpolation is slow and most data have no gaps; but a traced program needs it.
         if torch.compiler.is_compiling() or bool(missing.any()):
@@ -331,8 +324,8 @@ class Scaler(Preprocessor):
             return self.mean, self.std
         if self.scaling is not None and self.scaling.startswith("series"):
             summary = summarise(x, observed, dim=(1,))
-            _refuse_overflow(summary)
-            return summary.mean, _divisor(summary)
+            # Infinite for a constant: its rounding errors become 0.
+            return summary.mean, _deviation(summary, torch.inf)
         return x.new_zeros(self.n_channels), x.new_ones(self.n_channels)
 
     def without_scaling(self) -> Scaler:
@@ -641,12 +634,6 @@ def _positive(x: Tensor) -> Tensor:
     return std.where(std > 1e-12 * (1 + x.abs().amax(dim=0)), 1.0)
 
 
-def _from_first_to_last(observed: Tensor) -> Tensor:
-    """Return ``[B, L]``, True from the first to the last step with a value."""
-    count = observed.long().cumsum(dim=1)
-    return (count > 0) & ((count < count[:, -1:]) | observed)
-
-
 def _interpolated(x: Tensor, observed: Tensor, elapsed: Tensor | None) -> Tensor:
     """Interpolate linearly, with constant ends; a channel without any value becomes 0."""
     n_steps = x.shape[1]
@@ -672,19 +659,14 @@ def _interpolated(x: Tensor, observed: Tensor, elapsed: Tensor | None) -> Tensor
 def _size_of(x: Tensor) -> tuple[Tensor, Tensor]:
     """Return mean and deviation of each channel of each series; 0 for a constant."""
     summary = summarise(x, ~x.isnan(), dim=(1,))
-    _refuse_overflow(summary)
-    return summary.mean, summary.std.where(~summary.constant, 0.0)
+    return summary.mean, _deviation(summary, 0.0)
 
 
-def _divisor(summary: Summary) -> Tensor:
-    """Return the deviation, infinite for a constant: its rounding errors become 0."""
-    return summary.std.where(~summary.constant, torch.inf)
-
-
-def _refuse_overflow(summary: Summary) -> None:
-    """Raise ValueError if values are too far apart for float64."""
-    if torch.compiler.is_compiling() or bool(summary.std.isfinite().all()):
-        return
+def _deviation(summary: Summary, of_constant: float) -> Tensor:
+    """Return the deviation; raise ValueError if it overflows float64."""
+    std = summary.std
+    if torch.compiler.is_compiling() or bool(std.isfinite().all()):
+        return std.where(~summary.constant, of_constant)
     raise ValueError(
         f"X has values from {float(summary.low.min()):.3g} to {float(summary.high.max()):.3g}, "
         "whose spread overflows float64; divide X by a constant first"

@@ -11,8 +11,8 @@ import mmap
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from math import prod
 from pathlib import Path
@@ -41,14 +41,9 @@ class SeriesError(ValueError):
     def __reduce__(self) -> tuple[Any, ...]:
         return SeriesError, (self.case, self.message)
 
-
-@contextmanager
-def numbered(index: npt.NDArray[np.int64]) -> Iterator[None]:
-    """Report errors by index in the whole data set."""
-    try:
-        yield
-    except SeriesError as error:
-        raise SeriesError(int(index[error.case]), error.message) from None
+    def among(self, index: npt.NDArray[np.int64]) -> SeriesError:
+        """Return the error with the index in the whole data set."""
+        return SeriesError(int(index[self.case]), self.message)
 
 
 class Gaps(NamedTuple):
@@ -60,21 +55,6 @@ class Gaps(NamedTuple):
     late: npt.NDArray[np.bool_]
     #: Whether any step of a series has no value, ``[n]``.
     empty: npt.NDArray[np.bool_]
-
-    def part(self, index: npt.NDArray[np.int64]) -> Gaps | None:
-        """Return the gaps of some series, None without gaps."""
-        own = Gaps(self.missing[index], self.late[index], self.empty[index])
-        return own if own.missing.any() else None
-
-    @staticmethod
-    def none(n: int, n_channels: int) -> Gaps:
-        """Return gaps of series without any."""
-        return Gaps(np.zeros((n, n_channels), np.int32), np.zeros(n, bool), np.zeros(n, bool))
-
-    def put(self, index: npt.NDArray[np.int64], gaps: Gaps | None) -> None:
-        """Set the gaps of some series."""
-        for whole, some in zip(self, gaps or (), strict=gaps is not None):
-            whole[index] = some
 
 
 class SeriesSource(ABC):
@@ -130,8 +110,8 @@ class SeriesSource(ABC):
         return np.diff(self.times, axis=1)[within]
 
     def parts(self) -> Iterator[npt.NDArray[np.int64]]:
-        """Yield the indices of all series, in order and part by part."""
-        return parts_of(len(self), self.n_steps * self.n_channels)
+        """Return the indices of all series, in order and part by part."""
+        return parts_of(len(self.lengths), self.n_steps * self.n_channels)
 
 
 @dataclass(frozen=True)
@@ -150,15 +130,15 @@ class Padded(SeriesSource):
         """True at steps that are not padding, ``[n, L]``."""
         return np.arange(self.values.shape[1]) < self.lengths[:, None]
 
-    @property
+    @cached_property
     def n_steps(self) -> int:
         return self.values.shape[1]
 
-    @property
+    @cached_property
     def n_channels(self) -> int:
         return self.values.shape[2]
 
-    @property
+    @cached_property
     def gaps(self) -> Gaps | None:
         missing = np.isnan(self.values) & self.mask[..., None]
         if not missing.any():
@@ -171,18 +151,16 @@ class Padded(SeriesSource):
         times = None if self.times is None else self.times[index]
         return Padded(self.values[index], self.lengths[index], times, self.clock, self.channels)
 
-    def part(self, index: npt.NDArray[np.int64]) -> Padded:
-        return self.read(index)
+    part = read
 
     def padded(self) -> Padded:
         return self
 
 
 def parts_of(n: int, n_values: int) -> Iterator[npt.NDArray[np.int64]]:
-    """Yield the indices of `n` series of `n_values` values each, part by part."""
+    """Return the indices of `n` series of `n_values` values each, part by part."""
     size = max(_VALUES // n_values, 1)
-    for start in range(0, n, size):
-        yield np.arange(start, min(start + size, n))
+    return (np.arange(start, min(start + size, n)) for start in range(0, n, size))
 
 
 #: Bytes to read in order from a mapped file before its pages are released.
@@ -279,47 +257,35 @@ class StoredSeries(SeriesSource):
     """Series that are read from rows when needed; their times, if any, are in memory."""
 
     rows: Rows
+    #: Numbers of the series among the rows ``[n]``.
+    numbers: npt.NDArray[np.int64]
     lengths: npt.NDArray[np.int64]
+    #: Steps of the longest of all rows.
+    n_steps: int = 0
     gaps: Gaps | None = None
     times: Floats | None = None
     clock: str | None = None
     channels: tuple[str, ...] | None = None
-    #: Numbers of the series among the rows; by default all.
-    numbers: npt.NDArray[np.int64] | None = None
-    #: Steps of the longest of all rows; by default of these series.
-    longest: int | None = None
-
-    @property
-    def n_steps(self) -> int:
-        return int(self.lengths.max()) if self.longest is None else self.longest
 
     @property
     def n_channels(self) -> int:
         return self.rows.n_channels
 
-    def numbers_of(self, index: npt.NDArray[np.int64] | None = None) -> npt.NDArray[np.int64]:
-        """Return numbers among the rows by index, by default all."""
-        numbers = np.arange(len(self)) if self.numbers is None else self.numbers
-        return numbers if index is None else numbers[index]
-
     def read(self, index: npt.NDArray[np.int64]) -> Padded:
-        numbers = self.numbers_of(index)
-        return Padded(
-            gathered(self.rows, numbers, self.n_steps),
-            self.lengths[index],
-            None if self.times is None else self.times[index],
-            self.clock,
-            self.channels,
-        )
+        values = gathered(self.rows, self.numbers[index], self.n_steps)
+        times = None if self.times is None else self.times[index]
+        return Padded(values, self.lengths[index], times, self.clock, self.channels)
 
     def part(self, index: npt.NDArray[np.int64]) -> StoredSeries:
+        gaps = self.gaps
+        if gaps is not None:
+            gaps = Gaps(gaps.missing[index], gaps.late[index], gaps.empty[index])
         return replace(
             self,
-            numbers=self.numbers_of(index),
+            numbers=self.numbers[index],
             lengths=self.lengths[index],
-            gaps=None if self.gaps is None else self.gaps.part(index),
+            gaps=gaps if gaps is not None and gaps.missing.any() else None,
             times=None if self.times is None else self.times[index],
-            longest=self.n_steps,
         )
 
 

@@ -26,9 +26,9 @@ from tsformer._optional import require
 from tsformer._warnings import warn_caller
 from tsformer.data.formats import FRAMES, holds_cells, read_cells, read_frame
 from tsformer.data.layout import (
-    id_columns,
     is_named_like_time,
     is_out_of_order,
+    odd_columns,
     refuse_nul,
     refuse_recording,
 )
@@ -448,10 +448,10 @@ def _warn_of_steps(steps: Sequence[str], path: Path) -> None:
             f"each row of {path} is read as a series of {len(steps)} steps: {_listed(steps)}. For "
             "a table with one row per observation, name its columns, `case=` and `time=`"
         )
-    elif columns := id_columns(steps):
+    elif columns := odd_columns(steps):
         warn_caller(
-            f"{path} has columns that are read as steps, but are named like ids, or not as other "
-            f"steps: {_listed(columns)}. Name the column of ids, `case=`, and leave out others, "
+            f"{path} has columns that are read as steps, but are not named as other steps: "
+            f"{_listed(columns)}. Name the column of ids, `case=`, and leave out others, "
             "`drop=`"
         )
     elif is_out_of_order(steps):

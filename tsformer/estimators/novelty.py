@@ -16,7 +16,7 @@ from torch import Tensor
 
 from tsformer.data.panel import Panel
 from tsformer.data.preprocessor import Scaler, summarise
-from tsformer.data.series import Padded, SeriesSource, numbered, parts_of
+from tsformer.data.series import Padded, SeriesError, SeriesSource, parts_of
 from tsformer.estimators.targets import Groups
 from tsformer.features.random_convolutions import Learned, RandomConvolutions, regular
 from tsformer.features.ridge import group_parts
@@ -212,9 +212,11 @@ class Novelty(Learned):
         """Return the score of each series ``[n]``."""
         scores = np.empty(len(series))
         for index in _parts(series):
-            with numbered(index):
-                part = series.read(index)
+            part = series.read(index)
+            try:
                 shapes = self.convolutions.scale(self._features(part))
+            except SeriesError as error:
+                raise error.among(index) from None
             statistics = self._in_spreads(self._raw(_measured(part)))
             distances = torch.stack([self.of_shape(shapes), self.of_statistics(statistics)])
             distances = distances / self._expected(part.lengths)

@@ -30,7 +30,7 @@ from tsformer.data.layout import (
 )
 from tsformer.data.panel import AnyPanel
 from tsformer.data.preprocessor import Preprocessor
-from tsformer.data.series import Padded, SeriesError, SeriesSource, numbered
+from tsformer.data.series import Padded, SeriesError, SeriesSource
 from tsformer.data.table import TableSchema
 from tsformer.estimators import saving
 from tsformer.estimators.copies import first_equal, merge_copies
@@ -340,8 +340,10 @@ class SeriesEstimator(BaseEstimator):
         n = len(series)
         for start in range(0, n, _CHUNK):
             index = np.arange(start, min(start + _CHUNK, n))
-            with numbered(index):
+            try:
                 result = function(series if len(index) == n else series.part(index))
+            except SeriesError as error:
+                raise error.among(index) from None
             yield slice(start, start + len(index)), result
 
     def __sklearn_tags__(self) -> Tags:
