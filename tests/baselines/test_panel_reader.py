@@ -15,9 +15,8 @@ import torch
 from sklearn.base import BaseEstimator
 from sklearn.neighbors import KNeighborsClassifier
 
-from tsformer.baselines import PanelClassifier, UnreadableSeries
-from tsformer.baselines.reader import _Reader
-from tsformer.baselines.summary import SummaryRidgeClassifier, _summary
+from tsformer.baselines import BASELINES, Baseline, PanelClassifier, UnreadableSeries
+from tsformer.baselines.summary import SummaryRidgeClassifier, summarise
 
 KNN = "sklearn.neighbors.KNeighborsClassifier"
 
@@ -28,44 +27,43 @@ def series() -> tuple[list[npt.NDArray[np.float64]], npt.NDArray[np.str_]]:
     return X, np.array(["a", "b"] * 4)
 
 
-def read(X: Any, *, layout: str = "panel", gaps: bool = False, shortest: int = 1) -> Any:
-    reader = _Reader(layout, gaps, True, shortest)
-    return reader.fit(X, "x"), reader
+nan = np.nan
+GAPS = [[[nan, 1.0, nan, 3.0, nan]], [[1.0, 1.0, 1.0, 1.0, nan]]]
 
 
-def test_shorter_series_are_padded_with_the_mean_of_each_channel():
-    found, reader = read([np.array([[1.0, 3.0], [5.0, 5.0]]), np.ones((2, 4))])
-    np.testing.assert_array_equal(found[0], [[1, 3, 2, 2], [5, 5, 5, 5]])
-    assert reader.helped == ["padded"]
-    reader.read([np.ones((2, 6))])
-    assert reader.helped == ["padded", "cut"]
-    flat, _ = read([np.ones((2, 3))], layout="flat")
-    assert flat.shape == (1, 6)
-    short, reader = read([np.ones((1, 4))], shortest=9)
-    assert (short.shape, reader.helped) == ((1, 1, 9), ["padded"])
-    equal, reader = read(np.arange(24.0).reshape(4, 2, 3))
-    np.testing.assert_array_equal(equal.ravel(), np.arange(24))
-    assert reader.helped == []
-    with_gap, _ = read([np.array([[1.0, np.nan, 5.0]]), np.ones((1, 4))], gaps=True)
-    np.testing.assert_array_equal(with_gap[0], [[1, np.nan, 5, 3]], "the mean of what is there")
-    nan = np.nan
-    X = [np.array([[nan, 1.0, nan, 3.0, nan]]), np.array([[1.0, 1.0, 1.0, 1.0, nan]])]
-    found, reader = read(X)
-    np.testing.assert_array_equal(found[:, 0], [[1, 1, 2, 3], [1, 1, 1, 1]])
-    assert reader.helped == ["interpolated"]
-    found, reader = read(X, gaps=True)
-    assert np.isnan(found).sum() == 2
-    assert reader.helped == []
-    empty, _ = read([np.array([[nan, nan], [1.0, 2.0]])])
-    np.testing.assert_array_equal(empty[0], [[0, 0], [1, 2]])
+@pytest.mark.parametrize(
+    ("X", "gaps", "first", "helped"),
+    [
+        ([[[1.0, 3.0], [5.0, 5.0]], np.ones((2, 4))], False, [[1, 3, 2, 2], [5] * 4], "padded"),
+        ([np.arange(6.0).reshape(2, 3)], False, [[0, 1, 2], [3, 4, 5]], ""),
+        # Padded with the mean of the values that are there.
+        ([[[1.0, nan, 5.0]], np.ones((1, 4))], True, [[1, nan, 5, 3]], "padded"),
+        (GAPS, False, [[1, 1, 2, 3]], "interpolated"),
+        (GAPS, True, [[nan, 1, nan, 3]], ""),
+        ([[[nan, nan], [1.0, 2.0]]], False, [[0, 0], [1, 2]], "interpolated"),
+    ],
+)
+def test_series_are_padded_and_interpolated(foreign, X, gaps, first, helped):
+    cls = type("Reads", (Foreign,), {"gaps": gaps})
+    classifier = foreign(cls).fit([np.array(x) for x in X], [0] * len(X))
+    np.testing.assert_array_equal(classifier.estimator_.X_[0], first)
+    assert classifier.helped_ == helped
+
+
+def test_longer_series_are_cut_and_short_ones_padded_to_what_is_readable(foreign, monkeypatch):
+    monkeypatch.setitem(BASELINES, "a.b", Baseline("a.b", shortest=9))
+    classifier = foreign(Foreign, {"labels": (1,)}).fit([np.ones((1, 4))], ["a"])
+    assert classifier.estimator_.X_.shape == (1, 1, 9)
+    classifier.predict([np.ones((1, 10))])
+    assert classifier.helped_ == "padded, cut"
 
 
 @pytest.mark.parametrize("classifier", [PanelClassifier(KNN), SummaryRidgeClassifier()])
 def test_y_of_another_order_and_labels_cut_at_a_nul_are_refused(classifier):
     X = pd.DataFrame(np.eye(4), index=list("abcd"))
-    with pytest.raises(ValueError, match="X and y have the same ids in another order"):
+    with pytest.raises(ValueError, match="ids"):
         classifier.fit(X, pd.Series([0, 1, 0, 1], index=list("dcba")))
-    with pytest.raises(ValueError, match="y has text with a NUL character"):
+    with pytest.raises(ValueError, match="NUL"):
         classifier.fit(X, ["a\0", "a"] * 2)
 
 
@@ -96,10 +94,10 @@ def test_scikit_learns_get_rows_and_their_parameters():
     assert PanelClassifier(KNN, {"n_neighbors": 1}).fit(X, y).helped_ == "interpolated, padded"
     drawn = PanelClassifier("majority", {"strategy": "uniform"}).fit(X, y).estimator_
     assert drawn.strategy == "uniform", "and not the default of the name"
-    listed = {"hidden_layer_sizes": [5], "alpha": [1]}  # of a file, which has no tuples
+    listed = {"hidden_layer_sizes": [5], "max_iter": 9}  # of a file, which has no tuples
     network = PanelClassifier("sklearn.neural_network.MLPClassifier", listed)
-    as_passed = {"hidden_layer_sizes": (5,), "alpha": [1]}
-    assert network._resolved()[1] == {**as_passed, "random_state": None}
+    as_passed = {"hidden_layer_sizes": (5,), "max_iter": 9}
+    assert network.fit(X, y).estimator_.get_params().items() >= as_passed.items()
     with pytest.raises(ValueError, match="did you mean 'n_neighbors'"):
         PanelClassifier(KNN, {"n_neighbor": 1}).fit(X, y)
 
@@ -137,8 +135,8 @@ def test_a_summary_is_means_deviations_slopes_and_the_length():
     there = np.array([1.0, 2.0, 4.0])
     slope = np.polyfit([0, 1, 3], there, 1)[0]
     expected = [there.mean(), 3, there.std(), 0, slope, 0, 4]
-    np.testing.assert_allclose(_summary(x), expected, atol=1e-12)
-    assert _summary(np.array([[2.0]])).tolist() == [2, 0, 0, 1]
+    np.testing.assert_allclose(summarise(x), expected, atol=1e-12)
+    assert summarise(np.array([[2.0]])).tolist() == [2, 0, 0, 1]
     noise, y = np.random.default_rng(0).normal(size=(40, 2, 9)), np.arange(40) % 2
     in_units = np.array([[1e4], [1e-4]]) * noise
     found = [SummaryRidgeClassifier().fit(X, y).predict(X) for X in (noise, in_units)]
@@ -151,9 +149,12 @@ class Foreign(BaseEstimator):
     def __init__(self, labels: tuple[int, ...] = (8,), shares: tuple[int, ...] = (8, 2)):
         self.labels, self.shares = labels, shares
 
+    gaps = False
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.three_d_array = True
+        tags.input_tags.allow_nan = self.gaps
         return tags
 
     def fit(self, X: Any, y: Any) -> Foreign:
@@ -210,9 +211,9 @@ def test_errors_of_a_constructor_and_of_predict_proba_are_reported(foreign):
                 raise SystemExit(3)
             raise KeyError("in two\nlines")
 
-    with pytest.raises(ValueError, match=r"^a\.b cannot be constructed: KeyError: 'in two"):
+    with pytest.raises(ValueError, match=r"KeyError: 'in two"):
         foreign(Fails).check()
-    with pytest.raises(ValueError, match=r"constructed with {'exits': True}: SystemExit: 3"):
+    with pytest.raises(ValueError, match=r"{'exits': True}: SystemExit: 3"):
         foreign(Fails, {"exits": True}).check()
 
     class Broken(Foreign):
@@ -220,7 +221,7 @@ def test_errors_of_a_constructor_and_of_predict_proba_are_reported(foreign):
             return X.no_such_thing
 
     X, y = series()
-    with pytest.raises(AttributeError, match=r"^'numpy\.ndarray' object has no attribute 'no_"):
+    with pytest.raises(AttributeError, match="no_such_thing"):
         foreign(Broken).fit(X, y).predict_proba(X)
 
 
@@ -237,7 +238,7 @@ def test_tslearn_reads_steps_before_channels_and_some_read_one(foreign):
     tags = type("Several", (Foreign,), {"get_tag": lambda *_, **__: True})
     gaps = np.where(X == 5, np.nan, X)
     assert np.isfinite(foreign(tags).fit(gaps, y).estimator_.X_).all(), "whatever its tags say"
-    with pytest.raises(UnreadableSeries, match=r"a\.b reads one channel; these series have 3"):
+    with pytest.raises(UnreadableSeries, match="3"):
         foreign(OneChannel).fit(X, y)
 
 
@@ -252,8 +253,7 @@ def test_columns_are_in_the_order_of_sorted_labels(foreign):
     plain = PanelClassifier(KNN, {"n_neighbors": 3}).fit(X, y)
     other = foreign(Reversed, {"n_neighbors": 3}).fit(X, y)
     assert other.classes_.tolist() == plain.classes_.tolist()
-    own = other.estimator_.predict_proba(np.stack([x.ravel() for x in other._reader.read(X)]))
-    np.testing.assert_array_equal(other.predict_proba(X), own[:, ::-1])
+    np.testing.assert_array_equal(other.predict_proba(X), plain.predict_proba(X)[:, ::-1])
 
 
 def test_an_answer_of_another_shape_is_that_of_the_classifier(foreign):
@@ -264,12 +264,10 @@ def test_an_answer_of_another_shape_is_that_of_the_classifier(foreign):
     column = foreign(Foreign, {"labels": (8, 1)}).fit(X, y)
     assert column.predict(X).shape == (8,), "as CatBoost's answers for several classes"
     for shape in ((), (7,), (8, 2)):
-        said = f"predict of a.b must return an array of shape (8,) for 8 series; got shape {shape}"
-        with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
+        with pytest.raises(ValueError, match=re.escape(f"got shape {shape}")):
             foreign(Foreign, {"labels": shape}).fit(X, y).predict(X)
     for shape in ((8,), (7, 2), (8, 3)):
-        said = r"must return an array of shape \(8, 2\) for 8 series and 2 classes; got shape "
-        with pytest.raises(ValueError, match=f"{said}{re.escape(str(shape))}$"):
+        with pytest.raises(ValueError, match=re.escape(f"got shape {shape}")):
             foreign(Foreign, {"shares": shape}).fit(X, y).predict_proba(X)
 
 

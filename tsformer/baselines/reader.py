@@ -13,16 +13,10 @@ import pandas as pd
 import torch
 
 from tsformer._checks import shortened
-from tsformer.baselines.resolve import (
-    TRANSFORMER,
-    Baseline,
-    check_names,
-    find,
-    load_class,
-    takes_a_seed,
-)
+from tsformer.baselines.resolve import TRANSFORMER, check_names, find, load_class, takes_a_seed
 from tsformer.data.containers import to_arrays
 from tsformer.data.layout import check_ids, refuse_nul, refuse_recording
+from tsformer.data.series import Floats
 
 #: sktime's torch networks never shuffle: with series sorted by class, a batch has one class.
 _NEVER_SHUFFLES = ("sktime.classification.deep_learning", "BaseDeepClassifierPytorch")
@@ -41,9 +35,8 @@ class PanelClassifier:
     too) and scikit-learn classes with the tag ``three_d_array`` get an array (B, C, L), tslearn's
     (B, L, C), and others one row of C times L values per series. Short series are padded at the
     end with the mean of each channel, long series are cut, to the length of the longest training
-    series; gaps are interpolated linearly. `helped_` names each change. A class with another
-    contract needs a wrapper: ``fit(X, y)``, ``predict(X)``, and for probabilities
-    ``predict_proba(X)`` with ``classes_``.
+    series; gaps are interpolated linearly. A class with another contract needs a wrapper:
+    ``fit(X, y)``, ``predict(X)``, and for probabilities ``predict_proba(X)`` with ``classes_``.
 
     Global generators of Python, NumPy and torch are seeded for each call and restored after it,
     torch's number of threads too.
@@ -101,10 +94,8 @@ class PanelClassifier:
         except (Exception, SystemExit) as error:
             kind = ImportError if isinstance(error, ImportError) else ValueError
             given = f" with {shortened(self.parameters)}" if self.parameters else ""
-            reason = " ".join(str(error).split())
-            raise kind(
-                f"{self.estimator} cannot be constructed{given}: {type(error).__name__}: {reason}"
-            ) from error
+            reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+            raise kind(f"{self.estimator} cannot be constructed{given}: {reason}") from error
 
     def fit(self, X: Any, y: npt.ArrayLike, groups: npt.ArrayLike | None = None) -> Self:
         """Fit the classifier to series X, in any container, and labels y (B,).
@@ -118,14 +109,24 @@ class PanelClassifier:
         labels = np.array(y)  # a copy, since foreign code may write into it
         baseline = find(self.estimator)
         cls, parameters = self._resolved()
+        self._changes: dict[str, None] = {}
         with _isolated(self.random_state):
             self.estimator_ = cls(**parameters)
-            self._reader = _Reader(*_reads(self.estimator_, baseline), baseline.shortest)
-            series = self._reader.fit(X, self.estimator)
+            self._layout, gaps, several = _reads(self.estimator_)
+            self._gaps = gaps or baseline.gaps
+            series: Any = X
+            if self._layout != "any":
+                arrays = to_arrays(X)
+                if len(arrays[0]) > 1 and not several:
+                    raise UnreadableSeries(
+                        f"{self.estimator} reads one channel; these series have {len(arrays[0])}"
+                    )
+                self._length = max(baseline.shortest, *(x.shape[1] for x in map(_trimmed, arrays)))
+                series = self._read(arrays)
             if _descends(cls, *_NEVER_SHUFFLES):
                 order = np.random.default_rng(self.random_state).permutation(len(labels))
                 series, labels = series[order], labels[order]
-                self._reader.record("shuffled")
+                self._changes["shuffled"] = None
             takes_groups = "groups" in inspect.signature(self.estimator_.fit).parameters
             options = {"groups": groups} if groups is not None and takes_groups else {}
             self.estimator_.fit(series, labels, **options)
@@ -140,15 +141,15 @@ class PanelClassifier:
         cls = load_class(self.estimator)
         given = {**find(self.estimator).parameters, **self.parameters}
         check_names(self.estimator, cls, given)
-        given = _with_tuples(cls, given)
-        if takes_a_seed(cls):
-            given["random_state"] = self.random_state
-        return cls, given
+        for name, parameter in inspect.signature(cls).parameters.items():
+            if isinstance(given.get(name), list) and isinstance(parameter.default, tuple):
+                given[name] = tuple(given[name])  # TOML has no tuples
+        return cls, given | ({"random_state": self.random_state} if takes_a_seed(cls) else {})
 
     @property
     def helped_(self) -> str:
         """Changes of the series, in fit and predict."""
-        return ", ".join(self._reader.helped)
+        return ", ".join(self._changes)
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Return the label of each series, (B,); ValueError for an answer of another shape."""
@@ -178,21 +179,20 @@ class PanelClassifier:
             self.has_probabilities_ = False
             reason = f": {error}" if str(error) else ""
             raise AttributeError(f"{self.estimator} has no probabilities{reason}") from error
-        if self._reader.layout != "any":
+        if self._layout != "any":
             answer = answer[:, self._columns]
         probabilities: npt.NDArray[np.float64] = answer.astype(float, copy=False)
-        if answer.dtype == np.float32:  # rounded: scikit-learn's scores want sums of one
-            sums = probabilities.sum(axis=1, keepdims=True)
-            if np.allclose(sums, 1, rtol=0, atol=1e-3):
-                return probabilities / sums
+        sums = probabilities.sum(axis=1, keepdims=True)
+        if answer.dtype == np.float32 and np.allclose(sums, 1, rtol=0, atol=1e-3):
+            return probabilities / sums  # rounded: scikit-learn's scores want sums of one
         return probabilities
 
     def _answer(self, method: str, X: Any, *columns: int) -> npt.NDArray[Any]:
         """Call a method of the classifier and check the shape, (B, *columns)."""
         with _isolated(self.random_state):
-            series = self._reader.read(X)
+            series = X if self._layout == "any" else self._read(to_arrays(X))
             answer = np.asarray(getattr(self.estimator_, method)(series))
-        if self._reader.layout == "any":
+        if self._layout == "any":
             return answer
         expected = (len(series), *columns)
         if method == "predict" and answer.shape == (len(series), 1):
@@ -205,112 +205,62 @@ class PanelClassifier:
             )
         return answer
 
-
-def _with_tuples(cls: type[Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert lists to tuples where the default is one: TOML has no tuples."""
-    defaults = {name: each.default for name, each in inspect.signature(cls).parameters.items()}
-    return {
-        name: tuple(value)
-        if isinstance(value, list) and isinstance(defaults.get(name), tuple)
-        else value
-        for name, value in parameters.items()
-    }
-
-
-class _Reader:
-    """Turn series into the array that a classifier reads."""
-
-    def __init__(self, layout: str, gaps: bool, channels: bool, shortest: int):
-        self.layout = layout
-        self.gaps = gaps
-        self.channels = channels
-        self.shortest = shortest
-        self.helped: list[str] = []
-
-    def fit(self, X: Any, name: str) -> Any:
-        """Learn the length of the longest series and read them."""
-        if self.layout == "any":
-            return X
-        series = _trimmed(X)
-        if len(series[0]) > 1 and not self.channels:
-            raise UnreadableSeries(f"{name} reads one channel; these series have {len(series[0])}")
-        self.length = max(self.shortest, *(x.shape[1] for x in series))
-        return self._read(series)
-
-    def read(self, X: Any) -> Any:
-        """Read series at the length of the training series."""
-        return X if self.layout == "any" else self._read(_trimmed(X))
-
-    def _read(self, series: list[npt.NDArray[np.float64]]) -> npt.NDArray[np.float64]:
-        """Interpolate, pad and cut as needed."""
-        if not self.gaps and any(np.isnan(x).any() for x in series):
-            series = [_interpolated(x) for x in series]
-            self.record("interpolated")
+    def _read(self, arrays: list[Floats]) -> Floats:
+        """Interpolate, pad and cut as needed; return one array in the classifier's layout."""
+        series = list(map(_trimmed, arrays))
+        if not self._gaps and any(np.isnan(x).any() for x in series):
+            series = list(map(_interpolated, series))
+            self._changes["interpolated"] = None
         lengths = [x.shape[1] for x in series]
-        if min(lengths) < self.length:
-            self.record("padded")
-        if max(lengths) > self.length:
-            self.record("cut")
-        panel = np.stack([_fitted(x, self.length) for x in series])
-        if self.layout == "steps first":
+        self._changes |= {"padded": None} if min(lengths) < self._length else {}
+        self._changes |= {"cut": None} if max(lengths) > self._length else {}
+        panel = np.stack([_fitted(x, self._length) for x in series])
+        if self._layout == "steps first":
             return panel.transpose(0, 2, 1)
-        return panel.reshape(len(panel), -1) if self.layout == "flat" else panel
-
-    def record(self, change: str) -> None:
-        """Remember a change of the series."""
-        if change not in self.helped:
-            self.helped.append(change)
+        return panel.reshape(len(panel), -1) if self._layout == "flat" else panel
 
 
-def _reads(estimator: Any, baseline: Baseline) -> tuple[str, bool, bool]:
+def _reads(estimator: Any) -> tuple[str, bool, bool]:
     """Return the layout, and whether gaps and several channels are readable."""
-    ours = type(estimator).__module__.partition(".")[0] == "tsformer"
+    tags = getattr(estimator, "__sklearn_tags__", None)
+    ours = type(estimator).__module__.startswith("tsformer.")
     if ours and estimator.__sklearn_tags__().input_tags.allow_nan:
         return "any", True, True
     if hasattr(estimator, "get_tag"):
         # Tags of gaps and lengths are unreliable: sktime's neighbours claim both and raise.
         # Keywords, because sktime and aeon order these arguments differently.
-        several = estimator.get_tag(
-            "capability:multivariate", tag_value_default=False, raise_error=False
-        )
-        return "panel", baseline.gaps, bool(several)
-    tags = getattr(estimator, "__sklearn_tags__", None)
-    reads = tags().input_tags if tags is not None else None
-    gaps = baseline.gaps or (reads is not None and reads.allow_nan)
-    layout = "panel" if reads is not None and reads.three_d_array else "flat"
-    return "steps first" if _descends(type(estimator), *_STEPS_FIRST) else layout, bool(gaps), True
+        tag = {"tag_value_default": False, "raise_error": False}
+        return "panel", False, bool(estimator.get_tag("capability:multivariate", **tag))
+    inputs = None if tags is None else tags().input_tags
+    gaps = inputs is not None and bool(inputs.allow_nan)
+    if _descends(type(estimator), *_STEPS_FIRST):
+        return "steps first", gaps, True
+    return "panel" if inputs is not None and inputs.three_d_array else "flat", gaps, True
 
 
 def _descends(cls: type[Any], package: str, name: str) -> bool:
     """Find a base class by name, without importing it."""
-    return any(
-        base.__name__ == name and base.__module__.startswith(package) for base in cls.__mro__
-    )
+    return any(base.__name__ == name and base.__module__.startswith(package) for base in cls.mro())
 
 
-def _trimmed(X: Any) -> list[npt.NDArray[np.float64]]:
-    """Return series (C, L) without trailing steps that have no value."""
-    found = []
-    for x in to_arrays(X):
-        there = np.flatnonzero(~np.isnan(x).all(axis=0))
-        found.append(np.asarray(x[:, : there[-1] + 1] if len(there) else x[:, :1], dtype=float))
-    return found
+def _trimmed(x: Floats) -> Floats:
+    """Return a series (C, L) without trailing steps that have no value."""
+    there = np.flatnonzero(~np.isnan(x).all(axis=0))
+    return np.asarray(x[:, : there[-1] + 1] if len(there) else x[:, :1], dtype=float)
 
 
-def _interpolated(x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _interpolated(x: Floats) -> Floats:
     """Fill gaps linearly, edges with the nearest value, empty channels with 0."""
     filled = pd.DataFrame(x.T).interpolate(limit_direction="both").fillna(0.0)
     return np.ascontiguousarray(filled.to_numpy().T)
 
 
-def _fitted(x: npt.NDArray[np.float64], length: int) -> npt.NDArray[np.float64]:
+def _fitted(x: Floats, length: int) -> Floats:
     """Pad a series with the mean of each channel, or cut it."""
-    missing = length - x.shape[1]
-    if missing <= 0:
-        return x[:, :length]
     there = ~np.isnan(x)
     means = np.where(there, x, 0.0).sum(axis=1) / np.maximum(there.sum(axis=1), 1)
-    return np.concatenate([x, np.repeat(means[:, None], missing, axis=1)], axis=1)
+    missing = max(length - x.shape[1], 0)
+    return np.concatenate([x[:, :length], np.repeat(means[:, None], missing, axis=1)], axis=1)
 
 
 @contextmanager

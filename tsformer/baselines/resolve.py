@@ -23,8 +23,6 @@ from tsformer._registry import part_names
 #: The class that a study compares encodings of.
 TRANSFORMER = "tsformer.TSTransformerClassifier"
 
-_INSTALL = install_command("baselines")
-
 
 @dataclass(frozen=True)
 class Baseline:
@@ -37,9 +35,7 @@ class Baseline:
     parameters : mapping
         Overrides of the class's defaults.
     needs : tuple of str
-        Modules without which it cannot be used.
-    install : str
-        The command that installs them.
+        Modules without which it cannot be used; the extra `baselines` installs them.
     unequal, gaps : bool
         Whether it reads unequal lengths and missing values. Other series are padded or
         interpolated first.
@@ -58,7 +54,6 @@ class Baseline:
     path: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
-    install: str = _INSTALL
     unequal: bool = False
     gaps: bool = False
     shortest: int = 1
@@ -77,9 +72,7 @@ def _sktime(name: str, parameters: Mapping[str, Any] | None = None, **options: A
 
 
 def _numba(name: str, parameters: Mapping[str, Any] | None = None, **options: Any) -> Baseline:
-    needs = ("sktime", "numba")
-    path = f"sktime.classification.{name}"
-    return Baseline(path, parameters or {}, needs, compiled=True, **options)
+    return replace(_sktime(name, parameters, compiled=True, **options), needs=("sktime", "numba"))
 
 
 def _aeon(name: str, **options: Any) -> Baseline:
@@ -201,7 +194,7 @@ def load_class(estimator: str) -> type[Any]:
         if importlib.util.find_spec(needed) is None:
             raise ImportError(
                 f"{estimator} needs {needed}, which is not installed; install it with: "
-                f"{baseline.install}"
+                f"{install_command('baselines')}"
             )
     home, _, name = baseline.path.rpartition(".")
     if home == "__main__" and not _places(home):
@@ -213,14 +206,12 @@ def load_class(estimator: str) -> type[Any]:
     found = getattr(module, name, None)
     if found is None:
         things: dict[str, Any] = {each: getattr(module, each, None) for each in dir(module)}
-        classes = [n for n, it in things.items() if _fits_and_predicts(it) and not _other_kind(it)]
+        classes = [each for each, thing in things.items() if not _other_kind(thing)]
         if not classes:
             raise ValueError(f"{estimator}: {home} has no classifiers")
         raise ValueError(unknown(f"class of {home}", name, classes))
-    if not _fits_and_predicts(found):
-        raise TypeError(f"{estimator} must be a class with fit and predict; got {found!r}")
     if kind := _other_kind(found):
-        raise TypeError(f"{estimator} is {kind}; name a classifier")
+        raise TypeError(f"{estimator} {kind}")
     return found
 
 
@@ -309,9 +300,9 @@ def load_module(home: str, named: str) -> ModuleType:
     """Import a module; errors say what named it."""
     try:
         return import_module(home)
-    except ModuleNotFoundError as error:
-        missing = error.name or ""
-        if missing and (missing == home or home.startswith(f"{missing}.")):
+    except (Exception, SystemExit) as error:
+        missing = error.name or "" if isinstance(error, ModuleNotFoundError) else ""
+        if missing and f"{home}.".startswith(f"{missing}."):
             raise ValueError(
                 f"{named}: there is no module {missing!r}; it must be installed, or be a file "
                 "in this folder or on PYTHONPATH"
@@ -321,24 +312,16 @@ def load_module(home: str, named: str) -> ModuleType:
                 f"{named} needs {missing}, which is not installed; install it with: "
                 f"pip install {missing.partition('.')[0]}"
             ) from error
-        raise ImportError(_import_error(named, error)) from error
-    except (Exception, SystemExit) as error:
-        raise ImportError(_import_error(named, error)) from error
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        raise ImportError(f"{named} cannot be imported: its module raised {reason}") from error
 
 
-def _import_error(named: str, error: BaseException) -> str:
-    reason = " ".join(str(error).split())
-    return f"{named} cannot be imported: its module raised {type(error).__name__}: {reason}"
-
-
-def _fits_and_predicts(found: object) -> bool:
-    return inspect.isclass(found) and all(hasattr(found, each) for each in ("fit", "predict"))
-
-
-def _other_kind(cls: type[Any]) -> str:
-    """Return the kind of an estimator by its bases; "" for a classifier or an unknown kind."""
-    bases = [base.__name__ for base in cls.__mro__[1:]]
+def _other_kind(found: Any) -> str:
+    """Return what makes it no classifier; "" for a classifier or an unknown kind."""
+    if not inspect.isclass(found) or not (hasattr(found, "fit") and hasattr(found, "predict")):
+        return f"must be a class with fit and predict; got {found!r}"
+    bases = [base.__name__ for base in found.__mro__[1:]]
     if "ClassifierMixin" in bases or "BaseClassifier" in bases:
         return ""
     kinds = (kind for part, kind in _OTHER_KINDS.items() if any(part in base for base in bases))
-    return next(kinds, "")
+    return next((f"is {kind}; name a classifier" for kind in kinds), "")

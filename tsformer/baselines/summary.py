@@ -47,11 +47,11 @@ class SummaryRidgeClassifier(ClassifierMixin, BaseEstimator):
 
 
 def _features(X: Any) -> Floats:
-    """Return [B, 3 C + 1]: means, deviations and slopes of the channels, and the length."""
-    return np.stack([_summary(x) for x in to_arrays(X)])
+    return np.stack(list(map(summarise, to_arrays(X))))
 
 
-def _summary(x: Floats) -> Floats:
+def summarise(x: Floats) -> Floats:
+    """Return means, deviations and slopes of the channels, and the length, [3 C + 1]."""
     there = ~np.isnan(x)
     n = np.maximum(there.sum(axis=1), 1)
     means = np.where(there, x, 0.0).sum(axis=1) / n

@@ -57,6 +57,7 @@ def methods(as_json: Json = False) -> None:
     """
     import importlib.util
 
+    from tsformer._optional import install_command
     from tsformer.baselines import BASELINES
 
     rows = []
@@ -65,7 +66,7 @@ def methods(as_json: Json = False) -> None:
         missing = [needed for needed in each.needs if importlib.util.find_spec(needed) is None]
         reads = [word for word, can in (("lengths", each.unequal), ("gaps", each.gaps)) if can]
         if missing:
-            lacking.setdefault(f"{missing[0]}: {each.install}", []).append(name)
+            lacking.setdefault(f"{missing[0]}: {install_command('baselines')}", []).append(name)
         class_name = each.path.rpartition(".")[2]
         rows.append((name, class_name, ", ".join(reads), each.random, not missing))
     table(["name", "class", "reads", "random", "installed"], rows, as_json=as_json)
