@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+from contextlib import suppress
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,36 +14,25 @@ import typer
 
 from tsformer.baselines import BASELINES
 from tsformer.cli import main
-from tsformer.cli.printing import markdown, study_bar, table
+from tsformer.cli.printing import markdown, table
 from tsformer.cli.studies import finish
-from tsformer.studies import Progress
-
-ERROR = f"ValueError: no such\nvalue of {'a long option ' * 12}"
-LINE = " ".join(ERROR.split())
 
 
-def test_a_fit_that_raises_or_is_skipped_has_one_line(capsys):
-    fit: Any = "Coffee  rocket  0"
-    with study_bar() as show:
-        show(Progress("fit-end", 1, 1, 0, 1, trial=fit, error=ERROR))
-    assert capsys.readouterr().err.splitlines() == [f"{fit}  {LINE}"]
-    row = {"dataset": "Coffee", "method": "rocket", "seed": 0, "error": ERROR}
-    comparison: Any = SimpleNamespace(
-        failures=pd.DataFrame([row]), unrecorded=pd.DataFrame(), results=pd.DataFrame()
-    )
-    with pytest.raises(typer.Exit) as stopped:
-        finish(comparison)
-    assert stopped.value.exit_code == 2
-    assert capsys.readouterr().out.splitlines() == [f"failed: Coffee  rocket  0  {LINE}"]
+def test_the_line_of_a_fit_names_it_and_its_error(capsys):
+    error = f"ValueError: no such\nvalue of {'a long option ' * 12}"
     row = {"dataset": "Wide", "method": "forest", "seed": 0, "resample": 0}
-    comparison: Any = SimpleNamespace(
-        failures=pd.DataFrame([{**row, "error": "UnreadableSeries: it reads one channel"}]),
-        unrecorded=pd.DataFrame(),
-        results=pd.DataFrame([row]),
-    )
-    finish(comparison)
-    said = "skipped: Wide  forest  0  UnreadableSeries: it reads one channel\n"
-    assert capsys.readouterr().out == said
+    for message, line in (
+        (error, f"failed: Wide  forest  0  {' '.join(error.split())}"),
+        ("UnreadableSeries: 12", "skipped: Wide  forest  0  UnreadableSeries: 12"),
+    ):
+        comparison: Any = SimpleNamespace(
+            failures=pd.DataFrame([{**row, "error": message}]),
+            unrecorded=pd.DataFrame(),
+            results=pd.DataFrame([row]),
+        )
+        with suppress(typer.Exit):
+            finish(comparison)
+        assert capsys.readouterr().out.splitlines() == [line]
 
 
 def test_methods_are_listed_with_what_is_missing(run, monkeypatch):

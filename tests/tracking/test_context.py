@@ -129,7 +129,7 @@ def test_a_new_run_is_the_active_one_inside_and_the_last_one_afterwards(uri):
 def test_an_experiment_that_is_not_there_costs_one_warning(uri, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     monkeypatch.setenv("MLFLOW_EXPERIMENT_ID", "987654")
-    with pytest.warns(UserWarning, match="tracking of this fit stopped.*987654") as got:
+    with pytest.warns(UserWarning, match="987654") as got:
         store, run = start_run("a fit", kind="fit")
     assert store is None
     run.metrics({"lost": 1.0})

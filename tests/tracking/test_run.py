@@ -38,7 +38,7 @@ def test_a_store_that_dies_is_left_alone(italy):
     tracker = MLflowTracker(run)
     with pytest.warns(UserWarning, match="the disk is full") as got:
         TSTransformerClassifier(d_model=8, max_epochs=4, callbacks=[tracker]).fit(X, y)
-    assert [str(warning.message) for warning in got][1:] == []
+    assert len(got) == 1
     assert len(client.calls) == 3, "nothing is tried again after the first failure"
     assert run.lost
     assert tracker.summary_["n_epochs"] == 4

@@ -87,11 +87,6 @@ def test_a_peak_of_memory_is_neither_the_parents_nor_an_earlier_one():
     assert after < before + 50
 
 
-# --- what an evaluation adds to a run: scores, and explanations as pictures -----------------------
-
-SHORT = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 1, "random_state": 0}
-
-
 def test_scores_of_a_classifier_without_a_class_and_of_a_regressor():
     random = np.random.default_rng(0)
     classes = np.array(["a", "b", "c"])
@@ -105,8 +100,7 @@ def test_scores_of_a_classifier_without_a_class_and_of_a_regressor():
     squared = np.square(p - (y[:, None] == classes)).sum(axis=1)
     assert scores["brier_score"] == pytest.approx(squared.mean())
     assert scores["calibration_error"] == expected_calibration_error(y, p, classes)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         alone = classification_scores(np.full(40, "a"), p, classes)
     assert alone["balanced_accuracy"] == pytest.approx((predicted == "a").mean())
     y[0] = "unknown to the model"
@@ -117,7 +111,7 @@ def test_scores_of_a_classifier_without_a_class_and_of_a_regressor():
     assert scores["accuracy"] == pytest.approx((p[:2, :2].argmax(axis=1) == [0, 1]).sum() / 3)
     X = np.random.default_rng(0).normal(size=(10, 1, 12))
     y = X.mean(axis=(1, 2))
-    regressor = TSTransformerRegressor(**SHORT).fit(X, y)
+    regressor = TSTransformerRegressor(**SMALL, max_epochs=1).fit(X, y)
     scores, predicted, probabilities = scored(regressor, X, y)
     assert probabilities is None
     assert scores["r2"] == pytest.approx(regressor.score(X, y))
@@ -130,7 +124,7 @@ def test_some_series_of_each_class_are_explained_if_requested(store, uri):
         pytest.importorskip(library, reason='needs the extra "all"')
     rng = np.random.default_rng(0)
     X, y = [rng.normal(size=(2, size)) for size in (20, 12, 15, 20)], ["a/b", "c", "c", "c"]
-    classifier = TSTransformerClassifier(**SHORT).fit(X * 2, y * 2)
+    classifier = TSTransformerClassifier(**SMALL, max_epochs=1).fit(X * 2, y * 2)
     where = {"dataset": "own", "tracking_uri": uri, "experiment": "explanations"}
     client, drawn = store.client(), []
     for n in (0, 2):

@@ -8,6 +8,7 @@ import typer
 
 import tsformer
 from tsformer.cli import demonstration, lists, models, studies, tables, tracking
+from tsformer.cli.parsing import option
 
 
 def _help(command: Callable[..., None]) -> str:
@@ -52,10 +53,10 @@ def _show_version(wanted: bool) -> None:
 def options(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version."),
+        option("Print the version.", None, "--version", callback=_show_version, is_eager=True),
     ] = False,
     debug: Annotated[  # removed from the arguments by `main`; listed here for the help text
-        bool, typer.Option("--debug", help="Print the full traceback of an error.")
+        bool, option("Print the full traceback of an error.", None, "--debug")
     ] = False,
 ) -> None:
     """Classify time series with a transformer and a positional encoding chosen by name.

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from tsformer.cli import parsing
+from tsformer.cli.parsing import argument, option
 from tsformer.cli.printing import Json, table
 
 
@@ -76,7 +77,7 @@ def methods(as_json: Json = False) -> None:
 
 def datasets(
     available: Annotated[
-        bool, typer.Option("--available", help="List only data sets found on this machine.")
+        bool, option("List only data sets found on this machine.", None, "--available")
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -114,21 +115,17 @@ def datasets(
 
 
 def plot_encoding(
-    encoding: Annotated[
-        str, typer.Argument(metavar="NAME", help="A name or a sum; see `tsformer encodings`.")
-    ],
-    length: Annotated[int, typer.Option(min=1, max=4096, help="Number of positions.")] = 128,
-    d_model: Annotated[int, typer.Option(min=1, help="Width of the model.")] = 64,
-    heads: Annotated[int, typer.Option(min=1, help="Number of heads.")] = 4,
+    encoding: Annotated[str, argument("A name or a sum; see `tsformer encodings`.", "NAME")],
+    length: Annotated[int, option("Number of positions.", min=1, max=4096)] = 128,
+    d_model: Annotated[int, option("Width of the model.", min=1)] = 64,
+    heads: Annotated[int, option("Number of heads.", min=1)] = 4,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.png", help="The file to write; by default encoding_NAME.png."),
+        option("The file to write; by default encoding_NAME.png.", "FILE.png"),
     ] = None,
     set_: Annotated[
         list[str],
-        typer.Option(
-            "--set", metavar="NAME=VALUE", help="An option of the encoding; can be repeated."
-        ),
+        option("An option of the encoding; can be repeated.", "NAME=VALUE", "--set"),
     ] = [],  # noqa: B006  Typer reads the default and gives each call its own list
     allow_import: parsing.AllowImport = False,
 ) -> None:

@@ -11,9 +11,20 @@ import typer
 
 from tsformer._files import check_output
 
+
+def option(help_text: str, metavar: str | None = None, *flags: str, **options: Any) -> Any:
+    """Describe an option of a command."""
+    return typer.Option(*flags, metavar=metavar, help=help_text, **options)
+
+
+def argument(help_text: str, metavar: str | None = None) -> Any:
+    """Describe an argument of a command."""
+    return typer.Argument(metavar=metavar, help=help_text)
+
+
 AllowImport = Annotated[
     bool,
-    typer.Option("--allow-import", help="Import classes named by their path, as in mine.Log."),
+    option("Import classes named by their path, as in mine.Log.", None, "--allow-import"),
 ]
 
 

@@ -21,10 +21,12 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 from rich.text import Text
 
+from tsformer.cli.parsing import option
+
 if TYPE_CHECKING:
     from tsformer.studies import Progress
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+Json = Annotated[bool, option("Print JSON, for scripts.", None, "--json")]
 
 
 def table(

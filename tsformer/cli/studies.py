@@ -16,13 +16,12 @@ import typer
 from tsformer._files import check_output
 from tsformer.cli import parsing
 from tsformer.cli.models import MaxEpochs, Set
+from tsformer.cli.parsing import argument, option
 from tsformer.cli.printing import Json, as_typed, markdown, one_line, study_bar
 from tsformer.cli.tables import described, with_columns
 from tsformer.cli.tracking import TrackingUri
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from tsformer.data.table import TableSchema
     from tsformer.studies import Comparison, Study
     from tsformer.studies.run.own_problem import OwnProblem
@@ -39,83 +38,66 @@ _ENCODINGS = "none,fixed,learnable,lspe"
 def compare(
     context: typer.Context,
     columns: TableSchema,
-    datasets: Annotated[
-        str, typer.Option(metavar="A,B", help="Data sets; see `tsformer datasets`.")
-    ] = "",
+    datasets: Annotated[str, option("Data sets; see `tsformer datasets`.", "A,B")] = "",
     data: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE",
-            help="A table (CSV, Parquet) or .ts file of your own, which is cross-validated.",
-        ),
+        option("A table (CSV, Parquet) or .ts file of your own, which is cross-validated.", "FILE"),
     ] = None,
-    folds: Annotated[int, typer.Option(help="Number of folds of --data.")] = 5,
+    folds: Annotated[int, option("Number of folds of --data.")] = 5,
     group: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Column of groups, such as patients; no group is in two folds.",
-        ),
+        option("Column of groups, such as patients; no group is in two folds.", "NAME"),
     ] = None,
     encodings: Annotated[
         str,
-        typer.Option(
-            metavar="A,B|all",
-            help="Encodings, or paths of classes; see `tsformer encodings`. No default with "
-            "--methods.",
+        option(
+            "Encodings, or paths of classes; see `tsformer encodings`. No default with --methods.",
+            "A,B|all",
         ),
     ] = _ENCODINGS,
-    methods: Annotated[
-        str, typer.Option(metavar="A,B", help="Classifiers; see `tsformer methods`.")
-    ] = "",
+    methods: Annotated[str, option("Classifiers; see `tsformer methods`.", "A,B")] = "",
     allow_import: parsing.AllowImport = False,
     seeds: Annotated[
         str,
-        typer.Option(metavar="N|A,B", help="Number of seeds, or a list of seeds; 1 with --data."),
+        option("Number of seeds, or a list of seeds; 1 with --data.", "N|A,B"),
     ] = "3",
     max_epochs: MaxEpochs = None,
     vary: Annotated[
         list[str],
-        typer.Option(metavar="NAME=A,B", help="Compare values of a parameter; can be repeated."),
+        option("Compare values of a parameter; can be repeated.", "NAME=A,B"),
     ] = [],  # noqa: B006  Typer reads the default and gives each call its own list
     resamples: Annotated[
-        int, typer.Option(help="Splits per data set: the official one, then stratified resamples.")
+        int, option("Splits per data set: the official one, then stratified resamples.")
     ] = 1,
     train_sizes: Annotated[
         str,
-        typer.Option(
-            metavar="N,P%",
-            help="Train on parts of the train split, as in 50,10%,100%.",
-        ),
+        option("Train on parts of the train split, as in 50,10%,100%.", "N,P%"),
     ] = "",
     study: Annotated[
-        Path | None, typer.Option(metavar="FILE.toml", help="Read the options above from a file.")
+        Path | None, option("Read the options above from a file.", "FILE.toml")
     ] = None,
     name: Annotated[
         str,
-        typer.Option(help="Name of the study in MLflow; by default the name of the --study file."),
+        option("Name of the study in MLflow; by default the name of the --study file."),
     ] = "",
-    out: Annotated[Path, typer.Option(help="The folder for results and report.")] = Path(
-        "results/compare"
-    ),
-    jobs: Annotated[int, typer.Option(help="Number of parallel fits; -1 for one per core.")] = 1,
+    out: Annotated[Path, option("The folder for results and report.")] = Path("results/compare"),
+    jobs: Annotated[int, option("Number of parallel fits; -1 for one per core.")] = 1,
     scheduler: Annotated[
         str | None,
-        typer.Option(metavar="ADDRESS", help="A Dask scheduler whose workers run the fits."),
+        option("A Dask scheduler whose workers run the fits.", "ADDRESS"),
     ] = None,
     fit_time_limit: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", help="Fail fits that take longer; no limit by default."),
+        option("Fail fits that take longer; no limit by default.", "SECONDS"),
     ] = None,
     budget: Annotated[
         str | None,
-        typer.Option(
-            metavar="TIME",
-            help="Rank encodings on --data within this time, as in 10min, by successive halving.",
+        option(
+            "Rank encodings on --data within this time, as in 10min, by successive halving.", "TIME"
         ),
     ] = None,
     tracking_uri: TrackingUri = None,
-    experiment: Annotated[str, typer.Option(help="Name of the MLflow experiment.")] = "tsformer",
+    experiment: Annotated[str, option("Name of the MLflow experiment.")] = "tsformer",
     as_json: Json = False,
     set_: Set = [],  # noqa: B006
 ) -> None:
@@ -136,41 +118,28 @@ def compare(
 
     for file in ("results.csv", "failures.csv"):
         check_output(out / file, [] if data is None else [Path(data)])
-    if data is None:
-        if columns or _is_given(context, "folds") or group is not None:
-            raise ValueError(
-                "--folds, --group and the options for columns are for a file named with --data"
-            )
-        if budget is not None and study is None:
-            raise ValueError("--budget chooses by cross-validation of --data; name a file with it")
-    elif datasets or resamples > 1:
-        raise ValueError(
-            "--data is cross-validated, and its folds are the splits: remove "
-            + ("--datasets, or compare them apart" if datasets else "--resamples")
-        )
-    asked: Study
+    given = {name for name in _OF_A_STUDY if _is_given(context, name)}
+    _refuse_contradictions(given, columns, data, datasets, resamples, budget, study)
     own: OwnProblem | None = None
     if study is not None:
-        _refuse_beside_a_study(context)
         sys.path.append(os.getcwd())  # for classes in files of this folder
         asked = Study.from_toml(study)
-    elif datasets or data is not None:
+    else:
         options = parsing.settings(set_)
         if max_epochs is not None:
             options["max_epochs"] = max_epochs
         for flag, text in (("methods", methods), ("train_sizes", train_sizes)):
-            if not parsing.names(text) and _is_given(context, flag):
+            if not parsing.names(text) and flag in given:
                 raise ValueError(f"--{flag.replace('_', '-')} {text!r} names none; leave it out")
         named = _methods(methods, allow_import)
         own_encodings = [name for name in parsing.names(encodings) if "." in name]
         parsing.import_encodings(own_encodings, allowed=allow_import)
         if folds < 2:
             raise ValueError(f"--folds takes a number of folds, 2 or more; got {folds}")
-        one_seed = data is not None and not _is_given(context, "seeds")
         asked = Study(
             parsing.names(datasets) if data is None else (data,),
-            parsing.names(encodings) if not named or _is_given(context, "encodings") else (),
-            parsing.seeds("1" if one_seed else seeds),
+            parsing.names(encodings) if not named or "encodings" in given else (),
+            parsing.seeds("1" if data is not None and "seeds" not in given else seeds),
             options,
             parsing.varied(vary),
             resamples,
@@ -184,11 +153,6 @@ def compare(
             asked = dataclasses.replace(
                 asked, datasets=(own.name,), splits={own.name: own.split}, resamples=folds
             )
-    else:
-        raise ValueError(
-            "name data sets with --datasets A,B, a file of your own with --data FILE, or a study "
-            "with --study FILE.toml"
-        )
     if name:
         asked = dataclasses.replace(asked, title=name)
     comparison = run(
@@ -202,25 +166,23 @@ def compare(
         fit_time_limit=fit_time_limit,
         budget=budget,
     )
-    places = {
-        "table": comparison.csv_path,
-        "figure": comparison.figure_path,
-        "report": comparison.report_path,
-        "runs": as_typed(comparison.ui_command),
-    }
+    ranking, places = comparison.ranking, comparison.places()
+    places["runs"] = as_typed(comparison.ui_command)
     if as_json:
-        frames = {name: getattr(comparison, name) for name in ("results", "failures", "unrecorded")}
-        rows = {name: _records(frame) for name, frame in frames.items()}
-        if comparison.ranking is not None:
-            rows["ranking"] = _records(comparison.ranking)
+        tables = {name: getattr(comparison, name) for name in ("results", "failures", "unrecorded")}
+        tables |= {} if ranking is None else {"ranking": ranking}
+        rows = {
+            name: table.astype(object).where(table.notna(), None).to_dict("records")
+            for name, table in tables.items()
+        }
         typer.echo(json.dumps(rows | places, indent=2, default=os.fspath))
     else:
         page = to_markdown(comparison.summary()) if budget is None else ""
-        markdown(page if comparison.ranking is None else ranking_page(comparison.ranking))
+        markdown(page if ranking is None else ranking_page(ranking))
         for name, place in places.items():
             if place is not None:
                 typer.echo(f"{name:<8}{place}")
-    unranked = budget is not None and comparison.ranking is None
+    unranked = budget is not None and ranking is None
     if unranked:
         typer.echo("no ranking: no fit ended within the budget", err=True)
     finish(comparison, err=as_json)
@@ -228,28 +190,54 @@ def compare(
         raise typer.Exit(2)
 
 
+def _refuse_contradictions(
+    given: set[str],
+    columns: TableSchema,
+    data: str | None,
+    datasets: str,
+    resamples: int,
+    budget: str | None,
+    study: Path | None,
+) -> None:
+    """Raise ValueError for flags that exclude each other."""
+    flag = "".join(f"--{name.strip('_').replace('_', '-')} " for name in sorted(given)[:1])
+    cross = "--data is cross-validated, and its folds are the splits: remove"
+    for message, wrong in {
+        f"--study defines the whole study; remove {flag.strip()}, or put it into the file": (
+            study is not None and given
+        ),
+        "--folds, --group and the options for columns are for a file named with --data": (
+            data is None and (columns or {"folds", "group"} & given)
+        ),
+        "--budget chooses by cross-validation of --data; name a file with it": (
+            budget is not None and data is None and study is None
+        ),
+        f"{cross} --datasets, or compare them apart": data is not None and datasets,
+        f"{cross} --resamples": data is not None and resamples > 1,
+        "name data sets with --datasets A,B, a file of your own with --data FILE, or a study with "
+        "--study FILE.toml": not (study or datasets or data is not None),
+    }.items():
+        if wrong:
+            raise ValueError(message)
+
+
 def report(
-    study: Annotated[
-        Path, typer.Argument(help="The folder that `compare` wrote, or a CSV of scores.")
-    ],
+    study: Annotated[Path, argument("The folder that `compare` wrote, or a CSV of scores.")],
     out: Annotated[
-        Path | None, typer.Option(help="The folder to write; by default, report beside the scores.")
+        Path | None, option("The folder to write; by default, report beside the scores.")
     ] = None,
     baseline: Annotated[
         str | None,
-        typer.Option(
-            help="Gains are relative to this method; by default `none` or, if it was not compared, "
+        option(
+            "Gains are relative to this method; by default `none` or, if it was not compared, "
             "`tsformer`."
         ),
     ] = None,
-    rope: Annotated[
-        float, typer.Option(help="Score differences up to this count as equal.")
-    ] = 0.01,
+    rope: Annotated[float, option("Score differences up to this count as equal.")] = 0.01,
     vary: Annotated[
         list[str],
-        typer.Option(
-            metavar="A,B",
-            help="Columns that distinguish variants; by default as in study.json beside the CSV.",
+        option(
+            "Columns that distinguish variants; by default as in study.json beside the CSV.", "A,B"
         ),
     ] = [],  # noqa: B006
 ) -> None:
@@ -309,18 +297,13 @@ def finish(comparison: Comparison, *, err: bool = False) -> None:
     for fit, skip in zip(comparison.failures.to_dict("records"), skipped, strict=True):
         error = one_line(fit.pop("error"))
         typer.echo(f"{'skipped' if skip else 'failed'}: {_words(fit)}  {error}", err=err)
+    lost = "not recorded, since the tracking store was unreachable"
     for fit in comparison.unrecorded.to_dict("records"):
-        said = f"not recorded, since the tracking store was unreachable: {_words(fit)}"
-        typer.echo(said, err=err)
+        typer.echo(f"{lost}: {_words(fit)}", err=err)
     if len(comparison.unrecorded):
         typer.echo("run the same command once the store is back to repeat these", err=err)
     if not skipped.all() or len(comparison.unrecorded) or comparison.results.empty:
         raise typer.Exit(2)
-
-
-def _records(table: pd.DataFrame) -> list[dict[Any, Any]]:
-    """Return the rows of a table, with None for missing values."""
-    return table.astype(object).where(table.notna(), None).to_dict("records")
 
 
 def _is_given(context: typer.Context, name: str) -> bool:
@@ -366,15 +349,6 @@ def _own(
     of = "" if found.groups is None else f" of {len(set(found.groups))} groups"
     typer.echo(f"{len(found.X)} series{of} in {folds} folds, in {problem.home}", err=err)
     return problem
-
-
-def _refuse_beside_a_study(context: typer.Context) -> None:
-    for name in _OF_A_STUDY:
-        if _is_given(context, name):
-            flag = "--" + name.strip("_").replace("_", "-")
-            raise ValueError(
-                f"--study defines the whole study; remove {flag}, or put it into the file"
-            )
 
 
 def _words(fit: dict[Any, Any]) -> str:

@@ -9,30 +9,30 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tsformer.cli.parsing import option
 from tsformer.cli.printing import as_typed
 
 if TYPE_CHECKING:
     from tsformer.tracking.model_run import ModelRun
 
 _PANEL = "Tracking in MLflow"
-NoTrack = Annotated[bool, typer.Option("--no-track", help="Do not track.", rich_help_panel=_PANEL)]
+NoTrack = Annotated[bool, option("Do not track.", None, "--no-track", rich_help_panel=_PANEL)]
 TrackingUri = Annotated[
     str | None,
-    typer.Option(
-        metavar="ADDRESS",
-        help="sqlite:///FILE or a server; by default $MLFLOW_TRACKING_URI, or mlflow.db in this "
-        "folder.",
+    option(
+        "sqlite:///FILE or a server; by default $MLFLOW_TRACKING_URI, or mlflow.db in this folder.",
+        "ADDRESS",
         rich_help_panel=_PANEL,
     ),
 ]
 Experiment = Annotated[
     str | None,
-    typer.Option(
-        help="Name of the experiment; by default $MLFLOW_EXPERIMENT_NAME, or tsformer.",
+    option(
+        "Name of the experiment; by default $MLFLOW_EXPERIMENT_NAME, or tsformer.",
         rich_help_panel=_PANEL,
     ),
 ]
-RunName = Annotated[str | None, typer.Option(help="Name of the run.", rich_help_panel=_PANEL)]
+RunName = Annotated[str | None, option("Name of the run.", rich_help_panel=_PANEL)]
 
 
 @dataclass(frozen=True)
@@ -77,9 +77,9 @@ def say_where(run: ModelRun | None, *, err: bool = False) -> None:
 
 def ui(
     experiment: Annotated[
-        str | None, typer.Option(help="Name of the experiment; by default the newest run's.")
+        str | None, option("Name of the experiment; by default the newest run's.")
     ] = None,
-    port: Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")] = 5000,
+    port: Annotated[int, option("The port to listen on.", min=1, max=65535)] = 5000,
     tracking_uri: TrackingUri = None,
 ) -> None:
     """Show tracked runs in the MLflow UI, on this machine only; Ctrl-C stops it.

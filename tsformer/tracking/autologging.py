@@ -144,8 +144,10 @@ def use(settings: Settings | None) -> None:
 def _observe(fit: Fit) -> Iterator[None]:
     """Track one fit."""
     settings = current_settings()
-    skipped = hides_fits() or _has_tracker(fit.estimator) or not Ranks.current().leads
-    if settings is None or skipped:
+    callbacks = fit.estimator.get_params(deep=False).get("callbacks")
+    callbacks = callbacks if isinstance(callbacks, Sequence) else ()
+    tracked = any(isinstance(callback, MLflowTracker) for callback in callbacks)  # as in a study
+    if settings is None or tracked or hides_fits() or not Ranks.current().leads:
         yield
         return
     with speaking(settings), ExitStack() as stack:
@@ -302,13 +304,6 @@ def log_data(
         run.dataset(series, targets, name=name, context=context, loader=loader)
 
     run.attempt(f"the {context} data", log)
-
-
-def _has_tracker(estimator: Any) -> bool:
-    """Return whether the callbacks track the fit already, as in a study."""
-    given = estimator.get_params(deep=False).get("callbacks")
-    callbacks = given if isinstance(given, Sequence) else ()
-    return any(isinstance(callback, MLflowTracker) for callback in callbacks)
 
 
 def _calls_callbacks(estimator: Any) -> bool:

@@ -99,8 +99,16 @@ def start_run(
             enclosing = _enclosing.get()
             if enclosing is not None:
                 return enclosing.store, _take_enclosing(enclosing, name, settings)
-            if mlflow.active_run() is not None:
-                return _take_active(mlflow, name, settings)
+            if (active := mlflow.active_run()) is not None:
+                store, run_id = (
+                    RunStore(_uri_of(mlflow), active.info.experiment_id),
+                    active.info.run_id,
+                )
+                with _taking:
+                    if "tsformer.kind" not in store.client().get_run(run_id).data.tags:
+                        return store, store.borrow(run_id, **settings)
+                parent = TrackedRun(store.client(), run_id)
+                return store, store.start(name, parent=parent, **settings)
         store = context_store(tracking_uri, experiment)
     except Exception as error:  # tracking never fails a fit
         warn_untracked(f"this {kind}", error)
@@ -118,16 +126,6 @@ def _take_enclosing(enclosing: Enclosing, name: str, settings: dict[str, Any]) -
     settings |= {"kind": enclosing.kind or settings["kind"]}
     name = " ".join(filter(None, (enclosing.label, name)))
     return enclosing.store.start(name, parent=enclosing.run, **settings)
-
-
-def _take_active(mlflow: Any, name: str, settings: dict[str, Any]) -> tuple[RunStore, TrackedRun]:
-    active = mlflow.active_run().info
-    store = RunStore(_uri_of(mlflow), active.experiment_id)
-    with _taking:
-        client = store.client()
-        if "tsformer.kind" not in client.get_run(active.run_id).data.tags:
-            return store, store.borrow(active.run_id, **settings)
-    return store, store.start(name, parent=TrackedRun(client, active.run_id), **settings)
 
 
 def _uri_of(mlflow: Any) -> str:

@@ -241,13 +241,11 @@ def _short(parameters: Mapping[str, Any]) -> dict[str, str]:
     """Return parameters as text under short, unambiguous names."""
     last = [name.rpartition("__")[2] for name in parameters]
     return {
-        storable_name(end if last.count(end) == 1 else name): _text(value)
+        storable_name(end if last.count(end) == 1 else name): (
+            getattr(value, "__name__", None) or " ".join(str(value).split())
+        )
         for (name, value), end in zip(parameters.items(), last, strict=True)
     }
-
-
-def _text(value: Any) -> str:
-    return getattr(value, "__name__", None) or " ".join(str(value).split())
 
 
 def _metric_name(key: str, scorer: Any, estimator: Any) -> str:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from tsformer._checks import check_known, shortened
@@ -60,7 +59,11 @@ class ServedModel:
         if isinstance(series, (list, tuple)):
             series = [_values(cell, estimator.n_channels_, i) for i, cell in enumerate(series)]
         if named and estimator.clock_ is not None and _TIMES in data:
-            times = [_times(cell, row) for row, cell in enumerate(data[_TIMES])]
+            times = []
+            for row, cell in enumerate(data[_TIMES]):
+                if np.ndim(cell) != 1:
+                    raise ValueError(f"times of series {row} must be a list; got {shortened(cell)}")
+                times.append(ordered_times(list(cell), f"times of series {row}"))
             if estimator.timestamps == "index":
                 pairs = zip(series, times, strict=True)
                 series = [pd.DataFrame(values.T, index=index) for values, index in pairs]
@@ -109,15 +112,9 @@ def example_table(estimator: SeriesEstimator, X: Any) -> pd.DataFrame | None:
     table = X.copy() if isinstance(X, pd.DataFrame) else pd.DataFrame({_SERIES: list(X)})
     if not set(_columns(estimator)) <= set(table):
         return None
-    table[_SERIES] = [_as_json(np.asarray(cell, dtype=np.float64)) for cell in table[_SERIES]]
+    cells = [np.asarray(cell, dtype=np.float64) for cell in table[_SERIES]]
+    table[_SERIES] = [np.where(np.isnan(cell), np.array(None), cell).tolist() for cell in cells]
     return table
-
-
-def _as_json(values: npt.NDArray[np.float64]) -> Any:
-    """Return nested lists, with None for NaN."""
-    plain = values.astype(object)
-    plain[np.isnan(values)] = None
-    return plain.tolist()
 
 
 def describe_input(estimator: SeriesEstimator) -> str:
@@ -168,10 +165,3 @@ def _values(cell: Any, n_channels: int, row: int) -> Any:
             f"series {row} must be {_lists(n_channels)}; got an array of shape {values.shape}"
         )
     return values
-
-
-def _times(cell: Sequence[Any], row: int) -> pd.Index:
-    """Return the times of one series, ISO 8601 text as dates."""
-    if np.ndim(cell) != 1:
-        raise ValueError(f"times of series {row} must be a list; got {shortened(cell)}")
-    return ordered_times(list(cell), f"times of series {row}")

@@ -106,7 +106,7 @@ class MLflowTracker(Callback):
 
     def on_train_end(self, state: TrainingState) -> None:
         seconds = perf_counter() - self._begun
-        encoding = getattr(state.model, "encoding", None)
+        encoding: Any = getattr(state.model, "encoding", None)
         sums = {
             "fit_seconds": seconds,
             "n_epochs": state.epoch,
@@ -126,21 +126,19 @@ class MLflowTracker(Callback):
         if wanted and state.history and importlib.util.find_spec("matplotlib"):
             self.mlflow_run.figure(lambda: plot_history(state.history), "training.png")
             if encoding is not None:
-                draw = self._picture
-                self.mlflow_run.figure(lambda: draw(state.model), "encoding.png", key="encoding")
+                model: Any = state.model
+                before: Any = copy.deepcopy(encoding)
+                before.load_state_dict(self._before)
+                draw = lambda: plot_encoding_change(  # noqa: E731
+                    before.at(0),
+                    encoding.at(0),
+                    min(model.max_tokens, _MOST_POSITIONS),
+                    d_model=model.config.d_model,
+                    n_heads=model.config.n_heads,
+                    name=encoding_name(model.config.encoding),
+                )
+                self.mlflow_run.figure(draw, "encoding.png", key="encoding")
         del self._before, self._earlier
-
-    def _picture(self, model: Any) -> Any:
-        before = copy.deepcopy(model.encoding)
-        before.load_state_dict(self._before)
-        return plot_encoding_change(
-            before.at(0),
-            model.encoding.at(0),
-            min(model.max_tokens, _MOST_POSITIONS),
-            d_model=model.config.d_model,
-            n_heads=model.config.n_heads,
-            name=encoding_name(model.config.encoding),
-        )
 
 
 def check_pictures(pictures: object) -> None:

@@ -41,10 +41,10 @@ def test_a_folder_is_read_with_its_design(tmp_path):
     theirs.to_csv(tmp_path / "scores.csv", index=False)
     assert not read_study(tmp_path / "scores.csv").ours
     for text, message in (
-        ("{", "study.json is not valid JSON"),
-        ("[]", "must be a JSON object"),
-        ('{"seeds": 2}', "study.json: seeds must be a list; got 2"),
-        ('{"vary": ["stem"]}', r"study.json: vary must be an object; got \['stem'\]"),
+        ("{", "JSON"),
+        ("[]", "object"),
+        ('{"seeds": 2}', "seeds.* 2"),
+        ('{"vary": ["stem"]}', "vary.*'stem'"),
     ):
         (tmp_path / "study.json").write_text(text)
         with pytest.raises(ValueError, match=message):
@@ -54,14 +54,14 @@ def test_a_folder_is_read_with_its_design(tmp_path):
 @pytest.mark.parametrize(
     ("text", "error", "message"),
     [
-        (None, FileNotFoundError, "there is no .*results.csv; name the folder"),
-        ("", ValueError, "is empty"),
-        ("dataset,method,seed,score\n", ValueError, "has no rows yet"),
-        ("dataset,method,sed,score\nA,b,0,1\n", ValueError, "did you mean 'sed'"),
-        ('dataset,encoding,seed,accuracy\nA,b,0,"0,5"\n', ValueError, "row 2: '0,5' in column 'ac"),
-        ("dataset,method,seed,score,fit_seconds\nA,b,0,1,-\n", ValueError, "'-' in column 'fit_s"),
-        ("dataset,method,seed,score\nA,b,0,1\n,b,0,1\n", ValueError, "row 3: '' in column 'data"),
-        ("dataset,method,seed,score\nA,b,0,1\nA,b,0,1,2\n", ValueError, "is not a CSV in UTF-8"),
+        (None, FileNotFoundError, "results.csv"),
+        ("", ValueError, "empty"),
+        ("dataset,method,seed,score\n", ValueError, "no rows"),
+        ("dataset,method,sed,score\nA,b,0,1\n", ValueError, "'sed'"),
+        ('dataset,encoding,seed,accuracy\nA,b,0,"0,5"\n', ValueError, "2: '0,5'.*'accuracy'"),
+        ("dataset,method,seed,score,fit_seconds\nA,b,0,1,-\n", ValueError, "'-'.*'fit_seconds'"),
+        ("dataset,method,seed,score\nA,b,0,1\n,b,0,1\n", ValueError, "3: ''.*'dataset'"),
+        ("dataset,method,seed,score\nA,b,0,1\nA,b,0,1,2\n", ValueError, "CSV"),
     ],
 )
 def test_what_is_no_study(tmp_path, text, error, message):
@@ -125,7 +125,7 @@ def test_only_what_the_design_or_the_caller_names_makes_variants(tmp_path):
     labels = [each.label for each in variant_scores(read_study(path, vary="device"))]
     assert labels == ["device=cpu", "device=cuda"]
     assert [each.label for each in variant_scores(read_study(path, vary=[]))] == [""]
-    with pytest.raises(ValueError, match="unknown column to vary 'stm': did you mean 'stem'"):
+    with pytest.raises(ValueError, match="'stem'"):
         read_study(path, vary=["stm"])
-    with pytest.raises(ValueError, match="unknown column to vary 'method'"):
+    with pytest.raises(ValueError, match="'method'"):
         read_study(path, vary="method")

@@ -113,17 +113,17 @@ def test_means_that_are_equal_on_paper_are_ties():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda r: r.drop(columns="score"), "unknown column of the results 'score'"),
-        (lambda r: pd.concat([r, r[:1]]), "of 'worst' on 'd0' for seed 0; if they belong"),
-        (lambda r: r.assign(score=np.nan), "the score of 'worst' on 'd0', seed 0, is nan"),
-        (lambda r: r[r["method"] == "best"], "got 1 methods and 12 such data sets"),
-        (lambda r: r[r["dataset"] == "d1"], "got 3 methods and 1 such data sets"),
+        (lambda r: r.drop(columns="score"), "'score'"),
+        (lambda r: pd.concat([r, r[:1]]), "'worst' on 'd0' for seed 0"),
+        (lambda r: r.assign(score=np.nan), "'worst' on 'd0', seed 0, is nan"),
+        (lambda r: r[r["method"] == "best"], "1 methods and 12"),
+        (lambda r: r[r["dataset"] == "d1"], "3 methods and 1"),
     ],
 )
 def test_what_cannot_be_compared(change, message):
     with pytest.raises(ValueError, match=message):
         compare_methods(change(results(twelve())))
-    with pytest.raises(ValueError, match="rope must be a float > 0"):
+    with pytest.raises(ValueError, match="rope"):
         compare_methods(results(twelve()), rope=0)
 
 
@@ -137,7 +137,7 @@ def test_pairs_of_one_method_are_turned_and_corrected_for_themselves():
     assert worst["p_worse"] > 0.99
     assert worst["p_holm"] == pytest.approx(2 * 2 / 2**12), "two comparisons, not three"
     assert found.against("worst")["difference"].tolist() == pytest.approx([0.15, 0.15])
-    with pytest.raises(ValueError, match="unknown method 'bast': did you mean 'best'"):
+    with pytest.raises(ValueError, match="'best'"):
         found.against("bast")
 
 

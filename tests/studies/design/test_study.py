@@ -86,7 +86,7 @@ def test_variants_and_resamples_are_trials_with_keys_of_their_own():
     }  # fmt: skip
     alone = Study(("A",), ("none",), 1, study.parameters_of(trials[0].variant))
     assert alone.key("A", "none", 0) == study.key(*trials[0]), "varied or not, it is the same fit"
-    with pytest.raises(ValueError, match=r"did you mean 'stem=linear, dropout=0\.1'"):
+    with pytest.raises(ValueError, match=r"stem=linear, dropout=0\.1"):
         study.configuration("stem=linear, dropout=.1")
 
 
@@ -125,18 +125,16 @@ def test_a_study_is_called_by_its_title_its_file_or_what_it_compares(tmp_path):
     assert "title" not in titled.as_dict()
     varied = Study(("A",), ("none",), vary={"stem": ["linear", "conv"]})
     assert varied.label == "none on A, stem varied"
-    with pytest.raises(TypeError, match="title must be of type str; got 3"):
-        Study(("A",), ("none",), title=3)
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('dataset = ["A"]', "study.toml: unknown key of a study 'dataset': did you mean 'datas"),
-        ('datasets = ["A"]', "study.toml lacks the key encodings"),
-        ("datasets = [", "study.toml is not a valid TOML file"),
-        ('datasets = ["A"]\nencodings = ["none"]\nvary = 3', "vary must be a table"),
-        ('datasets = ["A"]\nencodings = ["nnoe"]', "did you mean 'none'"),
+        ('dataset = ["A"]', "'datasets'"),
+        ('datasets = ["A"]', "encodings"),
+        ("datasets = [", "TOML"),
+        ('datasets = ["A"]\nencodings = ["none"]\nvary = 3', "vary"),
+        ('datasets = ["A"]\nencodings = ["nnoe"]', "'none'"),
     ],
 )
 def test_a_file_with_a_mistake(text, message, tmp_path):
@@ -147,86 +145,78 @@ def test_a_file_with_a_mistake(text, message, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error", "message"),
+    ("arguments", "named"),
     [
-        ({"encodings": ["lpse"]}, ValueError, "unknown encoding 'lpse': did you mean 'lspe'"),
-        ({"encodings": ["none", "none"]}, ValueError, "encodings names 'none' twice"),
-        ({"datasets": ()}, ValueError, "datasets must name at least one"),
-        ({"datasets": [3]}, TypeError, "datasets must be of type str; got 3"),
-        ({"datasets": 3}, TypeError, "datasets must be a list; got 3"),
-        ({"encodings": 3}, TypeError, "encodings must be a list; got 3"),
-        ({"seeds": 0}, ValueError, "seeds must name at least one"),
-        ({"seeds": [1, 1]}, ValueError, "seeds names 1 twice"),
-        ({"seeds": 2.5}, TypeError, "seeds must be an int or a sequence of ints; got 2.5"),
-        ({"encodings": ["tape+erpe", "tape + erpe"]}, ValueError, r"names 'tape\+erpe' twice"),
-        ({"parameters": {"n_layer": 1}}, ValueError, "did you mean 'n_layers'"),
-        ({"parameters": {"random_state": 1}}, ValueError, "the comparison sets it"),
-        ({"parameters": {"encoding_params": {"f": print}}}, TypeError, "stored as JSON"),
-        ({"parameters": {"max_epochs": 0}}, ValueError, "max_epochs must be"),
-        ({"parameters": {"resume": True}}, ValueError, "the comparison sets it"),
-        ({"vary": {"n_layer": [1]}}, ValueError, "did you mean 'n_layers'"),
-        ({"vary": {"stem": "conv"}}, ValueError, "takes a list of values for 'stem'"),
-        ({"vary": {"stem": ["conv", "conv"]}}, ValueError, "names 'conv' twice"),
-        ({"vary": {"stem": ["conv", "cnov"]}}, ValueError, "did you mean 'conv'"),
-        ({"vary": {"encoding": ["none"]}}, ValueError, "list its values in encodings"),
-        (
-            {"vary": {"stem": ["conv"]}, "parameters": {"stem": "conv"}},
-            *(ValueError, "given in both vary and parameters"),
-        ),
-        ({"vary": {"n_jobs": [1, 2]}}, ValueError, "does not affect results"),
-        ({"resamples": 0}, ValueError, "resamples must be an int >= 1; got 0"),
-        ({"splits": {"AA": "two folds"}}, ValueError, "unknown data set of this study 'AA'"),
-        ({"splits": {"A": 2}}, TypeError, "splits, at 'A', must be of type str; got 2"),
-        ({"splits": ["A"]}, TypeError, "splits must map names of data sets to words"),
-        ({"leave_out": {"lspe": ["A"]}}, ValueError, "unknown method of this study 'lspe'"),
-        ({"leave_out": {"none": ["AA"]}}, ValueError, "unknown data set of this study 'AA'"),
-        ({"leave_out": {"none": []}}, ValueError, "must name at least one"),
-        ({"leave_out": {"none": ["A"]}}, ValueError, "remove it from the study"),
-        ({"leave_out": ["none"]}, TypeError, "must map names of methods to data sets"),
-        ({"encodings": ()}, ValueError, "encodings or methods must name at least one"),
-        ({"methods": {"minirokcet": {}}}, ValueError, "did you mean 'minirocket'"),
-        ({"methods": {"random_forest": {}}}, ValueError, "'random_forest' names no estimator"),
-        ({"methods": {"a": {"estimator": "rokcet"}}}, ValueError, "did you mean 'rocket'"),
-        ({"methods": {"a": {"estimator": 3}}}, TypeError, "estimator of method 'a' must be"),
-        ({"methods": {"a": "rocket"}}, TypeError, "method 'a' must be a table"),
-        ({"methods": {"a": {"d_modle": 1}}}, ValueError, "did you mean 'd_model'"),
-        ({"methods": {"a": {"d_model": print}}}, TypeError, "d_model=<built-in"),
-        ({"methods": {"rocket": {"n_jobs": float("nan")}}}, TypeError, "n_jobs=nan cannot be"),
-        ({"methods": {"rocket": {"random_state": 1}}}, ValueError, "the comparison sets it"),
-        ({"encodings": ("none",), "methods": {"none": {}}}, ValueError, "both an encoding and a"),
-        (
-            {"encodings": (), "methods": {"rocket": {}}, "parameters": {"d_model": 8}},
-            *(ValueError, "no method of this study is one; got 'd_model'"),
-        ),
+        ({"encodings": ["lpse"]}, "'lpse'.*'lspe'"),
+        ({"encodings": ["none", "none"]}, "'none' twice"),
+        ({"encodings": ["tape+erpe", "tape + erpe"]}, r"'tape\+erpe' twice"),
+        ({"encodings": ()}, "encodings or methods"),
+        ({"datasets": ()}, "datasets"),
+        ({"seeds": 0}, "seeds"),
+        ({"seeds": [1, 1]}, "1 twice"),
+        ({"resamples": 0}, "resamples.* 0"),
+        ({"parameters": {"n_layer": 1}}, "'n_layers'"),
+        ({"parameters": {"random_state": 1}}, "random_state"),
+        ({"parameters": {"max_epochs": 0}}, "max_epochs"),
+        ({"vary": {"n_layer": [1]}}, "'n_layers'"),
+        ({"vary": {"stem": "conv"}}, "'stem'.*'conv'"),
+        ({"vary": {"stem": ["conv", "conv"]}}, "'conv' twice"),
+        ({"vary": {"stem": ["conv", "cnov"]}}, "'conv'"),
+        ({"vary": {"encoding": ["none"]}}, "encodings"),
+        ({"vary": {"stem": ["conv"]}, "parameters": {"stem": "conv"}}, "'stem'.*both"),
+        ({"vary": {"n_jobs": [1, 2]}}, "n_jobs"),
+        ({"splits": {"AA": "two folds"}}, "'AA'"),
+        ({"leave_out": {"lspe": ["A"]}}, "'lspe'"),
+        ({"leave_out": {"none": ["AA"]}}, "'AA'"),
+        ({"leave_out": {"none": []}}, "'none'"),
+        ({"leave_out": {"none": ["A"]}}, "'none'"),
+        ({"methods": {"minirokcet": {}}}, "'minirocket'"),
+        ({"methods": {"random_forest": {}}}, "'random_forest'"),
+        ({"methods": {"a": {"estimator": "rokcet"}}}, "'rocket'"),
+        ({"methods": {"a": {"d_modle": 1}}}, "'d_model'"),
+        ({"methods": {"rocket": {"random_state": 1}}}, "random_state"),
+        ({"encodings": ("none",), "methods": {"none": {}}}, "'none'"),
+        ({"encodings": (), "methods": {"rocket": {}}, "parameters": {"d_model": 8}}, "'d_model'"),
+        ({"train_sizes": [0]}, "0"),
+        ({"train_sizes": ["101%"]}, "101%"),
+        ({"train_sizes": ["12.5"]}, "'12.5'"),
+        ({"train_sizes": ["half"]}, "'half'"),
+        ({"train_sizes": ["10%", "10.0 %"]}, "'10%' twice"),
     ],
 )
-def test_what_cannot_be_studied_is_refused_at_once(arguments, error, message):
-    everything: dict[str, Any] = {"datasets": ["A"], "encodings": ["none"], **arguments}
-    with pytest.raises(error, match=message):
-        Study(**everything)
+def test_a_wrong_value_is_refused_at_once(arguments, named):
+    with pytest.raises(ValueError, match=named):
+        Study(**{"datasets": ["A"], "encodings": ["none"], **arguments})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ({"datasets": [3]}, "datasets.* 3"),
+        ({"encodings": 3}, "encodings.* 3"),
+        ({"seeds": 2.5}, "seeds.*2.5"),
+        ({"parameters": {"encoding_params": {"f": print}}}, "encoding_params"),
+        ({"splits": {"A": 2}}, "'A'.* 2"),
+        ({"splits": ["A"]}, "splits"),
+        ({"leave_out": ["none"]}, "leave_out"),
+        ({"methods": {"a": {"estimator": 3}}}, "'a'.* 3"),
+        ({"methods": {"a": "rocket"}}, "'a'.*'rocket'"),
+        ({"methods": {"a": {"d_model": print}}}, "d_model"),
+        ({"methods": {"rocket": {"n_jobs": float("nan")}}}, "n_jobs=nan"),
+        ({"train_sizes": [0.1]}, "10%"),
+        ({"train_sizes": "10%"}, "'10%'"),
+        ({"title": 3}, "title.* 3"),
+    ],
+)
+def test_a_wrong_type_is_refused_at_once(arguments, named):
+    with pytest.raises(TypeError, match=named):
+        Study(**{"datasets": ["A"], "encodings": ["none"], **arguments})
 
 
 def test_each_size_has_one_spelling():
     said = (20, "50", " 7 ", "10%", "12.50 %", "100.0%", "2%")
     assert train_sizes(said) == ("20", "50", "7", "10%", "12.5%", "100%", "2%")
     assert train_sizes(()) == ()
-
-
-@pytest.mark.parametrize(
-    ("sizes", "error", "said"),
-    [
-        ([0], ValueError, "above zero.*got 0"),
-        (["101%"], ValueError, "at most 100%"),
-        (["12.5"], ValueError, "whole number of series"),
-        (["half"], ValueError, "got 'half'"),
-        ([0.1], TypeError, 'write "10%" for a share'),
-        ("10%", TypeError, "must be a list"),
-        (["10%", "10.0 %"], ValueError, "names '10%' twice"),
-    ],
-)
-def test_what_is_no_size_is_refused(sizes, error, said):
-    with pytest.raises(error, match=said):
-        Study(("A",), ("none",), train_sizes=sizes)
 
 
 def test_sizes_are_variants_with_keys_of_their_own():
@@ -317,13 +307,10 @@ def test_chance_that_a_parameter_brings_makes_the_seed_count():
 @pytest.mark.parametrize(
     ("method", "message"),
     [
-        ({"estimator": "sklearn.svm.SVCC"}, "class of sklearn.svm 'SVCC': did you mean 'SVC'"),
-        ({"estimator": "sklearn.smv.SVC"}, "there is no module 'sklearn.smv'; it must be"),
-        ({"estimator": "sklearn.svm.SVC", "n_layer": 1}, "unknown parameter of sklearn.svm.SVC"),
-        (
-            {"estimator": "sklearn.ensemble.VotingClassifier", "voting": "soft"},
-            r"constructed with \{'voting': 'soft'\}: TypeError: .*'est",
-        ),
+        ({"estimator": "sklearn.svm.SVCC"}, "'SVC'"),
+        ({"estimator": "sklearn.smv.SVC"}, "'sklearn.smv'"),
+        ({"estimator": "sklearn.svm.SVC", "n_layer": 1}, "'n_layer'"),
+        ({"estimator": "sklearn.ensemble.VotingClassifier", "voting": "soft"}, "'voting': 'soft'"),
     ],
 )
 def test_what_is_not_there_is_said_before_any_fit(method, message):

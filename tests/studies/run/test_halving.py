@@ -14,8 +14,9 @@ from run_once import statuses
 from tsformer.encodings.cost import time_ratios
 from tsformer.studies import Progress, Study, which_encoding
 from tsformer.studies.design.study import Trial
-from tsformer.studies.run.compare import _Fits
+from tsformer.studies.run.compare import Fits
 from tsformer.studies.run.halving import Halving, seconds_of
+from tsformer.studies.run.worker import TrialResult
 from tsformer.tracking import prepare_store
 
 #: Accuracy of each encoding on every fold: two level ones, two 2.3 and 2.4 standard errors behind.
@@ -116,8 +117,8 @@ def test_parallel_fits_keep_the_budget():
     study = Study(["Own"], ["none", "fixed", "rope", "tape"], 1)
     to: Any = SimpleNamespace(rows={}, waiting=study.trials, study=study, store=None)
     to.add = lambda result: []
-    fits: Any = _Fits(SimpleNamespace(jobs=2), None, True, "", None)
-    fits._execute = lambda tasks: tasks
+    run = lambda tasks: [TrialResult(task.trial) for task in tasks]  # noqa: E731
+    fits = Fits(SimpleNamespace(jobs=2, run=run), None, True, "", None)
     begun = [each.method for each in fits.run(study.trials(), to, lambda t: t.method == "tape")]
     assert begun == ["none", "fixed", "rope"]
     # Two fits of 60 seconds do not end in the last 50, though their mean over four jobs would.
@@ -177,7 +178,7 @@ def test_a_resumed_comparison_takes_the_same_decisions(budget, jobs, n_done):
 
 @pytest.mark.parametrize("budget", ["soon", 0, -1, "nan", "inf", None])
 def test_a_budget_is_a_time(budget):
-    with pytest.raises(ValueError, match="must be a time such as 600, '10min' or '2h'; got"):
+    with pytest.raises(ValueError, match="budget"):
         which_encoding(np.eye(4), [0, 1] * 2, budget=budget)
     assert seconds_of(timedelta(minutes=2)) == 120
 
@@ -185,22 +186,22 @@ def test_a_budget_is_a_time(budget):
 @pytest.mark.parametrize(
     ("y", "options", "message"),
     [
-        (["a", np.nan, "b", "a"], {}, "y contains NaN"),
-        ([0.5, 1.5, 0.5, 1.5], {}, "Unknown label type: continuous"),
-        ([0, 1, 0, 1], {"groups": ["a", np.nan, "b", "a"]}, "groups contains NaN"),
-        (pd.Series([0, 1, 0, 1], index=[3, 2, 1, 0]), {}, "ids in another order"),
-        ([0, 1, 0], {}, "X has 4 series, but y has 3 values"),
-        ([0, 1, 0, 1], {"encodings": ["none"]}, "between two encodings or more"),
+        (["a", np.nan, "b", "a"], {}, "y.*NaN"),
+        ([0.5, 1.5, 0.5, 1.5], {}, "continuous"),
+        ([0, 1, 0, 1], {"groups": ["a", np.nan, "b", "a"]}, "groups.*NaN"),
+        (pd.Series([0, 1, 0, 1], index=[3, 2, 1, 0]), {}, "ids"),
+        ([0, 1, 0], {}, "4.* 3"),
+        ([0, 1, 0, 1], {"encodings": ["none"]}, "two encodings"),
         ([0, 1, 0, 1], {"encodings": ["none", "rop"]}, "rop"),
         ([0, 1, 0, 1], {"n_folds": 1}, "from 2 to"),
-        ([0, 1, 0, 1], {"jobs": 0}, "jobs must be an int"),
+        ([0, 1, 0, 1], {"jobs": 0}, "jobs"),
     ],
 )
 def test_a_refused_call_leaves_no_files(y, options, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match=message):
         which_encoding(pd.DataFrame(np.eye(4)), y, **{"budget": 60, "n_folds": 2} | options)
-    with pytest.raises(ValueError, match="contains infinity at series 0"):
+    with pytest.raises(ValueError, match="infinity"):
         which_encoding(np.full((4, 4), np.inf), [0, 1] * 2, budget=60, n_folds=2)
     assert list(tmp_path.iterdir()) == []
 

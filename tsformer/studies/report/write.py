@@ -8,6 +8,7 @@ import json
 import os
 import platform
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -104,15 +105,21 @@ def write_findings(
     again = scores.design is not None and not _needs_its_script(scores.design)
     commands = ["tsformer compare --study study.json"] if again else []
     versions = [f"tsformer {tsformer.__version__}", f"Python {platform.python_version()}"]
+    for library in _LIBRARIES:
+        with suppress(PackageNotFoundError):  # imported from a path, without its metadata
+            versions.append(f"{library} {version(library)}")
+    name = scores.path.parent.name if scores.path.name == "results.csv" else scores.path.stem
+    encodings = scores.ours and not (scores.design or {}).get("methods")
+    question = "Which encoding helps" if encodings else "Which method scores higher"
     text = markdown(
-        _title(scores),
+        f"{question}: {name}" if name else question,
         {
             **content(scores, findings, baseline),
             "pictures": pictures,
             "commands": "\n".join([*commands, *([command] if command else [])]),
             "design_text": json.dumps(scores.design, ensure_ascii=False),
             "digest": hashlib.sha256(scores.path.read_bytes()).hexdigest()[:16],
-            "versions": [*versions, *(f"{name} {_version(name)}" for name in _LIBRARIES)],
+            "versions": versions,
         },
     )
     page = html(text, pictures)
@@ -136,21 +143,7 @@ def _needs_its_script(design: Mapping[str, Any]) -> bool:
     return not design.get("imports") and any("." not in each and each not in ours for each in parts)
 
 
-def _title(scores: StudyScores) -> str:
-    of = scores.path.parent.name if scores.path.name == "results.csv" else scores.path.stem
-    encodings = scores.ours and not (scores.design or {}).get("methods")
-    question = "Which encoding helps" if encodings else "Which method scores higher"
-    return f"{question}: {of}" if of else question
-
-
 def _png(figure: Figure) -> bytes:
     file = io.BytesIO()
     figure.savefig(file, format="png", dpi=130)
     return file.getvalue()
-
-
-def _version(library: str) -> str:
-    try:
-        return version(library)
-    except PackageNotFoundError:  # imported from a path, without its metadata
-        return "of unknown version"

@@ -1,5 +1,7 @@
 """compare(): run the trials of a study, each of them once, wherever they are executed."""
 
+from __future__ import annotations
+
 import itertools
 import json
 from collections.abc import Callable, Iterator
@@ -36,7 +38,7 @@ from tsformer.studies.run.problem import Problem, fold_sizes, n_train
 from tsformer.studies.run.progress import Progress, ProgressReporter, listener_of
 from tsformer.studies.run.results import ResultStore
 from tsformer.studies.run.trial import name_column
-from tsformer.studies.run.worker import Task, TrialResult
+from tsformer.studies.run.worker import Task
 from tsformer.tracking import RunStore, prepare_store
 from tsformer.tracking.settings import without_credentials
 from tsformer.tracking.views import make_views
@@ -51,24 +53,21 @@ class Comparison:
     study : Study
         The design.
     results : DataFrame
-        One row per successful fit: `dataset`, `encoding`, a column for each varied parameter,
-        `train_size` and `n_train` (how many series) if the study has train sizes, `seed`,
-        `resample`, the test metrics (`accuracy`, `balanced_accuracy`, `f1_macro`, `log_loss`),
-        `fit_seconds`, `fit_cpu_seconds` (processor time of the whole call of `fit`, which other
-        load does not stretch), `seconds_per_epoch`, `n_epochs`, `n_parameters`,
-        `n_parameters_encoding`, `peak_memory_mb` of the fit, `predict_seconds` and
-        `predict_memory_mb` of predicting the test split, `configuration` (hash of the shared
-        parameters), `version` of tsformer, its `commit` in a checkout, and `run_id` in MLflow.
-        In a study with methods, `method` is in place of `encoding`, and `helped` says whether
-        series were ``padded``, ``cut`` or ``interpolated`` to be readable.
+        One row per successful fit: `dataset`, `encoding` (or `method`, in a study with methods), a
+        column for each varied parameter, `train_size` and `n_train` (how many series) if the study
+        has train sizes, `seed`, `resample`, the test metrics (`accuracy`, `balanced_accuracy`,
+        `f1_macro`, `log_loss`, `brier_score`, `calibration_error`), `fit_seconds`,
+        `fit_cpu_seconds` (processor time of the whole call of `fit`, which other load does not
+        stretch), `seconds_per_epoch`, `n_epochs`, `n_parameters`, `n_parameters_encoding`,
+        `peak_memory_mb` of the fit, `predict_seconds` and `predict_memory_mb` of predicting the
+        test split, with methods `helped` (``padded``, ``cut``, ``interpolated``), `configuration`
+        (hash of the shared parameters), `version`, `commit` in a checkout, and `run_id` in MLflow.
         Missing values are NaN, such as the log loss of a method without probabilities.
     failures : DataFrame
-        One row per fit that raised: `dataset`, `encoding`, varied parameters, `seed`, `resample`,
-        `error`.
+        One row per fit that raised: the columns up to `resample`, and `error`.
     unrecorded : DataFrame
         One row per fit whose run is missing or incomplete because the store could not be
-        reached: the same columns without `error`. Once the store is back, the same call repeats
-        these fits.
+        reached. Once the store is back, the same call repeats these fits.
     csv_path : Path
         The results as a file.
     figure_path : Path or None
@@ -99,29 +98,31 @@ class Comparison:
 
     def __repr__(self) -> str:
         """Return ranks, verdict and paths."""
-        places = {
-            "table": self.csv_path,
-            "figure": self.figure_path,
-            "report": self.report_path,
-            "runs": self.ui_command,
-        }
         lost = {"failed": len(self.failures), "not recorded": len(self.unrecorded)}
         counts = [f"{len(self.results)} fits", *(f"{n} {what}" for what, n in lost.items() if n)]
         parts = [
             f"{self.study.label}: {', '.join(counts)}",
             "" if self.results.empty else self._ranks().to_string(float_format="%.3f"),
             self.verdict,
-            "\n".join(f"{what:<8}{place}" for what, place in places.items() if place),
+            "\n".join(f"{what:<8}{place}" for what, place in self.places().items() if place),
         ]
         return "\n\n".join(filter(None, parts))
+
+    def places(self) -> dict[str, Path | str | None]:
+        """Return where table, figure, report and runs are."""
+        return {
+            "table": self.csv_path,
+            "figure": self.figure_path,
+            "report": self.report_path,
+            "runs": self.ui_command,
+        }
 
     def _ranks(self) -> pd.DataFrame:
         """Return mean rank and accuracy over the data sets with all methods, the best first."""
         if self.ranking is not None:
             return self.ranking.set_index("encoding")[["folds", "accuracy", "outcome"]]
-        table = self.summary().pivot(
-            index="dataset", columns=name_column(self.study), values="accuracy"
-        )
+        name = name_column(self.study)
+        table = self.summary().pivot(index="dataset", columns=name, values="accuracy")
         shared = table.dropna()
         shared = shared if len(shared) else table
         ranks = pd.DataFrame({"mean rank": mean_ranks(shared), "accuracy": shared.mean()})
@@ -205,16 +206,13 @@ def compare(
     Raises
     ------
     tsformer.data.DatasetError
-        For a data set that cannot be loaded; before any fit, as are the next four.
+        For a data set that cannot be loaded; before any fit, as are the next three.
     ConnectionError
         If the store or the scheduler cannot be used.
     FileExistsError
         If `out` has results that the store does not know and that would be lost.
     ValueError
-        If `jobs` and `scheduler` are incompatible with each other or with the store, if
-        `fit_time_limit` is not positive or comes with a scheduler, if a data set
-        has fewer folds than the study has resamples, if `budget` is no time or the study does not
-        suit one, or as `Study.check` raises it.
+        For options that exclude each other or do not suit the study, or as `Study.check` raises it.
     StudyBusyError
         If another call runs this study in the same store.
     ImportError
@@ -241,54 +239,31 @@ def compare(
         store = prepare_store(tracking_uri, experiment)
         _check_reach(store, scheduler)
         stack.enter_context(exclusive(store, study.name))
-
-        def open_results(study: Study, file: str = "first_round.csv") -> ResultStore:
-            opened = ResultStore(study, store, folder / file)
-            opened.open()
-            return opened
-
-        result_store = open_results(study, "results.csv")
+        results = ResultStore(study, store, folder / "results.csv").open()
         write_atomically(json.dumps(study.as_dict(), indent=2) + "\n", folder / "study.json")
-        with store.start(
-            study.label,
-            kind="study",
-            key=study.name,
-            tags={**study_tags(study), DRIVER_TAG: this_process()},
-            again=True,
-        ) as parent:
+        tags = {**study_tags(study), DRIVER_TAG: this_process()}
+        parent = store.start(study.label, kind="study", key=study.name, tags=tags, again=True)
+        with parent:
             parent.tags({"mlflow.note.content": study_note(study, store)})
             parent.params(study.as_dict())
             parent.json(study.as_dict(), "study.json")
             ranking = None
             try:
                 with executors.Workers(jobs, fit_time_limit) as workers:
-                    fits = _Fits(workers, client, elsewhere, parent.run_id, listener)
+                    fits = Fits(workers, client, elsewhere, parent.run_id, listener)
                     if limit is None:
-                        for _ in fits.run(study.trials(), result_store):
+                        for _ in fits.run(study.trials(), results):
                             pass
                     else:
-                        halving = Halving(
-                            study,
-                            result_store,
-                            open_results,
-                            fits.run,
-                            limit,
-                            n_test=fold_sizes(study.datasets[0]),
-                            length=max(
-                                x.shape[-1] for x in Problem.load(study.datasets[0]).X_train
-                            ),
-                            jobs=fits.n_parallel(),
-                        )
-                        halving.run()
-                        ranking = halving.ranking()
+                        ranking = _halve(results, fits, limit, folder / "first_round.csv")
             except BaseException:
-                attempt(result_store.release, "marking the running fits as killed")
+                attempt(results.release, "marking the running fits as killed")
                 raise
-            attempt(result_store.settle, "checking for duplicate runs")
+            attempt(results.settle, "checking for duplicate runs")
             if limit is None:
-                written = finalize(result_store, folder, parent)
+                written = finalize(results, folder, parent)
             else:
-                written = finalize_ranking(ranking, result_store, folder, parent)
+                written = finalize_ranking(ranking, results, folder, parent)
         views = make_views(store, study.name)
         fits.progress.end()
     where = store.ui_command()
@@ -296,21 +271,39 @@ def compare(
         server = without_credentials(store.uri).rstrip("/")
         where = f"{server}/{store.page_of_view(next(iter(views)))}"
     return Comparison(
-        study=study,
-        results=result_store.results(),
-        failures=result_store.failures(),
-        unrecorded=result_store.without_record(),
-        csv_path=result_store.path,
-        figure_path=written.figure,
-        report_path=written.report,
-        ui_command=where,
-        ranking=ranking,
-        verdict=written.verdict,
+        study,
+        results.results(),
+        results.failures(),
+        results.without_record(),
+        results.path,
+        written.figure,
+        written.report,
+        where,
+        ranking,
+        written.verdict,
     )
 
 
+def _halve(results: ResultStore, fits: Fits, budget: float, first: Path) -> pd.DataFrame | None:
+    """Run successive halving; return the ranking."""
+    (name,) = results.study.datasets
+    length = max(x.shape[-1] for x in Problem.load(name).X_train)
+    halving = Halving(
+        results.study,
+        results,
+        lambda study: ResultStore(study, results.store, first).open(),
+        fits.run,
+        budget,
+        n_test=fold_sizes(name),
+        length=length,
+        jobs=fits.n_parallel(),
+    )
+    halving.run()
+    return halving.ranking()
+
+
 @dataclass
-class _Fits:
+class Fits:
     """Runs the fits of one comparison, wherever they are executed."""
 
     workers: executors.Workers
@@ -334,32 +327,24 @@ class _Fits:
         self.progress = ProgressReporter(self.listener, trials, skipped, self.n_parallel)
         waiting = set(to.waiting())
         left = [trial for trial in trials if trial in waiting]
-
-        def in_time(trial: Trial) -> bool:
-            return is_late is None or not is_late(trial)
-
         while left:
             n = self.n_parallel() if is_late else len(left)
-            some = list(itertools.takewhile(in_time, left[:n]))
-            if not some:
+            in_time = itertools.takewhile(lambda trial: not (is_late and is_late(trial)), left[:n])
+            tasks = [Task(trial, to.study, to.store, self.parent_id) for trial in in_time]
+            if not tasks:
                 return
-            left = left[len(some) :]
-            tasks = [Task(each, to.study, to.store, self.parent_id) for each in some]
-            for result in self._execute(tasks):
+            left = left[len(tasks) :]
+            if self.client is not None:
+                ended = executors.on_cluster(tasks, self.client)
+            elif self.elsewhere:
+                ended = self.workers.run(tasks)
+            else:
+                ended = executors.one_by_one(tasks, self.workers, self.progress)
+            for result in ended:
+                accuracy = result.row["accuracy"] if result.row else None
                 for trial in to.add(result):
-                    self.progress.fit_end(
-                        trial,
-                        accuracy=result.row["accuracy"] if result.row else None,
-                        error=result.error,
-                    )
+                    self.progress.fit_end(trial, accuracy=accuracy, error=result.error)
                 yield result.trial
-
-    def _execute(self, tasks: list[Task]) -> Iterator[TrialResult]:
-        if self.client is not None:
-            return executors.on_cluster(tasks, self.client)
-        if self.elsewhere:
-            return self.workers.run(tasks)
-        return executors.one_by_one(tasks, self.workers, self.progress)
 
 
 def _check_jobs(jobs: int, time_limit: float | None, scheduler: str | None) -> int:
@@ -408,13 +393,10 @@ def _check_reach(store: RunStore, scheduler: str | None) -> None:
 def _check_importable(study: Study) -> None:
     """Raise for a class of the main script, which other processes cannot import."""
     for method in map(study.method, study.names):
-        homes = {f"the class of method {method.name!r}": method.estimator}
-        if method.transformer:
-            parts = part_names(study.encoding_of(method.name))
-            homes |= {f"the encoding {part!r}": find(part).__module__ for part in parts}
-        for what, home in homes.items():
-            if home.partition(".")[0] == "__main__":
-                raise ValueError(
-                    f"{what} is defined in the main script, which other processes cannot import; "
-                    "move it to a module of its own, or use jobs=1"
-                )
+        parts = part_names(study.encoding_of(method.name)) if method.transformer else ()
+        homes = [method.estimator, *(find(part).__module__ for part in parts)]
+        if any(home.partition(".")[0] == "__main__" for home in homes):
+            raise ValueError(
+                f"{method.name!r} is defined in the main script, which other processes cannot "
+                "import; move it to a module of its own, or use jobs=1"
+            )

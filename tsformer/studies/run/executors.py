@@ -62,7 +62,7 @@ class Workers:
     def __enter__(self) -> Self:
         self._folder = tempfile.TemporaryDirectory(prefix="tsformer-")
         logs = [Path(self._folder.name, str(i)) for i in range(self.jobs)]
-        self._workers = [_Worker(log, self.jobs, self.time_limit) for log in logs]
+        self._workers = [Worker(log, self.jobs, self.time_limit) for log in logs]
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -72,8 +72,8 @@ class Workers:
 
     def run(self, tasks: Sequence[Task]) -> Iterator[TrialResult]:
         """Yield the result of each task as it ends."""
-        waiting, idle, losses = deque(tasks), list(self._workers), Counter[str]()
-        running: dict[Future[TrialResult], tuple[_Worker, Task]] = {}
+        waiting, idle, losses = deque(tasks), list(self._workers), Losses()
+        running: dict[Future[TrialResult], tuple[Worker, Task]] = {}
         while waiting or running:
             while waiting and idle:
                 worker, task = idle.pop(), waiting.popleft()
@@ -83,26 +83,22 @@ class Workers:
                 worker, task = running.pop(future)
                 idle.append(worker)
                 try:
-                    result = future.result()
+                    yield future.result()
                 except BrokenProcessPool as error:
-                    timed_out = worker.timed_out()
+                    late = worker.timed_out()
                     worker.stop()
-                    _end_left_over(task)
-                    losses[task.key] += 1
-                    if timed_out:
-                        limit = (
-                            f"{task.trial.method} had not ended after {self.time_limit:g} seconds"
-                        )
-                        result = failed(task, f"FitTimeLimit: {limit}")
-                    elif losses[task.key] < _ATTEMPTS:
+                    again = losses.repeat(task)
+                    if late:
+                        name = task.trial.method
+                        limit = f"{name} had not ended after {self.time_limit:g} seconds"
+                        yield failed(task, f"FitTimeLimit: {limit}")
+                    elif again:
                         waiting.append(task)
-                        continue
                     else:
-                        result = _lost(task, error)
-                yield result
+                        yield lost(task, error)
 
 
-class _Worker:
+class Worker:
     """One worker process, started with its first task."""
 
     def __init__(self, log: Path, jobs: int, time_limit: float | None):
@@ -144,17 +140,16 @@ class _Worker:
 
 def _prepare(driver: int, threads: int) -> None:
     """Prepare a worker process."""
+
+    def follow() -> None:
+        while os.getppid() == driver:
+            time.sleep(0.5)
+        os._exit(1)
+
     limit_threads(threads)
     # Ctrl-C reaches the whole process group; the driver decides when its workers end.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_follow, args=(driver,), daemon=True).start()
-
-
-def _follow(driver: int) -> None:
-    """End this process with its driver."""
-    while os.getppid() == driver:
-        time.sleep(0.5)
-    os._exit(1)
+    threading.Thread(target=follow, daemon=True).start()
 
 
 def _run_within(seconds: float | None, log: Path, task: Task) -> TrialResult:
@@ -206,28 +201,37 @@ def on_cluster(tasks: Sequence[Task], client: Any) -> Iterator[TrialResult]:
     distributed = require("distributed", extra="dask", purpose="running a comparison on a cluster")
     client.wait_for_workers(1, timeout=_SECONDS_FOR_WORKERS)
     running = {client.submit(run_task, task, pure=False): task for task in tasks}
-    completed = distributed.as_completed(list(running), loop=client.loop)
-    losses = Counter[str]()
+    completed, losses = distributed.as_completed(list(running), loop=client.loop), Losses()
     try:
         for future in completed:
             task = running.pop(future)
             try:
-                result = future.result()
+                yield future.result()
             except distributed.KilledWorker as error:
-                _end_left_over(task)
-                losses[task.key] += 1
-                if losses[task.key] < _ATTEMPTS:
+                if losses.repeat(task):
                     again = client.submit(run_task, task, pure=False)
                     running[again] = task
                     completed.add(again)
-                    continue
-                result = _lost(task, error)
-            yield result
+                else:
+                    yield lost(task, error)
     finally:
         client.cancel(list(running))
 
 
-def _lost(task: Task, error: Exception) -> TrialResult:
+class Losses(Counter[str]):
+    """How often each fit was lost with its process."""
+
+    def repeat(self, task: Task) -> bool:
+        """End the run of a lost fit; return whether to fit again."""
+        try:
+            end_left_over(task.store, task.study.name, {task.key})
+        except Exception as error:  # its run stays RUNNING until a driver reaches the store again
+            warn_caller(f"the run of {task.trial} could not be ended: {error}")
+        self[task.key] += 1
+        return self[task.key] < _ATTEMPTS
+
+
+def lost(task: Task, error: Exception) -> TrialResult:
     """Record a fit as failed after its worker process ended in each attempt."""
     codes = re.search(r"exit codes of the workers are \{(.*)\}", str(error))
     return failed(
@@ -235,11 +239,3 @@ def _lost(task: Task, error: Exception) -> TrialResult:
         f"ProcessLost: the process of {task.trial.method} ended in {_ATTEMPTS} attempts "
         f"({codes[1] if codes else error}), by its own code or for lack of memory",
     )
-
-
-def _end_left_over(task: Task) -> None:
-    """Mark the run of a lost fit KILLED."""
-    try:
-        end_left_over(task.store, task.study.name, {task.key})
-    except Exception as error:  # its run stays RUNNING until a driver reaches the store again
-        warn_caller(f"the run of {task.trial} could not be ended: {error}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import shlex
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -44,7 +44,6 @@ from tsformer.studies.report.write import write_findings
 from tsformer.studies.run.results import ResultStore
 from tsformer.studies.run.trial import name_column, plain
 from tsformer.tracking import RunStore, TrackedRun
-from tsformer.tracking.settings import warn
 from tsformer.tracking.views import PLACE_TAG, VARIANT_TAG, view_of_study
 
 if TYPE_CHECKING:
@@ -58,15 +57,12 @@ def study_tags(study: Study) -> dict[str, str]:
 
 def study_note(study: Study, store: RunStore) -> str:
     """Describe a study's run in Markdown: purpose, design, view."""
-    side_by_side = f"{'Methods' if study.methods else 'Encodings'} side by side"
-    counts = {
-        "methods" if study.methods else "encodings": study.names,
-        "data sets": study.datasets,
-        "seeds": study.seeds,
-        **{f"values of {name}": values for name, values in study.varied.items()},
-        "resamples": range(study.resamples),
-    }
-    design = " × ".join(f"{len(items)} {what}" for what, items in counts.items() if len(items) > 1)
+    what = "methods" if study.methods else "encodings"
+    counts = {what: study.names, "data sets": study.datasets, "seeds": study.seeds}
+    counts |= {f"values of {name}": tuple(values) for name, values in study.varied.items()}
+    sizes = {name: len(items) for name, items in counts.items()} | {"resamples": study.resamples}
+    design = " × ".join(f"{n} {name}" for name, n in sizes.items() if n > 1) or "one fit"
+    side_by_side = f"{what.capitalize()} side by side"
     links = ", ".join(
         f"[{variant or side_by_side}]"
         f"({store.page_of_view(view_of_study(study.name, digest(variant) if variant else ''))})"
@@ -76,7 +72,7 @@ def study_note(study: Study, store: RunStore) -> str:
     lines = (  # links first: MLflow folds long descriptions
         f"{views}; the artifacts have the report, ranks and figures.",
         study.description.strip(),
-        f"{design or 'one fit'}: {len(study.trials())} fits.",
+        f"{design}: {len(study.trials())} fits.",
         f"Made by `{store.command}`.",
     )
     return "\n\n".join(filter(None, lines))
@@ -85,10 +81,9 @@ def study_note(study: Study, store: RunStore) -> str:
 def log_scores(results: pd.DataFrame, figure: Figure, run: TrackedRun) -> None:
     """Log ``comparison.png`` of all fits, which MLflow's view of the study shows."""
     tag, which = "tsformer.scores_of", digest(results.to_csv(index=False))
-    if run.client is None or run.client.get_run(run.run_id).data.tags.get(tag) == which:
-        return  # already there: another one would be added, not replace it
-    run.figure(lambda: figure, "comparison.png", key="scores", size=900)
-    run.tags({tag: which})
+    if run.client.get_run(run.run_id).data.tags.get(tag) != which:  # MLflow would add another
+        run.figure(lambda: figure, "comparison.png", key="scores", size=900)
+        run.tags({tag: which})
 
 
 def log_findings(findings: list[Findings], run: TrackedRun) -> None:
@@ -115,12 +110,6 @@ _COSTS = (
     *("fit_seconds", "seconds_per_epoch", "n_parameters", "n_parameters_encoding"),
     *("peak_memory_mb", "predict_seconds", "predict_memory_mb"),
 )
-_NOTE = (
-    "Means over {fits} fits on {datasets} data sets.{left_out} `test/accuracy_spread` is the "
-    "standard deviation over seeds and resamples of one data set, averaged over data sets. "
-    "`test/mean_rank` is 1 for the best method on every data set. The figure is of the "
-    "fit on {dataset} with seed {seed}. Part of [this study]({study})."
-)
 
 
 def summary_runs(
@@ -130,12 +119,12 @@ def summary_runs(
     parts = variant_scores(scores)
     made, colors = [], encoding_colors(study.names)
     for variant, values in study.variants.items():
-        part = _of_variant(parts, values)
+        part = next((part for part in parts if _is_of(part, values)), None)
         if part is None:  # all its fits failed
             continue
-        ranks = mean_ranks(mean_scores(part.used))
-        pictured = False
-        places = {name: 1 + i for i, name in enumerate(ranks.sort_values().index)}
+        ranks = mean_ranks(mean_scores(part.used)).sort_values()
+        places = {name: f"{place:03d}" for place, name in enumerate(ranks.index, start=1)}
+        left_out, pictured = len(part.rows) - len(part.used), False
         for name in study.names:
             # A fit that all seeds share has no spread.
             fits = distinct_fits(part.used[part.used["method"] == name], "dataset")
@@ -150,30 +139,27 @@ def summary_runs(
                     "mlflow.runColor": colors[name],
                     "tsformer.study": study.name,
                     VARIANT_TAG: f"|{digest(variant)}|" if variant else "",
-                    PLACE_TAG: f"{places[name]:03d}",
+                    PLACE_TAG: places[name],
                 },
                 again=True,
             )
             with run:
                 run.params({name_column(study): name, "study": study.name, **values})
                 run.metrics(_metrics(fits, rank=float(ranks[name])))
-                left_out = len(part.rows) - len(part.used)
                 note = _note(fits, left_out, store.page_of(parent.run_id))
                 run.tags({"mlflow.note.content": note})
                 if not pictured:  # one run of the view has the picture of all
-                    attempt(partial(log_scores, scores.rows, figure, run), "logging the scores")
+                    run.attempt("the scores", partial(log_scores, scores.rows, figure, run))
                     pictured = True
-                copy_picture(run, str(fits.iloc[0]["run_id"]))  # of the same draw for all
+                source = str(fits.iloc[0]["run_id"])  # of the same draw for all
+                run.attempt("the encoding", partial(copy_picture, run, source))
             made.append(run.run_id)
     return made
 
 
-def _of_variant(parts: list[VariantScores], values: dict[str, object]) -> VariantScores | None:
-    for part in parts:
-        first = part.rows.iloc[0]
-        if all(str(first[name]) == str(plain(value)) for name, value in values.items()):
-            return part
-    return None
+def _is_of(part: VariantScores, values: Mapping[str, object]) -> bool:
+    first = part.rows.iloc[0]
+    return all(str(first[name]) == str(plain(value)) for name, value in values.items())
 
 
 def _metrics(fits: pd.DataFrame, *, rank: float) -> dict[str, float]:
@@ -192,42 +178,31 @@ def _metrics(fits: pd.DataFrame, *, rank: float) -> dict[str, float]:
 
 
 def _note(fits: pd.DataFrame, left_out: int, study: str) -> str:
-    first = fits.iloc[0]
-    return _NOTE.format(
-        fits=len(fits),
-        datasets=fits["dataset"].nunique(),
-        dataset=first["dataset"],
-        seed=first["seed"],
-        study=study,
-        left_out=f" {left_out} fits are left out, since some method lacks that draw."
-        if left_out
-        else "",
+    first, n_datasets = fits.iloc[0], fits["dataset"].nunique()
+    lacking = f" {left_out} fits are left out, since some method lacks that draw."
+    return (
+        f"Means over {len(fits)} fits on {n_datasets} data sets.{lacking if left_out else ''} "
+        "`test/accuracy_spread` is the standard deviation over seeds and resamples of one data "
+        "set, averaged over data sets. `test/mean_rank` is 1 for the best method on every data "
+        f"set. The figure is of the fit on {first['dataset']} with seed {first['seed']}. Part of "
+        f"[this study]({study})."
     )
-
-
-#: Tag of a summary run: the fit whose picture it has.
-_COPIED_FROM = "tsformer.picture_of"
 
 
 def copy_picture(run: TrackedRun, source: str) -> None:
     """Copy the picture of the encoding, if there is one, from another run."""
-    if run.client is None or run.lost or not source:
+    client, tag = run.client, "tsformer.picture_of"
+    if not source or client.get_run(run.run_id).data.tags.get(tag) == source:
+        return  # MLflow would add another
+    if not any(each.path == "encoding.png" for each in client.list_artifacts(source)):
         return
-    try:
-        if run.client.get_run(run.run_id).data.tags.get(_COPIED_FROM) == source:
-            return  # MLflow would add another
-        if not any(each.path == "encoding.png" for each in run.client.list_artifacts(source)):
-            return
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(run.client.download_artifacts(source, "encoding.png", folder))
-            image = require("PIL.Image", extra="plots", purpose="figures in MLflow")
-            with image.open(path) as picture:
-                run.image(picture.convert("RGB"), "encoding")
-            run.client.log_artifact(run.run_id, str(path))
-    except Exception as error:  # tracking never fails a fit
-        warn(f"no figure of the encoding in {run.run_id}: {type(error).__name__}: {error}")
-    else:
-        run.tags({_COPIED_FROM: source})
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(client.download_artifacts(source, "encoding.png", folder))
+        image = require("PIL.Image", extra="plots", purpose="figures in MLflow")
+        with image.open(path) as picture:
+            run.image(picture.convert("RGB"), "encoding")
+        client.log_artifact(run.run_id, str(path))
+    run.tags({tag: source})
 
 
 T = TypeVar("T")
@@ -248,8 +223,7 @@ def finalize(store: ResultStore, folder: Path, parent: TrackedRun) -> Written:
         return Written()
     shown = by_variant(results, store.study)
     table = to_markdown(summary_table(shown, by_variant(failures, store.study)))
-    n_failed = int((~was_skipped(failures["error"])).sum())
-    if n_failed:
+    if n_failed := int((~was_skipped(failures["error"])).sum()):
         table += f"\nFits that are not in the table: {n_failed} failed (failures.csv).\n"
     write_atomically(table, folder / "summary.md")
     figure_path = folder / "comparison.png"
@@ -260,7 +234,7 @@ def finalize(store: ResultStore, folder: Path, parent: TrackedRun) -> Written:
     parent.text(table, "summary.md")
     parent.figure(lambda: figure, "comparison.png")
     if len(store.study.train_sizes) > 1:
-        named = _labelled(results, store.study, store.study.vary)
+        named = by_variant(results, store.study, store.study.vary)
         parent.figure(lambda: plot_learning_curves(named), "learning_curves.png")
     scores = read_study(store.path)
     report = None
@@ -321,13 +295,12 @@ def _report(scores: StudyScores, folder: Path, parent: TrackedRun, noun: str) ->
     return files.html, "\n".join(verdict(each, baseline, noun) for each in findings)
 
 
-def by_variant(results: pd.DataFrame, study: Study) -> pd.DataFrame:
-    """Return the results with the variant in the names of encodings or methods."""
-    return _labelled(results, study, study.varied)
-
-
-def _labelled(results: pd.DataFrame, study: Study, varied: Iterable[str]) -> pd.DataFrame:
-    if results.empty or not list(varied):
+def by_variant(
+    results: pd.DataFrame, study: Study, varied: Iterable[str] | None = None
+) -> pd.DataFrame:
+    """Return the results with varied values in the names of encodings or methods."""
+    varied = list(study.varied if varied is None else varied)
+    if results.empty or not varied:
         return results
     name = name_column(study)
     return results.assign(**{name: results[name] + ", " + labels(results, varied)})

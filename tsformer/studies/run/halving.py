@@ -79,7 +79,7 @@ class Halving:
             if len(names) < 2:
                 break
             complete = self._fit(names, fold, self.results)
-            names = self._remaining(names)
+            names = [name for name in names if name not in self.dropped]
             if not complete or fold + 1 == self.study.resamples or not names:
                 break
             scores = {name: self._scores(name, fold + 1) for name in names}
@@ -89,7 +89,7 @@ class Halving:
 
     def ranking(self) -> pd.DataFrame | None:
         """Return the ranking as `rank` does, with `fit_seconds`; None if no encoding remains."""
-        if not self.results.rows or not self._remaining(self.study.names):
+        if not self.results.rows or not set(self.study.names) - set(self.dropped):
             return None
         n_folds, first = len(self._n_test), None
         table = pd.DataFrame({name: self._scores(name, n_folds) for name in self.study.names})
@@ -107,7 +107,7 @@ class Halving:
             self._fit([timed], 0, self.results)
             if (row := self.results.rows.get(self._trial(timed, 0))) is not None:
                 break
-        names = self._remaining(names)
+        names = [name for name in names if name not in self.dropped]
         if row is None:
             return names
         # From the stored row alone, so that a resumed comparison takes the same decision.
@@ -127,7 +127,10 @@ class Halving:
         self._epochs = epochs / n_epochs
         self._fit(names, 0, self._first)
         self._epochs = 1.0
-        scores = {n: [self._accuracy(self._first, n, 0)] for n in self._remaining(names)}
+        scores = {
+            n: [self._accuracy(self._first, n, 0)]
+            for n in [name for name in names if name not in self.dropped]
+        }
         what = f"round 1, of {epochs} epoch{'s' * (epochs > 1)} in place of {n_epochs}"
         return self._advance(scores, self._n_test[0], self.study.resamples, what) if scores else []
 
@@ -137,7 +140,8 @@ class Halving:
         for trial in trials:
             if trial in results.rows and (trial, self._epochs) not in self._counted:
                 self._learn(trial, results)  # by an earlier call
-        for trial in self._fit_trials(trials, results, self._is_late):
+        late = lambda trial: self._epochs * self._cost(trial.method) > self._left  # noqa: E731
+        for trial in self._fit_trials(trials, results, late):
             if trial in results.rows:
                 self._learn(trial, results)
         first_round = fold == 0 and (self._first is None or results is self._first)
@@ -147,9 +151,6 @@ class Halving:
             elif first_round and trial not in results.rows:
                 self.dropped.setdefault(trial.method, "not reached within the budget")
         return all(trial in results.rows or trial in results.errors for trial in trials)
-
-    def _is_late(self, trial: Trial) -> bool:
-        return self._epochs * self._cost(trial.method) > self._left
 
     def _learn(self, trial: Trial, results: Any) -> None:
         """Spend the seconds of a fit, and record those of one with all epochs."""
@@ -195,9 +196,6 @@ class Halving:
                 hurried = " for lack of time" * (name in half or name in level)
                 self.dropped[name] = f"dropped{hurried} after {after}"
         return kept
-
-    def _remaining(self, names: Sequence[str]) -> list[str]:
-        return [name for name in names if name not in self.dropped]
 
     def _scores(self, name: str, n_folds: int) -> list[float]:
         return [self._accuracy(self.results, name, fold) for fold in range(n_folds)]

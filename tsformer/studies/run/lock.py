@@ -8,7 +8,7 @@ import os
 import socket
 import time
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from tsformer._optional import require
@@ -37,9 +37,12 @@ def exclusive(store: RunStore, study: str) -> Iterator[None]:
     try:
         lock.acquire()
     except filelock.Timeout:
+        owner = "another process"
+        with suppress(OSError, ValueError):  # the other process has only just taken the lock
+            owner = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
         raise StudyBusyError(
-            f"this study is being run in {without_credentials(store.uri)} by {_owner(path)}. Wait "
-            "until it ends, or end that process; finished fits are kept"
+            f"this study is being run in {without_credentials(store.uri)} by {owner}. Wait until "
+            "it ends, or end that process; finished fits are kept"
         ) from None
     try:
         write_atomically(json.dumps(this_process()), path.with_suffix(".json"))
@@ -56,19 +59,16 @@ def end_left_over(store: RunStore, study: str, keys: Collection[str]) -> None:
         tags = run.data.tags
         started_by = tags.get(STUDY_TAG, study)
         here = tags.get("tsformer.host") == socket.gethostname()
-        dead = started_by == study or (here and not _is_held(store, started_by))
+        dead = started_by == study or (here and not _is_held(_path(store, started_by)))
         if tags.get("tsformer.key") in keys and dead:
             store.kill(run.info.run_id)
 
 
-def _is_held(store: RunStore, study: str) -> bool:
-    """Return whether a comparison on this machine runs a study."""
+def _is_held(path: Path) -> bool:
+    """Return whether a comparison on this machine has a lock."""
     filelock = require("filelock", extra="tracking", purpose="tracking")
-    path = _path(store, study)
-    if not path.exists():
-        return False
     try:
-        with filelock.FileLock(path, timeout=0):
+        with filelock.FileLock(path, timeout=0) if path.exists() else nullcontext():
             return False
     except filelock.Timeout:
         return True
@@ -86,14 +86,6 @@ def _path(store: RunStore, study: str) -> Path:
         database = Path(store.uri.removeprefix(SQLITE)).resolve()
         return database.parent / "mlruns" / ".locks" / f"{database.name}-{name}.lock"
     return user_lock_path(f"{store.uri} {name}")
-
-
-def _owner(path: Path) -> str:
-    """Return who holds a lock."""
-    try:
-        return str(json.loads(path.with_suffix(".json").read_text(encoding="utf-8")))
-    except (OSError, ValueError):  # the other process has only just taken the lock
-        return "another process"
 
 
 def _refuse_other_host(store: RunStore, study: str) -> None:

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 from sklearn.utils.multiclass import check_classification_targets
 
 from tsformer._checks import shortened
 from tsformer._warnings import warn_caller
 from tsformer.data.containers import to_arrays, to_items, to_source, warn_of_missing_rows
 from tsformer.data.layout import check_ids, refuse_recording
-from tsformer.data.series import Floats
 from tsformer.data.table import Source
 from tsformer.data.tsfile import writable_labels, write_ts
 from tsformer.estimators.targets import (
@@ -87,13 +87,22 @@ def own_problem(
         )
     warn_of_labels(classes, counts)
     folds = cross_validation_folds(labels, source.groups, n_folds=n_folds)
-    _warn_of_copies(X, folds)
+    equal = pd.factorize(pd.Series([(x.shape, x.tobytes()) for x in X]))[0]
+    if copies := int(pd.Series(folds).groupby(equal).transform("nunique").gt(1).sum()):
+        warn_caller(
+            f"{copies} of the {len(X)} series have a copy in another fold, so that accuracies are "
+            "too high; leave the copies out"
+        )
+    split = f"cross-validated in {n_folds} stratified folds, each tested on by a fit to the others"
     order = np.argsort(folds == 0, kind="stable")  # the first fold is the test split
-    n_train = int((folds != 0).sum())
     columns: dict[str, npt.NDArray[Any]] = {"fold": folds[order]}
     if source.groups is not None:
         columns["group"] = source.groups[order]
-    items, labels = [items[i] for i in order], writable_labels(labels[order])
+        group = source.schema.group if source.schema is not None else None
+        what = f"{group!r}" if group else "group"
+        split += f"; all series of one {what}, of {len(set(source.groups))}, are in one fold"
+    n_train, labels = int((folds != 0).sum()), writable_labels(labels[order])
+    items = [items[i] for i in order]
     parts = {
         "TRAIN": (items[:n_train], labels[:n_train]),
         "TEST": (items[n_train:], labels[n_train:]),
@@ -101,14 +110,13 @@ def own_problem(
     stem = re.sub(r"[^A-Za-z0-9_-]+", "-", title).strip("-")[:80] or "own"
     words = str({column: values.tolist() for column, values in columns.items()})
     name = f"{stem}-{digest_of(parts.values(), words)[:8]}"
-    folder = Path("data")
-    home = folder / name
-    problem = OwnProblem(name, home, _split(source, n_folds), not home.is_dir())
+    home = Path("data") / name
+    problem = OwnProblem(name, home, split, not home.is_dir())
     if not problem.new:
         return problem
-    folder.mkdir(parents=True, exist_ok=True)
+    home.parent.mkdir(parents=True, exist_ok=True)
     # In the target folder, so that the move is an atomic rename.
-    with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=folder) as temporary:
+    with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=home.parent) as temporary:
         unfinished = Path(temporary) / name
         unfinished.mkdir()
         for part, (series, y) in parts.items():
@@ -120,30 +128,6 @@ def own_problem(
             if not home.is_dir():  # else another process wrote the same
                 raise
     return problem
-
-
-def _warn_of_copies(X: Sequence[Floats], folds: npt.NDArray[np.int64]) -> None:
-    """Warn of equal series in different folds."""
-    where: dict[tuple[tuple[int, ...], bytes], set[int]] = {}
-    keys = [(x.shape, x.tobytes()) for x in X]
-    for key, fold in zip(keys, folds.tolist(), strict=True):
-        where.setdefault(key, set()).add(fold)
-    copies = sum(len(where[key]) > 1 for key in keys)
-    if copies:
-        warn_caller(
-            f"{copies} of the {len(X)} series have a copy in another fold, so that accuracies are "
-            "too high; leave the copies out"
-        )
-
-
-def _split(source: Source, n_folds: int) -> str:
-    """Return in words how series were split."""
-    text = f"cross-validated in {n_folds} stratified folds, each tested on by a fit to the others"
-    if source.groups is None:
-        return text
-    column = source.schema.group if source.schema is not None else None
-    group = repr(column) if column else "group"
-    return f"{text}; all series of one {group}, of {len(set(source.groups))}, are in one fold"
 
 
 def which_encoding(
@@ -229,8 +213,7 @@ def which_encoding(
     labels = labels.astype(str)
     check_length(len(series), labels, "y")
     numbers = read_groups(groups, X, len(series))
-    named = None if numbers is None else numbers.astype(str)
-    own = Source(series, labels, groups=named)
+    own = Source(series, labels, groups=None if numbers is None else numbers.astype(str))
     problem = own_problem(name, own, n_folds=n_folds, timestamps=timestamps)
     with problem.kept_if_begun(told) as listener:
         study = Study(

@@ -42,7 +42,9 @@ def stratified_resample(
         generator.shuffle(places)
         train += places[:n].tolist()
         test += places[n:].tolist()
-    X = _joined(X_train, X_test)
+    X: Any = [*X_train, *X_test]
+    if all(isinstance(part, np.ndarray) for part in (X_train, X_test)):
+        X = np.stack(X) if len({x.shape for x in X}) == 1 else X
     return taken(X, train), y[train], taken(X, test), y[test]
 
 
@@ -54,17 +56,14 @@ def cross_validation_folds(
     Each fold has about the same share of each class. All series of a group are in one fold, so
     that no model is tested on a patient or machine that it was trained on.
     """
+    classes, counts = np.unique(y, return_counts=True)
     n_apart = len(y) if groups is None else len(np.unique(groups))
     what = "series" if groups is None else "groups"
-    if n_folds < 2 or n_folds > n_apart:
+    if n_apart > counts.max():
+        n_apart, what = counts.max(), "series of the largest class"
+    if not 2 <= n_folds <= n_apart:
         raise ValueError(
             f"the number of folds must be from 2 to {n_apart}, the number of {what}; got {n_folds}"
-        )
-    classes, counts = np.unique(y, return_counts=True)
-    if n_folds > counts.max():
-        raise ValueError(
-            f"the number of folds must be at most {counts.max()}, the number of series of the "
-            f"largest class; got {n_folds}"
         )
     found = np.full(len(y), -1, dtype=np.int64)
     kind = StratifiedKFold if groups is None else StratifiedGroupKFold
@@ -76,7 +75,7 @@ def cross_validation_folds(
             found[test] = number
     for label in classes:
         where = found[y == label]
-        if len(set(where.tolist())) < 2:
+        if (where == where[0]).all():
             in_one = "a single series" if groups is None or len(where) == 1 else "one group only"
             raise ValueError(
                 f"class {str(label)!r} has series in only one of the {n_folds} folds, so no model "
@@ -85,13 +84,6 @@ def cross_validation_folds(
     if len(set(found.tolist())) < n_folds:
         raise ValueError(f"a fold of {n_folds} has no series; use fewer folds")
     return found
-
-
-def _joined(first: Any, second: Any) -> np.ndarray | list[Any]:
-    arrays = isinstance(first, np.ndarray) and isinstance(second, np.ndarray)
-    if arrays and first.shape[1:] == second.shape[1:]:
-        return np.concatenate([first, second])
-    return [*first, *second]
 
 
 def taken(X: np.ndarray | Sequence[Any], places: Sequence[int] | np.ndarray) -> Any:
@@ -104,16 +96,10 @@ def subset_size(y: npt.NDArray[Any], size: str) -> int:
     n_classes = len(np.unique(y))
     if size.endswith("%"):
         return max(n_classes, int(len(y) * float(size[:-1]) / 100 + 0.5))
-    n = int(size)
-    if n < n_classes:
+    if not n_classes <= (n := int(size)) <= len(y):
         raise ValueError(
-            f"{n} series are fewer than the {n_classes} classes; take at least {n_classes}, or a "
-            "percentage, which is rounded up to one series of each class"
-        )
-    if n > len(y):
-        raise ValueError(
-            f"{n} series are more than the {len(y)} of the train split; take fewer, or 100% for "
-            "all of them"
+            f"{n} series; take from {n_classes}, one of each class, to {len(y)}, the train split, "
+            "or a percentage"
         )
     return n
 
@@ -219,11 +205,9 @@ def _fold(
             f"{name} has {folds.max() + 1} folds, which are its resamples, numbered from 0; got "
             f"number {number}. A study of it has at most {folds.max() + 1} resamples"
         )
-    X_train, y_train, X_test, y_test = split
-    X, y = [*X_train, *X_test], np.concatenate([y_train, y_test])
-    parts = [np.flatnonzero(folds != number), np.flatnonzero(folds == number)]
-    (X_train, y_train), (X_test, y_test) = (([X[i] for i in part], y[part]) for part in parts)
-    return X_train, y_train, X_test, y_test
+    X, y = [*split[0], *split[2]], np.concatenate([split[1], split[3]])
+    train, test = np.flatnonzero(folds != number), np.flatnonzero(folds == number)
+    return [X[i] for i in train], y[train], [X[i] for i in test], y[test]
 
 
 @lru_cache(maxsize=_KEPT)

@@ -1,12 +1,12 @@
 """Progress: the events that a running comparison reports."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from time import monotonic
-from typing import Literal
+from typing import Any, Literal
 
 from tsformer.studies.design.study import Trial
 from tsformer.training.run import Callback, TrainingState
@@ -62,11 +62,9 @@ class ProgressLines:
 
     def __call__(self, progress: Progress) -> None:
         now = monotonic()
-        if self._begun is None:
-            self._begun = now, progress.done
+        start, before = self._begun = self._begun or (now, progress.done)
         if progress.event != "fit-end":
             return
-        start, before = self._begun
         left = (now - start) / (progress.done - before) * (progress.total - progress.done)
         result = " ".join(progress.error.split()) or f"accuracy {progress.accuracy:.3f}"
         line = f"{progress.done}/{progress.total}  {progress.trial}  {result}"
@@ -91,15 +89,12 @@ class ProgressReporter(Callback):
     def __init__(
         self,
         listener: Callable[[Progress], None] | None,
-        trials: list[Trial],
-        skipped: set[Trial],
+        trials: Collection[Trial],
+        skipped: Collection[Trial],
         workers: Callable[[], int] = lambda: 1,
     ):
-        self.listener = listener
-        self.total = len(trials)
-        self.skipped = len(skipped)
-        self.workers = workers
-        self.failed = 0
+        self._listener, self._workers = listener, workers
+        self._counts: dict[str, Any] = {"total": len(trials), "skipped": len(skipped), "failed": 0}
         self._waiting = dict.fromkeys(trial for trial in trials if trial not in skipped)
         self._trial: Trial | None = None  # the one running in this process
         self._send("start")
@@ -116,26 +111,15 @@ class ProgressReporter(Callback):
     def fit_end(self, trial: Trial, *, accuracy: float | None = None, error: str = "") -> None:
         """Report that a fit ended, in this process or another."""
         del self._waiting[trial]
-        self.failed += bool(error)
-        self._trial = None
+        self._counts["failed"] += bool(error)
         self._send("fit-end", trial, accuracy=accuracy, error=error)
 
     def end(self) -> None:
         """Report that the comparison is over."""
         self._send("end")
 
-    def _send(self, event: str, trial: Trial | None = None, **fields: object) -> None:
-        if self.listener is None:
-            return
-        self.listener(
-            Progress(
-                event,  # type: ignore[arg-type]
-                total=self.total,
-                done=self.total - len(self._waiting),
-                skipped=self.skipped,
-                failed=self.failed,
-                running=min(self.workers(), len(self._waiting)),
-                trial=trial,
-                **fields,  # type: ignore[arg-type]
-            )
-        )
+    def _send(self, event: Any, trial: Trial | None = None, **fields: Any) -> None:
+        if self._listener is not None:
+            fields |= {"running": min(self._workers(), len(self._waiting)), "trial": trial}
+            done = self._counts["total"] - len(self._waiting)
+            self._listener(Progress(event, done=done, **self._counts, **fields))

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pandas as pd
 
@@ -34,13 +34,14 @@ class ResultStore:
         for trial in self._trials:
             self._keys.setdefault(study.key(*trial), []).append(trial)
 
-    def open(self) -> None:
+    def open(self) -> Self:
         """Read the store for the first time, unless that would lose rows of an existing CSV."""
         self._read_store()
         self._warn_of_commits()
         self._refuse_to_lose()
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.write()
+        return self
 
     def release(self) -> None:
         """Mark fits that are left RUNNING KILLED."""
@@ -129,11 +130,8 @@ class ResultStore:
 
     def failures(self) -> pd.DataFrame:
         """Return one row per fit that raised."""
-        rows = [
-            {**describe(c, self.study), "error": self.errors[c]}
-            for c in self._trials
-            if c in self.errors
-        ]
+        shown = [trial for trial in self._trials if trial in self.errors]
+        rows = [{**describe(trial, self.study), "error": self.errors[trial]} for trial in shown]
         return pd.DataFrame(rows, columns=[*self._names, "error"])
 
     def without_record(self) -> pd.DataFrame:

@@ -3,20 +3,19 @@
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import torch
 
 import tsformer
 from tsformer._devices import resolve_device
 from tsformer._files import csv_cell
-from tsformer.baselines import PanelClassifier
-from tsformer.estimators.classifier import TSTransformerClassifier
+from tsformer.baselines.reader import PanelClassifier
+from tsformer.baselines.resolve import TRANSFORMER
 from tsformer.estimators.series import unobserved
 from tsformer.plots import plot_confusion, plot_reliability
 from tsformer.studies.design.study import Study, Trial
@@ -83,16 +82,10 @@ def exits_as_errors(*, interrupts: bool) -> Iterator[None]:
     """Raise RuntimeError for `sys.exit`, and with `interrupts` for KeyboardInterrupt."""
     try:
         yield
-    except SystemExit as error:
-        raise RuntimeError(
-            f"its code called sys.exit({error.code!r}), which ended this fit only"
-        ) from error
-    except KeyboardInterrupt as error:
-        if not interrupts:
+    except (SystemExit, KeyboardInterrupt) as error:
+        if isinstance(error, KeyboardInterrupt) and not interrupts:
             raise
-        raise RuntimeError(
-            "its code raised KeyboardInterrupt, which ended this fit only"
-        ) from error
+        raise RuntimeError(f"its code raised {error!r}, which ended this fit only") from error
 
 
 def fit_trial(
@@ -103,60 +96,46 @@ def fit_trial(
     callbacks: Sequence[Callback] = (),
 ) -> dict[str, Any]:
     """Train on the train split, score the test split once, log both, and end the run."""
-    with run, exits_as_errors(interrupts=not callbacks), suppress_interruption_warning():
-        _log_inputs(trial, study, problem, run)
-        if study.method(trial.method).transformer:
-            return _fit_transformer(trial, study, problem, run, callbacks)
-        return _fit_other(trial, study, problem, run)
-
-
-def _fit_transformer(
-    trial: Trial,
-    study: Study,
-    problem: Problem,
-    run: TrackedRun,
-    callbacks: Sequence[Callback],
-) -> dict[str, Any]:
-    """Fit and score the transformer, and return its row."""
+    method = study.method(trial.method)
     # MLflow shows these figures side by side; they are drawn after the fit has been timed.
     tracker = MLflowTracker(mlflow_run=run, pictures=True)
-    classifier = TSTransformerClassifier(
-        study.encoding_of(trial.method),
-        **study.parameters_of(trial.variant, trial.method),
-        random_state=trial.seed,
-        callbacks=[tracker, _StopWithRun(run), *callbacks],
-    )
-    used = _cpu_seconds()
-    classifier.fit(problem.X_train, problem.y_train, groups=problem.groups_train)
-    cost = {"fit_cpu_seconds": _cpu_seconds() - used}
-    if classifier.history_.interrupted:
-        raise KeyboardInterrupt  # fit keeps its state, but an incomplete fit is no result
-    run.metrics(cost)
-    scores = _score(classifier, problem, run, resolve_device(classifier.device))
-    return _row(trial, study, run, {**scores, **tracker.summary_, **cost})
-
-
-def _fit_other(trial: Trial, study: Study, problem: Problem, run: TrackedRun) -> dict[str, Any]:
-    """Fit and score a classifier other than the transformer, and return its row."""
-    method = study.method(trial.method)
-    classifier = PanelClassifier(method.estimator, method.given, trial.seed)
-    # Other libraries stay on the CPU.
-    device = resolve_device(method.parameters.get("device", "auto") if method.ours else "cpu")
-    with unobserved():
+    estimator, given = method.estimator, dict(method.given)
+    if method.transformer:
+        estimator, given = TRANSFORMER, study.parameters_of(trial.variant, trial.method)
+        given["encoding"] = study.encoding_of(trial.method)
+        given["callbacks"] = [tracker, _StopWithRun(run), *callbacks]
+    ended = exits_as_errors(interrupts=not callbacks)
+    with run, ended, suppress_interruption_warning(), unobserved():
+        # Other libraries stay on the CPU.
+        device = resolve_device(given.get("device", "auto") if method.ours else "cpu")
+        classifier = PanelClassifier(estimator, given, trial.seed)
+        _log_inputs(trial, study, problem, run)
         reset_peak_memory(device)
         begun, used = time.perf_counter(), _cpu_seconds()
         classifier.fit(problem.X_train, problem.y_train, groups=problem.groups_train)
-        fit = {
+        cost = {
             "fit_seconds": time.perf_counter() - begun,
             "fit_cpu_seconds": _cpu_seconds() - used,
             "peak_memory_mb": peak_memory_mb(device),
         }
-        if _interrupted(classifier.estimator_):
-            raise KeyboardInterrupt
-        run.metrics(fit)
+        if was_interrupted(classifier.estimator_):
+            raise KeyboardInterrupt  # fit keeps its state, but an incomplete fit is no result
+        run.metrics({k: value for k, value in cost.items() if k not in tracker.summary_})
         scores = _score(classifier, problem, run, device)
-    run.tags({_HELPED: classifier.helped_})
-    return _row(trial, study, run, {**scores, **fit}, helped=classifier.helped_)
+        if study.methods:
+            run.tags({_HELPED: classifier.helped_})
+        if run.ended():
+            raise RunEnded(f"run {run.run_id} was ended by somebody else")
+        return {
+            **describe(trial, study),
+            **dict.fromkeys(_METRICS, np.nan),
+            **{**scores, **cost, **tracker.summary_},
+            **({"helped": classifier.helped_} if study.methods else {}),
+            "configuration": study.hash_of(trial.variant, trial.method),
+            "version": tsformer.__version__,
+            "commit": commit(),
+            "run_id": run.run_id,
+        }
 
 
 def _cpu_seconds() -> float:
@@ -164,7 +143,7 @@ def _cpu_seconds() -> float:
     return sum(os.times()[:4])
 
 
-def _interrupted(estimator: Any) -> bool:
+def was_interrupted(estimator: Any) -> bool:
     """Return whether Ctrl-C ended a fit: our estimators keep an incomplete model."""
     if not any(each.__module__.startswith("tsformer.") for each in type(estimator).__mro__):
         return False  # other libraries use these names too
@@ -172,28 +151,6 @@ def _interrupted(estimator: Any) -> bool:
     if part is None:  # below the gate there is no transformer to train
         return estimator.time_limit is None and not estimator.unexplained_ < estimator.gate
     return any(history.interrupted for history in getattr(part, "histories_", ()))
-
-
-def _row(
-    trial: Trial,
-    study: Study,
-    run: TrackedRun,
-    values: Mapping[str, float],
-    *,
-    helped: str = "",
-) -> dict[str, Any]:
-    if run.ended():
-        raise RunEnded(f"run {run.run_id} was ended by somebody else")
-    return {
-        **describe(trial, study),
-        **dict.fromkeys(_METRICS, np.nan),
-        **values,
-        **({"helped": helped} if study.methods else {}),
-        "configuration": study.hash_of(trial.variant, trial.method),
-        "version": tsformer.__version__,
-        "commit": commit(),
-        "run_id": run.run_id,
-    }
 
 
 def _log_inputs(trial: Trial, study: Study, problem: Problem, run: TrackedRun) -> None:
@@ -211,11 +168,8 @@ def _log_inputs(trial: Trial, study: Study, problem: Problem, run: TrackedRun) -
     others = configuration.pop("parameters", {})
     apart = {(f"parameters.{k}" if k in named else k): v for k, v in others.items()}
     run.params({**named, **configuration, **apart})
-    parts = {
-        "train": (problem.X_train, problem.y_train),
-        "test": (problem.X_test, problem.y_test),
-    }
-    for context, (X, y) in parts.items():
+    for context in ("train", "test"):
+        X, y = (getattr(problem, f"{name}_{context}") for name in "Xy")
         loader = problem.loader(context)
         run.dataset(X, y, name=trial.dataset, context=context, loader=loader)
     run.tags({SERIES: series_digest(trial.dataset)})
@@ -223,32 +177,31 @@ def _log_inputs(trial: Trial, study: Study, problem: Problem, run: TrackedRun) -
 
 def read_back(trial: Trial, study: Study, run: Any) -> dict[str, Any]:
     """Return the row of a fit that finished earlier; metrics its run lacks are NaN."""
-    metrics = {name: run.data.metrics.get(metric, np.nan) for name, metric in _METRICS.items()}
-    others = {}
-    if study.methods:
-        others = {"helped": run.data.tags.get(_HELPED, "")}
+    metrics, tags = run.data.metrics, run.data.tags
     return {
         **describe(trial, study),
-        **metrics,
-        **others,
-        "configuration": run.data.tags["tsformer.configuration"],
-        "version": run.data.tags["tsformer.version"],
-        "commit": run.data.tags.get("tsformer.commit", ""),
+        **{name: metrics.get(metric, np.nan) for name, metric in _METRICS.items()},
+        **({"helped": tags.get(_HELPED, "")} if study.methods else {}),
+        "configuration": tags["tsformer.configuration"],
+        "version": tags["tsformer.version"],
+        "commit": tags.get("tsformer.commit", ""),
         "run_id": run.info.run_id,
     }
 
 
 def _score(
-    classifier: TSTransformerClassifier | PanelClassifier,
-    problem: Problem,
-    run: TrackedRun,
-    device: torch.device,
+    classifier: PanelClassifier, problem: Problem, run: TrackedRun, device: torch.device
 ) -> dict[str, float]:
     """Predict the test split once, log the predictions, return scores and costs."""
-    classes = classifier.classes_
+    classes, probabilities = classifier.classes_, None
     reset_peak_memory(device)
     begun = time.perf_counter()
-    probabilities = _probabilities(classifier, problem.X_test)
+    try:
+        if classifier.has_probabilities_:
+            probabilities = classifier.predict_proba(problem.X_test)
+    except AttributeError:
+        if classifier.has_probabilities_:  # it learns that it has none
+            raise
     if probabilities is None:
         predicted = classifier.predict(problem.X_test)
     else:
@@ -268,41 +221,19 @@ def _score(
     run.metrics({_METRICS[name]: value for name, value in {**scores, **cost}.items()})
     run.text(table.to_csv(index_label="case", lineterminator="\n"), "predictions.csv")
     run.figure(lambda: plot_confusion(problem.y_test, predicted, classes), "confusion.png")
-    if probabilities is not None:
-        run.figure(
-            lambda: plot_reliability(problem.y_test, probabilities, classes), "reliability.png"
-        )
+    if (p := probabilities) is not None:
+        run.figure(lambda: plot_reliability(problem.y_test, p, classes), "reliability.png")
     return {**scores, **cost}
-
-
-def _probabilities(
-    classifier: TSTransformerClassifier | PanelClassifier, X: Any
-) -> npt.NDArray[np.float64] | None:
-    """Return the probabilities of a classifier, or None without any."""
-    ours = isinstance(classifier, TSTransformerClassifier)
-    try:
-        return classifier.predict_proba(X) if ours or classifier.has_probabilities_ else None
-    except AttributeError:
-        if ours or classifier.has_probabilities_:  # it learns that it has none
-            raise
-        return None
 
 
 def describe(trial: Trial, study: Study) -> dict[str, Any]:
     """Return the columns of the results that identify a trial."""
-    varied = study.variants[trial.variant]
-    counted = {}
+    row: dict[str, Any] = {"dataset": trial.dataset, name_column(study): trial.method}
+    row |= {name: plain(value) for name, value in study.variants[trial.variant].items()}
     if study.train_sizes:
         size = study.train_size_of(trial.variant)
-        counted = {"n_train": n_train(trial.dataset, trial.resample, size)}
-    return {
-        "dataset": trial.dataset,
-        name_column(study): trial.method,
-        **{name: plain(value) for name, value in varied.items()},
-        **counted,
-        "seed": trial.seed,
-        "resample": trial.resample,
-    }
+        row["n_train"] = n_train(trial.dataset, trial.resample, size)
+    return {**row, "seed": trial.seed, "resample": trial.resample}
 
 
 def plain(value: Any) -> Any:

@@ -12,6 +12,7 @@ from tsformer.baselines import PanelClassifier, find, load_class
 from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.estimators.series import unobserved
 from tsformer.plots import encoding_colors
+from tsformer.studies.design.methods import Method
 from tsformer.studies.design.study import Study, Trial
 from tsformer.studies.run.lock import STUDY_TAG
 from tsformer.studies.run.problem import Problem
@@ -49,11 +50,6 @@ class Task:
         library = self.study.method(self.trial.method).configuration()["library"]
         return ", ".join([library, *self.study.code_of(self.trial.method)])
 
-    def problem(self) -> Problem:
-        """Load the data to train and score on."""
-        size = self.study.train_size_of(self.trial.variant)
-        return Problem.load(self.trial.dataset, self.trial.resample, size, self.trial.seed)
-
 
 @dataclass(frozen=True)
 class TrialResult:
@@ -84,9 +80,11 @@ def run_task(
                 return TrialResult(task.trial, None, error)
             if (known := _finished(task)) is not None:
                 return known
-            problem = task.problem()
-            load_class(task.study.method(task.trial.method).estimator)  # before it is timed
-            _warm_up(task, problem)
+            trial, size = task.trial, task.study.train_size_of(task.trial.variant)
+            problem = Problem.load(trial.dataset, trial.resample, size, trial.seed)
+            method = task.study.method(trial.method)
+            load_class(method.estimator)  # before it is timed
+            _warm_up(method, problem)
         run = _start(task)
         on_begin()
         row = fit_trial(task.trial, task.study, problem, run, callbacks)
@@ -130,41 +128,38 @@ def _finished(task: Task) -> TrialResult | None:
         return None
     if not runs:
         return None
-    if error := other_series(task.trial, runs[0], task.store):
-        return TrialResult(task.trial, None, error)
-    return TrialResult(task.trial, read_back(task.trial, task.study, runs[0]))
+    error = other_series(task.trial, runs[0], task.store)
+    row = None if error else read_back(task.trial, task.study, runs[0])
+    return TrialResult(task.trial, row, error)
 
 
 #: Warm-ups of this process, so that the first fit is timed like later fits.
-_WARM: list[bool] = []
-_COMPILED: set[tuple[str, str, bool]] = set()
+_WARM: set[tuple[str, str, bool]] = set()
 #: Size of the fit in which a method compiles.
 _FEW_CLASSES, _FEW_SERIES = 4, 3
 
 
-def _warm_up(task: Task, problem: Problem) -> None:
+def _warm_up(method: Method, problem: Problem) -> None:
     """Fit before the first timed fit: ours in a process, a method that compiles for its shape."""
-    method = task.study.method(task.trial.method)
-    if not _WARM and method.ours:
+    baseline, ours = find(method.estimator), ("tsformer", "", False)
+    if method.ours and ours not in _WARM:
         classifier = TSTransformerClassifier("none", d_model=8, n_heads=1, max_epochs=1)
         classifier.fit(problem.X_train, problem.y_train)
-        _WARM.append(True)
-    if not find(method.estimator).compiled:
-        return
+        _WARM.add(ours)
     variant = (method.class_name, repr(method.parameters), len(problem.X_train[0]) > 1)
-    if variant in _COMPILED:
+    if not baseline.compiled or variant in _WARM:
         return
     y = problem.y_train
     some = np.unique(y)[:_FEW_CLASSES]
     few = np.concatenate([np.flatnonzero(y == label)[:_FEW_SERIES] for label in some])
-    X = [problem.X_train[i] for i in few]
-    parameters = {**method.given, **find(method.estimator).quick}
     try:
         with unobserved():
-            PanelClassifier(method.estimator, parameters, 0).fit(X, y[few]).predict(X)
+            quick = PanelClassifier(method.estimator, {**method.given, **baseline.quick}, 0)
+            X = [problem.X_train[i] for i in few]
+            quick.fit(X, y[few]).predict(X)
     except Exception as error:  # the fit on all series may succeed
         warn_caller(
             f"the first fit of {method.name} includes the time of compiling it, since a fit on "
             f"{len(few)} series failed: {type(error).__name__}: {error}"
         )
-    _COMPILED.add(variant)
+    _WARM.add(variant)
