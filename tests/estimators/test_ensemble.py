@@ -2,16 +2,15 @@
 
 import pickle
 from importlib import import_module
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from small_estimators import Raises, X, classifier, convolutions
 from small_estimators import ensemble as make
 
+from tools.functions_entered import reads_of
 from tsformer import RandomConvolutionClassifier, TSEnsembleClassifier, load
 from tsformer import TSTransformerClassifier as Transformer
-from tsformer.data.containers import to_source
 from tsformer.estimators import ensemble, time_limit
 from tsformer.training import Callback
 
@@ -202,19 +201,6 @@ def test_the_choices_of_the_transformer_count(monkeypatch):
         assert (clock.fit("fast", limit, params=chosen)[0].transformer_ is not None) == trained
 
 
-def test_the_first_optimizer_of_a_process_counts(monkeypatch):
-    """Importing the compiler of torch takes seconds."""
-    clock = Clock(monkeypatch)
-    # The module stays where it is: imported a second time, it would lack its submodules.
-    monkeypatch.setattr(ensemble, "sys", SimpleNamespace(modules={}))
-    imported = []
-    monkeypatch.setattr(ensemble, "import_module", imported.append)
-    assert clock.fit("fast", 4.9)[0].transformer_ is None
-    assert not imported
-    assert clock.fit("fast", 11)[0].transformer_.n_iter_ == 9
-    assert imported == ["torch._dynamo"]
-
-
 def test_early_stopping_is_no_deadline(monkeypatch, recwarn):
     params = {"early_stopping": True, "n_iter_no_change": 1, "learning_rate": 1.0, "max_epochs": 30}
     clf, _ = Clock(monkeypatch).fit("fast", 40, params=params)
@@ -270,13 +256,5 @@ def test_no_transformer_where_random_convolutions_explain_the_classes(tmp_path, 
     assert make(gate=0.2).fit(easy, labels, sample_weight=fewer).transformer_ is None
 
 
-def test_fit_reads_the_series_once(monkeypatch):
-    reads = []
-
-    def read(X, *args, **kwargs):
-        reads.append(X)
-        return to_source(X, *args, **kwargs)
-
-    monkeypatch.setattr("tsformer.estimators.series.to_source", read)
-    make("fast", LINEAR).fit(X, Y)
-    assert len(reads) == 1
+def test_fit_reads_series_once():
+    assert reads_of(lambda series: make("fast", LINEAR).fit(series, Y), X) == 1

@@ -1,9 +1,6 @@
 """TSEnsembleClassifier: random convolutions and transformers, their probabilities averaged."""
 
-import inspect
-import sys
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import field
 from importlib import import_module
 from math import inf
@@ -27,7 +24,6 @@ from tsformer.estimators.classification import SeriesClassifier, accuracies
 from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.estimators.novelty import Novelty
 from tsformer.estimators.random_convolution import RandomConvolutionClassifier
-from tsformer.estimators.recipe import AUGMENTATION_TRIAL, SCALING_TRIAL
 from tsformer.estimators.saved import Ensemble as Facts
 from tsformer.estimators.saved import read
 from tsformer.estimators.saving import fitted_parts
@@ -43,8 +39,6 @@ from tsformer.training.progress import note
 QUALITIES = {"fast": 1, "good": 2, "best": 4}
 #: Share of a `time_limit` from which on a warning names the parts that exceeded it.
 _TOLERANCE = 1.2
-#: Seconds in which torch imports its compiler, at the first optimizer of a process.
-_IMPORT_SECONDS = 5.0
 #: Weights of the probabilities of the parts.
 WEIGHTS = {"random_convolutions": 0.5, "transformer": 0.5}
 #: Parameters of the parts that cannot be overridden, with the reason.
@@ -215,8 +209,9 @@ class TSEnsembleClassifier(SeriesClassifier):
             fitted._fit_part(convolutions, data)
             seconds = perf_counter() - begun - reading
             fitted.random_convolutions_, fitted.transformer_ = convolutions, None
-            fitted.weights_ = {"random_convolutions": 1.0}
-            fitted.seconds_ = {"random_convolutions": seconds}
+            fitted.weights_, fitted.seconds_ = (
+                {"random_convolutions": value} for value in (1.0, seconds)
+            )
             fitted.unexplained_ = convolutions.model_.ridge.unexplained
             fitted._record(data)
             self._adopt(fitted)  # before training, so that callbacks find a fitted estimator
@@ -254,21 +249,20 @@ class TSEnsembleClassifier(SeriesClassifier):
         self, transformer: TSTransformerClassifier, data: TrainingData, observation: Fit, end: float
     ) -> None:
         """Train the transformer until `end`, by `perf_counter`; keep it after one epoch."""
-        start, given = perf_counter(), transformer.callbacks
-        chosen = map(is_auto, (transformer.scaling, transformer.augmentation))
-        measured = transformer.stem == "conv" and any(chosen)
-        seconds = self.seconds_["random_convolutions"] if measured else 0.0
-        if not _time_to_choose(end, seconds, len(data)):
-            self.seconds_["transformer"] = perf_counter() - start
-            return
+        start, given, interrupted = perf_counter(), transformer.callbacks, False
         transformer.callbacks = [*(given or ()), *observation.callbacks]
-        interrupted = False
-        with catch_warnings() if end < inf else nullcontext():
+        with catch_warnings():
             if end < inf:
                 transformer.callbacks.append(Deadline(end))
                 filterwarnings("ignore", "only .* members were trained")
+                import_module("torch._dynamo")  # seconds, at the first optimizer of a process
+            # Random convolutions choose settings, at most in the time of the first part.
+            automatic = any(map(is_auto, (transformer.scaling, transformer.augmentation)))
+            automatic = automatic and transformer.stem == "conv"
+            choices = self.seconds_["random_convolutions"] if automatic else 0.0
             try:
-                self._fit_part(transformer, data)
+                if perf_counter() + choices < end:
+                    self._fit_part(transformer, data)
             except KeyboardInterrupt:
                 interrupted = True
             finally:
@@ -285,7 +279,11 @@ class TSEnsembleClassifier(SeriesClassifier):
     def _unfitted(self) -> tuple[RandomConvolutionClassifier, TSTransformerClassifier]:
         """Make both parts; raise ValueError or TypeError for an invalid parameter."""
         for name, cls in zip(self.params_of_parts, self.parts.values(), strict=True):
-            _check_overrides(name, getattr(self, name) or {}, cls)
+            known = cls().get_params(deep=False).keys() - _RESERVED
+            for option in getattr(self, name) or {}:
+                if option in _RESERVED:
+                    raise ValueError(f"{name} must not contain {option!r}: {_RESERVED[option]}")
+                check_known(f"parameter of {cls.__name__} in {name}", option, sorted(known))
         names = ("timestamps", "class_weight", "device", "n_threads")
         seed = self.random_state
         if not isinstance(seed, (int, np.integer)):
@@ -370,8 +368,7 @@ class TSEnsembleClassifier(SeriesClassifier):
         check_ids(X, y, "y")
         check_ids(X, sample_weight, "sample_weight")
         self.target_.check_columns(y)
-        logits = self._logits_of_parts(X, times)
-        logits = {"ensemble": self._mean(logits), **logits}
+        logits = self._logits(X, times)
         predicted = [self.target_.decide(each.numpy()) for each in logits.values()]
         scores = accuracies(predicted, y, sample_weight, self.target_.shape)
         return dict(zip(logits, scores, strict=True))
@@ -389,19 +386,18 @@ class TSEnsembleClassifier(SeriesClassifier):
         return scaler
 
     def logits(self, X: Any, times: Any = None) -> npt.NDArray[np.floating[Any]]:
-        return self._mean(self._logits_of_parts(X, times)).numpy()
+        return self._logits(X, times)["ensemble"].numpy()
 
-    def _logits_of_parts(self, X: Any, times: Any) -> dict[str, Tensor]:
+    def _logits(self, X: Any, times: Any) -> dict[str, Tensor]:
+        """Return the logits of the weighted mean of probabilities, and of each part."""
         series = self.read_series(X, times)
-        return {
+        logits = {
             name: torch.from_numpy(part.logits(series, None)).double()
             for name, part in fitted_parts(self).items()
         }
-
-    def _mean(self, logits: Mapping[str, Tensor]) -> Tensor:
-        """Return the logits of the weighted mean of probabilities."""
         weights = [self.weights_[name] for name in logits]
-        return self.target_.mean_logits(torch.stack([*logits.values()]), weights)
+        mean = self.target_.mean_logits(torch.stack([*logits.values()]), weights)
+        return {"ensemble": mean, **logits}
 
     def used_values(self) -> dict[str, Any]:
         n_threads = "by operation" if self.n_threads == "auto" else self.n_threads
@@ -441,24 +437,3 @@ class TSEnsembleClassifier(SeriesClassifier):
                 "parts must be random_convolutions and optionally transformer, and weights must "
                 f"have the same names; got {sorted(facts.parts)} and {sorted(facts.weights)}"
             )
-
-
-def _check_overrides(name: str, params: Mapping[str, Any], cls: type[Any]) -> None:
-    """Raise ValueError for unknown parameters and for parameters of the ensemble."""
-    known = [each for each in inspect.signature(cls).parameters if each not in _RESERVED]
-    for each in params:
-        if each in _RESERVED:
-            raise ValueError(f"{name} must not contain {each!r}: {_RESERVED[each]}")
-        check_known(f"parameter of {cls.__name__} in {name}", each, known)
-
-
-def _time_to_choose(end: float, convolution_seconds: float, n_series: int) -> bool:
-    """Whether settings of a transformer can be chosen before `end`, by `perf_counter`."""
-    # Random convolutions on some of the series choose them.
-    most = max(SCALING_TRIAL[0], AUGMENTATION_TRIAL[0])
-    latest = end - convolution_seconds * min(most / n_series, 1.0)
-    if latest < inf and "torch._dynamo" not in sys.modules:
-        if perf_counter() + _IMPORT_SECONDS > latest:
-            return False
-        import_module("torch._dynamo")
-    return perf_counter() < latest

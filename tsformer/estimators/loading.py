@@ -89,26 +89,26 @@ def is_fitted(estimator: Any) -> bool:
 def source_of(init_from: Any, kind: type[Any]) -> Any:
     """Return the estimator of `init_from`, fitted or not."""
     if isinstance(init_from, (str, os.PathLike)):
-        found: Any = load(init_from, device="cpu")
-        if not isinstance(found, kind):
+        source: Any = load(init_from, device="cpu")
+        if not isinstance(source, kind):
             raise ValueError(
-                f"init_from={os.fspath(init_from)!r} is a saved {type(found).__name__}, which has "
+                f"init_from={os.fspath(init_from)!r} is a saved {type(source).__name__}, which has "
                 "no transformer to start from; save a TSTransformerEncoder or "
                 "TSTransformerClassifier there"
             )
-        return found
-    given = init_from.estimator if isinstance(init_from, FrozenEstimator) else init_from
-    if isinstance(given, kind):
-        if not is_fitted(given) and get_tags(given).target_tags.required:
-            raise ValueError(
-                f"init_from is an unfitted {type(given).__name__}, which needs targets; fit it "
-                "first, or pass a TSTransformerEncoder"
-            )
-        return given
-    raise TypeError(
-        "init_from must be a TSTransformerEncoder or another transformer of this package, the "
-        f"folder of a saved one, or None; got {init_from!r}"
-    )
+        return source
+    source = init_from.estimator if isinstance(init_from, FrozenEstimator) else init_from
+    if not isinstance(source, kind):
+        raise TypeError(
+            "init_from must be a TSTransformerEncoder or another transformer of this package, the "
+            f"folder of a saved one, or None; got {init_from!r}"
+        )
+    if not is_fitted(source) and get_tags(source).target_tags.required:
+        raise ValueError(
+            f"init_from is an unfitted {type(source).__name__}, which needs targets; fit it "
+            "first, or pass a TSTransformerEncoder"
+        )
+    return source
 
 
 def fitted_source(source: Any, series: SeriesSource, random_state: int, groups: Any = None) -> Any:
@@ -134,72 +134,62 @@ def take_over(
     source: TSTransformer,
     source_preprocessor: Preprocessor,
 ) -> tuple[frozenset[str], list[str]]:
-    """Copy the matching weights of stem, encoding and blocks into a model."""
+    """Copy the matching weights of stem, encoding and blocks; return their names and warnings."""
     ours, theirs = model.state_dict(), source.state_dict()
+    strides, source_strides = (
+        tuple(each.stem.strides) if isinstance(each.stem, ConvStem) else None
+        for each in (model, source)
+    )
     differences = {
         part: [n for n in names if getattr(model.config, n) != getattr(source.config, n)]
         for part, names in _PARTS.items()
     }
     if not differences["stem"]:
         differences["stem"] += _other_options(model, source)
+        if strides == source_strides and _pools(model) != _pools(source):
+            differences["stem"].append("downsampling")
         differences["stem"] += _other_inputs(preprocessor, source_preprocessor)
-    reasons = [
-        f"{part} (another {', '.join(names)})" for part, names in differences.items() if names
-    ]
+    same = {part for part, names in differences.items() if not names}
+    reasons = [f"{part} (another {', '.join(n)})" for part, n in differences.items() if n]
     fitting = {}
-    for name, tensor in ours.items():
-        part = name.partition(".")[0]
-        if part not in _PARTS or differences[part]:
-            continue
-        own, other = tuple(tensor.shape), theirs.get(name)
+    for name in (name for name in ours if name.partition(".")[0] in same):
+        shape, other = tuple(ours[name].shape), theirs.get(name)
         if other is None:
             reasons.append(f"{name} (missing)")
-        elif tuple(other.shape) != own:
-            reasons.append(f"{name} ({tuple(other.shape)} in place of {own})")
+        elif tuple(other.shape) != shape:
+            reasons.append(f"{name} ({tuple(other.shape)} in place of {shape})")
         else:
             fitting[name] = other
     if model.config.n_layers and not any(name.startswith("blocks.") for name in fitting):
-        shape = ("d_model", "n_heads", "d_ff", "norm_first")
         sizes = [
-            ", ".join(f"{name}={getattr(config, name)}" for name in shape)
-            for config in (source.config, model.config)
+            ", ".join(f"{n}={getattr(c, n)}" for n in ("d_model", "n_heads", "d_ff", "norm_first"))
+            for c in (source.config, model.config)
         ]
         raise ValueError(
             f"no block of init_from fits: it has {sizes[0]}, and this estimator {sizes[1]}; set "
             "the same values in both"
         )
     model.load_state_dict(fitting, strict=False)
-    unused = {name.split(".")[1] for name in theirs if name.startswith("blocks.")} - {
-        name.split(".")[1] for name in ours if name.startswith("blocks.")
-    }
-    if unused:
-        reasons.append(f"{len(unused)} blocks more than this model has")
+    if (further := len(source.blocks) - len(model.blocks)) > 0:
+        reasons.append(f"{further} blocks more than this model has")
+    alone = same - {"blocks"}
     reasons += [
         f"{name} (of init_from alone)"
         for name in theirs
-        if name.partition(".")[0] in ("stem", "encoding", "norm")
-        and name not in ours
-        and not differences[name.partition(".")[0]]
+        if name.partition(".")[0] in alone and name not in ours
     ]
     messages = []
     if reasons:
-        messages.append(
-            f"not all weights of init_from fit; initialised at random: {_listed(reasons)}"
-        )
-    strides, source_strides = _strides(model), _strides(source)
-    if not differences["stem"] and strides != source_strides:
+        more = len(reasons) - _MOST_LISTED
+        listed = ", ".join(reasons[:_MOST_LISTED]) + (f" and {more} more" if more > 0 else "")
+        messages.append(f"not all weights of init_from fit; initialised at random: {listed}")
+    if "stem" in same and strides != source_strides:
         messages.append(
             f"the stem of init_from has strides {source_strides}, and this stem {strides}: the "
             "copied weights of its second layer see other steps than in training; set "
             f"stem_params={{'strides': {source_strides}}} for the same strides"
         )
-    names = frozenset(name for name, _ in model.named_parameters() if name in fitting)
-    return names, messages
-
-
-def _listed(reasons: list[str]) -> str:
-    more = len(reasons) - _MOST_LISTED
-    return ", ".join(reasons[:_MOST_LISTED]) + (f" and {more} more" if more > 0 else "")
+    return frozenset(name for name, _ in model.named_parameters() if name in fitting), messages
 
 
 def _other_options(model: TSTransformer, source: TSTransformer) -> list[str]:
@@ -209,26 +199,17 @@ def _other_options(model: TSTransformer, source: TSTransformer) -> list[str]:
         for name, parameter in inspect.signature(STEMS[model.config.stem]).parameters.items()
         if parameter.default is not parameter.empty and name not in _ELSEWHERE
     }
-    ours, theirs = (defaults | dict(each.config.stem_params) for each in (model, source))
-    others = [name for name in defaults if _plain(ours[name]) != _plain(theirs[name])]
-    if _strides(model) == _strides(source) and _pools(model) != _pools(source):
-        others.append("downsampling")
-    return others
-
-
-def _strides(model: TSTransformer) -> tuple[int, ...] | None:
-    """Return the strides of the layers of a conv stem."""
-    return tuple(model.stem.strides) if isinstance(model.stem, ConvStem) else None
+    # A list stands for a tuple, as in JSON.
+    ours, theirs = (
+        {n: list(v) if isinstance(v, tuple) else v for n, v in (defaults | dict(params)).items()}
+        for params in (model.config.stem_params, source.config.stem_params)
+    )
+    return [name for name in defaults if ours[name] != theirs[name]]
 
 
 def _pools(model: TSTransformer) -> bool:
     """Return whether the stem pools steps."""
     return isinstance(model.stem, ConvStem) and model.stem.first.pools
-
-
-def _plain(value: Any) -> Any:
-    """Convert a tuple to a list, as JSON does."""
-    return list(value) if isinstance(value, (tuple, list)) else value
 
 
 def _other_inputs(ours: Preprocessor, theirs: Preprocessor) -> list[str]:
@@ -238,11 +219,7 @@ def _other_inputs(ours: Preprocessor, theirs: Preprocessor) -> list[str]:
     if ours.symbolic:
         known = [dict(each.named_buffers())["known"] for each in (ours, theirs)]
         return [] if torch.equal(*known) else ["meaning of the codes"]
-    described = [each.describe() for each in (ours, theirs)]
     compared = {name: name for name in ("scaling", "views", "view_params")}
     compared["flagged"] = "set of channels with gaps"
-    return [
-        description
-        for name, description in compared.items()
-        if described[0].get(name) != described[1].get(name)
-    ]
+    one, other = ours.describe(), theirs.describe()
+    return [text for name, text in compared.items() if one.get(name) != other.get(name)]
