@@ -289,7 +289,7 @@ def what_waits_is_not_captured(device: torch.device) -> str:
     losses = trained(plain, device, n_epochs=4)
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
-        again = trained(waits, device, n_epochs=4, compile="auto")
+        again = trained(waits, device, n_epochs=4, compile="cuda-graphs")
     said(seen, "they wait for the device")
     assert np.allclose(losses, again, rtol=1e-4), f"losses {again} are not {losses}"
     same_model(waits.inner, plain, 1e-4, "of what waits")
@@ -420,7 +420,7 @@ def graphs_that_do_not_fit_are_given_up(device: torch.device) -> str:
         warnings.catch_warnings(record=True) as seen,
     ):
         warnings.simplefilter("always")
-        again = fit(wide_model(), compile="auto")
+        again = fit(wide_model(), compile="cuda-graphs")
     reasons = ("there is no memory for another graph", "for steps beside the graphs")
     said(seen, *reasons)
     torch.rand(1, device=device)  # a generator that is left in a capture would raise

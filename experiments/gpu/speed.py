@@ -138,7 +138,7 @@ def step_rate(
     )  # fmt: skip
     panel = Panel(torch.randn(batch, length, 6), torch.full((batch,), length)).to(device)
     targets = torch.arange(batch, device=device) % 4
-    step = (GraphedStep if plan.graphed else TrainingStep)(
+    step = (GraphedStep if compiled == "cuda-graphs" else TrainingStep)(
         model, make_optimizer(model, plan), panel, targets, None, _cross_entropy, plan
     )
     index = torch.arange(batch)

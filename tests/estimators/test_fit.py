@@ -20,6 +20,7 @@ from tsformer.estimators.settings import (
     PRETRAINING,
     SUPERVISED,
     batch_size_for,
+    compile_for,
     epochs_of,
     learning_rate_for,
 )
@@ -218,6 +219,15 @@ def test_bfloat16():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("device", "freeze", "resolved"),
+    [("cuda", None, "cuda-graphs"), ("cuda", "backbone", False), ("cpu", None, False)],
+)
+def test_auto_captures_steps_that_train_all_weights_on_a_gpu(device, freeze, resolved):
+    assert compile_for("auto", torch.device(device), freeze) == resolved
+    assert compile_for(True, torch.device(device), freeze) is True
+
+
 def test_compile_trains_the_same_model(monkeypatch):
     asked = []
 

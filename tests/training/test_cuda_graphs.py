@@ -14,7 +14,7 @@ from tsformer.training import cuda_graphs
 from tsformer.training.cuda_graphs import GraphedStep, _of_one_length, step_class
 from tsformer.training.distributed import Ranks
 from tsformer.training.loop import make_optimizer, set_learning_rate
-from tsformer.training.plan import Pretrained, TrainingPlan
+from tsformer.training.plan import Pretrained
 from tsformer.training.step import TrainingStep
 
 
@@ -75,16 +75,10 @@ def test_one_long_series_does_not_lengthen_all_batches():
     assert padded.take(torch.arange(3))[1].sum(dim=1).tolist() == [4] * 3, "the mask stays"
 
 
-def test_auto_captures_where_it_can():
-    cuda = torch.device("cuda")
+def test_captures_need_all_parameters_trained():
     frozen = Pretrained(frozenset({"head.weight"}), frozen=True)
-    assert make_plan(compile="auto", device=cuda).graphed
-    assert not make_plan(compile="auto").graphed, "on a CPU"
-    assert not make_plan(compile="auto", device=cuda, pretrained=frozen).graphed
-    assert not make_plan(compile=False, device=cuda).graphed
-    assert not make_plan(compile=True, device=cuda).graphed
-    with pytest.raises(ValueError, match="needs all parameters trained"):
-        make_plan(compile="cuda-graphs", device=cuda, pretrained=frozen)
+    with pytest.raises(ValueError, match="'cuda-graphs' needs all parameters trained"):
+        make_plan(compile="cuda-graphs", device=torch.device("cuda"), pretrained=frozen)
 
 
 def test_a_device_without_a_number_is_the_current_one():
@@ -96,25 +90,20 @@ def test_a_device_without_a_number_is_the_current_one():
     assert not same_device(device("cpu"), device("cuda"))
 
 
-@pytest.mark.parametrize("compile", ["auto", "cuda-graphs"])
-@pytest.mark.parametrize("size", [1, 2])
-def test_a_warning_says_why_steps_are_not_captured(size, compile):
+@pytest.mark.parametrize(("size", "why"), [(1, "sent batch by batch"), (2, "several processes")])
+def test_a_warning_says_why_steps_are_not_captured(size, why):
     """The data are on the CPU, as if they did not fit on the GPU."""
     panel, _ = make_panel()
-    cuda = torch.device("cuda")
-    plan = SimpleNamespace(compile=compile, device=cuda)
-    why = "are sent batch by batch" if size == 1 else "several processes"
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    plan = make_plan(compile="cuda-graphs", device=torch.device("cuda"))
+    with pytest.warns(UserWarning, match=why):
         assert step_class(plan, panel, Ranks(0, size)) is TrainingStep
-    said = [str(each.message) for each in caught]
-    assert not said if compile == "auto" else why in said[0]
 
 
 @pytest.mark.parametrize("graphed", [True, False])
-def test_a_captured_step_reads_its_learning_rate_from_a_tensor(graphed, monkeypatch):
-    monkeypatch.setattr(TrainingPlan, "graphed", graphed)
-    optimizer = make_optimizer(make_model(), make_plan(compile="auto"))
+def test_a_captured_step_reads_its_learning_rate_from_a_tensor(graphed):
+    plan = make_plan()
+    object.__setattr__(plan, "compile", graphed and "cuda-graphs")  # refused on a CPU
+    optimizer = make_optimizer(make_model(), plan)
     set_learning_rate(optimizer, 0.5)
     for group in optimizer.param_groups:
         assert isinstance(group["lr"], torch.Tensor) == group["capturable"] == graphed

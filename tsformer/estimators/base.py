@@ -425,7 +425,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
             n_iter_no_change=settings.n_iter_no_change,
             device=settings.device,
             bfloat16=settings.precision == "bfloat16",
-            compile=self.compile,
+            compile=settings.compile,
             seed=seed,
             design=self._design(),
             checkpoint_dir=None if self.checkpoint_dir is None else Path(self.checkpoint_dir),

@@ -17,6 +17,7 @@ from tsformer.estimators.recipe import fit_augmentation, regression_recipe, suit
 from tsformer.estimators.series import TrainingData
 from tsformer.estimators.targets import Target
 from tsformer.model import TSTransformer
+from tsformer.training.distributed import Ranks
 
 #: Series per step, unless memory is short.
 DEFAULT_BATCH = 16
@@ -108,7 +109,6 @@ def resolve(
     with threads_for(probe, batch_size * n_tokens):
         n_threads = torch.get_num_threads()
     bfloat16 = resolve_precision(params.precision, device, n_tokens * probe.config.d_model)
-    captures = is_auto(params.compile) and device.type == "cuda" and params.freeze is None
     return Settings(
         scaling=scaling,
         views=views_for(params.views, params.stem),
@@ -123,7 +123,7 @@ def resolve(
         n_threads=n_threads,
         device=device,
         precision="bfloat16" if bfloat16 else "float32",
-        compile="cuda-graphs" if captures else False if is_auto(params.compile) else params.compile,
+        compile=compile_for(params.compile, device, params.freeze),
     )
 
 
@@ -239,3 +239,11 @@ def temperature_for(temperature: float | str, augmentation: Augmentation | None)
     if temperature != "auto":
         return float(temperature)
     return MIXED_TEMPERATURE if augmentation is not None and augmentation.mixes else 1.0
+
+
+def compile_for(compile: bool | str, device: torch.device, freeze: str | None) -> bool | str:
+    """Return whether steps are compiled, or captured in CUDA graphs."""
+    if compile != "auto":
+        return compile
+    captures = device.type == "cuda" and freeze is None and Ranks.current().size == 1
+    return "cuda-graphs" if captures else False

@@ -226,13 +226,14 @@ def _states_of_the_cpu() -> tuple[bytes, object, bytes]:
 
 
 def step_class(plan: TrainingPlan, panel: AnyPanel, ranks: Ranks) -> type[TrainingStep]:
-    """Return the step class for a captured plan; warn if steps cannot be captured."""
+    """Return the step class of a plan; warn if its steps cannot be captured."""
+    if plan.compile != "cuda-graphs":
+        return TrainingStep
     if ranks.size > 1:
         reason = "several processes share each step"
     elif not same_device(panel.device, plan.device):
         reason = f"the data do not fit on {plan.device} and are sent batch by batch"
     else:
         return GraphedStep
-    if plan.compile != "auto":
-        warn_caller(_NOT_CAPTURED + reason)
+    warn_caller(_NOT_CAPTURED + reason)
     return TrainingStep

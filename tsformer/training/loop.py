@@ -29,7 +29,7 @@ from tsformer.training.run import (
     Validation,
     mark_interrupted,
 )
-from tsformer.training.step import Loss, TrainingStep
+from tsformer.training.step import Loss
 
 
 def train(
@@ -262,7 +262,7 @@ def _epochs(run: TrainingRun) -> None:
     """Train until the plan ends, early stopping or a callback stops, or the loss is not finite."""
     state, model, plan, panel = run.state, run.state.model, run.state.plan, run.panel
     optimizer = make_optimizer(model, plan)
-    cls = step_class(plan, panel, run.ranks) if plan.graphed else TrainingStep
+    cls = step_class(plan, panel, run.ranks)
     step = cls(model, optimizer, panel, run.targets, run.weights, run.loss, plan, run.ranks)
     checkpointer = None
     if plan.checkpoint_dir is not None:
@@ -303,7 +303,7 @@ def _epochs(run: TrainingRun) -> None:
 
 def make_optimizer(model: nn.Module, plan: TrainingPlan) -> torch.optim.AdamW:
     """Return fused AdamW over the groups of `decay_groups`."""
-    graphed = plan.graphed
+    graphed = plan.compile == "cuda-graphs"
     optimizer = torch.optim.AdamW(
         decay_groups(model, plan.pretrained),
         # A captured step reads its learning rate from a tensor.

@@ -47,10 +47,9 @@ class TrainingPlan:
         Where the model and the data are.
     bfloat16 : bool, default=False
         Whether the forward pass runs in bf16 autocast.
-    compile : bool, "cuda-graphs" or "auto", default=False
+    compile : bool or "cuda-graphs", default=False
         True compiles the model with `torch.compile` for training. "cuda-graphs" captures whole
-        steps once for each batch shape and replays them, on a GPU. "auto" captures steps where
-        possible.
+        steps once for each batch shape and replays them, on a GPU.
     seed : int
         Seed of shuffling and dropout.
     design : str, default=""
@@ -93,13 +92,6 @@ class TrainingPlan:
                 "compile='cuda-graphs' needs all parameters trained; with frozen parameters choose "
                 "True or False"
             )
-
-    @property
-    def graphed(self) -> bool:
-        """Whether steps are captured in CUDA graphs, given data on the device."""
-        if self.compile != "auto":
-            return self.compile == "cuda-graphs"
-        return self.device.type == "cuda" and not self.frozen
 
     @property
     def frozen(self) -> frozenset[str]:
