@@ -389,7 +389,7 @@ class TSTransformer(TransformerEncoder):
     ) -> Tensor:
         """Compute the pooled embedding ``[B, D]``, the input of `forward_head`."""
         tokens, mask, t = self.forward_stem(x, mask, times)
-        return self.pool(self.forward_features(tokens, mask, t), mask)
+        return self.pooling(self.forward_features(tokens, mask, t), mask)
 
     def forward_stem(
         self, x: Tensor, mask: Tensor | None = None, times: Tensor | None = None
@@ -397,7 +397,7 @@ class TSTransformer(TransformerEncoder):
         """Map values to tokens, with the tokens' mask and times; arguments as in `forward`.
 
         Series of a batch interact only in batch norms, here and in `forward_head`:
-        `forward_features` and `pool` can run on parts of the batch.
+        `forward_features` and `pooling` can run on parts of the batch.
 
         Returns
         -------
@@ -417,13 +417,6 @@ class TSTransformer(TransformerEncoder):
             t = _hold_last(t, mask)
             x = x * mask[..., None]
         return x, mask, t
-
-    def pool(self, tokens: Tensor, mask: Tensor | None) -> Tensor:
-        """Pool the tokens ``[B, N, D]`` that `forward_features` returns to ``[B, D]``.
-
-        `mask` ``[B, N]`` is True for valid tokens; None if all are.
-        """
-        return self.pooling(tokens, mask)
 
     def forward_head(self, pooled: Tensor, weights: Tensor | None = None) -> Tensor:
         """Map pooled embeddings ``[B, D]`` to logits ``[B, K]`` by a norm and a linear layer.

@@ -253,7 +253,7 @@ def _pass_of(model: Any, norms: Sequence[nn.Module]) -> Callable[..., object]:
         def pooled(part: Tensor) -> Tensor:
             some = None if mask is None else mask[part]
             features = model.forward_features(tokens[part], some, t if len(t) == 1 else t[part])
-            return model.pool(features, some)
+            return model.pooling(features, some)
 
         rows = in_halves(pooled, torch.arange(len(x), device=x.device), x.device)
         return model.forward_head(rows, weights)
