@@ -19,8 +19,8 @@ import pytest
 import torch
 from small_estimators import X, Y, classifier
 
-from tsformer import TSTransformerClassifier, load, persistence
-from tsformer.persistence import check_destination, removed_on_failure, save_or_rescue
+from tsformer import TSTransformerClassifier, load
+from tsformer.persistence import read_folder, removed_on_failure, save_or_rescue, write_folder
 
 
 @cache
@@ -64,17 +64,15 @@ def saved(path):
     return path
 
 
-def test_a_generator_cannot_be_saved(path):
-    clf = fitted(random_state=np.random.RandomState(0))
-    with pytest.raises(ValueError, match=r"RandomState, which cannot be .* random_state as an int"):
-        clf.save(path)
+def test_save_refuses_generator(path):
+    with pytest.raises(ValueError, match="RandomState"):
+        fitted(random_state=np.random.RandomState(0)).save(path)
 
 
-def test_tensors_may_share_memory_and_lie_in_any_order(path):
+def test_write_folder_shared_and_transposed_tensors(path):
     x = torch.arange(6.0).view(2, 3)
-    persistence.write_folder(path, {}, given := {"x": x, "same": x, "turned": x.mT}, "\ud800")
-    _, found = persistence.read_folder(path)
-    assert all(found[name].equal(tensor) for name, tensor in given.items())
+    write_folder(path, {}, tensors := {"x": x, "same": x, "turned": x.mT}, "\ud800")
+    assert all(read_folder(path)[1][name].equal(tensor) for name, tensor in tensors.items())
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -91,7 +89,7 @@ def contents(folder: Path) -> dict[str, bytes]:
         ("weights.safetensors", "of another tool"),
     ],
 )
-def test_what_is_something_else_is_not_overwritten(name, text, path):
+def test_save_keeps_other_files(name, text, path):
     path.mkdir(parents=True)
     fitted().save(path)  # into an empty folder
     for file in path.iterdir():
@@ -99,54 +97,51 @@ def test_what_is_something_else_is_not_overwritten(name, text, path):
     (path / name).write_text(text)
     before = contents(path)
     for taken in (path, path / name):
-        with pytest.raises(ValueError, match="exists and is not a saved estimator"):
+        with pytest.raises(ValueError, match="not a saved estimator"):
             fitted().save(taken)
     assert contents(path) == before
 
 
-def test_files_that_are_missing(saved, tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"no saved estimator at .*r.json is missing"):
+def test_load_missing_file(saved, tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"nowhere.*estimator\.json"):
         load(tmp_path / "nowhere")
+    name = weights_in(saved).name
     weights_in(saved).unlink()
-    with pytest.raises(ValueError, match=r"incomplete: weights-\w+.safetensors is missing"):
+    with pytest.raises(ValueError, match=name):
         load(saved)
 
 
 @pytest.mark.parametrize("part", ["estimator.json", "weights-*.safetensors"])
-@pytest.mark.parametrize("left", [0, 5, 100, -1])
-def test_truncated(saved, part, left):
+@pytest.mark.parametrize(
+    "damage",
+    [*(lambda c, n=n: c[:n] for n in (0, 5, 100, -1)), lambda c: c.replace(c[-3:-2], b"\xff")],
+)
+def test_load_refuses_damaged_file(saved, part, damage):
     (file,) = saved.glob(part)
-    file.write_bytes(file.read_bytes().rstrip()[:left])
+    file.write_bytes(damage(file.read_bytes().rstrip()))
     with pytest.raises(ValueError, match=f"{file.name} is corrupted"):
         load(saved)
 
 
-def test_a_flipped_bit_in_the_weights(saved):
-    content = bytearray(weights_in(saved).read_bytes())
-    content[-3] ^= 64
-    weights_in(saved).write_bytes(content)
-    with pytest.raises(ValueError, match=r"weights-\w+.safetensors is corrupted"):
-        load(saved)
-
-
-def test_weights_of_another_estimator(saved, tmp_path):
+def test_load_refuses_weights_of_other_estimator(saved, tmp_path):
     fitted(random_state=1).save(tmp_path / "other")
     shutil.copy(weights_in(tmp_path / "other"), weights_in(saved))
-    with pytest.raises(ValueError, match=r"not the file that estimator.json was written with"):
+    with pytest.raises(ValueError, match=f"{weights_in(saved).name} is corrupted"):
         load(saved)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"format": 99, "tsformer": "7.0"}, "format 99 by tsformer 7.0; .* reads format 2: inst"),
-        ({"format": 1, "tsformer": "0.1.0"}, "format 1 by tsformer 0.1.0; .* fit and save again"),
-        ({"format": "2"}, "format '2' by tsformer"),
-        ({"weights_sha256": "../../etc"}, "weights_sha256 is not a SHA-256 digest"),
+        ({"format": 99, "tsformer": "7.0"}, "format 99 by tsformer 7.0"),
+        ({"format": 1, "tsformer": "0.1.0"}, "format 1 by tsformer 0.1.0"),
+        ({"format": "2"}, "format '2'"),
+        ({"weights_sha256": "../../etc"}, "weights_sha256"),
         ({"class": "TSTransformerClasifier"}, "did you mean 'TSTransformerClassifier'"),
+        ({"class": "StreamingClassifier"}, "StreamingClassifier"),
     ],
 )
-def test_a_json_file_that_makes_no_sense(saved, change, message):
+def test_load_refuses_description(saved, change, message):
     state = json.loads((saved / "estimator.json").read_text())
     (saved / "estimator.json").write_text(json.dumps(state | change))
     with pytest.raises(ValueError, match=message):
@@ -154,7 +149,7 @@ def test_a_json_file_that_makes_no_sense(saved, change, message):
 
 
 @pytest.mark.parametrize("text", ["[]", "3", "{}", "not json", "\x00"])
-def test_a_json_file_of_something_else(saved, text):
+def test_load_refuses_other_json(saved, text):
     (saved / "estimator.json").write_text(text)
     with pytest.raises(ValueError, match=r"estimator.json is corrupted"):
         load(saved)
@@ -164,17 +159,16 @@ def test_a_json_file_of_something_else(saved, text):
 
 
 @pytest.mark.parametrize("strange", ["notes.txt", ".git/HEAD", "weights.bin", "weights-1/x"])
-def test_what_save_did_not_write_makes_it_refuse(saved, strange):
+def test_save_refuses_folder_with_other_file(saved, strange):
     (saved / strange).parent.mkdir(exist_ok=True)
     (saved / strange).write_text("mine")
     before = contents(saved)
-    for attempt in (fitted("rope").save, check_destination):
-        with pytest.raises(ValueError, match=rf"more than .*: {strange.split('/')[0]}; .* move"):
-            attempt(saved)
+    with pytest.raises(ValueError, match=f": {strange.split('/')[0]};"):
+        fitted("rope").save(saved)
     assert contents(saved) == before
 
 
-def test_an_edited_card_is_not_overwritten_and_never_read(saved):
+def test_save_refuses_edited_card(saved):
     card = saved / "README.md"
     written = card.read_bytes()
     card.write_bytes(written.replace(b"\n", b"\r\n"))  # as git may check it out
@@ -182,16 +176,15 @@ def test_an_edited_card_is_not_overwritten_and_never_read(saved):
     for content in (written.replace(b"## Scores", b"## My scores"), b"mine", b"\xff"):
         card.write_bytes(content)
         assert_same(load(saved), fitted("rope"))
-        for attempt in (fitted().save, check_destination):
-            with pytest.raises(ValueError, match=r"more than a saved estimator: README.md; .*move"):
-                attempt(saved)
+        with pytest.raises(ValueError, match=r": README\.md;"):
+            fitted().save(saved)
         assert card.read_bytes() == content
     card.unlink()
     fitted().save(saved)
     assert card.read_bytes() == written
 
 
-def test_a_stop_before_the_card_leaves_the_new_model(saved, monkeypatch):
+def test_save_stopped_before_card_keeps_new_model(saved, monkeypatch):
     old = (saved / "README.md").read_bytes()
 
     def stopped(self, target, real=Path.replace):
@@ -210,7 +203,7 @@ def test_a_stop_before_the_card_leaves_the_new_model(saved, monkeypatch):
     assert digest[:16] in (saved / "README.md").read_text()
 
 
-def test_a_link_is_followed(saved, tmp_path):
+def test_save_follows_link(saved, tmp_path):
     link = tmp_path / "newest"
     link.symlink_to(saved)
     clf = fitted("rope", random_state=5)
@@ -226,7 +219,7 @@ def test_a_link_is_followed(saved, tmp_path):
 
 @pytest.mark.parametrize("at_call", [1, 2])
 @pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
-def test_a_stop_while_renaming_leaves_the_old_one(saved, monkeypatch, at_call, error):
+def test_save_stopped_at_rename_keeps_old_model(saved, monkeypatch, at_call, error):
     old, calls = load(saved), []
 
     def stopped(*args, real=Path.replace):
@@ -244,7 +237,7 @@ def test_a_stop_while_renaming_leaves_the_old_one(saved, monkeypatch, at_call, e
     fitted("rope").save(saved)
 
 
-def test_a_full_disk_leaves_the_old_one(saved, full_disk):
+def test_save_on_full_disk_keeps_old_model(saved, full_disk):
     old = load(saved)
     with full_disk(), pytest.raises(OSError, match="File too large"):
         fitted("rope").save(saved)
@@ -254,25 +247,27 @@ def test_a_full_disk_leaves_the_old_one(saved, full_disk):
 
 
 @pytest.mark.parametrize("reads", [True, False], ids=["load", "save"])
-def test_another_process_saves_at_this_moment(saved, monkeypatch, reads):
-    """While this one reads the old weights, or before it removes them."""
-    clf, name = fitted("rope"), "_weights_file" if reads else "_leftovers"
-    real = getattr(persistence, name)
+def test_other_process_saves_meanwhile(saved, monkeypatch, reads):
+    """While this one looks for the old weights, or before it removes them."""
+    clf, (owner, name) = fitted("rope"), (Path, "is_file") if reads else (time, "time")
+    real = getattr(owner, name)
 
     def interrupted(*args, **options):
         monkeypatch.undo()
         (clf if reads else fitted()).save(saved)
         return real(*args, **options)
 
-    monkeypatch.setattr(persistence, name, interrupted)
+    if not reads:
+        clf.save(saved)
+    monkeypatch.setattr(owner, name, interrupted)
     if reads:
         assert_same(load(saved), clf)
     else:
-        clf.save(saved)
+        fitted("rope", random_state=1).save(saved)
         assert_same(load(saved), fitted())
 
 
-def test_what_a_killed_process_left_is_removed_in_time(saved):
+def test_save_removes_stale_leftovers(saved):
     left = ["weights-0123456789abcdef.safetensors", ".estimator.json.0123456789ab"]
     left += [".README.md.0123456789ab"]
     for name in left:
@@ -288,26 +283,30 @@ def test_what_a_killed_process_left_is_removed_in_time(saved):
 # Before a long fit, and after it
 
 
-def test_a_place_for_a_model_is_tried(path, saved, tmp_path):
+def test_removed_on_failure_refuses_destination(saved, tmp_path, full_disk):
+    def tried(place) -> None:
+        with removed_on_failure(place):
+            pass
+
     for place in (tmp_path / "new" / "model", saved):
-        check_destination(place)
+        tried(place)
     assert not list((tmp_path / "new" / "model").iterdir())
     load(saved)
-
-
-def test_a_place_that_cannot_be_written_is_refused_before(tmp_path, full_disk):
-    with pytest.raises(OSError, match=r"a model cannot be saved there: .*'/proc/model'"):
-        check_destination("/proc/model")
-    with full_disk(), pytest.raises(OSError, match=r"cannot be saved there: File too large"):
-        check_destination(tmp_path / "model")
+    with pytest.raises(OSError, match="/proc/model"):
+        tried("/proc/model")
+    with full_disk(), pytest.raises(OSError, match="File too large"):
+        tried(tmp_path / "model")
     (tmp_path / "file").touch()
     (tmp_path / "link").symlink_to(tmp_path / "file")
     for taken in ("file", "link"):
-        with pytest.raises(ValueError, match="exists and is not a saved estimator"):
-            check_destination(tmp_path / taken)
+        with pytest.raises(ValueError, match=taken):
+            tried(tmp_path / taken)
+    (saved / "notes.txt").touch()
+    with pytest.raises(ValueError, match=r"notes\.txt"):
+        tried(saved)
 
 
-def test_folders_that_were_made_for_nothing_are_removed(saved, tmp_path):
+def test_removed_on_failure_removes_new_folders(saved, tmp_path):
     (tmp_path / "mine").mkdir()
 
     def interrupted(place):
@@ -335,7 +334,7 @@ def test_folders_that_were_made_for_nothing_are_removed(saved, tmp_path):
     assert (tmp_path / "kept").is_dir()
 
 
-def test_a_model_that_cannot_be_saved_there_is_saved_elsewhere(tmp_path, monkeypatch):
+def test_save_or_rescue_saves_elsewhere(tmp_path, monkeypatch):
     clf = fitted()
     temporary = tmp_path / "temporary"
     temporary.mkdir()
@@ -347,7 +346,7 @@ def test_a_model_that_cannot_be_saved_there_is_saved_elsewhere(tmp_path, monkeyp
         (Path("/proc"), Path("/proc/model"), temporary),
     ):
         monkeypatch.chdir(here)
-        with pytest.raises(OSError, match=r"could not be saved in .* it is saved in ") as raised:
+        with pytest.raises(OSError, match="saved in") as raised:
             save_or_rescue(clf.save, path)
         (rescued,) = beside.glob(f"{path.name}-*")
         assert str(raised.value).endswith(f"saved in {rescued}")
@@ -379,7 +378,7 @@ for _ in sys.stdin:
 
 
 @pytest.mark.processes
-def test_a_kill_leaves_a_whole_model(tmp_path):
+def test_killed_save_leaves_whole_model(tmp_path):
     """A process that saves again and again is killed at some moments, for real."""
     with subprocess.Popen(
         [sys.executable, "-c", SAVING], cwd=tmp_path,

@@ -71,35 +71,31 @@ def write_folder(
         card_file.write(_marked(card, new.name))
         card_file.flush()
         file.write(f"{text}\n".encode())
-    old = [before, *_leftovers(folder)]
+    since = time.time() - _STALE
+    left = [each for each in folder.iterdir() if _LEFTOVER.fullmatch(each.name)]
     # Another process may have saved the earlier weights again.
-    kept = (None, new, _weights_file(folder, _described(folder)))
-    for each in old:
-        if each not in kept:
-            each.unlink(missing_ok=True)
-
-
-def check_destination(path: str | os.PathLike[str]) -> None:
-    """Raise the errors of `write_folder` for `path`, before a long fit."""
-    folder = _destination(path)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder) as file:
-            file.write(bytes(_SPACE))
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError as error:
-        reason = f"a model cannot be saved there: {error.strerror}"
-        raise OSError(error.errno, reason, os.fspath(path)) from error
+    kept = (new, _weights_file(folder, _described(folder)))
+    for each in left:
+        with suppress(FileNotFoundError):
+            if each not in kept and (each == before or each.stat().st_mtime < since):
+                each.unlink()
 
 
 @contextmanager
 def removed_on_failure(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Call `check_destination`; remove the folders it created if the block raises."""
+    """Raise the errors of `write_folder` before a long fit; remove new folders if it fails."""
     folder = _destination(path)
     created = [each for each in (folder, *folder.parents) if not each.exists()]
     try:
-        check_destination(path)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder) as file:
+                file.write(bytes(_SPACE))
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            reason = f"a model cannot be saved there: {error.strerror}"
+            raise OSError(error.errno, reason, os.fspath(path)) from error
         yield
     except BaseException:
         for each in created:
@@ -190,8 +186,13 @@ def _destination(path: str | os.PathLike[str]) -> Path:
     folder = Path(os.path.realpath(path))
     if not folder.exists():
         return folder
-    unexpected = _unexpected_names(folder) if folder.is_dir() else None
-    if unexpected is None or (unexpected and _described(folder) is None):
+    is_folder = folder.is_dir()
+    ours = {_JSON} if is_folder and _described(folder) is not None else set()
+    if ours and _is_unedited(folder / _CARD):
+        ours.add(_CARD)
+    names = sorted(os.listdir(folder)) if is_folder else []
+    unexpected = [name for name in names if name not in ours and not _LEFTOVER.fullmatch(name)]
+    if not is_folder or (unexpected and not ours):
         raise ValueError(
             f"{path} exists and is not a saved estimator; choose another path, or remove it first"
         )
@@ -201,15 +202,6 @@ def _destination(path: str | os.PathLike[str]) -> Path:
             "another path, or move these first"
         )
     return folder
-
-
-def _unexpected_names(folder: Path) -> list[str]:
-    """Return the names in a folder that `write_folder` did not write."""
-    ours = set() if _described(folder) is None else {_JSON}
-    if ours and _is_unedited(folder / _CARD):
-        ours.add(_CARD)
-    names = sorted(each.name for each in folder.iterdir())
-    return [name for name in names if name not in ours and not _LEFTOVER.fullmatch(name)]
 
 
 def _marked(card: str, weights: str) -> bytes:
@@ -226,13 +218,6 @@ def _is_unedited(path: Path) -> bool:
         return False
     text, newline, mark = content.rpartition(b"\n<!-- ")
     return hashlib.sha256(text + newline[:1]).hexdigest().encode() in mark
-
-
-def _leftovers(folder: Path) -> list[Path]:
-    """Return stale files of killed processes."""
-    since = time.time() - _STALE
-    left = (each for each in folder.iterdir() if _LEFTOVER.fullmatch(each.name))
-    return [each for each in left if each.stat().st_mtime < since]
 
 
 def _described(folder: Path) -> dict[str, Any] | None:
