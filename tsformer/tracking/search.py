@@ -93,22 +93,18 @@ def _cross_validate(original: Callable[..., Any], *args: Any, **kwargs: Any) -> 
     settings = _settings_for(estimator)
     if settings is None:
         return original(*args, **kwargs)
-    name = name_of(_ours(estimator)[0])
-    with _tracked(f"cross-validation of {name}", None, settings) as (store, run):
+    name = f"cross-validation of {name_of(_ours(estimator)[0])}"
+    with _tracked(name, None, settings) as (store, run):
         found = original(*args, **kwargs)
 
         def log() -> None:
             scoring = kwargs.get("scoring")
             if isinstance(scoring, Mapping):  # `cross_val_score` passes {"score": scorer}
                 scoring = scoring.get("score")
+            row = {"mean_fit_time": np.mean(found["fit_time"])}
+            for key in filter(lambda key: key.startswith(("test_", "train_")), found):
+                row |= {f"split{fold}_{key}": score for fold, score in enumerate(found[key])}
             scorer = check_scoring(estimator, scoring=scoring)
-            row = {
-                f"split{fold}_{key}": score
-                for key, scores in found.items()
-                if key.startswith(("test_", "train_"))
-                for fold, score in enumerate(scores)
-            }
-            row["mean_fit_time"] = np.mean(found["fit_time"])
             (summary,) = _log_candidates(store, run, estimator, scorer, [({}, row)])
             run.metrics(summary)
 
@@ -204,18 +200,12 @@ def _log_candidates(
         summary = {"fit_seconds": row["mean_fit_time"], **folds[i].mean(), **spread}
         summary["fits/finished"] = int(table[i].notna().sum())
         summaries.append(summary)
-        tags = {
-            **study,
-            "mlflow.runColor": encoding_color(name),
-            PLACE_TAG: f"{place:03d}",
-            "mlflow.note.content": _NOTE.format(n=len(table)),
-        }
+        tags = {**study, "mlflow.runColor": encoding_color(name), PLACE_TAG: f"{place:03d}"}
+        tags["mlflow.note.content"] = _NOTE.format(n=len(table))
         with store.start(label, kind="encoding", parent=parent, tags=tags) as run:
             named = {} if label == name else {"candidate": label}
             run.params({"encoding": name, **named, **searched})
-            run.metrics(summary)
-            if ranked and len(rows) > 1:
-                run.metrics({"test/mean_rank": ranks[i]})
+            run.metrics(summary | ({"test/mean_rank": ranks[i]} if ranked and rows[1:] else {}))
             for fold, score in enumerate(table[i], start=1):
                 run.metrics({f"fold/{main.removeprefix('test/')}": score}, step=fold)
             if table[i].isna().all():

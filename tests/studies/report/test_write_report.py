@@ -65,7 +65,7 @@ def written(study: Path, *, pictures: bool = False, **options: Any) -> tuple[Rep
     """Write a report, in which figures take most of the time; return its Markdown, too."""
     with pytest.MonkeyPatch.context() as patch:
         if not pictures:
-            patch.setattr("tsformer.studies.report.write._png", lambda figure: b"")
+            patch.setattr("tsformer.studies.report.write.png", lambda figure: b"")
         files = write_report(study, **options)
     return files, files.markdown.read_text(encoding="utf-8")
 
@@ -258,7 +258,7 @@ def test_a_table_of_others_is_reported_without_a_word_on_how_it_came_about(tmp_p
 @pytest.mark.slow
 def test_the_command(tmp_path, run, monkeypatch):
     pytest.importorskip("typer", reason='needs the extra "cli"')
-    monkeypatch.setattr("tsformer.studies.report.write._png", lambda figure: b"")
+    monkeypatch.setattr("tsformer.studies.report.write.png", lambda figure: b"")
     folder = study_in(tmp_path / "study", results().query("stem == 'conv'"))
     printed, _ = run("report", folder, "--out", "page", "--rope", "0.02")
     assert "page      page/report.html" in printed

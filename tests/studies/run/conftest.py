@@ -32,7 +32,7 @@ def no_figures(monkeypatch):
 @pytest.fixture
 def no_report(monkeypatch, no_figures):
     """Write no report either."""
-    monkeypatch.setattr("tsformer.studies.run.finalize._report", lambda *args: None)
+    monkeypatch.setattr("tsformer.studies.run.finalize.report_of", lambda *args: None)
 
 
 @pytest.fixture

@@ -293,7 +293,7 @@ def test_fits_of_other_series_do_not_pass_for_those_of_these(
         for part in ("TRAIN", "TEST"):
             X = np.random.default_rng(seed).normal(size=(12, 1, 10))
             write_ts(tmp_path / f"data/Changes/Changes_{part}.ts", X, np.array(["a", "b"] * 6))
-        problem._official.cache_clear()
+        problem.official_split.cache_clear()
         problem.series_digest.cache_clear()
 
     write(0)

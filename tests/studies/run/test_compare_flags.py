@@ -45,7 +45,7 @@ def test_a_study_of_a_file_with_fits_that_fail(run, uri, experiment, tmp_path, m
     assert pd.read_csv("out/failures.csv")["n_heads"].tolist() == [3, 3]
     assert "not in the table: 2 failed (failures.csv)." in Path("out/summary.md").read_text()
 
-    monkeypatch.setattr("tsformer.studies.run.finalize._report", lambda *args: None)
+    monkeypatch.setattr("tsformer.studies.run.finalize.report_of", lambda *args: None)
     out, err = run("compare", *flags, "--out", "out", "--name", "Is it small?", "--json", exits=2)
     found = json.loads(out)
     for name in ("accuracy", "run_id"):

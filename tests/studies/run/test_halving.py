@@ -137,12 +137,12 @@ def test_an_encoding_that_would_take_several_shares_of_the_budget_is_not_fitted(
 
 def test_seconds_of_an_encoding_are_estimated_from_those_of_others():
     halving = World(SKILLS).run(1000)
-    halving._prior, halving._seconds = {"none": 2.0, "dape": 6.0}, {"none": [9.0, 11.0]}
-    assert halving._cost("dape") == 30
+    halving.prior, halving.seconds = {"none": 2.0, "dape": 6.0}, {"none": [9.0, 11.0]}
+    assert halving.cost("dape") == 30
     study = Study(["Own"], ["rope+erpe"], 1)
     halving = Halving(study, None, None, None, 1, n_test=[40], length=150)  # of 64 and 256
     costs = time_ratios(256)
-    assert halving._prior == {"rope+erpe": max(costs["rope"], costs["erpe"])}
+    assert halving.prior == {"rope+erpe": max(costs["rope"], costs["erpe"])}
     assert costs["rope"] != costs["erpe"]
 
 

@@ -125,7 +125,7 @@ def test_other_times_labels_or_test_series_are_other_data(tmp_path, monkeypatch)
         for part, value in (("TRAIN", 2.0), ("TEST", tested)):
             X = [pd.DataFrame({"a": [1.0, value, 3.0]}, index=[0, 1, end])] * 2
             write_ts(tmp_path / f"data/Timed/Timed_{part}.ts", X, list(labels))
-        problem._official.cache_clear()
+        problem.official_split.cache_clear()
         problem.series_digest.cache_clear()
         found.append(problem.series_digest("Timed"))
     assert len(set(found)) == 4

@@ -39,7 +39,7 @@ from tsformer.studies.run.progress import Progress, ProgressReporter, listener_o
 from tsformer.studies.run.results import ResultStore
 from tsformer.studies.run.trial import name_column
 from tsformer.studies.run.worker import Task
-from tsformer.tracking import RunStore, prepare_store
+from tsformer.tracking import prepare_store
 from tsformer.tracking.settings import without_credentials
 from tsformer.tracking.views import make_views
 
@@ -98,11 +98,23 @@ class Comparison:
 
     def __repr__(self) -> str:
         """Return ranks, verdict and paths."""
+        if self.results.empty:
+            ranks = ""
+        elif self.ranking is not None:
+            shown = ["folds", "accuracy", "outcome"]
+            ranks = self.ranking.set_index("encoding")[shown].to_string(float_format="%.3f")
+        else:  # over the data sets with all methods, the best first
+            name = name_column(self.study)
+            table = self.summary().pivot(index="dataset", columns=name, values="accuracy")
+            shared = table.dropna() if len(table.dropna()) else table
+            both = pd.DataFrame({"mean rank": mean_ranks(shared), "accuracy": shared.mean()})
+            both = both.sort_values(["mean rank", "accuracy"], ascending=[True, False])
+            ranks = both.to_string(float_format="%.3f")
         lost = {"failed": len(self.failures), "not recorded": len(self.unrecorded)}
         counts = [f"{len(self.results)} fits", *(f"{n} {what}" for what, n in lost.items() if n)]
         parts = [
             f"{self.study.label}: {', '.join(counts)}",
-            "" if self.results.empty else self._ranks().to_string(float_format="%.3f"),
+            ranks,
             self.verdict,
             "\n".join(f"{what:<8}{place}" for what, place in self.places().items() if place),
         ]
@@ -116,17 +128,6 @@ class Comparison:
             "report": self.report_path,
             "runs": self.ui_command,
         }
-
-    def _ranks(self) -> pd.DataFrame:
-        """Return mean rank and accuracy over the data sets with all methods, the best first."""
-        if self.ranking is not None:
-            return self.ranking.set_index("encoding")[["folds", "accuracy", "outcome"]]
-        name = name_column(self.study)
-        table = self.summary().pivot(index="dataset", columns=name, values="accuracy")
-        shared = table.dropna()
-        shared = shared if len(shared) else table
-        ranks = pd.DataFrame({"mean rank": mean_ranks(shared), "accuracy": shared.mean()})
-        return ranks.sort_values(["mean rank", "accuracy"], ascending=[True, False])
 
     def answer(self) -> str:
         """Return the ranking in one sentence of Markdown; ValueError without a ranking."""
@@ -220,7 +221,19 @@ def compare(
     """
     require("matplotlib.figure", extra="plots", purpose="the figure of a comparison")
     listener = listener_of(verbose, on_progress)
-    jobs = _check_jobs(jobs, fit_time_limit, scheduler)
+    check_number("jobs", jobs, 1, whole=True, also=(-1,))
+    if fit_time_limit is not None:
+        check_number("fit_time_limit", fit_time_limit, 0, excluded=True)
+    for name, value in {
+        "jobs": None if jobs == 1 else jobs,
+        "fit_time_limit": fit_time_limit,
+    }.items():
+        if scheduler is not None and value is not None:
+            raise ValueError(
+                f"{name}={value} is for processes of this machine, and scheduler={scheduler!r} "
+                "runs the fits on others. Give only one of the two"
+            )
+    jobs = int(joblib.effective_n_jobs(jobs)) if jobs == -1 else jobs
     limit = None if budget is None else _budget(study, budget)
     elsewhere = jobs > 1 or scheduler is not None or fit_time_limit is not None
     if elsewhere:
@@ -237,7 +250,12 @@ def compare(
     with ExitStack() as stack:
         client = stack.enter_context(executors.cluster(scheduler)) if scheduler else None
         store = prepare_store(tracking_uri, experiment)
-        _check_reach(store, scheduler)
+        remote = scheduler and urlsplit(scheduler).hostname not in ("127.0.0.1", "localhost", "::1")
+        if remote and store.uri.startswith("sqlite:"):
+            raise ValueError(
+                f"workers at {scheduler} cannot write to {store.uri}, a file on this machine; "
+                "start `mlflow server`, and give its address as tracking_uri"
+            )
         stack.enter_context(exclusive(store, study.name))
         results = ResultStore(study, store, folder / "results.csv").open()
         write_atomically(json.dumps(study.as_dict(), indent=2) + "\n", folder / "study.json")
@@ -347,20 +365,6 @@ class Fits:
                 yield result.trial
 
 
-def _check_jobs(jobs: int, time_limit: float | None, scheduler: str | None) -> int:
-    """Return the number of worker processes on this machine."""
-    check_number("jobs", jobs, 1, whole=True, also=(-1,))
-    if time_limit is not None:
-        check_number("fit_time_limit", time_limit, 0, excluded=True)
-    for name, value in (("jobs", None if jobs == 1 else jobs), ("fit_time_limit", time_limit)):
-        if scheduler is not None and value is not None:
-            raise ValueError(
-                f"{name}={value} is for processes of this machine, and scheduler={scheduler!r} "
-                "runs the fits on others. Give only one of the two"
-            )
-    return int(joblib.effective_n_jobs(jobs)) if jobs == -1 else jobs
-
-
 def _budget(study: Study, budget: float | str) -> float:
     """Return the seconds of a budget; raise ValueError for a study that cannot be halved."""
     seconds = seconds_of(budget)
@@ -377,17 +381,6 @@ def _budget(study: Study, budget: float | str) -> float:
             "which_encoding, or `tsformer compare --data`"
         )
     return seconds
-
-
-def _check_reach(store: RunStore, scheduler: str | None) -> None:
-    if scheduler is None or not store.uri.startswith("sqlite:"):
-        return
-    host = urlsplit(scheduler).hostname
-    if host not in ("127.0.0.1", "localhost", "::1"):
-        raise ValueError(
-            f"workers at {scheduler} cannot write to {store.uri}, a file on this machine; start "
-            "`mlflow server` and give its address as tracking_uri or in MLFLOW_TRACKING_URI"
-        )
 
 
 def _check_importable(study: Study) -> None:

@@ -240,7 +240,7 @@ def finalize(store: ResultStore, folder: Path, parent: TrackedRun) -> Written:
     report = None
     if all(map(importlib.util.find_spec, ("scikit_posthocs", "baycomp", "jinja2"))):
         noun = name_column(store.study)
-        report = attempt(lambda: _report(scores, folder, parent, noun), "writing the report")
+        report = attempt(lambda: report_of(scores, folder, parent, noun), "writing the report")
     summary_runs(store.study, scores, store.store, parent, figure)
     return Written(figure_path, *(report or ()))
 
@@ -283,7 +283,7 @@ def _results(
     return results, failures
 
 
-def _report(scores: StudyScores, folder: Path, parent: TrackedRun, noun: str) -> tuple[Path, str]:
+def report_of(scores: StudyScores, folder: Path, parent: TrackedRun, noun: str) -> tuple[Path, str]:
     """Write and log the report; return its page and its first sentences."""
     baseline = default_baseline(scores)
     findings = analyse(scores, baseline=baseline)

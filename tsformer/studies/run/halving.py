@@ -65,16 +65,16 @@ class Halving:
         self._n_test = n_test
         self._jobs = jobs
         ratios = time_ratios(min(_LENGTHS, key=lambda n: abs(math.log(n / length))))
-        self._prior = {
+        self.prior = {
             name: max(ratios.get(part, 1.0) for part in name.split("+")) for name in study.names
         }
-        self._seconds: dict[str, list[float]] = {}
+        self.seconds: dict[str, list[float]] = {}
         self._counted: set[tuple[Trial, float]] = set()
         self._epochs = 1.0  # share of the epochs in this round
 
     def run(self) -> None:
         """Fit until the budget is used up or the remaining encodings have all folds."""
-        names = self._first_round(sorted(self.study.names, key=self._prior.__getitem__))
+        names = self._first_round(sorted(self.study.names, key=self.prior.__getitem__))
         for fold in range(self.study.resamples):
             if len(names) < 2:
                 break
@@ -111,8 +111,8 @@ class Halving:
         if row is None:
             return names
         # From the stored row alone, so that a resumed comparison takes the same decision.
-        unit = _fit_seconds(row) / self._prior[timed]
-        costs = {name: unit * self._prior[name] for name in names}
+        unit = _fit_seconds(row) / self.prior[timed]
+        costs = {name: unit * self.prior[name] for name in names}
         limit = _MOST_SHARES * max(self._budget, sum(costs.values())) / len(costs)
         for name in [name for name in names if costs[name] > limit]:
             self.dropped[name] = f"not fitted, at about {costs.pop(name):.0f} seconds a fit"
@@ -136,11 +136,11 @@ class Halving:
 
     def _fit(self, names: Sequence[str], fold: int, results: Any) -> bool:
         """Fit encodings on a fold, the cheapest first; return whether the time sufficed."""
-        trials = [self._trial(name, fold) for name in sorted(names, key=self._cost)]
+        trials = [self._trial(name, fold) for name in sorted(names, key=self.cost)]
         for trial in trials:
             if trial in results.rows and (trial, self._epochs) not in self._counted:
                 self._learn(trial, results)  # by an earlier call
-        late = lambda trial: self._epochs * self._cost(trial.method) > self._left  # noqa: E731
+        late = lambda trial: self._epochs * self.cost(trial.method) > self._left  # noqa: E731
         for trial in self._fit_trials(trials, results, late):
             if trial in results.rows:
                 self._learn(trial, results)
@@ -157,18 +157,18 @@ class Halving:
         seconds = _fit_seconds(results.rows[trial])
         self._left -= seconds / self._jobs
         self._counted.add((trial, self._epochs))
-        self._seconds.setdefault(trial.method, []).append(seconds / self._epochs)
+        self.seconds.setdefault(trial.method, []).append(seconds / self._epochs)
 
-    def _cost(self, name: str) -> float:
+    def cost(self, name: str) -> float:
         """Estimate the seconds of a fit from earlier fits, of other encodings if need be."""
-        if name in self._seconds:
-            return fmean(self._seconds[name])
-        units = [fmean(fits) / self._prior[other] for other, fits in self._seconds.items()]
-        return self._prior[name] * median(units) if units else 0.0
+        if name in self.seconds:
+            return fmean(self.seconds[name])
+        units = [fmean(fits) / self.prior[other] for other, fits in self.seconds.items()]
+        return self.prior[name] * median(units) if units else 0.0
 
     def _sum(self, names: Sequence[str]) -> float:
         """Estimate the seconds of one fold."""
-        costs = [self._cost(name) for name in names]
+        costs = [self.cost(name) for name in names]
         return max(sum(costs) / self._jobs, *costs)
 
     def _advance(
@@ -187,7 +187,7 @@ class Halving:
                 wanted.append(name)
         for name in wanted:
             most = _MOST_SHARES * left / len(ranked) * self._jobs
-            if self._sum([*kept, name]) <= left and self._cost(name) <= most:
+            if self._sum([*kept, name]) <= left and self.cost(name) <= most:
                 kept.append(name)
         if len(kept) < 2 or kept[0] != ranked[0]:
             return []  # a fold without the best encoding would not count

@@ -149,7 +149,7 @@ class Problem:
     @classmethod
     def load(cls, name: str, resample: int = 0, train_size: str = WHOLE, seed: int = 0) -> Self:
         """Load by name: split or fold number `resample`, and the `train_size` drawn with `seed`."""
-        split, table = _official(name), _split_table(name)
+        split, table = official_split(name), _split_table(name)
         groups = None
         if table:
             split = _fold(name, split, table["fold"], resample)
@@ -224,7 +224,7 @@ def _split_table(name: str) -> dict[str, npt.NDArray[Any]]:
 @cache
 def series_digest(name: str) -> str:
     """Return a hash of all series, times and labels of a data set, sixteen hex digits."""
-    X_train, y_train, X_test, y_test = _official(name)
+    X_train, y_train, X_test, y_test = official_split(name)
     return digest_of(((X_train, y_train), (X_test, y_test)))[:16]
 
 
@@ -242,7 +242,8 @@ def digest_of(parts: Iterable[tuple[Sequence[Any], npt.NDArray[Any]]], also: str
 
 
 @lru_cache(maxsize=_KEPT)
-def _official(name: str) -> tuple[Any, np.ndarray, Any, np.ndarray]:
+def official_split(name: str) -> tuple[Any, np.ndarray, Any, np.ndarray]:
+    """Load train and test split."""
     split = (*load_dataset(name, split="train"), *load_dataset(name, split="test"))
     for part in split:  # all fits of a process share the arrays
         for array in part if isinstance(part, list) else [part]:

@@ -37,7 +37,13 @@ class ResultStore:
     def open(self) -> Self:
         """Read the store for the first time, unless that would lose rows of an existing CSV."""
         self._read_store()
-        self._warn_of_commits()
+        commits = [row["commit"] for row in self.rows.values() if row["commit"] != commit()]
+        if commits:  # the version and the parameters may be the same
+            warn_caller(
+                f"{len(commits)} of the {len(self.rows)} fits in the store were made at another "
+                f"commit of tsformer, {min(commits)[:9] or 'unknown'}, and are not repeated at "
+                f"{commit()[:9] or 'this one'}; for new fits use another experiment"
+            )
         self._refuse_to_lose()
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.write()
@@ -66,18 +72,6 @@ class ResultStore:
                         self.rows[trial] = read_back(trial, self.study, run)
                         self.errors.pop(trial, None)
                     self.unrecorded.discard(trial)
-
-    def _warn_of_commits(self) -> None:
-        """Warn of fits by other code: the version and the parameters may be the same."""
-        found = [row["commit"] for row in self.rows.values()]
-        others = sorted({*found} - {commit()})
-        if others:
-            count = sum(each != commit() for each in found)
-            warn_caller(
-                f"{count} of the {len(found)} fits in the store were made at another commit of "
-                f"tsformer, {others[0][:9] or 'unknown'}, and are not repeated at "
-                f"{commit()[:9] or 'this one'}; for new fits use another experiment"
-            )
 
     def _refuse_to_lose(self) -> None:
         """Raise if rows of the CSV exist nowhere else, because another store recorded them."""

@@ -78,8 +78,14 @@ def run_task(
                 importlib.import_module(module)
             if error := task.other_versions():
                 return TrialResult(task.trial, None, error)
-            if (known := _finished(task)) is not None:
-                return known
+            try:  # a cluster repeats fits, and another study may have finished it
+                runs = task.store.runs("FINISHED", {"tsformer.key": task.key})
+            except Exception:  # the store is unreachable: the run that cannot be created warns
+                runs = []
+            if runs:
+                error = other_series(task.trial, runs[0], task.store)
+                row = None if error else read_back(task.trial, task.study, runs[0])
+                return TrialResult(task.trial, row, error)
             trial, size = task.trial, task.study.train_size_of(task.trial.variant)
             problem = Problem.load(trial.dataset, trial.resample, size, trial.seed)
             method = task.study.method(trial.method)
@@ -118,19 +124,6 @@ def _start(task: Task) -> TrackedRun:
             STUDY_TAG: study.name,
         },
     )
-
-
-def _finished(task: Task) -> TrialResult | None:
-    """Return the result of a fit that a cluster repeats, or that another study has finished."""
-    try:
-        runs = task.store.runs("FINISHED", {"tsformer.key": task.key})
-    except Exception:  # the store is unreachable: fit anyway; the run that cannot be created warns
-        return None
-    if not runs:
-        return None
-    error = other_series(task.trial, runs[0], task.store)
-    row = None if error else read_back(task.trial, task.study, runs[0])
-    return TrialResult(task.trial, row, error)
 
 
 #: Warm-ups of this process, so that the first fit is timed like later fits.

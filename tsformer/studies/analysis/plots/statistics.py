@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 #: Least gap between two bars of one height, of the range of mean ranks.
-_GAP = 0.05
+GAP = 0.05
 #: Degrees by which names below a matrix are turned.
 _SLANT = 40
 
@@ -76,7 +76,7 @@ def plot_critical_difference(
         text.set_text(f"{name} {rank}" if text.get_ha() == "right" else f"{rank} {name}")
     for (bar,) in drawn["crossbars"]:
         bar.set_xdata(np.sort(bar.get_xdata()))  # a single stroke of constant width
-    _part_bars(drawn, _GAP * float(np.ptp(statistics.ranks)))
+    _part_bars(drawn, GAP * float(np.ptp(statistics.ranks)))
     ax.relim()
     ax.autoscale_view()
     if own_figure:  # many bars need more lines than the names
