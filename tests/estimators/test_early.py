@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import numpy as np
@@ -51,7 +52,7 @@ def prefixes(series: list[np.ndarray], n: int) -> list[np.ndarray]:
     return [x[..., :n] for x in series]
 
 
-def test_training_sees_each_prefix_as_prediction_does():
+def test_fit_scales_each_prefix_alone():
     """Trained on raw prefixes cut by hand: scaling and gaps are of the prefix alone."""
     X_gap = X.copy()
     X_gap[::3, 0, 5:8] = np.nan
@@ -66,7 +67,7 @@ def test_training_sees_each_prefix_as_prediction_does():
 
 
 @pytest.mark.parametrize("made", [convolutions(), Nearest()], ids=["leave-one-out", "folds"])
-def test_no_prefix_of_a_held_out_group_was_trained_on(made):
+def test_held_out_answers_leave_out_groups(made):
     """Another prefix of the same series or of its copy would tell its label, which is noise."""
     noise = RNG.normal(size=(40, 1, 16)) + RNG.normal(size=(40, 1, 1))
     y, pairs = np.arange(40) % 2, np.arange(40).repeat(2)
@@ -75,7 +76,7 @@ def test_no_prefix_of_a_held_out_group_was_trained_on(made):
     assert found.accuracy.max() < 0.75
 
 
-def test_folds_are_drawn_and_may_lack_a_class(monkeypatch):
+def test_fit_folds_random_and_without_rare_class(monkeypatch):
     fits, fit = [], Nearest.fit
     monkeypatch.setattr(Nearest, "fit", lambda *args: fits.append(1) or fit(*args))
     y = np.minimum(np.arange(21), 1) + np.arange(21) // 11  # a single series of the class 0
@@ -90,7 +91,7 @@ def test_folds_are_drawn_and_may_lack_a_class(monkeypatch):
 
 
 @pytest.mark.parametrize(("threshold", "n_agreeing"), [(0.6, 2), (0.9, 1)])
-def test_every_way_to_ask_gives_the_same_answer(threshold, n_agreeing, fitted):
+def test_decide_predict_early_and_stream_agree(threshold, n_agreeing, fitted):
     fitted.threshold_, fitted.n_agreeing_ = threshold, n_agreeing
     chosen = (0, 1, 2, 4, 5, 7)  # of other lengths than 18, which is a point
     series, times = ([each[i] for i in chosen] for each in (RAGGED, TIMES))
@@ -115,7 +116,7 @@ def test_every_way_to_ask_gives_the_same_answer(threshold, n_agreeing, fitted):
         assert (at_once.label, at_once.n_steps) == (labels[i], n_steps[i])
 
 
-def test_series_are_cut_once_at_each_point_that_has_a_value():
+def test_cut_skips_points_without_value():
     gaps = X.copy()
     gaps[0, :, 5] = gaps[1, :, 6] = np.nan
     series = to_padded([*gaps[:2], X[2][:, :12]])
@@ -125,7 +126,7 @@ def test_series_are_cut_once_at_each_point_that_has_a_value():
         assert sorted(cut) == [(0, 12), (0, 24), (1, 6), (1, 12), (1, 24), (2, 6), (2, 12)]
 
 
-def test_a_stream_asks_once_at_each_point(fitted, monkeypatch):
+def test_stream_predicts_once_per_point(fitted, monkeypatch):
     fitted.threshold_, fitted.n_agreeing_ = 1.1, 1
     asked, real = [], EarlyClassifier.predict_proba
     monkeypatch.setattr(EarlyClassifier, "predict_proba", lambda *a: asked.append(1) or real(*a))
@@ -137,19 +138,20 @@ def test_a_stream_asks_once_at_each_point(fitted, monkeypatch):
     assert (answer.decided, answer.n_steps, len(asked)) == (True, 24, 4)
     stream.reset()
     assert stream.update(np.ones((2, 3)), np.arange(3.0)).label is None
+
+
+def test_stream_refuses_chunk(fitted):
     for chunk in (np.ones(1), np.ones((1, 1)), np.ones((4, 1))):
-        stream.reset()  # the first chunk too is refused, before any point is reached
-        with pytest.raises(ValueError, match=r"chunk must be .* 2 channels, .* got the shape"):
-            stream.update(chunk, [0.0])
-    with pytest.raises(ValueError, match="fitted with times"):
+        with pytest.raises(ValueError, match=f"chunk .*{re.escape(str(chunk.shape))}"):
+            StreamingClassifier(fitted).update(chunk, [0.0])
+    with pytest.raises(ValueError, match="times"):
         StreamingClassifier(fitted).update(np.ones((2, 12)))
-    with pytest.raises(ValueError, match="time of step 1 of series 0 is missing"):
-        StreamingClassifier(fitted).update(
-            np.ones((2, 2)), np.ma.array([0.0, 1.0], mask=[False, True])
-        )
+    masked = np.ma.array([0.0, 1.0], mask=[False, True])
+    with pytest.raises(ValueError, match="step 1"):
+        StreamingClassifier(fitted).update(np.ones((2, 2)), masked)
     with pytest.raises(NotFittedError):
         StreamingClassifier(early())
-    with pytest.raises(TypeError, match="classifier must be an EarlyClassifier"):
+    with pytest.raises(TypeError, match="RandomConvolutionClassifier"):
         StreamingClassifier(convolutions())
 
 
@@ -177,11 +179,11 @@ def answers(*named: tuple[int, float] | None) -> np.ndarray:
         ([None, None], 1, -1),
     ],
 )
-def test_the_rule(named, n_agreeing, stop):
+def test_stop(named, n_agreeing, stop):
     assert _stop(answers(*named), 0.75, n_agreeing).tolist() == [stop]
 
 
-def test_the_rule_is_the_best_on_held_out_answers():
+def test_fit_chooses_best_rule():
     noisy = X + RNG.normal(size=X.shape) * np.linspace(6, 0, 24)
     fitted = early(points=8).fit(noisy, Y)
     table = fitted.trade_offs_.set_index(["threshold", "n_agreeing"])
@@ -192,18 +194,13 @@ def test_the_rule_is_the_best_on_held_out_answers():
     assert fitted.trade_offs(noisy, np.where(Y == 0, 7, Y)).accuracy.max() <= 0.5  # unknown class
 
 
-def test_trade_offs_have_the_fitted_rule(fitted):
-    rules = fitted.trade_offs(RAGGED, Y, TIMES)
-    own = rules.query("threshold == @fitted.threshold_ and n_agreeing == @fitted.n_agreeing_")
-    labels, steps = fitted.predict_early(RAGGED, TIMES)
-    assert own.accuracy.tolist() == [(labels == Y).mean()]
-    assert own.earliness.item() == pytest.approx(np.mean(steps / [x.shape[-1] for x in RAGGED]))
-
-
-def test_trade_offs_are_those_of_early_answers_to_series_of_any_length(fitted):
+def test_trade_offs_match_predict_early(fitted):
     assert fitted.trade_offs_.earliness.max() == 1
     lengths = [x.shape[1] for x in RAGGED]
-    for row in fitted.trade_offs(RAGGED, Y, TIMES)[::50].itertuples():
+    rules = fitted.trade_offs(RAGGED, Y, TIMES)
+    own = rules.query("threshold == @fitted.threshold_ and n_agreeing == @fitted.n_agreeing_")
+    assert len(own) == 1
+    for row in [*own.itertuples(), *rules[::50].itertuples()]:
         fitted.threshold_, fitted.n_agreeing_ = row.threshold, row.n_agreeing
         labels, n_steps = fitted.predict_early(RAGGED, TIMES)
         expected = (labels == Y).mean(), (n_steps / lengths).mean()
@@ -211,7 +208,7 @@ def test_trade_offs_are_those_of_early_answers_to_series_of_any_length(fitted):
 
 
 @pytest.mark.parametrize(("earliness", "rule"), [("harmonic", 0), (0.4, 2), (0.3, 2), (0.9, 1)])
-def test_the_rule_is_chosen_by_accuracy_within_the_earliness_and_then_by_both(earliness, rule):
+def test_choose_rule(earliness, rule):
     fitted = early(points=2).fit(X, Y)
     rows = [(0.5, 1, 0.7, 0.1), (0.6, 2, 0.9, 0.6), (0.7, 3, 0.8, 0.3), (0.8, 1, 0.8, 0.4)]
     table = pd.DataFrame(rows, columns=["threshold", "n_agreeing", "accuracy", "earliness"])
@@ -221,7 +218,7 @@ def test_the_rule_is_chosen_by_accuracy_within_the_earliness_and_then_by_both(ea
     assert (fitted.threshold_, fitted.n_agreeing_) == rows[rule][:2]
 
 
-def test_series_that_begin_with_a_gap_or_are_longer_than_in_training(fitted):
+def test_predict_early_late_or_longer_series(fitted):
     late = [x.copy() for x in RAGGED]
     late[0][:, :14] = np.nan
     again = early(convolutions()).fit(late, Y, times=TIMES)
@@ -234,11 +231,11 @@ def test_series_that_begin_with_a_gap_or_are_longer_than_in_training(fitted):
     assert other.decide(X[..., :10])[1].all(), "at the last point in any case"
     longer[1, :, :10] = np.nan
     for ask in (other.predict_early, other.decide):
-        with pytest.raises(ValueError, match="series 1 has no value in its first 10 steps"):
+        with pytest.raises(ValueError, match="series 1 "):
             ask(longer)
 
 
-def test_a_stream_of_full_length_is_answered_though_its_last_values_are_missing(fitted):
+def test_stream_answers_at_end_in_gap(fitted):
     fitted.threshold_, fitted.n_agreeing_ = 1.1, 1
     x = np.ones((2, 24))
     x[:, 21:] = np.nan
@@ -250,7 +247,7 @@ def test_a_stream_of_full_length_is_answered_though_its_last_values_are_missing(
     assert (answer.label, answer.n_steps) == (labels[0], n_steps[0])
 
 
-def test_channels_have_the_order_of_fit_and_steps_are_the_rows_of_frames():
+def test_frames_name_channels():
     frames = [pd.DataFrame(x.T, columns=["a", "b"]) for x in X]
     named = early().fit(frames, Y)
     stream = StreamingClassifier(named)
@@ -260,13 +257,13 @@ def test_channels_have_the_order_of_fit_and_steps_are_the_rows_of_frames():
     assert (answer.label, answer.n_steps) == tuple(each[0] for each in named.predict_early(X[:1]))
     stream.reset()
     for ask in (named.predict, named.decide, lambda series: stream.update(series[0])):
-        with pytest.raises(ValueError, match="must be in the same order"):
+        with pytest.raises(ValueError, match="order"):
             ask([x[["b", "a"]] for x in frames])
-    with pytest.warns(LayoutWarning, match="16 series of 24 channels and 2 steps"):
+    with pytest.warns(LayoutWarning, match="24 channels"):
         early().fit(X.transpose(0, 2, 1), Y)
 
 
-def test_chunks_of_frames_bring_their_dates_in_order():
+def test_stream_of_dated_frames():
     dates = pd.date_range("2024", periods=24, freq="D")
     frames = [pd.DataFrame(x.T, index=dates) for x in X]
     dated = early(convolutions(timestamps="index")).fit(frames, Y)
@@ -276,44 +273,39 @@ def test_chunks_of_frames_bring_their_dates_in_order():
     labels, n_steps = dated.predict_early(frames[:1])
     assert (answer.label, answer.n_steps) == (labels[0], n_steps[0])
     stream.reset()
-    with pytest.raises(ValueError, match="times in the index of series 0 are not sorted"):
+    with pytest.raises(ValueError, match="series 0 "):
         stream.update(frames[0][2::-1])
     stream.update(frames[0][:3])
-    with pytest.raises(ValueError, match="times of all chunks must be numbers, or dates"):
+    with pytest.raises(ValueError, match="float64 after datetime64"):
         stream.update(X[0][:, 3:5], [3.0, 4.0])
 
 
-def test_points_and_earliness_are_not_changed_by_rounding():
+def test_points_without_rounding_error():
     sixth = early(points=6, earliness=1 / 6).fit(X[:10], Y[:10])
     assert (sixth.predict_early(X)[1] == 4).all()
     assert early(points=[1e-9, 1 / 6, 1])._steps(24).tolist() == [1, 4, 24]
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    "options",
     [
-        ({"points": 0}, "points must be an int >= 1"),
-        ({"points": [0.5, 0.2]}, r"increasing shares .* in \(0, 1\]"),
-        ({"points": [50, 100]}, "increasing shares"),
-        ({"points": "all"}, "points must be an int"),
-        ({"earliness": 1.5}, "earliness must be a float > 0 and < 1, or 'harmonic'"),
-        ({"earliness": 0.1}, r"before the first point, at a mean share of 0\.25"),
-        ({"cv": 1}, "cv must be an int >= 2"),
-        ({"made": BaseEstimator()}, "must have predict_proba; got BaseEstimator"),
+        *({"points": points} for points in (0, [0.5, 0.2], [50, 100], "all")),
+        *({"earliness": 1.5}, {"earliness": 0.1}, {"cv": 1}, {"made": BaseEstimator()}),
     ],
 )
-def test_bad_parameters_are_refused(options, message):
-    with pytest.raises((ValueError, TypeError), match=message):
+def test_fit_refuses_parameter(options):
+    (name,) = options
+    with pytest.raises((ValueError, TypeError), match=name.replace("made", "BaseEstimator")):
         early(**options).fit(X, Y)
 
 
-def test_bad_data_is_refused_and_leaves_the_fit(fitted):
+def test_refused_data_leave_fit(fitted):
     before = fitted.predict_proba(RAGGED, TIMES)
     bad = {
-        "16 series, but y has 5": (RAGGED, Y[:5]),
-        "2 series of different groups": (RAGGED[:1], Y[:1]),
-        "no value at all": (np.full((16, 2, 9), np.nan), Y),
-        "target y is None": (X, None),
+        "y has 5": (RAGGED, Y[:5]),
+        "groups": (RAGGED[:1], Y[:1]),
+        "no value": (np.full((16, 2, 9), np.nan), Y),
+        "None": (X, None),
     }
     for message, (series, y) in bad.items():
         with pytest.raises(ValueError, match=message):
@@ -323,33 +315,33 @@ def test_bad_data_is_refused_and_leaves_the_fit(fitted):
         fitted.decide([np.ones((2, 0))], [[]])
     with pytest.raises(ValueError, match="channels"):
         fitted.decide(X[:, :1])
-    with pytest.raises(ValueError, match="16 series, but y has 1"):
+    with pytest.raises(ValueError, match="y has 1"):
         fitted.trade_offs(RAGGED, Y[:1], TIMES)
-    with pytest.raises(ValueError, match="Mix of label input types"):
+    with pytest.raises(ValueError, match="label"):
         fitted.trade_offs(RAGGED, Y.astype(str), TIMES)
-    with pytest.raises(ValueError, match=r"before the first point"):
+    with pytest.raises(ValueError, match=r"0\.01"):
         fitted.choose_rule(0.01)
     with pytest.raises(NotFittedError):
         clone(fitted).decide(X)
-    with pytest.raises(ValueError, match="Nearest reads no times"):
+    with pytest.raises(ValueError, match="Nearest"):
         early(Nearest()).fit(X, Y, times=np.arange(24))
 
 
-def test_the_score_checks_ids_and_takes_times(fitted):
+def test_score_checks_ids(fitted):
     right = fitted.predict(RAGGED, TIMES) == Y
     assert fitted.score(RAGGED, Y, np.arange(16), times=TIMES) == right @ np.arange(16) / 120
     frame, labels = pd.DataFrame(X[:, 0]), pd.Series(Y)
     by_id = early().fit(frame, labels)
     for call in (by_id.score, by_id.trade_offs, early().fit):
-        with pytest.raises(ValueError, match="same ids in another order"):
+        with pytest.raises(ValueError, match="same ids"):
             call(frame, labels[::-1])
-    with pytest.raises(ValueError, match="same ids in another order"):
+    with pytest.raises(ValueError, match="same ids"):
         by_id.score(frame, labels, labels[::-1])
-    with pytest.raises(ValueError, match=r"pass one of its columns \[0, 1\]$"):
+    with pytest.raises(ValueError, match=r"\[0, 1\]"):
         by_id.score(frame, np.column_stack([Y, Y]))
 
 
-def test_saved_without_pickle(tmp_path):
+def test_save_and_load(tmp_path):
     fitted = early(points=[0.5, 0.75], cv=3, earliness=0.9).fit(X, Y).choose_rule(0.8)
     fitted.save(tmp_path / "model")
     assert "# EarlyClassifier\n" in (tmp_path / "model/README.md").read_text()
@@ -373,5 +365,5 @@ def test_saved_without_pickle(tmp_path):
     path.write_text(json.dumps({**state, "classifier": {"class": "TSTransformerRegressor"}}))
     with pytest.raises(ValueError, match="TSTransformerRegressor"):
         load(tmp_path / "model")
-    with pytest.raises(TypeError, match="got Nearest, which needs pickle"):
+    with pytest.raises(TypeError, match="Nearest"):
         early(Nearest()).fit(X, Y).save(tmp_path / "model")

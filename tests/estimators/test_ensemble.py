@@ -23,7 +23,7 @@ def fitted() -> TSEnsembleClassifier:
     return make("good", LINEAR).fit(X, Y)
 
 
-def test_probabilities_are_the_mean_of_the_parts(fitted):
+def test_predict_proba_mean_of_parts(fitted):
     parts = fitted.predict_proba_parts(X)
     assert list(parts) == ["random_convolutions", "transformer"]
     proba = fitted.predict_proba(X)
@@ -38,7 +38,7 @@ def test_probabilities_are_the_mean_of_the_parts(fitted):
     assert fitted.weights_ == {"random_convolutions": 0.5, "transformer": 0.5}
 
 
-def test_each_part_is_the_estimator_alone(fitted):
+def test_parts_equal_estimators_alone(fitted):
     alone = {
         "random_convolutions": convolutions(),
         "transformer": classifier(**LINEAR, n_estimators=2),
@@ -50,7 +50,7 @@ def test_each_part_is_the_estimator_alone(fitted):
         np.testing.assert_array_equal(part.predict_proba(X), proba)
 
 
-def test_the_score_of_each_part_stands_beside_that_of_the_whole(fitted):
+def test_score_parts(fitted):
     labels = np.where(np.arange(16) < 4, "no", Y)
     weight = np.arange(16.0)
     scores = fitted.score_parts(X, labels, weight)
@@ -61,17 +61,17 @@ def test_the_score_of_each_part_stands_beside_that_of_the_whole(fitted):
     }
 
 
-def test_wrong_parameters_are_refused_before_anything_is_trained(monkeypatch):
+def test_fit_refuses_parameters_before_training(monkeypatch):
     monkeypatch.setattr(RandomConvolutionClassifier, "fit", lambda *_, **__: pytest.fail("trained"))
-    with pytest.raises(ValueError, match="n_jobs=2 trains members in other processes"):
+    with pytest.raises(ValueError, match="n_jobs=2"):
         make(n_jobs=2, verbose=1).fit(X, Y)
-    with pytest.raises(ValueError, match="did you mean 'lspe'"):
+    with pytest.raises(ValueError, match="lspe"):
         make(transformer={"encoding": "lpse"}).fit(X, Y)
 
 
-def test_ctrl_c_before_the_first_epoch_keeps_the_convolutions(tmp_path):
+def test_ctrl_c_keeps_convolutions(tmp_path):
     clf = make(transformer={"callbacks": [Raises(KeyboardInterrupt(), 0)]})
-    with pytest.warns(UserWarning, match="interrupted before the transformer"):
+    with pytest.warns(UserWarning, match="interrupted"):
         assert clf.fit(X, Y) is clf
     clf.save(tmp_path / "clf")
     for each in (clf, load(tmp_path / "clf")):
@@ -134,7 +134,7 @@ class Clock:
         (10, []),
     ],
 )
-def test_as_many_members_as_fit_in_full_or_else_epochs_of_one(limit, epochs, monkeypatch):
+def test_time_limit_plans_members_or_epochs(limit, epochs, monkeypatch):
     clf, seconds = Clock(monkeypatch, convolutions=10.0).fit("best", limit)
     histories = clf.transformer_.histories_ if epochs else []
     assert [len(each) for each in histories] == epochs
@@ -150,15 +150,13 @@ def test_as_many_members_as_fit_in_full_or_else_epochs_of_one(limit, epochs, mon
 @pytest.mark.parametrize(
     ("options", "limit", "cause"),
     [
-        ({"convolutions": 10.0}, 7, "convolutions 10.0 s, .*; random convolutions are always"),
-        ({"choices": 90.0}, 60, r"random convolutions 0.0 s, transformer 9[01].0 s\)$"),
+        ({"convolutions": 10.0}, 7, r"convolutions 10\.0 s, .*; random convolutions"),
+        ({"choices": 90.0}, 60, r"transformer 9[01]\.0 s\)$"),
     ],
 )
-def test_random_convolutions_are_fitted_in_full_and_an_overrun_names_its_cause(
-    options, limit, cause, monkeypatch
-):
+def test_time_limit_overrun_names_cause(options, limit, cause, monkeypatch):
     clock = Clock(monkeypatch, **options)
-    with pytest.warns(UserWarning, match=f"time_limit={limit} s was exceeded: .*{cause}"):
+    with pytest.warns(UserWarning, match=f"time_limit={limit} s .*{cause}"):
         clf, _ = clock.fit("good", limit)
     assert clf.transformer_ is None
     np.testing.assert_array_equal(clf.predict_proba(X), convolutions().fit(X, Y).predict_proba(X))
@@ -169,9 +167,7 @@ def test_random_convolutions_are_fitted_in_full_and_an_overrun_names_its_cause(
     ("max_epochs", "trained"),
     [(46, 0), (45, 9)],
 )
-def test_a_transformer_without_time_for_a_fifth_of_its_epochs_is_left_out(
-    max_epochs, trained, monkeypatch
-):
+def test_time_limit_below_a_fifth_of_epochs(max_epochs, trained, monkeypatch):
     clock = Clock(monkeypatch)
     clf, seconds = clock.fit("good", 9.6, params={"max_epochs": max_epochs})
     assert (clf.transformer_.n_iter_ if trained else clf.transformer_) == (trained or None)
@@ -184,13 +180,13 @@ def test_a_transformer_without_time_for_a_fifth_of_its_epochs_is_left_out(
     [((1.0, 1.0, 3.0), 6), ((5.0, 1.0), 9), ((1.0, 1.0, 1.0, 14.0), 4)],
     ids=["slower", "a slow first epoch", "stopped"],
 )
-def test_the_plan_follows_the_epochs(epochs, trained, monkeypatch):
+def test_time_limit_follows_epochs(epochs, trained, monkeypatch):
     clf, _ = Clock(monkeypatch, epochs=epochs).fit("fast", 18.0)
     assert clf.transformer_.n_iter_ == trained
 
 
 @pytest.mark.filterwarnings("error")
-def test_the_choices_of_the_transformer_count(monkeypatch):
+def test_time_limit_counts_choices(monkeypatch):
     """They take at most as long as the random convolutions."""
     clf, seconds = Clock(monkeypatch, choices=20.0).fit("fast", 29)
     assert clf.transformer_.n_iter_ == 8
@@ -201,7 +197,7 @@ def test_the_choices_of_the_transformer_count(monkeypatch):
         assert (clock.fit("fast", limit, params=chosen)[0].transformer_ is not None) == trained
 
 
-def test_early_stopping_is_no_deadline(monkeypatch, recwarn):
+def test_time_limit_with_early_stopping(monkeypatch, recwarn):
     params = {"early_stopping": True, "n_iter_no_change": 1, "learning_rate": 1.0, "max_epochs": 30}
     clf, _ = Clock(monkeypatch).fit("fast", 40, params=params)
     assert clf.transformer_.n_iter_ < 30
@@ -209,12 +205,12 @@ def test_early_stopping_is_no_deadline(monkeypatch, recwarn):
 
 
 @pytest.mark.slow  # each process imports torch
-def test_the_deadline_reaches_members_in_processes():
+def test_time_limit_in_processes():
     clf = make("good", {"max_epochs": 100_000}, time_limit=20.0, n_jobs=2).fit(X, Y)
     assert clf.transformer_ is None  # after one epoch, a fifth of them does not fit
 
 
-def test_progress_names_the_members(monkeypatch, capsys):
+def test_progress_names_members(monkeypatch, capsys):
     clf, _ = Clock(monkeypatch, convolutions=10.0).fit("best", 31, verbose=1)
     shown = capsys.readouterr().err.splitlines()
     assert shown[0] == "random convolutions"
@@ -230,7 +226,7 @@ def test_progress_names_the_members(monkeypatch, capsys):
 # The gate
 
 
-def test_no_transformer_where_random_convolutions_explain_the_classes(tmp_path, capfd, monkeypatch):
+def test_gate(tmp_path, capfd, monkeypatch):
     """Leave-one-out predictions of separable classes are nearly certain."""
     rng = np.random.default_rng(0)
     labels = Y.repeat(3)

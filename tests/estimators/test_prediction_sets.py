@@ -29,7 +29,7 @@ def probabilities(n: int, n_classes: int = 3) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("coverage", ["0.5", "0.55", "0.57", "0.9", "0.95"])
 @pytest.mark.parametrize("n", [1, 8, 9, 19, 99])
-def test_coverage_of_exchangeable_series_is_exact(n, coverage):
+def test_sets_coverage_exact(n, coverage):
     """Each of n + 1 series in turn is new, the others are for calibration."""
     proba, targets = probabilities(n + 1)
     covered = 0
@@ -50,7 +50,7 @@ def calibrated(fitted) -> dict[str, Any]:
 
 
 @every_classifier
-def test_sets_of_every_classifier(name, calibrated, tmp_path):
+def test_predict_set_of_each_classifier(name, calibrated, tmp_path):
     clf = calibrated[name]
     sets = clf.predict_set(RAGGED, TIMES, coverage=0.75)
     proba = clf.predict_proba(RAGGED, TIMES)
@@ -70,25 +70,25 @@ def test_sets_of_every_classifier(name, calibrated, tmp_path):
 
 
 @every_classifier
-def test_a_fit_forgets_scores(name, calibrated):
+def test_fit_forgets_scores(name, calibrated):
     clf = copy.deepcopy(calibrated[name]).fit(X, Y)
-    with pytest.raises(ValueError, match="no calibration scores; call calibrate_sets"):
+    with pytest.raises(ValueError, match="calibrate_sets"):
         clf.predict_set(X)
 
 
-def test_bad_arguments_are_refused(calibrated):
+def test_refused_arguments_leave_scores(calibrated):
     clf = copy.deepcopy(calibrated["convolutions"])
     for coverage in (0, 1, 90, -0.1, np.nan):
-        with pytest.raises(ValueError, match=r"coverage must be a float > 0 and < 1"):
+        with pytest.raises(ValueError, match=f"coverage .*{coverage}"):
             clf.predict_set(RAGGED, TIMES, coverage=coverage)
     with pytest.raises(TypeError, match="coverage"):
         clf.predict_set(RAGGED, TIMES, coverage="0.9")
-    with pytest.raises(ValueError, match=r"labels that are not in the training data: \[2\]"):
+    with pytest.raises(ValueError, match=r"\[2\]"):
         clf.calibrate_sets(RAGGED, Y + 1, times=TIMES)
-    with pytest.raises(ValueError, match="y is missing"):
+    with pytest.raises(ValueError, match="y is"):
         clf.calibrate_sets(RAGGED, times=TIMES)
     frame, labels = pd.DataFrame(X[:, 0]), pd.Series(Y)
-    with pytest.raises(ValueError, match="same ids in another order"):
+    with pytest.raises(ValueError, match="same ids"):
         MAKERS["convolutions"]().fit(frame, labels).calibrate_sets(frame, labels[::-1])
     with pytest.raises(ValueError, match="15"):
         clf.calibrate_sets(RAGGED, Y[:15], times=TIMES)
@@ -100,21 +100,21 @@ def test_bad_arguments_are_refused(calibrated):
     )
 
 
-def test_a_class_with_too_few_series_is_in_every_set():
+def test_predict_set_few_calibration_series():
     clf = MAKERS["convolutions"]().fit(X, Y)
     some = np.r_[np.flatnonzero(Y == 0)[:3], np.flatnonzero(Y == 1)]
     clf.calibrate_sets(X[some], Y[some], by_class=True)
-    with pytest.warns(UserWarning, match=r"needs 4 .* of each class; got \{0: 3\}. .* these cl"):
+    with pytest.warns(UserWarning, match=r"needs 4 .*\{0: 3\}"):
         assert clf.predict_set(X, coverage=0.8)[:, 0].all()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         clf.predict_set(X, coverage=0.75)
     clf.calibrate_sets(X[:5], Y[:5])
-    with pytest.warns(UserWarning, match=r"needs 9 calibration series; got 5. .* all classes"):
+    with pytest.warns(UserWarning, match=r"needs 9 .* 5\."):
         assert clf.predict_set(X).all()
 
 
-def test_leave_one_out_scores_need_no_held_out_series(tmp_path):
+def test_calibrate_sets_leave_one_out(tmp_path):
     clf = MAKERS["convolutions"]().fit(X, Y).calibrate_sets()
     proba, targets = clf.model_.ridge.left_out
     np.testing.assert_array_equal(targets, Y)
@@ -122,32 +122,32 @@ def test_leave_one_out_scores_need_no_held_out_series(tmp_path):
     clf.save(tmp_path / "model")
     loaded = load(tmp_path / "model")
     np.testing.assert_array_equal(loaded.predict_set(X), clf.predict_set(X))
-    with pytest.raises(ValueError, match="not saved with a model; call calibrate_sets"):
+    with pytest.raises(ValueError, match="not saved"):
         loaded.calibrate_sets()
 
 
-def test_leave_one_out_scores_are_of_random_convolutions_alone(calibrated):
+def test_calibrate_sets_leave_one_out_refused(calibrated):
     for name in ("classifier", "ensemble"):
-        with pytest.raises(ValueError, match=r"no leave-one-out .*; pass held-out series"):
+        with pytest.raises(ValueError, match="leave-one-out"):
             copy.deepcopy(calibrated[name]).calibrate_sets()
     gated = ensemble(gate=0.99).fit(X, Y)
     assert gated.transformer_ is None
     assert len(gated.calibrate_sets().conformal_.scores[0]) == 16
 
 
-def test_other_probabilities_need_another_calibration(calibrated):
+def test_predict_set_refuses_changed_temperatures(calibrated):
     clf = copy.deepcopy(calibrated["classifier"])
-    with pytest.raises(ValueError, match="call calibrate_sets again"):
+    with pytest.raises(ValueError, match="calibrate_sets again"):
         clf.estimators_[0].predict_set(RAGGED, TIMES, coverage=0.75)
     both = copy.deepcopy(calibrated["ensemble"])
     for estimator, part in ((clf, clf), (both, both.transformer_)):
         part.temperatures_ = [1.1 * each for each in part.temperatures_]  # as `calibrate` does
-        with pytest.raises(ValueError, match="call calibrate_sets again"):
+        with pytest.raises(ValueError, match="calibrate_sets again"):
             estimator.predict_set(RAGGED, TIMES, coverage=0.75)
         estimator.calibrate_sets(RAGGED, Y, times=TIMES).predict_set(RAGGED, TIMES)
 
 
-def test_a_file_with_other_scores_is_refused(calibrated, tmp_path):
+def test_load_refuses_scores(calibrated, tmp_path):
     clf = calibrated["convolutions"]
     clf.save(tmp_path / "model")
     path = tmp_path / "model/estimator.json"
@@ -159,5 +159,5 @@ def test_a_file_with_other_scores_is_refused(calibrated, tmp_path):
     for scores in ([], [[0.1], [0.2], [0.3]], [[1.5]], [["a"]], [[None]], "many", [0.1]):
         state["sets"]["scores"] = scores
         path.write_text(json.dumps(state))
-        with pytest.raises(ValueError, match=r"sets\.scores must be"):
+        with pytest.raises(ValueError, match=r"sets\.scores "):
             load(tmp_path / "model")
