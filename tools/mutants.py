@@ -42,7 +42,7 @@ FORK = multiprocessing.get_context("fork")
 COVERAGE, SECONDS = Path("build/mutants/coverage"), Path("build/mutants/tests.xml")
 FIELDS = ("file", "function", "before", "after", "operator", "result", "test", "seconds", "note")
 OPTIONS = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--timeout=120"]
-OPTIONS += ["-m", "not slow and not processes"]
+OPTIONS += ["-m", "not slow and not processes and not exhaustive"]
 LIBRARIES = "torch._dynamo sklearn.ensemble matplotlib.pyplot mlflow sktime.base aeon hypothesis"
 PAIRS = [(ast.Lt, ast.LtE), (ast.Gt, ast.GtE), (ast.Eq, ast.NotEq), (ast.Is, ast.IsNot)]
 PAIRS += [(ast.In, ast.NotIn), (ast.And, ast.Or), (ast.Add, ast.Sub), (ast.Mult, ast.Div)]
