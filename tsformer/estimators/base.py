@@ -1,9 +1,7 @@
 """Base of the transformers: parameters, the steps of `fit`, predicting and saving."""
 
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Any, ClassVar, Self
@@ -17,23 +15,33 @@ from sklearn.utils import Tags
 from torch import Tensor
 
 from tsformer._checks import one_of, options, real, whole, with_parameters
-from tsformer._devices import resolve_device
 from tsformer._precision import PRECISIONS, in_plain_torch, resolve_precision
-from tsformer._random import seeded
 from tsformer._warnings import warn_caller
 from tsformer.augmentation import Augmentation, AugmentationSpec
 from tsformer.data.layout import check_ids
 from tsformer.data.panel import AnyPanel
 from tsformer.data.preprocessor import SCALINGS, Scaler, Vocabulary, make_difference, views_in
-from tsformer.data.series import SeriesSource
-from tsformer.encodings import EncodingSpec, names
+from tsformer.encodings import EncodingSpec
 from tsformer.estimators.loading import fitted_source, is_fitted, source_of, take_over
-from tsformer.estimators.saved import Member, check_model, load_checked, read
+from tsformer.estimators.members import (
+    Seeds,
+    check_config,
+    check_continues,
+    check_weights,
+    config_for,
+    drawn_model,
+    mean_history,
+    member_state,
+    plan_for,
+    probe_model,
+    seeds_of,
+    warn_if_blind,
+)
+from tsformer.estimators.saved import Member, load_checked, read
 from tsformer.estimators.saving import by_name
 from tsformer.estimators.series import (
     SeriesEstimator,
     TrainingData,
-    drawn_seed,
     fit_transform,
     get_feature_names_out,
 )
@@ -60,22 +68,12 @@ from tsformer.training import (
     Validation,
 )
 from tsformer.training.loop import train_ensemble
-from tsformer.training.plan import Pretrained, check_graphs
 from tsformer.training.progress import ProgressHint
 from tsformer.training.step import Loss
-
-#: Seeds of the weights, the training run and the validation split.
-MemberSeeds = tuple[int, int, int]
-
-#: Distinguishes the seed of a source fitted in `fit` from the seeds of members.
-_PRETRAINING = 2**20
 
 HeadNorm = Annotated[str | None, one_of(*HEAD_NORMS, None)]
 Scaling = Annotated[str | None, one_of("auto", *SCALINGS)]
 _Flag = one_of(True, False)
-
-#: Parameters that the model's configuration has under the same names.
-_CONFIG = ("encoding", "stem", "d_model", "n_heads", "n_layers", "d_ff", "dropout", "pooling")
 
 
 @dataclass
@@ -148,7 +146,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
     #: Names of the weights that the last fit from scratch took from a source.
     _pretrained = frozenset[str]()
     #: Options of the conv stem with another default than the stem's own.
-    _conv_params: ClassVar[dict[str, Any]] = {}
+    conv_params: ClassVar[dict[str, Any]] = {}
 
     not_saved: ClassVar[dict[str, Any]] = {
         "callbacks": None,
@@ -268,8 +266,18 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
             self._adopt(fitted)  # before training, so that callbacks find a fitted estimator
             for own in job.callbacks:
                 own += observation.callbacks
-            self._train(job)
-            self._warn_of_untrained(job)
+            self.facts_ = {**self.facts_, "used": self.settings_.as_used()}
+            try:
+                train_ensemble(**vars(job), n_jobs=self.n_jobs)
+            finally:  # members without a finished epoch are dropped, except the first
+                kept = [i for i, history in enumerate(self.histories_) if history] or [0]
+                models = [self.models_[i].to(self.device_).eval() for i in kept]
+                self._set_members(models, [self.histories_[i] for i in kept])
+            if len(kept) < len(job.models):
+                warn_caller(
+                    f"only {len(kept)} of {len(job.models)} members were trained; the others were "
+                    "dropped"
+                )
             observation.interrupted = any(each.interrupted for each in self.histories_)
         return self
 
@@ -287,14 +295,14 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         source = None
         if reset and self.init_from is not None:
             source = source_of(self.init_from, TransformerEstimator)
-        seeds = self._seeds()
+        seeds = seeds_of(self.random_state, self.n_estimators)
 
         data = self._read_training(
             X, y, sample_weight, groups, times, class_weight=self._class_weight, reset=reset
         )
-        probe = self.check_model(data.series)
+        probe = probe_model(self, data.series)
         given = self._read_validation(**validation)
-        data, held_out = self._hold_out(data, given, seeds[0][2])
+        data, held_out = self._hold_out(data, given, seeds[0].split)
         self.settings_ = resolve(
             self,
             data,
@@ -309,14 +317,13 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
             names = self._make_models(data, source, seeds)
             self._pretrained = names[0]  # all members have the same
         else:
-            self._check_same_shape()
+            check_continues(self, self._pretrained)
             names = [self._pretrained] * len(self.models_)
-            self.models_ = list(self.models_)
-            self.histories_ = [History(earlier) for earlier in self.histories_]
-        self._set_temperatures()
+            histories = [History(earlier) for earlier in self.histories_]
+            self._set_members(list(self.models_), histories)
         plans = [
-            self._plan(own, training_seed)
-            for own, (_, training_seed, _) in zip(names, seeds, strict=True)
+            plan_for(self, own, each.training, self._design())
+            for own, each in zip(names, seeds, strict=True)
         ]
         self._learn_novelty(data)
         self._record(
@@ -343,21 +350,6 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
             histories=self.histories_,
         )
 
-    def check_model(self, series: SeriesSource) -> TSTransformer:
-        """Make an unused model of the size: wrong options fail before any fit."""
-        check_graphs(self.compile, resolve_device(self.device))
-        codes = {"n_codes": 1} if self.stem == "embedding" else {}
-        config = self._model_config(
-            int(series.lengths.max()),
-            n_channels=series.n_channels,
-            n_outputs=1,
-            stem_params=codes,
-            head_norm=None,
-        )
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the trained model issues them again
-            return self._drawn_model(config, 0)
-
     def _hold_out(
         self, data: TrainingData, given: TrainingData | None, seed: int
     ) -> tuple[TrainingData, TrainingData | None]:
@@ -370,7 +362,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         return data.part(~chosen), data.part(chosen)
 
     def _make_models(
-        self, data: TrainingData, source: Any, seeds: list[MemberSeeds]
+        self, data: TrainingData, source: Any, seeds: list[Seeds]
     ) -> list[frozenset[str]]:
         """Fit the preprocessor, make the models, return names of pretrained weights."""
         settings = self.settings_
@@ -380,58 +372,18 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
             else Scaler(settings.scaling, views=settings.views, view_params=self.view_params)
         )
         self.preprocessor_ = made.fit(data.series)
-        config = self._model_config(int(data.series.lengths.max()))
-        self.models_ = [self._drawn_model(config, weights_seed) for weights_seed, _, _ in seeds]
-        self.histories_ = [History() for _ in self.models_]
+        config = config_for(self, int(data.series.lengths.max()))
+        models = [drawn_model(self.target_.make_model, config, each.weights) for each in seeds]
+        self._set_members(models, [History() for _ in models])
         pretrained: list[frozenset[str]] = [frozenset()] * len(seeds)
         if source is not None:
-            seed = _derived(seeds[0][0], _PRETRAINING)
-            pretrained = self._take_over(fitted_source(source, data.series, seed, data.groups))
-        self._warn_if_blind(self.models_[0])
+            source = fitted_source(source, data.series, seeds[0].pretraining, data.groups)
+            pretrained = take_over(self, source)
+        warn_if_blind(self)
         return pretrained
 
-    def _take_over(self, source: Any) -> list[frozenset[str]]:
-        """Copy the weights of a fitted source; return their names."""
-        taken = [
-            take_over(
-                model,
-                self.preprocessor_,
-                source.models_[member % len(source.models_)],
-                source.preprocessor_,
-            )
-            for member, model in enumerate(self.models_)
-        ]
-        for message in sorted({message for _, messages in taken for message in messages}):
-            warn_caller(message)
-        ours, theirs = (list(getattr(each, "feature_names_in_", ())) for each in (self, source))
-        if ours != theirs and sorted(ours) == sorted(theirs):
-            warn_caller(
-                f"init_from was fitted to {theirs[:10]}, and X has the order {ours[:10]}: its "
-                "weights read other channels than in training; pass X in the same order"
-            )
-        return [names for names, _ in taken]
-
-    def _plan(self, pretrained: frozenset[str], seed: int) -> TrainingPlan:
-        """Return the plan of a member."""
-        settings, names = self.settings_, pretrained
-        scale, frozen = float(self.pretrained_lr_scale), self.freeze == "backbone"
-        return TrainingPlan(
-            n_epochs=settings.max_epochs,
-            batch_size=settings.batch_size,
-            learning_rate=settings.learning_rate,
-            weight_decay=self.weight_decay,
-            augmentation=settings.augmentation,
-            pretrained=Pretrained(names, scale, frozen=frozen) if names else None,
-            n_iter_no_change=settings.n_iter_no_change,
-            device=settings.device,
-            bfloat16=settings.precision == "bfloat16",
-            compile=settings.compile,
-            seed=seed,
-            design=self._design(),
-            checkpoint_dir=None if self.checkpoint_dir is None else Path(self.checkpoint_dir),
-            checkpoint_minutes=float(self.checkpoint_minutes),
-            resume=bool(self.resume),
-        )
+    def _set_members(self, models: list[TSTransformer], histories: list[History]) -> None:
+        self.models_, self.histories_ = models, histories
 
     def _design(self) -> str:
         """Return the parameters of model and loss, without addresses in memory."""
@@ -439,25 +391,6 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         if not isinstance(encoding, str):
             encoding = getattr(encoding, "__qualname__", type(encoding).__qualname__)
         return repr(replace(self.model_.config, encoding=encoding))
-
-    def _set_temperatures(self) -> None:
-        """Set the temperatures of a classifier."""
-
-    def _train(self, job: TrainingJob) -> None:
-        """Train the models of a job; drop untrained members."""
-        self.facts_ = {**self.facts_, "used": self.settings_.as_used()}
-        try:
-            train_ensemble(**vars(job), n_jobs=self.n_jobs)
-        finally:
-            self._drop_untrained()
-
-    def _warn_of_untrained(self, job: TrainingJob) -> None:
-        """Warn of dropped members."""
-        if len(self.models_) < len(job.models):
-            warn_caller(
-                f"only {len(self.models_)} of {len(job.models)} members were trained; the others "
-                "were dropped"
-            )
 
     def _learned_before(self, error: BaseException) -> bool:
         return isinstance(error, NonFiniteLossError) or any(self.histories_)
@@ -487,81 +420,6 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
             self.target_.score,
             None if weights is None else weights.to(self.device_),
         )
-
-    def _model_config(self, max_len: int, **sizes: Any) -> ModelConfig:
-        """Return the configuration for the outputs of `preprocessor_`, or for `sizes`."""
-        if not sizes:
-            sizes = {
-                "n_channels": self.preprocessor_.n_inputs,
-                "n_outputs": self.target_.n_outputs,
-                "stem_params": self.preprocessor_.stem_params(),
-                "head_norm": self.settings_.head_norm,
-            }
-        default = self._conv_params if self.stem == "conv" else {}
-        sizes["stem_params"] = {**default, **(self.stem_params or {}), **sizes["stem_params"]}
-        return ModelConfig(
-            max_len=max_len,
-            encoding_params=dict(self.encoding_params or {}),
-            norm_first=bool(self.norm_first),
-            **{name: getattr(self, name) for name in _CONFIG},
-            **sizes,
-        )
-
-    def _make_model(self, config: ModelConfig) -> TSTransformer:
-        return TSTransformer(config)
-
-    def _drawn_model(self, config: ModelConfig, seed: int) -> TSTransformer:
-        """Return a model with initial weights drawn from `seed`."""
-        with seeded(seed, torch.device("cpu")):
-            return self._make_model(config)
-
-    def _drop_untrained(self) -> None:
-        """Drop members without a finished epoch, except the first."""
-        kept = [i for i, history in enumerate(self.histories_) if history] or [0]
-        self.models_ = [self.models_[i].to(self.device_).eval() for i in kept]
-        self.histories_ = [self.histories_[i] for i in kept]
-
-    def _check_same_shape(self) -> None:
-        """Raise ValueError if a warm start cannot continue from the fitted models."""
-        if len(self.models_) != self.n_estimators:
-            raise ValueError(
-                f"warm_start=True continues from the {len(self.models_)} fitted members, but "
-                f"n_estimators is {self.n_estimators}; set it to their number, or start from "
-                "scratch with warm_start=False"
-            )
-        if self.freeze is not None and not self._pretrained:
-            raise ValueError(
-                f"warm_start=True continues a fit without pretrained weights, or a loaded model, "
-                f"and freeze={self.freeze!r} would freeze nothing; set freeze=None"
-            )
-        fitted = dict(vars(self.model_.config))
-        wanted = dict(vars(self._model_config(fitted["max_len"])))
-        scaler = self.preprocessor_
-        if isinstance(scaler, Scaler):
-            fitted |= {"scaling": scaler.scaling, "views": scaler.views}
-            wanted |= {"scaling": self.settings_.scaling, "views": self.settings_.views}
-        for name, value in wanted.items():
-            if fitted[name] != value:
-                raise ValueError(
-                    f"warm_start=True continues from the fitted model, but {name} changed from "
-                    f"{fitted[name]!r} to {value!r}; set it back, or start from "
-                    "scratch with warm_start=False"
-                )
-
-    def _warn_if_blind(self, model: TSTransformer) -> None:
-        directed = getattr(self.preprocessor_, "difference", None) is not None
-        blind = model.encoding.symmetric and model.stem.pointwise and not directed
-        if blind and self.encoding != "none":  # "none" is chosen as a control
-            signed = (
-                "; or give it a direction: encoding_params={'signed': True}"
-                if self.encoding == "alibi"
-                else ""
-            )
-            warn_caller(
-                f"encoding {self.encoding!r} sees only distances, and the {self.stem!r} stem only "
-                "single steps: this model cannot tell a series from its reverse. Use stem='conv', "
-                f"or add an encoding with a direction, as in 'tape+{self.encoding}'{signed}"
-            )
 
     @in_plain_torch
     def transform(self, X: Any, times: Any = None) -> npt.NDArray[np.float32]:
@@ -606,7 +464,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
     @property
     def history_(self) -> History:
         """The training history; for several members, the mean and the total seconds."""
-        return self.histories_[0] if len(self.histories_) == 1 else _mean(self.histories_)
+        return self.histories_[0] if len(self.histories_) == 1 else mean_history(self.histories_)
 
     @property
     def n_iter_(self) -> int:
@@ -624,23 +482,11 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         learned = {key: value for key, value in vars(self).items() if key not in parameters}
         members = []
         for i, (model, history) in enumerate(zip(self.models_, self.histories_, strict=True)):
-            member = type(self)(**parameters | {"random_state": self._member_state(i)})
+            member = type(self)(**parameters | {"random_state": member_state(self.random_state, i)})
             member.__dict__.update(learned)
             member.models_, member.histories_ = [model], [history]
             members.append(member)
         return members
-
-    def _member_state(self, member: int) -> Any:
-        """Return the `random_state` that reproduces a member, if any."""
-        if not isinstance(self.random_state, (int, np.integer)):
-            return None
-        return self.random_state if member == 0 else _derived(drawn_seed(self.random_state), member)
-
-    def _seeds(self) -> list[MemberSeeds]:
-        """Derive the seeds of all members from `random_state`."""
-        drawn = drawn_seed(self.random_state)
-        further = [drawn_seed(_derived(drawn, member)) for member in range(1, self.n_estimators)]
-        return [_three(seed) for seed in (drawn, *further)]
 
     def _layout(self) -> tuple[pd.DataFrame, dict[str, int], dict[str, Summary]]:
         model, layers = self.model_, layers_of(self.model_)
@@ -657,7 +503,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         return layers, sizes, {}
 
     def held_out_scores(self) -> dict[str, Any]:
-        rows = [_kept_epoch(history) for history in self.histories_ if history]
+        rows = [history.kept for history in self.histories_ if history]
         scores = super().held_out_scores()
         if rows and all("val_score" in row for row in rows):
             names = {self.target_.score_name: "val_score", "loss": "val_loss"}
@@ -680,37 +526,20 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
     def restore_models(
         self, described: dict[str, Any], saved: Sequence[Mapping[str, Tensor]]
     ) -> None:
-        self.models_, self.histories_ = [], []
+        models: list[TSTransformer] = []
+        histories: list[History] = []
         for part, own in zip([described, *described["members"]], saved, strict=True):
             member = read(Member, part)
             history = History(member.history)
             history.best_epoch, history.interrupted = member.best_epoch, member.interrupted
-            self.histories_.append(history)
+            histories.append(history)
             config = read(ModelConfig, member.model, "model")
-            self._check_config(config)
-            _check_weights(config, own, self._make_model)
-            model = self._drawn_model(config, 0)
+            check_config(config, self.preprocessor_, self.target_)
+            check_weights(config, own, self.target_.make_model)
+            model = drawn_model(self.target_.make_model, config, 0)
             load_checked(model, own)
-            self.models_.append(model.eval())
-
-    def _check_config(self, config: ModelConfig) -> None:
-        """Raise ValueError if a restored model has other inputs or outputs."""
-        preprocessor = self.preprocessor_
-        expected = {"n_channels": preprocessor.n_inputs, "n_outputs": self.target_.n_outputs}
-        for name, value in expected.items():
-            if getattr(config, name) != value:
-                raise ValueError(
-                    f"model.{name} must be {value}, as in its inputs and outputs; got "
-                    f"{getattr(config, name)}"
-                )
-        if (config.stem == "embedding") != preprocessor.symbolic:
-            raise ValueError(
-                f"model.stem {config.stem!r} does not fit the saved preprocessor: only 'embedding' "
-                "reads codes"
-            )
-        for name, value in preprocessor.stem_params().items():
-            if config.stem_params.get(name) != value:
-                raise ValueError(f"model.stem_params.{name} must be {value}, the number of codes")
+            models.append(model.eval())
+        self.models_, self.histories_ = models, histories
 
 
 def _normalised(weights: Targets | None) -> Tensor | None:
@@ -719,54 +548,3 @@ def _normalised(weights: Targets | None) -> Tensor | None:
     if weights is None or np.ptp(weights) == 0:
         return None
     return torch.from_numpy(weights / weights.mean()).float()
-
-
-def _check_weights(
-    config: ModelConfig,
-    saved: Mapping[str, Tensor],
-    make: Callable[[ModelConfig], TSTransformer],
-) -> None:
-    """Raise ValueError unless the described model has the saved tensors."""
-    known = all(part.strip() in names() for part in str(config.encoding).split("+"))
-    try:
-        check_model(partial(make, config), saved)
-    except ValueError as error:
-        if known:
-            raise
-        raise ValueError(
-            f"{error}. If the encoding {config.encoding!r} is your own, import its module before "
-            "loading"
-        ) from error
-    except RuntimeError:
-        # A user's encoding may read values, which do not exist on the meta device.
-        plain = replace(config, encoding="none", encoding_params={})
-        rest = {name: each for name, each in saved.items() if not name.startswith("encoding.")}
-        check_model(partial(make, plain), rest)
-
-
-def _derived(drawn: int, member: int) -> int:
-    """Return the `random_state` of a further member."""
-    return int(np.random.SeedSequence([drawn, member]).generate_state(1)[0])
-
-
-def _three(drawn: int) -> MemberSeeds:
-    weights, training, split = np.random.SeedSequence(drawn).generate_state(3)
-    return int(weights), int(training), int(split)
-
-
-def _mean(histories: list[History]) -> History:
-    """Average each epoch over its members, and sum the seconds."""
-    mean = History()
-    for epoch in range(max(map(len, histories))):
-        rows = [history[epoch] for history in histories if len(history) > epoch]
-        keys = [key for key in rows[0] if all(key in row for row in rows)]
-        row = {key: fmean(row[key] for row in rows) for key in keys}
-        row |= {"epoch": rows[0]["epoch"], "seconds": sum(row["seconds"] for row in rows)}
-        mean.append(row)
-    mean.interrupted = any(history.interrupted for history in histories)
-    return mean
-
-
-def _kept_epoch(history: History) -> dict[str, float]:
-    """Return the epoch whose weights were kept."""
-    return next((row for row in history if row["epoch"] == history.best_epoch), history[-1])

@@ -33,6 +33,8 @@ from tsformer.estimators.targets import (
 )
 from tsformer.explain.attention import AttentionMaps, attention_maps
 from tsformer.explain.relevance import relevance
+from tsformer.model import TSTransformer
+from tsformer.training import History
 from tsformer.training.run import suppress_interruption_warning
 from tsformer.training.step import Loss
 
@@ -272,7 +274,7 @@ class TSTransformerClassifier(SeriesClassifier, TransformerEstimator):
     temperature: Annotated[float | str, real(0, also=("auto",))] = "auto"
     class_weight: Mapping[Any, float] | str | None = None
 
-    _conv_params = CONV_PARAMS
+    conv_params = CONV_PARAMS
     _masks_unknown = True
     default_method = "integrated_gradients"
 
@@ -282,12 +284,9 @@ class TSTransformerClassifier(SeriesClassifier, TransformerEstimator):
     def _design(self) -> str:
         return f"{super()._design()}, label_smoothing={self.label_smoothing}"
 
-    def _drop_untrained(self) -> None:
-        super()._drop_untrained()
-        self._set_temperatures()
-
-    def _set_temperatures(self) -> None:
-        self.temperatures_ = [self.settings_.temperature] * len(self.models_)
+    def _set_members(self, models: list[TSTransformer], histories: list[History]) -> None:
+        super()._set_members(models, histories)
+        self.temperatures_ = [self.settings_.temperature] * len(models)
 
     @in_plain_torch
     def calibrate(

@@ -52,6 +52,9 @@ class PretextTarget(Target):
     def encode(self, y: Any, name: str, n_series: int, *, of: str = "X") -> Targets:
         return np.zeros(n_series, dtype=np.float32)
 
+    def make_model(self, config: ModelConfig) -> TSTransformer:
+        return PretrainingTransformer(config, self.objective)
+
     def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
         return outputs
 
@@ -136,7 +139,7 @@ class TSTransformerEncoder(TransformerEstimator):
 
     target_: PretextTarget = field(init=False)
 
-    _conv_params = CONV_PARAMS
+    conv_params = CONV_PARAMS
 
     def check_parameters(self) -> None:
         super().check_parameters()
@@ -231,9 +234,6 @@ class TSTransformerEncoder(TransformerEstimator):
     def objective_(self) -> Objective:
         """The objective of the training."""
         return self.target_.objective
-
-    def _make_model(self, config: ModelConfig) -> TSTransformer:
-        return PretrainingTransformer(config, self.objective_)
 
     def _loss(self) -> Pretext:
         return self._pretext(self.model_)

@@ -22,6 +22,7 @@ from tsformer.data.layout import check_ids, layout_is_checked
 from tsformer.data.preprocessor import Scaler
 from tsformer.estimators.classification import SeriesClassifier, accuracies
 from tsformer.estimators.classifier import TSTransformerClassifier
+from tsformer.estimators.members import probe_model
 from tsformer.estimators.novelty import Novelty
 from tsformer.estimators.random_convolution import RandomConvolutionClassifier
 from tsformer.estimators.saved import Ensemble as Facts
@@ -201,7 +202,7 @@ class TSEnsembleClassifier(SeriesClassifier):
             convolutions, transformer = fitted._unfitted()
             data = fitted._read_training(X, y, sample_weight, groups, times)
             series = data.series.padded()
-            transformer.check_model(series)
+            probe_model(transformer, series)
             data.series = series
             if self.verbose:
                 note("random convolutions")

@@ -21,6 +21,7 @@ from tsformer._checks import shortened, unknown
 from tsformer._warnings import warn_caller
 from tsformer.data.layout import check_ids, refuse_alike, refuse_nul
 from tsformer.data.text import number_in
+from tsformer.model import ModelConfig, TSTransformer
 
 #: One number per series [n], the index of its class or the target of a regression; or several
 #: labels or targets per series [n, K].
@@ -77,6 +78,10 @@ class Target(ABC):
     @abstractmethod
     def score(self, outputs: Tensor, targets: Tensor) -> float:
         """Return the validation score; higher is better."""
+
+    def make_model(self, config: ModelConfig) -> TSTransformer:
+        """Return a model that predicts the targets."""
+        return TSTransformer(config)
 
     def strata(self, targets: Targets) -> npt.NDArray[np.int64]:
         """Return one class index per series, for stratified splits."""

@@ -49,6 +49,11 @@ class History(list[dict[str, float]]):
     interrupted: bool = False
     best_epoch: int | None = None
 
+    @property
+    def kept(self) -> dict[str, float]:
+        """The row of the epoch whose weights were kept."""
+        return next((row for row in self if row["epoch"] == self.best_epoch), self[-1])
+
     def to_frame(self) -> pd.DataFrame:
         """Return the rows as a DataFrame, indexed by epoch."""
         import pandas as pd

@@ -1,0 +1,228 @@
+"""Members of a transformer estimator: their seeds, configuration, models, plans and histories."""
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from statistics import fmean
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tsformer._devices import resolve_device
+from tsformer._random import seeded
+from tsformer._warnings import warn_caller
+from tsformer.data.preprocessor import Preprocessor, Scaler
+from tsformer.data.series import SeriesSource
+from tsformer.encodings import names
+from tsformer.estimators.saved import check_model
+from tsformer.estimators.series import drawn_seed
+from tsformer.estimators.targets import Target
+from tsformer.model import ModelConfig, TSTransformer
+from tsformer.training import History, TrainingPlan
+from tsformer.training.plan import Pretrained, check_graphs
+
+#: Makes a model of a configuration.
+Make = Callable[[ModelConfig], TSTransformer]
+
+#: Distinguishes the seed of a source fitted in `fit` from the seeds of members.
+_PRETRAINING = 2**20
+#: Parameters that the model's configuration has under the same names.
+_CONFIG = ("encoding", "stem", "d_model", "n_heads", "n_layers", "d_ff", "dropout", "pooling")
+
+
+class Seeds(NamedTuple):
+    """Seeds of the weights, the training run and the validation split of a member."""
+
+    weights: int
+    training: int
+    split: int
+
+    @property
+    def pretraining(self) -> int:
+        """The seed of a source that is fitted first."""
+        return _derived(self.weights, _PRETRAINING)
+
+
+def seeds_of(random_state: Any, n_members: int) -> list[Seeds]:
+    """Derive the seeds of all members from `random_state`."""
+    drawn = drawn_seed(random_state)
+    further = [drawn_seed(_derived(drawn, member)) for member in range(1, n_members)]
+    generated = [np.random.SeedSequence(seed).generate_state(3) for seed in (drawn, *further)]
+    return [Seeds(*map(int, three)) for three in generated]
+
+
+def member_state(random_state: Any, member: int) -> Any:
+    """Return the `random_state` that reproduces a member, if any."""
+    if not isinstance(random_state, (int, np.integer)):
+        return None
+    return random_state if member == 0 else _derived(drawn_seed(random_state), member)
+
+
+def _derived(drawn: int, member: int) -> int:
+    return int(np.random.SeedSequence([drawn, member]).generate_state(1)[0])
+
+
+def config_for(estimator: Any, max_len: int) -> ModelConfig:
+    """Return the configuration for the outputs of the preprocessor."""
+    preprocessor = estimator.preprocessor_
+    return _config(
+        estimator,
+        max_len,
+        preprocessor.stem_params(),
+        n_channels=preprocessor.n_inputs,
+        n_outputs=estimator.target_.n_outputs,
+        head_norm=estimator.settings_.head_norm,
+    )
+
+
+def probe_model(estimator: Any, series: SeriesSource) -> TSTransformer:
+    """Make an unused model of the size: wrong options fail before any fit."""
+    check_graphs(estimator.compile, resolve_device(estimator.device))
+    codes = {"n_codes": 1} if estimator.stem == "embedding" else {}
+    sizes = {"n_channels": series.n_channels, "n_outputs": 1, "head_norm": None}
+    config = _config(estimator, int(series.lengths.max()), codes, **sizes)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the trained model issues them again
+        return drawn_model(TSTransformer, config, 0)
+
+
+def _config(
+    estimator: Any, max_len: int, stem_params: Mapping[str, Any], **sizes: Any
+) -> ModelConfig:
+    default = estimator.conv_params if estimator.stem == "conv" else {}
+    return ModelConfig(
+        max_len=max_len,
+        encoding_params=dict(estimator.encoding_params or {}),
+        norm_first=bool(estimator.norm_first),
+        stem_params={**default, **(estimator.stem_params or {}), **stem_params},
+        **{name: getattr(estimator, name) for name in _CONFIG},
+        **sizes,
+    )
+
+
+def drawn_model(make: Make, config: ModelConfig, seed: int) -> TSTransformer:
+    """Return a model with initial weights drawn from `seed`."""
+    with seeded(seed, torch.device("cpu")):
+        return make(config)
+
+
+def plan_for(estimator: Any, pretrained: frozenset[str], seed: int, design: str) -> TrainingPlan:
+    """Return the plan of a member, of which a source gave the weights of these names."""
+    settings, folder = estimator.settings_, estimator.checkpoint_dir
+    scale, frozen = float(estimator.pretrained_lr_scale), estimator.freeze == "backbone"
+    return TrainingPlan(
+        n_epochs=settings.max_epochs,
+        batch_size=settings.batch_size,
+        learning_rate=settings.learning_rate,
+        weight_decay=estimator.weight_decay,
+        augmentation=settings.augmentation,
+        pretrained=Pretrained(pretrained, scale, frozen=frozen) if pretrained else None,
+        n_iter_no_change=settings.n_iter_no_change,
+        device=settings.device,
+        bfloat16=settings.precision == "bfloat16",
+        compile=settings.compile,
+        seed=seed,
+        design=design,
+        checkpoint_dir=None if folder is None else Path(folder),
+        checkpoint_minutes=float(estimator.checkpoint_minutes),
+        resume=bool(estimator.resume),
+    )
+
+
+def check_continues(estimator: Any, pretrained: frozenset[str]) -> None:
+    """Raise ValueError if a warm start cannot continue from the fitted models."""
+    n_fitted, freeze = len(estimator.models_), estimator.freeze
+    if n_fitted != estimator.n_estimators:
+        raise ValueError(
+            f"warm_start=True continues from the {n_fitted} fitted members, but n_estimators is "
+            f"{estimator.n_estimators}; set it to their number, or start from scratch with "
+            "warm_start=False"
+        )
+    if freeze is not None and not pretrained:
+        raise ValueError(
+            "warm_start=True continues a fit without pretrained weights, or a loaded model, and "
+            f"freeze={freeze!r} would freeze nothing; set freeze=None"
+        )
+    fitted = dict(vars(estimator.model_.config))
+    wanted = dict(vars(config_for(estimator, fitted["max_len"])))
+    scaler, settings = estimator.preprocessor_, estimator.settings_
+    if isinstance(scaler, Scaler):
+        fitted |= {"scaling": scaler.scaling, "views": scaler.views}
+        wanted |= {"scaling": settings.scaling, "views": settings.views}
+    for name, value in wanted.items():
+        if fitted[name] != value:
+            raise ValueError(
+                f"warm_start=True continues from the fitted model, but {name} changed from "
+                f"{fitted[name]!r} to {value!r}; set it back, or start from scratch with "
+                "warm_start=False"
+            )
+
+
+def warn_if_blind(estimator: Any) -> None:
+    """Warn of a model that cannot tell a series from its reverse."""
+    model, encoding = estimator.model_, estimator.encoding
+    directed = getattr(estimator.preprocessor_, "difference", None) is not None
+    blind = model.encoding.symmetric and model.stem.pointwise and not directed
+    if blind and encoding != "none":  # "none" is chosen as a control
+        signed = "; or give it a direction: encoding_params={'signed': True}"
+        warn_caller(
+            f"encoding {encoding!r} sees only distances, and the {estimator.stem!r} stem only "
+            "single steps: this model cannot tell a series from its reverse. Use stem='conv', or "
+            f"add an encoding with a direction, as in 'tape+{encoding}'"
+            + (signed if encoding == "alibi" else "")
+        )
+
+
+def mean_history(histories: list[History]) -> History:
+    """Average each epoch over its members, and sum the seconds."""
+    mean = History()
+    for epoch in range(max(map(len, histories))):
+        rows = [history[epoch] for history in histories if len(history) > epoch]
+        keys = [key for key in rows[0] if all(key in row for row in rows)]
+        row = {key: fmean(row[key] for row in rows) for key in keys}
+        row |= {"epoch": rows[0]["epoch"], "seconds": sum(row["seconds"] for row in rows)}
+        mean.append(row)
+    mean.interrupted = any(history.interrupted for history in histories)
+    return mean
+
+
+def check_config(config: ModelConfig, preprocessor: Preprocessor, target: Target) -> None:
+    """Raise ValueError if a restored model has other inputs or outputs."""
+    expected = {"n_channels": preprocessor.n_inputs, "n_outputs": target.n_outputs}
+    for name, value in expected.items():
+        if getattr(config, name) != value:
+            raise ValueError(
+                f"model.{name} must be {value}, as in its inputs and outputs; got "
+                f"{getattr(config, name)}"
+            )
+    if (config.stem == "embedding") != preprocessor.symbolic:
+        raise ValueError(
+            f"model.stem {config.stem!r} does not fit the saved preprocessor: only 'embedding' "
+            "reads codes"
+        )
+    for name, value in preprocessor.stem_params().items():
+        if config.stem_params.get(name) != value:
+            raise ValueError(f"model.stem_params.{name} must be {value}, the number of codes")
+
+
+def check_weights(config: ModelConfig, saved: Mapping[str, Tensor], make: Make) -> None:
+    """Raise ValueError unless the described model has the saved tensors."""
+    known = all(part.strip() in names() for part in str(config.encoding).split("+"))
+    try:
+        check_model(partial(make, config), saved)
+    except ValueError as error:
+        if known:
+            raise
+        raise ValueError(
+            f"{error}. If the encoding {config.encoding!r} is your own, import its module before "
+            "loading"
+        ) from error
+    except RuntimeError:
+        # A user's encoding may read values, which do not exist on the meta device.
+        plain = replace(config, encoding="none", encoding_params={})
+        rest = {name: each for name, each in saved.items() if not name.startswith("encoding.")}
+        check_model(partial(make, plain), rest)
