@@ -37,7 +37,7 @@ def equal(a, b) -> bool:
     return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
 
 
-def test_all_but_the_head_is_taken_over_from_a_fit_and_from_a_folder(source, tmp_path):
+def test_backbone_copied_from_fit_and_folder(source, tmp_path):
     source.save(tmp_path / "encoder")
     before, plain = backbone(source), start(classifier())
     with warnings.catch_warnings():
@@ -75,7 +75,7 @@ OTHERS = [
 
 
 @pytest.mark.parametrize(("of_source", "changed", "message", "redrawn"), OTHERS)
-def test_what_does_not_fit_is_drawn_anew_and_listed(of_source, changed, message, redrawn):
+def test_other_shapes_initialised_and_listed(of_source, changed, message, redrawn):
     if of_source:
         of_source, changed = {"stem_params": of_source}, {"stem_params": changed}
     assert_taken(encoder(**of_source).fit(X), classifier(**changed), X, message, redrawn)
@@ -94,10 +94,10 @@ def assert_taken(source, clf, series, message: str, redrawn: str | None = None) 
         assert torch.equal(tensor, (theirs if name in taken else anew)[name]), name
 
 
-def test_channels_in_another_order_are_warned_of():
+def test_other_channel_order_warns():
     frames = [pd.DataFrame(x.T, columns=["a", "b"]) for x in X]
     clf = classifier(init_from=encoder().fit(frames))
-    with pytest.warns(UserWarning, match=r"fitted to \['a', 'b'\], and X has the order \['b', 'a'"):
+    with pytest.warns(UserWarning, match=r"\['a', 'b'\].*\['b', 'a'\]"):
         start(clf, [x[["b", "a"]] for x in frames])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -105,7 +105,7 @@ def test_channels_in_another_order_are_warned_of():
         start(clf, [x.set_axis(["c", "d"], axis=1) for x in frames])
 
 
-def test_weights_of_the_same_shape_for_other_heads_or_views_are_drawn_anew():
+def test_same_shape_other_meaning_initialised():
     for part, own, other in (
         ("encoding", {"n_layers": 0}, {"n_heads": 4}),
         ("stem", {"views": "difference"}, {"views": "values"}),
@@ -114,21 +114,21 @@ def test_weights_of_the_same_shape_for_other_heads_or_views_are_drawn_anew():
         assert_taken(encoder(**own).fit(X), classifier(**own | other), X, message, part)
 
 
-def test_other_gaps_flag_other_channels():
+def test_other_flags_initialised():
     gaps = [X.copy(), X.copy()]
     for channel, each in enumerate(gaps):
         each[:, channel, 5] = np.nan
     clf = classifier(init_from=encoder().fit(gaps[0]))
-    with pytest.warns(UserWarning, match=r"at random: stem \(another set of channels with gaps\)"):
+    with pytest.warns(UserWarning, match=r"stem \(another .*gaps"):
         start(clf, gaps[1])
 
 
-def test_other_strides_are_said_and_weights_kept():
+def test_other_strides_copied_with_warning():
     """The strides follow from the longest series: pretraining on longer ones is no mistake."""
     skips = {"downsampling": "stride"}
     source = encoder(stem_params=skips).fit(np.tile(X, 6))
     clf = classifier(stem_params=skips, init_from=source)
-    with pytest.warns(UserWarning, match=r"has strides \(1, 2\), and this stem \(1, 1\)") as caught:
+    with pytest.warns(UserWarning, match=r"strides \(1, 2\).*\(1, 1\)") as caught:
         started = start(clf)
     assert len(caught) == 1
     assert equal(backbone(started), backbone(source))
@@ -137,17 +137,17 @@ def test_other_strides_are_said_and_weights_kept():
         start(clf.set_params(stem_params=skips | STRIDES))
 
 
-def test_codes_of_another_vocabulary_are_drawn_anew():
+def test_other_vocabulary_initialised():
     codes = np.random.default_rng(0).integers(5, size=(16, 1, 20)).astype(float)
     own = {"objective": "contrastive", "objective_params": {"sigma": 0}}
     source = encoder(stem="embedding", **own).fit(codes)
     clf = classifier(stem="embedding", init_from=source)
     assert equal(backbone(start(clf, codes)), backbone(source))
-    with pytest.warns(UserWarning, match=r"stem \(another meaning of the codes\)"):
+    with pytest.warns(UserWarning, match=r"stem \(another .*codes"):
         start(clf, codes + 1)
 
 
-def test_what_is_drawn_anew_is_trained_in_a_frozen_backbone(source):
+def test_freeze_trains_initialised_weights(source):
     clf = classifier("tape+erpe", init_from=source, freeze="backbone")
     with pytest.warns(UserWarning, match="encoding"):
         before, after = start(clf).model_.state_dict(), clf.fit(X, Y).model_.state_dict()
@@ -155,7 +155,7 @@ def test_what_is_drawn_anew_is_trained_in_a_frozen_backbone(source):
     assert moved == {"encoding", "head", "head_norm"}
 
 
-def test_pretrained_weights_learn_at_their_own_rate(source):
+def test_pretrained_lr_scale(source):
     clf = classifier(init_from=source, pretrained_lr_scale=0.1)
     pretrained = clone(clf)._prepare(X, Y).plans[0].pretrained
     assert (pretrained.frozen, pretrained.lr_scale) == (False, 0.1)
@@ -164,18 +164,18 @@ def test_pretrained_weights_learn_at_their_own_rate(source):
     assert not equal(backbone(clf.fit(X, Y)), backbone(source))
 
 
-def test_a_warm_start_keeps_what_is_frozen_and_slow(source):
+def test_warm_start_keeps_freeze_and_scale(source):
     clf = classifier(init_from=source, freeze="backbone", warm_start=True)
     assert equal(backbone(clf.fit(X, Y).fit(X, Y)), backbone(source))
     slow = classifier(init_from=source, pretrained_lr_scale=0.1, warm_start=True)
     pretrained = slow.fit(X, Y)._prepare(X, Y).plans[0].pretrained
     assert (pretrained.frozen, pretrained.lr_scale) == (False, 0.1)
     clf = classifier(warm_start=True).fit(X, Y).set_params(init_from=source, freeze="backbone")
-    with pytest.raises(ValueError, match="freeze='backbone' would freeze nothing"):
+    with pytest.raises(ValueError, match="freeze='backbone'"):
         clf.fit(X, Y)
 
 
-def test_an_unfitted_encoder_is_pretrained_inside_the_fold(source):
+def test_unfitted_encoder_pretrained_in_fit(source):
     seen: list[int] = []
 
     class Counting(TSTransformerEncoder):
@@ -205,7 +205,7 @@ def test_members_start_from_members():
 
 
 @pytest.mark.parametrize("frozen", [{}, {"freeze": "backbone"}])
-def test_a_saved_model_has_its_weights_and_not_its_source(frozen, source, tmp_path):
+def test_save_without_source(frozen, source, tmp_path):
     clf = classifier(init_from=source, **frozen).fit(X, Y)
     clf.save(tmp_path / "model")
     loaded = load(tmp_path / "model")
@@ -218,18 +218,18 @@ def test_a_saved_model_has_its_weights_and_not_its_source(frozen, source, tmp_pa
     np.testing.assert_array_equal(loaded.fit(X, Y).predict_proba(X), plain)
 
 
-def test_a_saved_ensemble_that_was_frozen_can_be_fitted_again(source, tmp_path):
+def test_saved_ensemble_refits_unfrozen(source, tmp_path):
     ensemble(transformer={"init_from": source, "freeze": "backbone"}).fit(X, Y).save(tmp_path / "m")
     assert load(tmp_path / "m").fit(X, Y).transformer_params["freeze"] is None
 
 
-def test_what_cannot_be_started_from_is_refused(source, tmp_path):
+def test_init_from_refused(source, tmp_path):
     convolutions().fit(X, Y).save(tmp_path / "model")
     for options, message in [
-        ({"d_model": 16}, r"no block of init_from fits: it has d_model=8, .*16"),
-        ({"n_heads": 4}, r"no block of init_from fits: it has .*n_heads=2, .*n_heads=4"),
-        ({"norm_first": False}, r"no block of init_from fits: it has .*norm_first=True, .*False"),
-        ({"init_from": tmp_path / "model"}, "a saved RandomConvolutionClassifier, which has no tr"),
+        ({"d_model": 16}, "d_model=8, .*16"),
+        ({"n_heads": 4}, "n_heads=2, .*n_heads=4"),
+        ({"norm_first": False}, "norm_first=True, .*False"),
+        ({"init_from": tmp_path / "model"}, "RandomConvolutionClassifier"),
     ]:
         clf = classifier(**{"init_from": source} | options)
         with pytest.raises(ValueError, match=message):
@@ -237,9 +237,9 @@ def test_what_cannot_be_started_from_is_refused(source, tmp_path):
         assert not hasattr(clf, "models_")
 
 
-def test_parameters_of_a_fitted_source_stay_as_they_are(source):
+def test_set_params_refuses_fitted_source(source):
     clf = classifier(init_from=source)
-    with pytest.raises(ValueError, match=r"init_from__d_model'.* is fitted, and the change"):
+    with pytest.raises(ValueError, match="init_from__d_model"):
         clone(clf).set_params(init_from__d_model=16)
     assert source.d_model == 8
     search = GridSearchCV(clf, {"init_from__objective": ["masked", "contrastive"]}, cv=2)
@@ -248,20 +248,20 @@ def test_parameters_of_a_fitted_source_stay_as_they_are(source):
     clf.set_params(init_from=clone(source), init_from__max_epochs=1)
     assert (clf.init_from.max_epochs, source.max_epochs) == (1, 2)
     clf.set_params(init_from__max_epochs=3)
-    with pytest.raises(ValueError, match=r"init_from__max_epochs'.* is fitted, and"):
+    with pytest.raises(ValueError, match="init_from__max_epochs"):
         clf.set_params(init_from=source, init_from__max_epochs=3)
     assert clf.init_from is not source
 
 
 @pytest.mark.parametrize("checkpoints", [False, True])
-def test_pretraining_that_is_interrupted_keeps_nothing_and_says_so(checkpoints, tmp_path):
+def test_interrupted_pretraining_leaves_unfitted(checkpoints, tmp_path):
     folder = tmp_path / "checkpoints"
     params = {"checkpoint_dir": folder, "checkpoint_minutes": 0} if checkpoints else {}
     clf = classifier(init_from=encoder(**params, callbacks=[Raises(KeyboardInterrupt())]))
-    said = f"; resume=True continues from a checkpoint in {folder}, if any" if checkpoints else ""
     with warnings.catch_warnings(record=True) as caught, pytest.raises(KeyboardInterrupt):
         clf.fit(X, Y)
-    messages = [str(each.message) for each in caught]
-    assert messages == [f"pretraining was interrupted, and its weights are lost{said}"]
-    assert caught[0].filename == __file__
+    (warning,) = caught
+    assert "interrupted" in str(warning.message)
+    assert (str(folder) in str(warning.message)) == checkpoints
+    assert warning.filename == __file__
     assert not hasattr(clf, "models_")

@@ -39,12 +39,12 @@ def changed(channel: int, function: Any) -> np.ndarray:
     return series
 
 
-def test_one_ordinary_series_in_a_hundred_is_above_one(novelty):
+def test_score_above_one_rate(novelty):
     shares = [(novelty.score(to_source(sensors(500, seed))) > 1).mean() for seed in (2, 3)]
     assert 0.001 <= np.mean(shares) <= 0.03
 
 
-def test_a_score_is_the_larger_distance_in_units_of_those_left_out(novelty):
+def test_score_definition(novelty):
     def features(series):
         shapes = novelty.convolutions.scale(novelty._features(to_padded(series)))
         return shapes, novelty._in_spreads(novelty._raw(_measured(to_padded(series))))
@@ -77,7 +77,7 @@ def test_a_score_is_the_larger_distance_in_units_of_those_left_out(novelty):
     ],
     ids=["unit", "offset", "stuck", "late", "gaps", "spike", "noise", "swapped", "square"],
 )
-def test_corrupted_sensors_are_above_one(series, novelty):
+def test_score_of_corrupted_sensors(series, novelty):
     assert (novelty.score(to_source(series)) > 1).mean() > 0.95
 
 
@@ -98,7 +98,7 @@ def statistics_by_hand(novelty: Novelty, x: np.ndarray) -> np.ndarray:
     return np.r_[np.ravel(rows, order="F"), together]
 
 
-def test_statistics_are_those_of_the_definition(novelty):
+def test_statistics_definition(novelty):
     series = list(sensors(3, 5))
     series[0][0, 3:9] = series[0][1, 5:30] = np.nan
     series[1] = series[1][:, :30]
@@ -112,7 +112,7 @@ def test_statistics_are_those_of_the_definition(novelty):
 
 
 @pytest.mark.parametrize("groups", [None, np.arange(12) // 3])
-def test_leave_one_out_distances_are_those_of_refits(groups):
+def test_left_out_equals_refits(groups):
     features = torch.from_numpy(np.random.default_rng(0).normal(size=(12, 5)))
     parts = torch.arange(12).split(1 if groups is None else 3)
     leverage = Leverage()
@@ -144,7 +144,7 @@ def processes(n: int, length: int, seed: int) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.parametrize("name", ["noise", "smooth", "wave"])
-def test_shorter_and_longer_series_of_the_process_are_ordinary(name):
+def test_score_of_other_lengths(name):
     learned = Novelty(1, None).fit(to_source(processes(200, 100, 0)[name]))
     for length in (20, 30, 40, 60, 80, 100, 150, 250):
         scores = learned.score(to_source(processes(200, length, 1)[name]))
@@ -155,7 +155,7 @@ def test_shorter_and_longer_series_of_the_process_are_ordinary(name):
 
 @pytest.mark.parametrize("name", ["noise", "smooth", "wave"])
 @pytest.mark.parametrize("n", [6, 10, 25])
-def test_alarms_of_few_series_are_as_many_as_promised(n, name):
+def test_score_few_training_series(n, name):
     shares = [
         (Novelty(1, None).fit(to_source(processes(n, 100, seed)[name])).score(new) > 1).mean()
         for seed in range(6)
@@ -164,7 +164,7 @@ def test_alarms_of_few_series_are_as_many_as_promised(n, name):
     assert np.mean(shares) <= 1.5 * 2 / n
 
 
-def test_new_groups_are_ordinary_if_whole_groups_are_left_out():
+def test_score_of_new_groups():
     rng = np.random.default_rng(0)
     persons = sensors(40, 0).repeat(5, axis=0)
     persons += 0.01 * rng.normal(size=persons.shape) * persons.std(axis=(0, 2), keepdims=True)
@@ -177,14 +177,14 @@ def test_new_groups_are_ordinary_if_whole_groups_are_left_out():
     assert shares[1] > 0.5
 
 
-def test_the_quantile_is_the_largest_of_few():
+def test_quantile():
     assert quantile(torch.arange(50.0)) == 49
     assert quantile(torch.arange(100.0)) == 99
     assert quantile(torch.arange(999.0)) == 989
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_scores_of_every_estimator(name, fitted, tmp_path):
+def test_novelty_score_of_each_estimator(name, fitted, tmp_path):
     estimator = fitted[name]
     scores = estimator.novelty_score(RAGGED, TIMES)
     assert (scores.shape, scores.dtype) == ((16,), np.float64)
@@ -196,30 +196,30 @@ def test_scores_of_every_estimator(name, fitted, tmp_path):
         np.testing.assert_array_equal(twin.novelty_score(RAGGED, TIMES), scores)
     with pytest.raises(NotFittedError):
         clone(estimator).novelty_score(RAGGED, TIMES)
-    with pytest.raises(ValueError, match="X has 1 channels, but"):
+    with pytest.raises(ValueError, match="1 channels"):
         estimator.novelty_score([x[:1] for x in RAGGED], TIMES)
-    with pytest.raises(ValueError, match="series 1 has no value at all"):
+    with pytest.raises(ValueError, match="series 1 "):
         estimator.novelty_score([RAGGED[0], np.full((2, 5), np.nan)], [TIMES[0], np.arange(5.0)])
     with pytest.raises(ValueError, match="0 sample"):
         estimator.novelty_score([])
 
 
-def test_a_fit_learns_anew(fitted):
+def test_refit_learns_anew(fitted):
     estimator = copy.deepcopy(fitted["convolutions"]).fit(1000 * X, Y)
     assert (estimator.novelty_score(1000 * X) < 1).all()
     assert (estimator.novelty_score(X) > 1).all()
 
 
-def test_series_in_a_file_have_the_same_scores(tmp_path, monkeypatch):
+def test_score_of_stored_series(tmp_path, monkeypatch):
     clf = convolutions().fit(X, Y)
     np.save(tmp_path / "X.npy", X)
     stored = convolutions().fit(tmp_path / "X.npy", Y)
-    monkeypatch.setattr("tsformer.estimators.novelty._LEAST_VALUES", 2**19)  # four series a part
+    monkeypatch.setattr("tsformer.estimators.novelty.LEAST_VALUES", 2**19)  # four series a part
     np.testing.assert_allclose(stored.novelty_score(tmp_path / "X.npy"), clf.novelty_score(X))
 
 
 @pytest.mark.parametrize("series", [np.zeros((6, 2, 24)), np.full((6, 2, 24), 3.0)])
-def test_constant_training_series(series):
+def test_score_constant_training_series(series):
     clf = convolutions(scaling="series").fit(series, np.arange(6) % 2)
     assert (clf.novelty_.unit == (series.flat[0] or 1)).all(), "the level, if there is one"
     assert (clf.novelty_score(series) <= 1).all()
@@ -227,7 +227,7 @@ def test_constant_training_series(series):
     assert (clf.novelty_score(X) > 1).all()
 
 
-def test_it_learns_from_some_of_many_series_and_not_from_padding(monkeypatch):
+def test_fit_samples_series_without_padding(monkeypatch):
     source = to_source(RAGGED)
     novelty = Novelty(2, None).fit(source)
     panel = novelty._panel(source.part(np.random.default_rng(0).permutation(16)).padded())
@@ -237,14 +237,14 @@ def test_it_learns_from_some_of_many_series_and_not_from_padding(monkeypatch):
     assert own.minirocket["differences"].biases.equal(biases)
     mean = novelty._features(source.padded()).mean(dim=0)
     torch.testing.assert_close(novelty.convolutions.dense_scale.mean, mean)
-    monkeypatch.setattr("tsformer.estimators.novelty._MOST_SERIES", 60)
+    monkeypatch.setattr("tsformer.estimators.novelty.MOST_SERIES", 60)
     series = np.concatenate([sensors(200, 0), sensors(200, 1) + 1e4])  # sorted by their level
     novelty = Novelty(3, None).fit(to_source(series))
     assert novelty.n_series == 60
     assert (novelty.score(to_source(series)) <= 1).mean() > 0.9
 
 
-def test_series_that_begin_with_gaps_are_cut_to_their_values():
+def test_fit_series_with_leading_gaps():
     rng = np.random.default_rng(0)
     series = rng.normal(size=(12, 1, 40))
     series[::2, :, :36] = np.nan
@@ -254,21 +254,21 @@ def test_series_that_begin_with_gaps_are_cut_to_their_values():
         assert np.isfinite(clf.novelty_score(series, **given)).all()
 
 
-def test_a_single_training_series_has_no_scores():
-    with pytest.raises(ValueError, match="fit had 1 series; fit with 2 or more"):
+def test_novelty_score_refuses_single_training_series():
+    with pytest.raises(ValueError, match="1 series"):
         convolutions(scaling="series").fit(X[:1], Y[:1]).novelty_score(X)
 
 
-def test_a_model_that_was_saved_without_scores(fitted, tmp_path):
+def test_novelty_score_refuses_model_without_distances(fitted, tmp_path):
     fitted["convolutions"].save(tmp_path / "model")
     state, tensors = persistence.read_folder(tmp_path / "model")
     others = {name: each for name, each in tensors.items() if not name.startswith("novelty.")}
     loaded = from_fitted_state(type(fitted["convolutions"]), state, others, "cpu")
-    with pytest.raises(ValueError, match="saved without novelty scores; fit it again"):
+    with pytest.raises(ValueError, match="without novelty"):
         loaded.novelty_score(RAGGED, TIMES)
 
 
-def test_values_near_the_largest_number_have_scores():
+def test_score_of_largest_numbers():
     series = np.array([[1.7e308] * 10, [-0.13] * 10, [-1.7e308] * 10, [0.1] * 10])[:, None]
     novelty = Novelty(1, None).fit(to_source(series))
     assert np.isfinite(novelty.score(to_source(series))).all()

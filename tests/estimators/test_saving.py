@@ -46,7 +46,7 @@ def path(tmp_path):
     ],
     ids=lambda options: "-".join(map(str, options.values())),
 )
-def test_parameters_come_back(options, path):
+def test_load_parameters(options, path):
     loaded = loaded_like(fitted(series=RAGGED, **options), path, RAGGED)
     assert {name: getattr(loaded, name) for name in options} == options
     assert type(loaded.d_model) is int
@@ -71,7 +71,7 @@ def test_parameters_come_back(options, path):
     ],
     ids=lambda labels: f"{type(labels).__name__}-{getattr(labels, 'dtype', labels[0])}",
 )
-def test_labels_of_any_type_keep_it(labels, path):
+def test_load_labels_keep_type(labels, path):
     values = labels if isinstance(labels, list) else labels.tolist()
     weight = dict(zip(values, (1, 3), strict=True))
     given = labels.iloc[Y] if isinstance(labels, pd.Series) else np.asarray(labels)[Y]
@@ -83,7 +83,7 @@ def test_labels_of_any_type_keep_it(labels, path):
     assert list(map(type, loaded.class_weight)) == list(map(type, weight))
 
 
-def test_the_best_epochs_of_members_come_back(path):
+def test_load_histories_of_members(path):
     clf = fitted(n_estimators=3, early_stopping=True, max_epochs=3)
     loaded = loaded_like(clf, path)
     assert loaded.histories_ == clf.histories_
@@ -94,11 +94,11 @@ def test_the_best_epochs_of_members_come_back(path):
     np.testing.assert_array_equal(load(path).predict_proba(X), clf.predict_proba_members(X)[2])
 
 
-def test_callbacks_and_device_stay_behind(path):
+def test_load_drops_callbacks_and_device(path):
     loaded = loaded_like(fitted(callbacks=[Callback()], device="cpu", n_threads=1), path)
     assert (loaded.callbacks, loaded.device, loaded.n_threads) == (None, "auto", "auto")
     assert load(path, device="cpu").device == "cpu"
-    with pytest.raises(ValueError, match="device 'gpu' cannot be used here"):
+    with pytest.raises(ValueError, match="'gpu'"):
         load(path, device="gpu")
 
 
@@ -118,22 +118,22 @@ def ramp():
     return Ramp
 
 
-def test_an_encoding_of_ones_own_must_be_registered(ramp, path):
+def test_load_refuses_unregistered_encoding(ramp, path):
     for encoding in ("ramp", ramp, "tape+ramp"):
         loaded_like(fitted(encoding), path)
     unregister("ramp")
-    with pytest.raises(ValueError, match=r"unknown encoding 'ramp'.*import its module"):
+    with pytest.raises(ValueError, match=r"'ramp'.*import its module"):
         load(path)
 
 
-def test_an_encoding_without_a_name_of_its_own_cannot_be_saved(ramp, path):
+def test_save_refuses_encoding_without_name(ramp, path):
     class Child(ramp):
         pass
 
     fits = [fitted(encoding) for encoding in (Child, lambda **sizes: ramp(**sizes), ramp)]
     type("Other", (PositionalEncoding,), {}, name="ramp", replace=True)  # takes the name over
     for clf in fits:
-        with pytest.raises(ValueError, match=r"cannot be written as JSON. Pass the encoding by it"):
+        with pytest.raises(ValueError, match="JSON"):
             clf.save(path)
     assert not path.parent.exists()
 
@@ -145,7 +145,7 @@ def test_an_encoding_without_a_name_of_its_own_cannot_be_saved(ramp, path):
         ("tracked_run_", {"run_id": "0a" * 16, "store": "http://localhost:5000"}),
     ],
 )
-def test_where_it_comes_from_is_kept_until_the_next_fit(attribute, value, path):
+def test_saved_until_next_fit(attribute, value, path):
     clf = fitted()
     assert not hasattr(loaded_like(clf, path), attribute)
     setattr(clf, attribute, value)

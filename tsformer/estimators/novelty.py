@@ -24,7 +24,7 @@ from tsformer.features.ridge import group_parts
 #: Features of the shape.
 _N_FEATURES = 168
 #: Most training series to learn from.
-_MOST_SERIES = 1000
+MOST_SERIES = 1000
 _SEED = 0
 #: Shares of the length at which the growth of the distances is learned, from this many series.
 _SHARES = np.array([1, 0.85, 0.7, 0.5, 0.25, 0.125])
@@ -44,7 +44,7 @@ _MOST_SPREADS = 1e3
 #: Share of the usual deviation below which a channel counts as flat.
 _FLAT = 1e-3
 #: Least number of values that a series counts as, since its features need memory too.
-_LEAST_VALUES = 2**11
+LEAST_VALUES = 2**11
 
 
 class Leverage(Learned):
@@ -154,7 +154,7 @@ class Novelty(Learned):
     @torch.no_grad()
     def fit(self, series: SeriesSource, groups: Groups | None = None) -> Novelty:
         """Learn from training series, leaving out whole groups."""
-        chosen = np.random.default_rng(_SEED).permutation(len(series))[:_MOST_SERIES]
+        chosen = np.random.default_rng(_SEED).permutation(len(series))[:MOST_SERIES]
         sample = series.part(chosen)
         seen: list[tuple[Tensor, Tensor]] = []
         for index in _parts(sample):
@@ -331,7 +331,7 @@ def _lags(n_channels: int) -> range:
 def _parts(series: SeriesSource) -> list[npt.NDArray[np.int64]]:
     """Return the indices of series to read at a time."""
     n_values = series.n_steps * series.n_channels
-    return list(parts_of(len(series), max(n_values, _LEAST_VALUES)))
+    return list(parts_of(len(series), max(n_values, LEAST_VALUES)))
 
 
 def quantile(distances: Tensor) -> Tensor:
