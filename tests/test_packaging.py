@@ -149,3 +149,13 @@ def test_the_lowest_versions_are_those_that_are_allowed():
     assert {name: Version(pin) for name, pin in pins} == {
         name: Version(bound) for name, bound in bounds.items()
     }
+
+
+def test_a_broken_library_tells_its_own_error(tmp_path, monkeypatch):
+    """Only a library that is absent needs the extra."""
+    (tmp_path / "half_there.py").write_text("import not_there_at_all")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ModuleNotFoundError, match="'not_there_at_all'"):
+        _optional.require("half_there", extra="explain", purpose="explain")
+    with pytest.raises(ImportError, match=r"\[explain\]"):
+        _optional.require("not_there_at_all.part", extra="explain", purpose="explain")

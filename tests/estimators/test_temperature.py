@@ -77,6 +77,15 @@ def test_calibrate_folds_get_weights_and_seed():
     assert clf.temperatures_[0] == pytest.approx(factors[int(np.argmin(losses))], rel=2.5e-2)
 
 
+def test_calibrate_leaves_out_weight_0(plain):
+    weights = np.where(np.arange(40) < 30, 1.0, 0.0)
+    found, expected = copy.deepcopy(plain), copy.deepcopy(plain)
+    found.calibrate(X, Y, sample_weight=weights)
+    expected.calibrate(X[:30], Y[:30])
+    assert found.temperatures_ == pytest.approx(expected.temperatures_)
+    assert found.held_out_scores() == pytest.approx(expected.held_out_scores())
+
+
 def test_calibrate_warns_all_right_or_wrong():
     clf = make().fit(X, Y)
     fitted, right = copy.deepcopy(clf), clf.predict(X)

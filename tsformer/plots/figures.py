@@ -123,8 +123,7 @@ class Panels:
     ):
         self.own = axes is None
         if axes is not None:
-            given = axes if isinstance(axes, Iterable) else [axes]
-            self.axes: list[Axes] = list(np.ravel(np.asarray(given, dtype=object)))
+            self.axes: list[Axes] = list(np.ravel(np.asarray([axes], dtype=object)))
             if len(self.axes) != n:
                 raise ValueError(
                     f"axes must have one panel for each {of}, {n} in all; got {len(self.axes)}. "
