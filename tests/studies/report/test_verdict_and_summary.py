@@ -1,5 +1,7 @@
 """The first sentence of a report claims no more than the numbers support; the summary table."""
 
+import re
+
 import pandas as pd
 import pytest
 from made_up_scores import results as results_of
@@ -25,22 +27,15 @@ UP, DOWN = ([score + by for score in LEVEL] for by in (0.1, -0.1))
 @pytest.mark.parametrize(
     ("scores", "says"),
     [
-        ({"none": LEVEL, "rope": UP, "erpe": NOISE}, "`rope` beats `none` on these 10 data sets. "),
-        (
-            {"none": LEVEL, "rope": DOWN, "erpe": NOISE},
-            "No encoding beats `none` on these 10 data sets; `rope` scores lower. ",
-        ),
-        ({"none": LEVEL[:6], "rope": UP[:6]}, "`rope` beats `none` on these 6 data sets. "),
-        ({"none": LEVEL, "erpe": NOISE}, "No encoding beats `none` on these 10 data sets. "),
-        (
-            {"none": LEVEL[:4], "rope": UP[:4]},
-            "4 data sets are too few to show whether any encoding beats `none`. "
-            "`rope` ranks first, but the difference is not significant.",
-        ),
+        ({"none": LEVEL, "rope": UP, "erpe": NOISE}, "`rope` beats `none` on these 10"),
+        ({"none": LEVEL, "rope": DOWN, "erpe": NOISE}, "No encoding beats .*; `rope` scores lower"),
+        ({"none": LEVEL[:6], "rope": UP[:6]}, "`rope` beats `none` on these 6"),
+        ({"none": LEVEL, "erpe": NOISE}, r"No encoding beats `none` on these 10 data sets\."),
+        ({"none": LEVEL[:4], "rope": UP[:4]}, "4 data sets are too few.* `rope` ranks first"),
     ],
 )
 def test_the_baseline_is_beaten_level_or_ahead(scores, says):
-    assert verdict(compared(scores), "none", "encoding").startswith(says)
+    assert re.match(says, verdict(compared(scores), "none", "encoding"))
 
 
 @pytest.mark.parametrize("order", [("worse", "better"), ("better", "worse")])

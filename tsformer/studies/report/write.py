@@ -101,7 +101,7 @@ def write_findings(
 ) -> ReportFiles:
     """Write the report of findings that `analyse` returned for these scores and baseline."""
     drawn = figures(scores, findings, baseline)
-    pictures = {f"{name}.png": png(figure) for name, figure in drawn.items()}
+    pictures = {f"{name}.png": as_png(figure) for name, figure in drawn.items()}
     again = scores.design is not None and not _needs_its_script(scores.design)
     commands = ["tsformer compare --study study.json"] if again else []
     versions = [f"tsformer {tsformer.__version__}", f"Python {platform.python_version()}"]
@@ -143,7 +143,7 @@ def _needs_its_script(design: Mapping[str, Any]) -> bool:
     return not design.get("imports") and any("." not in each and each not in ours for each in parts)
 
 
-def png(figure: Figure) -> bytes:
+def as_png(figure: Figure) -> bytes:
     """Return a figure as the bytes of a PNG."""
     file = io.BytesIO()
     figure.savefig(file, format="png", dpi=130)
