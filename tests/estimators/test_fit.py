@@ -218,7 +218,6 @@ def test_bfloat16():
     np.testing.assert_allclose(rounded, exact, atol=0.1)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("device", "freeze", "resolved"),
     [("cuda", None, "cuda-graphs"), ("cuda", "backbone", False), ("cpu", None, False)],
@@ -228,6 +227,7 @@ def test_auto_captures_steps_that_train_all_weights_on_a_gpu(device, freeze, res
     assert compile_for(True, torch.device(device), freeze) is True
 
 
+@pytest.mark.slow
 def test_compile_trains_the_same_model(monkeypatch):
     asked = []
 

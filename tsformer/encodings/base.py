@@ -7,6 +7,7 @@ Shape letters, here and in every encoding: `B` series, `N` tokens, `D` model wid
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial, wraps
+from operator import contains
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import torch
@@ -459,22 +460,15 @@ def _fits(hook: str, found: Any, x: Tensor) -> bool:
             return False
         if one.dtype != x.dtype and torch.float64 in (one.dtype, x.dtype):
             return False
-    if _traced():
+    capturing = torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
+    if torch.compiler.is_compiling() or capturing:
         return True  # sizes are symbols, and values unknown
     if hook == "rotate":
         q, k = found
         return q.dim() == 4 and q.shape[:3] == x.shape[:3] and q.shape == k.shape
     if hook == "bias":
-        wide = (*x.shape[:3], x.shape[2])
-        fits = found.dim() == 4 and all(
-            size == wanted or (size == 1 and axis < 2)
-            for axis, (size, wanted) in enumerate(zip(found.shape, wide, strict=True))
-        )
+        B, H, N, _ = x.shape
+        sizes = ({1, B}, {1, H}, {N}, {N})
+        fits = found.dim() == 4 and all(map(contains, sizes, found.shape))
         return fits and not bool((found == float("-inf")).all(dim=-1).any())
     return found.shape == x.shape
-
-
-def _traced() -> bool:
-    """Whether torch traces the program, or records it in a CUDA graph."""
-    capturing = torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
-    return torch.compiler.is_compiling() or capturing

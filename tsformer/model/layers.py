@@ -137,10 +137,11 @@ class MaskedBatchNorm(nn.BatchNorm1d):
     series do not affect each other. A layer norm needs no batch, but removes the amplitude of a
     step, which determines the class on many problems.
 
-    Same parameters as `torch.nn.BatchNorm1d`.
+    Same parameters as `torch.nn.BatchNorm1d`, with a momentum.
     """
 
     shared = False
+    momentum: float
     running_mean: Tensor
     running_var: Tensor
     num_batches_tracked: Tensor
@@ -152,16 +153,16 @@ class MaskedBatchNorm(nn.BatchNorm1d):
         """
         # The fused norm takes no mask, and rejects a single value.
         alone = mask is None and not self.shared and x.shape[0] * x.shape[-1] > 1
+        if self.training:
+            self.num_batches_tracked.add_(1)
         if not self.training or alone:
-            return super().forward(x)
+            averages = self.running_mean, self.running_var, self.weight, self.bias
+            return F.batch_norm(x, *averages, self.training, self.momentum, self.eps)
         x = x.to(torch.promote_types(x.dtype, torch.float32))  # bfloat16 counts only to 256
         weight = torch.ones_like(x[:, :1]) if mask is None else _beside(mask, x).to(x.dtype)
         count = self._over_all(weight.sum())
         mean, centred, var = self._moments(x, weight, count)
-        # As in torch, no momentum means the plain average of all batches.
-        self.num_batches_tracked.add_(1)
-        part = 1.0 / self.num_batches_tracked if self.momentum is None else self.momentum
-        self._track(mean, var * count / (count - 1).clamp(min=1), part)
+        self._track(mean, var * count / (count - 1).clamp(min=1), self.momentum)
         return self._scaled(centred, var)
 
     def _moments(self, x: Tensor, weight: Tensor, total: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -181,10 +182,6 @@ class MaskedBatchNorm(nn.BatchNorm1d):
         """Divide by the standard deviation, then apply weight and bias."""
         scale = self.weight * torch.rsqrt(var + self.eps)
         return centred * _each_feature(scale, centred) + _each_feature(self.bias, centred)
-
-    def _check_input_dim(self, input: Tensor) -> None:
-        if input.dim() not in (3, 4):
-            raise ValueError(f"expected [B, D, N] or [B, D, 1, N]; got {tuple(input.shape)}")
 
     def _over_all(self, total: Tensor) -> Tensor:
         function: Any = _SumOverProcesses  # torch leaves `apply` without types
@@ -220,11 +217,12 @@ class PooledBatchNorm(MaskedBatchNorm):
         mean = mean.where(enough, self.running_mean.to(mean.dtype))
         var = var.where(enough, self.running_var.to(var.dtype))
         self.num_batches_tracked.add_(1)
-        part = 1.0 / self.num_batches_tracked if self.momentum is None else self.momentum
         # The momentum of a batch is proportional to the weight of its series.
         share = total / self._over_all(torch.ones_like(weight).sum())
         unbiased = var * (size / (size - 1)).where(enough, 1.0)
-        self._track(mean, unbiased, (part * share).clamp(max=1).to(self.running_mean.dtype))
+        self._track(
+            mean, unbiased, (self.momentum * share).clamp(max=1).to(self.running_mean.dtype)
+        )
         return self._scaled(x - mean[:, None], var)[..., 0]
 
 

@@ -62,11 +62,6 @@ class Checkpointer:
                 run.random.states |= saved["random"]
             state.model.load_state_dict(saved["model"])  # last: errors leave the model unchanged
 
-    def save_if_due(self) -> None:
-        """Save the state if the last checkpoint is old enough."""
-        if self.run.ranks.leads and self.file.due():
-            self.save()
-
     def save(self) -> None:
         """Save the state; warn if the disk is full or missing."""
         run, state, stopping = self.run, self.run.state, self.run.stopping

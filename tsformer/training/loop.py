@@ -288,8 +288,8 @@ def _epochs(run: TrainingRun) -> None:
                 with run.random.drawing():
                     run.total += step(index, rows[run.batch], number=run.step)
                 run.step, run.batch = run.step + 1, run.batch + 1
-                if checkpointer is not None:
-                    checkpointer.save_if_due()
+                if checkpointer is not None and checkpointer.file.due():
+                    checkpointer.save()
         loss = run.ranks.add_up(run.total).item() / len(panel)
         if not math.isfinite(loss):
             run.raise_non_finite(loss)
