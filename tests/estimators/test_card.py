@@ -56,8 +56,8 @@ def test_each_estimator_has_a_card_whose_program_runs(name, tmp_path, monkeypatc
     text = (tmp_path / "README.md").read_text()
     assert text.partition("\n---\n")[2].startswith(f"# {type(fitted).__name__}\n")
     rows = rows_of(text)
-    assert rows["series"] == ["16"]
-    assert (rows["steps, at least"], rows["steps, at most"]) == (["24"], ["24"])
+    for key, value in {"series": "16", "steps, at least": "24", "steps, at most": "24"}.items():
+        assert rows[key] == [value]
     assert rows["`random_state`"] == ["0", "0"]
     if name not in ("regressor", "encoder"):
         assert rows["classes"] == ["no (8), yes (8)"]
@@ -73,45 +73,40 @@ def test_each_estimator_has_a_card_whose_program_runs(name, tmp_path, monkeypatc
     series = [np.zeros((2, 24))]
     found = fitted.transform(series) if name == "encoder" else fitted.predict(series)
     assert capsys.readouterr().out == f"{found}\n"
+    check_head(name, tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("options", "series", "times"),
-    [
-        ({}, RAGGED, TIMES),
-        ({}, RAGGED, DATES),
-        ({}, FRAMES, None),
-        ({}, pd.DataFrame(X[:, 0], columns=[f"t{i}" for i in range(24)]), None),
-        ({"stem": "embedding"}, (X[:, :1] > 0).astype(int), None),
-    ],
-    ids=["numbers", "dates", "names", "wide", "codes"],
-)
-def test_the_program_of_the_card_predicts(options, series, times, tmp_path, monkeypatch, capsys):
-    quick(**options).fit(series, LABELS, times=times).save(tmp_path)
-    run_program(tmp_path, monkeypatch)
-    assert capsys.readouterr().out in ("['no']\n", "['yes']\n")
-
-
-def test_the_program_of_an_ensemble_has_its_times(tmp_path, monkeypatch, capsys):
-    ensemble().fit(RAGGED, LABELS, times=DATES).save(tmp_path)
-    run_program(tmp_path, monkeypatch)
-    assert capsys.readouterr().out in ("['no']\n", "['yes']\n")
-
-
-@pytest.mark.parametrize("name", FIVE)
-def test_model_hubs_read_the_head_of_the_card(name, tmp_path):
+def check_head(name: str, folder: Path) -> None:
+    """Check what model hubs read of a card."""
     hub = pytest.importorskip("huggingface_hub", reason='needs the extra "test"')
-    FIVE[name]().fit(X, Y if name == "regressor" else LABELS).save(tmp_path)
-    data = hub.ModelCard.load(tmp_path / "README.md").data
+    data = hub.ModelCard.load(folder / "README.md").data
     assert (data.license, data.library_name) == ("unknown", "tsformer")
     task = {"regressor": "time-series-regression", "encoder": "feature-extraction"}
     assert data.tags[:2] == ["time-series", task.get(name, "time-series-classification")]
-    rows = rows_of((tmp_path / "README.md").read_text().partition("## Scores")[2])
+    rows = rows_of((folder / "README.md").read_text().partition("## Scores")[2])
     read = {each.metric_name: f"{each.metric_value:.4g}" for each in data.eval_results or []}
     assert read == {key: cells[0] for key, cells in rows.items() if key in read}
     assert {each.metric_type for each in data.eval_results or []} == set(data.metrics or [])
     if name in ("convolutions", "ensemble"):
         assert "accuracy" in data.metrics
+
+
+@pytest.mark.parametrize(
+    ("make", "series", "times"),
+    [
+        (quick, RAGGED, TIMES),
+        (quick, RAGGED, DATES),
+        (quick, FRAMES, None),
+        (quick, pd.DataFrame(X[:, 0], columns=[f"t{i}" for i in range(24)]), None),
+        (partial(quick, stem="embedding"), (X[:, :1] > 0).astype(int), None),
+        (ensemble, RAGGED, DATES),
+    ],
+    ids=["numbers", "dates", "names", "wide", "codes", "ensemble"],
+)
+def test_the_program_of_the_card_predicts(make, series, times, tmp_path, monkeypatch, capsys):
+    make().fit(series, LABELS, times=times).save(tmp_path)
+    run_program(tmp_path, monkeypatch)
+    assert capsys.readouterr().out in ("['no']\n", "['yes']\n")
 
 
 @pytest.mark.parametrize(
@@ -127,27 +122,23 @@ def test_the_first_sentence_says_what_the_model_reads(options, series, times, wo
 
 
 def test_the_data_are_described():
-    series = [x.copy() for x in RAGGED]
-    held_out = RAGGED[:4]
-    fitted = quick().fit(series[1:], LABELS[1:], X_val=held_out, y_val=LABELS[:4])
-    rows = rows_of(card(fitted))
-    of_classes = np.unique(LABELS[1:], return_counts=True)[1].tolist()
-    assert rows["series"] == ["15"]
-    assert rows["validation series"] == ["4"]
-    assert rows["classes"] == ["no ({}), yes ({})".format(*of_classes)]
+    fitted = quick().fit(RAGGED[1:], LABELS[1:], X_val=RAGGED[:4], y_val=LABELS[:4])
     lengths = [x.shape[1] for x in RAGGED[1:]]
-    assert (rows["steps, at least"], rows["steps, at most"]) == (
-        [f"{min(lengths)}"],
-        [f"{max(lengths)}"],
-    )
     share = sum(np.isnan(x).sum() for x in RAGGED[1:]) / (2 * sum(lengths))
     assert share > 0
-    assert rows["missing values"] == [f"{share:.2%}"]
+    expected = {
+        "series": "15",
+        "validation series": "4",
+        "classes": "no ({}), yes ({})".format(*np.unique(LABELS[1:], return_counts=True)[1]),
+        "steps, at least": f"{min(lengths)}",
+        "steps, at most": f"{max(lengths)}",
+        "missing values": f"{share:.2%}",
+    }
+    rows = rows_of(card(fitted))
+    assert {key: rows[key] for key in expected} == {key: [v] for key, v in expected.items()}
     assert "names of channels" not in rows
-    started = quick(init_from=quick().fit(X, Y)).fit(FRAMES, LABELS)
-    rows = rows_of(card(started))
-    assert rows["names of channels"] == ["left, right"]
-    assert rows["initial weights"] == ["pretrained"]
+    rows = rows_of(card(quick(init_from=quick().fit(X, Y)).fit(FRAMES, LABELS)))
+    assert (rows["names of channels"], rows["initial weights"]) == (["left, right"], ["pretrained"])
 
 
 def test_only_held_out_scores_are_scores():
@@ -235,7 +226,7 @@ SIZES: dict[str, Any] = {"d_model": 8, "n_heads": 2, "n_outputs": 3, "n_channels
         {"max_len": 50, "stem": "patch", "norm_first": False, "d_ff": 5, "n_layers": 1},
         {"max_len": 20, "n_layers": 0, "encoding": "none", "head_norm": "layer"},
     ],
-    ids=lambda options: "-".join(map(str, options.values())),
+    ids=str,
 )
 def test_layers_have_the_shapes_and_weights_of_the_model(options):
     model = TSTransformer(ModelConfig(**SIZES | options)).eval()
@@ -245,18 +236,13 @@ def test_layers_have_the_shapes_and_weights_of_the_model(options):
         each.numel() for each in model.encoding.parameters()
     )
     found = {}
+    for name in table.index.drop(["input", "encoding"]):
 
-    def keep(name):
-        def hook(module, given, output):
+        def keep(module, given, output, name=name):
             tensor = output[0] if isinstance(output, tuple) else output
             found[name] = " × ".join(map(str, tensor.shape[1:]))
 
-        return hook
-
-    for name in table.index:
-        parent = model.get_submodule(name) if name not in ("input", "encoding") else None
-        if parent is not None:
-            parent.register_forward_hook(keep(name))
+        model.get_submodule(name).register_forward_hook(keep)
     model(torch.zeros(1, options["max_len"], 2))
     assert len(found) == len(table) - 2
     assert table["output"].to_dict().items() >= found.items()

@@ -1,8 +1,8 @@
 """Captured steps: what is replayed, and when, as far as a machine without a GPU can test it."""
 
+import re
 import warnings
-from contextlib import contextmanager, nullcontext
-from types import SimpleNamespace
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -21,17 +21,18 @@ from tsformer.training.step import TrainingStep
 class Replayed(GraphedStep):
     """Its graphs are the steps themselves, which reread the same held rows each time."""
 
-    captured = watched = 0
+    n_captured = n_watched = n_taken = 0
 
     def _capture(self, step):
-        self.captured += 1
+        self.n_captured += 1
         return step
 
     def _on_side_stream(self, step):
+        self.n_taken += 1
         return step()
 
     def _watched(self, step):
-        self.watched += 1
+        self.n_watched += 1
         return step()
 
 
@@ -54,13 +55,11 @@ def test_replayed_steps_are_the_steps(ragged):
     replayed, again, step = steps_of(Replayed, ragged=ragged)
     assert losses == again
     assert equal(plain, replayed)
-    assert step.captured == len(step._graphs) <= 8
-    assert 1 <= step.watched <= len(step._graphs), "before the first capture"
-    assert all(step._steps[shape] == 3 for shape in step._graphs), "three plain steps come first"
-    assert sum(step._steps.values()) < len(losses), "and the others are replayed"
+    # 50 series: batches of three and of four, all padded to the longest series.
+    assert step.n_captured == 2
+    assert step.n_taken == 6 < len(losses), "three plain steps before each capture"
+    assert 1 <= step.n_watched <= 2
     assert (step.panel.mask is not None) == ragged, "a captured mask would stay"
-    # 50 series: batches of three and of four, all padded to the longest series
-    assert set(step._graphs) == {(3, 12), (4, 12)}
 
 
 def test_one_long_series_does_not_lengthen_all_batches():
@@ -110,107 +109,90 @@ def test_a_captured_step_reads_its_learning_rate_from_a_tensor(graphed):
         assert float(group["lr"]) == 0.5
 
 
-def test_graphs_make_room_for_plain_steps(monkeypatch):
+def test_graphs_make_room_for_plain_steps():
     """A graph keeps its memory, so that a batch of another shape has less."""
     plain, losses, _ = steps_of(TrainingStep, ragged=False)
-    real = TrainingStep._gradients
-
-    def beside_graphs(self, *args):
-        if isinstance(self, GraphedStep) and self._graphs and not self._replaying:
-            raise torch.OutOfMemoryError("CUDA out of memory.")
-        return real(self, *args)
 
     class Full(Replayed):
-        _replaying = False
+        replays = False
+
+        def _gradients(self, *args):
+            if self.n_captured == 1 and not self.replays:
+                self.n_captured += 1
+                raise torch.OutOfMemoryError("CUDA out of memory.")
+            return super()._gradients(*args)
 
         def _capture(self, step):
+            super()._capture(step)
+
             def replay():
-                self._replaying = True
+                self.replays = True
                 total = step()
-                self._replaying = False
+                self.replays = False
                 return total
 
             return replay
 
-    monkeypatch.setattr(TrainingStep, "_gradients", beside_graphs)
     with pytest.warns(UserWarning, match="no memory for steps beside the graphs") as caught:
         weights, again, step = steps_of(Full, ragged=False)
     assert len(caught) == 1
-    assert not step._graphs
+    assert step.n_captured == 2, "no capture after the one that was released"
     assert losses == again
     assert equal(plain, weights)
 
 
-SAMPLES = "they sample random numbers on the CPU"
-
-
 @pytest.mark.parametrize(
-    ("does", "said"),
+    ("does", "warned", "captures"),
     [
-        (lambda: None, ""),
-        (lambda: warnings.warn("called a synchronizing CUDA operation", stacklevel=1), "they wait"),
-        (lambda: torch.rand(1), SAMPLES),
-        (lambda: np.random.rand(), SAMPLES),  # noqa: NPY002
-        (lambda: warnings.warn("of something else", stacklevel=1), "of something else"),
+        (lambda: None, [], True),
+        (lambda: warnings.warn("of something else", stacklevel=1), ["of something else"], True),
+        (lambda: torch.rand(1), ["sample random numbers on the CPU"], False),
+        (lambda: np.random.rand(), ["sample random numbers on the CPU"], False),  # noqa: NPY002
+        (
+            lambda: warnings.warn("called a synchronizing CUDA operation", stacklevel=1),
+            [rf"wait for the device, .* \({__file__}"],
+            False,
+        ),
     ],
+    ids=["nothing", "warning", "torch", "numpy", "waits"],
 )
-def test_what_a_graph_would_not_repeat_is_seen(does, said, monkeypatch):
-    """A step is watched as on a GPU, where torch warns of its debug mode first."""
+def test_a_watched_step_that_a_graph_would_not_repeat_warns(does, warned, captures, monkeypatch):
+    """Torch warns of its debug mode first, which is nobody's business."""
 
-    @contextmanager
     def mode(_):
         warnings.warn("Synchronization debug mode is a prototype feature", stacklevel=2)
-        yield
 
-    monkeypatch.setattr(cuda_graphs, "_sync_debug_mode", mode)
-    graphed = make_step(make_model(), *make_panel(8), make_plan(), kind=Replayed)
+    monkeypatch.setattr(torch.cuda, "get_sync_debug_mode", lambda: 0)
+    monkeypatch.setattr(torch.cuda, "set_sync_debug_mode", mode)
+
+    class Watched(Replayed):
+        _watched = GraphedStep._watched
+
+        def _gradients(self, *args):
+            if not self.n_captured and self.n_taken == 3:
+                does()
+            return super()._gradients(*args)
+
+    step = make_step(make_model(), *make_panel(8), make_plan(), kind=Watched)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        assert GraphedStep._watched(graphed, lambda: (does(), "total")[1]) == "total"
-    assert len(caught) == bool(said)
-    assert all(said in str(each.message) for each in caught)
-    if said == "they wait":
-        assert f"for the device, as .item() does ({__file__}" in str(caught[0].message)
-    assert graphed._captures == (said in ("", "of something else"))
-    if not said:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")  # as pytest -W error: torch's own warning is nobody's
-            GraphedStep._watched(graphed, does)
+        take(step, *[4] * 5)
+    assert len(caught) == len(warned)
+    assert all(re.search(text, str(w.message)) for text, w in zip(warned, caught, strict=True))
+    assert bool(step.n_captured) == captures
 
 
-def test_more_shapes_than_graphs_are_said(monkeypatch):
-    monkeypatch.setattr(cuda_graphs, "_MOST_SHAPES", 1)
-    with pytest.warns(UserWarning, match="more than 1 shapes of batches") as caught:
-        *_, step = steps_of(Replayed, ragged=False)
-    assert len(caught) == len(step._graphs) == 1
-    with warnings.catch_warnings(record=True) as again:
-        warnings.simplefilter("always")
-        for size in [1, 2] * 5:
-            step(torch.arange(size), torch.arange(size))
-    assert not again, "once is enough"
+def take(step: TrainingStep, *sizes: int) -> None:
+    """Take a step on batches of these sizes."""
+    for size in sizes:
+        step(torch.arange(size), torch.arange(size))
 
 
-@pytest.mark.parametrize("error", [None, KeyboardInterrupt("stop")])
-def test_the_side_stream_waits_and_is_waited_for(error, monkeypatch):
-    """Also after an error: what is on the way would change the weights beside what comes next."""
-    order = []
-    side, here = SimpleNamespace(name="side"), SimpleNamespace(name="here")
-    for stream in (side, here):
-        stream.wait_stream = lambda other, own=stream: order.append((own.name, other.name))
-    monkeypatch.setattr(cuda_graphs, "_side_stream", lambda _: side)
-    monkeypatch.setattr(torch.cuda, "current_stream", lambda _: here)
-    monkeypatch.setattr(torch.cuda, "stream", lambda _: nullcontext())
-    graphed = make_step(make_model(), *make_panel(8), make_plan(), kind=Replayed)
-
-    def taken():
-        order.append("step")
-        if error is not None:
-            raise error
-        return "total"
-
-    with nullcontext() if error is None else pytest.raises(KeyboardInterrupt):
-        assert GraphedStep._on_side_stream(graphed, taken) == "total"
-    assert order == [("side", "here"), "step", ("here", "side")]
+def test_more_shapes_than_graphs_warn_once():
+    step = make_step(make_model(), *make_panel(50), make_plan(), kind=Replayed)
+    with pytest.warns(UserWarning, match="more than 8 shapes of batches") as caught:
+        take(step, *np.arange(1, 11).repeat(5))
+    assert (len(caught), step.n_captured) == (1, 8)
 
 
 def hidden(first: BaseException) -> RuntimeError:
@@ -237,51 +219,42 @@ def streams(monkeypatch):
     return streams
 
 
-@pytest.mark.parametrize(
-    ("inside", "message"),
-    [
-        (torch.OutOfMemoryError("CUDA out of memory."), None),
-        (RuntimeError("CUDA error: out of memory"), None),
-        (ValueError("of the user"), r"^of the user$"),
-        (RuntimeError("no kernel"), r"cannot be captured.*no kernel.*compile=False"),
-        (hidden(ValueError("of the user")), r"cannot be captured.*invalidated.*compile=False"),
-        (hidden(torch.OutOfMemoryError("out")), r"memory ran out while.*\(out\).*new process"),
-        (hidden(KeyboardInterrupt("stop")), "^stop$"),
-    ],
-)
-def test_an_error_in_a_capture_says_what_to_do(inside, message, streams, monkeypatch):
-    def fails(self, *args):
-        raise inside
-
+def test_an_error_in_a_capture_says_what_to_do(inside, message, streams):
     class Fails(Replayed):
         """Its capture is that of CUDA, and after it a plain step has the memory of the graphs."""
 
         _capture = GraphedStep._capture
+        failed = False
 
-        def _give_up(self, reason):
-            monkeypatch.setattr(TrainingStep, "_gradients", real)
-            super()._give_up(reason)
+        def _gradients(self, *args):
+            if self.n_taken == 3 and not self.failed:
+                self.failed = True
+                raise inside
+            return super()._gradients(*args)
 
     step = make_step(make_model(), *make_panel(8), make_plan(), kind=Fails)
-    index = torch.arange(4)
-    for _ in range(3):
-        step(index, index)
-    real = TrainingStep._gradients
-    monkeypatch.setattr(TrainingStep, "_gradients", fails)
+    take(step, 4, 4, 4)
     if message is None:
         with pytest.warns(UserWarning, match="there is no memory for another graph"):
-            step(index, index)
+            take(step, 4)
     else:
         with pytest.raises(BaseException, match=message) as raised:
-            step(index, index)
+            take(step, 4)
         assert raised.value.__cause__ is not raised.value
     assert streams == ["before"], "the stream of the capture is not left to the program"
 
 
-def test_draws_of_an_augmentation_on_the_cpu_are_seen_in_the_capture(streams):
-    """Outside of it the step seeds them, and gives back the state that it found."""
-    step = make_step(make_model(), *make_panel(8), make_plan(), kind=Replayed)
-    with pytest.warns(UserWarning, match="they sample random numbers on the CPU"):
-        assert GraphedStep._capture(step, lambda: torch.rand(1)) is None
-    assert not step._captures
-    assert callable(GraphedStep._capture(step, lambda: None))
+def test_draws_on_the_cpu_in_a_capture_warn(streams):
+    """Outside of it the step seeds augmentations, and gives back the state that it found."""
+
+    class Draws(Replayed):
+        _capture = GraphedStep._capture
+
+        def _gradients(self, *args):
+            torch.rand(1)
+            return super()._gradients(*args)
+
+    step = make_step(make_model(), *make_panel(8), make_plan(), kind=Draws)
+    with pytest.warns(UserWarning, match="sample random numbers on the CPU") as caught:
+        take(step, *[4] * 6)
+    assert len(caught) == 1, "and no other capture is tried"

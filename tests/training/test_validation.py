@@ -147,20 +147,24 @@ def test_early_stopping_returns_to_the_best_epoch():
     assert judged.evaluate(model, cross_entropy, plan) == validated(history[best - 1])
 
 
-def test_early_stopping_returns_to_the_best_epoch_after_ctrl_c_and_errors():
-    plan = make_plan(n_epochs=20, n_iter_no_change=10)
-    for error, catches in (
+@pytest.mark.parametrize(
+    ("error", "catches"),
+    [
         (KeyboardInterrupt(), pytest.warns(UserWarning, match="interrupted after 5")),
         (OSError("disk full"), pytest.raises(OSError, match="disk full")),
-    ):
-        model, judged, history = make_model(), wrong_labels(), History()
-        with catches:
-            options = {"validation": judged, "callbacks": [Raises(error, 5)]}
-            fit(model, *make_panel(), plan, history=history, **options)
-        assert len(history) == 5
-        assert history.best_epoch < 5
-        row = history[history.best_epoch - 1]
-        assert judged.evaluate(model, cross_entropy, plan) == validated(row)
+    ],
+    ids=["Ctrl-C", "error"],
+)
+def test_a_training_that_ends_early_returns_to_the_best_epoch(error, catches):
+    model, judged, history = make_model(), wrong_labels(), History()
+    plan = make_plan(n_epochs=20, n_iter_no_change=10)
+    options = {"validation": judged, "callbacks": [Raises(error, 5)], "history": history}
+    with catches:
+        fit(model, *make_panel(), plan, **options)
+    assert len(history) == 5
+    assert history.best_epoch < 5
+    row = history[history.best_epoch - 1]
+    assert judged.evaluate(model, cross_entropy, plan) == validated(row)
 
 
 @pytest.mark.parametrize(
@@ -184,13 +188,9 @@ def test_best_epoch_and_end(losses, patience, start, best, end):
         if stopping.should_stop(epoch):
             stopped = epoch
             break
-    assert stopped == end
-    assert stopping.best_epoch == best
-    if best is None:
-        assert stopping.best_weights is None
-    else:
-        assert stopping.best_loss == losses[best - start - 1]
-        assert stopping.best_weights == {"weight": torch.tensor(float(best))}
+    assert (stopped, stopping.best_epoch) == (end, best)
+    assert stopping.best_weights == (None if best is None else {"weight": torch.tensor(best)})
+    assert best is None or stopping.best_loss == losses[best - start - 1]
 
 
 def test_patience_starts_after_the_epochs_of_an_earlier_run():
@@ -201,33 +201,31 @@ def test_patience_starts_after_the_epochs_of_an_earlier_run():
     assert len(history) == 5
 
 
-def test_nan_loss_returns_to_good_weights_with_averages_of_their_own():
-    class SpoilsTheLoss(Callback):
-        def on_epoch_end(self, state):
-            if state.epoch == 2:
-                torch.nn.init.constant_(state.model.head.bias, torch.nan)
+class SpoilsTheLoss(Callback):
+    def __init__(self, epoch: int):
+        self.epoch = epoch
 
-    model, data = make_model(), make_panel()
+    def on_epoch_end(self, state):
+        if state.epoch == self.epoch:
+            torch.nn.init.constant_(state.model.head.bias, torch.nan)
+
+
+@pytest.mark.parametrize("judged", [None, held_out()], ids=["alone", "validated"])
+def test_nan_loss_returns_to_good_weights_with_averages_of_their_own(judged):
+    model, spoilt, history, data = make_model(), make_model(), History(), make_panel()
     fit(model, *data, make_plan(), callbacks=[Stops(2)])
-    for judged in (None, held_out()):
-        spoilt, history = make_model(), History()
-        options = {"callbacks": [SpoilsTheLoss()], "history": history, "validation": judged}
-        with pytest.raises(NonFiniteLossError, match="in epoch 3 of 4; the weights of epoch 2 are"):
-            fit(spoilt, *data, make_plan(), **options)
-        assert torch.equal(forward(spoilt, data[0]), forward(model, data[0]))
-        assert len(history) == 2
-        assert not spoilt.training
+    options = {"callbacks": [SpoilsTheLoss(2)], "history": history, "validation": judged}
+    with pytest.raises(NonFiniteLossError, match="epoch 3 of 4; the weights of epoch 2"):
+        fit(spoilt, *data, make_plan(), **options)
+    assert torch.equal(forward(spoilt, data[0]), forward(model, data[0]))
+    assert len(history) == 2
+    assert not spoilt.training
 
 
 def test_nan_loss_returns_to_the_best_epoch_if_there_is_one():
-    class SpoilsTheLoss(Callback):
-        def on_epoch_end(self, state):
-            if state.epoch == 6:
-                torch.nn.init.constant_(state.model.head.bias, torch.nan)
-
     model, judged, history = make_model(), wrong_labels(), History()
     plan = make_plan(n_epochs=20, n_iter_no_change=10)
-    options = {"validation": judged, "callbacks": [SpoilsTheLoss()], "history": history}
+    options = {"validation": judged, "callbacks": [SpoilsTheLoss(6)], "history": history}
     with pytest.raises(NonFiniteLossError) as raised:
         fit(model, *make_panel(), plan, **options)
     assert f"the weights of epoch {history.best_epoch} are kept" in str(raised.value)
