@@ -165,15 +165,17 @@ def test_a_watched_step_that_a_graph_would_not_repeat_warns(does, warned, captur
     monkeypatch.setattr(torch.cuda, "get_sync_debug_mode", lambda: 0)
     monkeypatch.setattr(torch.cuda, "set_sync_debug_mode", mode)
 
+    once = [does]
+
     class Watched(Replayed):
         _watched = GraphedStep._watched
 
         def _gradients(self, *args):
-            if not self.n_captured and self.n_taken == 3:
-                does()
+            if self.n_taken == 3 and once:
+                once.pop()()
             return super()._gradients(*args)
 
-    step = make_step(make_model(), *make_panel(8), make_plan(), kind=Watched)
+    step = make_step(make_model("tape", dropout=0.0), *make_panel(8), make_plan(), kind=Watched)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         take(step, *[4] * 5)
@@ -219,16 +221,31 @@ def streams(monkeypatch):
     return streams
 
 
+@pytest.mark.parametrize(
+    ("inside", "message"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory."), None),
+        (RuntimeError("CUDA error: out of memory"), None),
+        (ValueError("of the user"), r"^of the user$"),
+        (RuntimeError("no kernel"), r"cannot be captured.*no kernel.*compile=False"),
+        (hidden(ValueError("of the user")), r"cannot be captured.*invalidated.*compile=False"),
+        (hidden(torch.OutOfMemoryError("out")), r"memory ran out while.*\(out\).*new process"),
+        (hidden(KeyboardInterrupt("stop")), "^stop$"),
+    ],
+)
 def test_an_error_in_a_capture_says_what_to_do(inside, message, streams):
     class Fails(Replayed):
         """Its capture is that of CUDA, and after it a plain step has the memory of the graphs."""
 
-        _capture = GraphedStep._capture
-        failed = False
+        captures = False
+
+        def _capture(self, step):
+            self.captures = True
+            return GraphedStep._capture(self, step)
 
         def _gradients(self, *args):
-            if self.n_taken == 3 and not self.failed:
-                self.failed = True
+            if self.captures:
+                self.captures = False
                 raise inside
             return super()._gradients(*args)
 

@@ -76,21 +76,21 @@ class Draws(Augmentation):
 
 
 def test_draws_depend_on_the_seed_and_the_step_and_leave_the_generator_alone():
-    def drawn(number: int, seed: int) -> Tensor:
+    def drawn(number: int, seed: int) -> tuple[Tensor, Tensor]:
         draws, index = Draws(), torch.arange(4)
         plan = make_plan(augmentation=draws, seed=seed)
         step = make_step(make_model("tape", dropout=0.0), *make_panel(6), plan)
-        step(index, index, number=number)
-        return draws.values
+        with seeded(3, CPU):
+            step(index, index, number=number)
+            return draws.values, torch.rand(2)
 
     with seeded(3, CPU):
         expected = torch.rand(2)
-    with seeded(3, CPU):
-        first = drawn(0, 0)
-        assert torch.equal(torch.rand(2), expected)
-    assert torch.equal(drawn(0, 0), first)
-    assert not torch.equal(drawn(1, 0), first)
-    assert not torch.equal(drawn(0, 1), first)
+    first, after = drawn(0, 0)
+    assert torch.equal(after, expected)
+    assert torch.equal(drawn(0, 0)[0], first)
+    assert not torch.equal(drawn(1, 0)[0], first)
+    assert not torch.equal(drawn(0, 1)[0], first)
 
 
 def test_the_step_applies_it_to_the_batch_and_to_the_loss():
