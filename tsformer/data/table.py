@@ -508,30 +508,24 @@ def _read_text(
         time = None if schema.time_format is None else schema.time
         roles = {schema.case, schema.channel, schema.label, schema.group, time}
         texts = [name for name in names if name in roles]
-        options: dict[str, Any] = {
-            "sep": r"\s+" if sep == " " else sep,
-            "header": 0 if header else None,
-            "names": None if header else names,
-            "skiprows": before,
-            "encoding": "utf-8-sig",
-            "skipinitialspace": sep != "\t",
-            "keep_default_na": False,
-            "index_col": False,  # else the first column is one, where rows have too many fields
-        }
         with warnings.catch_warnings(), unpacking(path):
             warnings.simplefilter("error", pd.errors.ParserWarning)
             table = pd.read_csv(
                 path,
-                **options,
-                **EXACT,
-                decimal=schema.decimal or ".",
-                dtype=dict.fromkeys(texts, str),
+                sep=r"\s+" if sep == " " else sep,
+                header=0 if header else None,
+                names=None if header else names,
+                skiprows=before,
+                encoding="utf-8-sig",
+                skipinitialspace=sep != "\t",
+                keep_default_na=False,
                 na_values=MISSING,
+                converters=dict.fromkeys(texts, str.strip),  # missing values are words there
+                index_col=False,  # else the first column is one, where rows have too many fields
+                decimal=schema.decimal or ".",
                 low_memory=False,
-            )
-            # Missing values by column would take pandas longer than to read many columns.
-            words = pd.read_csv(path, **options, usecols=texts, dtype=str)
-            table = table.copy()  # one block: reading many columns is fast
+                **EXACT,
+            ).copy()  # one block: reading many columns is fast
     except (pd.errors.ParserError, pd.errors.ParserWarning, csv.Error) as error:
         reason = str(error).removeprefix("Error tokenizing data. C error: ").strip()
         if isinstance(error, pd.errors.ParserWarning):
@@ -543,8 +537,7 @@ def _read_text(
     first = before + (2 if header else 1)
     table.index = pd.RangeIndex(first, first + len(table))
     for name in texts:
-        cells = words[name].str.strip()
-        table[name] = cells.mask(cells == "").array
+        table[name] = table[name].astype(object).where(table[name] != "", None)
     return schema, table
 
 
