@@ -239,13 +239,9 @@ def test_the_catalogue_is_whole():
     assert table["archive"].value_counts().to_dict() == {"UCR": 128, "UEA": 30}
     assert (table.loc[table["archive"] == "UCR", "channels"] == 1).all()
     numbers = table.select_dtypes("Int64")
-    assert list(numbers) == [
-        "train_size", "test_size", "channels", "length_min", "length_max", "classes",
-    ]  # fmt: skip
-    assert (numbers > 0).all(axis=None)
+    assert (numbers.shape[1], bool((numbers > 0).all(axis=None))) == (6, True)
     assert (table["length_min"] <= table["length_max"]).all()
-    undocumented = table.loc[numbers.isna().any(axis=1), "name"]
-    assert undocumented.tolist() == ["InsectWingbeat"]
+    assert table.loc[numbers.isna().any(axis=1), "name"].tolist() == ["InsectWingbeat"]
     assert table["type"].notna().all()
     table["classes"] = pd.NA
     assert list_datasets()["classes"].notna().any(), "each table is a fresh one"

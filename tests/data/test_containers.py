@@ -1,6 +1,7 @@
 """All containers hold the same series as NumPy arrays, or are refused by name."""
 
 import pickle
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,9 @@ import pandas as pd
 import pytest
 import torch
 from scipy.sparse import csr_matrix
+from sklearn.utils import check_array
 from torch.nn.utils.rnn import pack_sequence
 
-from tsformer import RandomConvolutionClassifier
 from tsformer.data.containers import to_padded, to_source
 from tsformer.data.layout import LayoutWarning
 from tsformer.data.series import SeriesError
@@ -200,10 +201,8 @@ def test_the_same_series(name):
     np.testing.assert_array_equal(read.lengths, expected(series).lengths)
     read.values[:] = -1.0
     np.testing.assert_array_equal(WHOLE, UNCHANGED)
-    read = to_padded(make())
-    # scikit-learn validates the array in between
-    checked = RandomConvolutionClassifier()._source(make(), None, reset=True).padded()
-    np.testing.assert_array_equal(checked.values, read.values)
+    check = partial(check_array, allow_nd=True, ensure_all_finite=False)
+    np.testing.assert_array_equal(to_padded(make(), check=check).values, to_padded(make()).values)
 
 
 REFUSED = {
@@ -323,10 +322,7 @@ LETTERS = ["abc", "abd"]
         ([np.zeros((2, 3)), np.zeros((2, 0))], "series 1 is empty"),
         ([np.zeros((1, 2, 3))], r"series 0 must be \(length,\) or .*its shape is \(1, 2, 3\)"),
         ([np.zeros(2), np.array(["a", "b"])], "series 1 must contain real numbers; its dtype is"),
-        (
-            [pd.Series([1.0, 2.0], pd.date_range("2024", periods=2)[::-1])],
-            "index of series 0 are not sorted",
-        ),
+        ([pd.Series([1.0, 2.0], pd.date_range("2024", periods=2)[::-1])], "series 0.*not sorted"),
         ([np.rec.fromarrays([WHOLE[0, 0]])], r"series 0 must .*, as in np.stack\(\[x\[name\]"),
         # text
         (LETTERS, "X is a list of str, such as 'abc', "),
@@ -344,26 +340,14 @@ LETTERS = ["abc", "abd"]
         # Two series of one name; sort_index would make one of them.
         (levels(*[("p", 0), ("p", 1)] * 2), "two rows for series 'p' and step 0; give each series"),
         (levels(("p", "2024-01-01"), ("p", "2024-01-01 00:00")), "two rows .* and step 2024-01-01"),
-        (
-            levels(("p", 0), ("p ", 1)),
-            "index of X: the name 'p ' and another differ only in",
-        ),
+        (levels(("p", 0), ("p ", 1)), "'p '"),
         (levels(("p", 0), (None, 0)), "index of X has no series in row 1"),
         (levels(("p", 0), ("p", None)), "index of X has no step in row 1"),
         (pd.DataFrame({"a": [pd.Series([1.0, 2], index=[5, 5])]}), "series 0 have step 5 twice"),
-        (
-            pd.DataFrame([[pd.Series([1.0, 2], index=[0, 1]), pd.Series([1.0, 2], index=[1, 0])]]),
-            "the cells of series 0 differ in their indices",
-        ),
+        (pd.DataFrame([[pd.Series([1.0, 2], i) for i in ([0, 1], [1, 0])]]), "series 0.*indices"),
         (pd.DataFrame({"a": []}, index=pd.MultiIndex.from_arrays([[], []])), "no series"),
-        (
-            pd.DataFrame({"a": [pd.Series([1.0, 2])], "b": [pd.Series([1.0])]}),
-            r"of equal length; got shapes \{'a': \(2,\), 'b': \(1,\)\}",
-        ),
-        (
-            pd.DataFrame({"id": ["p"], "x": [[1.0, 2]], "age": [7]}),
-            r"series 0 has single values, and no series, in the columns \['id', 'age'\]; drop col",
-        ),
+        (pd.DataFrame({"a": [pd.Series([1.0, 2])], "b": [pd.Series([1.0])]}), r"\(2,\), 'b': \(1"),
+        (pd.DataFrame({"id": ["p"], "x": [[1.0, 2]], "age": [7]}), r"series 0.*\['id', 'age'\]"),
         (pd.DataFrame({"a": [None, [1.0, 2]]}), "series 0 is None; leave it out, and its label"),
         ([pd.DataFrame({"a": [1.0]}), pd.DataFrame({"b": [1.0]})], r"series 1 has \['b'\]"),
         ([[1.0, 2.0], [[1.0, 2.0], [3.0]]], "series 1 must be .*its channels differ in length"),
@@ -378,16 +362,16 @@ def test_refused_with_a_reason(X, message):
 
 
 def test_no_container():
-    with pytest.raises(TypeError, match=r"got generator, which list\(X\) makes a list of"):
-        to_padded(x for x in WHOLE)
-    with pytest.raises(TypeError, match=r"got set\. Convert it to an array"):
-        to_padded({1.0, 2.0})
-    with pytest.raises(TypeError, match="X holds a csr_matrix; convert X to a NumPy array"):
-        to_padded([csr_matrix(x) for x in WHOLE])
     frame = pd.DataFrame({"day": pd.date_range("2024", periods=3), "x": [1.0, 2.0, 3.0]})
-    with pytest.raises(TypeError, match=r"DataFrameGroupBy, and X\[0\] is not a series"):
-        to_padded(frame.groupby("day")[["x"]])
-    with pytest.raises(ValueError, match=r"pandas DataFrame: x.set_index\('day'\), or x.to_pan"):
+    for X, message in (
+        ((x for x in WHOLE), r"generator.* list\(X\)"),
+        ({1.0, 2.0}, "set.* array"),
+        ([csr_matrix(x) for x in WHOLE], "csr_matrix"),
+        (frame.groupby("day")[["x"]], r"DataFrameGroupBy.*X\[0\]"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            to_padded(X)
+    with pytest.raises(ValueError, match=r"x.set_index\('day'\)"):
         to_padded([frame])
     assert to_padded([frame.set_index("day")], index=True).clock == "dates"
 
@@ -420,7 +404,7 @@ def test_times_from_the_index():
         to_padded(RAGGED, index=True)
     with pytest.raises(ValueError, match="given twice"):
         to_padded(X, [0, 1, 2], index=True)
-    days = pd.to_datetime(["2024-01-01", "2024-01-02", "2024-01-05"])
+    days = index
     X = [xr.DataArray(x[:, :3], dims=("lead", "day"), coords={"day": days}) for x in WHOLE]
     assert to_padded(X, index=True).times[0].tolist() == [0.0, 86400.0, 4 * 86400.0]
     for container in ([polars.DataFrame(x.T) for x in WHOLE], WHOLE.tolist()):

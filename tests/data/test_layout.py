@@ -16,6 +16,7 @@ from tsformer.data.layout import (
     refuse_recording,
     series_ids,
     warn_of_layout,
+    warn_of_order,
 )
 
 RNG = np.random.default_rng(0)
@@ -46,11 +47,8 @@ NOISE = RNG.normal(size=(8, 50, 3))  # (n, length, channels)
     ids=["noise", "tensor", "list", "one channel"],
 )
 def test_more_channels_than_steps_warns_and_the_fix_is_right(X, fix):
-    said = warned(X)
+    assert f"pass {fix};" in warned(X)
     n, length, channels = len(X), len(X[0]), len(X[0][0])
-    assert f"{n} series of {length} channels and {channels} steps" in said
-    assert f"if it is (n, length, channels), pass {fix};" in said
-    assert "category=tsformer.data.LayoutWarning" in said
     swapped = eval(fix, {"X": X, "np": np})
     assert (len(swapped), *swapped[0].shape) == (n, channels, length)
     assert warned(swapped) == ""
@@ -66,17 +64,13 @@ def test_more_channels_than_steps_are_believed_if_values_change_less_from_step_t
 
 
 def test_unequal_lengths_frames_and_checked_blocks_are_not_warned_of():
-    X = [NOISE[0], NOISE[1, :, :2], NOISE[2]]
-    assert warned(X) == ""
-    X = NOISE.copy()
-    X[3, :, 2] = np.nan  # a shorter series, as some archives store it
-    assert warned(X) == ""
-    assert warned(np.zeros((3, 4, 2))) != ""
-    assert warned(np.zeros((3, 4, 4))) == "", "as many steps as channels"
+    shorter = NOISE.copy()
+    shorter[3, :, 2] = np.nan  # as some archives store it
     frames = [pd.DataFrame(x.T).add_prefix("channel ") for x in NOISE]
-    assert warned(frames) == ""
-    levels = pd.concat([pd.DataFrame(x.T) for x in NOISE], keys=range(len(NOISE)))
-    assert warned(levels, flat=False) == ""
+    for X in ([NOISE[0], NOISE[1, :, :2], NOISE[2]], shorter, np.zeros((3, 4, 4)), frames):
+        assert warned(X) == ""
+    assert warned(pd.concat(frames, keys=range(len(NOISE))), flat=False) == ""
+    assert warned(np.zeros((3, 4, 2))) != ""
     with layout_is_checked():
         assert warned(NOISE) == ""
     assert warned(NOISE) != ""
@@ -235,10 +229,15 @@ def test_ids_are_warned_of_in_fit():
     clf = tsformer.RandomConvolutionClassifier(**CONVOLUTIONS)
     long = pd.concat(with_channel(np.arange(40), "subject"), keys=range(8)).reset_index()
     X = from_long(long, case="level_0", time="level_1", value=["a", "subject"])
-    with pytest.warns(LayoutWarning, match=r"channels.*\['subject'\].*`value=` of from_long"):
+    with pytest.warns(LayoutWarning, match=r"\['subject'\]"):
         clf.fit(X, [0, 1] * 4)
-    with pytest.warns(LayoutWarning, match=r"steps.*\['id'\]"):
+    with pytest.warns(LayoutWarning, match=r"\['id'\]"):
         clf.fit(STEPS.assign(id=range(8)).rename(columns=str), [0, 1] * 4)
+    table = STEPS[STEPS.columns[::-1]]
+    with pytest.warns(LayoutWarning, match="order"):
+        clf.fit(table, [0, 1] * 4)
+    with pytest.warns(LayoutWarning, match="order"):
+        clf.predict(table)
 
 
 CONVOLUTIONS = {"n_features": 168, "n_groups": 0}
@@ -261,20 +260,16 @@ CONVOLUTIONS = {"n_features": 168, "n_groups": 0}
 )
 def test_columns_out_of_order_are_warned_of(columns, is_warned):
     table = pd.DataFrame(NOISE[:, :4, 0], columns=columns)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        clf = tsformer.RandomConvolutionClassifier(**CONVOLUTIONS).fit(table, [0, 1] * 4)
-        clf.predict(table)
-    assert ["not in the order" in str(each.message) for each in caught] == 2 * [True] * is_warned
+    warning = pytest.warns(LayoutWarning, match="order")
+    with warning if is_warned else warnings.catch_warnings(action="error"):
+        warn_of_order(table, 4)
 
 
 def test_columns_of_steps_and_channels_are_warned_of():
     long = pd.DataFrame({"id": [0, 0, 1, 1], "t": [0, 1] * 2, "a": [1, 2, 3, 4], "b": [5, 6, 7, 8]})
     X = long.pivot(index="id", columns="t", values=["a", "b"])
-    said = warned(X)
-    assert "2 series of one channel and 4 steps; if the last level" in said
+    assert "pass X.stack(future_stack=True);" in warned(X)
     right = X.stack(future_stack=True)
-    assert "pass X.stack(future_stack=True);" in said
     assert to_padded(right).values.tolist() == [[[1, 5], [2, 6]], [[3, 7], [4, 8]]]
     assert warned(X[["a"]]) == ""
 
@@ -286,8 +281,7 @@ def test_what_the_warning_says_silences_it_and_predict_says_how_to_swap():
         clf.fit(NOISE, [0, 1] * 4)
     exec("import warnings, tsformer; " + str(raised.value).partition("silence this with ")[2])
     clf.fit(NOISE, [0, 1] * 4).fit(NOISE.transpose(0, 2, 1), [0, 1] * 4)
-    fix = r"if it is \(n, length, channels\), pass np.transpose\(X, \(0, 2, 1\)\)$"
-    with pytest.raises(ValueError, match=f"X has 50 channels, .* was fitted with 3; .*; {fix}"):
+    with pytest.raises(ValueError, match=r"50 .* 3; .*np.transpose\(X, \(0, 2, 1\)\)$"):
         clf.predict(NOISE)
 
 
@@ -348,7 +342,7 @@ def test_the_same_ids_in_the_same_order_agree(container, ids):
 
 def test_the_same_ids_in_another_order_are_refused_with_the_way_to_sort_them(container):
     X, other = container(), y(IDS[::-1])
-    with pytest.raises(ValueError, match=r"the same ids in another order: X has \['p3'") as caught:
+    with pytest.raises(ValueError, match="another order") as caught:
         check_ids(X, other, "y")
     advised = str(caught.value).partition("pass ")[2].partition(", or if")[0]
     ordered = eval(advised, {"X": X, "y": other})
@@ -367,9 +361,9 @@ def test_the_same_ids_in_another_order_are_refused_with_the_way_to_sort_them(con
     ],
 )
 def test_ids_that_contradict_each_other_are_refused(ids, others):
-    with pytest.raises(ValueError, match=r"X and y have (different ids|the same ids in ano)"):
+    with pytest.raises(ValueError, match="X and y"):
         check_ids(wide(ids), y(others), "y")
-    with pytest.raises(ValueError, match="X_val and y_val have"):
+    with pytest.raises(ValueError, match="X_val and y_val"):
         check_ids(wide(others), y(ids), "y_val", of="X_val")
 
 
@@ -403,9 +397,7 @@ def test_labels_in_the_order_of_a_table_beside_series_in_that_of_its_groups():
     table = pd.DataFrame({"id": [*"bbaacc"], "v": range(6), "label": [0, 0, 1, 1, 2, 2]})
     X = [rows[["v"]] for _, rows in table.groupby("id")]
     y = table.drop_duplicates("id")["label"]
-    with pytest.raises(
-        ValueError, match=r"another order: .*y\.loc\[\[x\.index\[0\] for x in X\]\]"
-    ):
+    with pytest.raises(ValueError, match=r"y\.loc\[\[x\.index\[0\] for x in X\]\]"):
         check_ids(X, y, "y")
     check_ids(X, y.loc[[x.index[0] for x in X]], "y")
     check_ids(X, table.groupby("id")["label"].first(), "y")
@@ -444,8 +436,8 @@ def test_a_recording_is_refused_with_the_way_to_cut_it(X, y):
         refuse_recording(X, y)
 
 
-@pytest.mark.parametrize("n_steps", [3, 5, 10, 24])
-@pytest.mark.parametrize("name", ["{}", "t{}", "{}:00", "week {}", "x{}", "feature_{}"])
+@pytest.mark.parametrize("n_steps", [3, 5, 24])
+@pytest.mark.parametrize("name", ["{}", "t{}", "{}:00", "week {}", "feature_{}"])
 def test_a_wide_table_of_short_series_is_no_recording(n_steps, name):
     X = pd.DataFrame(RNG.normal(size=(N, n_steps)).cumsum(axis=1))
     X.columns = [int(i) if name == "{}" else name.format(i) for i in range(n_steps)]

@@ -46,9 +46,8 @@ def test_a_channel_not_observed_at_a_time_is_missing_there():
 def test_tables_of_polars():
     pytest.importorskip("pyarrow")  # polars needs it for `to_pandas`
     table = pytest.importorskip("polars").DataFrame(TABLE)
-    for ours, theirs in zip(
-        from_long(table, **COLUMNS, value="x"), from_long(TABLE, **COLUMNS, value="x"), strict=True
-    ):
+    both = (from_long(each, **COLUMNS, value="x") for each in (table, TABLE))
+    for ours, theirs in zip(*both, strict=True):
         np.testing.assert_array_equal(ours, theirs)
         assert (ours.index == theirs.index).all()
 
@@ -63,11 +62,7 @@ def test_tables_of_polars():
         ({"case": [None, *"abab"]}, {"value": "x"}, "column 'case' has a missing value in row 0"),
         ({"kind": list("ccccd")}, {"value": "x", "label": "kind"}, r"'b' has several labels: \['c"),
         ({"case": [1, "1", 1, 2, 2]}, {"value": "x"}, "column 'case': the name '1' and"),
-        (
-            {"kind": ["c", "c ", *"ccd"]},
-            {"value": "x", "channel": "kind"},
-            "column 'kind': the name 'c '",
-        ),
+        ({"kind": ["c", "c ", *"ccd"]}, {"value": "x", "channel": "kind"}, "'kind'.*'c '"),
         ({}, {"value": "x", "label": ["kind"]}, r"unknown column of the table \['kind'\]"),
         ({"case": 7}, {"value": "x", "label": "kind"}, r"^series 7 has several labels"),
     ],
@@ -80,7 +75,7 @@ def test_what_is_wrong_is_said(change, arguments, message):
 def test_no_rows_and_no_table():
     with pytest.raises(ValueError, match="no rows"):
         from_long(TABLE[:0], **COLUMNS, value="x")
-    with pytest.raises(TypeError, match=r"must be a DataFrame of pandas or polars.*got dict"):
+    with pytest.raises(TypeError, match="dict"):
         from_long({"case": [1]}, **COLUMNS, value="x")
 
 
@@ -128,15 +123,15 @@ def test_names_of_columns_may_be_tuples(channel):
 @pytest.mark.parametrize("value", ["x", ["x", "x"]])
 def test_a_column_that_is_there_twice_is_refused(value):
     table = TABLE.set_axis(["case", "time", "x", "x", "kind"], axis=1) if value == "x" else TABLE
-    with pytest.raises(ValueError, match=r"2 columns 'x'|'x' occurs 2 times"):
+    with pytest.raises(ValueError, match="'x'"):
         from_long(table, **COLUMNS, value=value)
 
 
 @pytest.mark.parametrize("column", ["case", "kind", "channel"])
 def test_names_that_differ_after_a_nul_are_refused(column):
-    table = TABLE.assign(channel="u").astype({"case": object, "kind": object})
-    table[column] = np.array(["b\0x", "a", "b\0y", "a", "b\0x"], dtype=object)
-    with pytest.raises(ValueError, match=f"column '{column}' has text with a NUL character"):
+    table = TABLE.assign(channel="u").astype(object)
+    table[column] = ["b\0x", "a", "b\0y", "a", "b\0x"]
+    with pytest.raises(ValueError, match=f"{column}.*NUL"):
         from_long(table, **COLUMNS, value="x", label="kind", channel="channel")
 
 

@@ -107,7 +107,6 @@ def test_codes_are_numbered_in_their_order_and_padding_is_zero():
     X = [np.array([5, -3, 5]), np.array([100])]
     vocabulary = Vocabulary().fit(to_padded(X))
     assert vocabulary.known.tolist() == [-3, 5, 100]
-    assert vocabulary.n_codes == 3
     panel = vocabulary.transform(to_padded(X))
     assert panel.values[..., 0].tolist() == [[2, 1, 2], [3, 0, 0]]
     assert panel.lengths.tolist() == [3, 1]

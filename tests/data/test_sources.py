@@ -54,32 +54,31 @@ def test_a_problem_of_the_archive_there_and_back(ending):
 
 
 def test_what_a_model_was_trained_on_holds_unless_said_otherwise():
+    def predicted(text, trained, schema=None, labelled=False):
+        Path("x.csv").write_text(text)
+        return read_source("x.csv", schema, trained=trained, labelled=labelled)
+
     trained = TableSchema(case="id", time="t", value=("a",), label="y")
-    Path("x.csv").write_text("id,t,a\n1,0,5\n")
-    assert read_source("x.csv", trained=trained, labelled=False).cases == ["1"]
-    Path("x.csv").write_text("patient,t,a\n1,0,5\n")
-    with pytest.raises(ValueError, match="lacks the column that the model was trained on: 'id'"):
-        read_source("x.csv", trained=trained, labelled=False)
-    renamed = TableSchema(case="patient")
-    assert read_source("x.csv", renamed, trained=trained, labelled=False).cases == ["1"]
-    with pytest.raises(ValueError, match="lacks the column: 'y'"):
-        read_source("x.csv", renamed, trained=trained)
-    for names in (["400", "400.5", "401"], ["0", "1", "2"]):
-        trained = TableSchema(label="y", value=tuple(names))
-        Path("x.csv").write_text(f"{','.join(names)}\n5,6,7\n1,2,3\n")
-        X = read_source("x.csv", trained=trained, labelled=False).X
+    assert predicted("id,t,a\n1,0,5\n", trained).cases == ["1"]
+    other = "patient,t,a\n1,0,5\n"
+    assert predicted(other, trained, TableSchema(case="patient")).cases == ["1"]
+    with pytest.raises(ValueError, match="trained on: 'id'"):
+        predicted(other, trained)
+    with pytest.raises(ValueError, match="column: 'y'"):
+        predicted(other, trained, TableSchema(case="patient"), labelled=True)
+    for names in (("400", "400.5", "401"), ("0", "1", "2")):
+        X = predicted(f"{','.join(names)}\n5,6,7\n1,2,3\n", TableSchema(label="y", value=names)).X
         np.testing.assert_array_equal(X, [[[5, 6, 7]], [[1, 2, 3]]])
-    trained = TableSchema(label="y", value=("0", "1"))
-    Path("x.csv").write_text("0.5,0.25\n1,3\n")
-    with pytest.raises(ValueError, match=r"lacks the columns that the model .* add `header=False`"):
-        read_source("x.csv", trained=trained, labelled=False)
-    meant = read_source("x.csv", TableSchema(header=False), trained=trained, labelled=False)
-    assert meant.X.tolist() == [[[0.5, 0.25]], [[1, 3]]]
-    dropped = TableSchema(label="y", value=("0", "1"), drop=("Age",))
-    found = read_source("x.csv", TableSchema(header=False), trained=dropped, labelled=False)
-    assert found.X.shape == (2, 1, 2)
-    without = TableSchema(label="2", value=("0", "1"), header=False)
-    assert read_source("x.csv", trained=without, labelled=False).X.shape == (2, 1, 2)
+    text, values = "0.5,0.25\n1,3\n", ("0", "1")
+    without = TableSchema(header=False)
+    with pytest.raises(ValueError, match="header=False"):
+        predicted(text, TableSchema(label="y", value=values))
+    for trained, schema in (
+        (TableSchema(label="y", value=values), without),
+        (TableSchema(label="y", value=values, drop=("Age",)), without),
+        (TableSchema(label="2", value=values, header=False), None),
+    ):
+        assert predicted(text, trained, schema).X.tolist() == [[[0.5, 0.25]], [[1, 3]]]
 
 
 def test_numbers_labels_and_none_of_a_ts_file():
@@ -114,11 +113,10 @@ def test_what_cannot_be_read(source, schema, message):
 
 def test_what_cannot_be_written():
     series = Source([np.zeros((1, 3))], np.array(["a"]))
-    with pytest.raises(ValueError, match=r"x\.xlsx ends in"):
-        write_series(Path("x.xlsx"), series)
     Path("x.ts").write_text("mine")
-    with pytest.raises(FileExistsError, match=r"x\.ts exists; choose another name, or remove it"):
-        write_series(Path("x.ts"), series)
+    for name, error in (("x.xlsx", ValueError), ("x.ts", FileExistsError)):
+        with pytest.raises(error, match=name):
+            write_series(Path(name), series)
     assert Path("x.ts").read_text() == "mine"
 
 
@@ -201,7 +199,8 @@ def test_arff_with_quotes_comments_and_gaps():
     np.testing.assert_array_equal(found.X[:, 0], [[1, np.nan], [np.nan, 2], [3, 4], [5, 6]])
     assert found.y.tolist() == ["u, v", "ä", "1.0", "it's"]
     assert found.schema == TableSchema(value=("a b", "b"), label="c")
-    Path("x.arff").write_text(f'{NESTED}@data\n"1,?\\n3,4",a\n"5\\n6",b\n')
+    nested = NESTED.replace("c {", "c{")
+    Path("x.arff").write_text(f'{nested}@data\n"1,?\\n3,4",a\n"5\\n6",b\n')
     found = read_source("x.arff")
     np.testing.assert_array_equal(found.X[0], [[1, np.nan], [3, 4]])
     np.testing.assert_array_equal(found.X[1], [[5], [6]])
@@ -218,11 +217,7 @@ def test_arff_with_quotes_comments_and_gaps():
         ("x.jsonl", "[" * 100_000, "line 1: "),
         ("x.jsonl", '{"x": [1%s], "y": 1}\n' % (400 * "0"), "line 1: int too large"),
         ("x.jsonl", '{"x": [1, "a"], "y": 1}\n', "row 1 must contain real numbers"),
-        (
-            "x.jsonl",
-            '{"x": [[1, 2], [1]], "y": 1}\n',
-            "row 1 must be .*its channels differ in leng",
-        ),
+        ("x.jsonl", '{"x": [[1, 2], [1]], "y": 1}\n', "row 1 .*channels differ"),
         ("x.jsonl", '{"x": [], "y": 1}\n', "row 1 has no value at all"),
         ("x.jsonl", '{"x": [null], "y": 1}\n', "row 1 has no value at all"),
         ("x.jsonl", '{"x": [1], "y": 1}\n\n{"x": 3, "y": 2}\n', "row 3 has single values"),
@@ -250,13 +245,6 @@ def test_a_pipe_is_refused():
         read_source("x.csv", Y)
 
 
-def test_a_relation_of_any_length_and_a_class_without_a_blank():
-    channel = ",".join(["0.125"] * 2**15)
-    nested = NESTED.replace("c {", "c{")
-    Path("x.arff").write_text(f"{nested}@data\n'{channel}\\n{channel}\\n',a\n")
-    assert read_source("x.arff").X[0].shape == (2, 2**15)
-
-
 def test_arrays_of_a_file():
     X = np.arange(6.0).reshape(2, 1, 3)
     np.savez("x.npz", X=X, y=[1, 2])
@@ -273,29 +261,30 @@ def test_arrays_of_a_file():
     assert read_source("x.npz", labelled=False).X.shape == X.shape
 
 
-def test_what_is_wrong_with_arrays_of_a_file():
-    X = np.zeros((2, 3))
-    np.savez("names.npz", data=X, target=[1, 2])
-    np.savez("objects.npz", X=X, y=np.array([None, "b"]))
-    np.savez("few.npz", X=X, y=[1])
-    np.savez("gap.npz", X=X, y=[1, np.nan])
-    np.savez("none.npz", X=X)
-    Path("cut.npz").write_bytes(Path("names.npz").read_bytes()[:99])
-    for name, message in {
-        "names": "it has no X, the series, but data, target; pass `value=NAME`",
-        "objects": "an array holds Python objects; save numbers and text",
-        "few": r"y has shape \(1,\), expected \(2,\)",
-        "gap": "y is missing for series 1; leave it out",
-        "none": "it has no y, the labels, but X; pass `label=NAME`",
-        "cut": "cannot be read",
-    }.items():
-        with pytest.raises(ValueError, match=rf"^{name}\.npz.*{message}") as caught:
-            read_source(f"{name}.npz")
-        assert "allow_pickle" not in str(caught.value)
-    np.savez("both.npz", X=X, y=[1, 2])
-    table = TableSchema(value=("t0", "t1"))
-    with pytest.raises(ValueError, match=r"it has no array \('t0', 't1'\) but X, y; pass `value="):
-        read_source("both.npz", trained=table)
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"data": 0, "target": [1, 2]}, "X.*data, target; pass `value="),
+        ({"X": 0, "y": np.array([None, "b"])}, "Python objects"),
+        ({"X": 0, "y": [1]}, r"y has shape \(1,\), expected \(2,\)"),
+        ({"X": 0, "y": [1, np.nan]}, "y is missing for series 1"),
+        ({"X": 0}, "y, .* X; pass `label="),
+    ],
+)
+def test_what_is_wrong_with_arrays_of_a_file(arrays, message):
+    np.savez("x.npz", **{k: v if np.ndim(v) else np.zeros((2, 3)) for k, v in arrays.items()})
+    with pytest.raises(ValueError, match=rf"^x\.npz.*{message}") as caught:
+        read_source("x.npz")
+    assert "allow_pickle" not in str(caught.value)
+    Path("cut.npz").write_bytes(Path("x.npz").read_bytes()[:99])
+    with pytest.raises(ValueError, match=r"^cut\.npz"):
+        read_source("cut.npz")
+
+
+def test_arrays_of_a_file_for_the_model_of_a_table():
+    np.savez("x.npz", X=np.zeros((2, 3)), y=[1, 2])
+    with pytest.raises(ValueError, match=r"\('t0', 't1'\).* X, y"):
+        read_source("x.npz", trained=TableSchema(value=("t0", "t1")))
 
 
 @pytest.fixture

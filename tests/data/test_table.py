@@ -105,24 +105,23 @@ def test_times_of_parquet_are_read_whatever_holds_them():
     pytest.importorskip("pyarrow")
     times = ["2024-01-02", "2024-01-01"]
     table = pd.DataFrame({"id": "a", "t": times, "v": [1, 0], "y": "n"})
+
+    def read(**columns):
+        write_table(Path("x.parquet"), table.assign(**columns))
+        return read_table(Path("x.parquet"), TableSchema(**LONG), labelled=True)
+
     for column in (times, pd.Categorical(times), pd.to_datetime(times).date, pd.to_datetime(times)):
-        write_table(Path("x.parquet"), table.assign(t=column))
-        x = read_table(Path("x.parquet"), TableSchema(**LONG), labelled=True).X[0]
-        assert x["v"].tolist() == [0, 1]
-    write_table(Path("x.parquet"), table.assign(t=["9:58", "10:00"]))
-    with pytest.raises(ValueError, match="row 2: '9:58' in column 't' is neither a number"):
-        read_table(Path("x.parquet"), TableSchema(**LONG), labelled=True)
+        assert read(t=column).X[0]["v"].tolist() == [0, 1]
     for labels, expected in (([" n", "n "], "n"), (pd.to_datetime(["2024", "2024"]), "2024-01-01")):
-        write_table(Path("x.parquet"), table.assign(y=labels))
-        found = read_table(Path("x.parquet"), TableSchema(**LONG), labelled=True)
-        assert found.y.tolist() == [expected]
-    write_table(Path("x.parquet"), table.assign(y=" "))
-    with pytest.raises(ValueError, match="row 2: no label of series 'a' in column 'y'"):
-        read_table(Path("x.parquet"), TableSchema(**LONG), labelled=True)
-    for column in ("id", "y"):
-        write_table(Path("x.parquet"), table.assign(**{column: ["a\0b", "a\0c"]}))
-        with pytest.raises(ValueError, match=f"column '{column}' has text with a NUL character"):
-            read_table(Path("x.parquet"), TableSchema(**LONG), labelled=True)
+        assert read(y=labels).y.tolist() == [expected]
+    for columns, message in (
+        ({"t": ["9:58", "10:00"]}, "row 2: '9:58' in column 't'"),
+        ({"y": " "}, "row 2: .*'a' in column 'y'"),
+        ({"id": ["a\0b", "a\0c"]}, "'id' .*NUL"),
+        ({"y": ["a\0b", "a\0c"]}, "'y' .*NUL"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            read(**columns)
 
 
 def test_one_column_for_all_channels_and_none_for_labels(read):
@@ -156,14 +155,15 @@ def test_a_huge_header_is_not_repeated_in_a_message(read):
     names = [f"s{i}" for i in range(700)]
     text = f"{','.join(names)},y\n{','.join(['1'] * 700)},a\n"
     assert read(text, label="y").X.shape == (1, 1, 700)
-    with pytest.raises(ValueError, match="lacks the column: 'class'") as caught:
+    with pytest.raises(ValueError, match="'class'") as caught:
         read(text, label="class")
     assert len(str(caught.value)) < 400
-    with pytest.raises(ValueError, match=r"trained on: 's0'.*, 690 more\. It has 'a', 'y'") as it:
+    with pytest.raises(ValueError, match=r"'s0'.*, 690 more\. .*'a', 'y'") as caught:
         read("a,y\n1,2\n", labelled=False, label="y", value=tuple(names), by_model=True)
-    assert len(str(it.value)) < 600
+    assert len(str(caught.value)) < 600
 
 
+TWELVE = [f"t{i}" for i in range(12)]
 STEPS = "0.5,-0.25,3,0.125"
 
 
@@ -189,14 +189,13 @@ def test_a_file_without_names_keeps_its_first_series(read, text, options):
 
 
 def test_lines_of_separators_at_the_top_are_skipped_and_counted(read):
-    with pytest.raises(ValueError, match="row 3: 'x' in column '1' is not a number"):
-        read(f",,,,\n1,{STEPS}\n2,x,1,1,1\n", label="0", header=False, value=tuple("1234"))
-    X, y, *_ = read("\n,,,\n,,,\na,b,c,y\n1,2,3,x\n", label="y", value=("a", "b", "c"))
+    options = {"label": "y", "value": ("a", "b", "c")}
+    X, y, *_ = read("\n,,,\n,,,\na,b,c,y\n1,2,3,x\n", **options)
     assert (X.tolist(), y.tolist()) == ([[[1, 2, 3]]], ["x"])
-    with pytest.raises(ValueError, match=r"x\.csv, row 5: 'w' in column 'b' is not a number"):
-        read("\n,,,\n,,,\na,b,c,y\n1,w,3,x\n", label="y", value=("a", "b", "c"))
+    with pytest.raises(ValueError, match="row 5: 'w' in column 'b'"):
+        read("\n,,,\n,,,\na,b,c,y\n1,w,3,x\n", **options)
     options = {"value": tuple("123"), "label": "0"}
-    with pytest.raises(UserWarning, match="is read as column names, but has numbers"):
+    with pytest.raises(UserWarning, match="has numbers"):
         read("0,1,2,3\n7,0.5,0.25,1\n", **options)
     X, y, _, schema, _ = read("0,1,2,3\n7,0.5,0.25,1\n", header=True, **options)
     assert (X.tolist(), y.tolist(), schema.header) == ([[[0.5, 0.25, 1]]], ["7"], True)
@@ -225,11 +224,7 @@ def test_what_a_first_line_is(cells, named, expected):
         ("\n\r\n\n", LONG, r"^x\.csv is empty$"),
         ("id,t,a,y\n", LONG, r"^x\.csv has the names of columns, but no rows"),
         ("id/t/a/y\n1/2/1/x\n", LONG, r"has 'id/t/a/y'; if .* several columns, .* `sep=`"),
-        (
-            "1,2,3\n4,5,6\n",
-            LONG | {"header": False},
-            "the positions of its columns: it has no header",
-        ),
+        ("1,2,3\n4,5,6\n", LONG | {"header": False}, "no header"),
         ("a,0,0.5,x\n", {"label": "3", "header": True}, "its first line has values, add `header=F"),
         ("Id,t,a,class\n1,2,3,4\n", LONG, r"columns: 'id' \(did you mean 'Id'\?\), 'y'\. It has"),
         ("id,t,t,y\n1,2,3,4\n", LONG, r"has 2 columns called 't'; rename all but one"),
@@ -244,6 +239,7 @@ def test_what_a_first_line_is(cells, named, expected):
         ("id,t,a,y\n1,2,,n\n2,2,3,n\n", LONG, r"^x\.csv: series '1' has no value at all; drop it"),
         ("id,t,a,y\n1,2,3,n\n1,3,3,m\n", LONG, r"labels: \['n', 'm'\]; .* column 'id' identifies"),
         ("id,t,a,y\n1,2,3,n\n1,3,3,\n", LONG, "row 3: no label of series '1' in column 'y'"),
+        ("id,a,y\n1,2,n\n3,4,\n", WIDE, "row 3: no label of series '3' in column 'y'"),
         ("id,t,a,y\n1,2,3,n\n1,2,3,n\n", LONG, "two rows for {'id': '1', 't': 2}"),
         ("id,t,a,y\n1,1,3,n\n,1,3,n\n", LONG, "column 'id' has a missing value in row 3"),
         ("id,t,a,y\n1,1,3,n\n1,2024-01-31,3,n\n", LONG, "row 2: '1' in column 't' is neither a n"),
@@ -280,45 +276,22 @@ def test_text_that_is_not_utf_8_and_files_that_are_missing_or_damaged(read):
         Path(name).write_text("id,t")
         with pytest.raises(ValueError, match=rf"^{name} cannot be read as {kind}: "):
             read_table(Path(name), TableSchema(), labelled=False)
-    pd.DataFrame({"id": ["1", "2"], "a": [1, 2], "y": ["n\0", "n"]}).to_parquet("x.parquet")
-    with pytest.raises(ValueError, match="column 'y' has text with a NUL character"):
-        read_table(Path("x.parquet"), TableSchema(**WIDE), labelled=True)
 
 
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [
-        ("id,t,a,b,y\n1,2,3,4,x\n", {"label": "y"}, "read as a series of 4 steps: 'id', 't', 'a',"),
-        (
-            f"nr,y,{','.join(f't{i}' for i in range(12))}\n1,x{',0' * 12}\n",
-            {"label": "y"},
-            "other steps: 'nr'",
-        ),
-        (
-            f"y,{','.join(sorted(f't{i}' for i in range(12)))}\nx{',0' * 12}\n",
-            {"label": "y"},
-            "not in the order of their numbers: 't0', 't1', 't10', 't11', 't2', ...",
-        ),
-        (
-            f",{','.join('abcdefghijkl')}\n0{',1' * 12}\n",
-            {"labelled": False},
-            "column 1 of x.csv has no name and is left out",
-        ),
-        (
-            '{"y": "x", "a": [5, 6], "times": [0, 3]}\n',
-            {"label": "y", "name": "x.jsonl"},
-            "the lists in 'times' of x.jsonl are read as channels, but are named like times",
-        ),
-        (
-            "a,b,c,y\n1,2,3,x\n",
-            {"label": "y", "value": ("a", "b"), "by_model": True},
-            "columns that the model was not trained on and that are left out: 'c'",
-        ),
+        ("id,t,a,b,y\n1,2,3,4,x\n", {}, "4 steps: 'id', 't', 'a'"),
+        (f"nr,y,{','.join(TWELVE)}\n1,x{',0' * 12}\n", {}, "steps: 'nr'"),
+        (f"y,{','.join(sorted(TWELVE))}\nx{',0' * 12}\n", {}, "order.*'t1', 't10', 't11', 't2'"),
+        (f",y,{','.join('abcdefghijkl')}\n0,1{',1' * 12}\n", {}, "column 1"),
+        ('{"y": "x", "a": [5, 6], "times": [0, 3]}\n', {"name": "x.jsonl"}, "'times'"),
+        ("a,b,c,y\n1,2,3,x\n", {"value": ("a", "b"), "by_model": True}, "left out: 'c'"),
     ],
 )
 def test_what_is_read_but_may_not_be_meant_is_warned_of(read, text, options, message):
     with pytest.raises(UserWarning, match=message):
-        read(text, **options)
+        read(text, label="y", **options)
 
 
 @pytest.mark.parametrize(
@@ -349,13 +322,6 @@ def test_the_group_of_each_series_is_read_and_is_no_value(read):
         read("id,t,v,who,y\na,0,1,7,x\na,1,2,8,x\n", group="who", **LONG)
     with pytest.raises(ValueError, match="row 3: no group in 'who'"):
         read("id,t,v,who,y\na,0,1,7,x\nb,1,2,,x\n", group="who", **LONG)
-
-
-def test_a_series_without_a_label_is_refused(read):
-    with pytest.raises(ValueError, match=r"row 3: no label of .*in column 'y'; drop the series"):
-        read("id,a,y\n1,2,one\n3,4,\n5,6,two\n", **WIDE)
-    with pytest.raises(ValueError, match=r"row 4: no label of series 'B' in column 'y'"):
-        read("id,t,v,y\nA,1,2,one\nA,2,3,one\nB,1,4,\nB,2,5,\n", **LONG)
 
 
 STEPS_OF = ",".join(f"t{i}" for i in range(12))
@@ -456,28 +422,26 @@ def test_dates_that_may_be_either_are_refused(read):
 @pytest.mark.parametrize("table", ["wide", "long"])
 def test_labels_in_a_second_file_are_joined_by_case(read, table):
     text = "id,a,b\n7,1,2\n07,3,4\n" if table == "wide" else "id,t,a\n7,0,1\n07,0,3\n7,1,2\n"
-    options = {"case": "id", "labels": "labels.csv"} | ({"time": "t"} if table == "long" else {})
-    options |= {"value": ("a", "b")} if table == "wide" else {}
+    options = {"value": ("a", "b")} if table == "wide" else {"time": "t"}
+    options |= {"case": "id", "labels": "labels.csv"}
     Path("labels.csv").write_text("id;kind\n07;b\n7;a\n07;b\n")
     found = read(text, **options)
     assert (found.y.tolist(), found.cases) == (["a", "b"], ["7", "07"])
     assert found.schema.label == "kind"
     assert found.schema.labels is None, "a path of this machine is none of the model's"
-    Path("labels.csv").write_text("id,kind,who\n07,b,p\n7,a,q\n8,c,r\n")
-    with pytest.raises(UserWarning, match=r"1 series of labels\.csv are not in x\.csv: '8'"):
-        read(text, label="kind", **options)
     Path("labels.csv").write_text("id,kind,who\n07,b,p\n7,a,q\n")
     assert read(text, label="kind", group="who", **options).groups.tolist() == [*"qp"]
     for content, message in {
-        "id,kind\n07,b\n07,a\n7,a\n": "has several labels or groups for '07'",
-        "id,kind\n07,b\n": "no label of series '7' in column 'kind'",
-        "id,kind\n1,b\n": r"no series of x\.csv is in labels\.csv: .*'7', '07', .* has '1'",
-        "nr,kind\n1,b\n": "unknown column of labels.csv 'id'",
+        "id,kind,who\n07,b,p\n7,a,q\n8,c,r\n": "1 series.*'8'",
+        "id,kind\n07,b\n07,a\n7,a\n": "'07'",
+        "id,kind\n07,b\n": "'7' in column 'kind'",
+        "id,kind\n1,b\n": "'7', '07', .*'1'",
+        "nr,kind\n1,b\n": r"labels\.csv 'id'",
     }.items():
         Path("labels.csv").write_text(content)
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises((ValueError, UserWarning), match=message):
             read(text, label="kind", **options)
-    with pytest.raises(ValueError, match="`labels=` needs `case=`"):
+    with pytest.raises(ValueError, match="`case=`"):
         read(text, labels="labels.csv")
 
 
@@ -494,13 +458,14 @@ def test_a_recording_is_refused_whatever_its_columns_of_times(read):
     labels = np.repeat(["walk", "run"] * 3, n // 6)
     times = pd.date_range("2024", periods=n, freq="s").astype(str)
     values = np.random.default_rng(0).normal(size=(n, 2))
-    table = pd.DataFrame(values, columns=["ax", "ay"]).assign(y=labels)
-    for columns, options in (({}, {}), ({"time": times}, {"value": ("ax", "ay")})):
-        text = table.assign(**columns).to_csv(index=False)
+    table = pd.DataFrame(values, columns=["ax", "ay"]).assign(y=labels, time=times, id=1)
+    for options in (
+        {"drop": ("time", "id")},
+        {"value": ("ax", "ay")},
+        {"case": "id", "time": "time"},
+    ):
         with pytest.raises((ValueError, UserWarning), match=r"data\.windows|steps"):
-            read(text, label="y", **options)
-    with pytest.raises(ValueError, match=r"several labels.*data\.windows"):
-        read(table.assign(id=1, t=range(n)).to_csv(index=False), **LONG)
+            read(table.to_csv(index=False), label="y", **options)
 
 
 def test_a_spreadsheet_is_read_if_openpyxl_is_there(monkeypatch):

@@ -88,9 +88,21 @@ def from_long(
     >>> y.to_dict()
     {'b': False, 'a': True}
     """
-    table = _as_pandas(table)
+    if not isinstance(table, pd.DataFrame):
+        if not hasattr(table, "to_pandas"):  # of polars, PyArrow
+            raise TypeError(
+                "table must be a DataFrame of pandas or polars, or a PyArrow table; got "
+                f"{type(table).__name__}"
+            )
+        table = pd.DataFrame(table.to_pandas())
     roles = [name for name in (case, time, channel, label, group) if name is not None]
-    values = _columns(value, table, roles)
+    values: list[Hashable]
+    if value is None:
+        values = [name for name in table.columns if name not in roles]
+    else:
+        single = isinstance(value, Hashable) and value in table.columns
+        several: Any = value
+        values = [value] if single or not pd.api.types.is_list_like(value) else list(several)
     for name in [*roles, *values]:
         check_known("column of the table", name, table.columns)
         if (count := list(table.columns).count(name)) > 1:
@@ -264,7 +276,7 @@ def to_long(
         if given is not None and len(given) != len(frames):
             raise ValueError(f"X has {len(frames)} series, but {what} has {len(given)} entries")
     check_ids(X, y, "y")
-    _check_distinct("cases", [_plain(name) for name in series])
+    _check_distinct("cases", pd.Index(list(series)).tolist())  # of Python, not of NumPy
     if channel is None:
         names = _names_of_channels(columns, value)
     else:
@@ -289,14 +301,6 @@ def to_long(
     return rows
 
 
-def _columns(value: Any, table: pd.DataFrame, roles: Sequence[Hashable]) -> list[Hashable]:
-    """Return `value` as a list of columns, by default all without a role."""
-    if value is None:
-        return [name for name in table.columns if name not in roles]
-    single = isinstance(value, Hashable) and value in table.columns
-    return [value] if single or not pd.api.types.is_list_like(value) else list(value)
-
-
 def _names_of_channels(columns: pd.Index, value: str | Sequence[str] | None) -> list[str]:
     """Return the names of the columns of values."""
     if value is None:
@@ -313,19 +317,3 @@ def _check_distinct(what: str, names: Sequence[Any]) -> None:
     name, count = Counter(names).most_common(1)[0]
     if count > 1:
         raise ValueError(f"{what} must be distinct; {name!r} occurs {count} times")
-
-
-def _plain(name: Any) -> Any:
-    """Convert a NumPy scalar to Python, for messages."""
-    return name.item() if isinstance(name, np.generic) else name
-
-
-def _as_pandas(table: Any) -> pd.DataFrame:
-    if isinstance(table, pd.DataFrame):
-        return table
-    if hasattr(table, "to_pandas"):  # polars, PyArrow
-        return pd.DataFrame(table.to_pandas())
-    raise TypeError(
-        "table must be a DataFrame of pandas or polars, or a PyArrow table; got "
-        f"{type(table).__name__}"
-    )

@@ -375,18 +375,13 @@ class Vocabulary(Preprocessor):
         self.register_buffer("known", torch.zeros(0, dtype=torch.long))
 
     @property
-    def n_codes(self) -> int:
-        """Number of known codes."""
-        return len(self.known)
-
-    @property
     def n_inputs(self) -> int:
         """One channel, the code numbers."""
         return 1
 
     def stem_params(self) -> dict[str, int]:
         """Return the number of codes, for the stem's embedding table."""
-        return {"n_codes": self.n_codes}
+        return {"n_codes": len(self.known)}
 
     def _learn(self, series: SeriesSource) -> None:
         self.known = self._codes(series)
@@ -408,7 +403,7 @@ class Vocabulary(Preprocessor):
         observed = ~x[..., 0].isnan()
         codes = x[..., 0].where(observed, 0.0).contiguous()
         known = self.known.double()
-        place = torch.searchsorted(known, codes).clamp(max=self.n_codes - 1)
+        place = torch.searchsorted(known, codes).clamp(max=len(self.known) - 1)
         rows = (place + 1) * (known[place] == codes) * observed
         return rows.float()[..., None], observed
 

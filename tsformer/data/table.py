@@ -37,6 +37,7 @@ from tsformer.data.parquet import PARQUET, refuse_repeated
 from tsformer.data.text import (
     EXACT,
     MISSING,
+    csv_options,
     ending,
     first_cells,
     has_names,
@@ -190,24 +191,23 @@ def read_table(
             "pretrain on it"
         )
     try:
+        if schema.group is not None and table[schema.group].isna().any():
+            row = table.index[table[schema.group].isna()][0]
+            raise ValueError(f"row {row}: no group in {schema.group!r}")
         if schema.time is None:
             X, y, cases, groups = _wide(table, schema, path, labelled)
         else:
             schema = replace(schema, time_format=_format_of(table[schema.time], schema, path))
             X, y, cases, groups = _long(_numbers(table, schema, path), schema, labelled)
-    except _NamedError:
-        raise
     except ValueError as error:
+        if str(error).startswith(str(path)):
+            raise
         raise ValueError(f"{path}: {error}") from error
     schema = replace(schema, labels=None)
     labels, numbers = (
         None if column is None else np.array(column.tolist()) for column in (y, groups)
     )
     return Source(X, labels, cases, schema, numbers)
-
-
-class _NamedError(ValueError):
-    """An error that names its file."""
 
 
 def write_table(path: Path, table: pd.DataFrame) -> None:
@@ -245,15 +245,7 @@ def _second_table(path: Path, schema: TableSchema) -> tuple[TableSchema, pd.Data
     else:
         sep, before = separator_of(path)
         with unpacking(path):
-            table = pd.read_csv(
-                path,
-                sep=r"\s+" if sep == " " else sep,
-                skiprows=before,
-                dtype=str,
-                encoding="utf-8-sig",
-                keep_default_na=False,
-                skipinitialspace=sep != "\t",
-            )
+            table = pd.read_csv(path, skiprows=before, dtype=str, **csv_options(sep))
     names = list(table.columns)
     others = [name for name in names if name not in (schema.case, schema.group)]
     if schema.label is None and len(others) == 1:
@@ -290,9 +282,6 @@ def _long(
 ) -> tuple[list[pd.DataFrame], pd.Series | None, list[str], pd.Series | None]:
     assert schema.case is not None
     assert schema.value is not None
-    if schema.group is not None and table[schema.group].isna().any():
-        row = table.index[table[schema.group].isna()][0]
-        raise ValueError(f"row {row}: no group in {schema.group!r}")
     table = table.assign(**{str(schema.time): _times(table[schema.time], schema.time_format)})
     found = from_long(
         table,
@@ -319,8 +308,6 @@ def _wide(
 ) -> tuple[Any, pd.Series | None, list[str] | None, pd.Series | None]:
     y = table[schema.label] if labelled else None
     groups = None if schema.group is None else table[schema.group]
-    if groups is not None and groups.isna().any():
-        raise ValueError(f"row {groups.index[groups.isna()][0]}: no group in {schema.group!r}")
     values = list(schema.value or ())
     X: Any
     if cells := holds_cells(table, values):
@@ -512,18 +499,15 @@ def _read_text(
             warnings.simplefilter("error", pd.errors.ParserWarning)
             table = pd.read_csv(
                 path,
-                sep=r"\s+" if sep == " " else sep,
                 header=0 if header else None,
                 names=None if header else names,
                 skiprows=before,
-                encoding="utf-8-sig",
-                skipinitialspace=sep != "\t",
-                keep_default_na=False,
                 na_values=MISSING,
                 converters=dict.fromkeys(texts, str.strip),  # missing values are words there
                 index_col=False,  # else the first column is one, where rows have too many fields
                 decimal=schema.decimal or ".",
                 low_memory=False,
+                **csv_options(sep),
                 **EXACT,
             ).copy()  # one block: reading many columns is fast
     except (pd.errors.ParserError, pd.errors.ParserWarning, csv.Error) as error:
@@ -584,7 +568,7 @@ def _numbers(table: pd.DataFrame, schema: TableSchema, path: Path) -> pd.DataFra
             plain_cell = cell.replace(sign, "") if isinstance(cell, str) else ""
             if number_in(plain_cell, decimal) is not None:
                 hint = f"for decimal {point} add `decimal={sign}`; remove {point} between thousands"
-            raise _NamedError(
+            raise ValueError(
                 f"{path}, row {table.index[row]}: {shortened(cell, 32)} in column "
                 f"{texts.columns[column]!r} is not a number; {hint}"
             )
@@ -593,7 +577,7 @@ def _numbers(table: pd.DataFrame, schema: TableSchema, path: Path) -> pd.DataFra
     infinite = np.isinf(table[list(values)].to_numpy(dtype=np.float64, na_value=np.nan))
     if infinite.any():
         row, column = np.argwhere(infinite)[0].tolist()
-        raise _NamedError(
+        raise ValueError(
             f"{path}, row {table.index[row]}: the value in column {values.columns[column]!r} is "
             "infinite; leave the cell empty if it is missing"
         )

@@ -83,6 +83,16 @@ def unpacking(path: str | os.PathLike[str]) -> Iterator[None]:
         ) from error
 
 
+def csv_options(sep: str) -> dict[str, Any]:
+    """Return the options of `pandas.read_csv` for cells as they are written."""
+    return {
+        "sep": r"\s+" if sep == " " else sep,
+        "encoding": "utf-8-sig",
+        "skipinitialspace": sep != "\t",
+        "keep_default_na": False,
+    }
+
+
 def separator_of(path: Path) -> tuple[str, int]:
     """Return the separator of a file, and the number of lines before the table."""
     with open_text(path) as file:

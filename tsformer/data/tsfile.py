@@ -17,7 +17,7 @@ lines, and names the offending line.
 import os
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -31,7 +31,7 @@ from tsformer._files import replacing
 from tsformer._warnings import warn_caller
 from tsformer.data.containers import to_arrays, to_items
 from tsformer.data.layout import check_ids
-from tsformer.data.text import is_plain, open_text
+from tsformer.data.text import is_plain, number_in, open_text
 from tsformer.data.times import ordered_times
 
 
@@ -66,25 +66,31 @@ def read_ts(
     FileNotFoundError
         If there is no such file.
     """
-    with _lines(path) as lines:
+    # A few headers in the archives use other encodings for names; data and tags are ASCII.
+    with open_text(path, errors="replace") as file:
+        lines = _Lines(os.fspath(path), file)
         header = _read_header(lines)
         X: list[Any] = []
         labels: list[Any] = []
         for line in lines:
             channels = _split(lines, line, header)
-            if header.targets:
-                labels.append(_take_target(lines, channels))
-            elif header.labels is not None:
+            if header.is_labelled:
                 labels.append(_take_label(lines, channels, header.labels))
+            series: Any
             if header.times:
-                X.append(_read_timed(lines, channels, header, X[0] if X else None))
-                continue
-            series = _read_series(lines, channels)
-            _check_shape(lines, series, header)
+                series = _read_timed(lines, channels, X[0] if X else None)
+                n_channels, length = series.shape[1], None
+            else:
+                series = _read_series(lines, channels)
+                n_channels, length = series.shape
+            if header.channels not in (None, n_channels):
+                lines.refuse(f"{n_channels} channels, expected {header.channels}")
+            if length is not None and header.length not in (None, length):
+                lines.refuse(f"{length} values per channel, expected {header.length}")
             # If the header does not say, all series must match the first.
-            header.channels = len(series)
+            header.channels = n_channels
             if header.equal_length:
-                header.length = series.shape[1]
+                header.length = length
             X.append(series)
     if not X:
         lines.refuse("no series after @data")
@@ -278,13 +284,6 @@ class _Lines:
         raise DatasetError(f"{self.path}, line {self.number}: {what}{hint}")
 
 
-@contextmanager
-def _lines(path: str | os.PathLike[str]) -> Iterator[_Lines]:
-    # A few headers in the archives use other encodings for names; data and tags are ASCII.
-    with open_text(path, errors="replace") as file:
-        yield _Lines(os.fspath(path), file)
-
-
 def _read_header(lines: _Lines) -> _Header:
     header = _Header()
     has_labels = False
@@ -352,9 +351,7 @@ def _split(lines: _Lines, line: str, header: _Header) -> list[str]:
     return [*channels, label] if header.is_labelled else channels
 
 
-def _read_timed(
-    lines: _Lines, channels: list[str], header: _Header, first: pd.DataFrame | None
-) -> pd.DataFrame:
+def _read_timed(lines: _Lines, channels: list[str], first: pd.DataFrame | None) -> pd.DataFrame:
     """Turn the texts of the channels into a table with the times of all as index."""
     series = {}
     for i, channel in enumerate(channels):
@@ -378,11 +375,7 @@ def _read_timed(
     tables: list[Any] = [*series.values(), *([] if first is None else [first])]
     if len(clocks := sorted({_clock(each.index) for each in tables})) > 1:
         lines.refuse(f"some times are {clocks[0]} and others {clocks[1]}")
-    table = pd.DataFrame(series).sort_index()
-    header.channels = header.channels or table.shape[1]
-    if table.shape[1] != header.channels:
-        lines.refuse(f"{table.shape[1]} channels, expected {header.channels}")
-    return table
+    return pd.DataFrame(series).sort_index()
 
 
 def _clock(index: pd.Index) -> str:
@@ -392,28 +385,20 @@ def _clock(index: pd.Index) -> str:
     return "dates" if index.tz is None else "dates with an offset from UTC"
 
 
-def _take_target(lines: _Lines, fields: list[str]) -> float:
-    """Take the number to predict from the fields of a line."""
+def _take_label(lines: _Lines, fields: list[str], labels: frozenset[str] | None) -> str | float:
+    """Take the label, or without `labels` the target, from the fields of a line."""
     text = fields.pop().strip()
-    try:
-        if not is_plain(text):
-            raise ValueError
-        target = float(text)
-    except ValueError:
-        lines.refuse(f"the line ends in {_short(text)}, which is not a number (@targetLabel)")
-    if not np.isfinite(target):
-        lines.refuse(f"the line ends in {_short(text)}, and a target is finite")
-    return target
-
-
-def _take_label(lines: _Lines, fields: list[str], labels: frozenset[str]) -> str:
-    label = fields.pop().strip()
-    if label not in labels:
+    if labels is None:
+        target = number_in(text)
+        if target is None:
+            lines.refuse(f"the line ends in {_short(text)}, no finite number (@targetLabel)")
+        return target
+    if text not in labels:
         known = ", ".join(sorted(labels)[:20]) + (", ..." if len(labels) > 20 else "")
         lines.refuse(
-            f"the line ends in {_short(label)}, which is not a label of @classLabel ({known})"
+            f"the line ends in {_short(text)}, which is not a label of @classLabel ({known})"
         )
-    return label
+    return text
 
 
 def _read_series(lines: _Lines, channels: list[str]) -> npt.NDArray[np.float64]:
@@ -431,34 +416,16 @@ def _read_series(lines: _Lines, channels: list[str]) -> npt.NDArray[np.float64]:
     values = ",".join(channels).split(",")
     if any("?" in text for text in channels):
         values = ["nan" if value.strip() == "?" else value for value in values]
-    try:
-        if not all(map(is_plain, channels)):
-            raise ValueError
-        return np.array(values, dtype=np.float64).reshape(len(channels), -1)
-    except ValueError:
-        _refuse_value(lines, channels)
-
-
-def _refuse_value(lines: _Lines, channels: list[str]) -> NoReturn:
-    for i, channel in enumerate(channels):
-        for j, value in enumerate(channel.split(",")):
-            try:
-                if not is_plain(value):
-                    raise ValueError
-                float("nan" if value.strip() == "?" else value)
-            except ValueError:
-                lines.refuse(
-                    f"channel {i + 1}, value {j + 1}: {_short(value.strip())} is not a number"
-                )
+    if all(map(is_plain, channels)):
+        with suppress(ValueError):
+            return np.array(values, dtype=np.float64).reshape(len(channels), -1)
+    for place, value in enumerate(values):
+        try:
+            float(value if is_plain(value) else "no number")
+        except ValueError:
+            i, j = divmod(place, lengths[0])
+            lines.refuse(f"channel {i + 1}, value {j + 1}: {_short(value.strip())} is not a number")
     raise AssertionError("numpy rejected a line, and Python parses its values")
-
-
-def _check_shape(lines: _Lines, series: npt.NDArray[np.float64], header: _Header) -> None:
-    channels, length = series.shape
-    if header.channels not in (None, channels):
-        lines.refuse(f"{channels} channels, expected {header.channels}")
-    if header.length not in (None, length):
-        lines.refuse(f"{length} values per channel, expected {header.length}")
 
 
 def _short(text: str) -> str:
