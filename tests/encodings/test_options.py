@@ -226,8 +226,7 @@ def test_xpos_stays_finite_far_out():
 
 
 @pytest.mark.parametrize(
-    ("name", "options"),
-    [("alibi", {}), ("gaussian", {}), ("kerple", {"variant": "power"})],
+    ("name", "options"), [("alibi", {}), ("gaussian", {}), ("kerple", {"variant": "power"})]
 )
 def test_weights_cut_off_are_nothing_in_float32(name, options, monkeypatch):
     """Against the same attention in float64 with the bias as the formula has it."""

@@ -9,11 +9,7 @@ from torch import nn
 from user_encodings import define
 
 from tsformer import ModelConfig, TSTransformer
-from tsformer.encodings import (
-    EncodingStack,
-    PositionalEncoding,
-    resolve,
-)
+from tsformer.encodings import EncodingStack, PositionalEncoding, resolve
 
 SIZES = {"d_model": 8, "n_heads": 2, "max_len": 6}
 

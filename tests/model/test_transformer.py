@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from tsformer import ModelConfig, TSTransformer
 from tsformer.encodings import names
 from tsformer.model.stems import STEMS
-from tsformer.model.transformer import POOLINGS, make_pooling
+from tsformer.model.transformer import POOLINGS
 
 SIZES = {"n_channels": 3, "n_outputs": 4, "max_len": 30, "d_model": 8, "n_heads": 2}
 MASK = torch.arange(30)[None] < torch.tensor([30, 17, 2])[:, None]
@@ -103,7 +103,7 @@ def tokens() -> torch.Tensor:
 
 def make_pool(name: str) -> nn.Module:
     torch.manual_seed(0)
-    pooling = make_pooling(name, 5)
+    pooling = POOLINGS[name](5)
     for parameter in pooling.parameters():
         nn.init.normal_(parameter)
     return pooling
@@ -118,7 +118,7 @@ def test_attention_weighs_by_a_learned_score():
 
 def test_attention_starts_as_the_mean():
     x = tokens()
-    torch.testing.assert_close(make_pooling("attention", 5)(x), x.mean(1))
+    torch.testing.assert_close(POOLINGS["attention"](5)(x), x.mean(1))
 
 
 @pytest.mark.parametrize("mask", [None, KEPT], ids=["whole", "padded"])

@@ -6,15 +6,7 @@ from unittest import mock
 import numpy as np
 import pytest
 import torch
-from small_problem import (
-    cross_entropy,
-    equal,
-    fit,
-    make_model,
-    make_panel,
-    make_plan,
-    weights_of,
-)
+from small_problem import cross_entropy, equal, fit, make_model, make_panel, make_plan, weights_of
 from torch import Tensor, nn
 
 from tsformer._devices import resolve_device

@@ -5,13 +5,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from tsformer.augmentation.base import (
-    Augmentation,
-    Batch,
-    read,
-    relative_times,
-    shifted,
-)
+from tsformer.augmentation.base import Augmentation, Batch, read, relative_times, shifted
 
 
 class Warp(Augmentation, name="warp"):

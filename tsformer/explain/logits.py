@@ -240,11 +240,7 @@ def logits_from_baseline(
         difference = (of_codes(values) - empty).where(observed, 0.0)
         channel = torch.zeros(vectors.shape[1], dtype=torch.long)
         return LogitsOfCodes(
-            rest=preprocessor,
-            difference=difference,
-            baseline=empty,
-            channel=channel,
-            **common,
+            rest=preprocessor, difference=difference, baseline=empty, channel=channel, **common
         )
     assert isinstance(preprocessor, Scaler)
     mean, std = preprocessor.moments(values, observed)

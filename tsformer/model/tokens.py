@@ -82,10 +82,7 @@ class TokenTransformer(TransformerEncoder):
         self._add_encoding(config, config.max_len, causal=True)
 
     def forward(
-        self,
-        tokens: Tensor,
-        mask: Tensor | None = None,
-        times: Tensor | None = None,
+        self, tokens: Tensor, mask: Tensor | None = None, times: Tensor | None = None
     ) -> Tensor:
         """Compute the logits of each token's successor.
 

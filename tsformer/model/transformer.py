@@ -283,12 +283,6 @@ class AttentionPooling(nn.Module):
 POOLINGS = {"mean": MeanPooling, "attention": AttentionPooling, "max": MaxPooling}
 
 
-def make_pooling(name: str, d_model: int) -> nn.Module:
-    """Return the pooling of that name, or raise ValueError with the nearest match."""
-    check_known("pooling", name, POOLINGS)
-    return POOLINGS[name](d_model)
-
-
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig(EncoderConfig):
     """Hyperparameters of a TSTransformer, in addition to the fields of `EncoderConfig`.
@@ -342,7 +336,8 @@ class TSTransformer(TransformerEncoder):
             config.stem, config.n_channels, D, config.max_len, **config.stem_params
         )
         self._add_blocks(config)
-        self.pooling = make_pooling(config.pooling, D)
+        check_known("pooling", config.pooling, POOLINGS)
+        self.pooling = POOLINGS[config.pooling](D)
         self.head_norm = None
         if config.head_norm is not None:
             check_known("head_norm", config.head_norm, HEAD_NORMS)
@@ -381,12 +376,7 @@ class TSTransformer(TransformerEncoder):
         """
         return self.forward_head(self.embed(x, mask, times), weights)
 
-    def embed(
-        self,
-        x: Tensor,
-        mask: Tensor | None = None,
-        times: Tensor | None = None,
-    ) -> Tensor:
+    def embed(self, x: Tensor, mask: Tensor | None = None, times: Tensor | None = None) -> Tensor:
         """Compute the pooled embedding ``[B, D]``, the input of `forward_head`."""
         tokens, mask, t = self.forward_stem(x, mask, times)
         return self.pooling(self.forward_features(tokens, mask, t), mask)

@@ -168,10 +168,7 @@ class PretrainingTransformer(TSTransformer):
         return self.objective.make_head(config.d_model, config.n_outputs, self.stem.stride)
 
     def forward(  # type: ignore[override]  # an objective compares views, which have no weights
-        self,
-        x: Tensor,
-        mask: Tensor | None = None,
-        times: Tensor | None = None,
+        self, x: Tensor, mask: Tensor | None = None, times: Tensor | None = None
     ) -> Tensor:
         """Compute outputs for the arguments of `TSTransformer.forward`."""
         return self.objective.outputs(self, x, mask, times)

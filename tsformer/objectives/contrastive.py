@@ -7,12 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tsformer.augmentation import Batch, Jitter, Slice
-from tsformer.objectives.base import (
-    InputLayout,
-    Objective,
-    Posed,
-    PretrainingTransformer,
-)
+from tsformer.objectives.base import InputLayout, Objective, Posed, PretrainingTransformer
 
 
 class Contrastive(Objective, name="contrastive"):

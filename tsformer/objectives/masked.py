@@ -8,12 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tsformer.augmentation import Batch
-from tsformer.objectives.base import (
-    InputLayout,
-    Objective,
-    Posed,
-    PretrainingTransformer,
-)
+from tsformer.objectives.base import InputLayout, Objective, Posed, PretrainingTransformer
 
 
 class Masked(Objective, name="masked"):

@@ -175,10 +175,7 @@ class Validation:
             losses = loss(outputs, self.targets)
         if self.weights is not None:
             losses = losses * self.weights
-        return {
-            "val_loss": losses.mean().item(),
-            "val_score": self.score(outputs, self.targets),
-        }
+        return {"val_loss": losses.mean().item(), "val_score": self.score(outputs, self.targets)}
 
 
 class TrainingRun:

@@ -49,13 +49,7 @@ class DAPE(PositionalEncoding, name="dape"):
     reference = "Zheng et al. 2024"
 
     def __init__(
-        self,
-        *,
-        d_model: int,
-        n_heads: int,
-        max_len: int,
-        static: str = "fire",
-        d_hidden: int = 32,
+        self, *, d_model: int, n_heads: int, max_len: int, static: str = "fire", d_hidden: int = 32
     ):
         super().__init__()
         check_known("static of dape", static, _STATIC)

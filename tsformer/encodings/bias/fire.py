@@ -51,13 +51,7 @@ class FIRE(PositionalEncoding, name="fire"):
     reference = "Li et al. 2024"
 
     def __init__(
-        self,
-        *,
-        d_model: int,
-        n_heads: int,
-        max_len: int,
-        d_hidden: int = 32,
-        signed: bool = True,
+        self, *, d_model: int, n_heads: int, max_len: int, d_hidden: int = 32, signed: bool = True
     ):
         super().__init__()
         self.signed = signed
