@@ -192,7 +192,7 @@ class EncodingStack(nn.Module):
 
     def at(self, block: int) -> "Hooks":
         """Return the hooks of block number `block`."""
-        return _at(block, self.parts)
+        return _hooks(self.parts, [block])[0]
 
     def one_pass(self) -> "list[Hooks]":
         """Return the hooks of each block for one forward pass; a bias of times is computed once."""
@@ -200,7 +200,7 @@ class EncodingStack(nn.Module):
             [SharedBias(part)] if part[0].bias_of_times and len(part) == 1 else part  # type: ignore[arg-type,index]
             for part in self.parts
         ]
-        return [_at(block, parts) for block in range(self.n_layers)]
+        return _hooks(parts, range(self.n_layers))
 
     def embed(self, x: Tensor, t: Tensor, mask: Tensor | None = None) -> Tensor:
         """Apply the `embed` hooks to the tokens `x` ``[B, N, D]`` at times `t` ``[1 | B, N]``.
@@ -269,10 +269,10 @@ class Sum(Chain, PositionalEncoding):
 Hooks: TypeAlias = PositionalEncoding | Chain
 
 
-def _at(block: int, parts: Iterable[Any]) -> Hooks:
-    """Return the hooks of a block, of parts with one instance or one per block."""
-    own = [part[min(block, len(part) - 1)] for part in parts]
-    return own[0] if len(own) == 1 else Chain(own)
+def _hooks(parts: Iterable[Any], blocks: Iterable[int]) -> list[Hooks]:
+    """Return the hooks of blocks, of parts with one instance or one per block."""
+    owned = [[part[min(block, len(part) - 1)] for part in parts] for block in blocks]
+    return [own[0] if len(own) == 1 else Chain(own) for own in owned]
 
 
 def _add(terms: Iterable[Tensor | None]) -> Tensor | None:
