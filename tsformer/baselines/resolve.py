@@ -290,10 +290,10 @@ def _places(top: str) -> list[Path]:
         spec = importlib.util.find_spec(top)
     except (ImportError, ValueError):  # a script has a file and no spec
         spec = None
-    if spec is not None and spec.submodule_search_locations is not None:
-        return list(map(Path, spec.submodule_search_locations))
     origin = spec.origin if spec is not None else getattr(sys.modules.get(top), "__file__", None)
-    return [Path(origin)] if origin and Path(origin).is_file() else []
+    inside: Any = spec.submodule_search_locations if spec is not None else None
+    places = inside or [origin]
+    return [Path(place) for place in places if place and Path(place).exists()]
 
 
 def load_module(home: str, named: str) -> ModuleType:

@@ -12,7 +12,7 @@ import pytest
 from listening import answers, wait_until
 
 from tsformer.studies.run.executors import Workers
-from tsformer.studies.run.worker import run_task
+from tsformer.studies.run.trial import run_task
 from tsformer.tracking import TrackedRun
 
 

@@ -13,8 +13,7 @@ from foreign_classifiers import __name__ as FOREIGN
 from tsformer.cli.studies import finish
 from tsformer.studies import Comparison, Study
 from tsformer.studies.run.results import ResultStore
-from tsformer.studies.run.trial import columns
-from tsformer.studies.run.worker import Task, TrialResult, run_task
+from tsformer.studies.run.trial import Task, TrialResult, columns, run_task
 from tsformer.tracking import RunStore, prepare_store
 
 METHODS: dict[str, dict[str, Any]] = {

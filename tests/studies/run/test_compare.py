@@ -20,7 +20,8 @@ from tsformer.data.tsfile import write_ts
 from tsformer.plots import encoding_color
 from tsformer.studies import Progress, Study, compare
 from tsformer.studies.report.summary import to_markdown
-from tsformer.studies.run import problem, worker
+from tsformer.studies.run import problem
+from tsformer.studies.run.trial import Task, run_task
 from tsformer.tracking import TrackedRun, prepare_store
 
 # The study that most of them look at takes twenty seconds.
@@ -268,9 +269,9 @@ def test_what_compiles_does_so_before_its_first_fit_and_on_a_few_series(
     def run(name: str) -> list[Any]:
         compiled.clear()
         study = Study((ITALY,), methods={name: {}}, seeds=2)
-        tasks = [worker.Task(trial, study, store, "") for trial in study.trials()]
+        tasks = [Task(trial, study, store, "") for trial in study.trials()]
         begin = lambda: begun.append(list(compiled))  # noqa: E731
-        return [worker.run_task(task, on_begin=begin).row for task in tasks]
+        return [run_task(task, on_begin=begin).row for task in tasks]
 
     run("counts")
     assert compiled == [6, 67, 67]
@@ -302,7 +303,7 @@ def test_fits_of_other_series_do_not_pass_for_those_of_these(
     with pytest.raises(ValueError, match="Changes"):
         compare(study, **where)
     # A driver on another machine may have made the fit since this one began.
-    task = worker.Task(study.trials()[0], study, prepare_store(uri, experiment), "")
-    result = worker.run_task(task)
+    task = Task(study.trials()[0], study, prepare_store(uri, experiment), "")
+    result = run_task(task)
     assert result.row is None
     assert "Changes has changed" in result.error

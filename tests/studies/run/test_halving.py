@@ -16,7 +16,7 @@ from tsformer.studies import Progress, Study, which_encoding
 from tsformer.studies.design.study import Trial
 from tsformer.studies.run.compare import Fits
 from tsformer.studies.run.halving import Halving, seconds_of
-from tsformer.studies.run.worker import TrialResult
+from tsformer.studies.run.trial import TrialResult
 from tsformer.tracking import prepare_store
 
 #: Accuracy of each encoding on every fold: two level ones, two 2.3 and 2.4 standard errors behind.

@@ -19,8 +19,7 @@ from tsformer.studies import Study, compare
 from tsformer.studies.run import executors
 from tsformer.studies.run.executors import Workers, on_cluster, one_by_one
 from tsformer.studies.run.progress import ProgressReporter
-from tsformer.studies.run.trial import was_interrupted
-from tsformer.studies.run.worker import Task, TrialResult, run_task
+from tsformer.studies.run.trial import Task, TrialResult, run_task, was_interrupted
 from tsformer.tracking import RunStore, prepare_store
 
 ENDS = "foreign_classifiers.Ends"

@@ -37,8 +37,7 @@ from tsformer.studies.run.lock import DRIVER_TAG, exclusive, this_process
 from tsformer.studies.run.problem import Problem, fold_sizes, n_train
 from tsformer.studies.run.progress import Progress, ProgressReporter, listener_of
 from tsformer.studies.run.results import ResultStore
-from tsformer.studies.run.trial import name_column
-from tsformer.studies.run.worker import Task
+from tsformer.studies.run.trial import Task, name_column
 from tsformer.tracking import prepare_store
 from tsformer.tracking.settings import without_credentials
 from tsformer.tracking.views import make_views

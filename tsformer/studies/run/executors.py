@@ -24,7 +24,7 @@ from tsformer._threads import limit_threads, share_of_threads
 from tsformer._warnings import warn_caller
 from tsformer.studies.run.lock import end_left_over
 from tsformer.studies.run.progress import ProgressReporter
-from tsformer.studies.run.worker import Task, TrialResult, failed, run_task
+from tsformer.studies.run.trial import Task, TrialResult, failed, run_task
 
 #: Attempts at a fit whose process ends: memory may have been short for a moment.
 _ATTEMPTS = 2

@@ -10,8 +10,14 @@ from tsformer._warnings import warn_caller
 from tsformer.studies._files import to_csv, write_atomically
 from tsformer.studies.design.study import Study, Trial
 from tsformer.studies.run.lock import end_left_over
-from tsformer.studies.run.trial import COUNTS, columns, describe, other_series, read_back
-from tsformer.studies.run.worker import TrialResult
+from tsformer.studies.run.trial import (
+    COUNTS,
+    TrialResult,
+    columns,
+    describe,
+    other_series,
+    read_back,
+)
 from tsformer.tracking import RunStore
 from tsformer.tracking.settings import without_credentials
 from tsformer.tracking.store import commit
