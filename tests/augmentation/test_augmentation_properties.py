@@ -98,7 +98,7 @@ def test_nothing_leaves_or_waits_for_the_device_or_makes_shapes_of_data(name, ki
 
 
 @pytest.mark.parametrize("row", available(), ids=lambda row: row["name"])
-def test_codes_are_refused_by_those_that_average(row):
+def test_codes_are_refused_by_averaging(row):
     if row["symbolic"]:
         codes = batch("codes")
         out = augmented(row["name"], codes).values

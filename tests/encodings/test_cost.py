@@ -36,7 +36,7 @@ def test_the_figures_are_relative_to_none_and_of_encodings_that_exist():
     assert time_ratios(1024, device="abacus") == {}
 
 
-def test_the_list_of_encodings_shows_a_new_one_without_a_figure():
+def test_list_shows_new_encoding_without_cost():
     pytest.importorskip("typer", reason='needs the extra "cli"')
     from typer.testing import CliRunner
 

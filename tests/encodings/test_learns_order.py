@@ -37,7 +37,7 @@ class StopWhenSolved(Callback):
 
 @pytest.mark.parametrize("kind", exhaustive_except(ORDER_TASKS, ["order"]))
 @pytest.mark.parametrize(("name", "params"), ENCODINGS, ids=LABELS)
-def test_learns_what_its_properties_allow(name, params, kind):
+def test_encoding_learns_order_unless_symmetric(name, params, kind):
     X, y = make_order_task(kind, 256, 24, random_state=0)
     X_test, y_test = make_order_task(kind, 400, 24, random_state=1)
     sizes = {"d_model": 16, "n_heads": 4, "n_layers": 1, "batch_size": 32, "dropout": 0.0}

@@ -109,12 +109,12 @@ def test_time2vec_starts_with_periods_from_two_tokens_to_the_trained_length():
     assert 48 < period.max() <= 50
 
 
-def test_t5_tells_distances_apart_up_to_those_of_the_trained_length():
+def test_t5_max_distance_follows_length():
     found = {n: resolve("t5", d_model=8, n_heads=2, max_len=n).max_distance for n in (1, 12, 500)}
     assert found == {1: 1, 12: 11, 500: 128}
 
 
-def test_t5_buckets_are_those_of_its_authors():
+def test_t5_buckets_equal_original_code():
     """Expected: relative_position_bucket of the authors' code, 32 buckets, both ways, up to 128."""
     encoding = resolve("t5", d_model=8, n_heads=2, max_len=500)
     gaps = [0, -1, -7, -8, -15, -20, -64, -127, -128, -500, 1, 7, 8, 15, 20, 64, 127, 128, 500]
@@ -355,7 +355,7 @@ def kernel(encoding, feature: int, gap: float) -> float:
 @pytest.mark.parametrize(
     ("name", "options"), [("sine_spe", {"n_sines": 4}), ("conv_spe", {"kernel_size": 5})]
 )
-def test_the_mean_of_many_realisations_is_the_kernel(name, options):
+def test_spe_mean_is_kernel(name, options):
     torch.manual_seed(0)
     encoding = resolve(name, **NARROW, **options, n_realizations=100_000)
     q, k = torch.tensor([1.0, -0.5, 0.3]), torch.tensor([0.7, 0.6, -1.0])
@@ -367,7 +367,7 @@ def test_the_mean_of_many_realisations_is_the_kernel(name, options):
 
 
 @both
-def test_the_seed_gives_the_noise(name):
+def test_spe_seed_determines_noise(name):
     torch.manual_seed(0)
     first = resolve(name, **NARROW, seed=3)
     torch.manual_seed(1)
@@ -380,7 +380,7 @@ def test_the_seed_gives_the_noise(name):
 
 
 @both
-def test_building_one_leaves_the_global_generator_to_the_weights(name):
+def test_spe_construction_leaves_global_generator(name):
     """Were the noise drawn from it, the seed would change the weights of later modules."""
     states = []
     for seed in (0, 1):
@@ -391,7 +391,7 @@ def test_building_one_leaves_the_global_generator_to_the_weights(name):
 
 
 @both
-def test_new_noise_in_training_only_where_asked(name):
+def test_spe_resamples_in_training_if_set(name):
     q = torch.ones(E)
     kept, redrawn = resolve(name, **NARROW), resolve(name, **NARROW, resample=True)
     assert torch.equal(scores(kept.train(), q, q), scores(kept, q, q))

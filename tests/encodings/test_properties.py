@@ -206,7 +206,7 @@ def test_autocast_of_the_whole_model(name):
 
 
 @every_encoding
-def test_state_dict_holds_what_is_learned_and_nothing_else(name):
+def test_state_dict_holds_parameters_alone(name):
     model = make_model(name)
     assert set(model.state_dict()) == {key for key, _ in model.named_parameters()}
     other = make_model(name, seed=1)

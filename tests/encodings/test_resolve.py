@@ -89,7 +89,7 @@ def test_sum_of_all_four_hooks(make):
         ("alibi+none", "symmetric", True),
     ],
 )
-def test_sum_says_what_it_is(name, attribute, value):
+def test_sum_derives_attributes(name, attribute, value):
     assert getattr(resolve(name, **SIZES), attribute) == value
 
 
@@ -109,7 +109,7 @@ def test_a_class_or_a_factory_is_an_encoding():
     assert TSTransformer(config)(torch.zeros(2, 6, 1)).shape == (2, 2)
 
 
-def test_each_block_owns_a_per_block_part_and_shares_the_others():
+def test_stack_blocks_own_per_block_parts():
     stack = EncodingStack("lspe+erpe", n_layers=3, **SIZES)
     shapes = {key: tuple(value.shape) for key, value in stack.state_dict().items()}
     tables = [key for key in shapes if "table" in key]
@@ -122,7 +122,7 @@ def test_each_block_owns_a_per_block_part_and_shares_the_others():
     assert len(EncodingStack("erpe", n_layers=0, **SIZES).state_dict()) == 1
 
 
-def test_embed_runs_once_whatever_the_depth():
+def test_stack_embeds_once():
     calls = []
     ramp = define(None)
     ramp.embed = lambda self, x, t: calls.append(tuple(t.shape)) or x
@@ -133,7 +133,7 @@ def test_embed_runs_once_whatever_the_depth():
 
 @pytest.mark.parametrize("shares", [True, False])
 @pytest.mark.parametrize("owned", ["stack", "block"])
-def test_a_bias_of_times_is_made_once_in_a_pass(shares, owned):
+def test_stack_computes_bias_of_times_once(shares, owned):
     calls = []
 
     class Distance(PositionalEncoding):

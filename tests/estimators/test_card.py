@@ -117,7 +117,7 @@ def test_the_program_of_the_card_predicts(make, series, times, tmp_path, monkeyp
         ({"stem": "embedding"}, 3 + (X[:, :1] > 0), None, "series of integer codes of 1 channel;"),
     ],
 )
-def test_the_first_sentence_says_what_the_model_reads(options, series, times, words):
+def test_card_first_sentence_names_input(options, series, times, words):
     assert words in card(quick(**options).fit(series, Y, times=times))
 
 
@@ -250,7 +250,7 @@ def test_layers_have_the_shapes_and_weights_of_the_model(options):
     assert table.index.str.endswith("attention").sum() == n_blocks
 
 
-def test_the_values_are_those_of_the_fit():
+def test_summary_shows_used_values():
     fitted = classifier(max_epochs=1, n_estimators=2, scaling="auto").fit(X, Y, X_val=X, y_val=Y)
     recipe = fitted.summary().recipe.set_index("parameter")["used"]
     assert recipe["scaling"] == str(fitted.preprocessor_.scaling)

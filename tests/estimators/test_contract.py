@@ -75,7 +75,7 @@ def test_fit_transform_passes_times_to_both(name):
 
 
 @every_estimator
-def test_saved_and_copied_it_answers_the_same(name, fitted, tmp_path):
+def test_copies_answer_alike(name, fitted, tmp_path):
     original = fitted[name]
     expected = answers(original, RAGGED, times=TIMES)
     original.save(tmp_path / "model")
@@ -90,7 +90,7 @@ def test_saved_and_copied_it_answers_the_same(name, fitted, tmp_path):
 
 
 @every_estimator
-def test_saved_as_fitted_whatever_was_set_since(name, plain, tmp_path):
+def test_save_ignores_later_parameters(name, plain, tmp_path):
     estimator = copy.deepcopy(plain[name])
     expected = answers(estimator)
     changed = {
@@ -326,7 +326,7 @@ RESUMED: dict[str, Callable[..., Any]] = {
 
 @pytest.mark.filterwarnings("ignore:resume=True found no checkpoint")  # members not begun
 @pytest.mark.parametrize("name", RESUMED)
-def test_a_fit_that_was_interrupted_goes_on_where_it_was(name, tmp_path):
+def test_resumed_fit_equals_whole_fit(name, tmp_path):
     make = partial(RESUMED[name], max_epochs=4, batch_size=5)
     all_epochs, rest = Counts(), Counts()
     whole = make(callbacks=[all_epochs]).fit(X, Y)

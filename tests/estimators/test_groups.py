@@ -85,7 +85,7 @@ def test_groups_are_routed(trained):
         ),
     ],
 )
-def test_groups_that_are_none_are_refused(groups, message):
+def test_invalid_groups_are_refused(groups, message):
     with pytest.raises(ValueError, match=message):
         sklearn.clone(ESTIMATORS["ensemble"]).fit(X, Y, groups=groups)
 

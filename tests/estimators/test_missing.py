@@ -26,7 +26,7 @@ def gaps() -> np.ndarray:
     return gaps
 
 
-def test_each_channel_with_gaps_in_training_gets_one_that_says_where(gaps, fitted):
+def test_channels_with_gaps_get_flags(gaps, fitted):
     clf = classifier().fit(gaps, Y)
     assert clf.n_channels_ == 2
     assert clf.model_.config.n_channels == 5, "values, differences and one flag"

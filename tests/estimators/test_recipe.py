@@ -51,7 +51,7 @@ def fitted_scaling(X, y=Y, **options) -> str | None:
     return classifier(**quick | options).fit(X, y).preprocessor_.scaling
 
 
-def test_by_what_tells_classes_apart():
+def test_scaling_separates_classes():
     assert chosen(UNITS) == "series+size"
     assert chosen(LEVELS) == "channel"
     assert chosen(STANDARD) == "channel", "both are the same"
@@ -86,11 +86,11 @@ def fitted_regressor(X, y, *, weights=None, groups=None, **options) -> tuple[str
         (TONES, PERIOD, {"stem": "linear"}, ("channel", "batch")),
     ],
 )
-def test_a_regressor_by_what_explains_its_targets(X, y, options, expected):
+def test_scaling_and_norm_explain_targets(X, y, options, expected):
     assert fitted_regressor(X, y, **options) == expected
 
 
-def test_the_unexplained_variance_is_the_weighted_one_of_refits(monkeypatch):
+def test_unexplained_variance_equals_refits(monkeypatch):
     features, weights = RNG.standard_normal((48, 3)), RNG.uniform(0, 2, 48)
     monkeypatch.setattr(recipe, "_convolved", lambda *_: torch.from_numpy(features))
     y = np.c_[PERIOD, features @ [1, 2, 3] + 9 * UNRELATED, np.ones(48)]
@@ -133,7 +133,7 @@ def test_a_regressor_leaves_out_groups_and_counts_weights():
         assert fitted_regressor(TONES, y, weights=weights, scaling="series")[1] == norm
 
 
-def test_the_chosen_norm_is_shown_and_a_loaded_regressor_continues_with_it(tmp_path):
+def test_chosen_norm_is_shown_and_continued(tmp_path):
     reg = regressor(head_norm="auto").fit(LEVELS, LEVELS.mean((1, 2)))
     assert reg.summary().recipe.set_index("parameter").loc["head_norm", "used"] == "batch"
     reg.save(tmp_path / "model")
@@ -186,7 +186,7 @@ def test_weights_that_are_taken_over_bring_their_scaling(scaling):
     assert fitted_scaling(UNITS, init_from=source) == expected, "fitted before"
 
 
-def test_random_convolutions_choose_by_what_tells_classes_apart():
+def test_scaling_of_random_convolutions():
     for X, expected in ((LEVELS, "channel"), (STANDARD, "series")):
         assert convolutions(scaling="auto").fit(X, Y).preprocessor_.scaling == expected
 
@@ -262,7 +262,7 @@ class Noise(Augmentation):
         return replace(batch, values=values)
 
 
-def test_it_is_the_ratio_of_two_kappas(monkeypatch):
+def test_agreement_kept_is_ratio_of_kappas(monkeypatch):
     seen, kappas = [], [0.8, 0.2]
 
     def kappa(labels, answers):
@@ -293,7 +293,7 @@ def test_series_that_are_not_recognised_say_nothing(monkeypatch):
     assert kept(X[np.argsort(y)], np.sort(y), Noise()) < 1.0, "some of each class are drawn"
 
 
-def test_padding_is_masked_and_times_are_kept_where_series_are_augmented():
+def test_augmentation_trial_keeps_mask_and_times():
     values, lengths, sees = SHAPE.mT.copy(), RNG.integers(130, LENGTH, N), Noise(every=N)
     values[np.arange(LENGTH) >= lengths[:, None]] = np.nan
     times = np.where(np.isnan(values[..., 0]), 0.0, np.arange(LENGTH) ** 1.5)

@@ -218,7 +218,7 @@ def test_of_validation_data(name, case, fitted):
 
 
 @pytest.mark.parametrize("name", ["classifier", "regressor", "ensemble"])
-def test_of_what_training_meets_before_its_first_epoch(name, fitted, tmp_path: Path):
+def test_refused_by_damaged_checkpoint(name, fitted, tmp_path: Path):
     clf, y = copy.deepcopy(fitted[name]), targets(name, OTHER_Y)
     state = {"checkpoint_dir": tmp_path, "resume": True}
     asked = {"transformer_params": {**SMALL, **state}} if name == "ensemble" else state

@@ -65,7 +65,7 @@ def test_saved_and_described(fitted, tmp_path):
 
 
 @pytest.mark.parametrize("made", [random_convolutions(), regressor(early_stopping=True)])
-def test_columns_of_targets_are_those_of_fit(made, tmp_path):
+def test_target_columns_are_checked(made, tmp_path):
     y = pd.DataFrame(Y, columns=["a", "b", "c"])
     swapped, message = y[["b", "a", "c"]], r"columns of y are \['b', 'a', 'c'\].* y\[\['a', 'b'"
     made.fit(X, y).save(tmp_path / "model")

@@ -131,7 +131,7 @@ def test_the_same_model_wherever_series_are(how, problem, tmp_path):
     assert_same(FITTED["memory"], fitted(stored, y), X, stored)
 
 
-def test_the_same_model_whether_what_was_preprocessed_is_kept(problem, monkeypatch):
+def test_cached_preprocessing_changes_nothing(problem, monkeypatch):
     X, y = problem
     kept = fitted(X, y, scaling="series+size")
     monkeypatch.setattr(preprocessor, "_KEPT", 0)
@@ -148,7 +148,7 @@ def test_gaps_in_some_parts_alone(problem):
 
 
 @pytest.mark.processes
-def test_members_that_train_in_processes_of_their_own(problem, tmp_path, monkeypatch):
+def test_stored_series_train_in_processes(problem, tmp_path, monkeypatch):
     X, y = problem
     monkeypatch.setattr(preprocessor, "_KEPT", 0)
     np.save(tmp_path / "X.npy", X)

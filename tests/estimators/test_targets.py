@@ -75,7 +75,7 @@ def test_a_long_list_of_places_is_shortened():
         (pd.cut(range(12), 2), r"labels of type Interval; .* text, as in \[str\(label\) for"),
     ],
 )
-def test_what_is_not_one_label_for_each_series(y, message):
+def test_labels_of_other_shapes_are_refused(y, message):
     with pytest.raises(ValueError, match=message):
         convolutions().fit(X, y)
 

@@ -97,7 +97,7 @@ def test_a_callback_may_wait_for_a_fit_in_another_thread():
         np.testing.assert_array_equal(answers(fitted), expected)
 
 
-def test_what_callbacks_draw_makes_no_difference_to_the_model_and_is_the_programs_own():
+def test_callback_draws_are_the_programs():
     expected = answers(classifier().fit(X, Y))
     torch.manual_seed(7)
     fitted = classifier(callbacks=[Calls(lambda: torch.rand(3))]).fit(X, Y)
@@ -190,7 +190,7 @@ def seen_by(estimator: Any) -> set[int]:
 
 
 @pytest.mark.parametrize("name", slow_except(FIVE, ["convolutions"]))
-def test_small_models_have_one_thread_or_the_number_asked_for(name, two_threads):
+def test_small_models_use_one_thread_or_n_threads(name, two_threads):
     assert seen_by(FIVE[name]()) == {1}
     assert seen_by(FIVE[name](n_threads=3)) == {3}
 
@@ -328,7 +328,7 @@ with threads("auto"):
     ("variables", "before"),
     [({}, ()), ({"OMP_NUM_THREADS": "3"}, ()), ({"OMP_NUM_THREADS": "1"}, ("numba",))],
 )
-def test_in_a_program_of_its_own(variables, before):
+def test_threads_of_new_process(variables, before):
     if before:
         pytest.importorskip("numba", reason="sktime's and aeon's classifiers use it")
     env = {name: os.environ[name] for name in os.environ if not name.endswith("_NUM_THREADS")}

@@ -170,7 +170,7 @@ def test_the_last_fit_of_several_threads_restores_the_settings() -> None:
             np.testing.assert_array_equal(each.predict_proba(X), expected)
 
 
-def test_what_the_program_sets_during_a_fit_stays() -> None:
+def test_settings_set_during_fit_stay() -> None:
     with double():
         with plain_torch():
             torch.set_default_dtype(torch.float16)

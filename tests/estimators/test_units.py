@@ -31,7 +31,7 @@ def scaled(X: Any, power: int, channels: slice) -> Any:
 @pytest.mark.parametrize("channels", [slice(None), slice(1, 2)], ids=["all", "one"])
 @pytest.mark.parametrize("views", ["values", "values+difference"])
 @pytest.mark.parametrize("scaling", ["channel", "series", "series+size"])
-def test_what_a_model_reads_has_no_unit(scaling, views, channels):
+def test_scaled_series_have_no_unit(scaling, views, channels):
     def read(X: Any) -> np.ndarray:
         series = to_padded(X)
         return Scaler(scaling, views=views).fit(series).transform(series).values.numpy()

@@ -106,7 +106,7 @@ def test_tokens_have_the_times_of_their_steps(stem, params, expected, fit, every
     np.testing.assert_allclose(clf.attention(X, times).times[0], expected, atol=1e-5)
 
 
-def test_the_weights_are_those_of_the_member(plain, fit):
+def test_attention_of_member(plain, fit):
     clf = fit(plain, n_estimators=2)
     second = clf.estimators_[1].attention(plain.X).weights
     np.testing.assert_array_equal(clf.attention(plain.X, member=1).weights, second)

@@ -39,7 +39,7 @@ def by_a_loop(clf: Any, data: Any, window: float, stride: float) -> np.ndarray:
 @pytest.mark.parametrize(
     ("model", "stride"), [("random convolutions", 6), ("ensemble", 6), ("transformer", 2)]
 )
-def test_it_is_the_fall_of_the_logit(model, stride, everything):
+def test_occlusion_equals_loop(model, stride, everything):
     data = everything
     clf = MODELS[model].fit(data.X, data.y, **data.options)
     params = {"window": 6, "stride": stride}
@@ -62,7 +62,7 @@ def test_windows_that_overlap_are_averaged(plain):
     assert (zero != by_default).any()
 
 
-def test_it_needs_no_captum(plain, monkeypatch):
+def test_occlusion_needs_no_captum(plain, monkeypatch):
     clf = classifier(max_epochs=1).fit(plain.X, plain.y)
     monkeypatch.setitem(sys.modules, "captum.attr", None)
     assert clf.explain(plain.X, "occlusion").shape == plain.X.shape

@@ -92,7 +92,7 @@ def test_the_moments_of_a_series_are_held_fixed(scaling, plain, fit):
     np.testing.assert_allclose(found.sum(axis=(1, 2)), change, atol=0.01)
 
 
-def test_gradients_are_those_of_the_values_as_given(fit, everything):
+def test_gradient_x_input_equals_slopes(fit, everything):
     data = everything
     clf = fit(data, encoding="rope")
     found = clf.explain(data.X, "gradient_x_input", "a", baseline="zero", **data.options)
@@ -139,7 +139,7 @@ def test_codes_can_be_explained(method, codes, fit):
         np.testing.assert_allclose(found.sum(axis=(1, 2)), change, atol=0.01)
 
 
-def test_one_code_may_stand_for_nothing(codes, fit):
+def test_code_baseline_has_no_relevance(codes, fit):
     clf = fit(codes, stem="embedding", n_layers=1)
     found = clf.explain(codes.X, baseline=5.0)
     for relevance, x in zip(found[:, 0], codes.X, strict=True):
@@ -210,7 +210,7 @@ def test_explaining_changes_nothing(plain, fit, tmp_path):
     ],
     ids=str,
 )
-def test_errors_say_what_is_allowed(arguments, message, plain, fit):
+def test_explain_wrong_arguments_are_named(arguments, message, plain, fit):
     clf = fit(plain, max_epochs=1)
     with pytest.raises((TypeError, ValueError), match=re.escape(message)):
         clf.explain(plain.X, **arguments)

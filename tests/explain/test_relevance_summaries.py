@@ -20,7 +20,7 @@ def test_windows_against_plain_loops():
     assert len(found) == 4
 
 
-def test_only_what_is_worth_a_look():
+def test_windows_below_quarter_are_left_out():
     relevance = np.zeros((1, 20))
     relevance[0, [3, 10, 17]] = 8, 2, 1.9
     assert most_relevant_windows(relevance, 3, width=1) == [(0, 3, 4), (0, 10, 11)]

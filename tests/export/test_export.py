@@ -165,7 +165,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_module_that_is_exported_predicts_the_same(case):
+def test_graph_predicts_like_estimator(case):
     params, data, calls = CASES[case]
     estimator = fitted(**params, **data)
     for n, length in NEW:
@@ -187,7 +187,7 @@ SIGNAL = torch.randn(3, 7, generator=torch.Generator().manual_seed(0))
     ],
     ids=["cummax", "where", "searchsorted", "irfft"],
 )
-def test_what_replaces_a_function_of_torch_computes_the_same(function, arguments):
+def test_onnx_replacements_equal_torch(function, arguments):
     found = InOnnx.replaced[function](*arguments)
     torch.testing.assert_close(tuple(found), tuple(function(*arguments)))
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+from tensor_sizes import Sizes
 
 from tsformer import RandomConvolutionClassifier
 from tsformer.data.panel import Panel
@@ -20,34 +20,11 @@ from tsformer.features.random_convolutions import (
     differences,
     draw_channels,
     regular,
-    responses,
 )
 
 
 def seeded(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
-
-
-def centred(*shape: int) -> torch.Tensor:
-    kernels = torch.randn(*shape, generator=seeded(1))
-    return kernels - kernels.mean(dim=-1, keepdim=True)
-
-
-@pytest.mark.parametrize("length", [1, 4, 9, 30])
-@pytest.mark.parametrize("dilation", [1, 3])
-def test_responses_are_the_sums_of_the_definition(length, dilation):
-    x = torch.randn(2, 3, length, generator=seeded())
-    kernels = centred(3, 2, 9)
-    found = torch.cat([block for _, block in responses(x, kernels, dilation)], dim=-1)
-    assert found.shape == (2, 6, length)
-    for b in range(2):
-        for g in range(3):
-            for m in range(2):
-                for t in range(length):
-                    taps = [t + (j - 4) * dilation for j in range(9)]
-                    sees = [x[b, g, s] if 0 <= s < length else torch.tensor(0.0) for s in taps]
-                    wanted = sum(w * v for w, v in zip(kernels[g, m], sees, strict=True))
-                    assert found[b, 2 * g + m, t] == pytest.approx(float(wanted), abs=1e-5)
 
 
 def test_channels_are_drawn_as_in_the_paper():
@@ -134,7 +111,7 @@ def counts_by_loops(hydra: Hydra, x: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("channels", "length"), [(1, 70), (3, 30), (1, 5), (2, 1)])
-def test_counts_are_those_of_the_winners(channels, length):
+def test_hydra_equals_definition(channels, length):
     x = series(4, channels, length)
     transform = hydra(x, size=(3, 4))
     wanted = np.array([counts_by_loops(transform, each) for each in x.numpy()])
@@ -142,7 +119,7 @@ def test_counts_are_those_of_the_winners(channels, length):
     assert not transform(torch.zeros_like(x)).any(), "a constant window counts for none"
 
 
-def test_kernels_are_centred_and_of_one_size():
+def test_hydra_kernels_are_normalised():
     kernels = Hydra(50).fit(series(1, 1, 100), seeded()).kernels
     assert kernels.sum(dim=-1).abs().max() < 1e-6
     torch.testing.assert_close(kernels.abs().sum(dim=-1), torch.ones(kernels.shape[:3]))
@@ -173,7 +150,7 @@ def shares_by_loops(rocket: MiniRocket, x: np.ndarray) -> list[float]:
 
 
 @pytest.mark.parametrize(("channels", "length"), [(1, 30), (3, 30), (1, 5), (2, 1)])
-def test_features_are_shares_of_positive_values(channels, length):
+def test_minirocket_equals_definition(channels, length):
     x = series(6, channels, length)
     transform = rocket(x, size=(400,))
     found = transform(x)
@@ -251,7 +228,7 @@ def test_each_transform_reads_values_and_differences_with_their_masks():
     torch.testing.assert_close(made(x.mT, mask).unscaled(x.mT, mask), wanted)
 
 
-def test_either_is_optional_and_the_state_is_all_there_is():
+def test_transforms_are_optional_and_loadable():
     x = torch.randn(6, 40, 2, generator=seeded(1))
     state = torch.get_rng_state()
     for options, n in (({"n_features": 0}, 192), ({"n_groups": 0}, 336), ({}, 528)):
@@ -277,25 +254,11 @@ def test_blocks_of_series_give_the_same_features(masked, length, steps, monkeypa
     torch.testing.assert_close(found(x, mask), wanted(x, mask), rtol=1e-3, atol=1e-3)
 
 
-class Sizes(TorchDispatchMode):
-    """Collects the sizes of the tensors that operations return."""
-
-    def __init__(self):
-        super().__init__()
-        self.found = set()
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        out = function(*args, **(kwargs or {}))
-        self.found |= {out.numel()} if isinstance(out, torch.Tensor) else set()
-        return out
-
-
-def test_memory_does_not_grow_with_the_responses():
-    """Only the largest tensor counts: none holds the responses of a kernel to a long series."""
+def test_features_of_long_series_hold_no_whole_response():
     convolutions = made(torch.randn(2, 9000, 1, generator=seeded(1)))
     with Sizes() as sizes:
         convolutions(torch.randn(2, 9000, 1, generator=seeded(2)))
-    assert max(sizes.found) <= 84 * 1024
+    assert sizes.largest <= 84 * 1024
 
 
 def test_a_constant_feature_is_0():
@@ -321,7 +284,7 @@ def panel(values, times, lengths=None, mask=None) -> Panel:
     return Panel(values, torch.as_tensor(lengths), mask, torch.tensor(times))
 
 
-def test_values_are_interpolated_as_numpy_does():
+def test_regular_equals_numpy_interp():
     rng = np.random.default_rng(0)
     times = rng.uniform(0.2, 2.0, size=(3, 20)).cumsum(axis=1).astype(np.float32)
     values = rng.normal(size=(3, 20)).astype(np.float32)
@@ -342,7 +305,7 @@ def test_values_are_interpolated_as_numpy_does():
         assert not found.values[i, len(grid) :].any()
 
 
-def test_a_long_pause_does_not_make_a_long_series():
+def test_regular_long_pause_is_coarse():
     for stop in (50.0, 1e6):  # 50 / (50 / 11) is below 11
         found = regular(panel([[0.0, 1.0, 1.0]], [[0.0, 1.0, stop]]))
         assert found.lengths.tolist() == [12]
@@ -350,7 +313,7 @@ def test_a_long_pause_does_not_make_a_long_series():
 
 
 @pytest.mark.parametrize("times", [[[0.0, 0.0, 1.0]], [[0.0, 0.0, 0.0]]])
-def test_of_steps_at_the_same_time_the_last_one_counts(times):
+def test_regular_equal_times_keep_last(times):
     found = regular(panel([[5.0, 1.0, 2.0]], times))
     wanted = [1.0, 2.0] if times[0][2] else [2.0]
     assert found.values[0, :, 0].tolist() == wanted

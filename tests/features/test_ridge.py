@@ -64,7 +64,7 @@ weighting = pytest.mark.parametrize("weighted", [False, True])
 
 @shapes
 @weighting
-def test_coefficients_are_those_of_scikit_learn(shape, weighted):
+def test_ridge_coefficients_equal_scikit_learn(shape, weighted):
     features, y, weights = problem(*shape)
     own = fitted(features, y, weights if weighted else None)
     weights = weights / weights.mean() if weighted else None
@@ -80,7 +80,7 @@ def test_coefficients_are_those_of_scikit_learn(shape, weighted):
 @shapes
 @weighting
 @pytest.mark.parametrize("n_groups", [None, 2, 7])
-def test_penalty_temperature_and_loss_are_those_of_refits(shape, weighted, n_groups, monkeypatch):
+def test_ridge_choice_equals_refits(shape, weighted, n_groups, monkeypatch):
     monkeypatch.setattr(ridge, "_GRID", torch.logspace(-3, 1, 3, dtype=torch.float64))
     features, y, weights = problem(*shape)
     # Not in order, and of unequal size.
@@ -113,7 +113,7 @@ def test_penalty_temperature_and_loss_are_those_of_refits(shape, weighted, n_gro
 
 
 @pytest.mark.parametrize("groups", [np.zeros(20, dtype=int), np.arange(20)[::-1].copy()])
-def test_one_group_and_groups_of_one_series_are_none(groups):
+def test_ridge_trivial_groups_are_none(groups):
     features, y, _ = problem(20, 6)
     assert fitted(features, y, groups=groups).loss == fitted(features, y).loss
 
@@ -137,9 +137,7 @@ def test_few_series_or_many_classes(n, n_classes):
 @shapes
 @weighting
 @pytest.mark.parametrize("n_groups", [None, 2, 7])
-def test_a_large_system_is_solved_for_the_penalty_of_a_sample(
-    shape, weighted, n_groups, monkeypatch
-):
+def test_ridge_large_system_uses_penalty_of_sample(shape, weighted, n_groups, monkeypatch):
     features, y, weights = problem(*shape)
     weights = weights if weighted else None
     groups = None if n_groups is None else np.arange(len(y)) ** 2 % 11 % n_groups
@@ -164,7 +162,7 @@ def test_a_large_system_is_solved_for_the_penalty_of_a_sample(
     assert whole.left_out[1][nearest.indices].equal(targets)
 
 
-def test_of_many_scores_some_choose(monkeypatch):
+def test_ridge_many_scores_are_sampled(monkeypatch):
     features, y, weights = problem(20, 6)
     whole = fitted(features, y, weights)
     monkeypatch.setattr(ridge, "_GRID", whole.alpha.double()[None] / _unit(features, weights))

@@ -91,7 +91,7 @@ def test_an_encoding_may_answer_in_float32_under_autocast(encoding):
 @pytest.mark.parametrize("mask", [None, MASK], ids=["whole", "padded"])
 @pytest.mark.parametrize("encoding", [Plain, Widened, Biased])
 @pytest.mark.parametrize("causal", [False, True])
-def test_weights_are_those_that_the_kernel_uses(encoding, mask, causal):
+def test_attention_weights_equal_kernel(encoding, mask, causal):
     torch.manual_seed(0)
     layer = SelfAttention(D, H, causal).double()
     x = torch.randn(B, N, D, dtype=torch.float64)

@@ -46,7 +46,7 @@ def _seeded():
 
 
 @pytest.mark.parametrize("p", [0.01, 0.5, 0.9])
-def test_the_rate_and_the_scale(p):
+def test_dropout_rate_and_scale(p):
     n = 400_000
     out = Dropout(p)(torch.ones(n))
     dropped = (out == 0).double().mean().item()
@@ -56,7 +56,7 @@ def test_the_rate_and_the_scale(p):
     )
 
 
-def test_each_value_by_itself():
+def test_dropout_values_are_independent():
     """Four values share a draw: none of them may tell of another."""
     dropped = (Dropout(0.5)(torch.ones(100_000, 4)) == 0).double()
     correlation = torch.corrcoef(dropped.T) - torch.eye(4)
@@ -64,13 +64,13 @@ def test_each_value_by_itself():
     assert (dropped.mean(dim=0) - 0.5).abs().max() < 0.01
 
 
-def test_the_gradient_is_dropped_with_the_value():
+def test_dropout_drops_gradient():
     x = torch.randn(3, 5, 7, requires_grad=True)
     out = Dropout(0.4)(x)
     out.sum().backward()
     torch.testing.assert_close(x.grad * x, out)
 
 
-def test_a_rate_below_the_resolution_is_torchs_own():
+def test_dropout_tiny_rate_is_torchs():
     rate, n = 1e-5, 2_000_000
     assert 0 < (Dropout(rate)(torch.ones(n)) == 0).sum() < 100

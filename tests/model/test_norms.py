@@ -57,7 +57,7 @@ def test_averages_are_not_taken_in_16_bits():
     torch.testing.assert_close(ours.state_dict(), torchs.state_dict(), rtol=1e-4, atol=1e-4)
 
 
-def test_the_norm_of_pooled_series_is_torchs_own():
+def test_pooled_norm_equals_torch():
     torch.manual_seed(0)
     ours, torchs = PooledBatchNorm(5), nn.BatchNorm1d(5)
     for _ in range(2):
@@ -66,7 +66,7 @@ def test_the_norm_of_pooled_series_is_torchs_own():
     torch.testing.assert_close(ours.state_dict(), torchs.state_dict())
 
 
-def test_a_single_pooled_series_is_normalised_by_the_averages_and_has_a_gradient():
+def test_pooled_norm_single_series_uses_averages():
     norm = PooledBatchNorm(5)
     norm(4 + 3 * torch.randn(6, 5))
     before = {name: value.clone() for name, value in norm.state_dict().items()}
@@ -77,7 +77,7 @@ def test_a_single_pooled_series_is_normalised_by_the_averages_and_has_a_gradient
     torch.testing.assert_close(dict(norm.state_dict()), before, rtol=0, atol=0)
 
 
-def test_a_weighted_norm_is_the_norm_of_repeated_series():
+def test_pooled_norm_weights_equal_repetition():
     torch.manual_seed(0)
     norm, torchs = PooledBatchNorm(5), nn.BatchNorm1d(5)
     x, counts = 4 + 3 * torch.randn(4, 5), torch.tensor([1, 0, 3, 4])
@@ -94,7 +94,7 @@ def test_a_weighted_norm_is_the_norm_of_repeated_series():
 
 
 @pytest.mark.parametrize("weights", [[6.0, 0, 0], [0.0, 0, 0], [1e6, 1e-3, 1e-3]])
-def test_averages_normalise_a_batch_in_which_one_series_or_none_has_weight(weights):
+def test_pooled_norm_dominant_series_uses_averages(weights):
     norm = PooledBatchNorm(5)
     norm(4 + 3 * torch.randn(6, 5))
     before = {name: value.clone() for name, value in norm.named_buffers()}

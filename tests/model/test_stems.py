@@ -105,7 +105,7 @@ def test_default_strides_give_about_64_tokens(name):
 
 
 @pytest.mark.parametrize(("max_len", "n_tokens", "stride"), [(96, 32, 3), (50, 32, 2), (20, 32, 1)])
-def test_there_are_about_as_many_tokens_as_asked_for(max_len, n_tokens, stride):
+def test_conv_n_tokens_sets_stride(max_len, n_tokens, stride):
     stem = make("conv", {"n_tokens": n_tokens}, max_len)
     assert stem.stride == stride
     tokens, _, t = stem(series(2, max_len), None, steps(max_len))
@@ -122,7 +122,7 @@ def test_irregular_times():
     assert make("linear", {})(x, None, t)[2] is t
 
 
-def test_residual_layers_add_to_what_is_there():
+def test_conv_residual_layer_adds():
     options = {"strides": (2, 1), "kernel_size": 3}
     deep, x = make("conv", {**options, "n_residual": 1}), series(2, 20)
     shallow = make("conv", options)
@@ -133,7 +133,7 @@ def test_residual_layers_add_to_what_is_there():
 
 
 @pytest.mark.parametrize("lengths", [(20, 20), (19, 13)])
-def test_what_each_step_would_give_is_pooled_over_windows(lengths):
+def test_conv_pool_reduces_windows(lengths):
     """Against the same weights without a stride, in plain loops over the valid steps."""
     options = {"kernel_size": 3, "dilations": (1, 2)}
     reducing = make("conv", {**options, "strides": (3, 2), "downsampling": "pool"})

@@ -73,7 +73,7 @@ def test_models_that_differ_in_encoding_share_all_other_weights():
         assert all(torch.equal(model[key], value) for key, value in reference.items()), encoding
 
 
-def test_max_tokens_is_what_the_encoding_is_made_for():
+def test_max_tokens_sizes_encoding():
     model = make_model(stem="patch", stem_params={"stride": 4}, encoding="learnable")
     assert model.max_tokens == 8
     assert model.encoding.at(0).table.shape == (8, 8)

@@ -31,7 +31,7 @@ def test_nt_xent_is_its_formula(temperature):
     assert nt_xent(z, temperature).tolist() == pytest.approx(brute_force(z, temperature), rel=1e-4)
 
 
-def test_one_series_alone_has_no_loss():
+def test_nt_xent_single_series_is_zero():
     z = torch.randn(2, 4, requires_grad=True)
     loss = nt_xent(z, 0.2)
     loss.sum().backward()

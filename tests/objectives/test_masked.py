@@ -22,7 +22,7 @@ def runs(hidden: list[bool]) -> list[tuple[bool, int]]:
 
 
 @pytest.mark.parametrize(("ratio", "span"), [(0.15, 3.0), (0.5, 1.0), (0.3, 5.0)])
-def test_shares_and_lengths_are_those_of_the_paper(ratio, span):
+def test_spans_have_geometric_lengths(ratio, span):
     """In one long series: geometric lengths of means `span` and ``span (1 - ratio) / ratio``."""
     torch.manual_seed(0)
     hidden = spans(1, 20_000, 4, ratio=ratio, span=span)
@@ -85,7 +85,7 @@ def prepared(x: np.ndarray, views: str) -> tuple[Scaler, Batch, InputLayout]:
 @pytest.mark.parametrize(
     ("gaps", "views"), [(0.0, "values+difference"), (0.3, "values+difference"), (0.3, "values")]
 )
-def test_nothing_that_is_left_tells_a_hidden_value(gaps, views):
+def test_masked_input_hides_values(gaps, views):
     """Change the hidden values of the raw series: what the model reads stays as it was."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(6, 30, 2))

@@ -87,7 +87,7 @@ def killed_at(step: int, folder: Path, *, ragged: bool, validated: bool) -> None
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("validated", "ragged"), exhaustive_except(KINDS, [True]))
-def test_killed_at_a_random_step_it_ends_bit_for_bit_alike(validated, ragged, tmp_path):
+def test_resume_after_kill_ends_alike(validated, ragged, tmp_path):
     options = {"n_iter_no_change": 2} if validated else {}
     validation = {"validation": wrong_labels()} if validated else {}
     panel, targets = make_panel(ragged=ragged)
@@ -113,7 +113,7 @@ def test_killed_at_a_random_step_it_ends_bit_for_bit_alike(validated, ragged, tm
     assert history.best_epoch == whole.best_epoch
 
 
-def test_what_resume_goes_on_with(tmp_path):
+def test_resume_finds_its_own_checkpoint(tmp_path):
     first, again = make_model(), make_model()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -231,7 +231,7 @@ def test_a_changed_value_of_a_checkpoint_changes_the_end(begins, ends, n_spoilt,
     assert [entry for entry in found if entry and found[entry] == found[None]] == []
 
 
-def test_the_options_of_the_optimizer_are_those_of_the_run_that_resumes(tmp_path):
+def test_resume_keeps_optimizer_options_of_new_run(tmp_path):
     """A run on a GPU captured its steps, with the learning rate in a tensor; this one does not."""
     fit(make_model(), *make_panel(), saved_at_end(tmp_path))
     (path,) = tmp_path.glob("training-*.pt")
@@ -251,7 +251,7 @@ def test_the_options_of_the_optimizer_are_those_of_the_run_that_resumes(tmp_path
     assert seen == [(make_plan().learning_rate, False)] * 2
 
 
-def test_each_training_run_has_a_file_of_its_own():
+def test_fingerprint_differs_for_each_input():
     """Such as those of a grid search, which share a folder."""
     panel, targets = make_panel()
     half = torch.linspace(0.5, 1.5, 20)
@@ -317,7 +317,7 @@ SAME_RUN = {
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(TrainingPlan)])
-def test_each_field_of_a_plan_is_in_the_name_or_changes_nothing(name):
+def test_fingerprint_reads_each_field_of_plan(name):
     run = make_run()
     expected, value = fingerprint(run), (OTHER_PLAN | SAME_RUN)[name]
     run.state.plan = replace(run.state.plan, **{name: value})
@@ -325,7 +325,7 @@ def test_each_field_of_a_plan_is_in_the_name_or_changes_nothing(name):
 
 
 @pytest.mark.parametrize("how", ["some bytes", "a stretch of zeros", "the start", "cut off"])
-def test_whatever_is_damaged_the_message_names_the_file(how, tmp_path):
+def test_damaged_checkpoint_is_named(how, tmp_path):
     """Random damage, also such as torch itself does not notice, and would train on."""
     fit(make_model(), *make_panel(), saved_at_end(tmp_path))
     (path,) = tmp_path.glob("training-*.pt")
@@ -361,7 +361,7 @@ def fingerprint_of(state):
 
 
 @pytest.mark.parametrize("part", ["optimizer", "position", "history", "random", "model"])
-def test_a_file_of_another_version_is_refused(part, tmp_path):
+def test_checkpoint_of_another_version_is_refused(part, tmp_path):
     fit(make_model(), *make_panel(), saved_at_end(tmp_path))
     (path,) = tmp_path.glob("training-*.pt")
     state = torch.load(path, weights_only=True)
@@ -373,7 +373,7 @@ def test_a_file_of_another_version_is_refused(part, tmp_path):
     assert equal(weights_of(model), before)
 
 
-def test_a_full_disk_is_a_warning_and_the_next_checkpoint_is_tried(tmp_path):
+def test_full_disk_warns_and_retries(tmp_path):
     """The system refuses files of more than a thousand bytes, until the fourth epoch."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     straight, model = make_model(), make_model()
@@ -399,7 +399,7 @@ def test_a_full_disk_is_a_warning_and_the_next_checkpoint_is_tried(tmp_path):
     assert list(resumed) == list(history)
 
 
-def test_threads_that_save_the_same_run_do_not_meet(tmp_path):
+def test_threads_save_one_run_without_clash(tmp_path):
     checkpoint = CheckpointFile(tmp_path, "same", 0.0)
     state = {"weights": torch.arange(10_000)}
     with ThreadPoolExecutor(4) as threads:

@@ -62,7 +62,7 @@ def test_replayed_steps_are_the_steps(ragged):
     assert (step.panel.mask is not None) == ragged, "a captured mask would stay"
 
 
-def test_one_long_series_does_not_lengthen_all_batches():
+def test_graphs_one_long_series_keeps_lengths():
     panel, _ = make_panel(40, ragged=True)
     lengths = torch.full_like(panel.lengths, 2)
     lengths[0] = 12
@@ -156,7 +156,7 @@ def test_graphs_make_room_for_plain_steps():
     ],
     ids=["nothing", "warning", "torch", "numpy", "waits"],
 )
-def test_a_watched_step_that_a_graph_would_not_repeat_warns(does, warned, captures, monkeypatch):
+def test_watched_step_warns_of_unrepeatable(does, warned, captures, monkeypatch):
     """Torch warns of its debug mode first, which is nobody's business."""
 
     def mode(_):
@@ -190,7 +190,7 @@ def take(step: TrainingStep, *sizes: int) -> None:
         step(torch.arange(size), torch.arange(size))
 
 
-def test_more_shapes_than_graphs_warn_once():
+def test_graphs_many_shapes_warn_once():
     step = make_step(make_model(), *make_panel(50), make_plan(), kind=Replayed)
     with pytest.warns(UserWarning, match="more than 8 shapes of batches") as caught:
         take(step, *np.arange(1, 11).repeat(5))
@@ -233,7 +233,7 @@ def streams(monkeypatch):
         (hidden(KeyboardInterrupt("stop")), "^stop$"),
     ],
 )
-def test_an_error_in_a_capture_says_what_to_do(inside, message, streams):
+def test_capture_error_is_explained(inside, message, streams):
     class Fails(Replayed):
         """Its capture is that of CUDA, and after it a plain step has the memory of the graphs."""
 
@@ -261,7 +261,7 @@ def test_an_error_in_a_capture_says_what_to_do(inside, message, streams):
     assert streams == ["before"], "the stream of the capture is not left to the program"
 
 
-def test_draws_on_the_cpu_in_a_capture_warn(streams):
+def test_capture_with_draws_on_cpu_warns(streams):
     """Outside of it the step seeds augmentations, and gives back the state that it found."""
 
     class Draws(Replayed):

@@ -86,7 +86,7 @@ def found(folder: Path, left: object, empty_store: Callable[[Path], str]) -> lis
 
 
 @pytest.mark.parametrize("augmentation", AUGMENTATIONS)
-def test_the_same_losses_and_weights_as_one_process(augmentation, found):
+def test_two_processes_train_like_one(augmentation, found):
     alone, rows = train_in_double_precision(augmentation)
     shared, again = found[0]["double"][augmentation]
     for row, other in zip(rows, again, strict=True):
@@ -129,7 +129,7 @@ def assert_same_model(found: dict, expected: dict) -> None:
         torch.testing.assert_close(found[name], value, rtol=1e-4, atol=1e-4)
 
 
-def test_processes_read_their_own_parts_and_train_as_from_memory(folder, found):
+def test_processes_read_own_parts(folder, found):
     in_memory, *from_files = ([each["stored"][where] for each in found] for where in STORED)
     for of_ranks in from_files:
         for (weights, losses, _), (same, expected, _) in zip(of_ranks, in_memory, strict=True):
@@ -169,7 +169,7 @@ def test_the_command_line_under_torchrun(folder, invoke):
         assert other["loss"] == pytest.approx(row["loss"], rel=1e-3)
 
 
-def test_what_processes_cannot_share_is_refused(found):
+def test_ranks_refuse_unlike_seeds_and_small_batches(found):
     for each in found:
         assert "different seeds" in each["seeds"]
         assert "cannot share a batch of 1 series" in each["batch"]

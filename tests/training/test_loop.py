@@ -96,7 +96,7 @@ def state_of(model) -> dict[str, torch.Tensor]:
     return {name: each.clone() for name, each in model.state_dict().items()}
 
 
-def test_what_is_frozen_stays_bit_for_bit_and_the_rest_is_trained():
+def test_frozen_parameters_stay_and_rest_trains():
     """The conv stem has batch norms, whose averages stay too."""
     model = make_model(stem="conv", dropout=0.0)
     # Averages of other series, and a history to go on with.
@@ -110,7 +110,7 @@ def test_what_is_frozen_stays_bit_for_bit_and_the_rest_is_trained():
     assert all(parameter.requires_grad for parameter in model.parameters())
 
 
-def test_a_scale_of_one_changes_nothing_and_a_small_one_slows_down():
+def test_lr_scale_slows_pretrained_parameters():
     ends = {}
     for scale in (None, 1.0, 1e-6):
         model = make_model(dropout=0.0)
@@ -130,7 +130,7 @@ def test_a_scale_of_one_changes_nothing_and_a_small_one_slows_down():
 
 
 @pytest.mark.parametrize("ragged", [False, True])
-def test_averages_are_the_mean_over_batches_of_what_the_norm_sees(ragged):
+def test_update_bn_averages_over_batches(ragged):
     model, seen = make_model(), []
     panel, _ = make_panel(24, ragged=ragged)
     norm = model.stem.first.norm
@@ -148,7 +148,7 @@ def test_averages_are_the_mean_over_batches_of_what_the_norm_sees(ragged):
     assert equal(before, weights_of(model))
 
 
-def test_a_norm_after_the_stem_is_updated_too():
+def test_update_bn_updates_norm_after_stem():
     model = make_model(stem="linear")
     model.head = nn.Sequential(nn.BatchNorm1d(8), model.head)
     update_bn(model, make_panel()[0], make_plan())
@@ -156,7 +156,7 @@ def test_a_norm_after_the_stem_is_updated_too():
 
 
 @pytest.mark.parametrize("ragged", [False, True])
-def test_the_norm_of_the_head_gets_averages_without_dropout(ragged):
+def test_update_bn_of_head_has_no_dropout(ragged):
     model = make_model(head_norm="batch", dropout=0.5).train()
     panel, _ = make_panel(24, ragged=ragged)
     update_bn(model, panel, make_plan(batch_size=5))
@@ -171,7 +171,7 @@ def test_the_norm_of_the_head_gets_averages_without_dropout(ragged):
     torch.testing.assert_close(model.head_norm.running_mean, torch.stack(pooled).mean(0))
 
 
-def test_averages_of_the_head_count_series_by_weight():
+def test_update_bn_of_head_weights_series():
     model = make_model(stem="linear", head_norm="batch").eval()
     panel, _ = make_panel(24)
     weights = torch.linspace(0, 3, 24).square() / 3

@@ -93,7 +93,7 @@ def test_draws_depend_on_the_seed_and_the_step_and_leave_the_generator_alone():
     assert not torch.equal(drawn(0, 1)[0], first)
 
 
-def test_the_step_applies_it_to_the_batch_and_to_the_loss():
+def test_step_mixed_series_loss_is_weighted_sum():
     """A mixed loss is the weighted sum of two losses, each with the weight of its own series."""
     panel, targets = make_panel(6)
     weights = torch.linspace(0.5, 1.5, 6)

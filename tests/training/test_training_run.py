@@ -36,7 +36,7 @@ class InterruptedModel(nn.Module):
 
 
 @pytest.mark.parametrize(("at_call", "epochs"), [(8, 1), (12, 2)])
-def test_ctrl_c_in_a_step_keeps_what_was_trained(at_call, epochs):
+def test_ctrl_c_in_step_keeps_ended_epochs(at_call, epochs):
     model, (panel, targets) = InterruptedModel(at_call), make_panel()
     start = weights_of(model)
     with pytest.warns(UserWarning, match=f"after {epochs} of 4 epochs; the weights so far"):
@@ -84,7 +84,7 @@ def test_lists_of_different_lengths_are_refused():
 
 
 @pytest.mark.slow  # every process imports torch
-def test_processes_train_as_one_after_another():
+def test_processes_train_like_turns():
     panel, targets = make_panel()
     models = make_members(3)
     alone = copy.deepcopy(models)

@@ -57,7 +57,7 @@ MODELS = [
 
 @pytest.mark.parametrize("config", MODELS)
 @pytest.mark.parametrize("most", [4096, 8])
-def test_each_epoch_scores_what_training_until_then_returns(config, most, monkeypatch):
+def test_validation_each_epoch_scores_returned_model(config, most, monkeypatch):
     """Averages are recomputed over all series, or over at most 8."""
     monkeypatch.setattr(training_run, "_SERIES_FOR_AVERAGES", most)
     data, judged, plan = make_panel(ragged=True), held_out(), make_plan()
@@ -104,7 +104,7 @@ def test_validation_changes_nothing_that_is_trained():
 
 
 @pytest.mark.parametrize("objective", [Masked(), Contrastive(sigma=0.0)])
-def test_pretraining_scores_what_it_returns(objective):
+def test_validation_pretraining_scores_returned_model(objective):
     loss, plan = Pretext(objective, InputLayout(2)), make_plan()
     panel, targets = make_panel()
     n_outputs = objective.n_outputs(2)
@@ -122,7 +122,7 @@ def test_pretraining_scores_what_it_returns(objective):
         assert judged.evaluate(model, loss, plan) == validated(row)
 
 
-def test_frozen_averages_stay_while_the_others_are_recomputed():
+def test_validation_frozen_averages_stay():
     model = make_model(head_norm="batch")
     fit(model, *make_panel(seed=1), make_plan(n_epochs=1))
     names = frozenset(name for name, _ in model.named_parameters() if "stem" in name)
@@ -211,7 +211,7 @@ class SpoilsTheLoss(Callback):
 
 
 @pytest.mark.parametrize("judged", [None, held_out()], ids=["alone", "validated"])
-def test_nan_loss_returns_to_good_weights_with_averages_of_their_own(judged):
+def test_nan_loss_returns_good_weights(judged):
     model, spoilt, history, data = make_model(), make_model(), History(), make_panel()
     fit(model, *data, make_plan(), callbacks=[Stops(2)])
     options = {"callbacks": [SpoilsTheLoss(2)], "history": history, "validation": judged}
