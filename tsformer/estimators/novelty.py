@@ -47,7 +47,9 @@ _FLAT = 1e-3
 LEAST_VALUES = 2**11
 
 
-class Leverage(Learned):
+class Leverage(
+    Learned, mean=torch.double, axes=torch.float, penalty=torch.double, n_series=torch.double
+):
     """Square root of the regularised leverage ``b' (A' A + p I)^-1 b + 1 / m``.
 
     `A` ``[m, F]`` are the features of the training series and `b` of a series, both centred. The
@@ -60,12 +62,6 @@ class Leverage(Learned):
     axes: Tensor
     penalty: Tensor
     n_series: Tensor
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._empty(
-            mean=torch.double, axes=torch.float, penalty=torch.double, n_series=torch.double
-        )
 
     def fit(self, features: Tensor) -> Tensor:
         """Learn from features ``[m, F]``; return a root ``[m, r + 1]`` of their hat matrix."""
@@ -116,7 +112,10 @@ class Leverage(Learned):
             raise ValueError("penalty and n_series of a leverage must be positive")
 
 
-class Novelty(Learned):
+class Novelty(
+    Learned,
+    **dict.fromkeys(("level", "unit", "spread", "quantiles", "length", "growth"), torch.double),
+):
     """Distance from the training series, in units of their own leave-one-out distances.
 
     The shape of a series is `F` features of random convolutions, after each channel is standardised
@@ -143,8 +142,6 @@ class Novelty(Learned):
         self.scaler.n_channels, self.scaler.time_step = n_channels, time_step
         self.convolutions = RandomConvolutions(_N_FEATURES, n_groups=0)
         self.of_shape, self.of_statistics = Leverage(), Leverage()
-        names = ("level", "unit", "spread", "quantiles", "length", "growth")
-        self._empty(**dict.fromkeys(names, torch.double))
 
     @property
     def n_series(self) -> int:

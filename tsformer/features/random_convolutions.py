@@ -8,7 +8,7 @@ group, `F` features.
 from collections.abc import Iterable, Mapping
 from itertools import combinations
 from math import floor, log2, sqrt
-from typing import Any, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import torch
@@ -19,11 +19,20 @@ from tsformer.data.panel import Panel
 
 
 class Learned(nn.Module):
-    """A module with empty buffers; `fit` or `load_state_dict` sets their shapes."""
+    """A module with an empty buffer of each dtype by name that its class statement lists.
 
-    def _empty(self, **dtypes: torch.dtype) -> None:
-        """Register a buffer of each name and dtype, which `fit` or `load_state_dict` fills."""
-        for name, dtype in dtypes.items():
+    `fit` or `load_state_dict` sets their shapes.
+    """
+
+    _dtypes: ClassVar[dict[str, torch.dtype]] = {}
+
+    def __init_subclass__(cls, **dtypes: torch.dtype) -> None:
+        super().__init_subclass__()
+        cls._dtypes = cls._dtypes | dtypes
+
+    def __init__(self) -> None:
+        super().__init__()
+        for name, dtype in self._dtypes.items():
             self.register_buffer(name, torch.empty(0, dtype=dtype))
 
     def _load_from_state_dict(
@@ -119,7 +128,7 @@ def differences(x: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
     return apart.where(both.unsqueeze(1), 0.0), both
 
 
-class Hydra(Learned):
+class Hydra(Learned, kernels=torch.float, channels=torch.float):
     """How strongly and how often each of `k` competing kernels responds most, for `g` groups.
 
     At each step of a series, and for each dilation 1, 2, 4, ... up to ``(L - 1) / 8``, the `k`
@@ -146,7 +155,6 @@ class Hydra(Learned):
     def __init__(self, n_groups: int, n_kernels: int = 8):
         super().__init__()
         self.n_groups, self.n_kernels = n_groups, n_kernels
-        self._empty(kernels=torch.float, channels=torch.float)
 
     @torch.no_grad()
     def fit(self, x: Tensor, generator: torch.Generator) -> Self:
@@ -231,7 +239,9 @@ def _kernels() -> Tensor:
 KERNELS = _kernels()
 
 
-class MiniRocket(Learned):
+class MiniRocket(
+    Learned, dilations=torch.long, n_biases=torch.long, biases=torch.float, channels=torch.float
+):
     """Shares of the steps at which a convolution exceeds a bias, for 84 kernels and many dilations.
 
     ``out = mean_t [sum_c (w * x_c)_t > b]``. The kernels `w` of length 9 have three weights 2
@@ -265,9 +275,6 @@ class MiniRocket(Learned):
     def __init__(self, n_features: int):
         super().__init__()
         self.per_kernel = max(n_features // N_KERNELS, 1)
-        self._empty(
-            dilations=torch.long, n_biases=torch.long, biases=torch.float, channels=torch.float
-        )
         self.register_buffer("_kernels", KERNELS, persistent=False)
 
     @torch.no_grad()
@@ -488,15 +495,11 @@ def _views(values: Tensor, mask: Tensor | None) -> dict[str, tuple[Tensor, Tenso
     return {"series": (x, mask), "differences": differences(x, mask)}
 
 
-class StandardScaler(Learned):
+class StandardScaler(Learned, mean=torch.float, std=torch.float):
     """``(x - mean) / std`` of each feature; a constant one becomes 0."""
 
     mean: Tensor
     std: Tensor
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._empty(mean=torch.float, std=torch.float)
 
     def fit(self, features: Tensor) -> Self:
         """Learn from features ``[n, F]``."""

@@ -3,7 +3,7 @@
 Shape letters: `n` training series, `F` features, `K` classes.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from math import nan, sqrt
 from typing import Any, NamedTuple, Protocol, Self
 
@@ -45,7 +45,9 @@ class LabelTarget(Protocol):
         """Return the probabilities of logits ``[..., n, K]``."""
 
 
-class RidgeClassifier(Learned):
+class RidgeClassifier(
+    Learned, **dict.fromkeys(("coef", "intercept", "alpha", "scale", "loss"), torch.float)
+):
     r"""Linear classifier fitted by ridge regression on targets 1, for a series' class, and -1.
 
     Several labels of 0 and 1 are fitted at once, with one penalty. Each has an inverse temperature
@@ -87,16 +89,6 @@ class RidgeClassifier(Learned):
     left_out: tuple[Tensor, Tensor] | None = None
     #: Indices of these series among all.
     sampled: slice | Tensor = slice(None)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._empty(
-            coef=torch.float,
-            intercept=torch.float,
-            alpha=torch.float,
-            scale=torch.float,
-            loss=torch.float,
-        )
 
     @torch.no_grad()
     def fit(
@@ -183,10 +175,9 @@ class _Problem:
         )
         self.dual = len(features) <= features.shape[1]
 
-    def chunks(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield some of the features at a time, and their means."""
-        split = self.features.split(_CHUNK, dim=1), self.mean.split(_CHUNK)
-        yield from zip(*split, strict=True)
+    def chunks(self) -> Iterable[tuple[Tensor, Tensor]]:
+        """Return some of the features at a time, and their means."""
+        return zip(self.features.split(_CHUNK, dim=1), self.mean.split(_CHUNK), strict=True)
 
     def centred(self) -> Tensor:
         """Return the weighted, centred features ``[n, F]``."""
