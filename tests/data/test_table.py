@@ -354,6 +354,7 @@ def test_ranges_patterns_and_columns_to_leave_out(read, options, expected):
     [
         ({"value": ("t0:t99",)}, "lacks the column: 't99'"),
         ({"value": ("s*",)}, r"lacks the column: 's\*'"),
+        ({"value": ("x1:x9",)}, "lacks the column: 'x1:x9'"),
         ({"value": ("t5:t2",)}, "the range 't5:t2' runs backwards"),
         ({"drop": ("Agee",)}, r"lacks the column: 'Agee' \(did you mean 'Age'"),
     ],

@@ -31,6 +31,14 @@ def test_every_encoding_comes_before_the_second_seed():
     ]
 
 
+def test_configuration_of_a_method_names_the_encoding_that_an_encoding_is():
+    study = Study(("A",), ("none",), methods={"small": {"encoding": "rope", "d_model": 16}})
+    varied, fixed = study.configuration(method="none"), study.configuration(method="small")
+    assert fixed["encoding"] == "rope"
+    assert fixed["d_model"] == 16
+    assert not {"encoding", "estimator"} & set(varied)
+
+
 def test_equal_studies_are_one_and_frozen():
     one = Study(("A",), ("none",), parameters={"n_layers": 1, "encoding_params": {}})
     same = Study(["A"], ["none"], 3, {"encoding_params": {}, "n_layers": 1})

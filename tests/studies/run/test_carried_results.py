@@ -126,10 +126,11 @@ def test_a_command_ends_with_2_unless_each_fit_has_a_score_and_a_run(
     file = Path("results.csv")
     comparison = Comparison(STUDY, results, failures, unrecorded, file, None, None, "tsformer ui")
     try:
-        finish(comparison)
+        finish(comparison, err=True)
         ended = 0
     except typer.Exit as stopped:
         ended = stopped.exit_code
     assert ended == status
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == len(failures) + 2 * len(unrecorded)
+    shown = capsys.readouterr()
+    assert shown.out == "", "standard output is for a table that another program reads"
+    assert len(shown.err.splitlines()) == len(failures) + 2 * len(unrecorded)

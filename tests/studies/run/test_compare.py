@@ -110,7 +110,9 @@ def test_a_row_a_fit_with_the_numbers_of_that_fit(done):
     assert (found[memory] > 50).all(axis=None)
     ours = found.method.isin(["none", "small"])
     assert found.fit_cpu_seconds.notna().all()
-    assert found.loc[ours, "fit_cpu_seconds"].between(0.01, 60).all()
+    cpu = found.loc[ours, "fit_cpu_seconds"]
+    assert (cpu > 0.01).all()
+    assert (cpu < 2 * found.loc[ours, "fit_seconds"] + 1).all()
     assert found.loc[ours, "n_parameters"].gt(100).all()
     assert found.loc[~ours, "n_parameters"].isna().all()
     assert rows(done, "ignores").accuracy.nunique() == 2, "global generators are seeded"

@@ -116,6 +116,14 @@ def test_labels_that_no_file_can_hold():
     assert sorted(load_dataset(problem.name, "test")[1]) == ["run"] * 5 + ["slow_walk"] * 5
 
 
+def test_missing_rows_of_frames_give_a_warning():
+    minutes = pd.date_range("2026-01-01", periods=40, freq="min")
+    frames = [pd.DataFrame({"x": np.arange(36.0) + i}, index=minutes[4:]) for i in range(20)]
+    holes = [frame.drop(frame.index[8:12]) for frame in frames]
+    with pytest.warns(UserWarning, match="missing"):
+        own_problem("mine", Source(holes, series().y), n_folds=2)
+
+
 def test_copies_in_other_folds_give_a_warning():
     given = series()
     given.X[:3] = given.X[4:7]
