@@ -188,7 +188,7 @@ def test_answers_do_not_depend_on_company(name, fitted):
 
 @every_estimator
 def test_times_are_needed_where_there_were_some(name, fitted):
-    with pytest.raises(ValueError, match=f"{type(fitted[name]).__name__} was fitted with times"):
+    with pytest.raises(ValueError, match="was fitted with times"):
         answers(fitted[name], RAGGED)
     with pytest.raises(ValueError, match="times"):
         answers(MAKERS[name]().fit(RAGGED, Y), RAGGED, times=TIMES)
@@ -201,7 +201,7 @@ def test_times_of_the_index(name, fitted):
     expected = answers(fitted[name], RAGGED, times=TIMES)
     assert_same(answers(by_index, frames), expected)
     assert_same(answers(by_index, pd.concat(frames, keys=range(16))), expected)
-    with pytest.raises(ValueError, match=r"timestamps='index' takes .* pass a list of DataFrames"):
+    with pytest.raises(ValueError, match="timestamps='index'"):
         MAKERS[name](timestamps="index").fit(X, Y)
 
 
@@ -221,7 +221,7 @@ def test_names_and_columns(name, fitted):
         warnings.simplefilter("error")
         answers(estimator, table)
         answers(estimator, [frame[["a"]] for frame in frames])  # the names of fit are of steps
-    with pytest.raises(ValueError, match=r"X has 19 features, but .* is expecting 24 features"):
+    with pytest.raises(ValueError, match=r"19 features, .* 24 features"):
         answers(estimator, X[:, 0, :19])
     assert not hasattr(estimator.fit(X, Y), "feature_names_in_")
     with pytest.raises(ValueError, match=r"X has 1 channels, but .* was fitted with 2"):

@@ -38,10 +38,10 @@ def test_weights_that_cannot_be():
     y = np.array(["1", "2"])[Y]
     with pytest.raises(ValueError, match="all weights are zero"):
         make(class_weight={"1": 0, "2": 5}).fit(X, y, sample_weight=y == "1")
-    with pytest.raises(ValueError, match=r"not labels, \[1, 2\], and lacks the labels \['1',"):
+    with pytest.raises(ValueError, match=r"\[1, 2\], and lacks the labels \['1',"):
         make(class_weight={1: 1, 2: 5}).fit(X, y)
     for weight in (-1, np.nan, None, "2"):
-        with pytest.raises(ValueError, match=r"finite weights of at least 0; got .* for '2'"):
+        with pytest.raises(ValueError, match=r"got .* for '2'"):
             make(class_weight={"1": 1, "2": weight}).fit(X, y)
 
 
@@ -59,7 +59,7 @@ def test_warm_start_goes_on_with_all_members():
         assert history[:3] == before
         assert len(before) == 3, "the history of the first fit was written into"
         assert history[3]["loss"] < before[0]["loss"]
-    with pytest.raises(ValueError, match="from the 2 fitted members, but n_estimators is 3"):
+    with pytest.raises(ValueError, match=r"2 fitted members, .* n_estimators is 3"):
         clf.set_params(n_estimators=3).fit(X, Y)
 
 
@@ -67,13 +67,13 @@ def test_warm_start_refuses_what_does_not_fit():
     y = np.arange(16) % 3
     clf = make(warm_start=True).fit(X, y)
     before = clf.predict_proba(X)
-    with pytest.raises(ValueError, match=r"labels that are not in the training data: \[7\]"):
+    with pytest.raises(ValueError, match=r"not in the training data: \[7\]"):
         clf.fit(X, np.where(y == 2, 7, y))
     with pytest.raises(ValueError, match="X has 1 channels"):
         clf.fit(X[:, 1:], y)
     fitted = clf.get_params()
     for name, value in {"n_layers": 2, "scaling": "series", "views": "difference"}.items():
-        with pytest.raises(ValueError, match=f"{name} changed from .* to {value!r}; set it back"):
+        with pytest.raises(ValueError, match=f"{name} changed from .* to {value!r}"):
             clf.set_params(**{name: value}).fit(X, y)
         clf.set_params(**fitted)
     np.testing.assert_array_equal(clf.predict_proba(X), before)
@@ -253,7 +253,7 @@ def test_a_model_blind_to_direction_warns(recwarn):
     def blind(clf) -> bool:
         return np.allclose(clf.predict_proba(X[..., ::-1]), clf.predict_proba(X), atol=1e-5)
 
-    with pytest.warns(UserWarning, match="cannot tell a series from its reverse.*stem='conv'"):
+    with pytest.warns(UserWarning, match="a series from its reverse"):
         assert blind(make("alibi", stem="linear").fit(X, Y))
     recwarn.clear()
     assert not blind(make("alibi", stem="linear", encoding_params={"signed": True}).fit(X, Y))
@@ -300,7 +300,7 @@ def test_times_of_another_kind_than_in_fit():
     timed = make().fit(X, Y, times=numbers, X_val=X[::3], y_val=Y[::3], times_val=numbers)
     score = timed.score(X[::3], Y[::3], times=numbers)
     assert timed.history_[-1]["val_score"] == pytest.approx(score)
-    with pytest.raises(ValueError, match="fitted with times in numbers, but X comes with dates"):
+    with pytest.raises(ValueError, match=r"times in numbers, .* with dates"):
         timed.predict(X, dates)
 
 

@@ -139,7 +139,7 @@ def test_no_class_loses_its_last_member_and_small_classes_give_together():
         assert given[1] <= 1
         assert 0 < given[2] < 40
     assert hold_out(np.repeat(np.arange(20), 3), 0.1, seed=0).sum() == 6
-    with pytest.raises(ValueError, match="each of the 3 classes has only one member; pass X_val"):
+    with pytest.raises(ValueError, match="each of the 3 classes has only one member"):
         hold_out(np.arange(3), 0.1, seed=0)
 
 

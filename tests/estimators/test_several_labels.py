@@ -119,10 +119,10 @@ def test_other_targets_in_score(fitted):
 
 @pytest.mark.parametrize("make", [classifier, random_convolutions, whole_ensemble])
 def test_refused_fits(make):
-    with pytest.raises(ValueError, match="class_weight='balanced' weights classes of one label"):
+    with pytest.raises(ValueError, match="class_weight='balanced'"):
         make(class_weight="balanced").fit(X, Y)
     if make is not classifier:
-        with pytest.raises(ValueError, match=r"y contains NaN, .* needs every .* accepts unknown"):
+        with pytest.raises(ValueError, match="y contains NaN"):
             make().fit(X, np.where(np.arange(16)[:, None] == 2, np.nan, Y))
 
 

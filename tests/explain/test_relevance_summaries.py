@@ -39,10 +39,10 @@ def test_windows_below_quarter_are_left_out():
         ((5,), {}, r"got \(5,\)"),
         ((0, 5), {}, r"one or more of each; got \(0, 5\)"),
         ((1, 0), {}, r"one or more of each; got \(1, 0\)"),
-        ((1, 5), {"width": 6}, "width must be an int >= 1 and <= 5; got 6"),
-        ((1, 5), {"width": 0}, "width must be an int >= 1 and <= 5; got 0"),
-        ((1, 5), {"width": 2.5}, "width must be an int >= 1 and <= 5; got 2.5"),
-        ((1, 5), {"n_windows": "2"}, "n_windows must be an int >= 0; got '2'"),
+        ((1, 5), {"width": 6}, "width .* got 6"),
+        ((1, 5), {"width": 0}, "width .* got 0"),
+        ((1, 5), {"width": 2.5}, "width .* got 2.5"),
+        ((1, 5), {"n_windows": "2"}, "n_windows .* got '2'"),
     ],
 )
 def test_what_does_not_fit_is_refused(shape, options, message):

@@ -274,7 +274,7 @@ def test_an_offset_that_float32_does_not_hold_is_warned_of(level, is_warned):
     estimator = RandomConvolutionClassifier(**CONVOLUTIONS, random_state=0)
     X = series(12, 16, seed=0).astype(np.float64)
     X[:, 1] += level
-    warned = pytest.warns(UserWarning, match=r"X in float32 .* channel 1, whose level is 1e\+06")
+    warned = pytest.warns(UserWarning, match=r"channel 1, whose level is 1e\+06")
     with warned if is_warned else nullcontext():
         graph_of(estimator.fit(X, np.arange(12) % 3))
 
@@ -282,7 +282,7 @@ def test_an_offset_that_float32_does_not_hold_is_warned_of(level, is_warned):
 def test_random_convolutions_with_times_are_refused(tmp_path):
     X, y = series(12, LENGTH, seed=0), np.arange(12) % 3
     estimator = RandomConvolutionClassifier(**CONVOLUTIONS).fit(X, y, times=some_times(X))
-    with pytest.raises(ValueError, match="fitted with times cannot be exported: series are resam"):
+    with pytest.raises(ValueError, match="fitted with times cannot be exported"):
         to_onnx(estimator, tmp_path / "model.onnx")
     with pytest.raises(NotFittedError):
         to_torch_export(TSEnsembleClassifier())
@@ -358,9 +358,7 @@ class Stubborn(PositionalEncoding):
 @pytest.mark.parametrize("export", exhaustive_except([to_onnx, to_torch_export], [to_onnx]))
 def test_an_encoding_that_cannot_be_exported_is_named(export, tmp_path):
     estimator = fitted(encoding=Stubborn, stem="linear")
-    with pytest.raises(
-        ValueError, match=r"(?s)Stubborn.* cannot be exported: .*The encodings of the package can"
-    ):
+    with pytest.raises(ValueError, match=r"(?s)Stubborn.* cannot be exported"):
         export(estimator, tmp_path / "model")
     assert not list(tmp_path.iterdir())
 
@@ -368,20 +366,18 @@ def test_an_encoding_that_cannot_be_exported_is_named(export, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("export", exhaustive_except([to_onnx, to_torch_export], [to_torch_export]))
 def test_invalid_arguments_are_refused(export, tmp_path):
-    with pytest.raises(TypeError, match=r"a fitted TSTransformerClassifier or .* got Pipeline"):
+    with pytest.raises(TypeError, match="got Pipeline"):
         export(make_pipeline(TSTransformerClassifier()), tmp_path / "model")
     with pytest.raises(NotFittedError):
         export(TSTransformerClassifier(), tmp_path / "model")
     model = fitted(encoding="none", stem="linear")
     with (
         mock.patch.object(Graph, "traced", side_effect=AssertionError("a minute before the error")),
-        pytest.raises(ValueError, match=f"{tmp_path} is a folder; pass the name of a file"),
+        pytest.raises(ValueError, match=f"{tmp_path} is a folder"),
     ):
         export(model, tmp_path)
     large = np.full((12, 1, 4), 2**24 + 1)
-    with pytest.raises(
-        ValueError, match=r"float32, exact up to 16777216, but one code is 16777217"
-    ):
+    with pytest.raises(ValueError, match="one code is 16777217"):
         export(fitted(X=large, stem="embedding"), tmp_path / "model")
 
 

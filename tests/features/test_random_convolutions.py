@@ -324,5 +324,5 @@ def test_long_pauses_in_times_warn_of_lost_detail(recwarn):
     clf = RandomConvolutionClassifier(n_features=168, n_groups=0, random_state=0)
     clf.fit(X, [0, 1] * 3, times=np.arange(24) + 40 * pause)  # 63 intervals in 96 steps
     assert not recwarn
-    with pytest.warns(UserWarning, match=r"times have long pauses: .* steps 10 median intervals"):
+    with pytest.warns(UserWarning, match="steps 10 median intervals"):
         clf.predict(X, times=np.arange(24) + 940 * pause)

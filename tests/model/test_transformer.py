@@ -80,9 +80,9 @@ def test_max_tokens_sizes_encoding():
 
 
 def test_bad_options_are_refused():
-    with pytest.raises(ValueError, match="unknown pooling 'maen': did you mean 'mean'"):
+    with pytest.raises(ValueError, match=r"pooling 'maen'.* 'mean'"):
         make_model(pooling="maen")
-    with pytest.raises(ValueError, match=r"n_heads=3, d_model=8; .*one of \[1, 2, 4, 8\]"):
+    with pytest.raises(ValueError, match=r"n_heads=3.*\[1, 2, 4, 8\]"):
         make_model(n_heads=3)
 
 

@@ -73,10 +73,10 @@ def test_a_width_of_numpy_is_saved_as_a_number():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"temperature": 0}, "temperature of contrastive must be a float > 0; got 0"),
+        ({"temperature": 0}, "temperature of contrastive .* got 0"),
         ({"min_share": 1.0}, "min_share of contrastive must be a float > 0 and < 1"),
         ({"sigma": -1.0}, "sigma of jitter must be a float >= 0"),
-        ({"width": 2.5}, "width of contrastive must be an int > 0; got 2.5"),
+        ({"width": 2.5}, "width of contrastive .* got 2.5"),
     ],
 )
 def test_options_out_of_range_are_refused(options, message):

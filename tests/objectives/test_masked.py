@@ -131,9 +131,9 @@ def test_padding_does_not_count():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"ratio": 0.0}, "ratio of masked must be a float > 0 and < 1; got 0.0"),
+        ({"ratio": 0.0}, "ratio of masked .* got 0.0"),
         ({"ratio": 1}, "ratio of masked must be"),
-        ({"span": "3"}, "span of masked must be a float > 0; got '3'"),
+        ({"span": "3"}, "span of masked .* got '3'"),
         ({"span": 0.5}, "span of masked must be at least 1"),
         ({"ratio": 0.9, "span": 3.0}, "visible spans would be shorter than a token"),
     ],

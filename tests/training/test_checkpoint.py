@@ -125,7 +125,7 @@ def test_resume_finds_its_own_checkpoint(tmp_path):
     repeated = fit(make_model(), *make_panel(), saved_at_end(tmp_path / "new"))
     assert repeated[0]["seconds"] != whole[0]["seconds"], "without resume it starts from scratch"
     plan = saved_at_end(tmp_path / "new", resume=True, seed=7)
-    with pytest.warns(UserWarning, match=r"no checkpoint of this training run .* 1 checkpoints th"):
+    with pytest.warns(UserWarning, match="no checkpoint .* the 1 checkpoints"):
         assert len(fit(make_model(), *make_panel(), plan)) == EPOCHS
     assert len(list(tmp_path.glob("new/training-*.pt"))) == 2
 
@@ -368,7 +368,7 @@ def test_checkpoint_of_another_version_is_refused(part, tmp_path):
     torch.save(state | {part: {"of": "another version"}}, path)
     model = make_model()
     before = weights_of(model)
-    with pytest.raises(ValueError, match=rf"{path.name} cannot be read .* delete it to start"):
+    with pytest.raises(ValueError, match=f"{path.name} cannot be read"):
         fit(model, *make_panel(), saved_at_end(tmp_path, resume=True))
     assert equal(weights_of(model), before)
 

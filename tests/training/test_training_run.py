@@ -39,7 +39,7 @@ class InterruptedModel(nn.Module):
 def test_ctrl_c_in_step_keeps_ended_epochs(at_call, epochs):
     model, (panel, targets) = InterruptedModel(at_call), make_panel()
     start = weights_of(model)
-    with pytest.warns(UserWarning, match=f"after {epochs} of 4 epochs; the weights so far"):
+    with pytest.warns(UserWarning, match=f"after {epochs} of 4 epochs"):
         history = fit(model, panel, targets, make_plan())
     assert history.interrupted
     assert len(history) == epochs
@@ -76,7 +76,7 @@ def fit_members(models, panel, targets, **options) -> list[History]:
 
 def test_lists_of_different_lengths_are_refused():
     panel, targets = make_panel()
-    with pytest.raises(ValueError, match=r"got \{'models': 2, 'plans': 1, 'callbacks': 2"):
+    with pytest.raises(ValueError, match="'models': 2, 'plans': 1"):
         train_ensemble(make_members(), panel, targets, cross_entropy, [make_plan()])
 
 
