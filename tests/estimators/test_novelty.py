@@ -16,6 +16,7 @@ from tsformer.data.containers import to_padded, to_source
 from tsformer.estimators.novelty import Leverage, Novelty, _measured, quantile
 from tsformer.estimators.saving import from_fitted_state
 from tsformer.features import RandomConvolutions
+from tsformer.features.random_convolutions import regular
 
 STEPS = np.arange(40)
 
@@ -46,8 +47,8 @@ def test_score_above_one_rate(novelty):
 
 def test_score_definition(novelty):
     def features(series):
-        shapes = novelty.convolutions.scale(novelty._features(to_padded(series)))
-        return shapes, novelty._in_spreads(novelty._raw(_measured(to_padded(series))))
+        shapes, measured = novelty._features(to_padded(series))
+        return novelty.convolutions.scale(shapes), novelty._in_spreads(measured)
 
     whole = features(sensors(400, 0))
     pairs = [(Leverage(), each) for each in whole]
@@ -107,8 +108,8 @@ def test_statistics_definition(novelty):
     series = [np.ascontiguousarray(x) for x in series]
     expected = np.stack([statistics_by_hand(novelty, x) for x in series])
     np.testing.assert_allclose(novelty._raw(_measured(to_padded(series))), expected, atol=1e-6)
-    of_one = novelty._features(to_padded(series[1:2]))
-    torch.testing.assert_close(novelty._features(to_padded(series))[1:2], of_one)
+    of_one, of_all = (novelty._features(to_padded(each))[0] for each in (series[1:2], series))
+    torch.testing.assert_close(of_all[1:2], of_one)
 
 
 @pytest.mark.parametrize("groups", [None, np.arange(12) // 3])
@@ -230,12 +231,13 @@ def test_score_constant_training_series(series):
 def test_fit_samples_series_without_padding(monkeypatch):
     source = to_source(RAGGED)
     novelty = Novelty(2, None).fit(source)
-    panel = novelty._panel(source.part(np.random.default_rng(0).permutation(16)).padded())
+    sample = source.part(np.random.default_rng(0).permutation(16)).padded()
+    panel = regular(novelty.scaler.transform(sample)).with_mask()
     own = RandomConvolutions(168, n_groups=0)
     own.draw(panel.values, panel.mask, torch.Generator().manual_seed(0))
     biases = novelty.convolutions.minirocket["differences"].biases
     assert own.minirocket["differences"].biases.equal(biases)
-    mean = novelty._features(source.padded()).mean(dim=0)
+    mean = novelty._features(source.padded())[0].mean(dim=0)
     torch.testing.assert_close(novelty.convolutions.dense_scale.mean, mean)
     monkeypatch.setattr("tsformer.estimators.novelty.MOST_SERIES", 60)
     series = np.concatenate([sensors(200, 0), sensors(200, 1) + 1e4])  # sorted by their level
@@ -272,6 +274,6 @@ def test_score_of_largest_numbers():
     series = np.array([[1.7e308] * 10, [-0.13] * 10, [-1.7e308] * 10, [0.1] * 10])[:, None]
     novelty = Novelty(1, None).fit(to_source(series))
     assert np.isfinite(novelty.score(to_source(series))).all()
-    statistics = novelty._raw(_measured(to_padded(series)))
-    assert statistics[:, 0].abs().max() == 1000
-    assert novelty._in_spreads(1e9 * statistics).abs().max() == 1000
+    assert novelty._raw(_measured(to_padded(series)))[:, 0].abs().max() == 1000
+    novelty.spread = novelty.spread / 1e9
+    assert novelty._in_spreads(_measured(to_padded(series))).abs().max() == 1000

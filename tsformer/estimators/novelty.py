@@ -14,7 +14,6 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from tsformer.data.panel import Panel
 from tsformer.data.preprocessor import Scaler, summarise
 from tsformer.data.series import Padded, SeriesError, SeriesSource, parts_of
 from tsformer.estimators.targets import Groups
@@ -153,22 +152,21 @@ class Novelty(
         """Learn from training series, leaving out whole groups."""
         chosen = np.random.default_rng(_SEED).permutation(len(series))[:MOST_SERIES]
         sample = series.part(chosen)
-        seen: list[tuple[Tensor, Tensor]] = []
+        parts: list[tuple[Tensor, Tensor]] = []
         for index in _parts(sample):
             part = sample.read(index)
-            if not seen:
-                n_first, n_cut = len(part), min(len(part), _MOST_CUT)
-                panel = self._panel(part)
+            if not parts:
+                panel = regular(self.scaler.transform(part)).with_mask()
                 generator = torch.Generator().manual_seed(_SEED)
                 self.convolutions.draw(panel.values, panel.mask, generator)
+                n_first, n_cut = len(part), min(len(part), _MOST_CUT)
                 part = _with_shorter(part, n_cut)
-            seen.append((self._features(part), _measured(part)))
-        sizes = [n_first, n_cut * (len(_SHARES) - 1), len(sample) - n_first]
+            parts.append(self._features(part))
+        seen = [torch.cat(each) for each in zip(*parts, strict=True)]
+        is_cut = torch.zeros(len(seen[0]), dtype=torch.bool)
+        is_cut[n_first : n_first + n_cut * (len(_SHARES) - 1)] = True
         (features, cut_features), (measured, cut_measured) = (
-            (torch.cat([first, rest]), cut)
-            for first, cut, rest in (
-                torch.cat(each).split(sizes) for each in zip(*seen, strict=True)
-            )
+            (each[~is_cut], each[is_cut]) for each in seen
         )
         mean, std = measured.split(series.n_channels, dim=1)[:2]
         self.level = mean.median(dim=0).values
@@ -177,30 +175,26 @@ class Novelty(
         flat = self.level.abs().where(self.level != 0, 1.0)  # for a channel that never varies
         self.unit = unit.where(unit.isfinite(), flat)
         self.convolutions.fit_scales(features)
-        raw = self._raw(measured)
-        self.spread = raw.std(dim=0, correction=0).clamp(min=_LEAST_SPREAD)
-        parts = group_parts(None if groups is None else torch.from_numpy(groups[chosen]))
-        n_parts = len(raw) if parts is None else len(parts)
-        lengths = sample.lengths
-        self.length = torch.tensor(float(np.median(lengths)), dtype=torch.double)
+        self.spread = self._raw(measured).std(dim=0, correction=0).clamp(min=_LEAST_SPREAD)
+        of_groups = group_parts(None if groups is None else torch.from_numpy(groups[chosen]))
+        n_parts = len(sample) if of_groups is None else len(of_groups)
+        self.length = torch.tensor(float(np.median(sample.lengths)), dtype=torch.double)
+        distances, growth = [], []
         shapes = [self.convolutions.scale(each) for each in (features, cut_features)]
-        statistics = [self._in_spreads(self._raw(each)) for each in (measured, cut_measured)]
-        of_each, growth = [], []
-        pairs = zip((self.of_shape, self.of_statistics), (shapes, statistics), strict=True)
+        statistics = [self._in_spreads(each) for each in (measured, cut_measured)]
+        pairs = ((self.of_shape, shapes), (self.of_statistics, statistics))
         for leverage, (whole, cut) in pairs:
             root = leverage.fit(whole)
-            of_each.append(leverage.left_out(whole, root, parts))
-            usual = [
-                of_each[-1][:n_cut],
-                *(leverage.left_out(c, root, parts) for c in cut.split(n_cut)),
-            ]
-            levels = torch.stack([each.quantile(_TYPICAL) for each in usual])
-            growth.append((levels / levels[0]).clamp(min=1.0))
+            left_out = leverage.left_out(whole, root, of_groups)
+            shorter = [leverage.left_out(each, root, of_groups) for each in cut.split(n_cut)]
+            usual = [each.quantile(_TYPICAL) for each in (left_out[:n_cut], *shorter)]
+            distances.append(left_out)
+            growth.append((torch.stack(usual) / usual[0]).clamp(min=1.0))
         self.growth = torch.stack(growth)
-        distances = torch.stack(of_each) / self._expected(lengths)
-        units = torch.stack([quantile(each) for each in distances])
+        expected = torch.stack(distances) / self._expected(sample.lengths)
+        units = torch.stack([quantile(each) for each in expected])
         units[0] *= 1 + _FEW / n_parts**2
-        larger = (distances / units[:, None]).amax(dim=0)
+        larger = (expected / units[:, None]).amax(dim=0)
         self.quantiles = torch.cat([units, quantile(larger)[None]])
         return self
 
@@ -211,11 +205,15 @@ class Novelty(
         for index in _parts(series):
             part = series.read(index)
             try:
-                shapes = self.convolutions.scale(self._features(part))
+                features, measured = self._features(part)
             except SeriesError as error:
                 raise error.among(index) from None
-            statistics = self._in_spreads(self._raw(_measured(part)))
-            distances = torch.stack([self.of_shape(shapes), self.of_statistics(statistics)])
+            distances = torch.stack(
+                [
+                    self.of_shape(self.convolutions.scale(features)),
+                    self.of_statistics(self._in_spreads(measured)),
+                ]
+            )
             distances = distances / self._expected(part.lengths)
             larger = (distances / self.quantiles[:2, None]).amax(dim=0)
             scores[index] = (larger / self.quantiles[2]).numpy()
@@ -223,26 +221,20 @@ class Novelty(
 
     def check(self) -> None:
         """Raise ValueError if loaded tensors do not belong together."""
-        n_channels = self.scaler.n_channels
-        n_statistics = 6 * n_channels + sum(n_channels - lag for lag in _lags(n_channels))
-        n_of_channel, n_of_statistics = (n_channels,), (n_statistics,)
-        self.of_shape.check(self.convolutions.check(n_channels))
+        n = self.scaler.n_channels
+        n_statistics = 6 * n + sum(n - lag for lag in _lags(n))
+        self.of_shape.check(self.convolutions.check(n))
         self.of_statistics.check(n_statistics)
-        self._check_shapes(
-            level=n_of_channel, unit=n_of_channel, spread=n_of_statistics, quantiles=(3,)
-        )
-        self._check_shapes(length=(), growth=(2, len(_SHARES)))
+        shapes = {"level": (n,), "unit": (n,), "spread": (n_statistics,), "quantiles": (3,)}
+        self._check_shapes(**shapes, length=(), growth=(2, len(_SHARES)))
         for name in ("unit", "spread", "quantiles", "length", "growth"):
             if not bool((getattr(self, name) > 0).all()):
                 raise ValueError(f"{name} of a novelty must be positive")
 
-    def _panel(self, series: Padded) -> Panel:
-        return regular(self.scaler.transform(series)).with_mask()
-
-    def _features(self, series: Padded) -> Tensor:
-        """Return unscaled features of the shape ``[B, F]``."""
-        panel = self._panel(series)
-        return self.convolutions.unscaled(panel.values, panel.mask)
+    def _features(self, series: Padded) -> tuple[Tensor, Tensor]:
+        """Return unscaled features of the shape ``[B, F]``, and what `_measured` returns."""
+        panel = regular(self.scaler.transform(series)).with_mask()
+        return self.convolutions.unscaled(panel.values, panel.mask), _measured(series)
 
     def _expected(self, lengths: npt.NDArray[np.int64]) -> Tensor:
         """Return the growth of both distances at some lengths ``[2, n]``."""
@@ -250,9 +242,9 @@ class Novelty(
         rows = [np.exp(np.interp(at, -np.log(_SHARES), row)) for row in self.growth.log().numpy()]
         return torch.from_numpy(np.stack(rows))
 
-    def _in_spreads(self, statistics: Tensor) -> Tensor:
-        """Return statistics ``[B, S]`` in units of their spread, within bounds."""
-        return (statistics / self.spread).clamp(-_MOST_SPREADS, _MOST_SPREADS)
+    def _in_spreads(self, measured: Tensor) -> Tensor:
+        """Return the statistics ``[B, S]`` in units of their spread, within bounds."""
+        return (self._raw(measured) / self.spread).clamp(-_MOST_SPREADS, _MOST_SPREADS)
 
     def _raw(self, measured: Tensor) -> Tensor:
         """Return the statistics ``[B, S]`` of what `_measured` returns."""
@@ -313,10 +305,10 @@ def _with_shorter(series: Padded, n_cut: int) -> Padded:
     start, lengths = np.where(lost, 0, start), np.where(lost, whole.lengths, lengths)
     steps = np.minimum(start[:, None] + np.arange(whole.n_steps), whole.n_steps - 1)
     values = np.take_along_axis(whole.values, steps[..., None], axis=1)
-    values[np.arange(steps.shape[1]) >= lengths[:, None]] = np.nan
+    values[np.arange(whole.n_steps) >= lengths[:, None]] = np.nan
     times = None if whole.times is None else np.take_along_axis(whole.times, steps, axis=1)
     observed = np.asarray(~np.isnan(values).all(axis=2))
-    lengths = observed.shape[1] - observed[:, ::-1].argmax(axis=1)
+    lengths = whole.n_steps - observed[:, ::-1].argmax(axis=1)
     return replace(whole, values=values, lengths=lengths, times=times)
 
 
