@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tsformer._files import check_output
+from tsformer.cli.parsing import option
 from tsformer.cli.printing import as_typed, table
 from tsformer.cli.studies import finish, run
 
@@ -23,11 +24,9 @@ EQUAL = 0.02
 
 
 def demo(
-    max_epochs: Annotated[int, typer.Option(help="Epochs per fit.")] = 40,
-    jobs: Annotated[int, typer.Option(help="Number of parallel fits; -1 for one per core.")] = 2,
-    out: Annotated[Path, typer.Option(help="The folder for results and report.")] = Path(
-        "results/demo"
-    ),
+    max_epochs: Annotated[int, option("Epochs per fit.")] = 40,
+    jobs: Annotated[int, option("Number of parallel fits; -1 for one per core.")] = 2,
+    out: Annotated[Path, option("The folder for results and report.")] = Path("results/demo"),
 ) -> None:
     """Compare six encodings on real data: run this first.
 
