@@ -58,7 +58,7 @@ def test_load_parameters(options, path):
         ["no", "yes"],
         np.array(["a", "longer"]),
         np.array(["a", "b"], dtype=object),
-        np.array([-3, 2**40]),
+        np.array([-3, 2**62]),
         np.array([1, 2], dtype=np.uint8),
         np.array([1.0, 2.0]),
         [False, True],

@@ -53,6 +53,14 @@ def _one_or_several(check: Check) -> Check:
     return check_each
 
 
+def _label(name: str, value: Any) -> None:
+    if type(value) not in (bool, int, float, str):
+        raise ValueError(f"{name} must be labels; got {shortened(value)}")
+
+
+_Label = Annotated[Any, _label]
+
+
 def _epochs(name: str, rows: Any) -> None:
     for row in rows:
         if not {"epoch", "seconds"} <= set(row):
@@ -159,12 +167,12 @@ class Sets:
 @dataclass
 class _Labels:
     dtype: str
-    values: list[bool | int | float | str]
+    values: list[_Label]
 
 
 @dataclass
 class _Weights:
-    pairs: list[list[bool | int | float | str]]
+    pairs: list[list[_Label]]
 
 
 def read(kind: type[_Described], described: Any, of: str = "") -> _Described:
