@@ -82,12 +82,12 @@ sphinx_gallery_conf = {
     "capture_repr": (),
     "first_notebook_cell": "%matplotlib inline",  # shows figures that pyplot does not know
     "subsection_order": [f"examples/{group}" for group in GROUPS],
-    "within_subsection_order": "FileNameSortKey",
     "parallel": True,  # as many programs at once as Sphinx has jobs
     "reset_modules": ("matplotlib", "tools.site.one_thread"),
     "remove_config_comments": True,
     "show_memory": False,
     "write_computation_times": False,
+    "min_reported_time": 3600,  # seconds of the machine that built the page
     "abort_on_example_error": True,
     "thumbnail_size": (560, 392),
     "backreferences_dir": "gallery/backreferences",
@@ -116,7 +116,10 @@ html_theme_options: dict[str, Any] = {
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
 # Without a section there is nothing to navigate in.
-_ALONE = ("index", "get_started", "encodings", "how_it_works", "faq", "changelog", "contributing")
+_ALONE = (
+    *("index", "get_started", "encodings", "how_it_works", "faq", "changelog", "contributing"),
+    "gallery/index",
+)
 html_sidebars: dict[str, list[str]] = {page: [] for page in _ALONE}
 
 

@@ -137,8 +137,8 @@ def _index() -> str:
     for section, rooms in SECTIONS.items():
         parts.append(f"\n{section}\n{'-' * len(section)}\n")
         for room, chosen in rooms:
-            rows = "".join(f"   {room}.{name}\n" for name in chosen or public()[room])
-            parts.append(f"\n.. autosummary::\n   :nosignatures:\n\n{rows}")
+            rows = "".join(f"   ~{room}.{name}\n" for name in chosen or public()[room])
+            parts.append(f"\n:doc:`{room}`\n\n.. autosummary::\n   :nosignatures:\n\n{rows}")
     links = "".join(f"   {room}\n" for room in public())
     parts.append(f"\n.. toctree::\n   :hidden:\n   :maxdepth: 1\n\n{links}")
     return "".join(parts)

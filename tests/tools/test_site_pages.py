@@ -1,11 +1,13 @@
 """The site, and the tables that `make docs-tables` writes."""
 
 import ast
+import inspect
 import re
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -93,6 +95,17 @@ def test_the_index_of_the_api_has_every_package_and_the_estimators_first() -> No
     assert site.members("tsformer.TSTransformer") == []
 
 
+def test_the_parameters_of_a_transformer_are_in_groups() -> None:
+    numpydoc = pytest.importorskip("numpydoc.docscrape_sphinx", reason='needs the extra "docs"')
+    text = str(numpydoc.SphinxDocString(inspect.getdoc(TSTransformerClassifier)))
+    lines = text.splitlines()
+    site.group_parameters(None, "class", "", None, None, lines)
+    rubrics = [line.partition(".. rubric:: ")[2] for line in lines]
+    assert [rubric for rubric in rubrics if rubric in site.GROUPS.values()] == [
+        *site.GROUPS.values()
+    ]
+
+
 def test_constants_and_aliases_are_described_by_their_comments() -> None:
     pytest.importorskip("sphinx", reason='needs the extra "docs"')
     lines = ["Represent a PEP 604 union type"]
@@ -157,12 +170,13 @@ def test_a_part_without_its_place_is_an_error():
 
 
 def test_the_examples_run():
-    (example,) = re.findall(r"```python\n(.*?)```", ENCODINGS, re.DOTALL)
-    assert eval(example, {"TSTransformerClassifier": TSTransformerClassifier}).encoding == "lspe"
-    example, own = re.findall(r"```python\n(.*?)```", AUGMENTATION, re.DOTALL)
-    call = ast.parse(example).body[-1].value
-    given = {keyword.arg: ast.literal_eval(keyword.value) for keyword in call.keywords}
-    assert resolve(given["augmentation"], **given["augmentation_params"]).sigma == 0.3
+    *first, own = re.findall(r"```python\n(.*?)```", ENCODINGS + AUGMENTATION, re.DOTALL)
+    for program in first:
+        imports, _, construction = program.rpartition("\n\n")
+        scope: dict[str, object] = {}
+        exec(imports, scope)
+        eval(construction, scope).set_params(max_epochs=1).fit(np.eye(8), [0, 1] * 4)
+    assert len(first) == 2
     exec(own, {})
     try:
         flipped = resolve("flip", p=1.0)(Batch(torch.ones(2, 3, 1)))

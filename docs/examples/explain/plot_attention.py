@@ -4,7 +4,7 @@ Where attention goes
 
 ``attention`` returns the weights of every block and head, with the times of the tokens. They show
 which tokens are mixed, not why a class was predicted; for that, see
-:ref:`sphx_glr_gallery_plot_relevance.py`.
+:ref:`sphx_glr_gallery_explain_plot_relevance.py`.
 """
 
 from tsformer import TSTransformerClassifier, load_dataset
