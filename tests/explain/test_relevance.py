@@ -172,47 +172,40 @@ def test_explaining_changes_nothing(plain, fit, tmp_path):
     np.testing.assert_array_equal(load(tmp_path / "model").explain(plain.X), clf.explain(plain.X))
 
 
+def of(method: str, **params) -> dict:
+    return {"method": method, "method_params": params}
+
+
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "words"),
     [
         ({"method": "integrated_gradient"}, "did you mean 'integrated_gradients'?"),
         ({"method": ["occlusion"]}, "did you mean 'occlusion'?"),
-        ({"method": "occlusion", "method_params": {"windows": 3}}, "did you mean 'window'?"),
-        ({"method": "gradient_x_input", "method_params": {"x": 1}}, "takes no options; got 'x'"),
-        ({"method": "occlusion", "method_params": "window=3"}, "None; got 'window=3'"),
-        ({"target": "d"}, "target has labels that are not in the training data: ['d']"),
+        (of("occlusion", windows=3), "did you mean 'window'?"),
+        (of("gradient_x_input", x=1), "takes no options; got 'x'"),
+        ({"method": "occlusion", "method_params": "window=3"}, "got 'window=3'"),
+        ({"target": "d"}, "not in the training data: ['d']"),
         ({"target": ["a", "b"]}, "target"),
         ({"baseline": "men"}, "did you mean 'mean'?"),
         ({"baseline": np.zeros(3)}, "got (3,)"),
         ({"baseline": np.nan}, "must be finite"),
-        ({"baseline": None}, "a number, or an array of numbers, (2,), (2, 24) or (12, 2, 24)"),
-        ({"baseline": [[1.0], [1.0, 2.0]]}, "the longest series; got [[1.0], [1.0, 2.0]]"),
-        *(
-            ({"method": method, "method_params": {option: value}}, f"{option} of ")
-            for method, option, value in (
-                ("integrated_gradients", "n_steps", 3.5),
-                ("integrated_gradients", "tolerance", 0),
-                ("occlusion", "window", np.inf),
-                ("occlusion", "stride", True),
-                ("shapley_sampling", "n_samples", 0),
-                ("shapley_sampling", "window", [3]),
-                ("shapley_sampling", "random_state", -1),
-            )
-        ),
-        (
-            {"method": "occlusion", "method_params": {"stride": 5}},
-            "at most its window, which is 2 by default",
-        ),
-        (
-            {"method": "occlusion", "method_params": {"window": 3, "stride": 4}},
-            "at most its window, which is 3, or",
-        ),
+        ({"baseline": None}, "(2,), (2, 24) or (12, 2, 24)"),
+        ({"baseline": [[1.0], [1.0, 2.0]]}, "got [[1.0], [1.0, 2.0]]"),
+        (of("integrated_gradients", n_steps=3.5), "n_steps of "),
+        (of("integrated_gradients", tolerance=0), "tolerance of "),
+        (of("occlusion", window=np.inf), "window of "),
+        (of("occlusion", stride=True), "stride of "),
+        (of("shapley_sampling", n_samples=0), "n_samples of "),
+        (of("shapley_sampling", window=[3]), "window of "),
+        (of("shapley_sampling", random_state=-1), "random_state of "),
+        (of("occlusion", stride=5), "its window, which is 2 by default"),
+        (of("occlusion", window=3, stride=4), "its window, which is 3, or"),
     ],
     ids=str,
 )
-def test_explain_wrong_arguments_are_named(arguments, message, plain, fit):
+def test_explain_wrong_arguments_are_named(arguments, words, plain, fit):
     clf = fit(plain, max_epochs=1)
-    with pytest.raises((TypeError, ValueError), match=re.escape(message)):
+    with pytest.raises((TypeError, ValueError), match=re.escape(words)):
         clf.explain(plain.X, **arguments)
 
 

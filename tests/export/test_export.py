@@ -115,16 +115,17 @@ def test_every_encoding_in_onnx(pair, tmp_path):
     agree_in_onnx(fitted(encoding=pair, **ONE_DILATION), tmp_path)
 
 
+RAW = series(12, LENGTH, seed=0)
+AT_TIMES = {"X": RAW, "times": some_times(RAW)}
+POOLED = {"strides": (2, 2), "n_residual": 1, "downsampling": "pool"}
 CASES = {
     "the default stem, strided, at times": (
         {"stem_params": {"strides": (1, 2)}, "encoding": "rope", "pooling": "max"},
-        {"X": series(12, LENGTH, seed=0), "times": some_times(series(12, LENGTH, seed=0))},
-        {"with_times": True},
+        *(AT_TIMES, {"with_times": True}),
     ),
     "single steps, at times": (
         {"stem": "linear", "encoding": "rope", "pooling": "max"},
-        {"X": series(12, LENGTH, seed=0), "times": some_times(series(12, LENGTH, seed=0))},
-        {"with_times": True},
+        *(AT_TIMES, {"with_times": True}),
     ),
     "one channel, each series scaled by itself": (
         {"stem": "linear", "scaling": "series", "pooling": "attention", "encoding": "tape+erpe"},
@@ -133,34 +134,22 @@ CASES = {
     ),
     "each series scaled by itself, its size beside it": (
         {"scaling": "series+size", "views": "values+difference"},
-        {"X": series(12, LENGTH, seed=0) * np.logspace(-3, 3, 12)[:, None, None]},
-        {},
+        *({"X": RAW * np.logspace(-3, 3, 12)[:, None, None]}, {}),
     ),
     "all views, pooled tokens, a norm before the head, at times": (
-        {
-            "views": "values+difference",
-            "head_norm": "batch",
-            "augmentation": "warp",
-            "stem_params": {"strides": (2, 2), "n_residual": 1, "downsampling": "pool"},
-        },
-        {"X": series(12, LENGTH, seed=0), "times": some_times(series(12, LENGTH, seed=0))},
-        {"with_times": True},
+        {"views": "values+difference", "head_norm": "batch", "augmentation": "warp"}
+        | {"stem_params": POOLED},
+        *(AT_TIMES, {"with_times": True}),
     ),
     "codes": (
         {"stem": "embedding"},
-        {"X": np.round(series(12, LENGTH, 1, seed=0))},
-        {"make": codes},
+        *({"X": np.round(series(12, LENGTH, 1, seed=0))}, {"make": codes}),
     ),
     "a regressor of patches of values as they are": (
         {"estimator": TSTransformerRegressor, "encoding": "t5", "stem": "patch", "scaling": None},
-        {},
-        {},
+        *({}, {}),
     ),
-    "two members, whose probabilities are averaged": (
-        {"n_estimators": 2, "stem": "linear", "encoding": "tape"},
-        {},
-        {},
-    ),
+    "two members, averaged": ({"n_estimators": 2, "stem": "linear", "encoding": "tape"}, {}, {}),
 }
 
 
