@@ -68,7 +68,9 @@ def write_folder(
         file.write(weights)
     # The card is written in full before the description, and replaced after it.
     with replacing(folder / _CARD) as card_file, replacing(folder / _JSON) as file:
-        card_file.write(_marked(card, new.name))
+        marked = card.encode("utf-8", "backslashreplace")  # a label may hold half of a character
+        digest = hashlib.sha256(marked).hexdigest()
+        card_file.write(marked + _MARK.format(weights=new.name, digest=digest).encode())
         card_file.flush()
         file.write(f"{text}\n".encode())
     since = time.time() - _STALE
@@ -202,12 +204,6 @@ def _destination(path: str | os.PathLike[str]) -> Path:
             "another path, or move these first"
         )
     return folder
-
-
-def _marked(card: str, weights: str) -> bytes:
-    """Append a last line by which `_is_unedited` recognises the card."""
-    text = card.encode("utf-8", "backslashreplace")  # a label may hold half of a character
-    return text + _MARK.format(weights=weights, digest=hashlib.sha256(text).hexdigest()).encode()
 
 
 def _is_unedited(path: Path) -> bool:

@@ -365,5 +365,7 @@ def test_save_and_load(tmp_path):
     path.write_text(json.dumps({**state, "classifier": {"class": "TSTransformerRegressor"}}))
     with pytest.raises(ValueError, match="TSTransformerRegressor"):
         load(tmp_path / "model")
+    with pytest.raises(NotFittedError):
+        early().save(tmp_path / "model")
     with pytest.raises(TypeError, match="Nearest"):
         early(Nearest()).fit(X, Y).save(tmp_path / "model")

@@ -38,7 +38,9 @@ def test_predict_proba_mean_of_parts(fitted):
     assert fitted.weights_ == {"random_convolutions": 0.5, "transformer": 0.5}
 
 
-def test_parts_equal_estimators_alone(fitted):
+def test_parts_equal_estimators_alone():
+    weight = np.arange(1.0, 17.0)
+    fitted = make("good", LINEAR).fit(X, Y, sample_weight=weight)
     alone = {
         "random_convolutions": convolutions(),
         "transformer": classifier(**LINEAR, n_estimators=2),
@@ -46,7 +48,9 @@ def test_parts_equal_estimators_alone(fitted):
     for name, proba in fitted.predict_proba_parts(X).items():
         part = getattr(fitted, f"{name}_")
         assert part.get_params() == alone[name].get_params()
-        np.testing.assert_array_equal(alone[name].fit(X, Y).predict_proba(X), proba)
+        np.testing.assert_array_equal(
+            alone[name].fit(X, Y, sample_weight=weight).predict_proba(X), proba
+        )
         np.testing.assert_array_equal(part.predict_proba(X), proba)
 
 

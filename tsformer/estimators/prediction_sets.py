@@ -41,7 +41,9 @@ class Conformal:
 
     def sets(self, proba: _Proba, coverage: float) -> npt.NDArray[np.bool_]:
         """Return the sets ``[n, K]`` for probabilities ``[n, K]``."""
-        thresholds = [_threshold(scores, coverage) for scores in self.scores]
+        ranks = [max(ceil((len(s) + 1) * coverage - _ROUNDING), 1) for s in self.scores]
+        pairs = zip(ranks, self.scores, strict=True)
+        thresholds = [scores[rank - 1] if rank <= len(scores) else inf for rank, scores in pairs]
         return 1.0 - proba <= np.array(thresholds)
 
     def warn_of_few(self, classes: Sequence[Any], coverage: float) -> None:
@@ -72,9 +74,3 @@ class Conformal:
                 f"sets.scores must be 1 list or {n_classes}, one for each class; got {len(scores)}"
             )
         return cls([np.sort(np.array(each, dtype=np.float64)) for each in scores], sets.mixture)
-
-
-def _threshold(scores: npt.NDArray[np.float64], coverage: float) -> float:
-    """Return the score of rank ``ceil((n + 1) * coverage)``; infinity if there are too few."""
-    rank = max(ceil((len(scores) + 1) * coverage - _ROUNDING), 1)
-    return float(scores[rank - 1]) if rank <= len(scores) else inf
