@@ -82,19 +82,22 @@ class Calls(Callback):
         self.function()
 
 
+def beside(function: Callable[[], Any]) -> None:
+    """Call a function in another thread, and wait for it."""
+    thread = threading.Thread(target=function)
+    thread.start()
+    thread.join()
+
+
 @pytest.mark.timeout(60)
 def test_a_callback_may_wait_for_a_fit_in_another_thread():
     expected = answers(classifier().fit(X, Y))
     inner: list[Any] = []
-
-    def fit_beside():
-        thread = threading.Thread(target=lambda: inner.append(classifier().fit(X, Y)))
-        thread.start()
-        thread.join()
-
-    outer = classifier(callbacks=[Calls(fit_beside)]).fit(X, Y)
+    fit_beside = Calls(lambda: beside(lambda: inner.append(classifier().fit(X, Y))))
+    outer = classifier(callbacks=[fit_beside]).fit(X, Y)
     for fitted in (outer, *inner):
         np.testing.assert_array_equal(answers(fitted), expected)
+    assert len(inner) == SMALL["max_epochs"]
 
 
 def test_callback_draws_are_the_programs():
@@ -259,26 +262,20 @@ def test_large_steps_have_more_threads(two_threads):
         assert torch.get_num_threads() == 3
 
 
-def test_threads_that_begin_during_a_fit_are_left_with_the_number_before(two_threads):
+def test_threads_that_begin_during_a_fit_keep_the_number_before(two_threads):
     numbers: list[int] = []
+
+    def note() -> None:
+        numbers.append(torch.get_num_threads())
 
     class FitsBeside(Callback):
         def on_train_begin(self, state: Any):
-            def fit():
-                convolutions().fit(X, Y)
-                numbers.append(torch.get_num_threads())
-
-            thread = threading.Thread(target=fit)
-            thread.start()
-            thread.join()
-            numbers.append(torch.get_num_threads())
+            beside(lambda: (convolutions().fit(X, Y), note()))
+            note()
 
     classifier(callbacks=[FitsBeside()]).fit(X, Y)
-    assert numbers == [2, 1]
-    thread = threading.Thread(target=lambda: numbers.append(torch.get_num_threads()))
-    thread.start()
-    thread.join()
-    assert numbers[-1] == 2
+    beside(note)
+    assert numbers == [2, 1, 2]
 
 
 def test_processes_share_the_threads(two_threads, monkeypatch):

@@ -254,37 +254,31 @@ def test_resume_keeps_optimizer_options_of_new_run(tmp_path):
 def test_fingerprint_differs_for_each_input():
     """Such as those of a grid search, which share a folder."""
     panel, targets = make_panel()
-    half = torch.linspace(0.5, 1.5, 20)
+    half, zeros = torch.linspace(0.5, 1.5, 20), torch.zeros(2, 3)
     judged, trained = wrong_labels(), make_model()
     fit(trained, panel, targets, make_plan(n_epochs=1))
-    zeros = torch.zeros(2, 3)
-    runs = [
-        make_run(),
-        *(make_run(plan=make_plan(**{name: value})) for name, value in OTHER_PLAN.items()),
-        make_run(plan=make_plan(pretrained=Pretrained(frozenset("ab")))),
-        make_run(plan=make_plan(pretrained=Pretrained(frozenset("a"), frozen=True))),
-        make_run(plan=make_plan(pretrained=Pretrained(frozenset("a"), 0.5))),
-        *(
-            make_run(data=(other, targets))
-            for other in (
-                make_panel(seed=1)[0],
-                replace(panel, mask=torch.arange(12).expand(20, 12) > 0),
-                replace(panel, times=1.5 * torch.arange(12.0).expand(20, 12)),
-                replace(panel, lengths=panel.lengths - 1),
-            )
-        ),
-        make_run(data=(panel, 1 - targets)),
-        make_run(weights=half),
-        make_run(trained),
-        make_run(validation=judged),
-        make_run(validation=replace(judged, targets=1 - judged.targets)),
-        make_run(validation=replace(judged, weights=half)),
-        make_run(validation=replace(judged, panel=make_panel(seed=2)[0])),
-        *(
-            make_run(torch.nn.ParameterDict({name: nn.Parameter(x, requires_grad=False)}))
-            for name, x in (("a", zeros), ("a", zeros.mT), ("a", zeros.int()), ("b", zeros))
-        ),
+    pretrained = [Pretrained(frozenset("ab")), Pretrained(frozenset("a"), frozen=True)]
+    plans = [{name: value} for name, value in OTHER_PLAN.items()]
+    plans += [{"pretrained": p} for p in (*pretrained, Pretrained(frozenset("a"), 0.5))]
+    panels = [
+        make_panel(seed=1)[0],
+        replace(panel, mask=torch.arange(12).expand(20, 12) > 0),
+        replace(panel, times=1.5 * torch.arange(12.0).expand(20, 12)),
+        replace(panel, lengths=panel.lengths - 1),
     ]
+    judges = [
+        *(judged, replace(judged, targets=1 - judged.targets), replace(judged, weights=half)),
+        replace(judged, panel=make_panel(seed=2)[0]),
+    ]
+    models = [
+        torch.nn.ParameterDict({name: nn.Parameter(x, requires_grad=False)})
+        for name, x in (("a", zeros), ("a", zeros.mT), ("a", zeros.int()), ("b", zeros))
+    ]
+    runs = [make_run(), make_run(data=(panel, 1 - targets)), make_run(weights=half)]
+    runs += [make_run(plan=make_plan(**plan)) for plan in plans]
+    runs += [make_run(data=(other, targets)) for other in panels]
+    runs += [make_run(validation=judge) for judge in judges]
+    runs += [make_run(model) for model in (trained, *models)]
     for ratio in (0.1, 0.2):
         runs.append(make_run())
         runs[-1].loss = Pretext(Masked(ratio=ratio), InputLayout(2))
@@ -293,26 +287,14 @@ def test_fingerprint_differs_for_each_input():
 
 #: Another value of each field of a plan that changes what is trained.
 OTHER_PLAN = {
-    "n_epochs": 9,
-    "batch_size": 5,
-    "learning_rate": 1e-3,
-    "weight_decay": 0.2,
-    "warmup": 0.2,
-    "max_grad_norm": 2.0,
-    "augmentation": resolve("warp"),
-    "pretrained": Pretrained(frozenset("a")),
-    "n_iter_no_change": 7,
-    "bfloat16": True,
-    "seed": 7,
-    "design": "other",
+    **{"n_epochs": 9, "batch_size": 5, "learning_rate": 1e-3, "weight_decay": 0.2, "warmup": 0.2},
+    **{"max_grad_norm": 2.0, "augmentation": resolve("warp"), "n_iter_no_change": 7},
+    **{"pretrained": Pretrained(frozenset("a")), "bfloat16": True, "seed": 7, "design": "other"},
 }
 #: And of the fields that do not.
 SAME_RUN = {
-    "device": torch.device("meta"),
-    "compile": True,
-    "checkpoint_dir": Path("elsewhere"),
-    "checkpoint_minutes": 1.0,
-    "resume": True,
+    **{"device": torch.device("meta"), "compile": True, "resume": True},
+    **{"checkpoint_dir": Path("elsewhere"), "checkpoint_minutes": 1.0},
 }
 
 
@@ -411,18 +393,22 @@ def test_threads_save_one_run_without_clash(tmp_path):
 @pytest.mark.parametrize(("minutes", "n_saved"), [(0.5, 31), (1.5, 11)])
 def test_minutes_between_checkpoints(minutes, n_saved, tmp_path, monkeypatch):
     """Of 30 steps of half a minute each."""
-    now, kept, save, due = [0.0], [], CheckpointFile.save, CheckpointFile.due
+    now, saved = [0.0], []
     clock = SimpleNamespace(monotonic=lambda: now[0])
     monkeypatch.setattr("tsformer.training.checkpoint.time", clock)
 
-    def later(file):
-        now[0] += 30.0
-        return due(file)
+    class Counted(CheckpointFile):
+        def due(self):
+            now[0] += 30.0
+            return super().due()
 
-    monkeypatch.setattr(CheckpointFile, "due", later)
-    monkeypatch.setattr(CheckpointFile, "save", lambda *args: (kept.append(1), save(*args)))
+        def save(self, state):
+            saved.append(1)
+            super().save(state)
+
+    monkeypatch.setattr("tsformer.training.checkpoint.CheckpointFile", Counted)
     fit(make_model(), *make_panel(), plan_in(tmp_path, checkpoint_minutes=minutes))
-    assert len(kept) == n_saved
+    assert len(saved) == n_saved
     assert len(list(tmp_path.iterdir())) == 1, "an unfinished file is left"
 
 
