@@ -95,7 +95,7 @@ def to_source(
         return _pad(*separate, times, index=index)
     if index:
         raise _no_index(f"a single {type(X).__name__} of all series")
-    if is_sliced(X):
+    if not plain and is_sliced(X):
         _check_shape(X)
         rows = ArrayRows(X)
         check(rows.checked(slice(0, 1), 1))

@@ -11,7 +11,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain
 from math import ceil
 from typing import ClassVar
 
@@ -217,18 +216,17 @@ class StoredPanel:
 
     def kept(self, device: torch.device | None = None) -> Panel:
         """Return all series in the memory of a device."""
-        parts = self.parts()
-        first = next(parts)
-        first = first if device is None else first.to(device)
-        if len(first) == len(self):
-            return first
-        whole = first.mapped(lambda tensor: tensor.new_empty((len(self), *tensor.shape[1:])))
-        start = 0
-        for part in chain([first], parts):
+        whole: Panel | None = None
+        for index in self.series.parts():
+            part = self.part(torch.from_numpy(index))
+            if len(index) == len(self):
+                return part if device is None else part.to(device)
+            if whole is None:
+                whole = part.mapped(lambda x: x.new_empty((len(self), *x.shape[1:]), device=device))
             for name in ("values", "mask", "times"):
                 if (held := getattr(whole, name)) is not None:
-                    held[start : start + len(part)] = getattr(part, name)
-            start += len(part)
+                    held[index[0] : index[-1] + 1] = getattr(part, name)
+        assert whole is not None  # there is at least one series
         return replace(whole, lengths=self.lengths)
 
     def to(self, device: torch.device) -> AnyPanel:

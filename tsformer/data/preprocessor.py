@@ -268,7 +268,7 @@ class Scaler(Preprocessor):
         self, x: Tensor, elapsed: Tensor | None, size: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         observed = ~x.isnan()
-        size = self.size_of(x) if size is None else size
+        size = self.size_of(x) if size is None and self.size is not None else size
         mean, std = self.moments(x, observed)
         x = (x - mean) / std
         _refuse_too_large(x, "X")

@@ -140,7 +140,8 @@ class Padded(SeriesSource):
 
     @cached_property
     def gaps(self) -> Gaps | None:
-        missing = np.isnan(self.values) & self.mask[..., None]
+        within = np.arange(self.values.shape[1]) < self.lengths[:, None]
+        missing = np.isnan(self.values) & within[..., None]
         if not missing.any():
             return None
         nothing = np.asarray(missing.all(axis=2))
