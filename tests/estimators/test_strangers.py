@@ -151,7 +151,7 @@ FIELDS: list[tuple[Any, ...]] = [
     ("classifier", "view_params", {"size": 1}, "'size'"),
     ("classifier", "views", "value", "view 'value'"),
     ("classifier", "gap_flag", 10**30),
-    ("convolutions", "convolutions", {"n_features": 168}, "convolutions.n_groups"),
+    ("convolutions", "convolutions", {"n_features": 168}, "n_groups"),
     ("ensemble", "weights", {"transformer": 1.0}),
     ("ensemble", "weights.transformer", math.nan, "weights", "nan"),
     ("ensemble", "parts.mystery", {}, "parts", "mystery"),

@@ -22,7 +22,6 @@ from tsformer.data.series import Padded
 from tsformer.estimators.base import TransformerEstimator
 from tsformer.estimators.classification import SeriesClassifier
 from tsformer.estimators.copies import first_equal, merge_copies
-from tsformer.estimators.saved import Temperatures, read
 from tsformer.estimators.series import unobserved
 from tsformer.estimators.settings import CONV_PARAMS
 from tsformer.estimators.targets import (
@@ -583,7 +582,7 @@ class TSTransformerClassifier(SeriesClassifier, TransformerEstimator):
         self, described: dict[str, Any], saved: Sequence[Mapping[str, Tensor]]
     ) -> None:
         super().restore_models(described, saved)
-        self.temperatures_ = read(Temperatures, described).temperatures
+        self.temperatures_ = described.get("temperatures", [])
         if len(self.temperatures_) != len(self.models_):
             raise ValueError(
                 f"temperatures must have {len(self.models_)} values, as many as members; got "

@@ -20,7 +20,7 @@ from tsformer.data.preprocessor import Preprocessor, Scaler
 from tsformer.data.series import SeriesSource
 from tsformer.estimators.classification import SeriesClassifier
 from tsformer.estimators.recipe import better_scaling, fitted_convolutions, trial_sample
-from tsformer.estimators.saved import Convolutions, load_checked, read
+from tsformer.estimators.saved import load_checked
 from tsformer.estimators.series import (
     TrainingData,
     drawn_seed,
@@ -313,8 +313,7 @@ class RandomConvolutionClassifier(
     def restore_models(
         self, described: dict[str, Any], saved: Sequence[Mapping[str, Tensor]]
     ) -> None:
-        sizes = read(Convolutions, described.get("convolutions"), "convolutions")
-        model = ConvolutionClassifier(**vars(sizes)).eval()
+        model = ConvolutionClassifier(**described["convolutions"]).eval()
         load_checked(model, saved[0])
         model.check(self.preprocessor_.n_inputs, self.target_)
         self.models_ = [model]

@@ -77,6 +77,10 @@ class Description:
     #: Facts of the fit, for the card and the summary.
     training: dict[str, dict[str, bool | int | float | str | None]] = field(default_factory=dict)
     members: list[dict[str, Any]] = field(default_factory=list)
+    #: Temperatures of the members of a classifier.
+    temperatures: list[_Positive] = field(default_factory=list)
+    #: Sizes of random convolutions.
+    convolutions: dict[str, Annotated[int, whole(0)]] = field(default_factory=dict)
 
 
 @dataclass
@@ -113,21 +117,6 @@ class Member:
     history: Annotated[list[dict[str, float]], _epochs]
     best_epoch: Annotated[int | None, whole(0, None)]
     interrupted: bool
-
-
-@dataclass
-class Temperatures:
-    """Temperatures of the members."""
-
-    temperatures: list[_Positive]
-
-
-@dataclass
-class Convolutions:
-    """Sizes of random convolutions."""
-
-    n_features: Annotated[int, whole(0)]
-    n_groups: Annotated[int, whole(0)]
 
 
 @dataclass
