@@ -76,24 +76,24 @@ def fit_stored(X: Any, y: Any) -> tuple[dict[str, Any], list[float]]:
 
 def fit_and_count_reads(folder: Path) -> dict[str, Any]:
     """Return what `fit_stored` returns, and which series were read in training, by their place."""
-    from tsformer import TSTransformerClassifier
     from tsformer.data import preprocessor, series
+    from tsformer.estimators import base
 
     X, y = np.load(folder / "X.npy"), np.load(folder / "y.npy")
     stored = {"memory": X, "memmap": folder / "X.npy", "folder": folder / "series"}
     reads: list[list[int]] = []
-    read, begun = series.StoredSeries.read, TSTransformerClassifier._train
+    read, begun = series.StoredSeries.read, base.train_ensemble
 
     def counted(self: Any, index: Any) -> Any:
         reads.append(self.numbers[index].tolist())
         return read(self, index)
 
-    def train(self: Any, job: Any) -> None:
+    def train(*args: Any, **options: Any) -> None:
         series.StoredSeries.read = counted
-        begun(self, job)
+        begun(*args, **options)
         series.StoredSeries.read = read
 
-    TSTransformerClassifier._train = train
+    base.train_ensemble = train
     preprocessor._KEPT = 0  # so that nothing that was preprocessed is kept
     series._VALUES = 5 * X[0].size  # nor an array that was read
     found = {}
