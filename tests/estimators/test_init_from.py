@@ -68,6 +68,7 @@ OTHERS = [
     ({}, {"stem_params": {"n_residual": 0}}, r"stem.residual.0.\S+ \(of init_from alone", None),
     ({}, {"encoding_params": {"apply_to": "sum"}}, r"\(another encoding_params\)$", "encoding"),
     ({}, {"scaling": "series"}, r"at random: stem \(another scaling\)$", "stem"),
+    ({}, {"views": "values"}, r"stem\.first\S+ \(\(2, 4, 9\) in place of \(2, 2, 9\)\)", None),
     ({}, {"view_params": {"scale": 0.5}}, r"at random: stem \(another view_params\)$", "stem"),
     ({}, {"stem_params": {"dilations": (1, 3)}}, r"at random: stem \(another dilations\)$", "stem"),
     (HALF, HALF | {"downsampling": "stride"}, r"stem \(another downsampling\)", "stem"),
