@@ -47,6 +47,16 @@ def test_headers_of_impossible_shapes(shape):
         to_source("X.npy")
 
 
+def test_a_file_is_read_without_a_mapping(monkeypatch):
+    np.save("X.npy", X)  # mapped pages count for `ulimit -v`, read or not
+
+    def mapped(*args, **kwargs):
+        raise AssertionError("the file is mapped")
+
+    monkeypatch.setattr(mmap, "mmap", mapped)
+    np.testing.assert_array_equal(to_source("X.npy").rows.read(np.array([2, 3])), X[2:4])
+
+
 def test_a_file_that_is_cut_off():
     rows, whole = saved(X), Path("X.npy").read_bytes()
     Path("X.npy").write_bytes(whole[:-3])

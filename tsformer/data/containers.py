@@ -37,7 +37,7 @@ from tsformer.data.series import (
     StoredSeries,
     gathered,
     is_sliced,
-    npy_array,
+    npy_header,
     parts_of,
 )
 from tsformer.data.times import ordered_times, pad_times
@@ -143,11 +143,14 @@ def _in_file(path: Path, times: Any, check: Check) -> SeriesSource | pd.DataFram
         )
     if path.suffix.lower() != ".npy":
         _refuse_no_container(str(path))
-    mapped = npy_array(path)
-    _check_shape(mapped)
-    # Else the values of a series lie apart.
-    rows: Rows = FileRows(path, mapped) if mapped.flags.c_contiguous else ArrayRows(mapped)
-    check(rows.read(np.array([0])).reshape(1, *mapped.shape[1:]))
+    header = npy_header(path)
+    _check_shape(header)
+    rows: Rows
+    if header.fortran_order:  # the values of a series lie apart
+        rows = ArrayRows(np.lib.format.open_memmap(path, mode="r"))
+    else:
+        rows = FileRows(path, header.shape, header.dtype, header.offset)
+    check(rows.read(np.array([0])).reshape(1, *header.shape[1:]))
     return lazy(rows, times)
 
 

@@ -333,11 +333,11 @@ class FileRows:
 
     in_file = True
 
-    def __init__(self, path: Path, mapped: np.memmap[Any, Any]):
+    def __init__(self, path: Path, shape: tuple[int, ...], dtype: np.dtype[Any], offset: int):
         self.path = path.absolute()
-        self.n_channels, self.n_steps = prod(mapped.shape[1:-1]), mapped.shape[-1]
-        self.lengths: npt.NDArray[np.int64] = np.full(len(mapped), self.n_steps)
-        self._dtype, self._offset = mapped.dtype, mapped.offset
+        self.n_channels, self.n_steps = prod(shape[1:-1]), shape[-1]
+        self.lengths: npt.NDArray[np.int64] = np.full(shape[0], self.n_steps)
+        self._dtype, self._offset = dtype, offset
         self._version = FileVersion.of(self.path)
         with self.path.open("rb") as file:
             self._header = file.read(self._offset)
@@ -365,15 +365,32 @@ class FileRows:
         return rows
 
 
-def npy_array(path: str | os.PathLike[str]) -> np.memmap[Any, Any]:
-    """Map the array in a `.npy` file; `np.load` would advise to unpickle Python objects."""
-    path = Path(path)
+class NpyHeader(NamedTuple):
+    """What the header of a `.npy` file says of its array."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    fortran_order: bool
+    offset: int
+
+
+def npy_header(path: Path) -> NpyHeader:
+    """Read the header of a `.npy` file of numbers; a mapping would count as memory."""
     if not path.is_file():
         raise FileNotFoundError(f"no such file: {path}")
+    n_bytes = path.stat().st_size
     try:
-        with np.errstate(over="ignore"):  # in the size of a damaged header's shape
-            return np.lib.format.open_memmap(path, mode="r")
+        with path.open("rb") as file:
+            version = np.lib.format.read_magic(file)
+            read: Any = np.lib.format.read_array_header_2_0
+            if version == (1, 0):
+                read = np.lib.format.read_array_header_1_0
+            shape, fortran_order, dtype = read(file)
+            header = NpyHeader(shape, dtype, fortran_order, file.tell())
+        if dtype.hasobject or min(shape, default=0) < 0:
+            raise ValueError(f"it holds {dtype} of shape {shape}")
+        if header.offset + prod(shape) * dtype.itemsize > n_bytes:
+            raise ValueError(f"it is cut off after {n_bytes:,} bytes")
     except (ValueError, OverflowError) as error:
-        cut = f"it is cut off after {path.stat().st_size:,} bytes"
-        reason = cut if "mmap length" in str(error) else error
-        raise ValueError(f"{path} does not hold an array of numbers: {reason}") from error
+        raise ValueError(f"{path} does not hold an array of numbers: {error}") from error
+    return header
