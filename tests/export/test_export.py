@@ -17,6 +17,7 @@ from marks import exhaustive_except
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 import tsformer
 from tsformer import (
@@ -228,6 +229,27 @@ def test_random_convolutions_of_short_series():
     assert np.isnan(module(torch.from_numpy(X)).numpy()).any(axis=1).tolist() == [
         i == 2 for i in range(4)
     ]
+
+
+class Counted(TorchFunctionMode):
+    """Counts the functions of torch that are called."""
+
+    calls = 0
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        self.calls += 1
+        return func(*args, **(kwargs or {}))
+
+
+def test_random_convolutions_of_all_dilations_are_few_operators():
+    """An export takes some 30 ms for each: 10,000 features took minutes, a dilation at a time."""
+    X = series(12, 150, channels=3, seed=0)
+    estimator = RandomConvolutionClassifier(random_state=0).fit(X, np.arange(12) % 3)
+    module = graph_of(with_random_weights(estimator))
+    with Counted() as counted:
+        made = module(torch.from_numpy(X)).numpy()
+    agree(estimator, made, [X])
+    assert counted.calls < 600
 
 
 @pytest.fixture(scope="module")

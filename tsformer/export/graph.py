@@ -22,7 +22,7 @@ from tsformer.estimators import (
 )
 from tsformer.estimators.base import TransformerEstimator
 from tsformer.estimators.saving import fitted_parts
-from tsformer.features import MiniRocket
+from tsformer.export.convolutions import Features
 
 #: Level of a channel, in deviations, from which on rounding to float32 changes probabilities by
 #: about 0.001.
@@ -202,27 +202,18 @@ class ConvolutionGraph(Graph):
                 "resampled to regular steps, whose number depends on their values. Resample them "
                 "first, and fit without times"
             )
-        self.model = copy.deepcopy(estimator.model_).cpu()
+        model = copy.deepcopy(estimator.model_).cpu()
+        self.features, self.ridge = Features(model.convolutions), model.ridge
         self.kind = estimator.target_
-        longest = 1
-        for module in self.model.modules():
-            if isinstance(module, MiniRocket):
-                longest = max(longest, int(module.dilations.max()))
-                # They decide on the operators of the graph, so tracing must know their values.
-                for name in ("dilations", "n_biases"):
-                    numbers = _Numbers(getattr(module, name).tolist())
-                    delattr(module, name)
-                    setattr(module, name, numbers)
-        convolutions = self.model.convolutions
-        sizes = {"n_features": convolutions.n_features, "n_groups": convolutions.n_groups}
+        sizes = {name: getattr(model.convolutions, name) for name in ("n_features", "n_groups")}
         self.described = {"model": sizes, **_described(self.preprocessor)}
-        self.inputs = {"X": torch.zeros(3, estimator.n_channels_, 9 * longest + 14)}
+        self.inputs = {"X": torch.zeros(3, estimator.n_channels_, 23)}
 
     def forward(self, X: Tensor) -> Tensor:
         """Compute class probabilities ``[n, K]``."""
         values, mask, _ = self.preprocessor(X.transpose(1, 2).double(), None)
-        features = self.model.convolutions(values, mask)
-        return _where_observed(self.kind.probabilities(self.model.ridge(features)), mask)
+        logits = self.ridge(self.features(values, mask))
+        return _where_observed(self.kind.probabilities(logits), mask)
 
 
 class EnsembleGraph(Graph):
@@ -244,13 +235,6 @@ class EnsembleGraph(Graph):
         """Compute class probabilities ``[n, K]``."""
         weighted = [self.weights[name] * part(X) for name, part in self.parts.items()]
         return torch.stack(weighted).sum(dim=0)
-
-
-class _Numbers(list[int]):
-    """Numbers in place of a buffer of integers."""
-
-    def tolist(self) -> list[int]:
-        return list(self)
 
 
 def _described(preprocessor: Any) -> dict[str, Any]:

@@ -62,10 +62,6 @@ _HALF = KERNEL_LENGTH // 2
 STEPS, _STEPS_ELSEWHERE = {"cpu": 2**10}, 2**17
 
 
-#: Kernels ``[9, 1, 9]`` of the values of a window less its centre.
-_TAPS = (torch.eye(KERNEL_LENGTH) - torch.eye(KERNEL_LENGTH)[_HALF])[:, None]
-
-
 def responses(x: Tensor, kernels: Tensor, dilation: int) -> Iterable[tuple[slice, Tensor]]:
     """Convolve series with kernels whose weights sum to zero, padded with zeros to their length.
 
@@ -77,14 +73,9 @@ def responses(x: Tensor, kernels: Tensor, dilation: int) -> Iterable[tuple[slice
     which side of a threshold it is on. `x` ``[B, G, L]`` is the sum of the channels of each group,
     `kernels` are ``[G, M, 9]``, and the responses ``[B, G * M, L]``.
     """
-    n_series, _, length = x.shape  # len() would fix it in an exported program
+    n_series, _, length = x.shape
     reach = _HALF * dilation
     padded = torch.nn.functional.pad(x, (reach, reach))
-    if torch.compiler.is_compiling():  # few operators, of which each takes a tenth of a second
-        taps = torch.nn.functional.conv1d(
-            padded.flatten(0, 1).unsqueeze(1), _TAPS, dilation=dilation
-        )
-        return [(slice(None), (kernels @ taps.unflatten(0, x.shape[:2])).flatten(1, 2))]
     size = max(STEPS.get(x.device.type, _STEPS_ELSEWHERE) // n_series, 1)
     windows, centres = padded.unfold(-1, length, dilation), x[:, :, None]  # [B, G, 9, L], a view
     blocks = [slice(start, start + size) for start in range(0, length, size)]
@@ -197,11 +188,7 @@ class Hydra(Learned, kernels=torch.float, channels=torch.float):
                 )
                 for steps, each in responses(channels @ x, kernels, 2**exponent)
             ]
-            # Of a single block, as in an exported program, there is no sum.
-            counts += [
-                torch.stack(parts).sum(dim=0) if len(parts) > 1 else parts[0]
-                for parts in zip(*blocks, strict=True)
-            ]
+            counts += [torch.stack(parts).sum(dim=0) for parts in zip(*blocks, strict=True)]
         return torch.cat(counts, dim=1)
 
 
@@ -345,7 +332,7 @@ class MiniRocket(
                 for some, own, bias in triples:
                     where = own[:, steps]
                     # Masking costs as much as the rest.
-                    if torch.compiler.is_compiling() or not bool(where.all()):
+                    if not bool(where.all()):
                         some = some.masked_fill(~where.unsqueeze(1), -torch.inf)
                     # Floats and not bools, whose sum is slow on a CPU.
                     above = some.new_empty(*some.shape[:2], bias.shape[1], some.shape[2])
@@ -353,7 +340,7 @@ class MiniRocket(
                     counts.append(above.sum(dim=-1))
                 blocks.append(counts)
             parts = [
-                (torch.stack(counts).sum(dim=0) if len(counts) > 1 else counts[0])
+                torch.stack(counts).sum(dim=0)
                 / own.sum(dim=1).clamp(min=1).unsqueeze(1).unsqueeze(1)
                 for counts, own in zip(zip(*blocks, strict=True), halves, strict=True)
             ]
@@ -442,14 +429,11 @@ class RandomConvolutions(nn.Module):
 
         `times` are ignored.
         """
-        parts: Iterable[tuple[Tensor, Tensor | None]] = [(values, mask)]
-        if not torch.compiler.is_compiling():  # a loop over a traced number
-            at_once = max(STEPS.get(values.device.type, values.numel()) // values.shape[1], 1)
-            masks = [None] * len(values) if mask is None else mask.split(at_once)
-            parts = zip(values.split(at_once), masks, strict=False)
+        at_once = max(STEPS.get(values.device.type, values.numel()) // values.shape[1], 1)
+        masks = [None] * len(values) if mask is None else mask.split(at_once)
         modules: Any = (*self.minirocket.items(), *self.hydra.items())
         features = []
-        for part in parts:
+        for part in zip(values.split(at_once), masks, strict=False):
             views = _views(*part)
             features.append(torch.cat([module(*views[view]) for view, module in modules], dim=1))
         return torch.cat(features)

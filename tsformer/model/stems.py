@@ -46,8 +46,8 @@ class Stem(nn.Module):
 
 def _windows(x: Tensor, stride: int) -> Tensor:
     """Cut ``[B, L]`` into zero-padded windows ``[B, N, stride]``."""
-    missing = -x.shape[1] % stride
-    return F.pad(x, (0, missing)).unflatten(1, (-1, stride))
+    n = (x.shape[1] - 1) // stride + 1  # the formula of convolutions, so that exports trace one
+    return F.pad(x, (0, n * stride - x.shape[1])).unflatten(1, (n, stride))
 
 
 class LinearStem(Stem):
@@ -269,7 +269,7 @@ class ConvStem(Stem):
         x, mask = self.second(*self.first(x, mask))
         for layer in self.residual:
             x = x + layer(x, mask)[0]
-        return x, mask, t[:, :: self.stride] / self.stride
+        return x, mask, _windows(t, self.stride)[..., 0] / self.stride
 
 
 STEMS: dict[str, type[Stem]] = {
