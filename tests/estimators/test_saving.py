@@ -56,7 +56,7 @@ def test_load_parameters(options, path):
     "labels",
     [
         ["no", "yes"],
-        np.array(["a", "longer"]),
+        np.array(["a", "a longer label"]),
         np.array(["a", "b"], dtype=object),
         np.array([-3, 2**62]),
         np.array([1, 2], dtype=np.uint8),
