@@ -34,7 +34,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 # One thread: models this small gain little from a second, and lose much when the cores are busy.
 demo test test-fast test-slow test-all coverage: export OMP_NUM_THREADS := 1
 
-demo: install ## compare six encodings on two real data sets, the short one in a minute
+demo: install ## compare six encodings on two real data sets, the short one within two minutes
 	@$(BIN)/tsformer demo --max-epochs $(EPOCHS)
 
 # The ground floors without what trains or measures; all else is left to `make test`.
