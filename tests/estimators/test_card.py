@@ -260,9 +260,6 @@ def test_summary_shows_used_values():
     assert recipe[["device", "precision", "temperature"]].tolist() == ["cpu", "float32", "0.75"]
     fitted.temperatures_ = [0.5, 2.0]
     assert "[0.5, 2.0]" in str(fitted.summary())
-    fitted.facts_ = {}  # as saved by an earlier version
-    recipe = fitted.summary().recipe.set_index("parameter")["used"]
-    assert recipe["augmentation"] == "not recorded"
     given = classifier(augmentation=CutMix(p=0.25), scaling=None, class_weight="balanced")
     given.set_params(device="cpu", callbacks=[Callback()]).fit(X, Y)
     recipe = given.summary().recipe.set_index("parameter")
