@@ -85,11 +85,6 @@ def responses(x: Tensor, kernels: Tensor, dilation: int) -> Iterable[tuple[slice
     )
 
 
-def largest_dilation(length: int) -> float:
-    """Return the dilation at which a kernel spans a series of `length` steps, at least 1."""
-    return max((length - 1) / (KERNEL_LENGTH - 1), 1.0)
-
-
 def draw_channels(
     n_dilations: int, n_groups: int, n_channels: int, generator: torch.Generator
 ) -> Tensor:
@@ -150,7 +145,7 @@ class Hydra(Learned, kernels=torch.float, channels=torch.float):
     @torch.no_grad()
     def fit(self, x: Tensor, generator: torch.Generator) -> Self:
         """Draw kernels and channels for series ``[n, C, L]``."""
-        n_dilations = floor(log2(largest_dilation(x.shape[-1]))) + 1
+        n_dilations = floor(log2(max((x.shape[-1] - 1) / 8, 1))) + 1
         shape = (n_dilations, self.n_groups, self.n_kernels, KERNEL_LENGTH)
         kernels = torch.randn(shape, generator=generator)
         kernels -= kernels.mean(dim=-1, keepdim=True)
@@ -351,7 +346,7 @@ class MiniRocket(
 def _spread(length: int, per_kernel: int) -> tuple[Tensor, Tensor]:
     """Return dilations, and for each the number of features of a kernel, `per_kernel` in all."""
     n_exponents = min(per_kernel, _MAX_DILATIONS)
-    exponents = torch.linspace(0, log2(largest_dilation(length)), n_exponents, dtype=torch.float64)
+    exponents = torch.linspace(0, log2(max((length - 1) / 8, 1)), n_exponents, dtype=torch.float64)
     # Rounding must not take the last dilation below a whole number.
     dilations, counts = (exponents.exp2() + 1e-9).long().unique(return_counts=True)
     shares = counts * per_kernel // n_exponents

@@ -110,9 +110,6 @@ def forward(
     """
     function = model if function is None else function
 
-    def run(part: Tensor) -> Tensor:
-        return function(*panel.take(part, device=device)).float()
-
     device = panel.device if device is None else device
     stride = getattr(getattr(model, "stem", None), "stride", 1)
     n_steps = _TOKENS.get(device.type, _TOKENS_ELSEWHERE) * stride
@@ -125,7 +122,12 @@ def forward(
         panel.ahead(in_order(panel.lengths, n_steps)) as batches,
     ):
         for index in batches:
-            output = in_halves(run, index, device, panel.lengths)
+            output = in_halves(
+                lambda part: function(*panel.take(part, device=device)).float(),
+                index,
+                device,
+                panel.lengths,
+            )
             if outputs is None:
                 with torch.inference_mode(False):  # the caller may change it in place
                     outputs = torch.empty((len(panel), *output.shape[1:]), device=device)
