@@ -73,18 +73,19 @@ def test_places_are_searched_in_order(monkeypatch):
 
 
 def test_what_is_not_there_is_named(monkeypatch):
-    with pytest.raises(DatasetError, match=r"no BasicMotions in empty: expected empty/Basic"):
-        load_dataset("BasicMotions", folder="empty")
-    with pytest.raises(DatasetError, match="unknown data set 'Natop': did you mean 'NATOPS'"):
-        load_dataset("Natop")
-    with pytest.raises(DatasetError, match="unknown split 'tset': did you mean 'test'"):
-        load_dataset("BasicMotions", "tset")
+    for arguments, message in {
+        ("BasicMotions", None): "no BasicMotions in empty: expected empty/Basic",
+        ("Natop", None): "'Natop'.*'NATOPS'",
+        ("BasicMotions", "tset"): "'tset'.*'test'",
+    }.items():
+        with pytest.raises(DatasetError, match=message):
+            load_dataset(*arguments, folder="empty")
     for name in ["../x", ".", "", "/etc/passwd", "a\\b", "NATOPS\n", None, "\0" * 5000, "x" * 101]:
-        with pytest.raises(DatasetError, match="is not a data set name: names have at mo") as it:
+        with pytest.raises(DatasetError, match="is not a data set name") as caught:
             load_dataset(name)
-        assert len(str(it.value)) < 500
+        assert len(str(caught.value)) < 500
     monkeypatch.setenv("TSFORMER_DATA", "nowhere")
-    with pytest.raises(DatasetError, match="TSFORMER_DATA is 'nowhere', which is not a folder"):
+    with pytest.raises(DatasetError, match="'nowhere'"):
         load_dataset("BasicMotions")
 
 

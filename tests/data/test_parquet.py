@@ -70,9 +70,8 @@ def test_files_of_a_folder_are_taken_by_name():
 
 
 def test_numbers_are_exact_and_null_is_missing():
-    path = write(
-        "x.parquet", {"x": pa.array([[2**24 + 1, None, 3], [-5, 1]], pa.list_(pa.int32()))}
-    )
+    lists = pa.array([[2**24 + 1, None, 3], [-5, 1]], pa.list_(pa.int32()))
+    path = write("x.parquet", {"x": lists})
     np.testing.assert_array_equal(read(path)[:, 0], [[2**24 + 1, np.nan, 3], [-5, 1, np.nan]])
 
 
@@ -111,9 +110,9 @@ def test_a_source_has_labels_names_and_groups():
         assert found.schema == TableSchema(label="y", case="id", value=("x",))
         np.testing.assert_array_equal(to_padded(found.X).values, X[:n].transpose(0, 2, 1))
     assert read_folder("series").y is None
-    with pytest.raises(ValueError, match=r"labels, `label=`"):
+    with pytest.raises(ValueError, match="`label=`"):
         read_source("series")
-    with pytest.raises(ValueError, match=r"a\.parquet lacks the column: 'Y' \(did you mean 'y'"):
+    with pytest.raises(ValueError, match=r"a\.parquet.*'Y'.*'y'"):
         read_source("series", TableSchema(label="Y"))
     write("series/b.parquet", {"z": nested(X[4:6]), "y": ["a ", " b"], "id": [7, 8]})
     with pytest.raises(ValueError, match=r"b\.parquet lacks the column: 'x'"):

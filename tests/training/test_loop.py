@@ -233,7 +233,7 @@ NO_GPU = "no GPU of NVIDIA or AMD; choose from: 'auto', 'cpu'$"
 @pytest.mark.parametrize(
     ("device", "message"),
     [
-        ("gpu", f"did you mean 'cuda'. .* {NO_GPU}"),
+        ("gpu", f"'cuda'. .* {NO_GPU}"),
         (torch.device("cuda:1"), NO_GPU),
         ("mps", "no GPU of Apple; choose from: 'auto', 'cpu'$"),
         ("CPU", "did you mean 'cpu'"),

@@ -150,24 +150,17 @@ def has_names(
     Numbers that count from 0 or 1 are names; beside text, so are increasing numbers such as years.
     """
     present = [cell.strip() for cell in cells if cell.strip() not in MISSING]
-    numbers = [number for cell in present if (number := number_in(cell, decimal)) is not None]
-    texts = len(present) - len(numbers)
-    counts = (
-        len(numbers) > 1
-        and all(
-            _INTEGER.fullmatch(cell) for cell in present if number_in(cell, decimal) is not None
-        )
-        and numbers[0] in (0, 1)
-        and all(after == before + 1 for before, after in pairwise(numbers))
-    )
+    values = {cell: number_in(cell, decimal) for cell in present}
+    texts = [cell for cell in present if values[cell] is None]
+    numbers = [number for cell in present if (number := values[cell]) is not None]
+    steps = {after - before for before, after in pairwise(numbers)}
+    whole = all(_INTEGER.fullmatch(cell) for cell in present if values[cell] is not None)
+    counts = steps == {1} and whole and numbers[0] in (0, 1)
     if not texts:
         return (True, False) if counts else (not numbers, True)
-    expected = {*named} & {cell for cell in present if number_in(cell, decimal) is None}
-    if counts or expected or len(numbers) < 2:
+    if counts or {*named} & {*texts} or len(numbers) < 2:
         return True, True
-    if texts > 2 or all(after > before for before, after in pairwise(numbers)):
-        return True, False
-    return False, False
+    return len(texts) > 2 or min(steps) > 0, False
 
 
 def number_in(cell: str, decimal: str = ".") -> float | None:
