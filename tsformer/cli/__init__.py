@@ -19,7 +19,8 @@ USER_ERRORS = (ValueError, TypeError, ImportError, OSError)
 
 #: An argument of a table in a message.
 _ARGUMENT = re.compile(
-    "`(case|time|value|drop|channel|labels?|group|grid|header|sep|decimal|time_format|timestamps)"
+    "`(case|time|value|drop|channel|labels?|group|grid|header|sep|decimal|time_format|timestamps|"
+    "window|stride)"
     "=([^`]*)`"
 )
 

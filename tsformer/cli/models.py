@@ -61,8 +61,8 @@ def fit(
     dataset: Annotated[
         str,
         typer.Argument(
-            help="A data set (see `tsformer datasets`), a table (CSV, Parquet), a .ts file or a "
-            "folder that `tsformer convert` wrote."
+            help="A data set (see `tsformer datasets`), a table (CSV, Parquet), a .ts file, a "
+            "folder that `tsformer convert` wrote, or with --window a folder of tables."
         ),
     ],
     columns: TableSchema,
@@ -88,11 +88,13 @@ def fit(
     """Train a transformer on a data set or a file, and save it.
 
     Reads the train split of a data set. A table has one series per row or, with --case and --time,
-    one observation per row. If MLflow is installed, the fit is a tracked run.
+    one observation per row. With --window, its rows are the steps of recordings. If MLflow is
+    installed, the fit is a tracked run.
 
-    [bold]Example[/bold]
+    [bold]Examples[/bold]
 
       tsformer fit long.csv --case id --time t --label y --out model
+      tsformer fit recording.csv --window 10s --stride 5s --label activity --group person
     """
     from tsformer import TSTransformerClassifier
     from tsformer.data.sources import is_file
@@ -107,8 +109,9 @@ def fit(
     X, run = _trained(classifier, dataset, columns, out, where, allow_import, labelled=True)
     if X is None:
         return
-    new = ["predict", str(out), f"new{ending(dataset)}"]
-    following = shlex.join(new if is_file(dataset) else ["evaluate", str(out), dataset])
+    new = ["predict", str(out), f"new{ending(dataset) or '.csv'}"]
+    one = is_file(dataset) or columns.window is not None
+    following = shlex.join(new if one else ["evaluate", str(out), dataset])
     _report(classifier, dataset, len(X), out, following, run)
 
 
@@ -216,11 +219,11 @@ def _trained(
     # Checks that a model can be saved there, before training.
     with removed_on_failure(out), process_group(resolve_device(estimator.device)) as ranks:
         with ranks.first():  # download only once
-            if not labelled and is_folder(dataset):
+            if not labelled and is_folder(dataset) and columns.window is None:
                 source = read_folder(dataset, columns)
             else:
                 source = read_source(dataset, columns, labelled=labelled)
-        if is_file(dataset) and ranks.leads:
+        if (is_file(dataset) or source.windows is not None) and ranks.leads:
             typer.echo(described(dataset, source))
         X, y = source.X, source.y if labelled else None
         labels = set() if y is None else set(y)
@@ -244,8 +247,9 @@ def _trained(
         grouped = {} if source.groups is None else {"groups": source.groups}
         with tracked as run:
             estimator.fit(X, y, **grouped)
-        if source.schema is not None:  # a model needs no groups
-            estimator.table_schema_ = replace(source.schema, group=None)
+        if source.schema is not None:  # groups of series are for training alone
+            group = None if source.windows is None else source.schema.group
+            estimator.table_schema_ = replace(source.schema, group=group)
         if not ranks.leads:
             return None, None
         save_or_rescue(estimator.save, out)
@@ -287,12 +291,17 @@ def predict(
         bool,
         typer.Option("--novelty", help="Add the novelty score: above 1, unlike the training data."),
     ] = False,
+    least_duration: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Join shorter intervals of recordings to neighbours."),
+    ] = None,
     allow_import: parsing.AllowImport = False,
 ) -> None:
     """Classify the series of a file; print one CSV row per series.
 
     A table needs the columns of the training table. A row begins with the name of its
-    series or, without names, its number.
+    series or, without names, its number. A model that was fitted with --window reads recordings,
+    and prints a row per interval with one label: recording, start, end, label, confidence.
 
     [bold]Example[/bold]
 
@@ -303,30 +312,44 @@ def predict(
 
     from tsformer._devices import resolve_device
     from tsformer.data.series import SeriesSource
+    from tsformer.data.table import steps_or_time
     from tsformer.training.distributed import process_group
 
     if out is not None:
         parsing.check_file(out, [model, *_paths(file)])
     with process_group(resolve_device("auto")) as ranks:
         classifier, found = _read_for(model, file, columns, allow_import, labelled=False)
+        cut = found.windows
+        if cut is not None and (proba or novelty):
+            raise ValueError("--proba and --novelty are for series; intervals have a confidence")
+        if cut is None and least_duration is not None:
+            raise ValueError("--least-duration is for a model that was fitted with --window")
         cases = pd.RangeIndex(len(found.X)) if found.cases is None else pd.Index(found.cases)
         own = ranks.shard(len(found.X))
         stored = isinstance(found.X, SeriesSource)
         X = found.X.part(np.arange(len(cases))[own]) if stored else found.X[own]
-        rows = pd.DataFrame({"label": classifier.predict(X)}, index=cases[own])
-        if proba:
+        labels = {"label": classifier.predict(X)} if cut is None else {}
+        rows = pd.DataFrame(labels, index=cases[own])
+        if proba or cut is not None:
             names = [f"p({label})" for label in classifier.classes_]
-            rows[names] = classifier.predict_proba(X).round(6)
+            rows[names] = classifier.predict_proba(X)
         if novelty:
             rows["novelty"] = classifier.novelty_score(X).round(6)
         rows = pd.concat(ranks.gather(rows))
     if not ranks.leads:
         return
     named = found.schema is not None and found.schema.case
+    if cut is None:
+        rows = rows.round(6)
+    else:
+        steps = cut.steps(rows.to_numpy(), classes=classifier.classes_)
+        rows = cut.events(steps, steps_or_time(least_duration or "1"))
+        named, rows = "recording", rows.round({"confidence": 6}).set_index("recording")
     rows = rows.assign(label=rows["label"].map(csv_cell)).rename(index=csv_cell)
     rows.to_csv(out or sys.stdout, index_label=csv_cell(named or "series"))
     if out:
-        typer.echo(f"{len(rows)} predictions written to {out}")
+        what = "predictions" if cut is None else "intervals"
+        typer.echo(f"{len(rows)} {what} written to {out}")
 
 
 @with_columns
@@ -350,8 +373,9 @@ def evaluate(
 ) -> None:
     """Score a model on the test split of a data set, or on a file.
 
-    A table needs the columns of the training table. The scores are added to the run of the fit or,
-    if there is none, to a new run.
+    A table needs the columns of the training table. Of recordings, the scores of steps and of
+    intervals follow the scores of windows. The scores are added to the run of the fit or, if there
+    is none, to a new run.
 
     [bold]Example[/bold]
 
@@ -381,12 +405,19 @@ def evaluate(
             f"its classes are {', '.join(map(repr, classes[:20]))}"
         )
     test = "series" if is_file(dataset) else "test series"
+    test = test if found.windows is None else "windows"
     name = getattr(classifier, "encoding", type(classifier).__name__)
     typer.echo(f"{name} on the {len(found.X)} {test} of {dataset}", err=as_json)
     predicted = np.asarray(classifier.predict(found.X)).astype(str)
     scores = classification_report(
         found.y, predicted, digits=4, zero_division=0, output_dict=as_json
     )
+    if found.windows is not None:  # also windows of several labels
+        cut = _read_for(model, dataset, columns, allow_import, labelled=False)[1].windows
+        assert cut is not None
+        of_steps = cut.scores(cut.steps(classifier.predict_proba(cut.X), classes=classes))
+        listed = ", ".join(f"{name} {score:.4f}" for name, score in of_steps.items())
+        scores = scores | {"recordings": of_steps} if as_json else f"{scores}\nrecordings: {listed}"
     typer.echo(json.dumps(scores, indent=2) if as_json else scores)
     if where is not None:
         from tsformer.tracking.model_run import track_evaluation
@@ -525,9 +556,9 @@ def _row(series: str, found: Source, dataset: str) -> int:
 
 def _loader(dataset: str) -> str:
     """Name a file for tracking; "" for a data set."""
-    from tsformer.data.sources import is_file
+    from tsformer.data.sources import is_file, is_folder
 
-    return f"the file {dataset}" if is_file(dataset) else ""
+    return f"the file {dataset}" if is_file(dataset) or is_folder(dataset) else ""
 
 
 def _read_for(

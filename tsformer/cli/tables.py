@@ -26,6 +26,8 @@ _HELP = {
     "labels": ("FILE", "Second table, of labels or groups, joined by --case."),
     "group": ("NAME", "Column of groups, such as patients."),
     "grid": ("STEP", "Insert missing rows of --time as missing values, as in 1min or 0.5."),
+    "window": ("TIME", "Cut recordings into windows of this length: steps, or a time such as 10s."),
+    "stride": ("TIME", "From one window to the next; by default the length."),
     "header": ("", "Whether the first line names the columns; if not, they are 0, 1, ..."),
     "sep": ("CHARACTER", "Separator; recognised by default."),
     "decimal": ("CHARACTER", "Decimal sign, '.' or ','; recognised by default."),
@@ -95,9 +97,13 @@ def described(source: str, found: Source) -> str:
     else:
         lengths = [np.shape(x)[-1 if isinstance(x, np.ndarray) else 0] for x in found.X]
     low, high = min(lengths), max(lengths)
-    words = [f"{len(lengths)} series", f"{low if low == high else f'{low} to {high}'} steps"]
-    if found.schema is not None and found.schema.time is not None:
-        names = list(found.X[0].columns)
+    cut, schema = found.windows, found.schema
+    what = "series" if cut is None else f"windows of {len(cut.recordings)} recordings"
+    words = [f"{len(lengths)} {what}", f"{low if low == high else f'{low} to {high}'} steps"]
+    if cut is not None and schema is not None and schema.time is not None:
+        words.append(f"times in {schema.time}")
+    if schema is not None and (cut is not None or schema.time is not None):
+        names = list(found.X[0].columns if cut is None else schema.value or ())
         shown = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
         words.append(f"channel{'s' * (len(names) > 1)} {shown}")
     if found.y is not None:

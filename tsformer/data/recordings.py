@@ -60,6 +60,12 @@ class Recording:
         except ValueError as error:
             raise ValueError(f"{name}={duration!r} is no time; pass one such as '10s'") from error
 
+    def starts(self, length: int, stride: int) -> npt.NDArray[np.int64]:
+        """Return the first steps of the windows between pauses."""
+        return np.concatenate(
+            [np.arange(a, b - length + 1, stride) for a, b in pairwise([0, *self.ends])]
+        )
+
     def views(self, starts: npt.NDArray[np.int64], length: int) -> npt.NDArray[Any]:
         """Return windows `[n, C, length]`, a view if they are evenly spaced."""
         view = np.lib.stride_tricks.sliding_window_view(self.values, length, axis=1, subok=True)
@@ -226,6 +232,11 @@ def _read(name: Any, x: Any, labels: Any, group: Any, pause: Any) -> Recording:
         raise ValueError(
             f"times of {what} run backwards after step {i}, from {index[i]} to {index[i + 1]}; "
             "sort its rows by time, and give local dates their zone with tz_localize"
+        )
+    if (share := np.mean(apart == 0)) > 0.25:
+        raise ValueError(
+            f"{share:.0%} of the steps of {what} have the time of the step before; pass several "
+            "recordings apart, or step numbers if times are coarse"
         )
     step: Any = np.median(apart[apart > 0]) if (apart > 0).any() else 1
     dates = index.dtype.kind in "mM"

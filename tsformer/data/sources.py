@@ -22,7 +22,7 @@ from tsformer.data.formats import FRAMES
 from tsformer.data.long import to_long
 from tsformer.data.parquet import PARQUET, parquet_files
 from tsformer.data.series import SeriesSource
-from tsformer.data.table import TEXT, Source, TableSchema, read_table, write_table
+from tsformer.data.table import TEXT, Source, TableSchema, read_table, read_windows, write_table
 from tsformer.data.text import COMPRESSED, ending
 from tsformer.data.tsfile import DatasetError, has_times, read_ts, writable_labels, write_ts
 
@@ -89,6 +89,10 @@ def read_source(
     columns = (trained or TableSchema()).updated(schema)
     if trained and columns.header is None:
         columns = replace(columns, header=True)  # the names may be numbers, such as wavelengths
+    if columns.window is not None and (is_table(source) or is_folder(source)):
+        if trained and trained.window is None:
+            raise ValueError("the model was not fitted on windows; leave out `window=`")
+        return read_windows(path, columns, labelled=labelled, trained=trained is not None)
     if path.is_dir() and not is_series_folder(path) and (files := parquet_files(path)):
         options = {"trained": trained, "labelled": labelled}
         return _read_files(files, schema, **options)

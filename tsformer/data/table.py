@@ -47,6 +47,7 @@ from tsformer.data.text import (
     unpacking,
 )
 from tsformer.data.times import date_format, ordered_times, utc_offset
+from tsformer.data.windows import Windows, windows
 
 #: Endings of the files that are read as text.
 TEXT = (".csv", ".tsv", ".txt")
@@ -54,6 +55,7 @@ TEXT = (".csv", ".tsv", ".txt")
 _FEW_STEPS = 10
 #: A number with a decimal comma, and one whose comma may also be between thousands.
 _COMMA = re.compile(r"[-+]?\d*,\d+(?:[eE][-+]?\d+)?")
+_STEPS = re.compile(r"-?[0-9]+")
 _THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2},\d{3}")
 
 
@@ -62,7 +64,8 @@ class TableSchema:
     """The roles of the columns of a table, and how its text is written.
 
     `value` and `drop` may have ranges of columns, ``"t0:t29"``, and patterns, ``"t*"``. `labels` is
-    a second file with the columns `label` or `group`, joined by `case`.
+    a second file with the columns `label` or `group`, joined by `case`. With `window`, the rows are
+    the steps of recordings, which are cut: `window` and `stride` are steps, or times such as "10s".
     """
 
     case: str | None = None
@@ -78,6 +81,8 @@ class TableSchema:
     sep: str | None = None
     decimal: str | None = None
     time_format: str | None = None
+    window: str | None = None
+    stride: str | None = None
 
     def __post_init__(self) -> None:
         if self.sep is not None and (len(self.sep) != 1 or self.sep in '"\r\n'):
@@ -92,16 +97,28 @@ class TableSchema:
         for name, count in Counter(self.columns).items():
             if count > 1:
                 raise ValueError(f"column {name!r} is named {count} times; each has one role")
+        if self.window is not None:
+            for name in ("channel", "grid", "labels"):
+                if getattr(self, name) is not None:
+                    raise ValueError(f"`{name}=` is for tables of series; leave it out of windows")
+            return
+        if self.stride is not None:
+            raise ValueError("`stride=` needs `window=`, the length of the windows of a recording")
         if self.time is not None and self.case is None:
             raise ValueError(
-                "`time=` needs `case=`, the column that identifies a series; a single recording is "
-                "cut into series with tsformer.data.windows"
+                "`time=` needs `case=`, the column that identifies a series; a recording is cut "
+                "into series of a length, `window=`"
             )
         for name in ("channel", "time_format", "grid"):
             if getattr(self, name) is not None and self.time is None:
                 raise ValueError(f"`{name}=` is for long tables; name the column of times, `time=`")
         if self.labels is not None and self.case is None:
             raise ValueError("`labels=` needs `case=`, the column that identifies a series")
+
+    @property
+    def cut(self) -> tuple[Any, Any]:
+        """Length and stride of windows, by default without overlap."""
+        return steps_or_time(self.window), steps_or_time(self.stride or self.window)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -142,6 +159,11 @@ class TableSchema:
         return cls(**found)
 
 
+def steps_or_time(text: str | None) -> int | str | None:
+    """Read a number of steps; leave a time as text."""
+    return int(text) if text is not None and _STEPS.fullmatch(text) else text
+
+
 class Source(NamedTuple):
     """Series with labels, names, schema and groups, as far as known."""
 
@@ -151,6 +173,50 @@ class Source(NamedTuple):
     cases: list[str] | None = None
     schema: TableSchema | None = None
     groups: npt.NDArray[np.str_] | None = None
+    #: Where the series come from, if they are windows.
+    windows: Windows | None = None
+
+
+def read_windows(
+    path: Path, schema: TableSchema, *, labelled: bool | None, trained: bool = False
+) -> Source:
+    """Cut the recordings in a file, or in the files of a folder, into windows."""
+    schema.check()
+    labelled = schema.label is not None if labelled is None else labelled
+    files = [path]
+    if path.is_dir():
+        files = sorted(file for file in path.iterdir() if ending(file) in (*TEXT, *FRAMES))
+    grouped = schema.group is not None and not trained
+    frames: dict[str, pd.DataFrame] = {}
+    labels: dict[Any, Any] = {}
+    optional = [name for name in (schema.case, schema.group) if trained and name is not None]
+    for file in files:
+        schema, table = _read_rows(file, schema, labelled, trained, optional)
+        table = _numbers(table, schema, file)
+        by = next((name for name in (schema.case, schema.group) if name in table), None)
+        if by is not None and table[by].isna().any():
+            raise ValueError(f"{file}, row {table.index[table[by].isna()][0]}: no name in {by!r}")
+        if schema.time is not None:
+            schema = replace(schema, time_format=_format_of(table[schema.time], schema, file))
+            table.index = pd.Index(_times(table[schema.time], schema.time_format))
+        for part, rows in [("", table)] if by is None else table.groupby(by, sort=False):
+            name = f"{file.name if len(files) > 1 else ''} {part}".strip() or file.stem
+            rows = rows.reset_index(drop=True) if schema.time is None else rows
+            labels[name] = rows[schema.label].to_numpy() if schema.label in rows else None
+            frames[name] = rows[[*(schema.value or ()), *([schema.group] if grouped else [])]]
+    try:
+        cut = windows(
+            frames,
+            labels if labelled else None,
+            *schema.cut,
+            groups=schema.group if grouped else None,
+        )
+    except ValueError as error:
+        raise ValueError(f"{path}: {str(error).replace('length', 'window')}") from error
+    if not labelled:  # to compare predictions with
+        known = {name: replace(cut.recordings[name], labels=each) for name, each in labels.items()}
+        cut = replace(cut, recordings=known)
+    return Source(cut.X, cut.y, None, schema, cut.groups.astype(str), cut)
 
 
 def read_table(
@@ -162,25 +228,12 @@ def read_table(
 ) -> Source:
     """Read the series of a file."""
     schema.check()
-    table = joined = None
-    if ending(path) in FRAMES:
-        table, label = read_frame(path, header=schema.header is not False)
-        cells = holds_cells(table) if schema.time is None and schema.value is None else []
-        schema = replace(schema, label=schema.label or label, value=tuple(cells) or schema.value)
+    joined = None
     if schema.labels is not None and labelled is not False:
         schema, joined = _second_table(Path(schema.labels), schema)
-    labelled = schema.label is not None if labelled is None else labelled
     known: Collection[str] = () if joined is None else joined.columns
-    if table is None:
-        schema, table = _read_text(path, schema, labelled, by_model, known)
-    else:
-        schema = _complete(schema, list(table.columns), path, labelled, by_model, known)
-    table = _without_blank_rows(table, path)
-    roles = [schema.case, schema.channel, schema.label if labelled else None, schema.group]
-    for name in roles:
-        if name is not None and name in table:
-            table[name] = _stripped(table[name])
-            refuse_nul(table[name], f"{path}: column {name!r}")
+    schema, table = _read_rows(path, schema, labelled, by_model, known)
+    labelled = schema.label is not None if labelled is None else labelled
     if joined is not None:
         table = _with_labels(table, joined, path, schema)
     if labelled and table[schema.label].isna().any():
@@ -202,12 +255,36 @@ def read_table(
     except ValueError as error:
         if str(error).startswith(str(path)):
             raise
-        raise ValueError(f"{path}: {error}") from error
+        advice = re.sub(r"tsformer\.data\.windows.*", "`window=` and `stride=`", str(error))
+        raise ValueError(f"{path}: {advice}") from error
     schema = replace(schema, labels=None)
     labels, numbers = (
         None if column is None else np.array(column.tolist()) for column in (y, groups)
     )
     return Source(X, labels, cases, schema, numbers)
+
+
+def _read_rows(
+    path: Path,
+    schema: TableSchema,
+    labelled: bool | None,
+    by_model: bool,
+    joined: Collection[str],
+) -> tuple[TableSchema, pd.DataFrame]:
+    """Read the rows of a file, names and labels as text."""
+    if ending(path) in FRAMES:
+        table, label = read_frame(path, header=schema.header is not False)
+        cells = holds_cells(table) if schema.time is None and schema.value is None else []
+        schema = replace(schema, label=schema.label or label, value=tuple(cells) or schema.value)
+        schema = _complete(schema, list(table.columns), path, labelled, by_model, joined)
+    else:
+        schema, table = _read_text(path, schema, labelled, by_model, joined)
+    table = _without_blank_rows(table, path)
+    for name in (schema.case, schema.channel, schema.label, schema.group):
+        if name is not None and name in table:
+            table[name] = _stripped(table[name])
+            refuse_nul(table[name], f"{path}: column {name!r}")
+    return schema, table
 
 
 def write_table(path: Path, table: pd.DataFrame) -> None:
@@ -353,7 +430,7 @@ def _complete(
     schema: TableSchema,
     names: list[str],
     path: Path,
-    labelled: bool,
+    labelled: bool | None,
     by_model: bool,
     joined: Collection[str],
 ) -> TableSchema:
@@ -369,7 +446,10 @@ def _complete(
     drop = _matching(schema.drop or (), names, ())
     value = _matching(schema.value or (), names, {*roles, *drop})
     schema = replace(schema, value=tuple(value) or None, drop=tuple(drop) or None)
-    known = {*names, *joined, *(() if labelled else (schema.label,))}
+    if schema.window is not None and schema.time is None:
+        times = filter(is_named_like_time, (n for n in names if n not in {*roles, *drop, *value}))
+        schema = replace(schema, time=next(times, None))
+    known = {*names, *joined, *((schema.label,) if labelled is False else ())}
     named = (*schema.columns, *(() if value else drop))  # a model names its columns of values
     missing = [name for name in named if name not in known]
     label_only = by_model and len(names) == len(known | {*schema.columns}) - 1
@@ -392,7 +472,7 @@ def _complete(
         schema = replace(schema, value=tuple(name for name in others if name))
         if not schema.value:
             raise ValueError(f"{path} has no columns of values: {_listed(names)}")
-        if schema.time is None:
+        if schema.time is None and schema.window is None:
             _warn_of_steps(schema.value, path)
     elif schema.time is None and by_model and any(others):
         warn_caller(
@@ -471,7 +551,7 @@ def _about_missing(
 
 
 def _read_text(
-    path: Path, schema: TableSchema, labelled: bool, by_model: bool, joined: Collection[str]
+    path: Path, schema: TableSchema, labelled: bool | None, by_model: bool, joined: Collection[str]
 ) -> tuple[TableSchema, pd.DataFrame]:
     with open_text(path) as file:  # pandas cuts text at a NUL character
         for number, line in enumerate(file, 1):

@@ -300,8 +300,7 @@ def windows(
     classes = _classes(read, mixed)
     for each, span in zip(read, spans, strict=True):
         n, apart = each.n_steps(length, "length", span), each.n_steps(stride, "stride", span)
-        cuts = zip([0, *each.ends], each.ends, strict=False)
-        first = np.concatenate([np.arange(a, b - n + 1, apart) for a, b in cuts])
+        first = each.starts(n, apart)
         chosen = np.zeros(len(first), int)
         if labels is not None:
             chosen = each.majority(first, n, classes, least_share)

@@ -21,6 +21,7 @@ from tsformer._precision import in_plain_torch
 from tsformer.data.containers import as_channels, check_order, common_names, to_items, to_padded
 from tsformer.data.layout import check_ids, layout_is_checked, refuse_recording
 from tsformer.data.native import native_item, to_numpy
+from tsformer.data.recordings import read_recordings
 from tsformer.data.series import Padded
 from tsformer.estimators.classification import SeriesClassifier, accuracies
 from tsformer.estimators.copies import copies_are_grouped, first_equal, merge_copies
@@ -482,7 +483,7 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
 
 
 class EarlyAnswer(NamedTuple):
-    """Answer of a `StreamingClassifier` at the last point that was reached."""
+    """Answer of a `StreamingClassifier` at the last point, or to the last window."""
 
     #: The class; None before the first point.
     label: Any
@@ -495,7 +496,11 @@ class EarlyAnswer(NamedTuple):
 
 
 class StreamingClassifier:
-    """Answers of a fitted `EarlyClassifier` about one series that arrives in chunks.
+    """Answers about a series, or about the windows of a recording, that arrives in chunks.
+
+    With `length`, it predicts every window that `tsformer.data.windows` would cut, once it is
+    complete; probabilities are equal to those of ``classifier.predict_proba(windows(...).X)``.
+    Otherwise it needs an `EarlyClassifier`, and answers about one series.
 
     It keeps the values and the answers at earlier points. The classifier is asked once at each
     point, however small the chunks, and never after a final answer. `EarlyClassifier.decide` gives
@@ -508,8 +513,16 @@ class StreamingClassifier:
 
     Parameters
     ----------
-    classifier : EarlyClassifier
+    classifier : EarlyClassifier, or any classifier with `length`
         Fitted.
+    length, stride, pause : int or duration, optional
+        Windows, as in `tsformer.data.windows`; steps if the sampling is irregular. By default,
+        those of ``tsformer fit --window``; `stride` is by default `length`.
+
+    Attributes
+    ----------
+    answers : list of EarlyAnswer
+        An answer to each window that the last chunk has completed.
 
     Examples
     --------
@@ -524,21 +537,34 @@ class StreamingClassifier:
     (True, True)
     """
 
-    def __init__(self, classifier: EarlyClassifier):
-        if not isinstance(classifier, EarlyClassifier):
-            raise TypeError(f"classifier must be an EarlyClassifier; got {shortened(classifier)}")
+    def __init__(
+        self, classifier: Any, length: Any = None, stride: Any = None, *, pause: Any = None
+    ):
+        schema = getattr(classifier, "table_schema_", None)
+        if length is None and schema is not None:
+            length, stride = schema.cut
+        if length is None and not isinstance(classifier, EarlyClassifier):
+            raise TypeError(
+                f"classifier must be an EarlyClassifier; got {shortened(classifier)}: pass length "
+                "and stride of its windows"
+            )
         check_is_fitted(classifier)
-        self.classifier = classifier
+        self.classifier, self.pause = classifier, pause
+        self.length, self.stride = length, length if stride is None else stride
         self.reset()
 
     def reset(self) -> None:
         """Forget the series: the next chunk begins another."""
         early = self.classifier
-        self._values: npt.NDArray[Any] = np.empty((early.n_channels_, 0))
-        self._times: npt.NDArray[Any] | None = None
-        self._answers = np.full((len(early.steps_), 1, len(early.classes_)), np.nan)
-        self._point = -1
         self._answer = EarlyAnswer(None, decided=False, n_steps=0, proba=None)
+        self.answers: list[EarlyAnswer] = []
+        self._rest: pd.DataFrame | None = None
+        self._n_dropped = self._n_answered = 0
+        if self.length is None:
+            self._values: npt.NDArray[Any] = np.empty((early.n_channels_, 0))
+            self._times: npt.NDArray[Any] | None = None
+            self._answers = np.full((len(early.steps_), 1, len(early.classes_)), np.nan)
+            self._point = -1
 
     @in_plain_torch
     def update(self, chunk: Any, times: npt.ArrayLike | None = None) -> EarlyAnswer:
@@ -549,14 +575,16 @@ class StreamingClassifier:
         chunk : ndarray (length,) or (channels, length), or DataFrame (length, channels)
             The next steps. NaN marks a missing value.
         times : ndarray (length,), optional
-            Times of these steps, if `fit` had times. With ``timestamps="index"``, by default the
-            index of the DataFrame.
+            Times of these steps, if `fit` had times. With ``timestamps="index"`` and for windows, by
+            default the index of the DataFrame.
 
         Returns
         -------
         EarlyAnswer
-            It stays the same until the next point.
+            It stays the same until the next point or complete window.
         """
+        if self.length is not None:
+            return self._update_windows(chunk, times)
         if self._answer.decided:
             return self._answer
         early, item = self.classifier, native_item(chunk, "chunk")
@@ -598,6 +626,42 @@ class StreamingClassifier:
                 label = early.classes_[proba.argmax()]
                 self._answer = EarlyAnswer(label, stop >= 0, n_steps, proba)
         self._values, self._times = values, when
+        return self._answer
+
+    def _update_windows(self, chunk: Any, times: Any) -> EarlyAnswer:
+        """Answer to the windows that the chunk completes."""
+        item = native_item(chunk, "chunk")
+        named = isinstance(item, (pd.DataFrame, pd.Series))
+        frame = pd.DataFrame(item if named else as_channels(item, "chunk").T)
+        if times is not None:
+            frame = frame.set_axis(pd.Index(to_numpy(times)))
+        elif isinstance(frame.index, pd.RangeIndex):
+            begin = self._n_dropped + (0 if self._rest is None else len(self._rest))
+            frame = frame.set_axis(pd.RangeIndex(begin, begin + len(frame)))
+        if self._rest is not None and len(frame.columns.symmetric_difference(self._rest.columns)):
+            raise ValueError(
+                f"chunk has the channels {shortened([*frame])}, and earlier chunks "
+                f"{shortened([*self._rest])}; pass the same"
+            )
+        known, self.answers = pd.concat([self._rest, frame]), []
+        if known.empty:
+            return self._answer
+        (recording,) = read_recordings(known, None, None, self.pause, "drop")
+        length = recording.n_steps(self.length, "length")
+        starts = recording.starts(length, recording.n_steps(self.stride, "stride"))
+        new = starts[self._n_answered :]
+        if len(new):
+            for start, proba in zip(
+                new, self.classifier.predict_proba(recording.views(new, length)), strict=True
+            ):
+                label, stop = self.classifier.classes_[proba.argmax()], start + length
+                self.answers.append(EarlyAnswer(label, True, int(self._n_dropped + stop), proba))
+            self._answer = self.answers[-1]
+        begin = ([0, *recording.ends])[-2]  # after the last pause
+        starts = starts[starts >= begin]
+        kept = int([begin, *starts][-1])  # from the last window on, which sets the next
+        self._rest, self._n_answered = known.iloc[kept:], min(len(starts), 1)
+        self._n_dropped += kept
         return self._answer
 
 

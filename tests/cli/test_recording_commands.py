@@ -1,0 +1,192 @@
+"""Recordings from the shell: fit on windows, predict intervals, score steps; against Python."""
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tsformer import load
+from tsformer.data import windows
+from tsformer.data.sources import read_source
+from tsformer.data.table import TableSchema
+from tsformer.studies.run.own_problem import own_problem
+
+SMALL = ["--no-track", "--max-epochs", "2", "--seed", "1"]
+for setting in ("d_model=8", "n_heads=2", "n_layers=1", "verbose=0"):
+    SMALL += ["--set", setting]
+CUT = ["--window", "2s", "--stride", "1s", "--label", "activity", "--group", "person"]
+SCHEMA = TableSchema(window="2s", stride="1s", label="activity", group="person")
+
+
+def recorded(persons: str, seed: int, day: str = "2024-03-01") -> pd.DataFrame:
+    """Return 30 s of each person at 10 Hz, with a pause, unlabelled time, and a gap in x."""
+    rng = np.random.default_rng(seed)
+    frames = []
+    for person in persons:
+        seconds = np.arange(300) / 10 + 60.0 * (np.arange(300) >= 200)
+        label = np.repeat(["rest", "walk", "rest", None, "run", "walk"], 50)
+        x = rng.normal(size=300) + 4 * (label == "walk") - 4 * (label == "run")
+        x[7] = np.nan
+        time = pd.Timestamp(day) + pd.to_timedelta(seconds, unit="s")
+        frames.append(pd.DataFrame({"time": time, "x": x, "y": 1 - x, "activity": label}))
+        frames[-1]["person"] = person
+    return pd.concat(frames).sort_values("time", kind="stable")  # persons at the same time
+
+
+def by_hand(table: pd.DataFrame, label: str | None, length: object = "2s", stride: object = "1s"):
+    return windows(
+        {person: rows.set_index("time")[["x", "y"]] for person, rows in table.groupby("person")},
+        {person: rows["activity"].tolist() for person, rows in table.groupby("person")}
+        if label
+        else None,
+        length,
+        stride,
+    )
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    recorded("ABC", 0).to_csv("recording.csv", index=False)
+    recorded("D", 1, "2024-05-01").to_csv("test.csv", index=False)
+    new = recorded("D", 1, "2024-05-01").drop(columns=["activity", "person"])
+    new[["y", "time", "x"]].to_csv("new.csv", index=False)
+    return tmp_path
+
+
+@pytest.mark.parametrize(("length", "stride"), [("2s", "1s"), (20, 5), ("2s", None)])
+def test_a_table_is_cut_as_in_python(folder, length, stride):
+    schema = TableSchema(
+        window=str(length), stride=stride and str(stride), label="activity", group="person"
+    )
+    found = read_source("recording.csv", schema)
+    cut = by_hand(recorded("ABC", 0), "activity", length, stride or length)
+    np.testing.assert_array_equal(found.X, cut.X)
+    assert found.y.tolist() == cut.y.tolist()
+    assert found.groups.tolist() == cut.groups.tolist()
+    assert (found.schema.time, found.schema.value) == ("time", ("x", "y"))
+    numbered = recorded("A", 0).drop(columns=["time", "person"])
+    numbered.to_csv("steps.csv", index=False)
+    found = read_source("steps.csv", TableSchema(window="20", label="activity"))
+    assert found.windows.origins["start"].tolist() == [
+        0,
+        20,
+        60,
+        80,
+        100,
+        120,
+        140,
+        200,
+        220,
+        260,
+        280,
+    ]
+
+
+def test_files_of_a_folder_are_recordings(folder):
+    Path("days").mkdir()
+    for person in "AB":
+        recorded(person, 3).to_csv(f"days/{person}.csv", index=False)
+    two = recorded("AC", 4).sort_values("person", kind="stable")
+    two.to_csv("days/two.csv", index=False)
+    found = read_source("days/", SCHEMA)
+    assert [*found.windows.recordings] == ["A.csv A", "B.csv B", "two.csv A", "two.csv C"]
+    assert pd.Series(found.groups).value_counts().to_dict() == {"A": 42, "B": 21, "C": 21}
+    two[two["person"] == "C"].to_csv("days/two.csv", index=False)
+    alone = read_source("days/", TableSchema(window="2s", label="activity", drop=("person",)))
+    assert [*alone.windows.recordings] == ["A.csv", "B.csv", "two.csv"]
+
+
+def test_a_model_of_windows_predicts_intervals_without_options(folder, run):
+    out, _ = run("fit", "recording.csv", *CUT, *SMALL)
+    first, _, third = out.splitlines()
+    cut = by_hand(recorded("ABC", 0), "activity")
+    assert first == (
+        f"recording.csv: {len(cut)} windows of 3 recordings, 20 steps, times in time, "
+        "channels x, y, 3 classes"
+    )
+    assert third.endswith("next: tsformer predict model new.csv")
+    model = load("model")
+    assert model.table_schema_.cut == ("2s", "1s")
+    cut = by_hand(recorded("D", 1, "2024-05-01"), None)
+    steps = cut.steps(model.predict_proba(cut.X), classes=model.classes_)
+    files = (("new.csv", "new", 1), ("test.csv", "D", "4s"))  # which has labels, and a person
+    for file, name, least in files:
+        out, err = run(
+            "predict", "model", file, *(["--least-duration", least] if least != 1 else [])
+        )
+        rows = pd.read_csv(io.StringIO(out), parse_dates=["start", "end"])
+        events = cut.events(steps, least)
+        assert set(rows["recording"]) == {name}
+        columns = ["start", "end", "label"]
+        pd.testing.assert_frame_equal(rows[columns], events[columns], check_dtype=False)
+        np.testing.assert_allclose(rows["confidence"], events["confidence"], atol=1e-5)
+        assert err == ""
+    assert len(events) > 2
+    run("predict", "model", "new.csv", "--out", "intervals.csv", "--stride", "1")
+    labels = pd.read_csv("intervals.csv", parse_dates=["start", "end"])
+    x = pd.read_csv("new.csv", index_col="time", parse_dates=True)
+    assert len(windows({"new": x}, labels, "2s", "1s"))  # are read as labels
+
+    out, _ = run("evaluate", "model", "test.csv", "--no-track")
+    labelled = by_hand(recorded("D", 1, "2024-05-01"), "activity")
+    assert out.startswith(f"lspe on the {len(labelled)} windows of test.csv\n")
+    truth = cut.steps(model.predict_proba(cut.X), classes=model.classes_)
+    truth["true"] = recorded("D", 1)["activity"].to_numpy()
+    scores = ", ".join(f"{name} {score:.4f}" for name, score in cut.scores(truth).items())
+    assert out.rstrip().endswith(f"recordings: {scores}")
+    _, err = run("predict", "model", "new.csv", "--window", "1h", exits=2)
+    assert "new.csv: window='1h', 36000 steps, is longer than every recording" in err
+    _, err = run("predict", "model", "new.csv", "--proba", exits=2)
+    assert "intervals have a confidence" in err
+
+
+def test_no_fold_of_compare_separates_a_person(folder):
+    problem = own_problem("own", read_source("recording.csv", SCHEMA), n_folds=2)
+    folds = pd.read_csv(problem.home / f"{problem.name}_SPLIT.csv")
+    assert folds.groupby("group")["fold"].nunique().to_dict() == {"A": 1, "B": 1, "C": 1}
+
+
+PERSONS = "--label activity --value x,y --case person"
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (f"{PERSONS} --window 10min", "window='10min', 6000 steps, is longer than every recording"),
+        (f"{PERSONS} --window 2s --stride 0", "stride must be an int >= 1; got 0"),
+        (f"{PERSONS} --window 0", "window must be an int >= 1; got 0"),
+        (f"{PERSONS} --window -3", "window must be an int >= 1; got -3"),
+        (f"{PERSONS} --window soon", "window='soon' is no time; pass one such as '10s'"),
+        (f"{PERSONS} --stride 2s", "--stride needs --window"),
+        (f"{PERSONS} --window 2s --group day", "has 2 groups"),
+        (f"{PERSONS} --window 2s --grid 1s", "--grid is for tables of series"),
+        ("--label activty --window 2s", "lacks the column: 'activty' (did you mean 'activity'?)"),
+        ("--label empty --value x,y --case person --window 2s", "no window is left: labels do not"),
+        ("--label activity --value x,y --window 2s", "'recording' run backwards after step 299"),
+        ("--label activity --value x,y --case person --drop time --window 2s", "has no dates as"),
+        ("--label activity --value day,person --window 2s", "is not a number"),
+        ("--label full --value x,y", "Cut the recording into series with --window and --stride\n"),
+        ("--label full --case person --time time --value x,y", "are for --window and --stride\n"),
+    ],
+)
+def test_an_error_is_one_line(options, problem, folder, run):
+    table = recorded("AB", 0).assign(empty=None, day=np.repeat([0, 1], 300))
+    table["full"] = table["activity"].fillna("rest")
+    table.sort_values("person", kind="stable").to_csv("recording.csv", index=False)
+    out, err = run("fit", "recording.csv", *options.split(), *SMALL, exits=2)
+    assert problem in err
+    assert (out, err.count("\n")) == ("", 1)
+    assert not Path("model").exists()
+
+
+def test_a_model_without_windows_gives_no_intervals(folder, run):
+    wide = pd.DataFrame(np.random.default_rng(0).normal(size=(8, 12))).add_prefix("t")
+    wide.assign(y=["a", "b"] * 4).to_csv("wide.csv", index=False)
+    run("fit", "wide.csv", "--label", "y", *SMALL)
+    for options in (["--window", "2s"], ["--stride", "2"], ["--least-duration", "2"]):
+        _, err = run("predict", "model", "wide.csv", *options, exits=2)
+        assert "window" in err
+        assert err.count("\n") == 1
