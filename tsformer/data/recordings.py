@@ -161,8 +161,6 @@ def read_recordings(
             none = pd.isna(recording.labels)
             recording = replace(recording, labels=np.where(none, unlabelled, recording.labels))
         read.append(recording)
-    if not read:
-        raise ValueError("recordings are empty; pass at least one recording")
     for each in read:
         if each.channels != read[0].channels:
             raise ValueError(

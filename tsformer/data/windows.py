@@ -166,7 +166,9 @@ class Windows:
         for name, part in steps.groupby("recording", sort=False):
             recording = self.recordings[name]
             labels, confidence = part[of].to_numpy(), part["confidence"].to_numpy()
-            for a, b, label in recording.runs(labels, _least(recording, least_duration)):
+            for a, b, label in recording.runs(
+                labels, recording.n_steps(least_duration, "least_duration")
+            ):
                 known = confidence[a:b][labels[a:b] == label].mean() if of == "label" else np.nan
                 rows.append((name, recording.index[a], recording.end(b), label, known))
         return pd.DataFrame(rows, columns=["recording", "start", "end", "label", "confidence"])
@@ -200,7 +202,9 @@ class Windows:
         for name, part in steps.groupby("recording", sort=False):
             recording = self.recordings[name]
             true = recording.runs(part["true"].to_numpy())
-            found = recording.runs(part["label"].to_numpy(), _least(recording, least_duration))
+            found = recording.runs(
+                part["label"].to_numpy(), recording.n_steps(least_duration, "least_duration")
+            )
             n_true, n_events = n_true + len(true), n_events + len(found)
             pairs = [(_iou(f, t), f, t) for f in found for t in true if f[0] < t[1] and t[0] < f[1]]
             for iou, f, t in sorted(pairs, key=lambda pair: -pair[0]):
@@ -215,10 +219,6 @@ class Windows:
             "recall": n_hits / max(n_true, 1),
             "f1": 2 * n_hits / max(n_events + n_true, 1),
         }
-
-
-def _least(recording: Recording, duration: Any) -> int:
-    return recording.n_steps(duration, "least_duration")
 
 
 def _iou(found: Run, true: Run) -> float:

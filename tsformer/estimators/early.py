@@ -575,8 +575,8 @@ class StreamingClassifier:
         chunk : ndarray (length,) or (channels, length), or DataFrame (length, channels)
             The next steps. NaN marks a missing value.
         times : ndarray (length,), optional
-            Times of these steps, if `fit` had times. With ``timestamps="index"`` and for windows, by
-            default the index of the DataFrame.
+            Times of these steps, if `fit` had times. For windows, or with ``timestamps="index"``,
+            by default the index of the DataFrame.
 
         Returns
         -------
