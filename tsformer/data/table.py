@@ -212,7 +212,7 @@ def read_windows(
             groups=schema.group if grouped else None,
         )
     except ValueError as error:
-        raise ValueError(f"{path}: {str(error).replace('length', 'window')}") from error
+        raise ValueError(f"{path}: {re.sub('^length', 'window', str(error))}") from error
     if not labelled:  # to compare predictions with
         known = {name: replace(cut.recordings[name], labels=each) for name, each in labels.items()}
         cut = replace(cut, recordings=known)
