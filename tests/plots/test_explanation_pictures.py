@@ -78,11 +78,11 @@ class Explained:
 
     fit = get_params = None
 
-    def predict(self, X):
-        return ["a"]
+    def predict(self, X, times=None):
+        return ["a"] * len(X)
 
-    def explain(self, X):
-        return np.ones((1, 1, 30))
+    def explain(self, X, times=None):
+        return np.ones((len(X), 1, 30))
 
 
 def test_the_times_in_the_index_of_a_series_are_drawn():
@@ -94,6 +94,70 @@ def test_the_times_in_the_index_of_a_series_are_drawn():
     assert figure.get_supxlabel() == "time"
     rows = pd.DataFrame({"pulse": range(30)}, index=range(100, 130))
     assert plot_relevance(Explained(), rows).get_supxlabel() == "step"
+
+
+def hourly(start, n=30, freq="h", tz=None):
+    return pd.DataFrame(
+        {"pulse": range(n)}, index=pd.date_range(start, freq=freq, periods=n, tz=tz)
+    )
+
+
+def columns(X, times=None):
+    """The edges of the columns of a class, and the label of their axis."""
+    figure = plot_class_relevance(Explained(), X, times=times)
+    (mesh,) = panels(figure)[0].collections
+    return mesh.get_coordinates()[0, :, 0], figure.get_supxlabel(), mesh.get_array().data[0]
+
+
+def test_columns_of_classes_are_at_the_times_that_all_series_share():
+    at, label, _ = columns([hourly("2024-10-26 20:00", tz="Europe/Berlin", n=n) for n in (30, 9)])
+    ends = [num2date(end).strftime("%d %H:%M") for end in at[[0, 1, -1]]]
+    assert ends == ["26 19:30", "26 20:30", "28 01:30"]  # steady, where clocks go back
+    assert label == "time"
+
+
+def test_columns_of_classes_are_at_the_time_since_the_first_step():
+    at, label, _ = columns([hourly("2024-01-01"), hourly("2024-03-05 07:00", n=12)])
+    np.testing.assert_allclose(at, np.arange(31) - 0.5)
+    assert label == "hours since the first step"
+    at, label, _ = columns(np.zeros((2, 1, 30)), 5 + 2.0 * np.arange(30) + np.array([[0], [9]]))
+    np.testing.assert_allclose(at, 2 * np.arange(31) - 1)
+    assert label == "time since the first step"
+
+
+def test_relevance_of_irregular_times_adds_up_over_spans():
+    times = np.array([np.arange(30.0), np.sqrt(np.arange(30.0))])
+    at, label, mean = columns(np.zeros((2, 1, 30)), times)
+    np.testing.assert_allclose(at, np.linspace(0, 29, 31))
+    assert label == "time since the first step"
+    sums = [np.histogram(each, at)[0] for each in times]
+    np.testing.assert_allclose(mean, np.mean(sums, axis=0))
+
+
+@pytest.mark.parametrize("timed", [False, True])
+def test_attention_is_drawn_at_the_times_of_the_series(timed):
+    X = [hourly(f"2024-01-{day:02} 06:00", freq="min") * day for day in range(1, 13)]
+    clf = TSTransformerClassifier(
+        stem="linear", d_model=8, n_heads=2, n_layers=1, max_epochs=1, random_state=0
+    )
+    clf.set_params(timestamps="index" if timed else None).fit(X, ["a", "b"] * 6)
+    matrix, top, left = panels(plot_attention(clf, X[2]))
+    ends = [num2date(end).strftime("%d %H:%M") for end in (*matrix.get_xlim(), *matrix.get_ylim())]
+    assert ends == ["03 06:00", "03 06:29", "03 06:29", "03 06:00"]
+    assert num2date(top.lines[0].get_xdata()[7]).strftime("%H:%M") == "06:07"
+    assert matrix.get_xlabel() == "attended to, at time"
+    assert left.get_ylabel() == "attends, at time"
+
+
+def test_attention_at_passed_times_begins_where_they_begin():
+    X, times = np.arange(1, 13)[:, None, None] * np.arange(30.0), 100 + np.arange(30.0) ** 1.5
+    clf = TSTransformerClassifier(
+        stem="linear", d_model=8, n_heads=2, n_layers=1, max_epochs=1, random_state=0
+    )
+    clf.fit(X, ["a", "b"] * 6, times=times)
+    matrix, top, _ = panels(plot_attention(clf, X[0], series_times=times))
+    assert matrix.get_xlim() == pytest.approx((100, times[-1]), rel=1e-6)
+    np.testing.assert_allclose(top.lines[0].get_xdata(), times)
 
 
 @pytest.mark.slow

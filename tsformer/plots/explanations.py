@@ -9,9 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from tsformer._optional import require
 from tsformer.data.containers import common_names, times_of, to_arrays, to_items
 from tsformer.data.series import Padded
-from tsformer.explain.summaries import most_relevant_windows
+from tsformer.data.times import ordered_times, pad_times
+from tsformer.explain.summaries import most_relevant_windows, relevance_over_time
 from tsformer.plots.figures import (
     Panels,
     fewer_ticks,
@@ -86,7 +88,10 @@ def plot_relevance(
         x, relevance = to_arrays(X)[0], classifier.explain(X, **own)[0]
         items = to_items(X)
         channels = common_names(items) if channels is None else channels
-        times = clock_of(items[0]) if times is None else times
+        if times is None:
+            first: Any = items[0]
+            indexed = getattr(classifier, "timestamps", None) == "index"
+            times = first.index if indexed else clock_of(first)
     values, shown = np.asarray(x, dtype=float), np.asarray(relevance, dtype=float)
     if (
         (values.ndim, shown.ndim) != (2, 2)
@@ -100,7 +105,10 @@ def plot_relevance(
         )
     C, L = values.shape
     shown = shown[:, :L]  # `explain` pads to the length of the longest series
-    steps = np.arange(L) if times is None else np.asarray(times)[:L]
+    steps, unit = np.arange(L), "step"
+    if times is not None:
+        clock: Any = times
+        steps, unit = _numbers(pd.Index(clock)[:L])
     if len(steps) != L:
         raise ValueError(f"times must be one for each of {L} steps; got {len(steps)}")
     names = _names_of(channels, C)
@@ -133,7 +141,7 @@ def plot_relevance(
         left_out = "" if len(drawn) == C else f" ({len(drawn)} of {C} channels)"
         title = wrapped(f"{title}{left_out}".strip(), 0.94 * _WIDTH, 11)
         panels.figure.suptitle(title, fontsize=11)
-    panels.label("step" if times is None else "time")
+    panels.label(unit)
     return panels.figure
 
 
@@ -143,6 +151,88 @@ def clock_of(x: Any) -> pd.Index | None:
     if isinstance(times, pd.PeriodIndex):
         return times.to_timestamp()
     return times.tz_localize(None) if getattr(times, "tz", None) is not None else times
+
+
+def _clocks(classifier: Any, X: Any, times: Any) -> list[pd.Index] | None:
+    """Return the times of each series, passed or in its index."""
+    if times is not None:
+        each = [times] * len(X) if np.ndim(times[0]) == 0 else times
+        return [_steady(ordered_times(clock, "times")) for clock in each]
+    if not isinstance(X, (list, tuple, pd.DataFrame, pd.Series)):
+        return None
+    indexed = getattr(classifier, "timestamps", None) == "index"
+    items: Any = to_items(X)
+    clocks = [x.index if indexed else times_of(x) for x in items]
+    return None if any(clock is None for clock in clocks) else [_steady(each) for each in clocks]
+
+
+def _steady(times: Any) -> pd.Index:
+    """Return times by the clock of the first: a local one goes back in autumn."""
+    if isinstance(times, pd.PeriodIndex):
+        return times.to_timestamp()
+    if getattr(times, "tz", None) is None:
+        return times
+    return times.tz_convert(None) + times[0].utcoffset()
+
+
+def _over_time(
+    relevance: npt.NDArray[np.float64], clocks: list[pd.Index]
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[Any], str]:
+    """Return relevance over common columns, their edges and the label of the axis."""
+    longest = max(clocks, key=len)
+    if all(clock.equals(longest[: len(clock)]) for clock in clocks):
+        drawn, label = _numbers(longest)
+        return relevance, _ends(drawn), label
+    passed = [clock - clock[0] for clock in clocks]
+    longest = max(passed, key=len)
+    same = all(clock.equals(longest[: len(clock)]) for clock in passed)
+    unit = _unit(max(clock[-1] for clock in passed))
+    numbers = [np.asarray(clock / unit[0], dtype=float) for clock in passed]
+    label = f"{unit[1]} since the first step"
+    if same:
+        return relevance, _ends(max(numbers, key=len)), label
+    edges = np.linspace(0, max(clock[-1] for clock in numbers) or 1.0, relevance.shape[2] + 1)
+    return relevance_over_time(relevance, numbers, edges), edges, label
+
+
+def _unit(longest: Any) -> tuple[Any, str]:
+    """Return a unit for times of this length, and its name."""
+    if not isinstance(longest, pd.Timedelta):
+        return 1, "time"
+    for name in ("days", "hours", "minutes", "seconds"):
+        unit = pd.Timedelta(1, name)
+        if longest >= 2 * unit:
+            break
+    return unit, name
+
+
+def _numbers(times: pd.Index) -> tuple[npt.NDArray[Any], str]:
+    """Return times that matplotlib draws, and the label of their axis."""
+    if isinstance(times, pd.TimedeltaIndex):
+        unit, name = _unit(times[-1])
+        return np.asarray(times / unit, dtype=float), f"time ({name})"
+    return times.to_numpy(), "time"
+
+
+def _ends(times: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return the edges of steps, the first and last as wide as their neighbours."""
+    half = (times[1:] - times[:-1]) / 2
+    if len(times) == 1:
+        half = np.array([np.timedelta64(12, "h") if times.dtype.kind == "M" else 0.5])
+        return np.concatenate([times - half, times + half])
+    return np.concatenate([times[:1] - half[:1], times[:-1] + half, times[-1:] + half[-1:]])
+
+
+def _dates() -> Any:
+    return require("matplotlib.dates", extra="plots", purpose="drawing a figure")
+
+
+def _date_ticks(axis: Any) -> None:
+    """Label dates in full where they change, and short in between."""
+    dates = _dates()
+    locator = dates.AutoDateLocator(minticks=2, maxticks=5)
+    axis.set_major_locator(locator)
+    axis.set_major_formatter(dates.ConciseDateFormatter(locator))
 
 
 def plot_relevance_of(
@@ -220,8 +310,9 @@ def plot_class_relevance(
     y : array-like (n,)
         The class of each series. With a classifier, the series.
     times : optional
-        With a classifier, times of the steps. Columns stay steps: for irregular times pass what
-        `tsformer.explain.relevance_over_time` returns, with its `edges`.
+        With a classifier, times of the steps, as in `predict`; by default those in the index of
+        each series. Columns are steps if all series have the same times, or the same since their
+        first step, and otherwise spans of time, over which relevance is added up.
     edges : array-like (length + 1,), optional
         The times between the columns; by default the numbers of steps.
     channels : sequence, optional
@@ -241,10 +332,13 @@ def plot_class_relevance(
     >>> [ax.get_title() for ax in figure.axes[:2]]
     ['a: 3 series', 'b: 3 series']
     """
+    unit = "step" if edges is None else "time"
     if is_estimator(relevance, "explain"):
         classifier, X = relevance, y
         keyword = of_times(times)
         relevance, y = classifier.explain(X, **keyword), classifier.predict(X, **keyword)
+        if edges is None and (clocks := _clocks(classifier, X, times)) is not None:
+            relevance, edges, unit = _over_time(np.asarray(relevance), clocks)
     values, labels = np.asarray(relevance, dtype=float), np.asarray(y)
     if values.ndim != 3 or labels.shape != values.shape[:1] or not values.size:
         raise ValueError(
@@ -280,9 +374,12 @@ def plot_class_relevance(
         shown = range(0, C, every)
         ax.set_yticks(list(shown), [shortened(names[i], 16) for i in shown], fontsize=8)
         ax.set_ylim(C - 0.5, -0.5)
-        fewer_ticks(ax)
+        if ends.dtype.kind == "M":
+            _date_ticks(ax.xaxis)
+        else:
+            fewer_ticks(ax)
     panels.colorbar(image, "mean relevance")
-    panels.label("step" if edges is None else "time")
+    panels.label(unit)
     return panels.figure
 
 
@@ -313,7 +410,8 @@ def plot_attention(
     x : array-like (channels, length)
         The series.
     series_times : array-like (length,), optional
-        Times of its steps, counted as `times` are; by default their numbers.
+        Times of its steps, counted as `times` are; by default their numbers, or with a classifier
+        the times in the index of the series.
     title : str, optional
         Title of the figure.
 
@@ -329,10 +427,24 @@ def plot_attention(
     >>> len(figure.axes)
     4
     """
+    unit = "step" if series_times is None else "time"
+    dates = False
     if is_estimator(weights, "attention"):
         X = [times]
         maps = weights.attention(X, None if series_times is None else [series_times])
+        clocks = _clocks(weights, X, None if series_times is None else [series_times])
+        timed = weights.preprocessor_.time_step is not None
         weights, times, x = maps.weights[0], maps.times[0], to_arrays(X)[0]
+        if clocks is not None:
+            (clock,) = clocks
+            series_times, unit = _numbers(clock)
+            if dates := series_times.dtype.kind == "M":
+                series_times = _dates().date2num(series_times)
+            # Tokens are counted in steps, or in seconds or numbers since the first step.
+            passed: Any = np.arange(len(clock))
+            if timed:
+                passed = pad_times([clock], np.array([len(clock)]))[0][0]
+            times = np.interp(maps.times[0], passed, np.asarray(series_times, dtype=float))
     elif x is None:
         raise TypeError("x is missing: pass plot_attention(weights, times, x) or (classifier, x)")
     values, at = np.asarray(weights, dtype=float), np.asarray(times, dtype=float)
@@ -374,7 +486,9 @@ def plot_attention(
     for channel in level:
         top.plot(steps, channel, linewidth=0.9)
         left.plot(-channel, steps, linewidth=0.9)
-    unit = "step" if series_times is None else "time"
+    if dates:
+        for axis in (matrix.xaxis, matrix.yaxis):
+            _date_ticks(axis)
     matrix.set(xlim=(ends[0], ends[-1]), ylim=(ends[-1], ends[0]))
     matrix.set_xlabel(f"attended to, at {unit}")
     matrix.tick_params(labelleft=False)
