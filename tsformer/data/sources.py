@@ -62,7 +62,7 @@ def _read_files(files: Sequence[Path], schema: TableSchema | None, **options: An
     for file in files:
         schema = next((part.schema for part in parts if part.schema), schema)
         parts.append(read_source(str(file), None if ending(file) == ".ts" else schema, **options))
-    X, ys, cases, schemas, groups = zip(*parts, strict=True)
+    X, ys, cases, schemas, groups, _ = zip(*parts, strict=True)
     return Source(
         [x for series in X for x in series],
         None if any(y is None for y in ys) else np.concatenate(ys),
