@@ -31,12 +31,12 @@ print(cut, "of", len(set(cut.groups)), "people")
 
 model = RandomConvolutionClassifier(n_features=336, n_groups=4, random_state=0)
 splits = {
-    "people apart": GroupKFold(3),
-    "neighbours in train and test": StratifiedKFold(3, shuffle=True, random_state=0),
+    "people apart": (GroupKFold(3), cut.groups),
+    "neighbours in train and test": (StratifiedKFold(3, shuffle=True, random_state=0), None),
 }
 steps = {}
-for name, cv in splits.items():
-    proba = cross_val_predict(model, cut.X, cut.y, groups=cut.groups, cv=cv, method="predict_proba")
+for name, (cv, groups) in splits.items():
+    proba = cross_val_predict(model, cut.X, cut.y, groups=groups, cv=cv, method="predict_proba")
     steps[name] = cut.steps(proba)
     print(f"{name}: {cut.scores(steps[name])['accuracy']:.2f} of the steps are right")
 
