@@ -219,6 +219,7 @@ def test_random_orders_may_differ_from_call_to_call(plain, fit):
 
     before = np.random.get_state()[1].tolist()  # noqa: NPY002
     assert not np.array_equal(explained(None), explained(None))
+    np.testing.assert_array_equal(explained(2**32 - 1), explained(2**32 - 1))
     assert np.random.get_state()[1].tolist() == before, "it is the user's"  # noqa: NPY002
     drawn = [explained(generator) for generator in [np.random.RandomState(3)] * 2]
     again = [explained(generator) for generator in [np.random.RandomState(3)] * 2]

@@ -26,6 +26,7 @@ from tsformer import (
     TSTransformerRegressor,
 )
 from tsformer.encodings import resolve
+from tsformer.plots import encoding_color
 from tsformer.tracking import MLflowTracker, TrackedRun, prepare_store
 from tsformer.tracking.tracker import long_enough
 from tsformer.training import Callback, TrainingState
@@ -44,7 +45,8 @@ def test_a_fit_is_kept_with_all_that_came_of_it(italy):
     run, client = only_run(), mlflow.MlflowClient()
     assert run.info.status == "FINISHED"
     assert run.info.run_name == "lspe"
-    assert run.data.tags.items() >= {"team": "ours", "tsformer.kind": "fit"}.items()
+    tags = {"team": "ours", "tsformer.kind": "fit", "mlflow.runColor": encoding_color("lspe")}
+    assert run.data.tags.items() >= tags.items()
     params = run.data.params
     expected = {"estimator": "TSTransformerClassifier", "encoding": "lspe", "max_epochs": "2"}
     assert params.items() >= {**expected, "stem_params.kernel_size": "5"}.items()
