@@ -81,6 +81,7 @@ def test_ctrl_c_keeps_convolutions(tmp_path):
     for each in (clf, load(tmp_path / "clf")):
         assert each.transformer_ is None
         assert each.weights_ == {"random_convolutions": 1.0}
+        assert each.device_ == each.random_convolutions_.device_
         assert list(each.score_parts(X, Y)) == ["ensemble", "random_convolutions"]
         np.testing.assert_array_equal(
             each.predict_proba(X), convolutions().fit(X, Y).predict_proba(X)

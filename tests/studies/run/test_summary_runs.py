@@ -53,6 +53,7 @@ def test_a_run_for_each_encoding_and_variant(store, tmp_path):
     best, tags = runs["lspe, stem=conv"].data, runs["lspe, stem=conv"].data.tags
     assert best.params == {"encoding": "lspe", "study": STUDY.name, "stem": "conv"}
     assert (tags["tsformer.study"], tags["tsformer.place"]) == (STUDY.name, "001")
+    assert runs["none, stem=conv"].data.tags["tsformer.place"] == "002"
     variant = tags["tsformer.variant"]
     assert variant != runs["lspe, stem=linear"].data.tags["tsformer.variant"]
     assert tags["mlflow.runColor"] == encoding_color("lspe")
