@@ -38,7 +38,7 @@ def read():
 
 def test_a_long_table(read):
     text = "id,t,a,b,y\n007,1,1,2,01\n7,0,5,NA,1\n007 ,0,,4,01\n7,2,?,6,1 \n"
-    X, y, cases, schema, _ = read(text, **LONG)
+    X, y, cases, schema, *_ = read(text, **LONG)
     assert cases == ["007", "7"]
     assert y.tolist() == ["01", "1"]
     assert schema == TableSchema(value=("a", "b"), **LONG)
@@ -54,7 +54,7 @@ def test_a_wide_table(read, form):
     steps = ",".join(f"s{i}" for i in range(12))
     values = [",".join(map(str, range(start, start + 12))) for start in (0, 50)]
     shorter = values[1].rsplit(",", 3)[0] + ("" if form == "ragged" else ",,,")
-    X, y, cases, schema, _ = read(
+    X, y, cases, schema, *_ = read(
         f"name,y,{steps}\na,no,{values[0]}\nb,yes,{shorter}\n", case="name", label="y"
     )
     assert (X.shape, y.tolist(), cases) == ((2, 1, 12), ["no", "yes"], ["a", "b"])
@@ -181,7 +181,7 @@ STEPS = "0.5,-0.25,3,0.125"
 def test_a_file_without_names_keeps_its_first_series(read, text, options):
     with pytest.raises(UserWarning, match=r"seems to have no header: .* values"):
         read(text, label="0", **options)
-    X, y, _, schema, _ = read(text, label="0", header=False, value=tuple("1234"), **options)
+    X, y, _, schema, *_ = read(text, label="0", header=False, value=tuple("1234"), **options)
     np.testing.assert_array_equal(X[:, 0], [[0.5, -0.25, 3, 0.125]] * 2)
     assert y.tolist() in (["1", "2"], ["walk, slow", "run"])
     assert schema.header is False
@@ -197,7 +197,7 @@ def test_lines_of_separators_at_the_top_are_skipped_and_counted(read):
     options = {"value": tuple("123"), "label": "0"}
     with pytest.raises(UserWarning, match="has numbers"):
         read("0,1,2,3\n7,0.5,0.25,1\n", **options)
-    X, y, _, schema, _ = read("0,1,2,3\n7,0.5,0.25,1\n", header=True, **options)
+    X, y, _, schema, *_ = read("0,1,2,3\n7,0.5,0.25,1\n", header=True, **options)
     assert (X.tolist(), y.tolist(), schema.header) == ([[[0.5, 0.25, 1]]], ["7"], True)
 
 
@@ -252,7 +252,7 @@ def test_what_a_first_line_is(cells, named, expected):
         ("id,t,y\n1,2,3\n", LONG, r"has no columns of values: 'id', 't', 'y'"),
         ("id,t,a\n1,2,3\n", LONG | {"channel": "a", "value": ("b", "t")}, "named 2 times"),
         ("id,t,w,a,b,y\n1,2,3,4,5,n\n", LONG | {"channel": "w"}, "has 'a', 'b'"),
-        ("t,y\n1,2\n", {"time": "t", "label": "y"}, "`time=` needs `case=`.*data.windows"),
+        ("t,y\n1,2\n", {"time": "t", "label": "y"}, "`case=`.*`window=`"),
         ("a,y\n1,2\n", {"channel": "a", "label": "y"}, "`channel=` is for long tables"),
         ("id,a,y\n1,2,n\n1,3,n\n", WIDE, "several rows for '1'. In a wide table each row is a"),
         ("id,a,y\n1,2,n\n,3,n\n", WIDE, "no name in column"),

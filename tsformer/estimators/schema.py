@@ -1,10 +1,8 @@
 """Schema: what `X` looked like in `fit`, and the judge of every later `X`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -40,7 +38,7 @@ class Schema:
         return self.n_channels if self.n_columns is None else self.n_columns
 
     @classmethod
-    def restored(cls, described: Any) -> Schema:
+    def restored(cls, described: Any) -> Self:
         """Return a saved schema; raise ValueError if its fields do not belong together."""
         schema = read(cls, described, "schema")
         schema = replace(schema, names=tuple(schema.names))
@@ -50,8 +48,8 @@ class Schema:
             )
         return schema
 
-    @staticmethod
-    def learn(estimator: Any, X: Any, times: Any) -> tuple[SeriesSource, Schema]:
+    @classmethod
+    def learn(cls, estimator: Any, X: Any, times: Any) -> tuple[SeriesSource, Self]:
         """Read the training series."""
         tables: list[Any] = []  # X, if it is 2-D
 
@@ -67,7 +65,7 @@ class Schema:
         if tables:
             warn_of_order(X, series.n_steps)
         warn_of_layout(X, series, flat=bool(tables))
-        return series, Schema(series.n_channels, series.clock, names, n_columns)
+        return series, cls(series.n_channels, series.clock, names, n_columns)
 
     def read(self, estimator: Any, X: Any, times: Any) -> SeriesSource:
         """Read later series; raise ValueError unless they are like those of `fit`."""
