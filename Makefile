@@ -99,7 +99,7 @@ coverage: install ## measure line and branch coverage of tsformer/ by all tests 
 .PHONY: mutants
 mutants: export OMP_NUM_THREADS := 1
 mutants: install ## break single statements of the package and list the mutants that no test catches, in an hour
-	$(BIN)/python tools/mutants.py build/mutants/list.csv --again experiments/results/mutants/before.csv
+	$(BIN)/python tools/mutants.py build/mutants/list.csv --again experiments/results/mutants/fresh.csv
 
 .PHONY: docs-tables docs-pictures
 docs-tables: install ## rewrite the generated tables and pages of docs/ from the committed results
