@@ -18,7 +18,7 @@ from tsformer import RandomConvolutionClassifier
 from tsformer.data import windows
 from tsformer.plots import plot_recording
 
-table = pd.read_csv(Path("../../data/recordings/shoulder.csv.gz"))
+table = pd.read_csv(Path("../../../data/recordings/shoulder.csv.gz"))
 recordings = {
     f"{person} {exercise}": rows.set_index("time")
     for (person, exercise), rows in table.groupby(["person", "exercise"])
