@@ -56,5 +56,6 @@ def test_a_model_is_listed_with_its_scores_and_registered(
     page.get_by_role("dialog").get_by_placeholder("Input a model name").fill("italy")
     page.get_by_role("dialog").get_by_role("button", name="Register").click()
     expect(page.get_by_role("link", name="italy").first).to_be_visible(timeout=PATIENCE)
+    expect(page.get_by_role("dialog")).to_be_hidden(timeout=PATIENCE)  # after the version is made
     (version,) = store.client().search_model_versions("name = 'italy'")
     assert version.run_id == model.source_run_id
