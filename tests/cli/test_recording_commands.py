@@ -162,6 +162,7 @@ PERSONS = "--label activity --value x,y --case person"
         (f"{PERSONS} --window soon", "window='soon' is no time; pass one such as '10s'"),
         (f"{PERSONS} --stride 2s", "--stride needs --window"),
         (f"{PERSONS} --window 2s --group day", "has 2 groups"),
+        ("--label activity --value x,y --case lost --window 2s", "row 6: no name in 'lost'"),
         (f"{PERSONS} --window 2s --grid 1s", "--grid is for tables of series"),
         ("--label activty --window 2s", "lacks the column: 'activty' (did you mean 'activity'?)"),
         ("--label empty --value x,y --case person --window 2s", "no window is left: labels do not"),
@@ -175,6 +176,7 @@ PERSONS = "--label activity --value x,y --case person"
 def test_an_error_is_one_line(options, problem, folder, run):
     table = recorded("AB", 0).assign(empty=None, day=np.repeat([0, 1], 300))
     table["full"] = table["activity"].fillna("rest")
+    table["lost"] = table["person"].where(table.index != 4)
     table.sort_values("person", kind="stable").to_csv("recording.csv", index=False)
     out, err = run("fit", "recording.csv", *options.split(), *SMALL, exits=2)
     assert problem in err
