@@ -258,7 +258,7 @@ TIMED = frame(pd.date_range(DAY, periods=50, freq="s"))
         (({"a": signal()}, {"b": 1}, 10, 5), "labels have no entry for recording 'a'"),
         (([signal(), signal(9, 3)], None, 5, 5), "recording 1 has the channels"),
         ((TIMED.assign(who="eve"), None, 10, 5), r"columns \['who'\] of recording 0 are not num"),
-        ((pd.concat([TIMED, TIMED]).sort_index(), None, 10, 5), "51% of the steps of recording 0"),
+        ((pd.concat([TIMED, TIMED]).sort_index(), None, 10, 5), "50% of the steps of recording 0"),
         ((TIMED, "lable", 10, 5), "labels: recording 0.*unknown column 'lable'"),
     ],
 )

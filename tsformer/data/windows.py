@@ -3,14 +3,15 @@
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from operator import itemgetter
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from tsformer._checks import check_known, check_number, is_one_of
-from tsformer.data.recordings import Recording, Run, is_time, read_recordings
+from tsformer._checks import check_known, check_number
+from tsformer.data.recordings import Recording, Run, read_recordings
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -57,8 +58,7 @@ class Windows:
         for name in test:
             check_known("recording", name, self.recordings)
         held = self.origins["recording"].isin(list(test)).to_numpy()
-        shared = {*self.groups[held].tolist()} & {*self.groups[~held].tolist()}
-        if shared:
+        if shared := {*self.groups[held].tolist()} & {*self.groups[~held].tolist()}:
             raise ValueError(
                 f"group {min(shared, key=str)!r} has recordings in train and in test; pass all of "
                 "its recordings as test, or none"
@@ -74,7 +74,9 @@ class Windows:
 
     def check_split(self, train: Any, test: Any) -> None:
         """Raise ValueError if windows of `train` and `test`, positions or masks, share a step."""
-        seen = self._counts(train)
+        seen = {name: np.zeros(len(r.index), bool) for name, r in self.recordings.items()}
+        for name, start, stop in self._spans(train):
+            seen[name][start:stop] = True
         for name, start, stop in self._spans(test):
             if seen[name][start:stop].any():
                 raise ValueError(
@@ -86,14 +88,7 @@ class Windows:
     def _spans(self, which: Any = slice(None)) -> Iterator[Any]:
         """Return recording, start and stop of windows."""
         chosen = self.origins.iloc[np.arange(len(self))[which]]
-        return zip(*(chosen[each].tolist() for each in chosen), strict=True)
-
-    def _counts(self, which: Any = slice(None)) -> dict[Any, npt.NDArray[np.int64]]:
-        """Count the windows over each step."""
-        counts = {name: np.zeros(len(r.index), int) for name, r in self.recordings.items()}
-        for name, start, stop in self._spans(which):
-            counts[name][start:stop] += 1
-        return counts
+        return chosen.itertuples(index=False, name=None)
 
     def steps(self, proba: Any, classes: Any = None) -> pd.DataFrame:
         """Return a label and its probability for every step of the recordings.
@@ -124,19 +119,19 @@ class Windows:
                 f"{values.shape}: pass classes=classifier.classes_ with its predict_proba"
             )
         labels = np.array([*np.asarray(classes).tolist(), None], dtype=object)
-        counts, frames = self._counts(), []
-        sums = {name: np.zeros((len(n), len(classes))) for name, n in counts.items()}
-        for row, (name, start, stop) in zip(values, self._spans(), strict=True):
+        weighted, K = np.column_stack([values, np.ones(len(values))]), len(classes)
+        sums = {name: np.zeros((len(r.index), K + 1)) for name, r in self.recordings.items()}
+        for row, (name, start, stop) in zip(weighted, self._spans(), strict=True):
             sums[name][start:stop] += row
+        frames = []
         for name, recording in self.recordings.items():
-            n, mean = counts[name], sums[name] / np.maximum(counts[name], 1)[:, None]
-            best = mean.argmax(axis=1)
+            n, mean = sums[name][:, K], sums[name][:, :K] / np.maximum(sums[name][:, K:], 1)
             columns = {
                 "recording": [name] * len(n),
                 "step": np.arange(len(n)),
                 "time": recording.index,
-                "true": pd.Series(recording.labels, index=range(len(n)), dtype=object),
-                "label": pd.Series(labels[np.where(n > 0, best, -1)], dtype=object),
+                "true": pd.Series(recording.labels, range(len(n)), dtype=object),
+                "label": pd.Series(labels[np.where(n > 0, mean.argmax(axis=1), -1)], dtype=object),
                 "confidence": np.where(n > 0, mean.max(axis=1), np.nan),
             }
             frames.append(pd.DataFrame(columns))
@@ -162,13 +157,12 @@ class Windows:
             The columns ``recording``, ``start``, ``end`` (the first time after the event),
             ``label`` and ``confidence``, the mean over the steps with that label.
         """
-        rows: list[tuple[Any, ...]] = []
+        rows = []
         for name, part in steps.groupby("recording", sort=False):
             recording = self.recordings[name]
             labels, confidence = part[of].to_numpy(), part["confidence"].to_numpy()
-            for a, b, label in recording.runs(
-                labels, recording.n_steps(least_duration, "least_duration")
-            ):
+            least = recording.n_steps(least_duration, "least_duration")
+            for a, b, label in recording.runs(labels, least):
                 known = confidence[a:b][labels[a:b] == label].mean() if of == "label" else np.nan
                 rows.append((name, recording.index[a], recording.end(b), label, known))
         return pd.DataFrame(rows, columns=["recording", "start", "end", "label", "confidence"])
@@ -194,24 +188,19 @@ class Windows:
             the share of steps with a prediction; ``precision``, ``recall``, ``f1`` of the events.
         """
         check_number("least_iou", least_iou, 0, 1, excluded=True, also=(1,))
-        known = steps["true"].notna()
-        if not known.any():
+        if not (known := steps["true"].notna()).any():
             raise ValueError("steps have no true labels; pass labels to windows")
         steps = steps.assign(label=steps["label"].where(known, None))
         n_hits = n_events = n_true = 0
         for name, part in steps.groupby("recording", sort=False):
-            recording = self.recordings[name]
-            true = recording.runs(part["true"].to_numpy())
-            found = recording.runs(
-                part["label"].to_numpy(), recording.n_steps(least_duration, "least_duration")
-            )
-            n_true, n_events = n_true + len(true), n_events + len(found)
-            pairs = [(_iou(f, t), f, t) for f in found for t in true if f[0] < t[1] and t[0] < f[1]]
-            for iou, f, t in sorted(pairs, key=lambda pair: -pair[0]):
-                if iou >= least_iou and f in found and t in true:
-                    n_hits += 1
-                    found.remove(f)
-                    true.remove(t)
+            recording, hits = self.recordings[name], dict[Run, Run]()
+            least = recording.n_steps(least_duration, "least_duration")
+            true, found = recording.runs(part["true"]), recording.runs(part["label"], least)
+            pairs = [(_iou(f, t), f, t) for f, t in product(found, true)]
+            for iou, f, t in sorted(pairs, key=itemgetter(0), reverse=True):
+                if iou >= least_iou and f not in hits and t not in hits.values():
+                    hits[f] = t
+            n_hits, n_events, n_true = n_hits + len(hits), n_events + len(found), n_true + len(true)
         return {
             "accuracy": float((steps["true"] == steps["label"])[known].mean()),
             "reached": float(steps["label"][known].notna().mean()),
@@ -261,21 +250,19 @@ def windows(
         The label of windows of several labels, labelled for at least `least_share` of their
         steps, of which none is most frequent with that share. "drop" leaves them out.
     unlabelled : label, default="drop"
-        The label of steps without a label. By default windows are left out if less than
-        `least_share` of their steps has a label.
+        The label of steps without a label. By default, windows with a label for less than
+        `least_share` of their steps are left out.
     pause : float or duration, optional
         No window spans a longer time between two steps; windows start anew after it. A number if
         the index has numbers. By default, five times the median.
     groups : str, array-like (n_recordings,) or dict, optional
-        The group of each recording, or the column of the frames with it, such as the person. By
-        default, the recording.
+        The group of each recording, or the column of the frames with it. By default, the recording.
 
     Returns
     -------
     Windows
-        With `X`, `y`, `groups` and `origins`. Arrays are float64. The windows of a single array
-        are a view if none is left out between others, else a copy. A memmap keeps its dtype and
-        stays in the file: `fit` reads the view in parts.
+        Arrays are float64, a view for a single array if none is left out between others, else a
+        copy. A memmap keeps its dtype and stays in the file: `fit` reads it in parts.
 
     Examples
     --------
@@ -289,44 +276,41 @@ def windows(
     """
     check_number("least_share", least_share, 0, 1, excluded=True, also=(1,))
     read = read_recordings(recordings, labels, groups, pause, unlabelled)
-    spans = [each.step for each in read]
-    durations = {"length": length, "stride": stride}
-    if times := {name: each for name, each in durations.items() if is_time(each)}:
-        for name, recording in product(times, read):
-            recording.time(times[name], name)
-        same = max(spans) <= 1.1 * min(spans)
-        spans = [sorted(spans)[len(spans) // 2]] * len(spans) if same else spans
-    starts, lengths, codes = [], [], []
-    classes = _classes(read, mixed)
-    for each, span in zip(read, spans, strict=True):
-        n, apart = each.n_steps(length, "length", span), each.n_steps(stride, "stride", span)
-        first = each.starts(n, apart)
-        chosen = np.zeros(len(first), int)
+    spans = sorted(getattr(each.step, "value", each.step) for each in read)
+    span = spans[len(spans) // 2] if spans[-1] <= 1.1 * spans[0] else None
+    of_steps = [each.labels for each in read if each.labels is not None]
+    known = np.concatenate([*of_steps, [] if mixed == "drop" else [mixed]], dtype=object)
+    classes = pd.Series(pd.unique(known)).dropna().tolist()
+    if len({isinstance(each, str) for each in classes}) > 1:
+        raise TypeError(
+            f"labels must be all text or all numbers, with mixed= and unlabelled=; got {classes}"
+        )
+    cuts = []
+    for each in read:
+        n = each.n_steps(length, "length", span)
+        first = each.starts(n, each.n_steps(stride, "stride", span))
+        code = np.zeros(len(first), int)
         if labels is not None:
-            chosen = each.majority(first, n, classes, least_share)
-            if not is_one_of(mixed, ("drop",)):
-                chosen[chosen == -1] = classes.index(mixed)
-        starts.append(first[chosen >= 0])
-        codes.append(chosen[chosen >= 0])
-        lengths.append(n)
-    if not sum(map(len, starts)):
+            code = each.majority(first, n, classes, least_share, mixed)
+        cuts.append((first[code >= 0], n, code[code >= 0]))
+    starts, lengths, codes = zip(*cuts, strict=True)
+    counts = [len(first) for first in starts]
+    if not sum(counts):
         longest = max(np.diff([0, *each.ends]).max() for each in read)
-        if longest < min(lengths):
-            raise ValueError(
-                f"length={length!r}, {min(lengths)} steps, is longer than every recording: the "
-                f"longest between pauses has {longest} steps; pass a shorter length, or X.T if an "
-                "array is (n_steps, n_channels)"
-            )
         raise ValueError(
-            "no window is left: labels do not cover any window by least_share="
+            f"length={length!r}, {min(lengths)} steps, is longer than every recording: the longest "
+            f"between pauses has {longest} steps; pass a shorter length, or X.T if an array is "
+            "(n_steps, n_channels)"
+            if longest < min(lengths)
+            else "no window is left: labels do not cover any window by least_share="
             f"{least_share}; pass mixed= or unlabelled= a label, or a shorter length"
         )
-    counts = [len(first) for first in starts]
-    begin = np.concatenate(starts)
-    names = pd.Index([each.name for each in read], tupleize_cols=False)
-    members = pd.Index([each.group for each in read], tupleize_cols=False)
-    origins = pd.DataFrame({"recording": names.repeat(counts), "start": begin})
-    origins["stop"] = begin + np.repeat(lengths, counts)
+    names, members = (
+        pd.Index([getattr(each, of) for each in read], tupleize_cols=False).repeat(counts)
+        for of in ("name", "group")
+    )
+    origins = pd.DataFrame({"recording": names, "start": np.concatenate(starts)})
+    origins["stop"] = origins["start"] + np.repeat(lengths, counts)
     pieces = [each.views(a, n) for each, a, n in zip(read, starts, lengths, strict=True) if len(a)]
     X: Any = pieces[0]
     if len({piece.shape[2] for piece in pieces}) > 1:
@@ -334,17 +318,4 @@ def windows(
     elif len(pieces) > 1:
         X = np.concatenate(pieces, dtype=np.float64)
     y = None if labels is None else np.array(classes)[np.concatenate(codes)]
-    groups = members.repeat(counts).to_numpy()
-    return Windows(X, y, groups, origins, {each.name: each for each in read})
-
-
-def _classes(read: list[Recording], mixed: Any) -> list[Any]:
-    """Return all labels of windows."""
-    found = [each.labels for each in read if each.labels is not None]
-    extra = [] if is_one_of(mixed, ("drop",)) else [mixed]
-    classes = pd.Series(pd.unique(np.concatenate([*found, extra], dtype=object))).dropna().tolist()
-    if len({isinstance(each, str) for each in classes}) > 1:
-        raise TypeError(
-            f"labels must be all text or all numbers, with mixed= and unlabelled=; got {classes}"
-        )
-    return classes
+    return Windows(X, y, members.to_numpy(), origins, {each.name: each for each in read})

@@ -54,10 +54,10 @@ def plot_recording(
     >>> [label.get_text() for label in figure.axes[1].get_yticklabels()]
     ['rest', 'walk']
     """
-    name = next(iter(windows.recordings)) if recording is None else recording
-    check_known("recording", name, windows.recordings)
-    drawn = windows.recordings[name]
-    steps = steps[steps["recording"] == name]
+    recording = next(iter(windows.recordings)) if recording is None else recording
+    check_known("recording", recording, windows.recordings)
+    drawn = windows.recordings[recording]
+    steps = steps[steps["recording"] == recording]
     panels = Panels(
         axes, 2, "of values, events", n_columns=1, panel=(9.0, 2.2), around=(0.8, 0.0), sharex=True
     )
@@ -66,18 +66,13 @@ def plot_recording(
     for k, channel in enumerate(drawn.values):
         for start, stop in pairwise([0, *drawn.ends]):  # no line across a pause
             begin = np.arange(start, stop, part)
-            piece = np.asarray(channel[start:stop], dtype=np.float64)
-            ends = [least.reduceat(piece, begin - start) for least in (np.fmin, np.fmax)]
-            top.plot(
-                np.repeat(_positions(drawn.index[begin]), 2),
-                np.ravel(ends, order="F"),
-                color=f"C{k % 10}",
-                linewidth=0.8,
-                label=None if start else shortened(drawn.channels[k], 20),
-            )
+            ends = [f.reduceat(channel[start:stop], begin - start) for f in (np.fmin, np.fmax)]
+            times, values = np.repeat(_positions(drawn.index[begin]), 2), np.ravel(ends, order="F")
+            name = None if start else shortened(drawn.channels[k], 20)
+            top.plot(times, values, color=f"C{k % 10}", linewidth=0.8, label=name)
     if len(drawn.channels) > 1:
         top.legend(fontsize=8, framealpha=0.8, edgecolor="none", loc="upper right", ncols=4)
-    top.set_ylabel("values")
+    top.set(title=f"recording {shortened(recording)}", ylabel="values")
     true = windows.events(steps, of="true")
     found = windows.events(steps, least_duration)
     labels = sorted({*true["label"], *found["label"]})
@@ -92,23 +87,19 @@ def plot_recording(
             row = labels.index(event.label) + above
             bottom.broken_barh([(left, right - left)], (row, height), color=color, linewidth=0)
     bottom.set_yticks(range(len(labels)), [shortened(label, 32) for label in labels])
-    bottom.set_ylim(-0.6, max(len(labels), 1) - 0.4)
-    bottom.set_ylabel("true (grey, thin)\nand predicted", fontsize=8)
+    bottom.set(axisbelow=True, ylim=(-0.6, max(len(labels), 1) - 0.4))
     bottom.set_xlabel("step" if isinstance(drawn.index, pd.RangeIndex) else "time")
+    bottom.set_ylabel("true (grey, thin)\nand predicted", fontsize=8)
     if isinstance(drawn.index, pd.DatetimeIndex):
         bottom.xaxis_date(drawn.index.tz)
-    bottom.set_axisbelow(True)
     bottom.grid(axis="y", alpha=0.2)
-    top.set_title(f"recording {shortened(name)}")
     panels.colorbar(shade, "confidence")
     return panels.figure
 
 
 def _positions(index: pd.Index) -> Any:
     """Return times as matplotlib's numbers, durations in seconds."""
-    if isinstance(index, pd.TimedeltaIndex):
-        return index.total_seconds().to_numpy()
-    if not isinstance(index, pd.DatetimeIndex):
-        return index.to_numpy()
-    dates = require("matplotlib.dates", extra="plots", purpose="drawing a figure")
-    return dates.date2num(index.tz_convert(None) if index.tz else index)
+    if isinstance(index, pd.DatetimeIndex):
+        dates = require("matplotlib.dates", extra="plots", purpose="drawing a figure")
+        return dates.date2num(index.values)  # in UTC
+    return index.total_seconds() if isinstance(index, pd.TimedeltaIndex) else index
