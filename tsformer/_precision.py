@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial, wraps
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 from torch import nn
@@ -37,29 +37,21 @@ def resolve_precision(precision: str, device: torch.device, n_values: int = 0) -
     return precision == "bfloat16"
 
 
-class _Setting(NamedTuple):
-    """A process-wide setting, and its values that do not change results."""
-
-    get: Callable[[], Any]
-    set: Callable[[Any], None]
-    plain: tuple[Any, ...]
-
-
-def _attribute(owner: Any, name: str, *plain: Any) -> _Setting:
-    """Return a setting that is an attribute in torch."""
-    return _Setting(partial(getattr, owner, name), partial(setattr, owner, name), plain)
-
-
 _backends: Any = torch.backends
-#: Getter, setter and plain values of each setting; the first plain value replaces any other.
-_SETTINGS = (
-    _Setting(torch.get_default_dtype, torch.set_default_dtype, (torch.float32,)),
-    _attribute(_backends.cuda.matmul, "fp32_precision", "ieee", "none"),
-    _attribute(_backends.mkldnn.matmul, "fp32_precision", "ieee", "none"),
-    _attribute(_backends.mkldnn.conv, "fp32_precision", "ieee", "none"),
-    _attribute(_backends.mkldnn, "enabled", True),
+#: Getter, setter and plain values of process-wide settings; the first plain value replaces others.
+_SETTINGS: tuple[tuple[Callable[[], Any], Callable[[Any], None], tuple[Any, ...]], ...] = (
+    (torch.get_default_dtype, torch.set_default_dtype, (torch.float32,)),
     *(
-        _Setting(
+        (partial(getattr, owner, name), partial(setattr, owner, name), plain)
+        for owner, name, plain in (
+            (_backends.cuda.matmul, "fp32_precision", ("ieee", "none")),
+            (_backends.mkldnn.matmul, "fp32_precision", ("ieee", "none")),
+            (_backends.mkldnn.conv, "fp32_precision", ("ieee", "none")),
+            (_backends.mkldnn, "enabled", (True,)),
+        )
+    ),
+    *(
+        (
             getattr(_backends.cuda, f"{kernel}_sdp_enabled"),
             getattr(_backends.cuda, f"enable_{kernel}_sdp"),
             (True,),
@@ -67,12 +59,10 @@ _SETTINGS = (
         for kernel in ("flash", "math", "mem_efficient", "cudnn")
     ),
 )
-
-
 _LOCK = threading.Lock()
-#: Open blocks of all threads, and the program's values of the settings that they replaced.
+#: Open blocks of all threads, and the program's values of the settings by their place.
 _BLOCKS: list[object] = []
-_REPLACED: dict[_Setting, Any] = {}
+_REPLACED: dict[int, Any] = {}
 _AUTOCAST = ("cpu", "cuda", "mps", "xpu")
 
 
@@ -81,10 +71,10 @@ def plain_torch(n_threads: object = None) -> Iterator[None]:
     """Compute with torch's default settings inside the block, and `n_threads` as in `threads`."""
     with _LOCK:
         _BLOCKS.append(n_threads)
-        for setting in _SETTINGS:
-            if (value := setting.get()) not in setting.plain:
-                _REPLACED[setting] = value
-                setting.set(setting.plain[0])
+        for place, (get, set_value, plain) in enumerate(_SETTINGS):
+            if (value := get()) not in plain:
+                _REPLACED[place] = value
+                set_value(plain[0])
     try:
         with threads(n_threads), ExitStack() as stack:
             if torch.is_inference_mode_enabled():
@@ -100,9 +90,10 @@ def plain_torch(n_threads: object = None) -> Iterator[None]:
         with _LOCK:
             _BLOCKS.pop()
             while _REPLACED and not _BLOCKS:
-                setting, value = _REPLACED.popitem()
-                if setting.get() in setting.plain:  # else set in the block
-                    setting.set(value)
+                place, value = _REPLACED.popitem()
+                get, set_value, plain = _SETTINGS[place]
+                if get() in plain:  # else set in the block
+                    set_value(value)
 
 
 def in_plain_torch(function: Callable[P, Result]) -> Callable[P, Result]:

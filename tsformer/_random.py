@@ -3,7 +3,7 @@
 import os
 import random
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from importlib import import_module
@@ -64,15 +64,10 @@ class RandomStream:
                     set_state(before[kind])
 
 
-def seeded(seed: int, device: torch.device) -> AbstractContextManager[None]:
-    """Seed torch's global generators of the CPU and `device` inside the block."""
-    return RandomStream(seed, device).drawing()
-
-
-def drawing(
-    seed: int, step: int, device: torch.device, *, stream: Sequence[int] = ()
-) -> AbstractContextManager[None]:
-    """Seed torch's generators for one step and one `stream` of draws."""
-    if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
+def seeded(seed: int, device: torch.device, *steps: int) -> AbstractContextManager[None]:
+    """Seed torch's global generators of the CPU and `device` inside the block, for each step."""
+    if steps and device.type == "cuda" and torch.cuda.is_current_stream_capturing():
         return nullcontext()  # a captured seed would repeat in every replay
-    return seeded(int(np.random.SeedSequence([seed, step, *stream]).generate_state(1)[0]), device)
+    if steps:
+        seed = int(np.random.SeedSequence([seed, *steps]).generate_state(1)[0])
+    return RandomStream(seed, device).drawing()

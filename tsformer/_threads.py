@@ -10,9 +10,9 @@ numba, has changed torch's.
 import multiprocessing
 import os
 import sys
-import threading
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import joblib
@@ -34,13 +34,8 @@ class _Block(NamedTuple):
     automatic: bool
 
 
-class _Thread(threading.local):
-    """Innermost block of a thread."""
-
-    block: _Block | None = None
-
-
-_THREAD = _Thread()
+#: Innermost block of each thread.
+_BLOCK: ContextVar[_Block | None] = ContextVar("block", default=None)
 #: Numbers outside the blocks of all threads, and the limit of this process.
 _OUTSIDE: list[int] = []
 _LIMIT: list[int] = []
@@ -48,30 +43,44 @@ _LIMIT: list[int] = []
 
 @contextmanager
 def threads(
-    n_threads: object = None, *, work: float | None = None, most: int | None = None
+    n_threads: object = None,
+    *,
+    work: float | None = None,
+    model: Any = None,
+    n_tokens: int = 0,
+    most: int | None = None,
 ) -> Iterator[None]:
-    """Set torch's number of threads inside the block."""
-    outer, before = _THREAD.block, torch.get_num_threads()
+    """Set torch's number of threads inside the block.
+
+    `work` is the number of multiply-adds of the largest operation; by default that of `n_tokens`
+    tokens in a transformer, if there is a `model`.
+    """
+    outer, before = _BLOCK.get(), torch.get_num_threads()
     if outer is None:
         # A thread that started during another thread's block has the number of that block.
         before = max([before, *_OUTSIDE])
         _OUTSIDE.append(before)
+    if model is not None:
+        config: Any = getattr(model, "config", None)
+        width = 0 if config is None else config.d_model
+        feedforward = getattr(config, "d_ff", None) or 2 * width
+        work = n_tokens * width * max(feedforward, getattr(model, "max_tokens", 0))
+    number = int(n_threads) if isinstance(n_threads, (int, np.integer)) else 0
+    if number > 0 and n_threads is not True:
+        block = _Block(number, number, automatic=False)
+    elif n_threads is None and outer is not None:
+        block = outer
+    else:
+        block = _automatic(before) if most is None else _Block(1, most, True)
+    if block.automatic and work is not None:
+        block = block._replace(now=min(block.most, 1 + int(work // _WORTH_A_THREAD)))
+    token = _BLOCK.set(block)
     try:
-        number = int(n_threads) if isinstance(n_threads, (int, np.integer)) else 0
-        if number > 0 and n_threads is not True:
-            block = _Block(number, number, automatic=False)
-        elif n_threads is None and outer is not None:
-            block = outer
-        else:
-            block = _automatic(before) if most is None else _Block(1, most, True)
-        if block.automatic and work is not None:
-            block = block._replace(now=min(block.most, 1 + int(work // _WORTH_A_THREAD)))
-        _THREAD.block = block
         if torch.get_num_threads() != block.now:
             torch.set_num_threads(block.now)
         yield
     finally:
-        _THREAD.block = outer
+        _BLOCK.reset(token)
         if outer is None:
             _OUTSIDE.remove(before)
         if torch.get_num_threads() != before:
@@ -97,19 +106,9 @@ def _automatic(number: int) -> _Block:
     return _Block(1, number, True) if chosen is None else _Block(chosen, chosen, False)
 
 
-def threads_for(model: Any, n_tokens: int) -> AbstractContextManager[None]:
-    """Set the number of threads for steps of `n_tokens` tokens."""
-    config: Any = getattr(model, "config", None)
-    if config is None:
-        return threads(work=0)
-    width = config.d_model
-    feedforward = getattr(config, "d_ff", None) or 2 * width
-    return threads(work=n_tokens * width * max(feedforward, getattr(model, "max_tokens", 0)))
-
-
 def share_of_threads(n_processes: int) -> dict[str, Any]:
     """Return the arguments of `threads` for each of several processes."""
-    block = _THREAD.block or _automatic(torch.get_num_threads())
+    block = _BLOCK.get() or _automatic(torch.get_num_threads())
     most = max(block.most // n_processes, 1)
     return {"n_threads": "auto" if block.automatic else most, "most": most}
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,15 +16,7 @@ from small_estimators import X, Y, classifier, convolutions, encoder, ensemble, 
 from tsformer import load
 from tsformer.augmentation import CutMix, Jitter, Sum, Warp
 from tsformer.estimators import settings
-from tsformer.estimators.series import Fit, add_observer, remove_observer
-from tsformer.estimators.settings import (
-    PRETRAINING,
-    SUPERVISED,
-    batch_size_for,
-    compile_for,
-    epochs_of,
-    learning_rate_for,
-)
+from tsformer.estimators.series import Fit, TrainingData, add_observer, remove_observer
 from tsformer.training import Callback, History
 
 make = partial(classifier, d_model=16, max_epochs=3)
@@ -163,35 +156,53 @@ def test_all_members_share_the_part_held_out(italy):
 # Budgets
 
 
+def resolved(n: int, n_tokens: int = 4, *, make=classifier, **options) -> settings.Settings:
+    """Return the settings of `n` series, none of which is read."""
+    auto = dict.fromkeys(("max_epochs", "batch_size", "learning_rate", "n_iter_no_change"), "auto")
+    data, target = TrainingData(range(n), None), SimpleNamespace(pretext=make is encoder)
+    probe = SimpleNamespace(max_tokens=n_tokens, config=SimpleNamespace(d_model=8))
+    params = make(**auto | {"stem": "linear", "early_stopping": True} | options)
+    return settings.resolve(params, data, target, probe, validated=True)
+
+
 @pytest.mark.parametrize(
-    ("budget", "n", "batch_size", "planned"),
+    ("make", "n", "batch_size", "planned"),
     [
-        (SUPERVISED, 64, 16, (250, 16, 0.002)),  # at least 1000 steps
-        (SUPERVISED, 60, 2, (60, 2, 0.002)),  # 60 epochs of 30 steps
-        (SUPERVISED, 60, 1, (42, 1, 0.002)),  # at most 2500 steps, in whole epochs
-        (SUPERVISED, 180, 1, (20, 1, 0.002)),  # but at least 20 epochs
-        (SUPERVISED, 999, "auto", (40, 16, 0.002)),  # 2500 steps
-        (SUPERVISED, 1000, "auto", (80, 64, 0.004)),
-        (SUPERVISED, 5000, "auto", (16, 64, 0.004)),  # 80,000 series
-        (SUPERVISED, 5000, 16, (16, 16, 0.004)),  # as many, whatever the batch
-        (SUPERVISED, 100_000, "auto", (4, 64, 0.004)),
-        (PRETRAINING, 5000, 64, (32, 64, 0.002)),  # 160,000 series
+        (classifier, 64, 16, (250, 16, 0.002)),  # at least 1000 steps
+        (classifier, 60, 2, (60, 2, 0.002)),  # 60 epochs of 30 steps
+        (classifier, 60, 1, (42, 1, 0.002)),  # at most 2500 steps, in whole epochs
+        (classifier, 180, 1, (20, 1, 0.002)),  # but at least 20 epochs
+        (classifier, 999, "auto", (40, 16, 0.002)),  # 2500 steps
+        (classifier, 1000, "auto", (80, 64, 0.004)),
+        (classifier, 5000, "auto", (16, 64, 0.004)),  # 80,000 series
+        (classifier, 5000, 16, (16, 16, 0.004)),  # as many, whatever the batch
+        (classifier, 100_000, "auto", (4, 64, 0.004)),
+        (encoder, 5000, 64, (32, 64, 0.002)),  # 160,000 series
     ],
 )
-def test_auto_epochs_give_a_budget_of_steps(budget, n, batch_size, planned):
-    size = batch_size_for(batch_size, 4, n)
-    epochs, rate = epochs_of("auto", n, size, budget), learning_rate_for("auto", n, budget)
-    assert (epochs, size, rate) == planned
+def test_auto_epochs_give_a_budget_of_steps(make, n, batch_size, planned):
+    used = resolved(n, make=make, batch_size=batch_size)
+    assert (used.max_epochs, used.batch_size, used.learning_rate) == planned
 
 
-def test_pretraining_has_the_larger_budget():
-    series = np.random.default_rng(0).normal(size=(1000, 1, 8))
-    supervised, pretraining = (
-        maker(stem="linear", max_epochs="auto")._prepare(series, np.arange(1000) % 2).plans[0]
-        for maker in (classifier, encoder)
-    )
-    assert (supervised.n_epochs, supervised.learning_rate) == (80, 0.004)
-    assert (pretraining.n_epochs, pretraining.learning_rate) == (160, 0.002)
+@pytest.mark.parametrize(
+    ("n_tokens", "n", "batch_size"),
+    [
+        *((24, 1, 16), (2048, 1, 16), (2049, 1, 15), (17_984, 1, 1), (10**6, 1, 1)),
+        *((64, 999, 16), (512, 1000, 64), (1024, 1000, 32), (17_984, 1000, 1)),
+    ],
+)
+def test_batches_shrink_with_the_tokens(n_tokens, n, batch_size):
+    assert resolved(n, n_tokens).batch_size == batch_size
+    assert resolved(n, n_tokens, batch_size=7).batch_size == 7
+
+
+@pytest.mark.parametrize(
+    ("specified", "n_epochs", "patience"), [("auto", 500, 150), ("auto", 12, 20), (7, 500, 7)]
+)
+def test_patience_is_a_share_of_the_epochs(specified, n_epochs, patience):
+    used = resolved(64, max_epochs=n_epochs, n_iter_no_change=specified)
+    assert used.n_iter_no_change == patience
 
 
 def test_smoothed_labels_bound_the_loss():
@@ -219,12 +230,14 @@ def test_bfloat16():
 
 
 @pytest.mark.parametrize(
-    ("device", "freeze", "resolved"),
+    ("device", "freeze", "compiled"),
     [("cuda", None, "cuda-graphs"), ("cuda", "backbone", False), ("cpu", None, False)],
 )
-def test_auto_captures_steps_that_train_all_weights_on_a_gpu(device, freeze, resolved):
-    assert compile_for("auto", torch.device(device), freeze) == resolved
-    assert compile_for(True, torch.device(device), freeze) is True
+def test_auto_captures_steps_that_train_all_weights_on_a_gpu(device, freeze, compiled, monkeypatch):
+    monkeypatch.setattr(settings, "resolve_device", torch.device)
+    options = {"device": device, "freeze": freeze, "precision": "float32"}
+    assert resolved(64, **options).compile == compiled
+    assert resolved(64, **options, compile=True).compile is True
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from tsformer.data.preprocessor import Scaler
 from tsformer.data.series import Padded
 from tsformer.estimators import random_convolution, recipe
 from tsformer.estimators.recipe import _share_of_flat, agreement_kept, suited_scaling
-from tsformer.estimators.settings import REGRESSION_SCALINGS, batch_size_for, patience_for
+from tsformer.estimators.settings import REGRESSION_SCALINGS
 from tsformer.features import RandomConvolutions
 
 RNG = np.random.default_rng(0)
@@ -374,17 +374,6 @@ def test_augmentations_are_judged_by_folds_of_groups(groups, monkeypatch):
     assert kept == 1
 
 
-def test_batches_shrink_with_the_tokens():
-    def sizes(*cases):
-        return [batch_size_for("auto", *case) for case in cases]
-
-    assert sizes((24,), (64,), (2048,)) == [16, 16, 16]
-    assert sizes((2049,), (17_984,), (10**6,)) == [15, 1, 1]
-    assert sizes((64, 999), (64, 1000), (64, 10**6)) == [16, 64, 64]
-    assert sizes((512, 1000), (1024, 1000), (17_984, 1000)) == [64, 32, 1]
-    assert batch_size_for(7, 10**6) == 7
-
-
 @pytest.mark.parametrize(
     ("module", "make"), [(random_convolution, convolutions), (recipe, classifier)]
 )
@@ -412,10 +401,3 @@ def test_augmentations_are_tried_with_the_scaling_and_the_groups_of_the_fit(monk
     auto = classifier(augmentation="auto", stem="conv", scaling="series", max_epochs=1)
     auto.fit(WAVES, Y, groups=np.arange(48) // 4)
     assert seen == [(1.0, "series", (np.arange(48) // 4).tolist())]
-
-
-@pytest.mark.parametrize(
-    ("specified", "n_epochs", "patience"), [("auto", 500, 150), ("auto", 12, 20), (7, 500, 7)]
-)
-def test_patience_is_a_share_of_the_epochs(specified, n_epochs, patience):
-    assert patience_for(specified, n_epochs) == patience

@@ -21,7 +21,7 @@ from torch import nn
 from tsformer import _threads
 from tsformer._precision import trainable
 from tsformer._random import RandomStream, seeded
-from tsformer._threads import limit_threads, share_of_threads, threads, threads_for
+from tsformer._threads import limit_threads, share_of_threads, threads
 from tsformer.augmentation import Augmentation
 from tsformer.encodings import PositionalEncoding
 from tsformer.training import Callback
@@ -250,15 +250,15 @@ def test_large_steps_have_more_threads(two_threads):
     )
     with threads("auto"):
         for model, n_tokens, expected in ((small, 4096, 1), (large, 1, 1), (large, 4096, 2)):
-            with threads_for(model, n_tokens):
+            with threads(model=model, n_tokens=n_tokens):
                 assert torch.get_num_threads() == expected
                 with threads():  # as in each turn to draw
                     assert torch.get_num_threads() == expected
             assert torch.get_num_threads() == 1
     long = SimpleNamespace(config=SimpleNamespace(d_model=8, d_ff=16), max_tokens=10**6)
-    with threads("auto"), threads_for(long, 64):
+    with threads("auto"), threads(model=long, n_tokens=64):
         assert torch.get_num_threads() == 2, "attention is larger than the rest"
-    with threads(3), threads_for(large, 4096):
+    with threads(3), threads(model=large, n_tokens=4096):
         assert torch.get_num_threads() == 3
 
 

@@ -1,10 +1,11 @@
 """Base of the transformers: parameters, the steps of `fit`, predicting and saving."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from statistics import fmean
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -14,8 +15,9 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 from torch import Tensor
 
-from tsformer._checks import one_of, options, real, whole, with_parameters
-from tsformer._precision import PRECISIONS, in_plain_torch, resolve_precision
+from tsformer._checks import is_one_of, one_of, options, real, whole, with_parameters
+from tsformer._precision import PRECISIONS, in_plain_torch
+from tsformer._random import seeded
 from tsformer._warnings import warn_caller
 from tsformer.augmentation import Augmentation, AugmentationSpec
 from tsformer.data.layout import check_ids
@@ -24,12 +26,12 @@ from tsformer.data.preprocessor import SCALINGS, Scaler, Vocabulary, make_differ
 from tsformer.encodings import EncodingSpec
 from tsformer.estimators.loading import fitted_source, is_fitted, source_of, take_over
 from tsformer.estimators.members import (
+    CPU,
     Seeds,
     check_config,
     check_continues,
     check_weights,
     config_for,
-    drawn_model,
     mean_history,
     member_state,
     plan_for,
@@ -37,6 +39,7 @@ from tsformer.estimators.members import (
     seeds_of,
     warn_if_blind,
 )
+from tsformer.estimators.novelty import Novelty
 from tsformer.estimators.saved import Member, load_checked, read
 from tsformer.estimators.saving import by_name
 from tsformer.estimators.series import (
@@ -45,13 +48,7 @@ from tsformer.estimators.series import (
     fit_transform,
     get_feature_names_out,
 )
-from tsformer.estimators.settings import (
-    Settings,
-    is_auto,
-    resolve,
-    specified_augmentation,
-    views_for,
-)
+from tsformer.estimators.settings import Settings, resolve, specified_augmentation
 from tsformer.estimators.summary import Summary, layers_of
 from tsformer.estimators.targets import Targets, hold_out
 from tsformer.model import ModelConfig, TSTransformer
@@ -62,7 +59,6 @@ from tsformer.objectives import Pretext
 from tsformer.training import (
     Callback,
     History,
-    NonFiniteLossError,
     ProgressBar,
     TrainingPlan,
     Validation,
@@ -140,11 +136,14 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
     models_: list[TSTransformer] = field(init=False)
     histories_: list[History] = field(init=False)
     augmentation_: Augmentation | None = field(init=False)
+    temperatures_: list[float] = field(init=False)
     #: The value of every parameter that may be "auto", in the last fit; not saved.
     settings_: Settings = field(init=False)
 
     #: Names of the weights that the last fit from scratch took from a source.
     _pretrained = frozenset[str]()
+    # Parameters of the classifier.
+    class_weight, label_smoothing, temperature = cast(Any, (None, 0.0, 1.0))
     #: Options of the conv stem with another default than the stem's own.
     conv_params: ClassVar[dict[str, Any]] = {}
 
@@ -167,7 +166,8 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
 
     def check_parameters(self) -> None:
         super().check_parameters()
-        views_in(views_for(self.views, self.stem))
+        if not is_one_of(self.views, ("auto",)):
+            views_in(self.views)
         make_difference(self.view_params)
         augmentation = specified_augmentation(self)
         if augmentation is not None:
@@ -191,15 +191,6 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
                 raise TypeError(
                     f"callbacks must be tsformer.training.Callback instances; got {callback!r}"
                 )
-
-    @property
-    def _class_weight(self) -> Any:
-        """The class weights, of a classifier."""
-        return getattr(self, "class_weight", None)
-
-    def _loss(self) -> Loss | Pretext:
-        """Return the loss of training."""
-        return self.target_.loss
 
     @in_plain_torch
     def fit(
@@ -263,7 +254,8 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         with self._fitting(X, y, times=times, **validation) as (copied, observation):
             fitted: Self = copied
             job = fitted._prepare(X, y, sample_weight, groups, times, **validation)
-            self._adopt(fitted)  # before training, so that callbacks find a fitted estimator
+            # Before training, so that callbacks find a fitted estimator.
+            self.__dict__ = fitted.__dict__
             for own in job.callbacks:
                 own += observation.callbacks
             self.facts_ = {**self.facts_, "used": self.settings_.as_used()}
@@ -298,11 +290,10 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         seeds = seeds_of(self.random_state, self.n_estimators)
 
         data = self._read_training(
-            X, y, sample_weight, groups, times, class_weight=self._class_weight, reset=reset
+            X, y, sample_weight, groups, times, class_weight=self.class_weight, reset=reset
         )
         probe = probe_model(self, data.series)
-        given = self._read_validation(**validation)
-        data, held_out = self._hold_out(data, given, seeds[0].split)
+        data, held_out = self._held_out(data, seeds[0].split, **validation)
         self.settings_ = resolve(
             self,
             data,
@@ -321,22 +312,23 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
             names = [self._pretrained] * len(self.models_)
             histories = [History(earlier) for earlier in self.histories_]
             self._set_members(list(self.models_), histories)
-        plans = [
-            plan_for(self, own, each.training, self._design())
-            for own, each in zip(names, seeds, strict=True)
-        ]
-        self._learn_novelty(data)
+        plans = [plan_for(self, own, each.training) for own, each in zip(names, seeds, strict=True)]
+        self.novelty_ = Novelty(data.series.n_channels, self.preprocessor_.time_step)
+        self.novelty_.fit(data.series, data.groups)
         self._record(
             data,
-            validation_series=0 if held_out is None else len(held_out),
+            validation_series=0 if held_out is None else len(held_out.series),
             initial_weights="pretrained" if any(names) else "",
         )
+        loss: Any = self.target_.loss
         progress = [ProgressHint()] if self.n_jobs in (1, None) and not self.verbose else []
         return TrainingJob(
             models=self.models_,
             panel=self.preprocessor_.panel(data.series),
             targets=torch.from_numpy(data.targets),
-            loss=self._loss(),
+            loss=partial(loss, label_smoothing=self.label_smoothing)
+            if self.label_smoothing
+            else loss,
             plans=plans,
             weights=_normalised(data.weights),
             validation=None if held_out is None else self._validation(held_out),
@@ -350,12 +342,27 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
             histories=self.histories_,
         )
 
-    def _hold_out(
-        self, data: TrainingData, given: TrainingData | None, seed: int
+    def _held_out(
+        self,
+        data: TrainingData,
+        seed: int,
+        X_val: Any = None,
+        y_val: Any = None,
+        times_val: Any = None,
     ) -> tuple[TrainingData, TrainingData | None]:
-        """Hold out series for validation."""
-        if given is not None or is_auto(self.early_stopping) or not self.early_stopping:
-            return data, given
+        """Return the series to train on, and to validate with."""
+        if X_val is not None:
+            check_ids(X_val, y_val, "y_val", of="X_val")
+            series = self._source(X_val, times_val)
+            targets = self.target_.encode(y_val, "y_val", len(series), of="X_val")
+            weights = self.target_.weights(None, targets, self.class_weight)
+            return data, TrainingData(series, targets, weights)
+        if y_val is not None:
+            raise ValueError("X_val and y_val go together; X_val is missing")
+        if times_val is not None:
+            raise ValueError("times_val are the times of X_val, which is missing")
+        if self.early_stopping == "auto" or not self.early_stopping:
+            return data, None
         # The same series for all members, so that they are unseen by the whole ensemble.
         strata = self.target_.strata(data.targets)
         chosen = hold_out(strata, self.validation_fraction, seed, data.groups)
@@ -373,7 +380,10 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         )
         self.preprocessor_ = made.fit(data.series)
         config = config_for(self, int(data.series.lengths.max()))
-        models = [drawn_model(self.target_.make_model, config, each.weights) for each in seeds]
+        models = []
+        for each in seeds:
+            with seeded(each.weights, CPU):
+                models.append(self.target_.make_model(config))
         self._set_members(models, [History() for _ in models])
         pretrained: list[frozenset[str]] = [frozenset()] * len(seeds)
         if source is not None:
@@ -384,31 +394,8 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
 
     def _set_members(self, models: list[TSTransformer], histories: list[History]) -> None:
         self.models_, self.histories_ = models, histories
-
-    def _design(self) -> str:
-        """Return the parameters of model and loss, without addresses in memory."""
-        encoding: Any = self.encoding
-        if not isinstance(encoding, str):
-            encoding = getattr(encoding, "__qualname__", type(encoding).__qualname__)
-        return repr(replace(self.model_.config, encoding=encoding))
-
-    def _learned_before(self, error: BaseException) -> bool:
-        return isinstance(error, NonFiniteLossError) or any(self.histories_)
-
-    def _read_validation(
-        self, X_val: Any = None, y_val: Any = None, times_val: Any = None
-    ) -> TrainingData | None:
-        if X_val is None:
-            if y_val is not None:
-                raise ValueError("X_val and y_val go together; X_val is missing")
-            if times_val is not None:
-                raise ValueError("times_val are the times of X_val, which is missing")
-            return None
-        check_ids(X_val, y_val, "y_val", of="X_val")
-        series = self._source(X_val, times_val)
-        targets = self.target_.encode(y_val, "y_val", len(series), of="X_val")
-        weights = self.target_.weights(None, targets, self._class_weight)
-        return TrainingData(series, targets, weights)
+        if hasattr(self.target_, "classes"):
+            self.temperatures_ = [self.settings_.temperature] * len(models)
 
     def _validation(self, data: TrainingData) -> Validation:
         panel = self.preprocessor_.panel(data.series).to(self.device_)
@@ -444,10 +431,6 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
     @property
     def _n_features_out(self) -> int:
         return len(self.models_) * self.model_.config.d_model
-
-    def _autocast(self) -> bool:
-        n_values = self.model_.max_tokens * self.model_.config.d_model
-        return resolve_precision(self.precision, self.device_, n_values)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -536,7 +519,8 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
             config = read(ModelConfig, member.model, "model")
             check_config(config, self.preprocessor_, self.target_)
             check_weights(config, own, self.target_.make_model)
-            model = drawn_model(self.target_.make_model, config, 0)
+            with seeded(0, CPU):
+                model = self.target_.make_model(config)
             load_checked(model, own)
             models.append(model.eval())
         self.models_, self.histories_ = models, histories

@@ -1,7 +1,6 @@
 """TSTransformerClassifier: the transformer as a scikit-learn classifier."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from math import exp, log
 from numbers import Integral
 from typing import Annotated, Any, Self
@@ -32,10 +31,7 @@ from tsformer.estimators.targets import (
 )
 from tsformer.explain.attention import AttentionMaps, attention_maps
 from tsformer.explain.relevance import relevance
-from tsformer.model import TSTransformer
-from tsformer.training import History
 from tsformer.training.run import suppress_interruption_warning
-from tsformer.training.step import Loss
 
 #: Bounds of the factor of temperatures in `calibrate`.
 _FACTORS = (0.05, 20.0)
@@ -276,16 +272,6 @@ class TSTransformerClassifier(SeriesClassifier, TransformerEstimator):
     conv_params = CONV_PARAMS
     _masks_unknown = True
     default_method = "integrated_gradients"
-
-    def _loss(self) -> Loss:
-        return partial(self.target_.loss, label_smoothing=self.label_smoothing)
-
-    def _design(self) -> str:
-        return f"{super()._design()}, label_smoothing={self.label_smoothing}"
-
-    def _set_members(self, models: list[TSTransformer], histories: list[History]) -> None:
-        super()._set_members(models, histories)
-        self.temperatures_ = [self.settings_.temperature] * len(models)
 
     @in_plain_torch
     def calibrate(

@@ -1,7 +1,7 @@
 """TSTransformerEncoder: the transformer pretrained on series without labels."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
@@ -13,8 +13,9 @@ from tsformer._checks import options, with_parameters
 from tsformer._precision import in_plain_torch
 from tsformer.augmentation import AugmentationSpec
 from tsformer.data.preprocessor import Scaler, views_in
-from tsformer.estimators.base import HeadNorm, Scaling, TransformerEstimator
+from tsformer.estimators.base import HeadNorm, Scaling, TrainingJob, TransformerEstimator
 from tsformer.estimators.saved import Registered, read
+from tsformer.estimators.series import autocasts
 from tsformer.estimators.settings import CONV_PARAMS
 from tsformer.estimators.targets import Target, Targets
 from tsformer.model import ModelConfig, TSTransformer
@@ -222,7 +223,7 @@ class TSTransformerEncoder(TransformerEstimator):
         series = self._source(X, times)
         panel = self.preprocessor_.panel(series).to(self.device_)
         losses = [
-            pretext_losses(model, panel, self._pretext(model), bfloat16=self._autocast()).mean()
+            pretext_losses(model, panel, self._pretext(model), bfloat16=autocasts(self)).mean()
             for model in self.models_
         ]
         return -float(torch.stack(losses).mean())
@@ -235,8 +236,8 @@ class TSTransformerEncoder(TransformerEstimator):
         """The objective of the training."""
         return self.target_.objective
 
-    def _loss(self) -> Pretext:
-        return self._pretext(self.model_)
+    def _prepare(self, *args: Any, **kwargs: Any) -> TrainingJob:
+        return replace(super()._prepare(*args, **kwargs), loss=self._pretext(self.model_))
 
     def _pretext(self, model: TSTransformer) -> Pretext:
         """Return the objective for the inputs of a model."""

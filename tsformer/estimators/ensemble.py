@@ -29,11 +29,10 @@ from tsformer.estimators.saved import Ensemble as Facts
 from tsformer.estimators.saved import read
 from tsformer.estimators.saving import fitted_parts
 from tsformer.estimators.series import Fit, TrainingData, drawn_seed
-from tsformer.estimators.settings import MANY_SERIES, is_auto
+from tsformer.estimators.settings import MANY_SERIES
 from tsformer.estimators.summary import Summary, table_of
 from tsformer.estimators.targets import Targets
 from tsformer.estimators.time_limit import Deadline
-from tsformer.training import NonFiniteLossError
 from tsformer.training.progress import note
 
 #: Members of the transformer.
@@ -215,7 +214,8 @@ class TSEnsembleClassifier(SeriesClassifier):
             )
             fitted.unexplained_ = convolutions.model_.ridge.unexplained
             fitted._record(data)
-            self._adopt(fitted)  # before training, so that callbacks find a fitted estimator
+            # Before training, so that callbacks find a fitted estimator.
+            self.__dict__ = fitted.__dict__
             # Of many series the transformer errs less often even then: see PenDigits in
             # ``experiments/results/many_series.csv``.
             if self.unexplained_ < self.gate and len(series) < MANY_SERIES:
@@ -233,9 +233,6 @@ class TSEnsembleClassifier(SeriesClassifier):
                 + ("; random convolutions are always fitted in full" if seconds > limit else "")
             )
         return self
-
-    def _learned_before(self, error: BaseException) -> bool:
-        return isinstance(error, NonFiniteLossError) or self.transformer_ is not None
 
     def _fit_part(
         self, part: RandomConvolutionClassifier | TSTransformerClassifier, data: TrainingData
@@ -258,7 +255,7 @@ class TSEnsembleClassifier(SeriesClassifier):
                 filterwarnings("ignore", "only .* members were trained")
                 import_module("torch._dynamo")  # seconds, at the first optimizer of a process
             # Random convolutions choose settings, at most in the time of the first part.
-            automatic = any(map(is_auto, (transformer.scaling, transformer.augmentation)))
+            automatic = "auto" in (transformer.scaling, transformer.augmentation)
             automatic = automatic and transformer.stem == "conv"
             choices = self.seconds_["random_convolutions"] if automatic else 0.0
             try:

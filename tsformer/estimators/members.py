@@ -28,6 +28,8 @@ from tsformer.training.plan import Pretrained, check_graphs
 #: Makes a model of a configuration.
 Make = Callable[[ModelConfig], TSTransformer]
 
+CPU = torch.device("cpu")
+
 #: Distinguishes the seed of a source fitted in `fit` from the seeds of members.
 _PRETRAINING = 2**20
 #: Parameters that the model's configuration has under the same names.
@@ -66,52 +68,42 @@ def _derived(drawn: int, member: int) -> int:
     return int(np.random.SeedSequence([drawn, member]).generate_state(1)[0])
 
 
-def config_for(estimator: Any, max_len: int) -> ModelConfig:
-    """Return the configuration for the outputs of the preprocessor."""
-    preprocessor = estimator.preprocessor_
-    return _config(
-        estimator,
-        max_len,
-        preprocessor.stem_params(),
-        n_channels=preprocessor.n_inputs,
-        n_outputs=estimator.target_.n_outputs,
-        head_norm=estimator.settings_.head_norm,
+def config_for(estimator: Any, max_len: int, *, probed: SeriesSource | None = None) -> ModelConfig:
+    """Return the configuration for the preprocessor's outputs, or for a probe of raw series."""
+    default = estimator.conv_params if estimator.stem == "conv" else {}
+    if probed is None:
+        preprocessor = estimator.preprocessor_
+        learned, n_channels = preprocessor.stem_params(), preprocessor.n_inputs
+        outputs = {"n_outputs": estimator.target_.n_outputs}
+        outputs["head_norm"] = estimator.settings_.head_norm
+    else:
+        learned = {"n_codes": 1} if estimator.stem == "embedding" else {}
+        n_channels, outputs = probed.n_channels, {"n_outputs": 1, "head_norm": None}
+    return ModelConfig(
+        n_channels=n_channels,
+        max_len=max_len,
+        encoding_params=dict(estimator.encoding_params or {}),
+        norm_first=bool(estimator.norm_first),
+        stem_params={**default, **(estimator.stem_params or {}), **learned},
+        **{name: getattr(estimator, name) for name in _CONFIG},
+        **outputs,
     )
 
 
 def probe_model(estimator: Any, series: SeriesSource) -> TSTransformer:
     """Make an unused model of the size: wrong options fail before any fit."""
     check_graphs(estimator.compile, resolve_device(estimator.device))
-    codes = {"n_codes": 1} if estimator.stem == "embedding" else {}
-    sizes = {"n_channels": series.n_channels, "n_outputs": 1, "head_norm": None}
-    config = _config(estimator, int(series.lengths.max()), codes, **sizes)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), seeded(0, CPU):
         warnings.simplefilter("ignore")  # the trained model issues them again
-        return drawn_model(TSTransformer, config, 0)
+        return TSTransformer(config_for(estimator, int(series.lengths.max()), probed=series))
 
 
-def _config(
-    estimator: Any, max_len: int, stem_params: Mapping[str, Any], **sizes: Any
-) -> ModelConfig:
-    default = estimator.conv_params if estimator.stem == "conv" else {}
-    return ModelConfig(
-        max_len=max_len,
-        encoding_params=dict(estimator.encoding_params or {}),
-        norm_first=bool(estimator.norm_first),
-        stem_params={**default, **(estimator.stem_params or {}), **stem_params},
-        **{name: getattr(estimator, name) for name in _CONFIG},
-        **sizes,
-    )
-
-
-def drawn_model(make: Make, config: ModelConfig, seed: int) -> TSTransformer:
-    """Return a model with initial weights drawn from `seed`."""
-    with seeded(seed, torch.device("cpu")):
-        return make(config)
-
-
-def plan_for(estimator: Any, pretrained: frozenset[str], seed: int, design: str) -> TrainingPlan:
+def plan_for(estimator: Any, pretrained: frozenset[str], seed: int) -> TrainingPlan:
     """Return the plan of a member, of which a source gave the weights of these names."""
+    encoding: Any = estimator.encoding
+    if not isinstance(encoding, str):  # without its address in memory
+        encoding = getattr(encoding, "__qualname__", type(encoding).__qualname__)
+    design = replace(estimator.models_[0].config, encoding=encoding)
     settings, folder = estimator.settings_, estimator.checkpoint_dir
     scale, frozen = float(estimator.pretrained_lr_scale), estimator.freeze == "backbone"
     return TrainingPlan(
@@ -126,7 +118,7 @@ def plan_for(estimator: Any, pretrained: frozenset[str], seed: int, design: str)
         bfloat16=settings.precision == "bfloat16",
         compile=settings.compile,
         seed=seed,
-        design=design,
+        design=f"{design}, label_smoothing={estimator.label_smoothing}",
         checkpoint_dir=None if folder is None else Path(folder),
         checkpoint_minutes=float(estimator.checkpoint_minutes),
         resume=bool(estimator.resume),
@@ -147,7 +139,7 @@ def check_continues(estimator: Any, pretrained: frozenset[str]) -> None:
             "warm_start=True continues a fit without pretrained weights, or a loaded model, and "
             f"freeze={freeze!r} would freeze nothing; set freeze=None"
         )
-    fitted = dict(vars(estimator.model_.config))
+    fitted = dict(vars(estimator.models_[0].config))
     wanted = dict(vars(config_for(estimator, fitted["max_len"])))
     scaler, settings = estimator.preprocessor_, estimator.settings_
     if isinstance(scaler, Scaler):
@@ -164,7 +156,7 @@ def check_continues(estimator: Any, pretrained: frozenset[str]) -> None:
 
 def warn_if_blind(estimator: Any) -> None:
     """Warn of a model that cannot tell a series from its reverse."""
-    model, encoding = estimator.model_, estimator.encoding
+    model, encoding = estimator.models_[0], estimator.encoding
     directed = getattr(estimator.preprocessor_, "difference", None) is not None
     blind = model.encoding.symmetric and model.stem.pointwise and not directed
     if blind and encoding != "none":  # "none" is chosen as a control

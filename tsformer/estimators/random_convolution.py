@@ -19,6 +19,7 @@ from tsformer.data.panel import Panel
 from tsformer.data.preprocessor import Preprocessor, Scaler
 from tsformer.data.series import SeriesSource
 from tsformer.estimators.classification import SeriesClassifier
+from tsformer.estimators.novelty import Novelty
 from tsformer.estimators.recipe import better_scaling, fitted_convolutions, trial_sample
 from tsformer.estimators.saved import load_checked
 from tsformer.estimators.series import (
@@ -36,6 +37,10 @@ from tsformer.features.ridge import ConvolutionClassifier
 _SHARE_OF_TRIAL, _SERIES_OF_TRIAL = 1 / 8, 2048
 #: Smallest numbers of features and groups.
 FEWEST = (168, 2)
+
+
+def _regular_panel(preprocessor: Preprocessor, series: SeriesSource) -> Panel:
+    return regular(preprocessor.transform(series), warn=True)
 
 
 @with_parameters
@@ -114,6 +119,7 @@ class RandomConvolutionClassifier(
     random_state: int | np.random.RandomState | None = None
 
     models_: list[ConvolutionClassifier] = field(init=False)
+    _panel = staticmethod(_regular_panel)
 
     @in_plain_torch
     def fit(
@@ -159,7 +165,7 @@ class RandomConvolutionClassifier(
         with self._fitting(X, y, times=times) as (copied, _):
             fitted: Self = copied
             fitted._learn(X, y, sample_weight, times, groups)
-            self._adopt(fitted)
+            self.__dict__ = fitted.__dict__
         return self
 
     def _learn(
@@ -191,7 +197,8 @@ class RandomConvolutionClassifier(
         self.models_ = [model.to(self.device_).eval()]
         assert data.repeated is not None
         self._repeated = data.repeated
-        self._learn_novelty(data)
+        self.novelty_ = Novelty(series.n_channels, self.preprocessor_.time_step)
+        self.novelty_.fit(data.series, data.groups)
         self._record(data)
         grouped = data.groups is not None and len(np.unique(data.groups)) > 1
         by = "groups" if grouped else "single series"
@@ -214,7 +221,7 @@ class RandomConvolutionClassifier(
 
     def _better_scaling(self, data: TrainingData, options: dict[str, Any]) -> str | None:
         """Compare scalings with a share of the features, on a sample of many series."""
-        some = data.part(trial_sample(len(data), _SERIES_OF_TRIAL))
+        some = data.part(trial_sample(len(data.series), _SERIES_OF_TRIAL))
         trial = options | self._share_of_features(_SHARE_OF_TRIAL) | {"groups": some.groups}
         return better_scaling(some.series.padded(), some.targets, some.weights, **trial).scaling
 
@@ -224,9 +231,6 @@ class RandomConvolutionClassifier(
             "n_features": self.n_features and max(int(share * self.n_features), FEWEST[0]),
             "n_groups": self.n_groups and max(2 * int(share * self.n_groups / 2), FEWEST[1]),
         }
-
-    def _panel(self, preprocessor: Preprocessor, series: SeriesSource) -> Panel:
-        return regular(preprocessor.transform(series), warn=True)
 
     def check_parameters(self) -> None:
         super().check_parameters()

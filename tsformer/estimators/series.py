@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -19,10 +19,9 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted
-from torch import Tensor
 
 from tsformer._checks import check_fields_of, check_new_values, listed
-from tsformer._precision import in_plain_torch
+from tsformer._precision import in_plain_torch, resolve_precision
 from tsformer.data.layout import (
     check_ids,
     refuse_recording,
@@ -38,7 +37,7 @@ from tsformer.estimators.novelty import Novelty
 from tsformer.estimators.schema import Schema
 from tsformer.estimators.summary import Summary, recipe_of
 from tsformer.estimators.targets import Groups, Target, Targets, read_groups
-from tsformer.training import Callback
+from tsformer.training import Callback, NonFiniteLossError
 from tsformer.training.inference import forward, place
 
 #: Number of series per chunk of outputs.
@@ -116,9 +115,6 @@ class TrainingData:
     #: Whether each series equals an earlier one ``[n]``.
     repeated: npt.NDArray[np.bool_] | None = None
 
-    def __len__(self) -> int:
-        return len(self.series)
-
     def part(self, chosen: npt.NDArray[np.bool_]) -> TrainingData:
         """Return the series that a mask ``[n]`` selects."""
         weights = None if self.weights is None else self.weights[chosen]
@@ -155,28 +151,17 @@ class SeriesEstimator(BaseEstimator):
 
     #: Parameters that are not saved, with their values in a loaded estimator.
     not_saved: ClassVar[dict[str, Any]] = {"device": "auto", "n_threads": "auto"}
+    #: Returns the input of the modules, on the CPU.
+    _panel: Callable[[Preprocessor, SeriesSource], AnyPanel] = staticmethod(Preprocessor.panel)
     #: Classes of the parts of an ensemble, and the parameters with their options.
     parts: ClassVar[dict[str, Any]] = {}
     params_of_parts: ClassVar[tuple[str, ...]] = ()
 
+    check_parameters = check_fields_of
     save = saving.save
     from_fitted_state = classmethod(saving.from_fitted_state)
     __getstate__ = saving.getstate
     __setstate__ = saving.setstate
-
-    @abstractmethod
-    def restored_target(self, described: dict[str, Any]) -> Target:
-        """Make the target from its description."""
-
-    @abstractmethod
-    def describe_models(self) -> dict[str, Any]:
-        """Describe the modules for JSON."""
-
-    @abstractmethod
-    def restore_models(
-        self, described: dict[str, Any], saved: Sequence[Mapping[str, Tensor]]
-    ) -> None:
-        """Restore the described modules, with one mapping of tensors per member."""
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters of the constructor.
@@ -207,10 +192,6 @@ class SeriesEstimator(BaseEstimator):
             "of channels and windows"
         )
 
-    def check_parameters(self) -> None:
-        """Raise ValueError or TypeError for the first invalid parameter."""
-        check_fields_of(self)
-
     @abstractmethod
     def _learn_target(self, y: Any, sample_weight: Any) -> Target:
         """Learn the meaning of the targets of the training series."""
@@ -228,20 +209,15 @@ class SeriesEstimator(BaseEstimator):
                 fitted.check_parameters()
                 yield fitted, observation
             except BaseException as error:
+                learned = isinstance(error, NonFiniteLossError) or any(
+                    [*getattr(self, "histories_", ()), getattr(self, "transformer_", None)]
+                )
                 # A mixture of old and new state would predict wrong results silently.
-                if self.__dict__ is earlier or not self._learned_before(error):
+                if self.__dict__ is earlier or not learned:
                     self.__dict__ = earlier
                     if drawn is not None:
                         generator.set_state(drawn)
                 raise
-
-    def _adopt(self, fitted: Self) -> None:
-        """Take over the state of a copy from `_fitting`."""
-        self.__dict__ = fitted.__dict__
-
-    def _learned_before(self, error: BaseException) -> bool:
-        """Whether to keep the state that `fit` learned before an error."""
-        return False
 
     def _record(self, data: TrainingData, **further: Any) -> None:
         """Record facts of the training data for the card."""
@@ -250,18 +226,13 @@ class SeriesEstimator(BaseEstimator):
         n_missing = 0 if gaps is None else int(gaps.missing.sum(dtype=np.int64))
         share = n_missing / max(int(lengths.sum()) * series.n_channels, 1)
         names = self.schema_.names if self.schema_.n_columns is None else ()
-        facts: dict[str, Any] = {"series": len(data), "channels": series.n_channels}
+        facts: dict[str, Any] = {"series": len(series), "channels": series.n_channels}
         facts |= {"names of channels": listed(names)} if len(names) else {}
         facts |= {"steps, at least": shortest, "steps, at most": longest}
         facts["missing values"] = f"{share:.2%}"
         facts |= self.target_.facts(data.targets)
         further = {name.replace("_", " "): value for name, value in further.items() if value}
         self.facts_ = {"data": facts | further}
-
-    def _learn_novelty(self, data: TrainingData) -> None:
-        """Fit `novelty_` to the training series."""
-        novelty = Novelty(self.n_channels_, self.preprocessor_.time_step)
-        self.novelty_ = novelty.fit(data.series, data.groups)
 
     def _read_training(
         self,
@@ -301,7 +272,8 @@ class SeriesEstimator(BaseEstimator):
 
     def _source(self, X: Any, times: Any = None) -> SeriesSource:
         """Read series like those of `fit`."""
-        check_is_fitted(self)
+        if not hasattr(self, "schema_"):
+            check_is_fitted(self)
         return self.schema_.read(self, X, times)
 
     @property
@@ -358,12 +330,13 @@ class SeriesEstimator(BaseEstimator):
         """Return the outputs of all models, ``[members, n, ...]``."""
         series = self._source(X, times)
         panel = place(self._panel(self.preprocessor_, series), self.device_)
+        bfloat16 = autocasts(self)
         outputs = np.stack(
             [
                 forward(
                     model,
                     panel,
-                    bfloat16=self._autocast(),
+                    bfloat16=bfloat16,
                     function=getattr(model, function),
                     device=self.device_,
                 ).numpy()
@@ -435,14 +408,6 @@ class SeriesEstimator(BaseEstimator):
             )
         return novelty.score(series)
 
-    def _panel(self, preprocessor: Preprocessor, series: SeriesSource) -> AnyPanel:
-        """Return the input of the modules, on the CPU."""
-        return preprocessor.panel(series)
-
-    def _autocast(self) -> bool:
-        """Whether the modules run in bf16 autocast."""
-        return False
-
     def summary(self) -> Summary:
         """Summarise layers, sizes, and the values that `fit` used for every "auto".
 
@@ -466,6 +431,15 @@ class SeriesEstimator(BaseEstimator):
     def held_out_scores(self) -> dict[str, Any]:
         """Return the scores of `fit` and `calibrate` on series that were not trained on."""
         return dict(self.facts_.get("scores", {}))
+
+
+def autocasts(estimator: Any) -> bool:
+    """Whether the modules of an estimator run in bf16 autocast."""
+    model = estimator.models_[0]
+    if not hasattr(model, "config"):
+        return False
+    n_values = model.max_tokens * model.config.d_model
+    return resolve_precision(estimator.precision, estimator.device_, n_values)
 
 
 def get_feature_names_out(self: Any, input_features: Any = None) -> npt.NDArray[Any]:

@@ -8,7 +8,7 @@ import torch
 
 from tsformer._devices import resolve_device
 from tsformer._precision import resolve_precision
-from tsformer._threads import threads_for
+from tsformer._threads import threads
 from tsformer.augmentation import Augmentation, AugmentationSpec
 from tsformer.augmentation import resolve as resolve_augmentation
 from tsformer.estimators.labels import Classes, Labels
@@ -96,34 +96,64 @@ def resolve(
     `probe` is an unused model of the size, `source` the source of the initial weights, and
     `fitted` the estimator that a warm start continues.
     """
-    n_cases, n_tokens = len(data), probe.max_tokens
-    budget = PRETRAINING if target.pretext else SUPERVISED
-    batch_size = batch_size_for(params.batch_size, n_tokens, n_cases)
-    max_epochs = epochs_of(params.max_epochs, n_cases, batch_size, budget)
-    stops = validated and bool(params.early_stopping)
-    device = resolve_device(params.device)
+    n_cases, n_tokens = len(data.series), probe.max_tokens
+    many, budget = n_cases >= MANY_SERIES, PRETRAINING if target.pretext else SUPERVISED
+    batch_size, max_epochs, rate = params.batch_size, params.max_epochs, params.learning_rate
+    if batch_size == "auto":
+        batch_size = LARGE_BATCH if many else DEFAULT_BATCH
+        batch_size = min(batch_size, max(_TOKENS_AT_ONCE // n_tokens, 1))
+    if max_epochs == "auto":
+        least, most = (ceil(steps / ceil(n_cases / batch_size)) for steps in AUTO_STEPS)
+        max_epochs = max(min(max(AUTO_EPOCHS, least), most), AUTO_MIN_EPOCHS)
+        if many:
+            max_epochs = max(ceil(budget.n_series / n_cases), AUTO_MIN_EPOCHS_OF_MANY)
+    if rate == "auto":
+        rate = budget.learning_rate if many else AUTO_RATE
+    stops, patience = validated and bool(params.early_stopping), params.n_iter_no_change
+    if patience == "auto":
+        patience = max(ceil(AUTO_PATIENCE * max_epochs), AUTO_MIN_PATIENCE)
+    device, compiled = resolve_device(params.device), params.compile
+    if compiled == "auto":
+        captures = device.type == "cuda" and params.freeze is None and Ranks.current().size == 1
+        compiled = "cuda-graphs" if captures else False
     scaling, head_norm = _scaling_and_norm(params, data, target, source, fitted)
     augmentation = specified_augmentation(params)
-    if augmentation is not None and is_auto(params.augmentation):
-        augmentation = _adapted(augmentation, params, data, target, scaling)
-    with threads_for(probe, batch_size * n_tokens):
+    automatic = isinstance(params.augmentation, str) and params.augmentation == "auto"
+    if augmentation is not None and automatic and isinstance(target, Classes | Labels):
+        augmentation = fit_augmentation(
+            augmentation,
+            params.augmentation_params or {},
+            data.series,
+            target.strata(data.targets),
+            data.groups,
+            n_classes=target.n_outputs,
+            scaling=scaling,
+        )
+    temperature = getattr(params, "temperature", 1.0)
+    if temperature == "auto":
+        mixed = augmentation is not None and augmentation.mixes
+        temperature = MIXED_TEMPERATURE if mixed else 1.0
+    views = params.views
+    if views == "auto":
+        views = "values+difference" if params.stem == "conv" else "values"
+    with threads(model=probe, n_tokens=batch_size * n_tokens):
         n_threads = torch.get_num_threads()
     bfloat16 = resolve_precision(params.precision, device, n_tokens * probe.config.d_model)
     return Settings(
         scaling=scaling,
-        views=views_for(params.views, params.stem),
+        views=views,
         head_norm=head_norm,
         augmentation=augmentation,
-        temperature=temperature_for(getattr(params, "temperature", 1.0), augmentation),
-        max_epochs=max_epochs,
-        batch_size=batch_size,
-        learning_rate=learning_rate_for(params.learning_rate, n_cases, budget),
+        temperature=float(temperature),
+        max_epochs=int(max_epochs),
+        batch_size=int(batch_size),
+        learning_rate=float(rate),
         early_stopping=stops,
-        n_iter_no_change=patience_for(params.n_iter_no_change, max_epochs) if stops else None,
+        n_iter_no_change=int(patience) if stops else None,
         n_threads=n_threads,
         device=device,
         precision="bfloat16" if bfloat16 else "float32",
-        compile=compile_for(params.compile, device, params.freeze),
+        compile=compiled,
     )
 
 
@@ -133,18 +163,20 @@ def _scaling_and_norm(
     """Return the scaling and the norm before the head."""
     scaling, head_norm = params.scaling, params.head_norm
     if fitted is not None:
-        if is_auto(scaling):
+        if scaling == "auto":
             scaling = fitted.preprocessor_.describe()["scaling"]
-        return scaling, fitted.model_.config.head_norm if is_auto(head_norm) else head_norm
-    chooses = is_auto(scaling) and source is None and params.stem == "conv"
-    if is_auto(scaling):
-        scaling = "channel" if source is None else _scaling_of(source)
-    if isinstance(target, Numbers) and (chooses or is_auto(head_norm)):
+        return scaling, fitted.model_.config.head_norm if head_norm == "auto" else head_norm
+    chooses = scaling == "auto" and source is None and params.stem == "conv"
+    if scaling == "auto" and hasattr(source, "preprocessor_"):
+        scaling = source.preprocessor_.describe()["scaling"]
+    elif scaling == "auto":
+        scaling = "channel" if source is None or source.scaling == "auto" else source.scaling
+    if isinstance(target, Numbers) and (chooses or head_norm == "auto"):
         scalings = REGRESSION_SCALINGS if chooses else (scaling,)
         scaling, explained = regression_recipe(
             data.series, data.targets, data.weights, data.groups, scalings
         )
-        if is_auto(head_norm):
+        if head_norm == "auto":
             head_norm = "batch" if explained >= LEAST_EXPLAINED else None
     elif isinstance(target, Classes | Labels) and chooses:
         strata = target.strata(data.targets)
@@ -152,17 +184,10 @@ def _scaling_and_norm(
     return None if params.stem == "embedding" else scaling, head_norm
 
 
-def _scaling_of(source: Any) -> str | None:
-    """Return the scaling of the source of the initial weights."""
-    if hasattr(source, "preprocessor_"):
-        return source.preprocessor_.describe()["scaling"]
-    return "channel" if is_auto(source.scaling) else source.scaling
-
-
 def specified_augmentation(params: Any) -> Augmentation | None:
     """Return the augmentation that the parameters specify, before a fit adapts it."""
     specified: AugmentationSpec | None = params.augmentation
-    if is_auto(specified):
+    if isinstance(specified, str) and specified == "auto":
         specified = "warp+cutmix" if params.stem == "conv" else None
     if specified is None and params.augmentation_params:
         raise ValueError(
@@ -171,79 +196,3 @@ def specified_augmentation(params: Any) -> Augmentation | None:
         )
     options = params.augmentation_params or {}
     return None if specified is None else resolve_augmentation(specified, **options)
-
-
-def _adapted(
-    augmentation: Augmentation, params: Any, data: TrainingData, target: Target, scaling: str | None
-) -> Augmentation | None:
-    """Adapt ``augmentation="auto"`` of a classifier to the training series."""
-    if not isinstance(target, Classes | Labels):
-        return augmentation
-    return fit_augmentation(
-        augmentation,
-        params.augmentation_params or {},
-        data.series,
-        target.strata(data.targets),
-        data.groups,
-        n_classes=target.n_outputs,
-        scaling=scaling,
-    )
-
-
-def is_auto(value: object) -> bool:
-    """Whether a parameter is "auto"; an array or a class is not."""
-    return isinstance(value, str) and value == "auto"
-
-
-def views_for(views: str, stem: str) -> str:
-    """Return the views of each channel."""
-    if is_auto(views):
-        return "values+difference" if stem == "conv" else "values"
-    return views
-
-
-def learning_rate_for(learning_rate: float | str, n_cases: int, budget: Budget) -> float:
-    """Return the peak learning rate."""
-    if learning_rate == "auto":
-        return budget.learning_rate if n_cases >= MANY_SERIES else AUTO_RATE
-    return float(learning_rate)
-
-
-def batch_size_for(batch_size: int | str, n_tokens: int, n_cases: int = 0) -> int:
-    """Return the number of series per optimizer step."""
-    if batch_size != "auto":
-        return int(batch_size)
-    wanted = LARGE_BATCH if n_cases >= MANY_SERIES else DEFAULT_BATCH
-    return min(wanted, max(_TOKENS_AT_ONCE // n_tokens, 1))
-
-
-def epochs_of(max_epochs: int | str, n_cases: int, batch_size: int, budget: Budget) -> int:
-    """Return the number of epochs."""
-    if max_epochs != "auto":
-        return int(max_epochs)
-    if n_cases >= MANY_SERIES:
-        return max(ceil(budget.n_series / n_cases), AUTO_MIN_EPOCHS_OF_MANY)
-    fewest, most = (ceil(steps / ceil(n_cases / batch_size)) for steps in AUTO_STEPS)
-    return max(min(max(AUTO_EPOCHS, fewest), most), AUTO_MIN_EPOCHS)
-
-
-def patience_for(n_iter_no_change: int | str, n_epochs: int) -> int:
-    """Return the number of epochs without a lower validation loss that ends training."""
-    if n_iter_no_change != "auto":
-        return int(n_iter_no_change)
-    return max(ceil(AUTO_PATIENCE * n_epochs), AUTO_MIN_PATIENCE)
-
-
-def temperature_for(temperature: float | str, augmentation: Augmentation | None) -> float:
-    """Return the divisor of the logits before calibration."""
-    if temperature != "auto":
-        return float(temperature)
-    return MIXED_TEMPERATURE if augmentation is not None and augmentation.mixes else 1.0
-
-
-def compile_for(compile: bool | str, device: torch.device, freeze: str | None) -> bool | str:
-    """Return whether steps are compiled, or captured in CUDA graphs."""
-    if compile != "auto":
-        return compile
-    captures = device.type == "cuda" and freeze is None and Ranks.current().size == 1
-    return "cuda-graphs" if captures else False

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from tsformer._checks import shortened, unknown
 from tsformer._registry import check_options
-from tsformer._threads import threads_for
+from tsformer._threads import threads
 from tsformer.data.panel import in_order
 from tsformer.data.preprocessor import Preprocessor, Scaler
 from tsformer.data.series import Padded
@@ -63,7 +63,7 @@ def relevance(
         model = deepcopy(fitted).eval().requires_grad_(False)
         logits = logits_from_baseline(model, preprocessor, series, baseline, temperature)
         steps = batch_steps(model)
-        with threads_for(model, steps // model.stem.stride):
+        with threads(model=model, n_tokens=steps // model.stem.stride):
             for rows in in_order(lengths, steps):
                 longest = int(lengths[rows].max())
                 found: Tensor = method.relevance(logits.take(rows, longest), of_class[rows])

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from tsformer._random import drawing
-from tsformer._threads import threads_for
+from tsformer._random import seeded
+from tsformer._threads import threads
 from tsformer.augmentation import Batch
 from tsformer.data.panel import AnyPanel, in_order, send, shuffled
 from tsformer.model.layers import FEWEST, MaskedBatchNorm, PooledBatchNorm, effective_size
@@ -26,7 +26,7 @@ _SHARE_OF_DATA = 0.5
 #: Series and tokens of a batch in which an objective is scored.
 _SCORED_SERIES, _SCORED_TOKENS = 16, 2**15
 #: Separates the draws of an objective from the draws of an augmentation.
-_STREAM = (1,)
+_STREAM = 1
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -116,7 +116,7 @@ def forward(
     outputs: Tensor | None = None
     with (
         _evaluating(model),
-        threads_for(model, _TOKENS["cpu"]),
+        threads(model=model, n_tokens=_TOKENS["cpu"]),
         torch.inference_mode(),
         torch.autocast(device.type, torch.bfloat16, enabled=bfloat16),
         panel.ahead(in_order(panel.lengths, n_steps)) as batches,
@@ -138,7 +138,7 @@ def forward(
 
 def posed(pretext: Pretext, batch: Batch, *, seed: int, step: int) -> Posed:
     """Return the task for a batch, sampled from the seed and the step."""
-    with drawing(seed, step, batch.values.device, stream=_STREAM):
+    with seeded(seed, batch.values.device, step, _STREAM):
         return pretext.pose(batch)
 
 
@@ -155,7 +155,7 @@ def pretext_losses(
     losses = []
     with (
         _evaluating(model),
-        threads_for(model, batch_size * n_tokens),
+        threads(model=model, n_tokens=batch_size * n_tokens),
         torch.inference_mode(),
         torch.autocast(panel.device.type, torch.bfloat16, enabled=bfloat16),
         panel.ahead(batches) as coming,

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from tsformer._precision import plain_torch
-from tsformer._threads import share_of_threads, threads, threads_for
+from tsformer._threads import share_of_threads, threads
 from tsformer.data.panel import AnyPanel, send, shuffled
 from tsformer.objectives import Pretext
 from tsformer.training.checkpoint import Checkpointer
@@ -98,7 +98,7 @@ def train(
     state, history = run.state, run.state.history
     with (
         plain_torch(),
-        threads_for(model, plan.batch_size * getattr(model, "max_tokens", 0)),
+        threads(model=model, n_tokens=plan.batch_size * getattr(model, "max_tokens", 0)),
         ranks.sharing(model, plan, loss, len(panel)),
         ExitStack() as stack,
     ):

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tsformer._random import drawing
+from tsformer._random import seeded
 from tsformer.augmentation import Batch
 from tsformer.data.panel import AnyPanel, same_device
 from tsformer.objectives import Pretext
@@ -72,7 +72,7 @@ class TrainingStep:
         inputs = panel.take(index, rows=here, device=plan.device)
         batch = Batch(*inputs, panel.symbolic, panel.n_flags)
         if plan.augmentation is not None:
-            with drawing(plan.seed, number, batch.values.device):
+            with seeded(plan.seed, batch.values.device, number):
                 batch = plan.augmentation(batch)
         self.optimizer.zero_grad(set_to_none=True)
         if isinstance(self.loss, Pretext):
