@@ -27,23 +27,25 @@ _PANDAS = (pd.DataFrame, pd.Series)
 
 def series_ids(X: Any) -> pd.Index | None:
     """Return the id of each series of a container; None if it holds no ids."""
-    if isinstance(X, np.ndarray) and X.dtype != object:
-        return None
+    return _ids(X)[0]
+
+
+def _ids(X: Any) -> tuple[pd.Index | None, str]:
+    """Return ids, and the expression of them, with {} for the container."""
     if hasattr(X, "data_vars"):  # a data set of xarray, whose arrays have the same dimensions
         X = next(iter(X.data_vars.values()), None)
     if has_dims(X):
         X = native(X)
-        return X.indexes.get(X.dims[0]) if X.dims else None
+        return (X.indexes.get(X.dims[0]), f"{{}}.indexes[{X.dims[0]!r}]") if X.dims else (None, "")
     if isinstance(X, _PANDAS):
         levels = isinstance(X.index, pd.MultiIndex) and X.index.nlevels == 2
-        return X.index.get_level_values(0).unique() if levels else X.index
-    if isinstance(X, np.ndarray) and X.ndim == 1:
-        X = list(X)
-    if not isinstance(X, (list, tuple)) or not X:
-        return None
-    if not all(isinstance(x, pd.DataFrame) and CASE in x.attrs for x in X):
-        return None
-    return pd.Index([x.attrs[CASE] for x in X], tupleize_cols=False)
+        return (X.index.unique(0), "{}.index.unique(0)") if levels else (X.index, "{}.index")
+    several = isinstance(X, (list, tuple)) or (isinstance(X, np.ndarray) and X.dtype.kind == "O")
+    items = X if several else ()
+    if not len(items) or not all(isinstance(x, pd.DataFrame) and CASE in x.attrs for x in items):
+        return None, ""
+    ids = pd.Index([x.attrs[CASE] for x in items], tupleize_cols=False)
+    return ids, f'[x.attrs["{CASE}"] for x in {{}}]'
 
 
 def check_ids(X: Any, other: Any, name: str, *, of: str = "X") -> None:
@@ -51,36 +53,33 @@ def check_ids(X: Any, other: Any, name: str, *, of: str = "X") -> None:
     others = series_ids(other) if has_dims(other) or isinstance(other, _PANDAS) else None
     if others is None:
         return
-    own = ids = series_ids(X)
-    if ids is None and isinstance(X, (list, tuple)):
+    ids, index = _ids(X)
+    named = ids is not None
+    if not named and isinstance(X, (list, tuple)):
         # Series cut from one table: the rows where they begin are their names.
         if not all(isinstance(x, _PANDAS) and len(x) for x in X):
             return
-        ids = pd.Index([x.index[0] for x in X], tupleize_cols=False)
-        ids = ids if ids.is_unique else None
-    if ids is None or len(ids) != len(others) or ids.equals(others):
+        ids, index = (
+            pd.Index([x.index[0] for x in X], tupleize_cols=False),
+            "[x.index[0] for x in {}]",
+        )
+    if ids is None or len(ids) != len(others) or ids.equals(others) or not (named or ids.is_unique):
         return  # another length is an error of its own
     read, others_read = _as_dates(ids, others), _as_dates(others, ids)
     spelled, spelled_others = _spelled(read), _spelled(others_read)
     same = Counter(spelled) == Counter(spelled_others)
     numbered = [str(i) for i in range(len(ids))] in (spelled, spelled_others)
     digits, other_digits = (all(map(str.isdigit, each)) for each in (spelled, spelled_others))
-    may_differ = own is None or numbered or digits != other_digits
+    may_differ = not named or numbered or digits != other_digits
     if spelled == spelled_others or (not same and may_differ):
         return
-    if own is None:
-        index = f"[x.index[0] for x in {of}]"
-    elif isinstance(X, (list, tuple, np.ndarray)):
-        index = f'[x.attrs["{CASE}"] for x in {of}]'
-    elif isinstance(X, _PANDAS):
-        index = f"{of}.index{'.unique(0)' if isinstance(X.index, pd.MultiIndex) else ''}"
-    else:
-        index = f"{of}.indexes[{ids.name!r}]"
+    index = index.format(of)
     index = f"pd.to_datetime({index})" if read is not ids else index
     dates = f".set_axis(pd.to_datetime({name}.index))" if others_read is not others else ""
+    shown, other_shown = (shortened(each[:3].tolist(), 60) for each in (ids, others))
     raise ValueError(
         f"{of} and {name} have {'the same ids in another order' if same else 'different ids'}: "
-        f"{of} has {_shown(ids)}, {name} has {_shown(others)}; pass {name}{dates}.loc[{index}], "
+        f"{of} begins with {shown}, {name} with {other_shown}; pass {name}{dates}.loc[{index}], "
         f"or if they match by position, pass {name}.to_numpy()"
     )
 
@@ -129,11 +128,6 @@ def _as_dates(ids: pd.Index, others: pd.Index) -> pd.Index:
 def _spelled(ids: pd.Index) -> list[str]:
     """Spell ids so that 1, 1.0 and "1" are one."""
     return [f"{i:.0f}" if isinstance(i, float) and i.is_integer() else str(i) for i in ids.tolist()]
-
-
-def _shown(ids: pd.Index) -> str:
-    """Return the first ids, for messages."""
-    return shortened(ids[:3].tolist(), 60)[:-1] + (", ...]" if len(ids) > 3 else "]")
 
 
 #: Largest plausible ratio of the change between steps to the change between channels: on the
@@ -267,30 +261,23 @@ def _doubt_of_steps(X: Any, series: SeriesSource) -> str:
 
 
 def _case_and_time(series: SeriesSource, names: list[Any]) -> tuple[Any, Any] | None:
-    """Return a column whose values repeat, and one that rises within each of its values."""
-    if len(series) < 3 * _ROWS_PER_CASE:
+    """Return a column of whole numbers in runs, and one that rises within each run."""
+    n_most = len(series) // _ROWS_PER_CASE
+    if n_most < 3:
         return None
-    table = np.concatenate(
-        [
-            series.read(index).values[:, :_MOST_COLUMNS, 0].copy()
-            for index in series.parts()
-            if index[0] < _MOST_ROWS
-        ]
-    )
-    rises = np.diff(table, axis=0) > 0
-    for case, column in enumerate(table.T):
-        new = np.diff(column) != 0
-        n_runs = 1 + np.count_nonzero(new)
-        whole = (column == np.round(column)).all() and len(np.unique(column)) == n_runs
-        if whole and 1 < n_runs <= len(table) / _ROWS_PER_CASE:
-            found = [
-                time
-                for time in np.flatnonzero((rises | new[:, None]).all(axis=0)).tolist()
-                if time != case and 2 * len(np.unique(table[:, time])) <= len(table)
+    parts = (series.read(index).values for index in series.parts() if index[0] < _MOST_ROWS)
+    table = np.concatenate([values[:, :_MOST_COLUMNS, 0].copy() for values in parts])
+    new, rises = np.diff(table, axis=0) != 0, np.diff(table, axis=0) > 0
+    distinct = [len(np.unique(column)) for column in table.T]
+    for case, n_cases in enumerate(distinct):
+        if 1 < n_cases == 1 + new[:, case].sum() <= n_most and not (table[:, case] % 1).any():
+            within = (rises | new[:, [case]]).all(axis=0)
+            times = [
+                i for i, n in enumerate(distinct) if within[i] and i != case and 2 * n <= len(table)
             ]
-            if found:
-                named = [time for time in found if is_named_like_time(names[time])]
-                return names[case], names[(named or found)[0]]
+            if times:
+                named = (i for i in times if is_named_like_time(names[i]))
+                return names[case], names[next(named, times[0])]
     return None
 
 
@@ -322,25 +309,24 @@ def _doubt_of_channels(X: Any, series: SeriesSource) -> str:
 
 def _id_channels(series: SeriesSource, names: Iterable[Any]) -> list[Any]:
     """Return the channels that count up or are named like times, or are constant in each series."""
-    names = list(names)
-    changes, ones = np.zeros((2, len(names)), dtype=bool)
-    counts, rises = ~changes, np.array([is_named_like_time(name) for name in names])
-    least, most = np.full(len(names), np.inf), np.full(len(names), -np.inf)
+    names = np.array(list(names), dtype=object)
+    timed = np.array([is_named_like_time(name) for name in names])
+    changes, falls, skips, ones = np.zeros((4, len(names)), dtype=bool)
+    levels = []  # of the series with several values
     for index in series.parts():
         values = series.read(index).values
         low, high = np.fmin.reduce(values, axis=1), np.fmax.reduce(values, axis=1)
         steps = np.diff(values, axis=1)
-        rises &= ~(steps < 0).any(axis=(0, 1))
-        counts &= ((steps == 1) | np.isnan(steps)).all(axis=(0, 1))
-        ones |= (steps == 1).any(axis=(0, 1))
         changes |= (low < high).any(axis=0)
-        if changes.all() and not (rises | counts).any():
-            break
-        low[np.count_nonzero(~np.isnan(values), axis=1) < 2] = np.nan  # a single step is constant
-        least = np.fmin(least, np.fmin.reduce(low, axis=0))
-        most = np.fmax(most, np.fmax.reduce(low, axis=0))
-    suspect = (~changes & (least < most)) | (changes & (rises | (counts & ones)))
-    return [name for name, is_suspect in zip(names, suspect, strict=True) if is_suspect]
+        falls |= (steps < 0).any(axis=(0, 1))
+        skips |= ((steps < 1) | (steps > 1)).any(axis=(0, 1))
+        ones |= (steps == 1).any(axis=(0, 1))
+        if (changes & skips & (falls | ~timed)).all():
+            return []
+        levels.append(np.where(np.count_nonzero(~np.isnan(values), axis=1) > 1, low, np.nan))
+    differs = np.fmin.reduce(np.concatenate(levels)) < np.fmax.reduce(np.concatenate(levels))
+    counts = (ones & ~skips) | (timed & ~falls)
+    return names[np.where(changes, counts, differs)].tolist()
 
 
 def warn_of_order(X: Any, n_steps: int) -> None:
@@ -374,53 +360,39 @@ def refuse_recording(X: Any, y: Any = None) -> None:
     shape = tuple(getattr(X, "shape", ()))
     if _is_checked.get() or len(shape) != 2 or hasattr(X, "tocsr") or not shape[1]:
         return
-    n, k = shape
-    if n < max(_MANY_ROWS, _ROWS_PER_COLUMN * k) or not _are_channels(_columns(X, k)):
+    (n, k), names = shape, _columns(X, shape[1])
+    if n < max(_MANY_ROWS, _ROWS_PER_COLUMN * k) or not _are_channels(names):
         return
     table = native(X)
     is_frame = isinstance(table, pd.DataFrame)
-    frame = table if is_frame else pd.DataFrame(to_numpy(table))
-    table = frame.infer_objects()
-    rows = table.index
+    table = (table if is_frame else pd.DataFrame(to_numpy(table))).infer_objects()
     kinds = {getattr(dtype, "kind", "O") for dtype in table.dtypes}
-    if isinstance(rows, pd.MultiIndex) or not kinds <= set("fiub"):
+    labels: Any = pd.Series(np.zeros(n) if y is None else np.asarray(native(y)).tolist())
+    rows = table.index
+    if isinstance(rows, pd.MultiIndex) or not kinds <= set("fiub") or len(labels) != n:
         return
+    if labels.dtype.kind == "f" and labels.nunique() > _ROWS_PER_COLUMN:
+        labels = np.floor(10 * labels.rank(pct=True))  # tenths of a target
     has_order = rows.is_unique and (rows.dtype.kind in "iufmM" or isinstance(rows, pd.PeriodIndex))
     order = rows.argsort() if has_order else np.arange(n)  # as before a random split
-    labels = np.zeros(n, dtype=np.intp) if y is None else _label_codes(y)
-    if len(labels) != n:
-        return  # an error of its own
-    labels = labels[order]
-    n_changes = np.count_nonzero(np.diff(labels))
-    shares = np.bincount(labels) / n
-    if y is not None and not 0 < 4 * n_changes < n * (1 - (shares**2).sum()):
+    codes, known = pd.factorize(labels.map(str).to_numpy()[order])
+    n_changes = np.count_nonzero(np.diff(codes))
+    at_random = n * (1 - ((np.bincount(codes) / n) ** 2).sum())
+    if y is not None and not 0 < 4 * n_changes < at_random:
         return
     values = table.to_numpy(dtype=np.float64, na_value=np.nan)[order][:_MOST_ROWS]
     # The change between independent rows is that between shuffled rows.
     shuffled = np.random.default_rng(0).permutation(values)
     steady = _change(values, 0) < _STEADY * _change(shuffled, 0)
-    timed = has_order and rows.dtype.kind not in "iu"
-    if timed or steady or n_changes >= len(shares):
+    if steady or n_changes >= len(known) or (has_order and rows.dtype.kind not in "iu"):
         roles = f"{'X' if is_frame else 'X.T'}, {None if y is None else 'y'}"
         seldom = "" if y is None else f", and y changes only {n_changes} times"
         raise ValueError(
-            f"X has {n:,} rows of {k} columns, {shortened(_columns(X, k)[:5], 60)}{seldom}: these "
-            f"are the steps of a recording, and each would be read as a series of {k} steps. Cut "
-            f"the recording into series with tsformer.data.windows({roles}, length, stride); if "
+            f"X has {n:,} rows of {k} columns, {shortened(names[:5], 60)}{seldom}: these are the "
+            f"steps of a recording, and each would be read as a series of {k} steps. Cut the "
+            f"recording into series with tsformer.data.windows({roles}, length, stride); if "
             "each row is a series, pass np.asarray(X)[:, None]"
         )
-
-
-def _label_codes(y: Any) -> npt.NDArray[np.intp]:
-    """Return a number for each label; the tenth of a target."""
-    values = np.asarray(native(y))
-    if values.ndim > 1:
-        values = pd.Series(list(map(tuple, values.tolist())), dtype=object).to_numpy()
-    codes, known = pd.factorize(values, use_na_sentinel=False)
-    if values.dtype.kind == "f" and len(known) > _ROWS_PER_COLUMN:
-        ranks = pd.Series(values).rank(pct=True).fillna(0).to_numpy()
-        return np.floor(10 * ranks).astype(np.intp)
-    return codes
 
 
 def _are_channels(names: list[Any]) -> bool:
