@@ -79,7 +79,7 @@ def check_ids(X: Any, other: Any, name: str, *, of: str = "X") -> None:
     shown, other_shown = (shortened(each[:3].tolist(), 60) for each in (ids, others))
     raise ValueError(
         f"{of} and {name} have {'the same ids in another order' if same else 'different ids'}: "
-        f"{of} begins with {shown}, {name} with {other_shown}; pass {name}{dates}.loc[{index}], "
+        f"{of} has {shown} first, {name} {other_shown}; pass {name}{dates}.loc[{index}], "
         f"or if they match by position, pass {name}.to_numpy()"
     )
 
