@@ -567,7 +567,7 @@ def _read_for(
     """Load a classifier and read series with its columns."""
     import tsformer
     from tsformer.data.sources import read_source
-    from tsformer.estimators.classification import SeriesClassifier
+    from tsformer.estimators.series import SeriesEstimator
     from tsformer.persistence import read_folder
 
     parameters = read_folder(model)[0].get("parameters")
@@ -581,7 +581,7 @@ def _read_for(
             f"{model} is a {type(classifier).__name__}, which has no classes to predict"
             + (start if hasattr(classifier, "transform") else "; use it from Python")
         )
-    if not isinstance(classifier, SeriesClassifier):
+    if not isinstance(classifier, SeriesEstimator):
         raise ValueError(f"{model} is an {type(classifier).__name__}; use it from Python")
     if classifier.target_.shape:
         raise ValueError(f"{model} predicts several labels per series; use it from Python")

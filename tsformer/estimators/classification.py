@@ -1,393 +1,360 @@
-"""SeriesClassifier: predictions, scores, explanations and prediction sets of the classifiers."""
+"""Predictions, scores, explanations and prediction sets: the methods of all classifiers."""
 
-from abc import abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import ClassifierMixin
-from sklearn.utils import Tags, assert_all_finite
+from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_is_fitted
 
 from tsformer._checks import check_number
 from tsformer._precision import in_plain_torch
 from tsformer._random import imported
 from tsformer.data.layout import check_ids
-from tsformer.data.preprocessor import Scaler
-from tsformer.data.series import Padded
 from tsformer.estimators.labels import Classes, Labels, LabelTarget, learn_labels
 from tsformer.estimators.prediction_sets import Conformal
 from tsformer.estimators.saved import check_type, restored_labels
-from tsformer.estimators.series import SeriesEstimator
 from tsformer.estimators.targets import Targets, check_length, read_as_fitted, read_weights
-from tsformer.explain.relevance import make_method, occlusion
+from tsformer.explain.relevance import make_method, occlusion, relevance
 
 
-class SeriesClassifier(ClassifierMixin, SeriesEstimator):
-    """Base class of the classifiers."""
+def classes(self: Any) -> npt.NDArray[Any]:
+    """Return the class labels, sorted; of several labels their column numbers."""
+    labels: npt.NDArray[Any] = self.target_.classes
+    return labels
 
-    #: One label or several per series; set by `fit`.
-    target_: LabelTarget
-    #: Whether `fit` accepts unknown labels among several.
-    _masks_unknown: ClassVar[bool] = False
-    #: Scores of the calibration series of `calibrate_sets`.
-    conformal_: Conformal
-    #: Method of `explain` by default.
-    default_method: ClassVar[str] = "occlusion"
 
-    # A constructor parameter, which the subclasses assign.
-    class_weight: Mapping[Any, float] | str | None
+@in_plain_torch
+def decision_function(self: Any, X: Any, times: Any = None) -> npt.NDArray[np.floating[Any]]:
+    """Compute logits; for several members, the log of the mean probabilities.
 
-    @property
-    def classes_(self) -> npt.NDArray[Any]:
-        """The class labels, sorted; of several labels their column numbers."""
-        return self.target_.classes
+    Parameters
+    ----------
+    X, times : as in `predict_proba`
 
-    @abstractmethod
-    def predict_proba(self, X: Any, times: Any = None) -> npt.NDArray[Any]:
-        """Compute the probability of each class or label, in the order of `classes_`.
+    Returns
+    -------
+    ndarray (n, n_classes), or (n,) for two classes: the second logit minus the first
+        ``(n, n_labels)`` for several labels.
+    """
+    check_is_fitted(self)
+    return self.target_.decisions(self.logits(X, times))
 
-        Parameters
-        ----------
-        X, times : as in `fit`
-            Series of any length, with the same channels; times if `fit` had times.
 
-        Returns
-        -------
-        ndarray (n, n_classes) of float64
-            Rows sum to 1, unless there are several labels per series.
-        """
+@in_plain_torch
+def predict(self: Any, X: Any, times: Any = None) -> npt.NDArray[Any]:
+    """Predict the class of each series.
 
-    @abstractmethod
-    def logits(self, X: Any, times: Any) -> npt.NDArray[np.floating[Any]]:
-        """Return the logits of all classes, ndarray ``(n, n_classes)``."""
+    Parameters
+    ----------
+    X, times : as in `predict_proba`
 
-    @in_plain_torch
-    def decision_function(self, X: Any, times: Any = None) -> npt.NDArray[np.floating[Any]]:
-        """Compute logits; for several members, the log of the mean probabilities.
+    Returns
+    -------
+    ndarray (n,) of labels, or (n, n_labels) of 0 and 1 for several labels
+    """
+    series = self._source(X, times)
+    chunks = self._in_chunks(series, lambda chunk: self.target_.decide(self.logits(chunk, None)))
+    return np.concatenate([predicted for _, predicted in chunks])
 
-        Parameters
-        ----------
-        X, times : as in `predict_proba`
 
-        Returns
-        -------
-        ndarray (n, n_classes), or (n,) for two classes: the second logit minus the first
-            ``(n, n_labels)`` for several labels.
-        """
-        check_is_fitted(self)
-        return self.target_.decisions(self.logits(X, times))
+@in_plain_torch
+def score(
+    self: Any, X: Any, y: Any, sample_weight: npt.ArrayLike | None = None, *, times: Any = None
+) -> float:
+    """Compute the accuracy of `predict`; of several labels, all must be right.
 
-    @in_plain_torch
-    def predict(self, X: Any, times: Any = None) -> npt.NDArray[Any]:
-        """Predict the class of each series.
+    Parameters
+    ----------
+    X, times : as in `predict_proba`
+    y : array-like (n,) or (n, n_labels)
+        True labels.
+    sample_weight : array-like (n,), optional
+        Weight of each series.
 
-        Parameters
-        ----------
-        X, times : as in `predict_proba`
+    Returns
+    -------
+    float
+    """
+    check_ids(X, y, "y")
+    check_ids(X, sample_weight, "sample_weight")
+    self.target_.check_columns(y)
+    (accuracy,) = accuracies([self.predict(X, times)], y, sample_weight, self.target_.shape)
+    return accuracy
 
-        Returns
-        -------
-        ndarray (n,) of labels, or (n, n_labels) of 0 and 1 for several labels
-        """
-        series = self._source(X, times)
-        chunks = self._in_chunks(
-            series, lambda chunk: self.target_.decide(self.logits(chunk, None))
+
+@in_plain_torch
+def explain(
+    self: Any,
+    X: Any,
+    method: str | None = None,
+    target: Any = None,
+    baseline: Any = "mean",
+    *,
+    times: Any = None,
+    method_params: Mapping[str, Any] | None = None,
+) -> npt.NDArray[np.float64]:
+    """Compute the relevance of every value of series to the logit of a class.
+
+    The logit is the model's, divided by its temperature, or the mean over several members.
+    Relevance refers to the raw values: gap filling and views are differentiated. With
+    ``scaling="series"``, mean and deviation of each series are constants.
+    ``docs/explanations.md`` describes the limits of each method. Only
+    `TSTransformerClassifier` has methods other than "occlusion". Except "attention_rollout",
+    they need the extra ``explain``.
+
+    Parameters
+    ----------
+    X, times : as in `predict_proba`
+    method : str, optional
+        By default "integrated_gradients" for a transformer, and "occlusion" otherwise.
+
+        - "integrated_gradients": the gradient, averaged along the path from the baseline, times
+          the difference from the baseline. Sums to the change of the logit from the baseline,
+          up to 1 %, or .01 if the change is less than 1.
+        - "occlusion": the drop of the logit when a window of a channel is replaced by the
+          baseline, averaged over the windows that contain the value. It takes two predictions
+          for each window's length of each channel.
+        - "gradient_x_input": the gradient times the difference from the baseline.
+        - "shapley_sampling": Shapley values of windows of a channel, from random orders. Sums
+          to the change of the logit, up to float32 rounding.
+        - "attention_rollout": the share of each token in the output, by the attention weights.
+          Independent of class, channel and baseline. Sums to 1.
+    target : label or array-like (n,) of labels, optional
+        The explained class; by default the predicted class of each series.
+    baseline : {"mean", "zero"}, number, or ndarray (C,), (C, L) or (n, C, L), default="mean"
+        Reference value of each channel. "mean" is the mean of each channel over the training
+        series with ``scaling="channel"``, and over the series itself otherwise; for codes, the
+        mean of their embeddings. "zero" is 0; for codes, the unknown code.
+    method_params : dict, optional
+        Options of the method, such as ``{"n_steps": 64}`` or ``{"window": 8}``; see
+        `tsformer.explain.methods`.
+
+    Returns
+    -------
+    ndarray (n, channels, length) of float64
+        Zero at missing values and padding; length is the maximum over the series. Positive
+        values support the class, except with "attention_rollout".
+
+    Raises
+    ------
+    ValueError
+        For an unknown method, option, label or baseline.
+    ImportError
+        If the method needs captum, which is not installed.
+
+    Examples
+    --------
+    >>> from tsformer import TSTransformerClassifier
+    >>> X = np.random.default_rng(0).normal(size=(24, 2, 30))
+    >>> y = (X[:, 0, :15].mean(axis=1) > 0).astype(int)
+    >>> clf = TSTransformerClassifier(max_epochs=5, random_state=0).fit(X, y)
+    >>> clf.explain(X[:3], "gradient_x_input").shape
+    (3, 2, 30)
+    """
+    check_is_fitted(self)
+    refuse_several(self, "explain")
+    method = self.default_method if method is None else method
+    if method != "occlusion" == self.default_method:
+        raise ValueError(
+            f"method must be 'occlusion' for {type(self).__name__}, which has no gradients; "
+            f"got {method!r}. TSTransformerClassifier has more methods"
         )
-        return np.concatenate([predicted for _, predicted in chunks])
-
-    @in_plain_torch
-    def score(
-        self, X: Any, y: Any, sample_weight: npt.ArrayLike | None = None, *, times: Any = None
-    ) -> float:
-        """Compute the accuracy of `predict`; of several labels, all must be right.
-
-        Parameters
-        ----------
-        X, times : as in `predict_proba`
-        y : array-like (n,) or (n, n_labels)
-            True labels.
-        sample_weight : array-like (n,), optional
-            Weight of each series.
-
-        Returns
-        -------
-        float
-        """
-        check_ids(X, y, "y")
-        check_ids(X, sample_weight, "sample_weight")
-        self.target_.check_columns(y)
-        (accuracy,) = accuracies([self.predict(X, times)], y, sample_weight, self.target_.shape)
-        return accuracy
-
-    @in_plain_torch
-    def explain(
-        self,
-        X: Any,
-        method: str | None = None,
-        target: Any = None,
-        baseline: Any = "mean",
-        *,
-        times: Any = None,
-        method_params: Mapping[str, Any] | None = None,
-    ) -> npt.NDArray[np.float64]:
-        """Compute the relevance of every value of series to the logit of a class.
-
-        The logit is the model's, divided by its temperature, or the mean over several members.
-        Relevance refers to the raw values: gap filling and views are differentiated. With
-        ``scaling="series"``, mean and deviation of each series are constants.
-        ``docs/explanations.md`` describes the limits of each method. Only
-        `TSTransformerClassifier` has methods other than "occlusion". Except "attention_rollout",
-        they need the extra ``explain``.
-
-        Parameters
-        ----------
-        X, times : as in `predict_proba`
-        method : str, optional
-            By default "integrated_gradients" for a transformer, and "occlusion" otherwise.
-
-            - "integrated_gradients": the gradient, averaged along the path from the baseline, times
-              the difference from the baseline. Sums to the change of the logit from the baseline,
-              up to 1 %, or .01 if the change is less than 1.
-            - "occlusion": the drop of the logit when a window of a channel is replaced by the
-              baseline, averaged over the windows that contain the value. It takes two predictions
-              for each window's length of each channel.
-            - "gradient_x_input": the gradient times the difference from the baseline.
-            - "shapley_sampling": Shapley values of windows of a channel, from random orders. Sums
-              to the change of the logit, up to float32 rounding.
-            - "attention_rollout": the share of each token in the output, by the attention weights.
-              Independent of class, channel and baseline. Sums to 1.
-        target : label or array-like (n,) of labels, optional
-            The explained class; by default the predicted class of each series.
-        baseline : {"mean", "zero"}, number, or ndarray (C,), (C, L) or (n, C, L), default="mean"
-            Reference value of each channel. "mean" is the mean of each channel over the training
-            series with ``scaling="channel"``, and over the series itself otherwise; for codes, the
-            mean of their embeddings. "zero" is 0; for codes, the unknown code.
-        method_params : dict, optional
-            Options of the method, such as ``{"n_steps": 64}`` or ``{"window": 8}``; see
-            `tsformer.explain.methods`.
-
-        Returns
-        -------
-        ndarray (n, channels, length) of float64
-            Zero at missing values and padding; length is the maximum over the series. Positive
-            values support the class, except with "attention_rollout".
-
-        Raises
-        ------
-        ValueError
-            For an unknown method, option, label or baseline.
-        ImportError
-            If the method needs captum, which is not installed.
-
-        Examples
-        --------
-        >>> from tsformer import TSTransformerClassifier
-        >>> X = np.random.default_rng(0).normal(size=(24, 2, 30))
-        >>> y = (X[:, 0, :15].mean(axis=1) > 0).astype(int)
-        >>> clf = TSTransformerClassifier(max_epochs=5, random_state=0).fit(X, y)
-        >>> clf.explain(X[:3], "gradient_x_input").shape
-        (3, 2, 30)
-        """
-        check_is_fitted(self)
-        self._refuse_several("explain")
-        method = self.default_method if method is None else method
-        if method != "occlusion" == self.default_method:
-            raise ValueError(
-                f"method must be 'occlusion' for {type(self).__name__}, which has no gradients; "
-                f"got {method!r}. TSTransformerClassifier has more methods"
-            )
-        made = make_method(method, method_params)
-        series = self.read_series(X, times)
-        return self._relevance(series, self._explained_classes(X, series, target), made, baseline)
-
-    def _relevance(
-        self, series: Padded, target: Targets, method: Any, baseline: Any
-    ) -> npt.NDArray[np.float64]:
-        """Return the relevance of each value for the class of index `target`."""
-        return occlusion(
-            lambda occluded: self.logits(occluded, None),
-            self._scaler(),
-            series,
-            target,
-            method=method,
-            baseline=baseline,
-        )
-
-    def _explained_classes(self, X: Any, series: Padded, target: Any) -> Targets:
-        """Return the index of the explained class of each series."""
-        if target is None:
-            return self.logits(series, None).argmax(axis=1)
+    made = make_method(method, method_params)
+    series = self.read_series(X, times)
+    if target is None:
+        classes = self.logits(series, None).argmax(axis=1)
+    else:
         check_ids(X, target, "target")
         labels = [target] * len(series) if np.ndim(target) == 0 else target
-        return self.target_.encode(labels, "target", len(series))
+        classes = self.target_.encode(labels, "target", len(series))
+    if self.default_method == "occlusion":
+        scaler = getattr(self, "random_convolutions_", self).preprocessor_
+        options = {"method": made, "baseline": baseline}
+        return occlusion(lambda part: self.logits(part, None), scaler, series, classes, **options)
+    return relevance(
+        self.models_,
+        self.preprocessor_,
+        series,
+        classes,
+        method=made,
+        baseline=baseline,
+        temperatures=self.temperatures_,
+    )
 
-    def _refuse_several(self, method: str) -> None:
-        """Raise ValueError for a method that needs one label per series."""
-        if self.target_.shape:
-            raise ValueError(
-                f"{method} needs one label per series, but this {type(self).__name__} was fitted "
-                f"with {len(self.classes_)} labels per series; fit one classifier for each label"
-            )
 
-    def _scaler(self) -> Scaler:
-        """Return the preprocessor, for the means of the baseline."""
-        raise NotImplementedError
+@in_plain_torch
+def calibrate_sets(
+    self: Any, X: Any = None, y: Any = None, *, by_class: bool = False, times: Any = None
+) -> Any:
+    """Calibrate `predict_set` with series that the model was not trained on.
 
-    def _learn_target(self, y: Any, sample_weight: Any) -> LabelTarget:
-        return learn_labels(y, sample_weight, unknown=self._masks_unknown)
+    The attribute `conformal_` keeps the score ``1 - p`` of each calibration series, with the
+    probability `p` of its true class [1]_. Scores are saved with the model; `fit` discards
+    them. `predict_proba` and `predict` stay unchanged.
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        assert tags.classifier_tags is not None
-        tags.classifier_tags.multi_label = True
-        return tags
+    Parameters
+    ----------
+    X, y : as in `fit`, optional
+        Held-out series, exchangeable with the series to predict: neither trained on nor passed
+        to `calibrate`, and of other groups, such as persons, if new series come from new
+        groups. Without them, random convolutions use their leave-one-out predictions of the
+        training series; other models need held-out series.
+    by_class : bool, default=False
+        Whether each class has a threshold of its own, so that the coverage holds for the series
+        of each class [2]_. It needs enough calibration series of every class: 9 for a coverage
+        of 0.9, 19 for 0.95.
+    times : as in `fit`, optional
+        Times of the steps, if `fit` had times.
 
-    def restored_target(self, described: dict[str, Any]) -> LabelTarget:
-        classes = restored_labels(described.get("classes"))
-        several = described.get("several_labels", False)
-        check_type("several_labels", several, bool)
-        if several and classes.tolist() != list(range(max(len(classes), 2))):
-            raise ValueError("classes of several labels must be their column numbers")
-        return Labels(classes, unknown=self._masks_unknown) if several else Classes(classes)
+    Returns
+    -------
+    self
 
-    @in_plain_torch
-    def calibrate_sets(
-        self, X: Any = None, y: Any = None, *, by_class: bool = False, times: Any = None
-    ) -> Self:
-        """Calibrate `predict_set` with series that the model was not trained on.
+    Raises
+    ------
+    ValueError
+        For labels absent from training, for `X` without `y`, or if there are no leave-one-out
+        predictions.
 
-        The attribute `conformal_` keeps the score ``1 - p`` of each calibration series, with the
-        probability `p` of its true class [1]_. Scores are saved with the model; `fit` discards
-        them. `predict_proba` and `predict` stay unchanged.
+    References
+    ----------
+    .. [1] Sadinle, Lei and Wasserman, "Least ambiguous set-valued classifiers with bounded
+       error levels", JASA 114, 2019. https://arxiv.org/abs/1609.00451
+    .. [2] Vovk, "Conditional validity of inductive conformal predictors", ACML 2012.
+       https://arxiv.org/abs/1209.2673
 
-        Parameters
-        ----------
-        X, y : as in `fit`, optional
-            Held-out series, exchangeable with the series to predict: neither trained on nor passed
-            to `calibrate`, and of other groups, such as persons, if new series come from new
-            groups. Without them, random convolutions use their leave-one-out predictions of the
-            training series; other models need held-out series.
-        by_class : bool, default=False
-            Whether each class has a threshold of its own, so that the coverage holds for the series
-            of each class [2]_. It needs enough calibration series of every class: 9 for a coverage
-            of 0.9, 19 for 0.95.
-        times : as in `fit`, optional
-            Times of the steps, if `fit` had times.
+    Examples
+    --------
+    >>> from tsformer import RandomConvolutionClassifier, load_dataset
+    >>> X, y = load_dataset("ItalyPowerDemand", split="train")
+    >>> clf = RandomConvolutionClassifier(1000, random_state=0).fit(X[:40], y[:40])
+    >>> clf.calibrate_sets(X[40:], y[40:]).predict_set(X[:3], coverage=0.9).sum(axis=1)
+    array([1, 1, 1])
+    """
+    check_is_fitted(self)
+    refuse_several(self, "calibrate_sets")
+    if (X is None) != (y is None):
+        raise ValueError(f"X and y go together; {'X' if X is None else 'y'} is missing")
+    if X is None:
+        proba, targets = _left_out(self)
+    else:
+        check_ids(X, y, "y")
+        series = self._source(X, times)
+        targets = self.target_.encode(y, "y", len(series))
+        proba = self.predict_proba(series)
+    self.conformal_ = Conformal.fit(proba, targets, by_class=by_class, mixture=_mixture(self))
+    return self
 
-        Returns
-        -------
-        self
 
-        Raises
-        ------
-        ValueError
-            For labels absent from training, for `X` without `y`, or if there are no leave-one-out
-            predictions.
+@in_plain_torch
+def predict_set(
+    self: Any, X: Any, times: Any = None, *, coverage: float = 0.9
+) -> npt.NDArray[np.bool_]:
+    """Predict a set of classes that contains the true class with probability `coverage`.
 
-        References
-        ----------
-        .. [1] Sadinle, Lei and Wasserman, "Least ambiguous set-valued classifiers with bounded
-           error levels", JASA 114, 2019. https://arxiv.org/abs/1609.00451
-        .. [2] Vovk, "Conditional validity of inductive conformal predictors", ACML 2012.
-           https://arxiv.org/abs/1209.2673
+    A class is in the set if its score ``1 - p`` is at most the calibration score of rank
+    ``ceil((n + 1) * coverage)`` among `n` [1]_. For held-out calibration series, exchangeable
+    with `X`, the true class is in the set with a probability from `coverage` to
+    ``coverage + 1 / (n + 1)``,
+    on average over calibration series and `X` (the upper bound without ties). With
+    ``by_class=True`` it holds for the series of each class. Leave-one-out predictions have no
+    such guarantee [2]_: their coverage is approximate.
 
-        Examples
-        --------
-        >>> from tsformer import RandomConvolutionClassifier, load_dataset
-        >>> X, y = load_dataset("ItalyPowerDemand", split="train")
-        >>> clf = RandomConvolutionClassifier(1000, random_state=0).fit(X[:40], y[:40])
-        >>> clf.calibrate_sets(X[40:], y[40:]).predict_set(X[:3], coverage=0.9).sum(axis=1)
-        array([1, 1, 1])
-        """
-        check_is_fitted(self)
-        self._refuse_several("calibrate_sets")
-        if (X is None) != (y is None):
-            raise ValueError(f"X and y go together; {'X' if X is None else 'y'} is missing")
-        if X is None:
-            proba, targets = self.left_out()
-        else:
-            check_ids(X, y, "y")
-            series = self._source(X, times)
-            targets = self.target_.encode(y, "y", len(series))
-            proba = self.predict_proba(series)
-        self.conformal_ = Conformal.fit(proba, targets, by_class=by_class, mixture=self._mixture())
-        return self
+    The more accurate the classifier, the smaller the sets. A set of several classes is a
+    decision not to choose. An empty set means that no class is likely enough: reject the
+    series. Where a series has one class at least, it is the prediction of `predict`, unless
+    thresholds differ between the classes.
 
-    @in_plain_torch
-    def predict_set(
-        self, X: Any, times: Any = None, *, coverage: float = 0.9
-    ) -> npt.NDArray[np.bool_]:
-        """Predict a set of classes that contains the true class with probability `coverage`.
+    Parameters
+    ----------
+    X, times : as in `predict_proba`
+    coverage : float in (0, 1), default=0.9
+        Probability that a set contains the true class. Choose it before looking at the sets.
 
-        A class is in the set if its score ``1 - p`` is at most the calibration score of rank
-        ``ceil((n + 1) * coverage)`` among `n` [1]_. For held-out calibration series, exchangeable
-        with `X`, the true class is in the set with a probability from `coverage` to
-        ``coverage + 1 / (n + 1)``,
-        on average over calibration series and `X` (the upper bound without ties). With
-        ``by_class=True`` it holds for the series of each class. Leave-one-out predictions have no
-        such guarantee [2]_: their coverage is approximate.
+    Returns
+    -------
+    ndarray (n, n_classes) of bool
+        Whether each class is in the set, in the order of `classes_`.
 
-        The more accurate the classifier, the smaller the sets. A set of several classes is a
-        decision not to choose. An empty set means that no class is likely enough: reject the
-        series. Where a series has one class at least, it is the prediction of `predict`, unless
-        thresholds differ between the classes.
+    Raises
+    ------
+    ValueError
+        Before `calibrate_sets`, or if `calibrate` changed the probabilities since.
 
-        Parameters
-        ----------
-        X, times : as in `predict_proba`
-        coverage : float in (0, 1), default=0.9
-            Probability that a set contains the true class. Choose it before looking at the sets.
+    Warns
+    -----
+    UserWarning
+        If there are too few calibration series for this coverage: every set contains the
+        classes concerned.
 
-        Returns
-        -------
-        ndarray (n, n_classes) of bool
-            Whether each class is in the set, in the order of `classes_`.
-
-        Raises
-        ------
-        ValueError
-            Before `calibrate_sets`, or if `calibrate` changed the probabilities since.
-
-        Warns
-        -----
-        UserWarning
-            If there are too few calibration series for this coverage: every set contains the
-            classes concerned.
-
-        References
-        ----------
-        .. [1] Sadinle, Lei and Wasserman, "Least ambiguous set-valued classifiers with bounded
-           error levels", JASA 114, 2019. https://arxiv.org/abs/1609.00451
-        .. [2] Barber, Candes, Ramdas and Tibshirani, "Predictive inference with the jackknife+",
-           Annals of Statistics 49, 2021. https://arxiv.org/abs/1905.02928
-        """
-        check_is_fitted(self)
-        check_number("coverage", coverage, 0, 1, excluded=True)
-        if not hasattr(self, "conformal_"):
-            raise ValueError(
-                f"this {type(self).__name__} has no calibration scores; call calibrate_sets(X, y) "
-                "with held-out series after fit"
-            )
-        if self.conformal_.mixture != self._mixture():
-            raise ValueError(
-                "the probabilities changed since calibrate_sets, by calibrate or by a choice of "
-                "members; call calibrate_sets again"
-            )
-        self.conformal_.warn_of_few(self.classes_.tolist(), coverage)
-        return self.conformal_.sets(self.predict_proba(X, times), coverage)
-
-    def left_out(self) -> tuple[npt.NDArray[Any], Targets]:
-        """Return leave-one-out probabilities and classes of the training series."""
+    References
+    ----------
+    .. [1] Sadinle, Lei and Wasserman, "Least ambiguous set-valued classifiers with bounded
+       error levels", JASA 114, 2019. https://arxiv.org/abs/1609.00451
+    .. [2] Barber, Candes, Ramdas and Tibshirani, "Predictive inference with the jackknife+",
+       Annals of Statistics 49, 2021. https://arxiv.org/abs/1905.02928
+    """
+    check_is_fitted(self)
+    check_number("coverage", coverage, 0, 1, excluded=True)
+    if not hasattr(self, "conformal_"):
         raise ValueError(
-            f"{type(self).__name__} has no leave-one-out predictions of its training series; pass "
-            "held-out series: calibrate_sets(X, y)"
+            f"this {type(self).__name__} has no calibration scores; call calibrate_sets(X, y) "
+            "with held-out series after fit"
+        )
+    if self.conformal_.mixture != _mixture(self):
+        raise ValueError(
+            "the probabilities changed since calibrate_sets, by calibrate or by a choice of "
+            "members; call calibrate_sets again"
+        )
+    self.conformal_.warn_of_few(self.classes_.tolist(), coverage)
+    return self.conformal_.sets(self.predict_proba(X, times), coverage)
+
+
+def learn_target(self: Any, y: Any, sample_weight: Any) -> LabelTarget:
+    """Learn the meaning of the labels of the training series."""
+    return learn_labels(y, sample_weight, unknown=self.masks_unknown)
+
+
+def restored_target(self: Any, described: dict[str, Any]) -> LabelTarget:
+    """Make the target from its description."""
+    classes = restored_labels(described.get("classes"))
+    several = described.get("several_labels", False)
+    check_type("several_labels", several, bool)
+    if several and classes.tolist() != list(range(max(len(classes), 2))):
+        raise ValueError("classes of several labels must be their column numbers")
+    return Labels(classes, unknown=self.masks_unknown) if several else Classes(classes)
+
+
+def refuse_several(classifier: Any, method: str) -> None:
+    """Raise ValueError for a method that needs one label per series."""
+    if classifier.target_.shape:
+        raise ValueError(
+            f"{method} needs one label per series, but this {type(classifier).__name__} was fitted "
+            f"with {len(classifier.classes_)} labels per series; fit one classifier for each label"
         )
 
-    def _mixture(self) -> list[float]:
-        """Return temperatures and weights, which shape the probabilities."""
-        return []
+
+def _left_out(classifier: Any) -> tuple[npt.NDArray[Any], Targets]:
+    """Return leave-one-out probabilities and classes of the training series."""
+    convolutions = classifier
+    if hasattr(classifier, "random_convolutions_") and not classifier.transformer_:
+        convolutions = classifier.random_convolutions_
+    if not hasattr(convolutions, "left_out"):
+        raise ValueError(
+            f"{type(classifier).__name__} has no leave-one-out predictions of its training series; "
+            "pass held-out series: calibrate_sets(X, y)"
+        )
+    left_out: tuple[npt.NDArray[Any], Targets] = convolutions.left_out()
+    return left_out
+
+
+def _mixture(classifier: Any) -> list[float]:
+    """Return weights and temperatures, which shape the probabilities."""
+    transformer = getattr(classifier, "transformer_", classifier)
+    weights = getattr(classifier, "weights_", {})
+    return [*weights.values(), *getattr(transformer, "temperatures_", [])]
 
 
 def accuracies(

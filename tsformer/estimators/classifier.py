@@ -1,6 +1,7 @@
 """TSTransformerClassifier: the transformer as a scikit-learn classifier."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import field
 from math import exp, log
 from numbers import Integral
 from typing import Annotated, Any, Self
@@ -8,7 +9,8 @@ from typing import Annotated, Any, Self
 import numpy as np
 import numpy.typing as npt
 import torch
-from sklearn.base import clone
+from sklearn.base import ClassifierMixin, clone
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
@@ -18,9 +20,11 @@ from tsformer._random import imported
 from tsformer._warnings import warn_caller
 from tsformer.data.layout import check_ids
 from tsformer.data.series import Padded
+from tsformer.estimators import classification
 from tsformer.estimators.base import TransformerEstimator
-from tsformer.estimators.classification import SeriesClassifier
+from tsformer.estimators.classification import refuse_several
 from tsformer.estimators.copies import first_equal, merge_copies
+from tsformer.estimators.labels import LabelTarget
 from tsformer.estimators.series import unobserved
 from tsformer.estimators.settings import CONV_PARAMS
 from tsformer.estimators.targets import (
@@ -30,7 +34,6 @@ from tsformer.estimators.targets import (
     read_weights,
 )
 from tsformer.explain.attention import AttentionMaps, attention_maps
-from tsformer.explain.relevance import relevance
 from tsformer.training.run import suppress_interruption_warning
 
 #: Bounds of the factor of temperatures in `calibrate`.
@@ -38,7 +41,7 @@ _FACTORS = (0.05, 20.0)
 
 
 @with_parameters
-class TSTransformerClassifier(SeriesClassifier, TransformerEstimator):
+class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
     """Time-series classifier: a transformer with a positional encoding chosen by name.
 
     A stem turns the values of a series into tokens, a positional encoding adds the position of each
@@ -269,9 +272,22 @@ class TSTransformerClassifier(SeriesClassifier, TransformerEstimator):
     temperature: Annotated[float | str, real(0, also=("auto",))] = "auto"
     class_weight: Mapping[Any, float] | str | None = None
 
+    target_: LabelTarget = field(init=False)
+
     conv_params = CONV_PARAMS
-    _masks_unknown = True
+    #: Whether `fit` accepts unknown labels among several, and the default of `explain`.
+    masks_unknown = True
     default_method = "integrated_gradients"
+
+    classes_ = property(classification.classes)
+    decision_function = classification.decision_function
+    predict = classification.predict
+    score = classification.score
+    explain = classification.explain
+    calibrate_sets = classification.calibrate_sets
+    predict_set = classification.predict_set
+    restored_target = classification.restored_target
+    _learn_target = classification.learn_target
 
     @in_plain_torch
     def calibrate(
@@ -334,7 +350,7 @@ class TSTransformerClassifier(SeriesClassifier, TransformerEstimator):
         from scipy.optimize import minimize_scalar
 
         check_is_fitted(self)
-        self._refuse_several("calibrate")
+        refuse_several(self, "calibrate")
         check_ids(X, y, "y")
         check_ids(X, sample_weight, "sample_weight")
         series = self.read_series(X, times)
@@ -499,19 +515,6 @@ class TSTransformerClassifier(SeriesClassifier, TransformerEstimator):
             return scores[0].float().numpy()
         return self.target_.mean_logits(scores).numpy()
 
-    def _relevance(
-        self, series: Padded, target: Targets, method: Any, baseline: Any
-    ) -> npt.NDArray[np.float64]:
-        return relevance(
-            self.models_,
-            self.preprocessor_,
-            series,
-            target,
-            method=method,
-            baseline=baseline,
-            temperatures=self.temperatures_,
-        )
-
     @in_plain_torch
     def attention(self, X: Any, times: Any = None, *, member: int = 0) -> AttentionMaps:
         """Compute the attention weights of every block and head.
@@ -550,8 +553,11 @@ class TSTransformerClassifier(SeriesClassifier, TransformerEstimator):
         panel = self.preprocessor_.transform(self._source(X, times))
         return attention_maps(self.models_[member], panel, self.preprocessor_.time_step)
 
-    def _mixture(self) -> list[float]:
-        return list(self.temperatures_)
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        assert tags.classifier_tags is not None
+        tags.classifier_tags.multi_label = True
+        return tags
 
     @property
     def estimators_(self) -> list[Self]:

@@ -23,13 +23,13 @@ from tsformer.data.layout import check_ids, layout_is_checked, refuse_recording
 from tsformer.data.native import native_item, to_numpy
 from tsformer.data.recordings import read_recordings
 from tsformer.data.series import Padded
-from tsformer.estimators.classification import SeriesClassifier, accuracies
+from tsformer.estimators.classification import accuracies
 from tsformer.estimators.copies import copies_are_grouped, first_equal, merge_copies
 from tsformer.estimators.random_convolution import RandomConvolutionClassifier
 from tsformer.estimators.saved import read
 from tsformer.estimators.saving import fitted_state, restored
 from tsformer.estimators.schema import Schema
-from tsformer.estimators.series import drawn_seed, unobserved
+from tsformer.estimators.series import SeriesEstimator, drawn_seed, unobserved
 from tsformer.estimators.summary import card
 from tsformer.estimators.targets import check_length, group_folds, read_groups, read_targets
 
@@ -222,7 +222,7 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         _check_reachable(self.earliness, earliest)
 
         def fitted(part: npt.NDArray[np.bool_]) -> Any:
-            case, known = prefixes.case[part], isinstance(made, SeriesClassifier)
+            case, known = prefixes.case[part], isinstance(made, SeriesEstimator)
             with layout_is_checked(), copies_are_grouped():
                 return clone(made).fit(
                     _input(made, prefixes.series.take(part)),
@@ -444,7 +444,7 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
             If the classifier is of another library: writing it would need pickle.
         """
         check_is_fitted(self)
-        if not isinstance(self.classifier_, SeriesClassifier):
+        if not isinstance(self.classifier_, SeriesEstimator):
             kind = type(self.classifier_).__name__
             raise TypeError(f"save writes classifiers of tsformer; got {kind}, which needs pickle")
         described, tensors = fitted_state(self.classifier_)
@@ -471,7 +471,7 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
     ) -> Self:
         """Restore the result of `save`."""
         rule = read(_Rule, state.get("rule"), "rule")
-        fitted = restored(state.get("classifier"), tensors, device, SeriesClassifier)
+        fitted = restored(state.get("classifier"), tensors, device, ClassifierMixin)
         early = cls(clone(fitted), **rule.parameters)
         check_fields_of(early)
         early.classifier_, early.classes_ = fitted, fitted.classes_
@@ -596,7 +596,7 @@ class StreamingClassifier:
             )
         if isinstance(item, (pd.DataFrame, pd.Series)):
             check_order([item.index], "x.sort_index(), or x.reset_index(drop=True)")
-            if isinstance(early.classifier_, SeriesClassifier) and (names := common_names([item])):
+            if isinstance(early.classifier_, SeriesEstimator) and (names := common_names([item])):
                 named = pd.DataFrame(columns=list(names))
                 validate_data(early.classifier_, named, reset=False, skip_check_array=True)
             if times is None and getattr(early.classifier_, "timestamps", None) == "index":
@@ -676,7 +676,7 @@ def _check_reachable(earliness: float | str, earliest: float) -> None:
 
 def _read(classifier: Any, X: Any, times: Any, *, first: bool = False) -> Padded:
     """Read series into memory, and check them as the classifier does."""
-    if isinstance(classifier, SeriesClassifier):
+    if isinstance(classifier, SeriesEstimator):
         if first:
             return Schema.learn(classifier, X, times)[0].padded()
         return classifier.read_series(X, times)
@@ -686,7 +686,7 @@ def _read(classifier: Any, X: Any, times: Any, *, first: bool = False) -> Padded
 
 def _input(classifier: Any, series: Padded) -> Any:
     """Return series in the container that the classifier reads."""
-    if isinstance(classifier, SeriesClassifier):
+    if isinstance(classifier, SeriesEstimator):
         return series
     if series.times is not None:
         raise ValueError(f"{type(classifier).__name__} reads no times; pass series without times")

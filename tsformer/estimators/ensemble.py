@@ -12,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import torch
+from sklearn.base import ClassifierMixin
+from sklearn.utils import Tags
 from torch import Tensor
 
 from tsformer._checks import check_known, one_of, options, real, whole, with_parameters
@@ -19,19 +21,19 @@ from tsformer._devices import resolve_device
 from tsformer._precision import in_plain_torch
 from tsformer._warnings import warn_caller
 from tsformer.data.layout import check_ids, layout_is_checked
-from tsformer.data.preprocessor import Scaler
-from tsformer.estimators.classification import SeriesClassifier, accuracies
+from tsformer.estimators import classification
+from tsformer.estimators.classification import accuracies
 from tsformer.estimators.classifier import TSTransformerClassifier
+from tsformer.estimators.labels import LabelTarget
 from tsformer.estimators.members import probe_model
 from tsformer.estimators.novelty import Novelty
 from tsformer.estimators.random_convolution import RandomConvolutionClassifier
 from tsformer.estimators.saved import Ensemble as Facts
 from tsformer.estimators.saved import read
 from tsformer.estimators.saving import fitted_parts
-from tsformer.estimators.series import Fit, TrainingData, drawn_seed
+from tsformer.estimators.series import Fit, SeriesEstimator, TrainingData, drawn_seed
 from tsformer.estimators.settings import MANY_SERIES
 from tsformer.estimators.summary import Summary, table_of
-from tsformer.estimators.targets import Targets
 from tsformer.estimators.time_limit import Deadline
 from tsformer.training.progress import note
 
@@ -54,7 +56,7 @@ _RESERVED = {
 
 
 @with_parameters
-class TSEnsembleClassifier(SeriesClassifier):
+class TSEnsembleClassifier(ClassifierMixin, SeriesEstimator):
     """Time-series classifier: an average of random convolutions and transformers.
 
     ``p = (p_convolutions + p_transformer) / 2``: the mean of the probabilities of a
@@ -162,6 +164,20 @@ class TSEnsembleClassifier(SeriesClassifier):
     weights_: dict[str, float] = field(init=False)
     unexplained_: float = field(init=False)
     seconds_: dict[str, float] = field(init=False)
+    target_: LabelTarget = field(init=False)
+
+    masks_unknown = False
+    default_method = "occlusion"
+
+    classes_ = property(classification.classes)
+    decision_function = classification.decision_function
+    predict = classification.predict
+    score = classification.score
+    explain = classification.explain
+    calibrate_sets = classification.calibrate_sets
+    predict_set = classification.predict_set
+    restored_target = classification.restored_target
+    _learn_target = classification.learn_target
 
     @in_plain_torch
     def fit(
@@ -321,6 +337,18 @@ class TSEnsembleClassifier(SeriesClassifier):
 
     @in_plain_torch
     def predict_proba(self, X: Any, times: Any = None) -> npt.NDArray[np.float64]:
+        """Compute the mean of the probabilities of the parts; arguments as of the parts.
+
+        Parameters
+        ----------
+        X, times : as in `fit`
+            Series of any length, with the same channels; times if `fit` had times.
+
+        Returns
+        -------
+        ndarray (n, n_classes) of float64
+            Rows sum to 1, unless there are several labels per series.
+        """
         parts = self.predict_proba_parts(X, times)
         return sum((self.weights_[name] * proba for name, proba in parts.items()), np.zeros(()))
 
@@ -371,19 +399,14 @@ class TSEnsembleClassifier(SeriesClassifier):
         scores = accuracies(predicted, y, sample_weight, self.target_.shape)
         return dict(zip(logits, scores, strict=True))
 
-    def left_out(self) -> tuple[npt.NDArray[Any], Targets]:
-        return super().left_out() if self.transformer_ else self.random_convolutions_.left_out()
-
-    def _mixture(self) -> list[float]:
-        temperatures = self.transformer_.temperatures_ if self.transformer_ else []
-        return [*self.weights_.values(), *temperatures]
-
-    def _scaler(self) -> Scaler:
-        scaler = self.random_convolutions_.preprocessor_
-        assert isinstance(scaler, Scaler)
-        return scaler
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        assert tags.classifier_tags is not None
+        tags.classifier_tags.multi_label = True
+        return tags
 
     def logits(self, X: Any, times: Any = None) -> npt.NDArray[np.floating[Any]]:
+        """Return the logits of all classes, ndarray ``(n, n_classes)``."""
         return self._logits(X, times)["ensemble"].numpy()
 
     def _logits(self, X: Any, times: Any) -> dict[str, Tensor]:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import torch
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 from torch import Tensor
 
@@ -18,11 +18,13 @@ from tsformer._precision import in_plain_torch
 from tsformer.data.panel import Panel
 from tsformer.data.preprocessor import Preprocessor, Scaler
 from tsformer.data.series import SeriesSource
-from tsformer.estimators.classification import SeriesClassifier
+from tsformer.estimators import classification
+from tsformer.estimators.labels import LabelTarget
 from tsformer.estimators.novelty import Novelty
 from tsformer.estimators.recipe import better_scaling, fitted_convolutions, trial_sample
 from tsformer.estimators.saved import load_checked
 from tsformer.estimators.series import (
+    SeriesEstimator,
     TrainingData,
     drawn_seed,
     fit_transform,
@@ -45,7 +47,7 @@ def _regular_panel(preprocessor: Preprocessor, series: SeriesSource) -> Panel:
 
 @with_parameters
 class RandomConvolutionClassifier(
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, SeriesClassifier
+    ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, SeriesEstimator
 ):
     """Time-series classifier: features of random convolutions, read by a ridge classifier.
 
@@ -119,6 +121,20 @@ class RandomConvolutionClassifier(
     random_state: int | np.random.RandomState | None = None
 
     models_: list[ConvolutionClassifier] = field(init=False)
+    target_: LabelTarget = field(init=False)
+
+    masks_unknown = False
+    default_method = "occlusion"
+
+    classes_ = property(classification.classes)
+    decision_function = classification.decision_function
+    predict = classification.predict
+    score = classification.score
+    explain = classification.explain
+    calibrate_sets = classification.calibrate_sets
+    predict_set = classification.predict_set
+    restored_target = classification.restored_target
+    _learn_target = classification.learn_target
     _panel = staticmethod(_regular_panel)
 
     @in_plain_torch
@@ -270,17 +286,33 @@ class RandomConvolutionClassifier(
         tags = super().__sklearn_tags__()
         assert tags.transformer_tags is not None
         tags.transformer_tags.preserves_dtype = ["float32"]
+        assert tags.classifier_tags is not None
+        tags.classifier_tags.multi_label = True
         return tags
 
     @in_plain_torch
     def predict_proba(self, X: Any, times: Any = None) -> npt.NDArray[np.float64]:
+        """Compute the probability of each class or label, in the order of `classes_`.
+
+        Parameters
+        ----------
+        X, times : as in `fit`
+            Series of any length, with the same channels; times if `fit` had times.
+
+        Returns
+        -------
+        ndarray (n, n_classes) of float64
+            Rows sum to 1, unless there are several labels per series.
+        """
         logits = torch.from_numpy(self.logits(X, times)).double()
         return self.target_.probabilities(logits).numpy()
 
     def logits(self, X: Any, times: Any = None) -> npt.NDArray[np.floating[Any]]:
+        """Return the logits of all classes, ndarray ``(n, n_classes)``."""
         return self._outputs(X, times)[0]
 
     def left_out(self) -> tuple[npt.NDArray[Any], Targets]:
+        """Return leave-one-out probabilities and classes of the training series."""
         ridge = self.model_.ridge
         if ridge.left_out is None:
             raise ValueError(
@@ -299,10 +331,6 @@ class RandomConvolutionClassifier(
             ("ridge", "linear", f"{n_classes}", n_parameters),
         ]
         return table_of(rows), {"parameters": n_parameters}, {}
-
-    def _scaler(self) -> Scaler:
-        assert isinstance(self.preprocessor_, Scaler)
-        return self.preprocessor_
 
     def describe_models(self) -> dict[str, Any]:
         # From the model, since parameters may have changed after the fit.
