@@ -249,7 +249,7 @@ def test_save_on_full_disk_keeps_old_model(saved, full_disk):
 @pytest.mark.parametrize("reads", [True, False], ids=["load", "save"])
 def test_other_process_saves_meanwhile(saved, monkeypatch, reads):
     """While this one looks for the old weights, or before it removes them."""
-    clf, (owner, name) = fitted("rope"), (Path, "is_file") if reads else (time, "time")
+    clf, (owner, name) = fitted("rope"), (Path, "read_bytes") if reads else (time, "time")
     real = getattr(owner, name)
 
     def interrupted(*args, **options):

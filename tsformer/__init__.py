@@ -16,7 +16,7 @@ _PUBLIC = {
     "TSTransformer": "tsformer.model.transformer",
     "ModelConfig": "tsformer.model.transformer",
     "autolog": "tsformer.tracking.autologging",
-    "load": "tsformer.estimators.loading",
+    "load": "tsformer.estimators.saving",
     "load_dataset": "tsformer.data",
 }
 
@@ -56,9 +56,9 @@ if TYPE_CHECKING:
     from tsformer.estimators.early import EarlyClassifier
     from tsformer.estimators.encoder import TSTransformerEncoder
     from tsformer.estimators.ensemble import TSEnsembleClassifier
-    from tsformer.estimators.loading import load
     from tsformer.estimators.random_convolution import RandomConvolutionClassifier
     from tsformer.estimators.regressor import TSTransformerRegressor
+    from tsformer.estimators.saving import load
     from tsformer.model.transformer import ModelConfig, TSTransformer
     from tsformer.tracking.autologging import autolog
 

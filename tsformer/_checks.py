@@ -15,9 +15,11 @@ from dataclasses import dataclass, field, fields
 from functools import partial
 from math import inf
 from numbers import Integral, Real
-from typing import Any, TypeVar, dataclass_transform, get_args
+from types import UnionType
+from typing import Annotated, Any, TypeVar, Union, dataclass_transform, get_args, get_origin
 
 AnyClass = TypeVar("AnyClass", bound=type[Any])
+_Object = TypeVar("_Object")
 #: Raises TypeError or ValueError for an invalid value of the named parameter.
 Check = Callable[[str, Any], None]
 
@@ -197,3 +199,57 @@ def check_fields_of(estimator: Any) -> None:
     for each in fields(estimator):
         for check in get_args(each.type)[1:] if hasattr(each.type, "__metadata__") else ():
             check(each.name, getattr(estimator, each.name))
+
+
+Finite = Annotated[float, real(-inf)]
+Positive = Annotated[float, real(0)]
+
+
+def read_fields(described: Any, of: str = "", /, **types: Any) -> dict[str, Any]:
+    """Return fields of an untrusted object of JSON, each checked by its annotated type.
+
+    A part, named `of` in errors, has no other fields.
+    """
+    if not isinstance(described, dict):
+        raise ValueError(f"{of or 'the description'} must be an object; got {shortened(described)}")
+    for name in described if of else ():
+        check_known(f"field of {of}", name, types)
+    for name, kind in types.items():
+        label = f"{of}.{name}" if of else name
+        if name not in described:
+            raise ValueError(f"{label} is missing")
+        check_type(label, described[name], kind)
+    return {name: described[name] for name in types}
+
+
+def read_dataclass(cls: type[_Object], described: Any, of: str) -> _Object:
+    """Make a dataclass of the fields of an untrusted object of JSON."""
+    types = {each.name: each.type for each in fields(cls)}  # type: ignore[arg-type]
+    return cls(**read_fields(described, of, **types))
+
+
+def check_type(name: str, value: Any, kind: Any) -> None:
+    """Raise TypeError or ValueError for a value of JSON that is not of an annotated type."""
+    if hasattr(kind, "__metadata__"):
+        check_type(name, value, kind.__origin__)
+        for check in kind.__metadata__:
+            check(name, value)
+        return
+    arms = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+    arm = next((arm for arm in arms if _is_of(value, arm)), None)
+    if arm is None:
+        names = " or ".join(getattr(each, "__name__", str(each)) for each in arms)
+        raise ValueError(f"{name} must be {names}; got {shortened(value)}")
+    if arm is not kind:
+        check_type(name, value, arm)
+    elif types := get_args(kind):
+        for each in value.values() if isinstance(value, dict) else value:
+            check_type(name, each, types[isinstance(value, dict)])
+
+
+def _is_of(value: Any, kind: Any) -> bool:
+    while hasattr(kind, "__origin__"):
+        kind = kind.__origin__
+    if type(value) is int and kind in (int, float):
+        return abs(value) < 2**31 if kind is int else abs(value) <= 2**53
+    return kind is Any or type(value) is (list if kind is tuple else kind)

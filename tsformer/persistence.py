@@ -62,8 +62,7 @@ def write_folder(
     }
     text = json.dumps(state, indent=2, default=_refuse)  # before anything is written
     folder.mkdir(parents=True, exist_ok=True)
-    before = _weights_file(folder, _described(folder))
-    new = folder / _weights_name(state)
+    before, new = _weights_in(folder), folder / _weights_name(state)
     with replacing(new) as file:
         file.write(weights)
     # The card is written in full before the description, and replaced after it.
@@ -74,12 +73,10 @@ def write_folder(
         card_file.flush()
         file.write(f"{text}\n".encode())
     since = time.time() - _STALE
-    left = [each for each in folder.iterdir() if _LEFTOVER.fullmatch(each.name)]
     # Another process may have saved the earlier weights again.
-    kept = (new, _weights_file(folder, _described(folder)))
-    for each in left:
+    for each in {*folder.iterdir()} - {new, _weights_in(folder)}:
         with suppress(FileNotFoundError):
-            if each not in kept and (each == before or each.stat().st_mtime < since):
+            if _LEFTOVER.fullmatch(each.name) and (each == before or each.stat().st_mtime < since):
                 each.unlink()
 
 
@@ -132,75 +129,58 @@ def read_folder(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str,
     path = Path(path)
     if not os.path.isfile(path / _JSON):  # unlike Path's method, also for impossible names
         raise FileNotFoundError(f"there is no saved estimator at {path}: {_JSON} is missing")
-    try:
-        state = json.loads((path / _JSON).read_text(encoding="utf-8"))
-        version = state["format"]
-    except RecursionError as error:
-        raise ValueError(f"{path / _JSON} is corrupted: it is nested too deeply") from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{path / _JSON} is corrupted: {error}") from error
-    if version != FORMAT:
+    state = _described(path)
+    if state.get("format") != FORMAT:
         raise ValueError(
-            f"{path} was written in format {version!r} by tsformer {state.get('tsformer')}; this "
-            f"is {__version__}, which reads format {FORMAT}: install that version, or fit "
-            "and save again with this one"
+            f"{path} was written in format {state.get('format')!r} by tsformer "
+            f"{state.get('tsformer')}; this is {__version__}, which reads format {FORMAT}: install "
+            "that version, or fit and save again with this one"
         )
-    if not _DIGEST.fullmatch(str(state.get("weights_sha256"))):
-        raise ValueError(f"{path / _JSON} is corrupted: weights_sha256 is not a SHA-256 digest")
+    file = path / _weights_name(state)
     try:
-        return state, _read_weights(path, state)
-    except (FileNotFoundError, ValueError):
-        now = _described(path)
-        if now is not None and now["weights_sha256"] == state["weights_sha256"]:
+        return state, _read_weights(file, state["weights_sha256"])
+    except ValueError:
+        if _weights_in(path) in (file, None):
             raise
         return read_folder(path)  # another process has replaced the model
 
 
-def _read_weights(path: Path, state: Mapping[str, Any]) -> dict[str, Tensor]:
-    """Read the tensors that a description names."""
+def _read_weights(file: Path, digest: str) -> dict[str, Tensor]:
+    """Read finite tensors from a file with this digest."""
     from safetensors import SafetensorError
-    from safetensors.torch import load_file
+    from safetensors.torch import load
 
-    weights = _weights_file(path, state)
-    if weights is None:
-        raise ValueError(f"{path} is incomplete: {_weights_name(state)} is missing")
-    if hashlib.sha256(weights.read_bytes()).hexdigest() != state["weights_sha256"]:
-        raise ValueError(
-            f"{weights} is corrupted or truncated: it is not the file that {_JSON} was "
-            "written with; save the estimator again"
-        )
     try:
-        tensors = load_file(weights)
-    except (SafetensorError, KeyError, RuntimeError) as error:
-        raise ValueError(f"{weights} is corrupted: {error}") from error
-    for name, tensor in tensors.items():
-        # torch cannot test 8-bit floats.
-        comparable = tensor if tensor.element_size() > 1 else tensor.float()
-        if tensor.is_floating_point() and not bool(comparable.isfinite().all()):
-            raise ValueError(
-                f"{weights} is corrupted: tensor {name!r} has values that are not finite"
-            )
+        content = file.read_bytes()
+        if hashlib.sha256(content).hexdigest() != digest:
+            raise ValueError(f"truncated, or not the file that {_JSON} was written with")
+        tensors = load(content)
+        for name, tensor in tensors.items():
+            # torch cannot test 8-bit floats.
+            comparable = tensor if tensor.element_size() > 1 else tensor.float()
+            if tensor.is_floating_point() and not bool(comparable.isfinite().all()):
+                raise ValueError(f"tensor {name!r} has values that are not finite")
+    except FileNotFoundError as error:
+        raise ValueError(f"{file.parent} is incomplete: {file.name} is missing") from error
+    except (SafetensorError, ValueError, KeyError, RuntimeError) as error:
+        raise ValueError(f"{file} is corrupted: {error}; save the estimator again") from error
     return tensors
 
 
 def _destination(path: str | os.PathLike[str]) -> Path:
-    """Resolve links; refuse a folder with anything but a saved estimator."""
+    """Resolve links; refuse anything but a new folder or a saved estimator."""
     folder = Path(os.path.realpath(path))
     if not folder.exists():
         return folder
-    is_folder = folder.is_dir()
-    ours = {_JSON} if is_folder and _described(folder) is not None else set()
-    if ours and _is_unedited(folder / _CARD):
-        ours.add(_CARD)
-    names = sorted(os.listdir(folder)) if is_folder else []
-    unexpected = [name for name in names if name not in ours and not _LEFTOVER.fullmatch(name)]
-    if not is_folder or (unexpected and not ours):
-        raise ValueError(
-            f"{path} exists and is not a saved estimator; choose another path, or remove it first"
-        )
+    unexpected = [folder.name]
+    if folder.is_dir():
+        ours = {_JSON} if _weights_in(folder) else set()
+        ours |= {_CARD} if ours and _is_unedited(folder / _CARD) else set()
+        names = sorted({*os.listdir(folder)} - ours)
+        unexpected = [name for name in names if not _LEFTOVER.fullmatch(name)]
     if unexpected:
         raise ValueError(
-            f"{path} holds more than a saved estimator: {', '.join(unexpected[:10])}; choose "
+            f"{path} is not a saved estimator, or holds more: {', '.join(unexpected[:10])}; choose "
             "another path, or move these first"
         )
     return folder
@@ -216,26 +196,26 @@ def _is_unedited(path: Path) -> bool:
     return hashlib.sha256(text + newline[:1]).hexdigest().encode() in mark
 
 
-def _described(folder: Path) -> dict[str, Any] | None:
-    """Return the description of the saved estimator in a folder, or None."""
+def _described(folder: Path) -> dict[str, Any]:
+    """Return the description of the saved estimator in a folder."""
     try:
-        state = json.loads((folder / _JSON).read_bytes())
-    except (FileNotFoundError, ValueError, RecursionError):
-        return None
-    ours = isinstance(state, dict) and _DIGEST.fullmatch(str(state.get("weights_sha256")))
-    return state if ours else None
+        state: dict[str, Any] = json.loads((folder / _JSON).read_text(encoding="utf-8"))
+        if not _DIGEST.fullmatch(state["weights_sha256"]):
+            raise ValueError("weights_sha256 is not a SHA-256 digest")
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ValueError(f"{folder / _JSON} is corrupted: {error}") from error
+    return state
+
+
+def _weights_in(folder: Path) -> Path | None:
+    """Return the path of the weights of a saved estimator."""
+    with suppress(FileNotFoundError, ValueError):
+        return folder / _weights_name(_described(folder))
+    return None
 
 
 def _weights_name(state: Mapping[str, Any]) -> str:
     return f"weights-{state['weights_sha256'][:16]}.safetensors"
-
-
-def _weights_file(folder: Path, state: Mapping[str, Any] | None) -> Path | None:
-    """Return the path of the described weights, or None if missing."""
-    if state is None:
-        return None
-    file = folder / _weights_name(state)
-    return file if file.is_file() else None
 
 
 def _refuse(value: object) -> Any:

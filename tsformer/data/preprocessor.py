@@ -10,13 +10,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Annotated, Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tsformer._checks import check_known, check_number
+from tsformer._checks import Finite, Positive, check_known, check_number, one_of, read_fields
 from tsformer._registry import check_options
 from tsformer._warnings import warn_caller
 from tsformer.data.panel import AnyPanel, Panel, StoredPanel
@@ -162,22 +162,26 @@ class Preprocessor(nn.Module):
     @staticmethod
     def restore(described: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Preprocessor:
         """Make a fitted preprocessor from what `describe` and `state_dict` returned."""
+        fields = read_fields(
+            described,
+            scaling=Annotated[str | None, one_of(*SCALINGS)],
+            flagged=list[bool],
+            time_step=Positive | None,
+        )
         made: Preprocessor
         if any(name.startswith(Vocabulary.prefix) for name in tensors):
             made = Vocabulary()
         else:
-            made = Scaler(
-                described["scaling"],
-                **{name: described[name] for name in ("gap_flag", "views", "view_params")},
-            )
-            made.n_channels = len(described["flagged"])
-            made.gap_channels = torch.tensor(described["flagged"], dtype=torch.bool).nonzero()[:, 0]
+            options = {"gap_flag": Finite | None, "views": str, "view_params": dict[str, Any]}
+            made = Scaler(fields["scaling"], **read_fields(described, **options))
+            made.n_channels = len(fields["flagged"])
+            made.gap_channels = torch.tensor(fields["flagged"], dtype=torch.bool).nonzero()[:, 0]
         own = {name.removeprefix(made.prefix): tensor for name, tensor in tensors.items()}
         made.check_learned(own)
         for name, tensor in own.items():
             module, _, buffer = name.rpartition(".")
             setattr(made.get_submodule(module), buffer, tensor)
-        made.time_step = described["time_step"]
+        made.time_step = fields["time_step"]
         return made
 
     def check_learned(self, tensors: Mapping[str, Tensor]) -> None:

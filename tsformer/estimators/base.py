@@ -15,7 +15,17 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 from torch import Tensor
 
-from tsformer._checks import is_one_of, one_of, options, real, whole, with_parameters
+from tsformer._checks import (
+    is_one_of,
+    one_of,
+    options,
+    read_dataclass,
+    read_fields,
+    real,
+    shortened,
+    whole,
+    with_parameters,
+)
 from tsformer._precision import PRECISIONS, in_plain_torch
 from tsformer._random import seeded
 from tsformer._warnings import warn_caller
@@ -24,7 +34,7 @@ from tsformer.data.layout import check_ids
 from tsformer.data.panel import AnyPanel
 from tsformer.data.preprocessor import SCALINGS, Scaler, Vocabulary, make_difference, views_in
 from tsformer.encodings import EncodingSpec
-from tsformer.estimators.loading import fitted_source, is_fitted, source_of, take_over
+from tsformer.estimators.init_from import fitted_source, is_fitted, source_of, take_over
 from tsformer.estimators.members import (
     CPU,
     Seeds,
@@ -40,8 +50,7 @@ from tsformer.estimators.members import (
     warn_if_blind,
 )
 from tsformer.estimators.novelty import Novelty
-from tsformer.estimators.saved import Member, load_checked, read
-from tsformer.estimators.saving import by_name
+from tsformer.estimators.saving import by_name, load_checked
 from tsformer.estimators.series import (
     SeriesEstimator,
     TrainingData,
@@ -512,11 +521,16 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         models: list[TSTransformer] = []
         histories: list[History] = []
         for part, own in zip([described, *described["members"]], saved, strict=True):
-            member = read(Member, part)
-            history = History(member.history)
-            history.best_epoch, history.interrupted = member.best_epoch, member.interrupted
+            member = read_fields(
+                part,
+                history=list[Annotated[dict[str, float], _check_epoch]],
+                best_epoch=Annotated[int | None, whole(0, None)],
+                interrupted=bool,
+            )
+            history = History(member.pop("history"))
+            vars(history).update(member)
             histories.append(history)
-            config = read(ModelConfig, member.model, "model")
+            config = read_dataclass(ModelConfig, part.get("model"), "model")
             check_config(config, self.preprocessor_, self.target_)
             check_weights(config, own, self.target_.make_model)
             with seeded(0, CPU):
@@ -524,6 +538,11 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
             load_checked(model, own)
             models.append(model.eval())
         self.models_, self.histories_ = models, histories
+
+
+def _check_epoch(name: str, row: dict[str, float]) -> None:
+    if not {"epoch", "seconds"} <= row.keys():
+        raise ValueError(f"{name} must have epoch and seconds; got {shortened(row)}")
 
 
 def _normalised(weights: Targets | None) -> Tensor | None:

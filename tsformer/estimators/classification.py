@@ -8,13 +8,18 @@ import numpy.typing as npt
 from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_is_fitted
 
-from tsformer._checks import check_number
+from tsformer._checks import check_number, check_type
 from tsformer._precision import in_plain_torch
 from tsformer._random import imported
 from tsformer.data.layout import check_ids
-from tsformer.estimators.labels import Classes, Labels, LabelTarget, learn_labels
+from tsformer.estimators.labels import (
+    Classes,
+    Labels,
+    LabelTarget,
+    learn_labels,
+    restored_labels,
+)
 from tsformer.estimators.prediction_sets import Conformal
-from tsformer.estimators.saved import check_type, restored_labels
 from tsformer.estimators.targets import Targets, check_length, read_as_fitted, read_weights
 from tsformer.explain.relevance import make_method, occlusion, relevance
 

@@ -14,7 +14,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from tsformer._checks import check_number, real, with_parameters
+from tsformer._checks import Positive, check_number, read_fields, real, with_parameters
 from tsformer._precision import in_plain_torch
 from tsformer._random import imported
 from tsformer._warnings import warn_caller
@@ -574,7 +574,8 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
         self, described: dict[str, Any], saved: Sequence[Mapping[str, Tensor]]
     ) -> None:
         super().restore_models(described, saved)
-        self.temperatures_ = described.get("temperatures", [])
+        fields = read_fields(described, temperatures=list[Positive])
+        self.temperatures_ = fields["temperatures"]
         if len(self.temperatures_) != len(self.models_):
             raise ValueError(
                 f"temperatures must have {len(self.models_)} values, as many as members; got "

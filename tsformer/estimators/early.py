@@ -16,7 +16,14 @@ from sklearn.utils.multiclass import unique_labels
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tsformer import persistence
-from tsformer._checks import check_fields_of, real, shortened, whole, with_parameters
+from tsformer._checks import (
+    check_fields_of,
+    read_dataclass,
+    real,
+    shortened,
+    whole,
+    with_parameters,
+)
 from tsformer._precision import in_plain_torch
 from tsformer.data.containers import as_channels, check_order, common_names, to_items, to_padded
 from tsformer.data.layout import check_ids, layout_is_checked, refuse_recording
@@ -26,7 +33,6 @@ from tsformer.data.series import Padded
 from tsformer.estimators.classification import accuracies
 from tsformer.estimators.copies import copies_are_grouped, first_equal, merge_copies
 from tsformer.estimators.random_convolution import RandomConvolutionClassifier
-from tsformer.estimators.saved import read
 from tsformer.estimators.saving import fitted_state, restored
 from tsformer.estimators.schema import Schema
 from tsformer.estimators.series import SeriesEstimator, drawn_seed, unobserved
@@ -470,7 +476,7 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         cls, state: dict[str, Any], tensors: dict[str, torch.Tensor], device: str | torch.device
     ) -> Self:
         """Restore the result of `save`."""
-        rule = read(_Rule, state.get("rule"), "rule")
+        rule = read_dataclass(_Rule, state.get("rule"), "rule")
         fitted = restored(state.get("classifier"), tensors, device, ClassifierMixin)
         early = cls(clone(fitted), **rule.parameters)
         check_fields_of(early)

@@ -9,12 +9,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from tsformer._checks import options, with_parameters
+from tsformer._checks import options, read_fields, with_parameters
 from tsformer._precision import in_plain_torch
 from tsformer.augmentation import AugmentationSpec
 from tsformer.data.preprocessor import Scaler, views_in
 from tsformer.estimators.base import HeadNorm, Scaling, TrainingJob, TransformerEstimator
-from tsformer.estimators.saved import Registered, read
 from tsformer.estimators.series import autocasts
 from tsformer.estimators.settings import CONV_PARAMS
 from tsformer.estimators.targets import Target, Targets
@@ -253,5 +252,9 @@ class TSTransformerEncoder(TransformerEstimator):
         return Pretext(self.objective_, layout)
 
     def restored_target(self, described: dict[str, Any]) -> PretextTarget:
-        objective = read(Registered, described.get("objective"), "objective")
-        return PretextTarget(resolve(objective.name, **objective.params), self.schema_.n_channels)
+        objective = read_fields(
+            described.get("objective"), "objective", name=str, params=dict[str, Any]
+        )
+        return PretextTarget(
+            resolve(objective["name"], **objective["params"]), self.schema_.n_channels
+        )

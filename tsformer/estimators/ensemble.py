@@ -16,7 +16,17 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags
 from torch import Tensor
 
-from tsformer._checks import check_known, one_of, options, real, whole, with_parameters
+from tsformer._checks import (
+    Finite,
+    Positive,
+    check_known,
+    one_of,
+    options,
+    read_fields,
+    real,
+    whole,
+    with_parameters,
+)
 from tsformer._devices import resolve_device
 from tsformer._precision import in_plain_torch
 from tsformer._warnings import warn_caller
@@ -28,8 +38,6 @@ from tsformer.estimators.labels import LabelTarget
 from tsformer.estimators.members import probe_model
 from tsformer.estimators.novelty import Novelty
 from tsformer.estimators.random_convolution import RandomConvolutionClassifier
-from tsformer.estimators.saved import Ensemble as Facts
-from tsformer.estimators.saved import read
 from tsformer.estimators.saving import fitted_parts
 from tsformer.estimators.series import Fit, SeriesEstimator, TrainingData, drawn_seed
 from tsformer.estimators.settings import MANY_SERIES
@@ -450,11 +458,15 @@ class TSEnsembleClassifier(ClassifierMixin, SeriesEstimator):
     def restore_models(
         self, described: dict[str, Any], saved: Sequence[Mapping[str, Tensor]]
     ) -> None:
-        facts = read(Facts, described)
-        self.weights_, self.seconds_ = facts.weights, facts.seconds
-        self.unexplained_ = facts.unexplained
-        if not {"random_convolutions"} <= set(facts.parts) == set(facts.weights):
+        self.weights_, self.seconds_, self.unexplained_ = read_fields(
+            described,
+            weights=dict[str, Positive],
+            seconds=dict[str, Finite],
+            unexplained=Finite,
+        ).values()
+        parts, weights = sorted(described["parts"]), sorted(self.weights_)
+        if "random_convolutions" not in parts or parts != weights:
             raise ValueError(
                 "parts must be random_convolutions and optionally transformer, and weights must "
-                f"have the same names; got {sorted(facts.parts)} and {sorted(facts.weights)}"
+                f"have the same names; got {parts} and {weights}"
             )

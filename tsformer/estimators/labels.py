@@ -7,7 +7,7 @@ in them: encoding, loss, probabilities, decision, the targets of a ridge, and th
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import log
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -17,9 +17,8 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from torch import Tensor
 
-from tsformer._checks import listed
+from tsformer._checks import listed, read_fields, shortened
 from tsformer._warnings import warn_caller
-from tsformer.estimators.saved import described_labels
 from tsformer.estimators.targets import (
     Target,
     Targets,
@@ -34,6 +33,9 @@ from tsformer.estimators.targets import (
     refuse_no_weight,
     warn_of_labels,
 )
+
+#: Largest size in bytes of all class labels of a saved estimator.
+_MOST_LABELS = 2**26
 
 
 @dataclass(frozen=True, eq=False)
@@ -282,3 +284,37 @@ def _read_labels(y: Any, name: str, *, pretrains: bool = False) -> npt.NDArray[A
 def _logs(weights: Sequence[float], members: Tensor) -> Tensor:
     """Return the logarithms of weights, to be added to members ``[members, n, K]``."""
     return members.new_tensor([log(weight) for weight in weights])[:, None, None]
+
+
+def described_labels(labels: npt.NDArray[Any]) -> dict[str, Any]:
+    """Serialise class labels for JSON; `restored_labels` is the inverse."""
+    # Dates become text, and durations integers.
+    plain = labels.astype({"M": np.str_, "m": np.int64}.get(labels.dtype.kind, labels.dtype))
+    return {"dtype": labels.dtype.str, "values": plain.tolist()}
+
+
+def check_label(name: str, value: Any) -> None:
+    """Allow a label as JSON has it."""
+    if type(value) not in (bool, int, float, str):
+        raise ValueError(f"{name} must be labels; got {shortened(value)}")
+
+
+def restored_labels(described: Any) -> npt.NDArray[Any]:
+    """Deserialise class labels."""
+    labels = read_fields(described, "classes", dtype=str, values=list[Annotated[Any, check_label]])
+    name, values = labels["dtype"], labels["values"]
+    try:
+        dtype = np.dtype(name)
+        if dtype.kind not in "biufUOMm" or dtype.itemsize * len(values) > _MOST_LABELS:
+            raise TypeError("not a dtype of labels")
+        classes = np.array(values, dtype=dtype)
+        if not len(classes) or not np.all(classes[1:] > classes[:-1]):
+            raise ValueError("not sorted, or not distinct")
+        if described_labels(classes)["values"] != values:
+            raise ValueError("of another dtype")
+    except (TypeError, ValueError, OverflowError, SyntaxError) as error:
+        raise ValueError(
+            f"classes.values must be distinct labels of classes.dtype {shortened(name)}, sorted: "
+            f"{error}"
+        ) from error
+    return classes

@@ -3,7 +3,6 @@
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -18,7 +17,7 @@ from tsformer._warnings import warn_caller
 from tsformer.data.preprocessor import Preprocessor, Scaler
 from tsformer.data.series import SeriesSource
 from tsformer.encodings import names
-from tsformer.estimators.saved import check_model
+from tsformer.estimators.saving import compare_tensors
 from tsformer.estimators.series import drawn_seed
 from tsformer.estimators.targets import Target
 from tsformer.model import ModelConfig, TSTransformer
@@ -32,6 +31,8 @@ CPU = torch.device("cpu")
 
 #: Distinguishes the seed of a source fitted in `fit` from the seeds of members.
 _PRETRAINING = 2**20
+#: Largest size in bytes of buffers that are not saved, such as the noise of an encoding.
+_MOST_UNSAVED = 2**26
 #: Parameters that the model's configuration has under the same names.
 _CONFIG = ("encoding", "stem", "d_model", "n_heads", "n_layers", "d_ff", "dropout", "pooling")
 
@@ -202,19 +203,36 @@ def check_config(config: ModelConfig, preprocessor: Preprocessor, target: Target
 
 
 def check_weights(config: ModelConfig, saved: Mapping[str, Tensor], make: Make) -> None:
-    """Raise ValueError unless the described model has the saved tensors."""
-    known = all(part.strip() in names() for part in str(config.encoding).split("+"))
+    """Raise ValueError unless the described model has the saved tensors.
+
+    It is made on the meta device: a few bytes must not allocate gigabytes.
+    """
+    for n_layers in (config.n_layers, config.stem_params.get("n_residual", 0)):
+        if isinstance(n_layers, int) and n_layers > len(saved):
+            raise ValueError(
+                f"{n_layers} layers are more than the {len(saved)} tensors in the file"
+            )
     try:
-        check_model(partial(make, config), saved)
+        try:
+            with torch.device("meta"):
+                model = make(config)
+        except RuntimeError:
+            # A user's encoding may read values, which do not exist on the meta device.
+            saved = {name: each for name, each in saved.items() if not name.startswith("encoding.")}
+            with torch.device("meta"):
+                model = make(replace(config, encoding="none", encoding_params={}))
+        compare_tensors(model.state_dict(), saved)
     except ValueError as error:
-        if known:
+        if all(part.strip() in names() for part in str(config.encoding).split("+")):
             raise
         raise ValueError(
             f"{error}. If the encoding {config.encoding!r} is your own, import its module before "
             "loading"
         ) from error
-    except RuntimeError:
-        # A user's encoding may read values, which do not exist on the meta device.
-        plain = replace(config, encoding="none", encoding_params={})
-        rest = {name: each for name, each in saved.items() if not name.startswith("encoding.")}
-        check_model(partial(make, plain), rest)
+    stored = set(map(id, model.state_dict(keep_vars=True).values()))
+    n_bytes = sum(each.nbytes for each in model.buffers() if id(each) not in stored)
+    if n_bytes > _MOST_UNSAVED:
+        raise ValueError(
+            f"the model would allocate {n_bytes:,} bytes of tables that are not in the file, more "
+            f"than {_MOST_UNSAVED:,}"
+        )

@@ -9,8 +9,8 @@ import torch
 from sklearn.utils import assert_all_finite
 from torch import Tensor
 
+from tsformer._checks import Finite, Positive, read_fields
 from tsformer.data.preprocessor import ROUNDING, summarise
-from tsformer.estimators.saved import Moments, read
 from tsformer.estimators.targets import (
     Target,
     Targets,
@@ -61,11 +61,12 @@ class Numbers(Target):
     @classmethod
     def restored(cls, described: Any) -> Self:
         """Return what `describe` described."""
-        moments = read(Moments, described)
-        if np.shape(moments.target_mean) != np.shape(moments.target_std):
+        moments = read_fields(
+            described, target_mean=Finite | list[Finite], target_std=Positive | list[Positive]
+        ).values()
+        if len(set(map(np.shape, moments))) > 1:
             raise ValueError("target_mean and target_std must have the same length")
-        parts = vars(moments).values()
-        return cls(*(np.array(part) if isinstance(part, list) else part for part in parts))
+        return cls(*(np.array(part) if isinstance(part, list) else part for part in moments))
 
     def encode(self, y: Any, name: str, n_series: int, *, of: str = "X") -> Targets:
         refuse_no_targets(y, name)

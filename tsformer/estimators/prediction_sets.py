@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import ceil, inf
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from tsformer._checks import Positive, read_fields, real
 from tsformer._warnings import warn_caller
-from tsformer.estimators.saved import Sets, read
 from tsformer.estimators.targets import Targets
 
 #: Rounding error of ``(n + 1) * coverage``, which must not move the rank.
@@ -67,10 +67,11 @@ class Conformal:
     @classmethod
     def restored(cls, described: dict[str, Any], n_classes: int) -> Self:
         """Return what `describe` described."""
-        sets = read(Sets, described, "sets")
-        scores = sets.scores
+        shares = list[Annotated[float, real(0, 1, also=(0, 1))]]
+        sets = read_fields(described, "sets", scores=list[shares], mixture=list[Positive])
+        scores = sets["scores"]
         if len(scores) not in (1, n_classes):
             raise ValueError(
                 f"sets.scores must be 1 list or {n_classes}, one for each class; got {len(scores)}"
             )
-        return cls([np.sort(np.array(each, dtype=np.float64)) for each in scores], sets.mixture)
+        return cls([np.sort(np.array(each, dtype=np.float64)) for each in scores], sets["mixture"])

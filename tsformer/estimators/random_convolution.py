@@ -12,7 +12,7 @@ from sklearn.base import ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Trans
 from sklearn.utils import Tags
 from torch import Tensor
 
-from tsformer._checks import one_of, whole, with_parameters
+from tsformer._checks import one_of, read_fields, whole, with_parameters
 from tsformer._devices import resolve_device
 from tsformer._precision import in_plain_torch
 from tsformer.data.panel import Panel
@@ -22,7 +22,7 @@ from tsformer.estimators import classification
 from tsformer.estimators.labels import LabelTarget
 from tsformer.estimators.novelty import Novelty
 from tsformer.estimators.recipe import better_scaling, fitted_convolutions, trial_sample
-from tsformer.estimators.saved import load_checked
+from tsformer.estimators.saving import load_checked
 from tsformer.estimators.series import (
     SeriesEstimator,
     TrainingData,
@@ -345,7 +345,13 @@ class RandomConvolutionClassifier(
     def restore_models(
         self, described: dict[str, Any], saved: Sequence[Mapping[str, Tensor]]
     ) -> None:
-        model = ConvolutionClassifier(**described["convolutions"]).eval()
+        sizes = read_fields(
+            described["convolutions"],
+            "convolutions",
+            n_features=Annotated[int, whole(0)],
+            n_groups=Annotated[int, whole(0)],
+        )
+        model = ConvolutionClassifier(**sizes).eval()
         load_checked(model, saved[0])
         model.check(self.preprocessor_.n_inputs, self.target_)
         self.models_ = [model]

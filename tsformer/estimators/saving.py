@@ -1,35 +1,44 @@
-"""Save fitted estimators and restore them: parameters, target, preprocessor, modules and facts."""
+"""Save fitted estimators and load them: parameters, target, preprocessor, modules and facts."""
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from dataclasses import replace
 from importlib import import_module
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
-from torch import Tensor
+from torch import Tensor, nn
 
-from tsformer._checks import check_fields_of, check_known, shortened
+from tsformer._checks import check_fields_of, check_known, read_fields, shortened
 from tsformer._devices import resolve_device
 from tsformer._precision import in_plain_torch, trainable
 from tsformer._registry import Named
 from tsformer._warnings import warn_caller
-from tsformer.data import preprocessor
+from tsformer.data.preprocessor import Preprocessor
 from tsformer.data.table import TableSchema
 from tsformer.encodings import PositionalEncoding, find, names
-from tsformer.estimators import saved
+from tsformer.estimators.labels import check_label, described_labels
 from tsformer.estimators.novelty import Novelty
 from tsformer.estimators.prediction_sets import Conformal
 from tsformer.estimators.schema import Schema
 from tsformer.estimators.summary import card, front_matter
-from tsformer.persistence import write_folder
+from tsformer.persistence import read_folder, write_folder
 
 #: Prefix of the tensor names of `novelty_`.
 _NOVELTY = "novelty."
+_PARTS = dict[str, dict[str, Any]]
+#: Fields that a description may have.
+_FACTS = {
+    "target_names": list[str],
+    "training": dict[str, dict[str, bool | int | float | str | None]],
+    "members": list[dict[str, Any]],
+}
 
 
 @in_plain_torch
@@ -59,6 +68,50 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
     """
     check_is_fitted(estimator)
     write_folder(path, *fitted_state(estimator), front_matter(estimator) + card(estimator))
+
+
+@in_plain_torch
+def load(path: str | os.PathLike[str], *, device: str | torch.device = "auto") -> Any:
+    """Load an estimator written by its `save`.
+
+    Parameters
+    ----------
+    path : str or path
+        The folder.
+    device : str or torch.device, default="auto"
+        The device of the model, independent of the training.
+
+    Returns
+    -------
+    fitted estimator
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no saved estimator at `path`.
+    ValueError
+        If a file is corrupted or was written by another version, or if its encoding is not
+        registered (import its module first). Loading an untrusted file runs no code and allocates
+        no more memory than the size of the file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from tsformer import TSTransformerClassifier, load, load_dataset
+    >>> X, y = load_dataset("ItalyPowerDemand", split="train")
+    >>> classifier = TSTransformerClassifier(max_epochs=2, random_state=0).fit(X, y)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     classifier.save(folder)
+    ...     (load(folder).predict(X) == classifier.predict(X)).all()
+    np.True_
+    """
+    resolve_device(device)  # a bad device is not a corrupt file
+    state, tensors = read_folder(path)
+    try:
+        return restored(state, tensors, device)
+    except Exception as error:
+        # Invalid options of an encoding or a stem may raise any error.
+        raise ValueError(f"{Path(path)} is corrupted: {error}") from error
 
 
 def fitted_parts(estimator: Any) -> dict[str, Any]:
@@ -119,32 +172,36 @@ def from_fitted_state(
     cls: Any, state: dict[str, Any], tensors: dict[str, Tensor], device: str | torch.device
 ) -> Any:
     """Make an estimator from a `fitted_state`."""
-    described = saved.read(saved.Description, state)
-    parameters = restored_parameters(cls, described.parameters)
+    facts = {name: kind for name, kind in _FACTS.items() if name in state}
+    fields = read_fields(state, parameters=dict[str, Any], **facts)
+    parameters = restored_parameters(cls, fields["parameters"])
     estimator = cls(**parameters | {"device": device})
-    estimator.schema_ = Schema.restored(described.schema)
+    estimator.schema_ = Schema.restored(state.get("schema"))
     target = estimator.restored_target(state)
-    estimator.target_ = replace(target, columns=tuple(described.target_names))
-    if isinstance(parameters.get("class_weight"), dict):
-        weights = saved.restored_weights(parameters["class_weight"], _labels_dtype(estimator))
-        estimator.set_params(class_weight=weights)
+    estimator.target_ = replace(target, columns=tuple(fields.get("target_names", ())))
+    if isinstance(weights := parameters.get("class_weight"), dict):
+        estimator.class_weight = _restored_weights(weights, _labels_dtype(estimator))
     check_fields_of(estimator)
-    if described.training:
-        estimator.facts_ = described.training
+    if "training" in fields:
+        estimator.facts_ = fields["training"]
     if "table" in state:
         try:
             estimator.table_schema_ = TableSchema.from_dict(state["table"])
         except ValueError as error:
             raise ValueError(f"table: {error}") from error
     if "tracked_run" in state:
-        run = saved.read(saved.TrackedRun, state["tracked_run"], "tracked_run")
-        estimator.tracked_run_ = vars(run)
+        run = read_fields(state["tracked_run"], "tracked_run", run_id=str, store=str)
+        if not re.fullmatch(r"[\w-]{1,64}", run["run_id"]) or "://" not in run["store"]:
+            raise ValueError(
+                f"tracked_run.run_id and tracked_run.store must be an id and a URL; got {run}"
+            )
+        estimator.tracked_run_ = run
     if "sets" in state:
         estimator.conformal_ = Conformal.restored(state["sets"], len(estimator.classes_))
     if cls.parts:
         _restore_parts(estimator, state, tensors, device)
     else:
-        _restore_modules(estimator, state, tensors, len(described.members))
+        _restore_modules(estimator, state, tensors, len(fields.get("members", [])))
         place(estimator, resolve_device(device))
     return estimator
 
@@ -153,25 +210,21 @@ def _restore_parts(
     estimator: Any, state: dict[str, Any], tensors: dict[str, Tensor], device: str | torch.device
 ) -> None:
     """Restore the parts of an ensemble."""
-    parts = saved.read(saved.Ensemble, state).parts
-    for key in tensors:
-        if key.partition(".")[0] not in parts:
-            raise ValueError(f"tensor {key!r} belongs to no part; parts are {sorted(parts)}")
-    for name, cls in estimator.parts.items():
-        if name not in parts:
-            setattr(estimator, f"{name}_", None)
-            continue
-        own = {
-            k.removeprefix(f"{name}."): t for k, t in tensors.items() if k.startswith(f"{name}.")
-        }
-        try:
-            part = from_fitted_state(cls, parts[name], own, device)
-            for key in ("schema", *estimator.target_.describe()):
-                if parts[name].get(key) != state.get(key):
-                    ours, theirs = (shortened(each.get(key)) for each in (parts[name], state))
-                    raise ValueError(f"{key} is {ours}, but {theirs} in the ensemble")
-        except ValueError as error:
-            raise ValueError(f"parts.{name}: {error}") from error
+    parts = read_fields(state, parts=_PARTS)["parts"]
+    *own, rest = _by_prefix(tensors, [f"{name}." for name in estimator.parts])
+    for key in rest:
+        raise ValueError(f"tensor {key!r} belongs to no part; parts are {sorted(parts)}")
+    for (name, cls), weights in zip(estimator.parts.items(), own, strict=True):
+        part = None
+        if name in parts:
+            try:
+                part = from_fitted_state(cls, parts[name], weights, device)
+                for key in ("schema", *estimator.target_.describe()):
+                    if parts[name].get(key) != state.get(key):
+                        ours, theirs = (shortened(each.get(key)) for each in (parts[name], state))
+                        raise ValueError(f"{key} is {ours}, but {theirs} in the ensemble")
+            except ValueError as error:
+                raise ValueError(f"parts.{name}: {error}") from error
         setattr(estimator, f"{name}_", part)
     estimator.restore_models(state, [])
 
@@ -180,15 +233,9 @@ def _restore_modules(
     estimator: Any, state: dict[str, Any], tensors: dict[str, Tensor], n_further: int
 ) -> None:
     """Restore preprocessor, novelty and models."""
-    symbolic = any(name.startswith(preprocessor.Vocabulary.prefix) for name in tensors)
-    saved.read(saved.Vocabulary if symbolic else saved.Scaler, state)
-    rest = dict(tensors)
-    novelty, *models = (
-        {name.removeprefix(prefix): rest.pop(name) for name in tensors if name.startswith(prefix)}
-        for prefix in (_NOVELTY, *_prefixes(1 + n_further))
-    )
-    fitted = preprocessor.Preprocessor.restore(state, rest)
-    schema = estimator.schema_
+    prefixes = [_NOVELTY, *_prefixes(1 + n_further)]
+    novelty, *models, rest = _by_prefix(tensors, prefixes)
+    fitted, schema = Preprocessor.restore(state, rest), estimator.schema_
     if fitted.n_channels != schema.n_channels:
         raise ValueError(
             f"n_channels is {schema.n_channels}, but {fitted.n_channels} in the preprocessor"
@@ -201,9 +248,24 @@ def _restore_modules(
     estimator.preprocessor_ = fitted
     if novelty:
         estimator.novelty_ = Novelty(schema.n_channels, fitted.time_step)
-        saved.load_checked(estimator.novelty_, novelty)
+        load_checked(estimator.novelty_, novelty)
         estimator.novelty_.check()
     estimator.restore_models(state, models)
+
+
+def _prefixes(n_members: int) -> list[str]:
+    """Return the prefix of each member's tensor names."""
+    return ["model.", *(f"members.{i}." for i in range(1, n_members))]
+
+
+def _by_prefix(tensors: Mapping[str, Tensor], prefixes: Iterable[str]) -> list[dict[str, Tensor]]:
+    """Return the tensors of each prefix by the rest of their names, and the others."""
+    rest = dict(tensors)
+    found = [
+        {name.removeprefix(each): rest.pop(name) for name in tensors if name.startswith(each)}
+        for each in prefixes
+    ]
+    return [*found, rest]
 
 
 def saved_parameters(estimator: Any) -> dict[str, Any]:
@@ -214,7 +276,7 @@ def saved_parameters(estimator: Any) -> dict[str, Any]:
             parameters[name], parameters[f"{name}_params"] = value.saved()
     if isinstance(weights := parameters.get("class_weight"), Mapping):
         dtype = _labels_dtype(estimator)
-        parameters["class_weight"] = saved.described_weights(weights, dtype)
+        parameters["class_weight"] = _described_weights(weights, dtype)
     if "encoding" in parameters:
         parameters["encoding"] = by_name(parameters["encoding"])
     for name, cls in _params_of_parts(estimator).items():
@@ -285,6 +347,43 @@ def place(estimator: Any, device: str | torch.device) -> None:
         trainable(model).to(estimator.device_)
 
 
-def _prefixes(n_members: int) -> list[str]:
-    """Return the prefix of each member's tensor names."""
-    return ["model.", *(f"members.{i}." for i in range(1, n_members))]
+def _described_weights(weights: Mapping[Any, float], dtype: np.dtype[Any]) -> dict[str, Any]:
+    """Serialise class weights for JSON."""
+    # JSON keys are strings, so pairs keep the types of the labels.
+    labels: list[Any] = list(weights)
+    if dtype.kind in "Mm":
+        labels = described_labels(np.array(labels, dtype=dtype))["values"]
+    return {"pairs": [list(pair) for pair in zip(labels, weights.values(), strict=True)]}
+
+
+def _restored_weights(described: Any, dtype: np.dtype[Any]) -> dict[Any, float]:
+    """Deserialise class weights."""
+    pairs = list[list[Annotated[Any, check_label]]]
+    given = read_fields(described, "parameters.class_weight", pairs=pairs)["pairs"]
+    if not all(len(pair) == 2 and isinstance(pair[1], (int, float)) for pair in given):
+        raise ValueError(f"parameters.class_weight must be labels with weights; got {given}")
+    labels: list[Any] = [label for label, _ in given]
+    if dtype.kind in "Mm":
+        labels = np.array(labels, dtype=dtype).tolist()
+    return dict(zip(labels, (weight for _, weight in given), strict=True))
+
+
+def load_checked(module: nn.Module, saved: Mapping[str, Tensor]) -> None:
+    """Load saved tensors; raise ValueError for other names or dtypes."""
+    compare_tensors(module.state_dict(), saved, shapes=False)
+    module.load_state_dict(saved)
+
+
+def compare_tensors(
+    planned: Mapping[str, Tensor], saved: Mapping[str, Tensor], *, shapes: bool = True
+) -> None:
+    """Raise ValueError for the first tensor that is missing, unknown or of another kind."""
+    for name in sorted(planned.keys() ^ saved.keys()):
+        raise ValueError(f"tensor {name!r} is {'unknown' if name in saved else 'missing'}")
+    for name, tensor in planned.items():
+        if saved[name].dtype != tensor.dtype or (shapes and saved[name].shape != tensor.shape):
+            expected = f"{tuple(tensor.shape)} of " if shapes else ""
+            raise ValueError(
+                f"tensor {name!r} must be {expected}{tensor.dtype}, as described; got "
+                f"{tuple(saved[name].shape)} of {saved[name].dtype}"
+            )

@@ -10,11 +10,10 @@ import pandas as pd
 from sklearn.utils import check_array
 from sklearn.utils.validation import _get_feature_names, validate_data
 
-from tsformer._checks import one_of, whole
+from tsformer._checks import one_of, read_dataclass, whole
 from tsformer.data.containers import to_source
 from tsformer.data.layout import check_ids, swapped_axes, warn_of_layout, warn_of_order
 from tsformer.data.series import SeriesSource
-from tsformer.estimators.saved import read
 
 _CHECKS: dict[str, Any] = {"dtype": "numeric", "allow_nd": True, "ensure_all_finite": False}
 _CLOCKS = {None: "no times", "numbers": "times in numbers", "dates": "dates"}
@@ -40,7 +39,7 @@ class Schema:
     @classmethod
     def restored(cls, described: Any) -> Self:
         """Return a saved schema; raise ValueError if its fields do not belong together."""
-        schema = read(cls, described, "schema")
+        schema = read_dataclass(cls, described, "schema")
         schema = replace(schema, names=tuple(schema.names))
         if schema.names and len(schema.names) != schema.n_features:
             raise ValueError(

@@ -16,7 +16,7 @@ from typing import Any
 
 from tsformer._optional import require
 from tsformer._version import __version__
-from tsformer.estimators.loading import load
+from tsformer.estimators.saving import load
 from tsformer.estimators.series import SeriesEstimator
 from tsformer.estimators.summary import card
 from tsformer.tracking.run import TAG_LENGTH, storable

@@ -1,72 +1,21 @@
-"""Load a saved estimator of any class, and start from the weights of another."""
+"""Start from the weights of another estimator."""
 
 import inspect
 import os
-from pathlib import Path
 from typing import Any
 
-import torch
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import get_tags
 
-from tsformer._devices import resolve_device
-from tsformer._precision import in_plain_torch
 from tsformer._warnings import warn_caller
 from tsformer.data.preprocessor import Preprocessor
 from tsformer.data.series import SeriesSource
-from tsformer.estimators.saving import restored
-from tsformer.estimators.series import SeriesEstimator, unobserved
+from tsformer.estimators.saving import load
+from tsformer.estimators.series import unobserved
 from tsformer.model import TSTransformer
 from tsformer.model.stems import STEMS, ConvStem
-from tsformer.persistence import read_folder
 from tsformer.training.run import suppress_interruption_warning
-
-
-@in_plain_torch
-def load(path: str | os.PathLike[str], *, device: str | torch.device = "auto") -> SeriesEstimator:
-    """Load an estimator written by its `save`.
-
-    Parameters
-    ----------
-    path : str or path
-        The folder.
-    device : str or torch.device, default="auto"
-        The device of the model, independent of the training.
-
-    Returns
-    -------
-    fitted estimator
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no saved estimator at `path`.
-    ValueError
-        If a file is corrupted or was written by another version, or if its encoding is not
-        registered (import its module first). Loading an untrusted file runs no code and allocates
-        no more memory than the size of the file.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from tsformer import TSTransformerClassifier, load, load_dataset
-    >>> X, y = load_dataset("ItalyPowerDemand", split="train")
-    >>> classifier = TSTransformerClassifier(max_epochs=2, random_state=0).fit(X, y)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     classifier.save(folder)
-    ...     (load(folder).predict(X) == classifier.predict(X)).all()
-    np.True_
-    """
-    resolve_device(device)  # a bad device is not a corrupt file
-    state, tensors = read_folder(path)
-    try:
-        loaded: SeriesEstimator = restored(state, tensors, device)
-        return loaded
-    except Exception as error:
-        # Invalid options of an encoding or a stem may raise any error.
-        raise ValueError(f"{Path(path)} is corrupted: {error}") from error
-
 
 #: Copied parts of the model, and the hyperparameters that determine the meaning of their weights.
 _PARTS = {
@@ -154,48 +103,43 @@ def _copy(
 ) -> tuple[frozenset[str], list[str]]:
     """Copy the matching weights of stem, encoding and blocks; return their names and warnings."""
     ours, theirs = model.state_dict(), source.state_dict()
-    strides, source_strides = (
-        tuple(each.stem.strides) if isinstance(each.stem, ConvStem) else None
-        for each in (model, source)
-    )
+    configs = model.config, source.config
     differences = {
-        part: [n for n in names if getattr(model.config, n) != getattr(source.config, n)]
+        part: [name for name in names if getattr(configs[0], name) != getattr(configs[1], name)]
         for part, names in _PARTS.items()
     }
+    strides, source_strides = (tuple(getattr(each.stem, "strides", ())) for each in (model, source))
     if not differences["stem"]:
-        differences["stem"] += _other_options(model, source)
-        if strides == source_strides and _pools(model) != _pools(source):
-            differences["stem"].append("downsampling")
-        differences["stem"] += _other_inputs(preprocessor, source_preprocessor)
+        meaning, other = _meaning(model), _meaning(source)
+        if strides != source_strides:
+            del meaning["downsampling"]
+        if preprocessor.n_inputs == source_preprocessor.n_inputs:
+            meaning |= _inputs(preprocessor)
+            other |= _inputs(source_preprocessor)
+        differences["stem"] = [name for name, value in meaning.items() if value != other[name]]
     same = {part for part, names in differences.items() if not names}
     reasons = [f"{part} (another {', '.join(n)})" for part, n in differences.items() if n]
     fitting = {}
-    for name in (name for name in ours if name.partition(".")[0] in same):
-        shape, other = tuple(ours[name].shape), theirs.get(name)
-        if other is None:
-            reasons.append(f"{name} (missing)")
-        elif tuple(other.shape) != shape:
-            reasons.append(f"{name} ({tuple(other.shape)} in place of {shape})")
+    for name in {**ours, **theirs}:
+        if name.partition(".")[0] not in same:
+            continue
+        shapes = [tuple(state[name].shape) for state in (theirs, ours) if name in state]
+        if len(shapes) == 1:
+            reasons.append(f"{name} ({'missing' if name in ours else 'of init_from alone'})")
+        elif shapes[0] != shapes[1]:
+            reasons.append(f"{name} ({shapes[0]} in place of {shapes[1]})")
         else:
-            fitting[name] = other
+            fitting[name] = theirs[name]
     if model.config.n_layers and not any(name.startswith("blocks.") for name in fitting):
         sizes = [
             ", ".join(f"{n}={getattr(c, n)}" for n in ("d_model", "n_heads", "d_ff", "norm_first"))
-            for c in (source.config, model.config)
+            for c in configs
         ]
         raise ValueError(
-            f"no block of init_from fits: it has {sizes[0]}, and this estimator {sizes[1]}; set "
+            f"no block of init_from fits: it has {sizes[1]}, and this estimator {sizes[0]}; set "
             "the same values in both"
         )
     model.load_state_dict(fitting, strict=False)
-    if (further := len(source.blocks) - len(model.blocks)) > 0:
-        reasons.append(f"{further} blocks more than this model has")
-    alone = same - {"blocks"}
-    reasons += [
-        f"{name} (of init_from alone)"
-        for name in theirs
-        if name.partition(".")[0] in alone and name not in ours
-    ]
     messages = []
     if reasons:
         more = len(reasons) - _MOST_LISTED
@@ -210,34 +154,21 @@ def _copy(
     return frozenset(name for name, _ in model.named_parameters() if name in fitting), messages
 
 
-def _other_options(model: TSTransformer, source: TSTransformer) -> list[str]:
+def _meaning(model: TSTransformer) -> dict[str, Any]:
     """Return the stem options that change the meaning of weights."""
-    defaults = {
-        name: parameter.default
-        for name, parameter in inspect.signature(STEMS[model.config.stem]).parameters.items()
-        if parameter.default is not parameter.empty and name not in _ELSEWHERE
-    }
+    parameters = inspect.signature(STEMS[model.config.stem]).parameters.values()
+    options = {each.name: each.default for each in parameters} | dict(model.config.stem_params)
     # A list stands for a tuple, as in JSON.
-    ours, theirs = (
-        {n: list(v) if isinstance(v, tuple) else v for n, v in (defaults | dict(params)).items()}
-        for params in (model.config.stem_params, source.config.stem_params)
-    )
-    return [name for name in defaults if ours[name] != theirs[name]]
+    meaning = {n: list(v) if isinstance(v, tuple) else v for n, v in options.items()}
+    meaning = {name: value for name, value in meaning.items() if name not in _ELSEWHERE}
+    return meaning | {"downsampling": isinstance(model.stem, ConvStem) and model.stem.first.pools}
 
 
-def _pools(model: TSTransformer) -> bool:
-    """Return whether the stem pools steps."""
-    return isinstance(model.stem, ConvStem) and model.stem.first.pools
-
-
-def _other_inputs(ours: Preprocessor, theirs: Preprocessor) -> list[str]:
-    """Return the differences between inputs of the same shape."""
-    if ours.n_inputs != theirs.n_inputs or ours.symbolic != theirs.symbolic:
-        return []
-    if ours.symbolic:
-        known = [dict(each.named_buffers())["known"] for each in (ours, theirs)]
-        return [] if torch.equal(*known) else ["meaning of the codes"]
-    compared = {name: name for name in ("scaling", "views", "view_params")}
-    compared["flagged"] = "set of channels with gaps"
-    one, other = ours.describe(), theirs.describe()
-    return [text for name, text in compared.items() if one.get(name) != other.get(name)]
+def _inputs(preprocessor: Preprocessor) -> dict[str, Any]:
+    """Return what inputs of the same shape differ in."""
+    described, known = preprocessor.describe(), preprocessor.state_dict().get("known")
+    return {
+        **{name: described.get(name) for name in ("scaling", "views", "view_params")},
+        "set of channels with gaps": described["flagged"],
+        "meaning of the codes": None if known is None else known.tolist(),
+    }
