@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from tsformer._checks import check_known, check_number, unknown
 
 Base = TypeVar("Base")
+Made = TypeVar("Made")
 
 
 class Registry(Generic[Base]):
@@ -36,10 +37,9 @@ class Registry(Generic[Base]):
         taken, unless `replace` is true.
         """
         if not name or "+" in name or name != name.strip():
-            article = "an" if self.kind[0] in "aeiou" else "a"
             raise ValueError(
-                f"{article} {self.kind} cannot be named {name!r}: a name must not be empty, start "
-                "or end with whitespace, or contain '+', which joins names into a sum"
+                f"an {self.kind} cannot be named {name!r}: a name must not be empty, "
+                "start or end with whitespace, or contain '+', which joins names into a sum"
             )
         if name in self._classes and not replace:
             taken = self._classes[name]
@@ -152,42 +152,83 @@ class Named:
         return f"{type(self).__qualname__}({', '.join(options)})"
 
 
-Made = TypeVar("Made", bound=Named)
+Factory = Callable[..., Any]
 
 
-def build(
-    base: type[Made],
-    spec: str | Made | Callable[..., Made],
+def parts_of(
+    base: type[Any],
+    spec: Any,
     params: Mapping[str, Any],
     *,
-    names: str = "a name",
-) -> Made:
-    """Make an instance of `base` from a name, an instance, a class or a factory."""
+    sum_of: str = "",
+    sizes: Sequence[str] = (),
+) -> list[tuple[Factory, dict[str, Any]]]:
+    """Return class or factory, and options, of each part of a name, a sum, a class or a factory.
+
+    `sum_of` is an example of a sum, if there are sums; `sizes` are arguments beside the options.
+    """
     kind = base.registry.kind
-    article = "an" if kind[0] in "aeiou" else "a"
-    if isinstance(spec, base):
-        if params:
-            raise TypeError(
-                f"{kind} is an instance already, {spec!r}, and takes no further options; got "
-                f"{', '.join(map(repr, params))} in {kind}_params"
-            )
-        return spec
-    factory: Any = base.registry.find(spec) if isinstance(spec, str) else spec
-    if not callable(factory):
+    argument = f"{kind}_params"
+    if isinstance(spec, str):
+        names = part_names(spec) if sum_of else [spec]
+        factories = [base.registry.find(name) for name in names]
+    elif callable(spec):
+        names, factories = [""], [spec]
+    else:
+        sums = f"a sum of names such as {sum_of!r}, " if sum_of else ""
         raise TypeError(
-            f"{kind} must be {names}, {article} {base.__name__}, its class or a factory; got "
-            f"{spec!r} of type {type(spec).__name__}"
+            f"{kind} must be a name, {sums}{base.__name__} or a factory; "
+            f"got {spec!r} of type {type(spec).__name__}"
         )
-    if isinstance(factory, type) and issubclass(factory, base):
-        options = list(inspect.signature(factory).parameters)
-        check_options(factory.name or factory.__name__, options, params, argument=f"{kind}_params")
+    shares: list[dict[str, Any]] = [{} for _ in names]
+    options = [
+        [name for name in inspect.signature(factory).parameters if name not in sizes]
+        if isinstance(factory, type) and issubclass(factory, base)
+        else list(params)
+        for factory in factories
+    ]
+    for key, value in params.items():
+        owners = [i for i, own in enumerate(options) if key in own]
+        if len(names) == 1:
+            shares[0][key] = value
+        elif key in names and isinstance(value, Mapping):
+            shares[names.index(key)].update(value)
+        elif not owners:
+            choices = sorted({option for own in options for option in own})
+            raise ValueError(unknown(f"option of {'+'.join(names)}", key, choices))
+        elif len(owners) > 1:
+            several = [names[i] for i in owners]
+            raise ValueError(
+                f"{argument} key {key!r} fits several parts, {several}; say which: "
+                f"{{{several[0]!r}: {{{key!r}: {value!r}}}}}"
+            )
+        else:
+            shares[owners[0]][key] = value
+    for factory, own, share in zip(factories, options, shares, strict=True):
+        label = getattr(factory, "name", "") or getattr(factory, "__name__", "")
+        check_options(label, own, share, argument=argument)
+    return list(zip(factories, shares, strict=True))
+
+
+def make(base: type[Made], factory: Factory, /, **params: Any) -> Made:
+    """Return what a class or a factory makes; raise TypeError if it is no instance of `base`."""
     made = factory(**params)
     if not isinstance(made, base):
+        kind: str = base.registry.kind  # type: ignore[attr-defined]
         raise TypeError(
             f"the {kind} factory {factory!r} returned {type(made).__name__}; it must return "
-            f"{article} {base.__name__}"
+            f"an instance of {base.__name__}"
         )
     return made
+
+
+def build(base: type[Made], spec: Any, params: Mapping[str, Any], **sums: str) -> list[Made]:
+    """Make the parts of a spec as of `parts_of`, or return an instance as it is."""
+    if isinstance(spec, base) and params:
+        raise TypeError(f"{spec!r} is an instance, which takes no options; got {dict(params)}")
+    if isinstance(spec, base):
+        return [spec]
+    return [make(base, factory, **own) for factory, own in parts_of(base, spec, params, **sums)]
 
 
 def part_names(spec: str) -> list[str]:
@@ -197,35 +238,6 @@ def part_names(spec: str) -> list[str]:
     if doubled:
         raise ValueError(f"the sum {spec!r} names {min(doubled)!r} twice; name each part once")
     return parts
-
-
-def share_out(
-    parts: Sequence[str],
-    options: Sequence[Sequence[str]],
-    params: Mapping[str, Any],
-    *,
-    argument: str,
-) -> list[dict[str, Any]]:
-    """Assign each option to the one part that has it."""
-    if len(parts) == 1:
-        return [dict(params)]
-    shares: list[dict[str, Any]] = [{} for _ in parts]
-    for key, value in params.items():
-        if key in parts and isinstance(value, Mapping):
-            shares[parts.index(key)].update(value)
-            continue
-        owners = [i for i, own in enumerate(options) if key in own]
-        if not owners:
-            choices = sorted({option for own in options for option in own})
-            raise ValueError(unknown(f"option of {'+'.join(parts)}", key, choices))
-        if len(owners) > 1:
-            several = [parts[i] for i in owners]
-            raise ValueError(
-                f"{argument} key {key!r} fits several parts, {several}; say which: "
-                f"{{{several[0]!r}: {{{key!r}: {value!r}}}}}"
-            )
-        shares[owners[0]][key] = value
-    return shares
 
 
 def check_options(

@@ -19,7 +19,7 @@ def test_anything_but_an_encoding_is_refused():
         with pytest.raises(TypeError, match=r"encoding must be a name, .* got "):
             resolve(spec, **SIZES)
     for made in (None, nn.Linear(2, 2)):
-        with pytest.raises(TypeError, match="; it must return a Positional"):
+        with pytest.raises(TypeError, match="must return an instance of Positional"):
             resolve(lambda made=made, **sizes: made, **SIZES)
 
 

@@ -3,7 +3,6 @@
 Shape letters, here and in every augmentation: `B` series, `L` time steps, `C` channels.
 """
 
-import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -11,7 +10,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from tsformer._registry import Named, Registry, build, part_names, share_out
+from tsformer._registry import Named, Registry, build
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,15 +184,8 @@ def resolve(augmentation: AugmentationSpec, **augmentation_params: Any) -> Augme
     >>> resolve("warp", sigma=0.1)
     Warp(p=0.5, sigma=0.1, knots=5)
     """
-    if not isinstance(augmentation, str):
-        names = "a name, a sum of names such as 'warp+jitter'"
-        return build(Augmentation, augmentation, augmentation_params, names=names)
-    parts = part_names(augmentation)
-    classes = [Augmentation.registry.find(name) for name in parts]
-    options = [list(inspect.signature(cls).parameters) for cls in classes]
-    shares = share_out(parts, options, augmentation_params, argument="augmentation_params")
-    made = [build(Augmentation, cls, own) for cls, own in zip(classes, shares, strict=True)]
-    return made[0] if len(made) == 1 else Sum(made)
+    parts = build(Augmentation, augmentation, augmentation_params, sum_of="warp+jitter")
+    return parts[0] if len(parts) == 1 else Sum(parts)
 
 
 def relative_times(batch: Batch) -> Tensor:

@@ -6,7 +6,7 @@ Shape letters, here and in every encoding: `B` series, `N` tokens, `D` model wid
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial, wraps
+from functools import partial, reduce, wraps
 from operator import contains
 from typing import Any, ClassVar, Literal, TypeAlias
 
@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tsformer._checks import check_number
-from tsformer._registry import Registry, check_options, part_names, share_out
+from tsformer._registry import Factory, Registry, make, part_names, parts_of
 
 HOOKS = ("embed", "rotate", "bias", "mix")
 _PACKAGE = __name__.rpartition(".")[0] + "."
@@ -156,7 +156,7 @@ def resolve(
     torch.Size([2, 20, 16])
     """
     sizes = {"d_model": d_model, "n_heads": n_heads, "max_len": max_len}
-    parts = [make() for make in _makers(encoding, encoding_params, sizes)]
+    parts = [_make(factory, sizes | own) for factory, own in _parts(encoding, encoding_params)]
     return parts[0] if len(parts) == 1 else Sum(parts)
 
 
@@ -184,10 +184,13 @@ class EncodingStack(nn.Module):
         self.n_layers = n_layers
         self.parts = nn.ModuleList()
         sizes = {"d_model": d_model, "n_heads": n_heads, "max_len": max_len}
-        for make in _makers(encoding, encoding_params, sizes, causal=causal):
-            first = make()
-            copies = max(n_layers, 1) if first.per_block else 1
-            self.parts.append(nn.ModuleList([first, *(make() for _ in range(copies - 1))]))
+        for factory, own in _parts(encoding, encoding_params):
+            if causal and "causal" in inspect.signature(factory).parameters:
+                own = {**own, "causal": True}
+            part = nn.ModuleList([_make(factory, sizes | own)])
+            n_copies = n_layers if part[0].per_block else 1
+            part.extend(_make(factory, sizes | own) for _ in range(n_copies - 1))
+            self.parts.append(part)
         self.symmetric = all(part[0].symmetric for part in self.parts)  # type: ignore[index]
 
     def at(self, block: int) -> "Hooks":
@@ -276,11 +279,8 @@ def _hooks(parts: Iterable[Any], blocks: Iterable[int]) -> list[Hooks]:
 
 
 def _add(terms: Iterable[Tensor | None]) -> Tensor | None:
-    total = None
-    for term in terms:
-        if term is not None:
-            total = term if total is None else total + term
-    return total
+    present = [term for term in terms if term is not None]
+    return reduce(torch.add, present) if present else None
 
 
 def encoding_name(encoding: Any) -> str:
@@ -344,60 +344,19 @@ def checked_max_distance(name: str, asked: int | None, default: int) -> int:
 
 
 _SIZES = ("d_model", "n_heads", "max_len")
+_parts = partial(parts_of, PositionalEncoding, sizes=_SIZES, sum_of="tape+erpe")
 
 
-def _makers(
-    encoding: EncodingSpec,
-    params: Mapping[str, Any],
-    sizes: Mapping[str, int],
-    *,
-    causal: bool = False,
-) -> list[Callable[[], PositionalEncoding]]:
-    """Return a function without arguments for each part of the sum."""
-    factories: list[Callable[..., Any]]
-    if isinstance(encoding, str):
-        parts = part_names(encoding)
-        factories = [PositionalEncoding.registry.find(name) for name in parts]
-        options = [_options(factory) for factory in factories]
-        shares = share_out(parts, options, params, argument="encoding_params")
-    elif callable(encoding):
-        factories, shares = [encoding], [dict(params)]
-    else:
-        raise TypeError(
-            "encoding must be a name, a sum of names such as 'tape+erpe', a "
-            "PositionalEncoding class or a factory; "
-            f"got {encoding!r} of type {type(encoding).__name__}"
-        )
-    return [
-        partial(_make, factory, own, sizes, causal)
-        for factory, own in zip(factories, shares, strict=True)
-    ]
-
-
-def _make(
-    factory: Callable[..., PositionalEncoding],
-    params: Mapping[str, Any],
-    sizes: Mapping[str, int],
-    causal: bool,
-) -> PositionalEncoding:
-    if isinstance(factory, type) and issubclass(factory, PositionalEncoding):
-        options = _options(factory)
-        check_options(encoding_name(factory), options, params, argument="encoding_params")
-        if causal and "causal" in options:
-            params = {**params, "causal": True}
+def _make(factory: Factory, params: Mapping[str, Any]) -> PositionalEncoding:
+    """Make an encoding; raise TypeError if it cannot be used."""
     try:
-        made = factory(**sizes, **params)
+        made = make(PositionalEncoding, factory, **params)
     except (AttributeError, TypeError) as error:
         error.add_note(
             f"encoding={encoding_name(factory)} is called with the keywords {', '.join(_SIZES)} "
             "and its options, and must call super().__init__() first"
         )
         raise
-    if not isinstance(made, PositionalEncoding):
-        raise TypeError(
-            f"the encoding factory {factory!r} returned {type(made).__name__}; "
-            "it must return a PositionalEncoding"
-        )
     if made.kind == "none" != made.name:
         raise TypeError(
             f"{type(made).__qualname__} implements none of the hooks {', '.join(HOOKS)}: define "
@@ -412,10 +371,6 @@ def _make(
                     f"call self.register_buffer({name!r}, ...)"
                 )
     return made
-
-
-def _options(cls: Callable[..., Any]) -> list[str]:
-    return [name for name in inspect.signature(cls).parameters if name not in _SIZES]
 
 
 #: What each hook must return.

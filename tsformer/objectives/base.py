@@ -212,4 +212,4 @@ def resolve(objective: ObjectiveSpec, **objective_params: Any) -> Objective:
     >>> resolve("masked", ratio=0.3)
     Masked(ratio=0.3, span=3.0)
     """
-    return build(Objective, objective, objective_params)
+    return build(Objective, objective, objective_params)[0]
