@@ -109,18 +109,16 @@ class Named:
     """Base of registered classes; the class signature is the configuration."""
 
     name: ClassVar[str] = ""
+    #: The registered name, else the name of the class.
+    label: ClassVar[str] = ""
     registry: ClassVar[Registry[Any]]
 
     def __init_subclass__(cls, *, name: str | None = None, replace: bool = False, **kwargs: Any):
         super().__init_subclass__(**kwargs)
         cls.name = name or ""  # a name belongs to one class, so subclasses do not inherit it
+        cls.label = name or cls.__qualname__
         if name is not None:
             cls.registry.register(name, cls, replace=replace)
-
-    @property
-    def label(self) -> str:
-        """The registered name, else the name of the class."""
-        return self.name or type(self).__qualname__
 
     def _check_option(self, option: str, low: float, high: float = inf, **rules: Any) -> None:
         """Raise ValueError unless an option is a number in range; `rules` as of `check_number`."""

@@ -521,9 +521,8 @@ def data_on_the_host_train_alike(device: torch.device) -> str:
     for exceeds in (False, True):
         model = model_of()
         pinned = mock.patch.object(Panel, "pinned", Panel.pinned if _has_gpu() else lambda own: own)
-        there = mock.patch(
-            "tsformer.training.inference.exceeds_device_memory", lambda *_, e=exceeds: e
-        )
+        share = -1.0 if exceeds else 1.0
+        there = mock.patch("tsformer.training.inference._SHARE_OF_DATA", share)
         with pinned, there:
             trained(model, device, ragged=True)
         ends.append(model)

@@ -13,7 +13,7 @@ from small_estimators import MAKERS, RAGGED, TIMES, X, Y, convolutions
 
 from tsformer import load, persistence
 from tsformer.data.containers import to_padded, to_source
-from tsformer.estimators.novelty import Leverage, Novelty, _measured, quantile
+from tsformer.estimators.novelty import Leverage, Novelty, quantile
 from tsformer.estimators.saving import from_fitted_state
 from tsformer.features import RandomConvolutions
 from tsformer.features.random_convolutions import regular
@@ -48,7 +48,7 @@ def test_score_above_one_rate(novelty):
 def test_score_definition(novelty):
     def features(series):
         shapes, measured = novelty._features(to_padded(series))
-        return novelty.convolutions.scale(shapes), novelty._in_spreads(measured)
+        return novelty.convolutions.scale(shapes), novelty._statistics(measured)
 
     whole = features(sensors(400, 0))
     pairs = [(Leverage(), each) for each in whole]
@@ -107,7 +107,8 @@ def test_statistics_definition(novelty):
     series[2][2, 7] = 0.0  # the largest value is below the mean
     series = [np.ascontiguousarray(x) for x in series]
     expected = np.stack([statistics_by_hand(novelty, x) for x in series])
-    np.testing.assert_allclose(novelty._raw(_measured(to_padded(series))), expected, atol=1e-6)
+    statistics = novelty._statistics(novelty._features(to_padded(series))[1]) * novelty.spread
+    np.testing.assert_allclose(statistics, expected, atol=1e-6)
     of_one, of_all = (novelty._features(to_padded(each))[0] for each in (series[1:2], series))
     torch.testing.assert_close(of_all[1:2], of_one)
 
@@ -274,6 +275,6 @@ def test_score_of_largest_numbers():
     series = np.array([[1.7e308] * 10, [-0.13] * 10, [-1.7e308] * 10, [0.1] * 10])[:, None]
     novelty = Novelty(1, None).fit(to_source(series))
     assert np.isfinite(novelty.score(to_source(series))).all()
-    assert novelty._raw(_measured(to_padded(series)))[:, 0].abs().max() == 1000
     novelty.spread = novelty.spread / 1e9
-    assert novelty._in_spreads(_measured(to_padded(series))).abs().max() == 1000
+    measured = novelty._features(to_padded(series))[1]
+    assert novelty._statistics(measured).abs().max() == 1000

@@ -5,7 +5,7 @@ from unittest import mock
 
 import pytest
 import torch
-from small_problem import CPU, equal, fit, make_model, make_panel, make_plan, weights_of
+from small_problem import CPU, fit, make_model, make_panel, make_plan
 from torch import Tensor, nn
 
 from tsformer.training import forward
@@ -56,20 +56,6 @@ def test_prediction_halves_its_batches():
     model.blocks[0].most = 0
     with pytest.raises(MemoryError, match=r"one series of \d+ steps"):
         forward(model, panel)
-
-
-def test_data_that_stay_on_the_host_train_alike(monkeypatch):
-    """Data too large for a device are sent batch by batch; here host and device are the same."""
-    ends = []
-    for exceeds in (False, True):
-        monkeypatch.setattr(
-            "tsformer.training.inference.exceeds_device_memory", lambda *_, e=exceeds: e
-        )
-        monkeypatch.setattr("tsformer.data.panel.Panel.pinned", lambda self: self)
-        model = make_model()
-        fit(model, *make_panel(ragged=True), make_plan())
-        ends.append(weights_of(model))
-    assert equal(*ends)
 
 
 def test_tensors_of_the_error_are_free_before_the_cache_is_emptied():

@@ -71,20 +71,14 @@ def warped(batch: Batch, speed: Tensor) -> Batch:
     mean = (speed.sum(dim=1, keepdim=True) - (speed[:, :1] + speed[:, -1:]) / 2) / n_pieces
     # Integrate the excess over the mean speed: speed 1 moves nothing.
     excess = speed / mean - 1
-    shift = (_hat_integrals(where, n_pieces) * excess[:, None]).sum(dim=-1)
-    # Rounding would leave a trace of a shift at the last step.
-    return replace(batch, values=shifted(batch, where, shift.where(where < 1, 0.0)))
-
-
-def _hat_integrals(where: Tensor, n_pieces: int) -> Tensor:
-    """Integrate from 0 to each time the hat functions that interpolate linearly between knots.
-
-    Returns ``[1 | B, L, n_pieces + 1]``: hat `k` is 1 at ``k / n_pieces`` and 0 at all other knots.
-    """
+    # Hat `k` is 1 at ``k / n_pieces`` and 0 at all other knots; integrals ``[1 | B, L, K]``.
     knot = torch.arange(n_pieces + 1, device=where.device)
     apart = (where[..., None] * n_pieces - knot).clamp(-1.0, 1.0)
     before = 0.5 * (knot > 0)  # the rising half of a hat; the first hat only falls
-    return (before + apart * (1 - apart.abs() / 2)) / n_pieces
+    integrals = (before + apart * (1 - apart.abs() / 2)) / n_pieces
+    shift = (integrals * excess[:, None]).sum(dim=-1)
+    # Rounding would leave a trace of a shift at the last step.
+    return replace(batch, values=shifted(batch, where, shift.where(where < 1, 0.0)))
 
 
 class Slice(Augmentation, name="slice"):

@@ -475,7 +475,7 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
             If `out` has another shape, or is not of floating point.
         """
         series = self._source(X, times)
-        shape = len(series), self.target_.n_outputs
+        shape = len(series), len(self.target_.classes)
         if out is None:
             out = np.empty(shape)
         elif not isinstance(out, np.ndarray):
@@ -485,8 +485,8 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
                 f"out must be an array of floating point numbers of shape {shape}, for series and "
                 f"classes; got {out.dtype} of shape {out.shape}"
             )
-        for rows, proba in self._in_chunks(series, self.predict_proba_members):
-            out[rows] = proba.mean(axis=0)
+        for rows, scores in self._in_chunks(series, self._scores):
+            out[rows] = self.target_.probabilities(scores).numpy().mean(axis=0)
         return out
 
     @in_plain_torch

@@ -29,7 +29,6 @@ from tsformer.estimators.targets import (
     read_columns,
     read_targets,
     read_weights,
-    refuse_no_targets,
     refuse_no_weight,
     warn_of_labels,
 )
@@ -44,6 +43,7 @@ class Classes(Target):
 
     classes: npt.NDArray[Any]
     score_name: ClassVar = "accuracy"
+    shape: ClassVar = ()
 
     @property
     def n_outputs(self) -> int:
@@ -52,13 +52,6 @@ class Classes(Target):
     @property
     def purpose(self) -> str:
         return f"Predicts one of {len(self.classes)} classes"
-
-    @classmethod
-    def learn(cls, y: Any) -> Self:
-        """Learn the classes from the labels of the training series."""
-        classes, counts = np.unique(_read_labels(y, "y", pretrains=True), return_counts=True)
-        warn_of_labels(classes, counts)
-        return cls(classes)
 
     def describe(self) -> dict[str, Any]:
         return {"classes": described_labels(self.classes)}
@@ -190,7 +183,6 @@ class Labels(Target):
         return labels
 
     def encode(self, y: Any, name: str, n_series: int, *, of: str = "X") -> Targets:
-        refuse_no_targets(y, name)
         self.check_columns(y, name)
         labels = self._read(y, name)
         check_length(n_series, labels, name, of=of)
@@ -257,15 +249,15 @@ LabelTarget = Classes | Labels
 
 def learn_labels(y: Any, sample_weight: Any, *, unknown: bool = False) -> LabelTarget:
     """Learn the target of a classifier: one label per series, or several columns of 0 and 1."""
-    refuse_no_targets(y, "y")
     if (columns := read_columns(y, labels=True)) is None:
-        return Classes.learn(y)
+        classes, counts = np.unique(_read_labels(y, "y", pretrains=True), return_counts=True)
+        warn_of_labels(classes, counts)
+        return Classes(classes)
     return Labels.learn(y, columns.shape[1], sample_weight, unknown=unknown)
 
 
 def _read_labels(y: Any, name: str, *, pretrains: bool = False) -> npt.NDArray[Any]:
     """Read one label per series."""
-    refuse_no_targets(y, name)
     use = ", or pretrain on them with TSTransformerEncoder and init_from"
     labels = read_targets(y, name, advice=use if pretrains else "")
     assert_all_finite(labels, input_name=name)

@@ -153,7 +153,8 @@ class Novelty(
         chosen = np.random.default_rng(_SEED).permutation(len(series))[:MOST_SERIES]
         sample = series.part(chosen)
         parts: list[tuple[Tensor, Tensor]] = []
-        for index in _parts(sample):
+        n_values = max(sample.n_steps * sample.n_channels, LEAST_VALUES)
+        for index in parts_of(len(sample), n_values):
             part = sample.read(index)
             if not parts:
                 panel = regular(self.scaler.transform(part)).with_mask()
@@ -175,13 +176,14 @@ class Novelty(
         flat = self.level.abs().where(self.level != 0, 1.0)  # for a channel that never varies
         self.unit = unit.where(unit.isfinite(), flat)
         self.convolutions.fit_scales(features)
-        self.spread = self._raw(measured).std(dim=0, correction=0).clamp(min=_LEAST_SPREAD)
+        self.spread = torch.ones((), dtype=torch.double)
+        self.spread = self._statistics(measured).std(dim=0, correction=0).clamp(min=_LEAST_SPREAD)
         of_groups = group_parts(None if groups is None else torch.from_numpy(groups[chosen]))
         n_parts = len(sample) if of_groups is None else len(of_groups)
         self.length = torch.tensor(float(np.median(sample.lengths)), dtype=torch.double)
         distances, growth = [], []
         shapes = [self.convolutions.scale(each) for each in (features, cut_features)]
-        statistics = [self._in_spreads(each) for each in (measured, cut_measured)]
+        statistics = [self._statistics(each) for each in (measured, cut_measured)]
         pairs = ((self.of_shape, shapes), (self.of_statistics, statistics))
         for leverage, (whole, cut) in pairs:
             root = leverage.fit(whole)
@@ -202,7 +204,8 @@ class Novelty(
     def score(self, series: SeriesSource) -> npt.NDArray[np.float64]:
         """Return the score of each series ``[n]``."""
         scores = np.empty(len(series))
-        for index in _parts(series):
+        n_values = max(series.n_steps * series.n_channels, LEAST_VALUES)
+        for index in parts_of(len(series), n_values):
             part = series.read(index)
             try:
                 features, measured = self._features(part)
@@ -211,7 +214,7 @@ class Novelty(
             distances = torch.stack(
                 [
                     self.of_shape(self.convolutions.scale(features)),
-                    self.of_statistics(self._in_spreads(measured)),
+                    self.of_statistics(self._statistics(measured)),
                 ]
             )
             distances = distances / self._expected(part.lengths)
@@ -222,7 +225,7 @@ class Novelty(
     def check(self) -> None:
         """Raise ValueError if loaded tensors do not belong together."""
         n = self.scaler.n_channels
-        n_statistics = 6 * n + sum(n - lag for lag in _lags(n))
+        n_statistics = 6 * n + sum(n - lag for lag in range(1, min(n, 3)))
         self.of_shape.check(self.convolutions.check(n))
         self.of_statistics.check(n_statistics)
         shapes = {"level": (n,), "unit": (n,), "spread": (n_statistics,), "quantiles": (3,)}
@@ -232,9 +235,36 @@ class Novelty(
                 raise ValueError(f"{name} of a novelty must be positive")
 
     def _features(self, series: Padded) -> tuple[Tensor, Tensor]:
-        """Return unscaled features of the shape ``[B, F]``, and what `_measured` returns."""
+        """Return features of the shape ``[B, F]``, and measures of the channels ``[B, M]``.
+
+        The measures are level, deviation, shares, step size, largest value and correlations.
+        """
         panel = regular(self.scaler.transform(series)).with_mask()
-        return self.convolutions.unscaled(panel.values, panel.mask), _measured(series)
+        x = torch.from_numpy(series.values)
+        known = ~x.isnan()
+        moments = summarise(x, known, dim=(1,))
+        both = known[:, 1:] & known[:, :-1]
+        n_steps = both.sum(dim=1).clamp(min=1)
+        # Values are mapped to [0, 1], so that no square overflows.
+        span = (moments.high - moments.low).where(moments.high > moments.low, 1.0)
+        steps = ((x - moments.low) / span).diff(dim=1).where(both, 1.0)
+        size = span[:, 0] * (steps.square().where(both, 0.0).sum(dim=1) / n_steps).sqrt()
+        deviations = (x - moments.mean) / moments.std.where(moments.std > 0, torch.inf)
+        deviations = deviations.where(known, 0.0)
+        measured = [
+            moments.mean[:, 0],
+            moments.std[:, 0],
+            1 - moments.n_known[:, 0] / torch.from_numpy(series.lengths)[:, None],
+            (steps == 0).sum(dim=1) / n_steps,
+            size,
+            torch.maximum(moments.high - moments.mean, moments.mean - moments.low)[:, 0],
+        ]
+        for lag in range(1, min(series.n_channels, 3)):
+            one, other = slice(lag, None), slice(None, -lag)
+            pairs = (known[..., one] & known[..., other]).sum(dim=1).clamp(min=1)
+            measured.append((deviations[..., one] * deviations[..., other]).sum(dim=1) / pairs)
+        features = self.convolutions.unscaled(panel.values, panel.mask)
+        return features, torch.cat(measured, dim=1)
 
     def _expected(self, lengths: npt.NDArray[np.int64]) -> Tensor:
         """Return the growth of both distances at some lengths ``[2, n]``."""
@@ -242,12 +272,8 @@ class Novelty(
         rows = [np.exp(np.interp(at, -np.log(_SHARES), row)) for row in self.growth.log().numpy()]
         return torch.from_numpy(np.stack(rows))
 
-    def _in_spreads(self, measured: Tensor) -> Tensor:
+    def _statistics(self, measured: Tensor) -> Tensor:
         """Return the statistics ``[B, S]`` in units of their spread, within bounds."""
-        return (self._raw(measured) / self.spread).clamp(-_MOST_SPREADS, _MOST_SPREADS)
-
-    def _raw(self, measured: Tensor) -> Tensor:
-        """Return the statistics ``[B, S]`` of what `_measured` returns."""
         n_channels, least = len(self.unit), _FLAT * self.unit
         mean, std, missing, unchanged, size, largest = measured.split(n_channels, dim=1)[:6]
         statistics = [
@@ -260,35 +286,8 @@ class Novelty(
             measured[:, 6 * n_channels :],
         ]
         # Differences of values near the largest float64 are infinite; no logarithm is above 745.
-        return torch.cat(statistics, dim=1).nan_to_num(0.0, _MOST_SPREADS, -_MOST_SPREADS)
-
-
-def _measured(series: Padded) -> Tensor:
-    """Return level, deviation, shares, step size, largest value and correlations ``[B, S]``."""
-    x = torch.from_numpy(series.values)
-    known = ~x.isnan()
-    moments = summarise(x, known, dim=(1,))
-    both = known[:, 1:] & known[:, :-1]
-    n_steps = both.sum(dim=1).clamp(min=1)
-    # Values are mapped to [0, 1], so that no square overflows.
-    span = (moments.high - moments.low).where(moments.high > moments.low, 1.0)
-    steps = ((x - moments.low) / span).diff(dim=1).where(both, 1.0)
-    size = span[:, 0] * (steps.square().where(both, 0.0).sum(dim=1) / n_steps).sqrt()
-    deviations = (x - moments.mean) / moments.std.where(moments.std > 0, torch.inf)
-    deviations = deviations.where(known, 0.0)
-    measured = [
-        moments.mean[:, 0],
-        moments.std[:, 0],
-        1 - moments.n_known[:, 0] / torch.from_numpy(series.lengths)[:, None],
-        (steps == 0).sum(dim=1) / n_steps,
-        size,
-        torch.maximum(moments.high - moments.mean, moments.mean - moments.low)[:, 0],
-    ]
-    for lag in _lags(series.n_channels):
-        one, other = slice(lag, None), slice(None, -lag)
-        pairs = (known[..., one] & known[..., other]).sum(dim=1).clamp(min=1)
-        measured.append((deviations[..., one] * deviations[..., other]).sum(dim=1) / pairs)
-    return torch.cat(measured, dim=1)
+        found = torch.cat(statistics, dim=1).nan_to_num(0.0, _MOST_SPREADS, -_MOST_SPREADS)
+        return (found / self.spread).clamp(-_MOST_SPREADS, _MOST_SPREADS)
 
 
 def _with_shorter(series: Padded, n_cut: int) -> Padded:
@@ -310,17 +309,6 @@ def _with_shorter(series: Padded, n_cut: int) -> Padded:
     observed = np.asarray(~np.isnan(values).all(axis=2))
     lengths = whole.n_steps - observed[:, ::-1].argmax(axis=1)
     return replace(whole, values=values, lengths=lengths, times=times)
-
-
-def _lags(n_channels: int) -> range:
-    """Return the distances between channels to correlate."""
-    return range(1, min(n_channels, 3))
-
-
-def _parts(series: SeriesSource) -> list[npt.NDArray[np.int64]]:
-    """Return the indices of series to read at a time."""
-    n_values = series.n_steps * series.n_channels
-    return list(parts_of(len(series), max(n_values, LEAST_VALUES)))
 
 
 def quantile(distances: Tensor) -> Tensor:

@@ -19,7 +19,6 @@ from tsformer.estimators.targets import (
     read_as_fitted,
     read_columns,
     read_weights,
-    refuse_no_targets,
 )
 
 
@@ -46,7 +45,6 @@ class Numbers(Target):
     @classmethod
     def learn(cls, y: Any, sample_weight: Any) -> Self:
         """Learn the weighted mean and deviation of the training series."""
-        refuse_no_targets(y, "y")
         columns = read_columns(y)
         targets = _read_numbers(y, "y", () if columns is None else columns.shape[1:])
         weights = None if sample_weight is None else read_weights(sample_weight, len(targets))
@@ -69,7 +67,6 @@ class Numbers(Target):
         return cls(*(np.array(part) if isinstance(part, list) else part for part in moments))
 
     def encode(self, y: Any, name: str, n_series: int, *, of: str = "X") -> Targets:
-        refuse_no_targets(y, name)
         self.check_columns(y, name)
         targets = _read_numbers(y, name, self.shape)
         check_length(n_series, targets, name, of=of)

@@ -69,11 +69,29 @@ class Schema:
     def read(self, estimator: Any, X: Any, times: Any) -> SeriesSource:
         """Read later series; raise ValueError unless they are like those of `fit`."""
         shapes: list[int] = []  # the number of axes of X, if it is a single array
+        owner = type(estimator).__name__
 
         def check(array: Any) -> npt.NDArray[Any]:
-            self._refuse_single_series(estimator, X, array)
+            n, in_lists = self.n_columns, isinstance(X, (list, tuple))
+            if np.ndim(array) == 1 and not len(array):
+                raise ValueError("X holds no series: Found array with 0 sample(s)")
+            if np.ndim(array) == 1:
+                one = "[np.asarray(X)]" if in_lists else "[X]"
+                if self.n_channels > 1:
+                    one = f"[X] with X of shape ({self.n_channels}, length)"
+                raise ValueError(
+                    "Reshape your data: X must hold one or more series; got an array of shape "
+                    f"({len(array)},). To pass a single series use {one}"
+                )
+            if n is not None and np.ndim(array) == 2 and array.shape[1] != n:
+                X_array = "X.to_numpy()" if hasattr(X, "to_numpy") else "X"
+                raise ValueError(
+                    f"X has {array.shape[1]} features, but {owner} is expecting {n} features as "
+                    "input: the time steps of fit. For series of another length pass "
+                    f"{'np.asarray(X)' if in_lists else X_array}[:, None], which is (n, 1, length)"
+                )
             # Only the columns of a 2-D X are features of fixed number: series have any length.
-            columns = self.n_columns is not None and np.asarray(array).ndim <= 2
+            columns = n is not None and np.asarray(array).ndim <= 2
             checked: npt.NDArray[Any] = (
                 validate_data(estimator, array, reset=False, **_CHECKS)
                 if columns
@@ -85,7 +103,6 @@ class Schema:
         series, flat = _read(estimator, X, times, check), shapes == [2]
         if flat:
             warn_of_order(X, series.n_steps)
-        owner = type(estimator).__name__
         if series.n_channels != self.n_channels:
             steps = series.n_steps if isinstance(X, pd.DataFrame) else None
             alone = flat and self.n_channels in (len(series), steps)
@@ -109,28 +126,6 @@ class Schema:
             channels = pd.DataFrame(columns=columns) if columns else np.empty((0, self.n_channels))
             validate_data(estimator, channels, reset=False, skip_check_array=True, ensure_2d=False)
         return series
-
-    def _refuse_single_series(self, estimator: Any, X: Any, array: Any) -> None:
-        """Raise ValueError for a single series, or another number of columns."""
-        in_lists = isinstance(X, (list, tuple))
-        X_array = "np.asarray(X)" if in_lists else "X.to_numpy()" if hasattr(X, "to_numpy") else "X"
-        if np.ndim(array) == 1 and not len(array):
-            raise ValueError("X holds no series: Found array with 0 sample(s)")
-        if np.ndim(array) == 1:
-            one = "[np.asarray(X)]" if in_lists else "[X]"
-            if self.n_channels > 1:
-                one = f"[X] with X of shape ({self.n_channels}, length)"
-            raise ValueError(
-                "Reshape your data: X must hold one or more series; got an array of shape "
-                f"({len(array)},). To pass a single series use {one}"
-            )
-        n = self.n_columns
-        if n is not None and np.ndim(array) == 2 and array.shape[1] != n:
-            raise ValueError(
-                f"X has {array.shape[1]} features, but {type(estimator).__name__} is expecting "
-                f"{n} features as input: the time steps of fit. For series of another length "
-                f"pass {X_array}[:, None], which is (n, 1, length)"
-            )
 
 
 def _read(

@@ -1,7 +1,7 @@
 """Targets, groups and weights: one value for each series."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from numbers import Real
 from types import NoneType
@@ -21,7 +21,7 @@ from tsformer._checks import shortened, unknown
 from tsformer._warnings import warn_caller
 from tsformer.data.layout import check_ids, refuse_alike, refuse_nul
 from tsformer.data.text import number_in
-from tsformer.model import ModelConfig, TSTransformer
+from tsformer.model import TSTransformer
 
 #: One number per series [n], the index of its class or the target of a regression; or several
 #: labels or targets per series [n, K].
@@ -45,6 +45,8 @@ class Target(ABC):
     columns: tuple[str, ...] = field(default=(), kw_only=True)
     #: Whether an objective replaces the targets.
     pretext: ClassVar[bool] = False
+    #: Makes a model that predicts the targets.
+    make_model = staticmethod(TSTransformer)
     #: Name of the validation score.
     score_name: ClassVar[str] = "score"
 
@@ -79,10 +81,6 @@ class Target(ABC):
     def score(self, outputs: Tensor, targets: Tensor) -> float:
         """Return the validation score; higher is better."""
 
-    def make_model(self, config: ModelConfig) -> TSTransformer:
-        """Return a model that predicts the targets."""
-        return TSTransformer(config)
-
     def strata(self, targets: Targets) -> npt.NDArray[np.int64]:
         """Return one class index per series, for stratified splits."""
         return np.zeros(len(targets), dtype=np.int64)
@@ -114,16 +112,12 @@ def columns_of(y: Any) -> tuple[str, ...]:
     return tuple(map(str, columns)) if len(columns) > 1 else ()
 
 
-def refuse_no_targets(y: Any, name: str) -> None:
-    """Raise ValueError if targets are missing."""
+def read_targets(y: Any, name: str, *, advice: str = "") -> npt.NDArray[Any]:
+    """Return targets as an array ``(n,)``, of a dtype that fits their values."""
     if y is None and name == "y":
         raise ValueError("fit requires y to be passed, but the target y is None")
     if y is None:
         raise ValueError(f"X_val and {name} go together; {name} is missing")
-
-
-def read_targets(y: Any, name: str, *, advice: str = "") -> npt.NDArray[Any]:
-    """Return targets as an array ``(n,)``, of a dtype that fits their values."""
     if isinstance(y, str):
         raise ValueError(
             f"{name} should be a 1d array of one value per series; got the string {y!r}. For a "
@@ -137,14 +131,12 @@ def read_targets(y: Any, name: str, *, advice: str = "") -> npt.NDArray[Any]:
         y = y.tolist()  # scikit-learn converts nullable integers and booleans to floats
     if isinstance(y, (list, tuple)):
         # Before NumPy converts a NaN among strings to the label "nan", and 1 to "1".
-        _refuse_missing(pd.Series(y, dtype=object), name, advice)
-        _refuse_mixed(y, name)
+        _check_values(pd.Series(y, dtype=object), name, advice)
     _refuse_columns(y, name)
     column: npt.NDArray[Any] = column_or_1d(y, warn=name != "groups")
-    _refuse_missing(column, name, advice)
     if column.dtype == object:  # such as a column of a mixed table
         column = pd.Series(column).infer_objects().to_numpy()
-        _refuse_mixed(column, name)
+    _check_values(column, name, advice)
     # JSON has no numbers beyond float64.
     return column.astype(np.float64) if column.dtype == np.longdouble else column
 
@@ -174,7 +166,7 @@ def read_as_fitted(
     y: Any, name: str, shape: tuple[int, ...], *, labels: bool = False
 ) -> npt.NDArray[Any]:
     """Return targets that have the `shape` for each series, () for a single value."""
-    if not shape:
+    if not shape or y is None:
         return read_targets(y, name)
     columns = read_columns(y, labels=labels)
     if columns is None or columns.shape[1:] != shape:
@@ -247,7 +239,8 @@ def _plain(y: Any) -> Any:
     return np.ma.filled(y.astype(object), np.nan) if isinstance(y, np.ma.MaskedArray) else y
 
 
-def _refuse_missing(values: pd.Series | npt.NDArray[Any], name: str, advice: str) -> None:
+def _check_values(values: pd.Series | npt.NDArray[Any], name: str, advice: str) -> None:
+    """Raise ValueError for missing values, and for text beside other values."""
     missing = np.flatnonzero(pd.isna(values))
     if len(missing):
         places = ", ".join(map(str, missing[:10])) + (", ..." if len(missing) > 10 else "")
@@ -255,11 +248,7 @@ def _refuse_missing(values: pd.Series | npt.NDArray[Any], name: str, advice: str
             f"Input {name} contains NaN: {len(missing)} of {len(values)} values are missing, at "
             f"series {places}; drop these series, or complete {name}{advice}"
         )
-
-
-def _refuse_mixed(values: Sequence[Any] | npt.NDArray[Any], name: str) -> None:
-    """Raise ValueError for text beside other values."""
-    if len({isinstance(value, str) for value in values}) > 1:
+    if values.dtype == object and len({isinstance(value, str) for value in values}) > 1:
         kinds = sorted({type(value).__name__ for value in values})
         raise ValueError(
             f"{name} mixes values of types {', '.join(kinds)}; make all of them strings, as in "
@@ -275,36 +264,28 @@ def _refuse_columns(y: Any, name: str) -> None:
     if isinstance(y, (list, tuple)) and all(isinstance(row, (list, tuple)) for row in y):
         widths = {len(row) for row in y}
         shape = (len(y), *widths) if len(widths) == 1 else ()
+    wanted = f"{name} should be a 1d array of one value per series; "
     several = (
         "several labels must be columns of 0 and 1; for other targets use sklearn.multioutput."
         f"MultiOutputClassifier(estimator).fit(X, {name}) or MultiOutputRegressor, which fit one "
         "model per column"
     )
-    if len(shape) < 2:
-        _refuse_sets(y, name, several)
-        return
-    if shape[1:] == (1,):
-        return
-    problem = f"{name} should be a 1d array of one value per series; got an array of shape {shape}"
-    if name == "groups":
-        raise ValueError(f"{problem}; pass one column")
-    if len(shape) > 2:
-        raise ValueError(f"{problem}; {several}")
-    columns = list(y.columns) if isinstance(y, pd.DataFrame) else list(range(shape[1]))
-    problem += f"; pass one of its columns {columns[:10]}"
-    # Columns of 0 and 1 come here where several labels are not possible.
-    raise ValueError(f"{problem}; {several}" if read_columns(y, labels=True) is None else problem)
-
-
-def _refuse_sets(y: Any, name: str, several: str) -> None:
-    """Raise ValueError for several labels of one series."""
-    if getattr(getattr(y, "dtype", None), "kind", "O") != "O" or not hasattr(y, "__iter__"):
-        return
-    for i, value in enumerate(y):
+    if len(shape) > 1 and shape[1:] != (1,):
+        problem = f"{wanted}got an array of shape {shape}"
+        if name == "groups":
+            raise ValueError(f"{problem}; pass one column")
+        if len(shape) > 2:
+            raise ValueError(f"{problem}; {several}")
+        columns = list(y.columns) if isinstance(y, pd.DataFrame) else list(range(shape[1]))
+        problem += f"; pass one of its columns {columns[:10]}"
+        # Columns of 0 and 1 come here where several labels are not possible.
+        binary = read_columns(y, labels=True) is not None
+        raise ValueError(problem if binary else f"{problem}; {several}")
+    objects = getattr(getattr(y, "dtype", None), "kind", "O") == "O" and hasattr(y, "__iter__")
+    for i, value in enumerate(y if objects and len(shape) < 2 else ()):
         if isinstance(value, (list, tuple, set, frozenset)) or np.shape(value) not in ((), (1,)):
             raise ValueError(
-                f"{name} should be a 1d array of one value per series; series {i} has "
-                f"{shortened(value, 40)}. Several labels become columns by "
+                f"{wanted}series {i} has {shortened(value, 40)}. Several labels become columns by "
                 f"sklearn.preprocessing.MultiLabelBinarizer().fit_transform({name}); {several}"
             )
 

@@ -304,7 +304,13 @@ def _choose(
     # One softmax of all classes, or for each label one of 0 and its score.
     shape, signs = kind.shape, system.problem.y
     asked = F.pad(signs.T[..., None], (1, 0)) if shape else signs[None]
-    wanted = [_smoothed(each).to(y)[some] for each in asked]
+    wanted = []
+    for each in asked:  # nearly 1 for the class of each series
+        n_series, n_classes = each.shape
+        smooth = 1 / (n_series + 2) if n_classes > 1 else 0.0
+        aims = torch.full((n_series, n_classes), smooth / max(n_classes - 1, 1))
+        aims = aims.scatter_(1, each.argmax(dim=1, keepdim=True).cpu(), 1 - smooth)
+        wanted.append(aims.to(y)[some])
     least = y.new_tensor(torch.inf)
     for alpha in system.alphas:
         scores = y - system.left_out(alpha, some, intercept, parts) / root
@@ -314,7 +320,12 @@ def _choose(
         loss = torch.stack([each for _, each in found]).mean()
         if loss < least:
             least, best = loss, (alpha, scale, loss, scores * scale)
-    return _Choice(*best, _unexplained(least, wanted, w))
+    # 0 for the least cross-entropy possible, 1 for that of the class frequencies.
+    entropy, total = torch.special.entr, w.sum()
+    lowest = torch.stack([w @ entropy(each).sum(dim=1) / total for each in wanted]).mean()
+    highest = torch.stack([entropy(w @ each / total).sum() for each in wanted]).mean()
+    span = highest - lowest
+    return _Choice(*best, float((least - lowest) / span) if span > 1e-12 else 0.0)
 
 
 def group_parts(groups: Tensor | None) -> list[Tensor] | None:
@@ -359,22 +370,6 @@ def _some(
     chosen = [parts[part] for part in order[:n_parts]]
     numbers = torch.arange(sum(map(len, chosen)))
     return torch.cat(chosen), list(numbers.split([len(part) for part in chosen]))
-
-
-def _smoothed(signs: Tensor) -> Tensor:
-    """Return target probabilities ``[n, K]``: nearly 1 for the class of each series."""
-    n_series, n_classes = signs.shape
-    smooth = 1 / (n_series + 2) if n_classes > 1 else 0.0
-    wanted = torch.full((n_series, n_classes), smooth / max(n_classes - 1, 1))
-    return wanted.scatter_(1, signs.argmax(dim=1, keepdim=True).cpu(), 1 - smooth)
-
-
-def _unexplained(loss: Tensor, wanted: list[Tensor], weights: Tensor) -> float:
-    """Return 0 for the least cross-entropy possible, 1 for that of the class frequencies."""
-    entropy, total = torch.special.entr, weights.sum()
-    least = torch.stack([weights @ entropy(each).sum(dim=1) / total for each in wanted]).mean()
-    most = torch.stack([entropy(weights @ each / total).sum() for each in wanted]).mean()
-    return float((loss - least) / (most - least)) if most - least > 1e-12 else 0.0
 
 
 def _calibrated(scores: Tensor, wanted: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:

@@ -37,17 +37,12 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and "DefaultCPUAllocator" in str(error)
 
 
-def exceeds_device_memory(n_bytes: int, device: torch.device) -> bool:
-    """Whether data of this size should stay on the host."""
-    if device.type != "cuda":
-        return False
-    free, _ = torch.cuda.mem_get_info(device)
-    return n_bytes > _SHARE_OF_DATA * free
-
-
 def place(panel: AnyPanel, device: torch.device) -> AnyPanel:
     """Move the panel to `device`, or pin it on the host if too large."""
-    return panel.pinned() if exceeds_device_memory(panel.n_bytes, device) else panel.to(device)
+    large = False
+    if device.type == "cuda":
+        large = panel.n_bytes > _SHARE_OF_DATA * torch.cuda.mem_get_info(device)[0]
+    return panel.pinned() if large else panel.to(device)
 
 
 def released(error: Exception) -> str:

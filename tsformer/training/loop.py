@@ -19,7 +19,7 @@ from tsformer.training.checkpoint import Checkpointer
 from tsformer.training.cuda_graphs import step_class
 from tsformer.training.distributed import Ranks
 from tsformer.training.inference import place
-from tsformer.training.plan import Pretrained, TrainingPlan
+from tsformer.training.plan import TrainingPlan
 from tsformer.training.run import (
     Callback,
     History,
@@ -92,7 +92,7 @@ def train(
         loss,
         None if weights is None else weights.to(plan.device),
         validation,
-        callbacks if ranks.leads else (),
+        callbacks if ranks.rank == 0 else (),
         ranks,
     )
     state, history = run.state, run.state.history
@@ -302,10 +302,25 @@ def _epochs(run: TrainingRun) -> None:
 
 
 def make_optimizer(model: nn.Module, plan: TrainingPlan) -> torch.optim.AdamW:
-    """Return fused AdamW over the groups of `decay_groups`."""
-    graphed = plan.compile == "cuda-graphs"
+    """Return fused AdamW; it decays the weights of linear and convolution layers."""
+    decayed = set()
+    for module in model.modules():
+        if isinstance(module, (nn.Linear, nn.Conv1d, nn.Conv2d)):
+            decayed.add(id(module.weight))
+    slow, graphed = plan.pretrained, plan.compile == "cuda-graphs"
+    parameters: dict[tuple[bool, bool], list[Tensor]] = {}
+    for name, parameter in model.named_parameters():
+        key = slow is not None and name in slow.names, id(parameter) not in decayed
+        parameters.setdefault(key, []).append(parameter)
+    groups: list[dict[str, Any]] = []
+    for is_slow, plain in sorted(parameters):
+        groups.append({"params": parameters[is_slow, plain]})
+        if plain:
+            groups[-1]["weight_decay"] = 0.0
+        if is_slow and slow is not None:
+            groups[-1]["lr_scale"] = slow.lr_scale
     optimizer = torch.optim.AdamW(
-        decay_groups(model, plan.pretrained),
+        groups,
         # A captured step reads its learning rate from a tensor.
         lr=torch.tensor(plan.learning_rate, device=plan.device) if graphed else plan.learning_rate,
         weight_decay=plan.weight_decay,
@@ -315,26 +330,6 @@ def make_optimizer(model: nn.Module, plan: TrainingPlan) -> torch.optim.AdamW:
     for group in optimizer.param_groups if graphed else ():
         group["lr"] = group["lr"].clone()  # groups may have different rates
     return optimizer
-
-
-def decay_groups(model: nn.Module, pretrained: Pretrained | None = None) -> list[dict[str, Any]]:
-    """Group parameters: decayed weights of linear and convolution layers, and all others."""
-    decayed = set()
-    for module in model.modules():
-        if isinstance(module, (nn.Linear, nn.Conv1d, nn.Conv2d)):
-            decayed.add(id(module.weight))
-    slow = frozenset() if pretrained is None else pretrained.names
-    groups: dict[tuple[bool, bool], list[Tensor]] = {}
-    for name, parameter in model.named_parameters():
-        groups.setdefault((name in slow, id(parameter) not in decayed), []).append(parameter)
-    options: list[dict[str, Any]] = []
-    for is_slow, plain in sorted(groups):
-        options.append({"params": groups[is_slow, plain]})
-        if plain:
-            options[-1]["weight_decay"] = 0.0
-        if is_slow and pretrained is not None:
-            options[-1]["lr_scale"] = pretrained.lr_scale
-    return options
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:

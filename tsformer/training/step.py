@@ -75,41 +75,39 @@ class TrainingStep:
             with seeded(plan.seed, batch.values.device, number):
                 batch = plan.augmentation(batch)
         self.optimizer.zero_grad(set_to_none=True)
-        if isinstance(self.loss, Pretext):
-            task = posed(self.loss, batch, seed=plan.seed, step=number)
-            outputs = self._outputs(task.batch)
-            losses = self.loss.losses(outputs.float(), task)
-            losses = losses if self.weights is None else losses * self.weights[rows]
-        elif batch.partner is None or batch.share is None:
-            norm = {} if self.norm_weights is None else {"weights": self.norm_weights[own]}
-            losses = self._losses(self._outputs(batch, **norm), own)
-        else:
+        loss, norm, partners = self.loss, self.norm_weights, own
+        share: Tensor | None = None
+        if isinstance(loss, Pretext):
+            task = posed(loss, batch, seed=plan.seed, step=number)
+            batch, norm = task.batch, None
+        elif batch.partner is not None and batch.share is not None:
             partners, share = rows[batch.partner], batch.share
             if self.shared:
                 partners, share = self.ranks.part(partners), self.ranks.part(share)
-            norm = {}
-            if self.norm_weights is not None:
-                first, second = self.norm_weights[own], self.norm_weights[partners]
-                norm = {"weights": share * first + (1 - share) * second}
-            outputs = self._outputs(batch, **norm)
+        weights = {} if norm is None else {"weights": norm[own]}
+        if norm is not None and share is not None:
+            weights = {"weights": share * norm[own] + (1 - share) * norm[partners]}
+        of_model = [batch.values, batch.mask, batch.times]
+        if self.shared and not self.divided:
+            of_model = [x if x is None or len(x) == 1 else self.ranks.part(x) for x in of_model]
+        with torch.autocast(plan.device.type, torch.bfloat16, enabled=plan.bfloat16):
+            outputs = self.forward(*of_model, **weights).float()
+        if isinstance(loss, Pretext):
+            losses = loss.losses(outputs, task)
+            losses = losses if self.weights is None else losses * self.weights[rows]
+        elif share is None:
+            losses = self._losses(outputs, own)
+        else:
             losses = share * self._losses(outputs, own)
             losses = losses + (1 - share) * self._losses(outputs, partners)
         # Processes average their gradients, so each loss is scaled by their number.
         (losses.sum() * self.ranks.size / len(rows)).backward()
         return losses.detach().sum()
 
-    def _outputs(self, batch: Batch, **weights: Tensor) -> Tensor:
-        """Return the outputs for this process's part of a batch."""
-        inputs = [batch.values, batch.mask, batch.times]
-        if self.shared and not self.divided:
-            inputs = [x if x is None or len(x) == 1 else self.ranks.part(x) for x in inputs]
-        with torch.autocast(self.plan.device.type, torch.bfloat16, enabled=self.plan.bfloat16):
-            return self.forward(*inputs, **weights)
-
     def _losses(self, outputs: Tensor, rows: Tensor) -> Tensor:
         """Return the weighted loss of each series."""
         assert not isinstance(self.loss, Pretext)
-        losses = self.loss(outputs.float(), self.targets[rows])
+        losses = self.loss(outputs, self.targets[rows])
         return losses if self.weights is None else losses * self.weights[rows]
 
 
