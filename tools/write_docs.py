@@ -2,9 +2,9 @@
 
     python tools/write_docs.py
 
-Entries of docs/encodings.md and docs/augmentation.md come from docstrings, the table of methods
-from the rows of its study. A part lies between ``<!-- table: readme -->`` and
-``<!-- end of table -->``.
+Entries of docs/encodings.md and docs/augmentation.md come from docstrings, the tables of methods
+and of encodings behind three stems from the rows of their studies. A part lies between
+``<!-- table: readme -->`` and ``<!-- end of table -->``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for `experiments` and `tools`
 
-from tools import field
+from tools import field, stems
 from tsformer import augmentation, encodings
 from tsformer._markdown import markdown_table
 from tsformer.encodings import find
@@ -164,6 +164,7 @@ PARTS: dict[str, dict[str, Callable[[], str]]] = {
         "untuned": lambda: field.short_table(leave_out=field.TUNED),
     },
     "docs/guide/which_encoding.md": {"encodings": encodings_table},
+    "docs/results/encodings.md": {"gains": stems.gain_table, "tests": stems.test_table},
     "docs/encodings.md": {
         "contents": contents,
         "entries": encoding_entries,

@@ -1,6 +1,6 @@
 """Which encoding helps behind which stem: twelve encodings, three stems, thirteen problems.
 
-    TSFORMER_DATA=/folder/of/the/archive python experiments/encodings/by_stem.py [--stems patch] [--seeds 0 1]
+    TSFORMER_DATA=/the/archive python experiments/encodings/by_stem.py [--stems patch] [--seeds 0 1]
 
 The problems were chosen by size before any fit: the three that the survey of Irani and Metsis
 (arXiv 2502.12370) and the archive share, and, of the development problems and sktime's built-in
@@ -13,7 +13,7 @@ and 20 epochs on the 896 steps of SelfRegulationSCP1. Patches are the default's,
 the survey's: two steps each, and about 64 patches a series from 160 steps on. The survey's code
 has 16 steps each, which leaves two or three patches of the shortest series. Fits see the train
 split and are scored once, on the test split; nothing may be chosen by these scores. Appends each
-fit to encodings_by_stem.csv and resumes from it.
+fit to encodings_by_stem.csv and resumes from it. `tools/stems.py` makes the tables.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import pandas as pd
 import torch
 from sklearn.metrics import log_loss
 
@@ -82,23 +81,6 @@ def fit(seed: int, dataset: str, stem: str, encoding: str) -> dict[str, object]:
     }
 
 
-def summary(fits: pd.DataFrame, stem: str) -> pd.DataFrame:
-    """Return mean rank, accuracy and gain over `none`, on problems with all encodings."""
-    scores = fits[fits.stem == stem].pivot_table("accuracy", ["dataset", "seed"], "encoding")
-    scores = scores.reindex(columns=ENCODINGS).dropna().groupby("dataset").mean()
-    gains = scores.sub(scores["none"], axis=0)
-    table = pd.DataFrame(
-        {
-            "mean_rank": scores.rank(axis=1, ascending=False).mean(),
-            "accuracy": scores.mean(),
-            "gain": gains.mean(),
-            "standard_error": gains.sem(),
-            "datasets": len(scores),
-        }
-    )
-    return table.sort_values("mean_rank")
-
-
 def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2, 3, 4])
@@ -112,9 +94,7 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 def main(argv: Sequence[str] | None = None) -> None:
     options = arguments(argv)
     cells = itertools.product(options.seeds, DATASETS, options.stems, options.encodings)
-    fits = fit_missing(options.out / "encodings_by_stem.csv", KEYS, cells, fit, options.jobs)
-    for stem in STEMS:
-        print(f"\n{stem} stem\n{summary(fits, stem).round(3).to_string()}")
+    fit_missing(options.out / "encodings_by_stem.csv", KEYS, cells, fit, options.jobs)
 
 
 if __name__ == "__main__":

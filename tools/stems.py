@@ -1,0 +1,132 @@
+"""Which encoding helps behind which stem: the page's tables and picture, from the study's rows.
+
+    python tools/stems.py [--commit]
+
+Prints the tables, and writes encodings_by_stem.png. A stem counts the data sets that have a score
+of every encoding.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+from matplotlib.figure import Figure
+from scipy.stats import friedmanchisquare, spearmanr
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # for `experiments` and `tools`
+
+from experiments.encodings.by_stem import DATASETS, ENCODINGS, STEMS
+from experiments.output import COMMITTED, add_output_options
+from tools.pictures import write_figure
+from tsformer._markdown import markdown_table
+from tsformer.studies.analysis.analyse import mean_gains
+from tsformer.studies.analysis.plots import plot_mean_gains
+from tsformer.studies.analysis.statistics import mean_ranks, mean_scores, p_text
+
+__all__ = ["gain_table", "picture", "test_table"]
+
+ROWS = COMMITTED / "encodings_by_stem.csv"
+
+
+def scores() -> dict[str, pd.DataFrame]:
+    """Return the mean accuracy over seeds behind each stem [data sets x encodings]."""
+    rows = pd.read_csv(ROWS).rename(columns={"encoding": "method", "accuracy": "score"})
+    complete = rows.groupby(["stem", "dataset", "seed"])["method"].transform("nunique")
+    rows = rows[complete == len(ENCODINGS)]
+    return {stem: mean_scores(rows[rows["stem"] == stem])[ENCODINGS] for stem in STEMS}
+
+
+def gains(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the gain of each encoding over `none` [data sets x encodings]."""
+    return table.drop(columns="none").sub(table["none"], axis=0)
+
+
+def summary(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the mean gain of each encoding, with its interval over data sets."""
+    gain = gains(table).rename_axis(index="dataset").reset_index()
+    return mean_gains(gain.melt("dataset", var_name="method", value_name="gain"))
+
+
+def gain_table() -> str:
+    """Return mean rank, mean accuracy and gain over `none` behind each stem."""
+    header, columns = ["encoding"], []
+    for stem, table in scores().items():
+        cells = {
+            row.method: f"{row.gain:+.3f} [{row.low:+.3f}, {row.high:+.3f}]".replace(
+                " [+nan, +nan]", ""
+            )
+            for row in summary(table).itertuples()
+        }
+        header += [f" {stem} ({len(table)}): rank", " accuracy", " gain"]
+        columns.append((mean_ranks(table), table.mean(), cells))
+    rows = [
+        [f"`{name}`"]
+        + [
+            cell
+            for ranks, means, cells in columns
+            for cell in (f"{ranks[name]:.2f}", f"{means[name]:.3f}", cells.get(name, "–"))
+        ]
+        for name in columns[0][0].sort_values(kind="stable").index
+    ]
+    return markdown_table(header, rows)
+
+
+def test_table() -> str:
+    """Return the tests that encodings differ, and that the stem or the tokens matter to them."""
+    found = scores()
+    rows = [
+        (f"encodings differ, {stem} stem", "Friedman", len(table), _friedman(table))
+        for stem, table in found.items()
+    ]
+    for first, second in itertools.combinations(STEMS, 2):
+        change = (gains(found[first]) - gains(found[second])).dropna()
+        question = f"gains depend on the stem, {first} or {second}"
+        rows.append((question, "Friedman", len(change), _friedman(change)))
+    tokens = pd.read_csv(ROWS).groupby(["stem", "dataset"])["n_tokens"].first()
+    for stem, table in found.items():
+        r, p = spearmanr(tokens[stem][table.index], gains(table).mean(axis=1))
+        question, test = f"mean gain and tokens, {stem} stem", f"Spearman, r = {r:+.2f}"
+        rows.append((question, test, len(table), p))
+    return markdown_table(
+        ("question", "test", " data sets", " p"), [(*row, p_text(p)) for *row, p in rows]
+    )
+
+
+def _friedman(table: pd.DataFrame) -> float:
+    return float(friedmanchisquare(*table.T.to_numpy()).pvalue)
+
+
+def picture() -> Figure:
+    """Draw the gains over `none`, one column per stem."""
+    tables = {f"{stem} stem": summary(table) for stem, table in scores().items()}
+    return plot_mean_gains(tables, "none")
+
+
+def progress() -> str:
+    """Return how much of the study is there, in a sentence."""
+    rows = pd.read_csv(ROWS)
+    return (
+        f"{len(rows):,} fits of {len(DATASETS) * len(STEMS) * len(ENCODINGS):,} a seed; seeds: "
+        f"{', '.join(map(str, sorted(rows['seed'].unique())))}.\n"
+    )
+
+
+def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    add_output_options(parser, "stems")
+    return parser.parse_args(argv)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    options = arguments(argv)
+    print(progress(), gain_table(), test_table(), sep="\n")
+    write_figure(picture(), options.out / "encodings_by_stem.png")
+
+
+if __name__ == "__main__":
+    main()
