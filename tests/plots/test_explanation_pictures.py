@@ -116,6 +116,11 @@ def test_columns_of_classes_are_at_the_times_that_all_series_share():
     assert label == "time"
 
 
+def test_channels_of_classes_have_the_names_of_the_frames():
+    figure = plot_class_relevance(Explained(), [hourly("2024-01-01"), hourly("2024-01-02")])
+    assert [label.get_text() for label in panels(figure)[0].get_yticklabels()] == ["pulse"]
+
+
 def test_columns_of_classes_are_at_the_time_since_the_first_step():
     at, label, _ = columns([hourly("2024-01-01"), hourly("2024-03-05 07:00", n=12)])
     np.testing.assert_allclose(at, np.arange(31) - 0.5)

@@ -336,6 +336,7 @@ def plot_class_relevance(
     if is_estimator(relevance, "explain"):
         classifier, X = relevance, y
         keyword = of_times(times)
+        channels = common_names(to_items(X)) if channels is None else channels
         relevance, y = classifier.explain(X, **keyword), classifier.predict(X, **keyword)
         if edges is None and (clocks := _clocks(classifier, X, times)) is not None:
             relevance, edges, unit = _over_time(np.asarray(relevance), clocks)
