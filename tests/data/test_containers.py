@@ -234,7 +234,7 @@ REFUSED = {
     ),
     "labels": (
         lambda: hugging_face({**columns(RAGGED), "y": [0, 1, 0, 1]}),
-        r"\['y'\] of series 0 are not series: drop them",
+        r"single values, and no series, in the columns \['y'\]",
     ),
     "rows": (lambda: list(hugging_face(columns(RAGGED))), r"the series of dicts, as in"),
     "column vectors": (

@@ -100,11 +100,6 @@ def to_source(
         rows = ArrayRows(X)
         check(rows.checked(slice(0, 1), 1))
         return lazy(rows, times, names)
-    arrays = ("__array__", "__dataframe__", "tocsr", "dtype")
-    by_number = hasattr(X, "__getitem__") and hasattr(X, "__len__")
-    if by_number and not isinstance(X, (list, tuple)) and not any(hasattr(X, a) for a in arrays):
-        items = DatasetRows(X)  # as a data set of PyTorch
-        return lazy(items, times, items.channels)
     if isinstance(X, pd.DataFrame):
         steps: Any = X.columns
         if isinstance(steps, pd.DatetimeIndex) and times is None:
@@ -241,7 +236,27 @@ def _numbers_of(X: pd.DataFrame) -> pd.DataFrame:
 @singledispatch
 def _one_by_one(X: Any) -> tuple[list[Item], Names] | None:
     """Return separate series, and the names of their channels; None for one array."""
-    return None
+    arrays = ("__array__", "__dataframe__", "tocsr", "dtype")
+    if not hasattr(X, "__getitem__") or any(hasattr(X, attribute) for attribute in arrays):
+        return None
+    rows: list[Any] = []  # of a data set, as in PyTorch and Hugging Face
+    for i in range(len(X)):
+        try:
+            row = X[i]
+        except (KeyError, IndexError, TypeError) as error:
+            raise TypeError(
+                f"X is a {type(X).__name__} of {len(X)} series by __len__, and X[{i}] raised "
+                f"{error!r}; convert it to a list of arrays (channels, length)"
+            ) from error
+        row = row[0] if isinstance(row, tuple) and row else row
+        table = native(row) if hasattr(row, "to_pandas") else row
+        cells = isinstance(table, pd.DataFrame) and len(table) == 1 and _has_cells(table)
+        rows.append(table.iloc[0].to_dict() if cells else row)
+    if not rows:
+        raise ValueError(_NO_SERIES)
+    if all(isinstance(row, Mapping) for row in rows):
+        return _one_by_one(pd.DataFrame(rows))
+    return [_one(row, f"series {i}") for i, row in enumerate(rows)], None
 
 
 @_one_by_one.register
@@ -448,96 +463,6 @@ def _check_shape(X: Any) -> None:
         )
 
 
-class DatasetRows:
-    """The items of a data set with `__len__` and `__getitem__`, one series each."""
-
-    in_file = False
-    lengths = None
-
-    def __init__(self, dataset: Any):
-        self.dataset = dataset
-        if len(dataset) == 0:
-            raise ValueError(_NO_SERIES)
-        try:
-            first_item = dataset[0]
-        except (KeyError, IndexError, TypeError) as error:
-            raise TypeError(
-                f"X is a {type(dataset).__name__}, and X[0] is not a series ({error}); convert "
-                "it to a NumPy array (n, channels, length), or to a list of arrays"
-            ) from error
-        # Hugging Face returns no items there if they are tables.
-        tables = hasattr(first_item, "to_pandas")
-        self._several = None if tables else getattr(dataset, "__getitems__", None)
-        item = _cells(first_item)
-        self._columns = list(item) if isinstance(item, Mapping) else None
-        first = _item(item, 0, self._columns)
-        _check_channels([first])
-        self.n_channels, self.n_steps = first.shape
-        self.channels: Names = None
-        if isinstance(item, Mapping) and len(item) == self.n_channels:
-            self.channels = _names_of_cells(item.values(), item)
-
-    def __len__(self) -> int:
-        return len(self.dataset)
-
-    def read(self, index: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
-        """Return series by ascending indices ``[m]``: ``[m, C, l]``, NaN past the end of one."""
-        numbers = index.tolist()
-        several = self._several
-        try:
-            items = [self.dataset[i] for i in numbers] if several is None else several(numbers)
-        except IndexError as error:
-            raise ValueError(
-                f"X has {len(self)} series by __len__, but reading series {numbers[0]} to "
-                f"{numbers[-1]} raised IndexError: {error}"
-            ) from error
-        if len(items) != len(numbers):
-            raise ValueError(
-                f"{type(self.dataset).__name__}.__getitems__ returned {len(items)} items for "
-                f"{len(numbers)} indices"
-            )
-        series = [
-            _item(_cells(item), i, self._columns) for item, i in zip(items, numbers, strict=True)
-        ]
-        for x, number in zip(series, numbers, strict=True):
-            if len(x) != self.n_channels or not x.size:
-                raise ValueError(
-                    f"all series must have the {self.n_channels} channels of series 0, and a time "
-                    f"step; series {number} is (channels, length) = {x.shape}"
-                )
-        rows = np.full((len(series), self.n_channels, max(x.shape[1] for x in series)), np.nan)
-        for row, x in zip(rows, series, strict=True):
-            row[:, : x.shape[1]] = x
-        return rows
-
-
-def _cells(item: Any) -> Any:
-    """Return the series of an item of a data set, by name if it has columns."""
-    if isinstance(item, tuple) and item:
-        item = item[0]
-    table = native(item) if hasattr(item, "to_pandas") else item
-    if isinstance(table, pd.DataFrame) and len(table) == 1 and _has_cells(table):
-        return table.iloc[0].to_dict()
-    return item
-
-
-def _item(item: Any, number: int, columns: Sequence[str] | None) -> Floats:
-    """Return one series of a data set as (channels, length)."""
-    what = f"series {number}"
-    if columns is None:
-        return as_channels(_one(item, what), what)
-    if not isinstance(item, Mapping) or set(item) != set(columns):
-        found = list(item)[:10] if isinstance(item, Mapping) else type(item).__name__
-        raise ValueError(f"{what} must have the columns {columns[:10]} of series 0; got {found}")
-    scalar = [name for name in columns if not _is_cell(item[name])]
-    if scalar:
-        raise ValueError(
-            f"the items of X have the columns {columns[:10]}, but {scalar[:10]} of {what} are "
-            "not series: drop them, as with X.select_columns('series'), and pass the labels as y"
-        )
-    return as_channels(from_cells([item[name] for name in columns], columns, what), what)
-
-
 def lazy(rows: Rows, times: Any = None, channels: Names = None) -> SeriesSource:
     """Read all rows once, for lengths, gaps and checks; keep one part that is in no file."""
     n = len(rows)
@@ -558,7 +483,7 @@ def lazy(rows: Rows, times: Any = None, channels: Names = None) -> SeriesSource:
     n_steps = int(lengths.max())
     clock = None
     if times is not None:
-        times, clock = pad_times(times, lengths if rows.lengths is None else rows.lengths)
+        times, clock = pad_times(times, rows.lengths)
         times = times[:, :n_steps]
     if kept is not None:
         return replace(kept, times=times, clock=clock, channels=channels)

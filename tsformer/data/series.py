@@ -171,22 +171,19 @@ _SCATTERED = 16
 
 
 class Rows(Protocol):
-    """`n` series of `C` channels, of equal or unequal length."""
+    """`n` series of `C` channels and `L` steps."""
 
     n_channels: int
-    #: Steps of the longest series, as far as known.
     n_steps: int
+    #: Steps of each series, with missing ones at its end.
+    lengths: npt.NDArray[np.int64]
     #: Whether the rows are in a file, which may change.
     in_file: bool
-
-    @property
-    def lengths(self) -> npt.NDArray[np.int64] | None:
-        """Steps of each series, if known before reading."""
 
     def __len__(self) -> int: ...
 
     def read(self, index: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
-        """Return series by ascending indices ``[m]``: ``[m, C, l]``, NaN past the end of one."""
+        """Return series by ascending indices ``[m]``: ``[m, C, L]``."""
 
 
 class ArrayRows:
@@ -294,10 +291,8 @@ def gathered(rows: Rows, index: npt.NDArray[np.int64], n_steps: int | None = Non
     """Read rows in any order; files are read by ascending index."""
     order = np.argsort(index, kind="stable")
     found = rows.read(index[order])[..., :n_steps]
-    n_steps = found.shape[2] if n_steps is None else n_steps
-    values = np.empty((len(index), n_steps, rows.n_channels))
-    values[:, found.shape[2] :] = np.nan
-    values[order, : found.shape[2]] = found.transpose(0, 2, 1)
+    values = np.empty((len(index), found.shape[2], rows.n_channels))
+    values[order] = found.transpose(0, 2, 1)
     return values
 
 
