@@ -278,11 +278,8 @@ def run(study: Study, own: OwnProblem | None = None, **options: Any) -> Comparis
     os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
     os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
     try:
-        with (
-            study_bar() as show,
-            nullcontext(show) if own is None else own.kept_if_begun(show) as listener,
-        ):
-            return compare(study, on_progress=listener, **options)
+        with nullcontext() if own is None else own.deleted_if_refused(), study_bar() as show:
+            return compare(study, on_progress=show, **options)
     except KeyboardInterrupt:
         typer.echo("finished fits are kept; to resume:", err=True)
         typer.echo(f"  {as_typed(shlex.join(['tsformer', *sys.argv[1:]]))}", err=True)

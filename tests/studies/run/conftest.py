@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from listening import answers, wait_until
 
-from tsformer.studies.run.executors import Workers
+from tsformer.studies.run.fits import Fits
 from tsformer.studies.run.trial import run_task
 from tsformer.tracking import TrackedRun
 
@@ -26,7 +26,6 @@ def experiment(request):
 def no_figures(monkeypatch):
     """Log no figures, which take longer than a small fit; test_compare.py looks at them."""
     monkeypatch.setattr(TrackedRun, "figure", lambda *args, **options: None)
-    monkeypatch.setattr("tsformer.studies.run.finalize.copy_picture", lambda *args: None)
 
 
 @pytest.fixture
@@ -38,7 +37,7 @@ def no_report(monkeypatch, no_figures):
 @pytest.fixture
 def no_workers(monkeypatch):
     """Fit methods of other libraries in this process: a worker imports for ten seconds."""
-    monkeypatch.setattr(Workers, "run", lambda self, tasks: map(run_task, tasks))
+    monkeypatch.setattr(Fits, "elsewhere", lambda self, tasks: map(run_task, tasks))
 
 
 class Processes:

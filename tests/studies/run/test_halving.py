@@ -14,7 +14,7 @@ from run_once import statuses
 from tsformer.encodings.cost import time_ratios
 from tsformer.studies import Progress, Study, which_encoding
 from tsformer.studies.design.study import Trial
-from tsformer.studies.run.compare import Fits
+from tsformer.studies.run.fits import Fits
 from tsformer.studies.run.halving import Halving, seconds_of
 from tsformer.studies.run.trial import TrialResult
 from tsformer.tracking import prepare_store
@@ -117,8 +117,8 @@ def test_parallel_fits_keep_the_budget():
     study = Study(["Own"], ["none", "fixed", "rope", "tape"], 1)
     to: Any = SimpleNamespace(rows={}, waiting=study.trials, study=study, store=None)
     to.add = lambda result: []
-    run = lambda tasks: [TrialResult(task.trial) for task in tasks]  # noqa: E731
-    fits = Fits(SimpleNamespace(jobs=2, run=run), None, True, "", None)
+    fits: Any = Fits("", jobs=2)
+    fits.elsewhere = lambda tasks: [TrialResult(task.trial) for task in tasks]
     begun = [each.method for each in fits.run(study.trials(), to, lambda t: t.method == "tape")]
     assert begun == ["none", "fixed", "rope"]
     # Two fits of 60 seconds do not end in the last 50, though their mean over four jobs would.

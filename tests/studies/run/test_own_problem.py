@@ -1,7 +1,6 @@
 """Series of one's own become a problem with a name that no other series have."""
 
 import contextlib
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -10,7 +9,7 @@ import pytest
 from tsformer.data import list_datasets, load_dataset
 from tsformer.data.sources import Source
 from tsformer.data.table import TableSchema
-from tsformer.studies import Progress, Study
+from tsformer.studies import Study
 from tsformer.studies.run.lock import StudyBusyError
 from tsformer.studies.run.own_problem import OwnProblem, own_problem, which_encoding
 from tsformer.studies.run.problem import Problem, cross_validation_folds, n_train
@@ -207,22 +206,16 @@ def test_fit_gets_the_groups(monkeypatch):
     assert [groups.tolist() for groups in seen] == [problem.groups_train.tolist()] * 2
 
 
-def test_a_new_problem_of_a_refused_comparison_is_deleted_and_others_stay(tmp_path):
-    def refuse(problem: OwnProblem, *events: Progress, error: Any = ArithmeticError) -> list[str]:
-        heard: list[Progress] = []
-        with contextlib.suppress(error), problem.kept_if_begun(heard.append) as listener:
-            for event in events:
-                listener(event)
+@pytest.mark.parametrize(
+    ("error", "is_kept"), [(ValueError, False), (StudyBusyError, True), (KeyboardInterrupt, True)]
+)
+def test_a_new_problem_of_a_refused_comparison_is_deleted(error, is_kept, tmp_path):
+    def refuse(problem: OwnProblem) -> None:
+        with pytest.raises(error), problem.deleted_if_refused():
             raise error
-        assert heard == list(events)
-        return sorted(each.name for each in (tmp_path / "data").glob("*"))
 
     first, again = (own_problem("x", series(), n_folds=3) for _ in range(2))
-    assert refuse(again) == [first.name]
-    assert refuse(first, error=StudyBusyError) == [first.name], "the other call reads it"
-    begun = own_problem("y", series(), n_folds=3)
-    assert refuse(begun, Progress("start", 1, 0, 0, 0)) == [first.name, begun.name]
-    assert refuse(own_problem("x", series(8), n_folds=2)) == [first.name, begun.name]
-    assert refuse(first) == [begun.name]
-    assert refuse(begun) == []
-    assert list(tmp_path.iterdir()) == []
+    refuse(again)
+    assert first.home.is_dir(), "it was there before"
+    refuse(first)
+    assert [*tmp_path.iterdir()] == ([tmp_path / "data"] if is_kept else [])

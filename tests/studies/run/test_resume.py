@@ -16,7 +16,7 @@ from torch import Tensor
 
 from tsformer.encodings import PositionalEncoding
 from tsformer.studies import Progress, Study, compare
-from tsformer.studies.run.executors import cluster
+from tsformer.studies.run.fits import cluster
 from tsformer.studies.run.lock import StudyBusyError
 from tsformer.tracking import prepare_store
 

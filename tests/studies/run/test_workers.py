@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import pickle
 import re
-from collections import deque
-from collections.abc import Iterator
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from types import SimpleNamespace
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, ClassVar, cast
 
 import pytest
 from small_estimators import X, Y, ensemble
 
 from tsformer.data import DatasetError
 from tsformer.studies import Study, compare
-from tsformer.studies.run import executors
-from tsformer.studies.run.executors import Workers, on_cluster, one_by_one
+from tsformer.studies.run import fits as run_fits
+from tsformer.studies.run.fits import Fits
 from tsformer.studies.run.progress import ProgressReporter
 from tsformer.studies.run.trial import Task, TrialResult, run_task, was_interrupted
 from tsformer.tracking import RunStore, prepare_store
@@ -36,51 +34,75 @@ def ends(monkeypatch):
     """Record lost fits nowhere; return the keys whose runs were ended."""
     ended: list[str] = []
     end = lambda store, study, keys: ended.extend(keys)  # noqa: E731
-    monkeypatch.setattr(executors, "end_left_over", end)
-    monkeypatch.setattr(
-        executors, "failed", lambda task, error: TrialResult(task.trial, None, error)
-    )
+    monkeypatch.setattr(run_fits, "end_left_over", end)
+    failed = lambda task, error: TrialResult(task.trial, None, error)  # noqa: E731
+    monkeypatch.setattr(run_fits, "failed", failed)
     return ended
 
 
+class KilledWorker(Exception):
+    """Raised by Dask for a task whose workers were lost."""
+
+
 class Scripted:
-    """A worker that answers with results, or dies, by the name of the method."""
+    """A pool that answers with results, or loses its process, by the name of the method."""
 
-    calls: list[str]
-    outcomes: dict[str, list[Any]]
+    def __init__(self, outcomes: dict[str, list[Any]]):
+        self.outcomes = outcomes
+        self.calls: list[str] = []
+        self.pure: bool | None = None
 
-    def __init__(self, *options: Any):
-        self.timed_out = lambda: self.calls[-1] == "hangs"
-
-    def submit(self, task: Task) -> Future[TrialResult]:
+    def submit(self, run: Any, seconds: float | None, task: Task) -> Future[TrialResult]:
         self.calls.append(task.trial.method)
         future: Future[TrialResult] = Future()
-        if self.outcomes[task.trial.method].pop(0):
-            future.set_result(TrialResult(task.trial, {"accuracy": 1.0}))
+        outcome = self.outcomes[task.trial.method].pop(0)
+        if isinstance(outcome, Exception):
+            future.set_exception(outcome)
         else:
-            future.set_exception(DIED)
+            future.set_result(TrialResult(task.trial, {"accuracy": 1.0}))
         return future
 
-    def stop(self) -> None:
-        pass
+    def get_executor(self, *, pure: bool) -> Scripted:
+        self.pure = pure
+        return self
+
+    def wait_for_workers(self, n_workers: int, timeout: float) -> None:
+        assert n_workers == 1
 
 
-def test_a_lost_fit_is_repeated_last_and_the_second_loss_fails_it(ends, monkeypatch):
-    outcomes = {"unlucky": [False, True], "crashes": [False, False], "hangs": [False], "good": [1]}
-    Scripted.calls, Scripted.outcomes = [], outcomes
-    monkeypatch.setattr(executors, "Worker", Scripted)
-    methods = {name: {"estimator": ENDS, "how": name} for name in outcomes}
+@pytest.mark.parametrize("on_cluster", [False, True])
+def test_a_lost_fit_is_repeated_last_and_the_second_loss_fails_it(ends, monkeypatch, on_cluster):
+    died = KilledWorker("EXIT(3)") if on_cluster else DIED
+    pool: Any = Scripted({"unlucky": [died, 1], "crashes": [died, died], "good": [1]})
+    methods = {name: {"estimator": ENDS, "how": name} for name in pool.outcomes}
     given = tasks(methods=methods)
-    with Workers(1, time_limit=9) as workers:
-        found = {result.trial.method: result.error for result in workers.run(given)}
-    assert Scripted.calls == [*outcomes, "unlucky", "crashes"]
-    assert ends == [given[i].key for i in (0, 1, 2, 1)]
+    fits = Fits("", client=pool if on_cluster else None)
+    fits.pools = [pool]
+    monkeypatch.setattr(
+        run_fits, "require", lambda *_, **__: SimpleNamespace(KilledWorker=KilledWorker)
+    )
+    found = {result.trial.method: result.error for result in fits.elsewhere(given)}
+    assert sorted(pool.calls) == ["crashes", "crashes", "good", "unlucky", "unlucky"]
+    assert pool.calls[:3] == list(methods)
+    assert sorted(ends) == sorted(given[i].key for i in (0, 1, 1))
     assert re.match(r"ProcessLost: .*crashes.* 2 .*EXIT\(3\)", found.pop("crashes"))
-    assert re.match("FitTimeLimit: hangs .* 9 seconds", found.pop("hangs"))
     assert found == {"unlucky": "", "good": ""}
+    assert pool.pure in (None, False), "Dask would take equal tasks for one"
 
 
-def test_a_worker_that_was_killed_between_two_tasks_is_replaced(tmp_path, monkeypatch):
+def test_a_fit_that_ends_at_its_limit_is_not_repeated(ends, monkeypatch):
+    late = BrokenProcessPool("The exit codes of the workers are {EXIT(1)}")
+    fits = Fits("", time_limit=9)
+    fits.pools = [Scripted({"hangs": [late], "early": [late, late]})]
+    hangs, early = tasks(methods={n: {"estimator": ENDS, "how": n} for n in ("hangs", "early")})
+    clock = iter([0.0, 9.0, 0.0, 8.0, 0.0, 8.0])
+    monkeypatch.setattr(run_fits.time, "monotonic", lambda: next(clock))
+    errors = [result.error for task in (hangs, early) for result in fits.elsewhere([task])]
+    assert re.match("FitTimeLimit: hangs .* 9 seconds", errors[0])
+    assert errors[1].startswith("ProcessLost: ")
+
+
+def test_a_worker_that_was_killed_between_two_tasks_is_replaced(monkeypatch):
     class Pool:
         made: ClassVar[list[Pool]] = []
 
@@ -95,88 +117,20 @@ def test_a_worker_that_was_killed_between_two_tasks_is_replaced(tmp_path, monkey
         def shutdown(self, *, kill_workers: bool) -> None:
             pass
 
-    monkeypatch.setattr(executors, "ProcessPoolExecutor", Pool)
-    worker = executors.Worker(tmp_path / "log", 1, None)
-    (task,) = tasks(encodings=("none",))
-    assert worker.submit(task) == "of another process"
+    monkeypatch.setattr(run_fits, "ProcessPoolExecutor", Pool)
+    assert run_fits.Worker(1).submit(print) == "of another process"
     assert len(Pool.made) == 2
-
-
-class Answer(NamedTuple):
-    """A future."""
-
-    result: Any
-
-
-class KilledWorker(Exception):
-    """Raised by Dask for a task whose workers were lost."""
-
-
-class Cluster:
-    """A Dask client and its futures: each loses the workers of some methods so many times."""
-
-    loop = None
-
-    def __init__(self, losses: dict[str, int]):
-        self.losses = losses
-        self.futures: deque[Any] = deque()
-
-    def submit(self, run: Any, task: Task, *, pure: bool) -> Any:
-        def result() -> TrialResult:
-            self.losses[task.trial.method] -= 1
-            if self.losses[task.trial.method] >= 0:
-                raise KilledWorker("4 workers were lost")
-            return TrialResult(task.trial, {})
-
-        self.futures.append(Answer(result))
-        return self.futures[-1]
-
-    def as_completed(self, futures: list[Any], loop: None) -> Cluster:
-        return self
-
-    def __iter__(self) -> Iterator[Any]:
-        while self.futures:
-            yield self.futures.popleft()
-
-    def add(self, future: Any) -> None:
-        assert future in self.futures
-
-    def wait_for_workers(self, n_workers: int, timeout: float) -> None:
-        assert n_workers == 1
-
-    def cancel(self, futures: list[Any]) -> None:
-        assert futures == []
-
-
-def test_a_cluster_that_gives_up_a_fit_gets_it_once_more(ends, monkeypatch):
-    client = Cluster({"unlucky": 1, "crashes": 2, "good": 0})
-    dask = SimpleNamespace(as_completed=client.as_completed, KilledWorker=KilledWorker)
-    monkeypatch.setattr(executors, "require", lambda *args, **options: dask)
-    methods = {name: {"estimator": ENDS, "how": name} for name in client.losses}
-    given = tasks(methods=methods)
-    found = {r.trial.method: r.error for r in on_cluster(given, client)}
-    assert ends == [given[i].key for i in (0, 1, 1)]
-    assert re.match("ProcessLost: .*crashes.* 2 .*4 workers", found.pop("crashes"))
-    assert found == {"unlucky": "", "good": ""}
 
 
 def test_methods_of_other_libraries_run_in_a_worker(monkeypatch):
     methods = {"flat-ridge": {}, "random-convolutions": {}, "svc": {"estimator": "sklearn.svm.SVC"}}
     given = tasks(encodings=("none",), methods=methods)
     here: list[str] = []
-
-    def run(task: Task, callbacks: Any) -> str:
-        here.append(task.trial.method)
-        return task.trial.method
-
-    def run_there(asked: list[Task]) -> Iterator[str]:
-        yield from (task.trial.method for task in asked)
-
-    monkeypatch.setattr(executors, "run_task", run)
-    workers: Any = SimpleNamespace(run=run_there)
-    progress = ProgressReporter(None, [task.trial for task in given], set())
-    found: list[Any] = list(one_by_one(given, workers, progress))
-    assert found == ["none", *methods]
+    monkeypatch.setattr(run_fits, "run_task", lambda task, _: here.append(task.trial.method))
+    fits: Any = Fits("")
+    fits.elsewhere = lambda tasks: [task.trial.method for task in tasks]
+    fits.progress = ProgressReporter(None, [task.trial for task in given], set())
+    assert [*fits.one_by_one(given)] == [None, "flat-ridge", None, "svc"]
     assert here == ["none", "random-convolutions"]
 
 
@@ -250,7 +204,7 @@ def test_a_worker_with_other_libraries_fits_nothing(monkeypatch):
     )
     result = run_task(pickle.loads(sent))
     assert result.row is None
-    assert re.match(r"OtherVersions: .*sklearn\.svm\.SVC 0\.1,.*scikit-learn ", result.error)
+    assert re.match(r"OtherVersions: .*sklearn\.svm\.SVC 0\.1", result.error)
 
 
 def test_which_fits_were_interrupted():

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import joblib
@@ -21,23 +21,22 @@ from tsformer.encodings import find
 from tsformer.studies._files import check_folder, write_atomically
 from tsformer.studies.analysis.ranking import answer
 from tsformer.studies.analysis.statistics import mean_ranks
-from tsformer.studies.design.study import Study, Trial
+from tsformer.studies.design.study import Study
 from tsformer.studies.report.summary import summary_table
-from tsformer.studies.run import executors
 from tsformer.studies.run.finalize import (
     attempt,
     by_variant,
     finalize,
     finalize_ranking,
     study_note,
-    study_tags,
 )
+from tsformer.studies.run.fits import Fits, cluster
 from tsformer.studies.run.halving import Halving, seconds_of
 from tsformer.studies.run.lock import DRIVER_TAG, exclusive, this_process
 from tsformer.studies.run.problem import Problem, fold_sizes, n_train
-from tsformer.studies.run.progress import Progress, ProgressReporter, listener_of
+from tsformer.studies.run.progress import Progress, listener_of
 from tsformer.studies.run.results import ResultStore
-from tsformer.studies.run.trial import Task, name_column
+from tsformer.studies.run.trial import name_column
 from tsformer.tracking import prepare_store
 from tsformer.tracking.settings import without_credentials
 from tsformer.tracking.views import make_views
@@ -247,7 +246,7 @@ def compare(
         names = ("study.json", "summary.md", "failures.csv", "comparison.png", "ranking.md")
         check_folder(folder, names, sign="study.json", text='"datasets"')
     with ExitStack() as stack:
-        client = stack.enter_context(executors.cluster(scheduler)) if scheduler else None
+        client = stack.enter_context(cluster(scheduler)) if scheduler else None
         store = prepare_store(tracking_uri, experiment)
         remote = scheduler and urlsplit(scheduler).hostname not in ("127.0.0.1", "localhost", "::1")
         if remote and store.uri.startswith("sqlite:"):
@@ -258,7 +257,8 @@ def compare(
         stack.enter_context(exclusive(store, study.name))
         results = ResultStore(study, store, folder / "results.csv").open()
         write_atomically(json.dumps(study.as_dict(), indent=2) + "\n", folder / "study.json")
-        tags = {**study_tags(study), DRIVER_TAG: this_process()}
+        tags = {DRIVER_TAG: this_process(), "tsformer.study": study.name}
+        tags["mlflow.runColor"] = "#000000"
         parent = store.start(study.label, kind="study", key=study.name, tags=tags, again=True)
         with parent:
             parent.tags({"mlflow.note.content": study_note(study, store)})
@@ -266,13 +266,25 @@ def compare(
             parent.json(study.as_dict(), "study.json")
             ranking = None
             try:
-                with executors.Workers(jobs, fit_time_limit) as workers:
-                    fits = Fits(workers, client, elsewhere, parent.run_id, listener)
+                with Fits(
+                    parent.run_id, listener, jobs=jobs, time_limit=fit_time_limit, client=client
+                ) as fits:
                     if limit is None:
-                        for _ in fits.run(study.trials(), results):
-                            pass
+                        deque(fits.run(study.trials(), results), maxlen=0)
                     else:
-                        ranking = _halve(results, fits, limit, folder / "first_round.csv")
+                        (name,), first = study.datasets, folder / "first_round.csv"
+                        halving = Halving(
+                            study,
+                            results,
+                            lambda short: ResultStore(short, store, first).open(),
+                            fits.run,
+                            limit,
+                            n_test=fold_sizes(name),
+                            length=max(x.shape[-1] for x in Problem.load(name).X_train),
+                            jobs=fits.n_parallel(),
+                        )
+                        halving.run()
+                        ranking = halving.ranking()
             except BaseException:
                 attempt(results.release, "marking the running fits as killed")
                 raise
@@ -299,69 +311,6 @@ def compare(
         ranking,
         written.verdict,
     )
-
-
-def _halve(results: ResultStore, fits: Fits, budget: float, first: Path) -> pd.DataFrame | None:
-    """Run successive halving; return the ranking."""
-    (name,) = results.study.datasets
-    length = max(x.shape[-1] for x in Problem.load(name).X_train)
-    halving = Halving(
-        results.study,
-        results,
-        lambda study: ResultStore(study, results.store, first).open(),
-        fits.run,
-        budget,
-        n_test=fold_sizes(name),
-        length=length,
-        jobs=fits.n_parallel(),
-    )
-    halving.run()
-    return halving.ranking()
-
-
-@dataclass
-class Fits:
-    """Runs the fits of one comparison, wherever they are executed."""
-
-    workers: executors.Workers
-    client: Any
-    elsewhere: bool
-    parent_id: str
-    listener: Callable[[Progress], None] | None
-
-    def n_parallel(self) -> int:
-        """Return the number of fits that run at once."""
-        return sum(self.client.nthreads().values()) if self.client else self.workers.jobs
-
-    def run(
-        self,
-        trials: list[Trial],
-        to: ResultStore,
-        is_late: Callable[[Trial], bool] | None = None,
-    ) -> Iterator[Trial]:
-        """Fit the trials that have no result, with `is_late` until it is true of the next."""
-        skipped = set(trials) & set(to.rows)
-        self.progress = ProgressReporter(self.listener, trials, skipped, self.n_parallel)
-        waiting = set(to.waiting())
-        left = [trial for trial in trials if trial in waiting]
-        while left:
-            n = self.n_parallel() if is_late else len(left)
-            in_time = itertools.takewhile(lambda trial: not (is_late and is_late(trial)), left[:n])
-            tasks = [Task(trial, to.study, to.store, self.parent_id) for trial in in_time]
-            if not tasks:
-                return
-            left = left[len(tasks) :]
-            if self.client is not None:
-                ended = executors.on_cluster(tasks, self.client)
-            elif self.elsewhere:
-                ended = self.workers.run(tasks)
-            else:
-                ended = executors.one_by_one(tasks, self.workers, self.progress)
-            for result in ended:
-                accuracy = result.row["accuracy"] if result.row else None
-                for trial in to.add(result):
-                    self.progress.fit_end(trial, accuracy=accuracy, error=result.error)
-                yield result.trial
 
 
 def _budget(study: Study, budget: float | str) -> float:

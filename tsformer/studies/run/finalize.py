@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import shlex
-import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -13,22 +12,17 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import pandas as pd
 
 from tsformer._files import replacing
-from tsformer._optional import require
 from tsformer._warnings import warn_caller
-from tsformer.plots import encoding_colors, plot_learning_curves
+from tsformer.plots import encoding_colors
 from tsformer.studies._files import to_csv, write_atomically
-from tsformer.studies.analysis.analyse import Findings, analyse, default_baseline
+from tsformer.studies.analysis.analyse import analyse, default_baseline
 from tsformer.studies.analysis.plots import (
-    plot_boxes,
     plot_comparison,
-    plot_critical_difference,
-    plot_pairs,
     plot_ranking,
 )
 from tsformer.studies.analysis.ranking import answer, ranking_page
 from tsformer.studies.analysis.scores import (
     StudyScores,
-    VariantScores,
     distinct_fits,
     labels,
     read_study,
@@ -48,11 +42,6 @@ from tsformer.tracking.views import PLACE_TAG, VARIANT_TAG, view_of_study
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-
-def study_tags(study: Study) -> dict[str, str]:
-    """Return the tags of a study's run."""
-    return {"tsformer.study": study.name, "mlflow.runColor": "#000000"}
 
 
 def study_note(study: Study, store: RunStore) -> str:
@@ -78,31 +67,6 @@ def study_note(study: Study, store: RunStore) -> str:
     return "\n\n".join(filter(None, lines))
 
 
-def log_scores(results: pd.DataFrame, figure: Figure, run: TrackedRun) -> None:
-    """Log ``comparison.png`` of all fits, which MLflow's view of the study shows."""
-    tag, which = "tsformer.scores_of", digest(results.to_csv(index=False))
-    if run.client.get_run(run.run_id).data.tags.get(tag) != which:  # MLflow would add another
-        run.figure(lambda: figure, "comparison.png", key="scores", size=900)
-        run.tags({tag: which})
-
-
-def log_findings(findings: list[Findings], run: TrackedRun) -> None:
-    """Log box plots of all fits and, where methods could be compared, their statistics."""
-    for each in findings:
-        folder = f"{each.label}/" if each.label else ""
-        fits = each.rows.rename(columns={"method": "encoding", "score": "accuracy"})
-        run.figure(partial(plot_boxes, fits), f"{folder}boxes.png")
-        found = each.statistics
-        if found is None:
-            continue
-        ranks = pd.DataFrame({"mean_rank": found.ranks, "mean_score": found.scores.mean()})
-        run.text(ranks.to_csv(index_label="encoding", lineterminator="\n"), f"{folder}ranks.csv")
-        run.text(to_csv(found.pairs), f"{folder}pairs.csv")
-        diagram = partial(plot_critical_difference, found)
-        run.figure(diagram, f"{folder}critical_difference.png")
-        run.figure(partial(plot_pairs, found), f"{folder}pairs.png")
-
-
 #: Scores averaged over the compared fits.
 _SCORES = ("balanced_accuracy", "f1_macro", "log_loss")
 #: Costs averaged over data sets after the median over fits: one slow fit does not shift it.
@@ -110,26 +74,40 @@ _COSTS = (
     *("fit_seconds", "seconds_per_epoch", "n_parameters", "n_parameters_encoding"),
     *("peak_memory_mb", "predict_seconds", "predict_memory_mb"),
 )
+_NOTE = (
+    "Means over {fits} fits on {datasets} data sets.{left_out} `test/accuracy_spread` is the "
+    "standard deviation over seeds and resamples of one data set, averaged over data sets. "
+    "`test/mean_rank` is 1 for the best method on every data set. Part of [this study]({study})."
+)
 
 
 def summary_runs(
     study: Study, scores: StudyScores, store: RunStore, parent: TrackedRun, figure: Figure
 ) -> list[str]:
     """Create a run per encoding or method and variant that summarises its fits."""
-    parts = variant_scores(scores)
+    varied, parts = [*study.varied], {}
+    for part in variant_scores(scores):
+        parts[tuple(part.rows[varied].iloc[0].map(str))] = part
     made, colors = [], encoding_colors(study.names)
     for variant, values in study.variants.items():
-        part = next((part for part in parts if _is_of(part, values)), None)
-        if part is None:  # all its fits failed
+        found = parts.get(tuple(str(plain(value)) for value in values.values()))
+        if found is None:  # all its fits failed
             continue
-        ranks = mean_ranks(mean_scores(part.used)).sort_values()
+        ranks = mean_ranks(mean_scores(found.used)).sort_values()
         places = {name: f"{place:03d}" for place, name in enumerate(ranks.index, start=1)}
-        left_out, pictured = len(part.rows) - len(part.used), False
+        n_left_out, pictured = len(found.rows) - len(found.used), False
+        lacking = f" {n_left_out} fits are left out, since some method lacks that draw."
         for name in study.names:
             # A fit that all seeds share has no spread.
-            fits = distinct_fits(part.used[part.used["method"] == name], "dataset")
+            fits = distinct_fits(found.used[found.used["method"] == name], "dataset")
             if fits.empty:  # all its fits failed
                 continue
+            note = _NOTE.format(
+                fits=len(fits),
+                datasets=fits["dataset"].nunique(),
+                left_out=lacking if n_left_out else "",
+                study=store.page_of(parent.run_id),
+            )
             run = store.start(
                 ", ".join(filter(None, (name, variant))),
                 kind="encoding",
@@ -137,6 +115,7 @@ def summary_runs(
                 parent=parent,
                 tags={
                     "mlflow.runColor": colors[name],
+                    "mlflow.note.content": note,
                     "tsformer.study": study.name,
                     VARIANT_TAG: f"|{digest(variant)}|" if variant else "",
                     PLACE_TAG: places[name],
@@ -146,20 +125,19 @@ def summary_runs(
             with run:
                 run.params({name_column(study): name, "study": study.name, **values})
                 run.metrics(_metrics(fits, rank=float(ranks[name])))
-                note = _note(fits, left_out, store.page_of(parent.run_id))
-                run.tags({"mlflow.note.content": note})
                 if not pictured:  # one run of the view has the picture of all
                     run.attempt("the scores", partial(log_scores, scores.rows, figure, run))
                     pictured = True
-                source = str(fits.iloc[0]["run_id"])  # of the same draw for all
-                run.attempt("the encoding", partial(copy_picture, run, source))
             made.append(run.run_id)
     return made
 
 
-def _is_of(part: VariantScores, values: Mapping[str, object]) -> bool:
-    first = part.rows.iloc[0]
-    return all(str(first[name]) == str(plain(value)) for name, value in values.items())
+def log_scores(results: pd.DataFrame, figure: Figure, run: TrackedRun) -> None:
+    """Log ``comparison.png`` of all fits, which MLflow's view of the study shows."""
+    tag, which = "tsformer.scores_of", digest(results.to_csv(index=False))
+    if run.client.get_run(run.run_id).data.tags.get(tag) != which:  # MLflow would add another
+        run.figure(lambda: figure, "comparison.png", key="scores", size=900)
+        run.tags({tag: which})
 
 
 def _metrics(fits: pd.DataFrame, *, rank: float) -> dict[str, float]:
@@ -172,37 +150,9 @@ def _metrics(fits: pd.DataFrame, *, rank: float) -> dict[str, float]:
         "fits/finished": len(fits),
         **{f"test/{name}": fits[name].mean() for name in _SCORES if name in fits},
         **fits.groupby("dataset")[[name for name in _COSTS if name in fits]].median().mean(),
-        **{f"test/accuracy/{name}": mean for name, mean in means.items()},
-        **{f"test/accuracy_spread/{name}": spread for name, spread in spreads.items()},
+        **means.add_prefix("test/accuracy/"),
+        **spreads.add_prefix("test/accuracy_spread/"),
     }
-
-
-def _note(fits: pd.DataFrame, left_out: int, study: str) -> str:
-    first, n_datasets = fits.iloc[0], fits["dataset"].nunique()
-    lacking = f" {left_out} fits are left out, since some method lacks that draw."
-    return (
-        f"Means over {len(fits)} fits on {n_datasets} data sets.{lacking if left_out else ''} "
-        "`test/accuracy_spread` is the standard deviation over seeds and resamples of one data "
-        "set, averaged over data sets. `test/mean_rank` is 1 for the best method on every data "
-        f"set. The figure is of the fit on {first['dataset']} with seed {first['seed']}. Part of "
-        f"[this study]({study})."
-    )
-
-
-def copy_picture(run: TrackedRun, source: str) -> None:
-    """Copy the picture of the encoding, if there is one, from another run."""
-    client, tag = run.client, "tsformer.picture_of"
-    if not source or client.get_run(run.run_id).data.tags.get(tag) == source:
-        return  # MLflow would add another
-    if not any(each.path == "encoding.png" for each in client.list_artifacts(source)):
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(client.download_artifacts(source, "encoding.png", folder))
-        image = require("PIL.Image", extra="plots", purpose="figures in MLflow")
-        with image.open(path) as picture:
-            run.image(picture.convert("RGB"), "encoding")
-        client.log_artifact(run.run_id, str(path))
-    run.tags({tag: source})
 
 
 T = TypeVar("T")
@@ -233,9 +183,6 @@ def finalize(store: ResultStore, folder: Path, parent: TrackedRun) -> Written:
     parent.text(to_csv(results), "results.csv")
     parent.text(table, "summary.md")
     parent.figure(lambda: figure, "comparison.png")
-    if len(store.study.train_sizes) > 1:
-        named = by_variant(results, store.study, store.study.vary)
-        parent.figure(lambda: plot_learning_curves(named), "learning_curves.png")
     scores = read_study(store.path)
     report = None
     if all(map(importlib.util.find_spec, ("scikit_posthocs", "baycomp", "jinja2"))):
@@ -287,7 +234,6 @@ def report_of(scores: StudyScores, folder: Path, parent: TrackedRun, noun: str) 
     """Write and log the report; return its page and its first sentences."""
     baseline = default_baseline(scores)
     findings = analyse(scores, baseline=baseline)
-    log_findings(findings, parent)
     here = folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder
     command = shlex.join(["tsformer", "report", str(here)])
     files = write_findings(scores, findings, folder / "report", baseline=baseline, command=command)
@@ -295,15 +241,12 @@ def report_of(scores: StudyScores, folder: Path, parent: TrackedRun, noun: str) 
     return files.html, "\n".join(verdict(each, baseline, noun) for each in findings)
 
 
-def by_variant(
-    results: pd.DataFrame, study: Study, varied: Iterable[str] | None = None
-) -> pd.DataFrame:
+def by_variant(results: pd.DataFrame, study: Study) -> pd.DataFrame:
     """Return the results with varied values in the names of encodings or methods."""
-    varied = list(study.varied if varied is None else varied)
-    if results.empty or not varied:
+    if results.empty or not study.varied:
         return results
     name = name_column(study)
-    return results.assign(**{name: results[name] + ", " + labels(results, varied)})
+    return results.assign(**{name: results[name] + ", " + labels(results, study.varied)})
 
 
 def attempt(do: Callable[[], T], what: str) -> T | None:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from statistics import fmean, median
 from typing import Any
 
@@ -36,6 +36,7 @@ def seconds_of(budget: float | str) -> float:
     return seconds
 
 
+@dataclass
 class Halving:
     """Fit a fold with all encodings, then the next with encodings that may be the best.
 
@@ -43,32 +44,25 @@ class Halving:
     `results`, so that a resumed comparison takes the same decisions again.
     """
 
-    def __init__(
-        self,
-        study: Study,
-        results: Any,
-        open_first: Callable[[Study], Any],
-        fit: Callable[[list[Trial], Any, Callable[[Trial], bool]], Iterator[Trial]],
-        budget: float,
-        *,
-        n_test: Sequence[int],
-        length: int,
-        jobs: int = 1,
-    ):
-        self.study = study
-        self.results = results
-        self.dropped: dict[str, str] = {}
-        self._first: Any = None
-        self._open_first = open_first
-        self._fit_trials = fit
-        self._budget = self._left = budget
-        self._n_test = n_test
-        self._jobs = jobs
-        ratios = time_ratios(min(_LENGTHS, key=lambda n: abs(math.log(n / length))))
+    study: Study
+    results: Any
+    open_first: Callable[[Study], Any]
+    fit: Callable[[list[Trial], Any, Callable[[Trial], bool]], Iterator[Trial]]
+    budget: float
+    n_test: Sequence[int]
+    length: int
+    jobs: int = 1
+
+    def __post_init__(self) -> None:
+        ratios = time_ratios(min(_LENGTHS, key=lambda n: abs(math.log(n / self.length))))
         self.prior = {
-            name: max(ratios.get(part, 1.0) for part in name.split("+")) for name in study.names
+            name: max(ratios.get(part, 1.0) for part in name.split("+"))
+            for name in self.study.names
         }
+        self.dropped: dict[str, str] = {}
         self.seconds: dict[str, list[float]] = {}
+        self._first: Any = None
+        self._left = self.budget
         self._counted: set[tuple[Trial, float]] = set()
         self._epochs = 1.0  # share of the epochs in this round
 
@@ -83,7 +77,7 @@ class Halving:
             if not complete or fold + 1 == self.study.resamples or not names:
                 break
             scores = {name: self._scores(name, fold + 1) for name in names}
-            n_test, n_left = sum(self._n_test[: fold + 1]), self.study.resamples - fold - 1
+            n_test, n_left = sum(self.n_test[: fold + 1]), self.study.resamples - fold - 1
             after = f"round {fold + 1 + (self._first is not None)}"
             names = self._advance(scores, n_test, n_left, after)
 
@@ -91,7 +85,7 @@ class Halving:
         """Return the ranking as `rank` does, with `fit_seconds`; None if no encoding remains."""
         if not self.results.rows or not set(self.study.names) - set(self.dropped):
             return None
-        n_folds, first = len(self._n_test), None
+        n_folds, first = len(self.n_test), None
         table = pd.DataFrame({name: self._scores(name, n_folds) for name in self.study.names})
         if self._first is not None:
             names = self.study.names
@@ -113,26 +107,24 @@ class Halving:
         # From the stored row alone, so that a resumed comparison takes the same decision.
         unit = _fit_seconds(row) / self.prior[timed]
         costs = {name: unit * self.prior[name] for name in names}
-        limit = _MOST_SHARES * max(self._budget, sum(costs.values())) / len(costs)
+        limit = _MOST_SHARES * max(self.budget, sum(costs.values())) / len(costs)
         for name in [name for name in names if costs[name] > limit]:
             self.dropped[name] = f"not fitted, at about {costs.pop(name):.0f} seconds a fit"
-        names, fold = list(costs), sum(costs.values()) / self._jobs
+        names, fold = list(costs), sum(costs.values()) / self.jobs
         n_epochs = int(row["n_epochs"])
-        if fold <= self._budget or n_epochs == 1:
+        if fold <= self.budget or n_epochs == 1:
             return names
-        epochs = max(1, int(n_epochs * _FIRST_SHARE * self._budget / fold))
+        epochs = max(1, int(n_epochs * _FIRST_SHARE * self.budget / fold))
         parameters = {**self.study.parameters, "max_epochs": epochs}
         short = replace(self.study, resamples=1, parameters=parameters)
-        self._first = self._open_first(short)
+        self._first = self.open_first(short)
         self._epochs = epochs / n_epochs
         self._fit(names, 0, self._first)
         self._epochs = 1.0
-        scores = {
-            n: [self._accuracy(self._first, n, 0)]
-            for n in [name for name in names if name not in self.dropped]
-        }
+        left = [name for name in names if name not in self.dropped]
+        scores = {name: [self._accuracy(self._first, name, 0)] for name in left}
         what = f"round 1, of {epochs} epoch{'s' * (epochs > 1)} in place of {n_epochs}"
-        return self._advance(scores, self._n_test[0], self.study.resamples, what) if scores else []
+        return self._advance(scores, self.n_test[0], self.study.resamples, what) if scores else []
 
     def _fit(self, names: Sequence[str], fold: int, results: Any) -> bool:
         """Fit encodings on a fold, the cheapest first; return whether the time sufficed."""
@@ -141,7 +133,7 @@ class Halving:
             if trial in results.rows and (trial, self._epochs) not in self._counted:
                 self._learn(trial, results)  # by an earlier call
         late = lambda trial: self._epochs * self.cost(trial.method) > self._left  # noqa: E731
-        for trial in self._fit_trials(trials, results, late):
+        for trial in self.fit(trials, results, late):
             if trial in results.rows:
                 self._learn(trial, results)
         first_round = fold == 0 and (self._first is None or results is self._first)
@@ -155,7 +147,7 @@ class Halving:
     def _learn(self, trial: Trial, results: Any) -> None:
         """Spend the seconds of a fit, and record those of one with all epochs."""
         seconds = _fit_seconds(results.rows[trial])
-        self._left -= seconds / self._jobs
+        self._left -= seconds / self.jobs
         self._counted.add((trial, self._epochs))
         self.seconds.setdefault(trial.method, []).append(seconds / self._epochs)
 
@@ -169,7 +161,7 @@ class Halving:
     def _sum(self, names: Sequence[str]) -> float:
         """Estimate the seconds of one fold."""
         costs = [self.cost(name) for name in names]
-        return max(sum(costs) / self._jobs, *costs)
+        return max(sum(costs) / self.jobs, *costs)
 
     def _advance(
         self, scores: Mapping[str, list[float]], n_test: int, n_left: int, after: str
@@ -186,7 +178,7 @@ class Halving:
             if name in level and n_left * self._sum([*wanted, name]) <= left:
                 wanted.append(name)
         for name in wanted:
-            most = _MOST_SHARES * left / len(ranked) * self._jobs
+            most = _MOST_SHARES * left / len(ranked) * self.jobs
             if self._sum([*kept, name]) <= left and self.cost(name) <= most:
                 kept.append(name)
         if len(kept) < 2 or kept[0] != ranked[0]:

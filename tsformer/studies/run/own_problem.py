@@ -3,7 +3,7 @@
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,9 +28,7 @@ from tsformer.estimators.targets import (
 from tsformer.studies.design.study import Study
 from tsformer.studies.run.compare import Comparison, compare
 from tsformer.studies.run.halving import seconds_of
-from tsformer.studies.run.lock import StudyBusyError
 from tsformer.studies.run.problem import cross_validation_folds, digest_of, write_split
-from tsformer.studies.run.progress import Progress, listener_of
 
 
 class OwnProblem(NamedTuple):
@@ -42,28 +40,16 @@ class OwnProblem(NamedTuple):
     new: bool
 
     @contextmanager
-    def kept_if_begun(
-        self, listener: Callable[[Progress], None] | None
-    ) -> Iterator[Callable[[Progress], None]]:
-        """Yield a listener for `compare`; delete a new problem if it hears of no event."""
-        begun = False
-
-        def listen(progress: Progress) -> None:
-            nonlocal begun
-            begun = True
-            if listener is not None:
-                listener(progress)
-
+    def deleted_if_refused(self) -> Iterator[None]:
+        """Delete a new problem if `compare` refuses the study in the block."""
         try:
-            yield listen
-        except StudyBusyError:  # the call that runs the study reads the data
-            begun = True
-            raise
-        finally:
-            if self.new and not begun:
+            yield
+        except (ValueError, TypeError, ImportError, ConnectionError, FileExistsError):
+            if self.new:
                 shutil.rmtree(self.home)
                 if not any(self.home.parent.iterdir()):
                     self.home.parent.rmdir()
+            raise
 
 
 def own_problem(
@@ -200,7 +186,6 @@ def which_encoding(
     >>> print(found.answer())  # doctest: +SKIP
     `erpe` leads `rope` by 0.8 ± 0.5 points over 5 folds; `none` was dropped after round 1.
     """
-    told = listener_of(options.pop("verbose", None), options.pop("on_progress", None))
     seconds_of(budget)  # None would mean no budget to `compare`
     check_ids(X, y, "y")
     refuse_recording(X, y)
@@ -215,7 +200,7 @@ def which_encoding(
     numbers = read_groups(groups, X, len(series))
     own = Source(series, labels, groups=None if numbers is None else numbers.astype(str))
     problem = own_problem(name, own, n_folds=n_folds, timestamps=timestamps)
-    with problem.kept_if_begun(told) as listener:
+    with problem.deleted_if_refused():
         study = Study(
             (problem.name,),
             (encodings,) if isinstance(encodings, str) else tuple(encodings),
@@ -224,4 +209,4 @@ def which_encoding(
             resamples=n_folds,
             splits={problem.name: problem.split},
         )
-        return compare(study, budget=budget, on_progress=listener, verbose=0, **options)
+        return compare(study, budget=budget, **options)

@@ -33,7 +33,7 @@ from tsformer.tracking.scores import classification_scores, label_scores
 from tsformer.tracking.settings import without_credentials
 from tsformer.tracking.store import commit
 from tsformer.tracking.tracker import peak_memory_mb, reset_peak_memory
-from tsformer.training.run import Callback, TrainingState, suppress_interruption_warning
+from tsformer.training.run import Callback, suppress_interruption_warning
 
 #: Tag of a fit: hash of its data set.
 SERIES = "tsformer.series"
@@ -54,9 +54,6 @@ COUNTS = ("n_epochs", "n_parameters", "n_parameters_encoding")
 
 # Tag of a run: how the series were made readable.
 _HELPED = "tsformer.helped"
-
-# Minimum time between checks whether somebody ended the run: each takes some milliseconds.
-_CHECK_SECONDS = 5.0
 
 
 def columns(study: Study) -> list[str]:
@@ -109,7 +106,7 @@ def fit_trial(
     if method.transformer:
         estimator, given = TRANSFORMER, study.parameters_of(trial.variant, trial.method)
         given["encoding"] = study.encoding_of(trial.method)
-        given["callbacks"] = [tracker, _StopWithRun(run), *callbacks]
+        given["callbacks"] = [tracker, *callbacks]
     ended = exits_as_errors(interrupts=not callbacks)
     with run, ended, suppress_interruption_warning(), unobserved():
         # Other libraries stay on the CPU.
@@ -117,11 +114,11 @@ def fit_trial(
         classifier = PanelClassifier(estimator, given, trial.seed)
         _log_inputs(trial, study, problem, run)
         reset_peak_memory(device)
-        begun, used = time.perf_counter(), _cpu_seconds()
+        begun, used = time.perf_counter(), sum(os.times()[:4])  # with ended children
         classifier.fit(problem.X_train, problem.y_train, groups=problem.groups_train)
         cost = {
             "fit_seconds": time.perf_counter() - begun,
-            "fit_cpu_seconds": _cpu_seconds() - used,
+            "fit_cpu_seconds": sum(os.times()[:4]) - used,
             "peak_memory_mb": peak_memory_mb(device),
         }
         if was_interrupted(classifier.estimator_):
@@ -142,11 +139,6 @@ def fit_trial(
             "commit": commit(),
             "run_id": run.run_id,
         }
-
-
-def _cpu_seconds() -> float:
-    """Return the processor time of this process and its ended children."""
-    return sum(os.times()[:4])
 
 
 def was_interrupted(estimator: Any) -> bool:
@@ -247,20 +239,6 @@ def plain(value: Any) -> Any:
     return json.dumps(value) if isinstance(value, (dict, list, tuple)) else value
 
 
-class _StopWithRun(Callback):
-    """Stop training when a resumed comparison ended its run."""
-
-    def __init__(self, run: TrackedRun):
-        self.run = run
-        self._next_check = time.monotonic() + _CHECK_SECONDS
-
-    def on_epoch_end(self, state: TrainingState) -> None:
-        if time.monotonic() >= self._next_check:
-            if self.run.ended():
-                raise RunEnded(f"run {self.run.run_id} was ended by somebody else")
-            self._next_check = time.monotonic() + _CHECK_SECONDS
-
-
 @dataclass(frozen=True)
 class Task:
     """A trial, with everything that another process needs to run it."""
@@ -270,25 +248,21 @@ class Task:
     store: RunStore
     parent_id: str
     key: str = field(default="", init=False)
-    library: str = field(default="", init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "key", self.study.key(*self.trial))
-        object.__setattr__(self, "library", self._library())
 
     def other_versions(self) -> str:
         """Return the error of a worker whose libraries differ from the driver's, else ""."""
         if self.study.key(*self.trial) == self.key:
             return ""
-        return (
-            f"OtherVersions: this worker has {self._library()}, and the comparison began with "
-            f"{self.library}; a fit is found by the version of its library, so both must have the "
-            "same: install it on the worker, or copy your own module there"
-        )
-
-    def _library(self) -> str:
         library = self.study.method(self.trial.method).configuration()["library"]
-        return ", ".join([library, *self.study.code_of(self.trial.method)])
+        has = ", ".join([library, *self.study.code_of(self.trial.method)])
+        return (
+            f"OtherVersions: this worker has {has}, and the comparison began with others; a fit is "
+            "found by the version of its library, so both must have the same: install it on the "
+            "worker, or copy your own module there"
+        )
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,251 @@
+"""Run fits in this process, in worker processes of this machine, or on a Dask cluster."""
+
+from __future__ import annotations
+
+import faulthandler
+import itertools
+import os
+import re
+import signal
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from typing import Any, Self
+
+from joblib.externals.loky import ProcessPoolExecutor
+
+from tsformer._optional import require
+from tsformer._threads import limit_threads, share_of_threads
+from tsformer._warnings import warn_caller
+from tsformer.studies.design.study import Trial
+from tsformer.studies.run.lock import end_left_over
+from tsformer.studies.run.progress import Progress, ProgressReporter
+from tsformer.studies.run.results import ResultStore
+from tsformer.studies.run.trial import Task, TrialResult, failed, run_task
+
+#: Attempts at a fit whose process ends: memory may have been short for a moment.
+_ATTEMPTS = 2
+_SECONDS_FOR_WORKERS = 60
+#: Limit of imports and compilation before a fit with a time limit.
+_PREPARATION_SECONDS = 300
+#: Libraries read their number of threads when they are loaded.
+_THREAD_VARIABLES = (
+    *("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS"),
+    *("VECLIB_MAXIMUM_THREADS", "NUMBA_NUM_THREADS", "NUMEXPR_NUM_THREADS"),
+)
+
+
+class Fits:
+    """Runs the fits of one comparison.
+
+    With one job and no time limit, classifiers of this package are fitted in this process. Other
+    fits run in worker processes, each with its share of the cores as threads, or on the workers of
+    a Dask `client`.
+    """
+
+    def __init__(
+        self,
+        parent_id: str,
+        listener: Callable[[Progress], None] | None = None,
+        *,
+        jobs: int = 1,
+        time_limit: float | None = None,
+        client: Any = None,
+    ):
+        self.parent_id = parent_id
+        self.listener = listener
+        self.time_limit = time_limit
+        self.client = client
+        self.pools: list[Any] = [Worker(jobs) for _ in range(jobs)]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for pool in self.pools:
+            pool.stop()
+
+    def n_parallel(self) -> int:
+        """Return the number of fits that run at once."""
+        return sum(self.client.nthreads().values()) if self.client else len(self.pools)
+
+    def run(
+        self,
+        trials: list[Trial],
+        to: ResultStore,
+        is_late: Callable[[Trial], bool] | None = None,
+    ) -> Iterator[Trial]:
+        """Fit the trials that have no result, with `is_late` until it is true of the next."""
+        skipped = set(trials) & set(to.rows)
+        self.progress = ProgressReporter(self.listener, trials, skipped, self.n_parallel)
+        waiting = set(to.waiting())
+        left = [trial for trial in trials if trial in waiting]
+        while left:
+            n = self.n_parallel() if is_late else len(left)
+            in_time = itertools.takewhile(lambda trial: not (is_late and is_late(trial)), left[:n])
+            tasks = [Task(trial, to.study, to.store, self.parent_id) for trial in in_time]
+            if not tasks:
+                return
+            left = left[len(tasks) :]
+            here = self.client is None and self.time_limit is None and len(self.pools) == 1
+            for result in self.one_by_one(tasks) if here else self.elsewhere(tasks):
+                accuracy = result.row["accuracy"] if result.row else None
+                for trial in to.add(result):
+                    self.progress.fit_end(trial, accuracy=accuracy, error=result.error)
+                yield result.trial
+
+    def one_by_one(self, tasks: Sequence[Task]) -> Iterator[TrialResult]:
+        """Run one task after the other; methods of other libraries may crash, so in a worker."""
+        for task in tasks:
+            self.progress.fit_start(task.trial)
+            method = task.study.method(task.trial.method)
+            # A worker cannot import classes of the main script.
+            if method.ours or method.estimator.startswith("__main__."):
+                yield run_task(task, [self.progress])
+            else:
+                yield from self.elsewhere([task])
+
+    def elsewhere(self, tasks: Sequence[Task]) -> Iterator[TrialResult]:
+        """Yield the result of each task in a worker as it ends."""
+        losses: tuple[type[Exception], ...] = (BrokenProcessPool,)
+        idle = list(self.pools)
+        if self.client is not None:  # its workers may join and leave at any time
+            losses += (require("distributed", extra="dask", purpose="a cluster").KilledWorker,)
+            self.client.wait_for_workers(1, timeout=_SECONDS_FOR_WORKERS)
+            idle = [self.client.get_executor(pure=False)] * len(tasks)
+        waiting, lost = deque(tasks), Counter[str]()
+        running: dict[Future[TrialResult], tuple[Any, Task, float]] = {}
+        try:
+            while waiting or running:
+                while waiting and idle:
+                    pool, task = idle.pop(), waiting.popleft()
+                    future = pool.submit(run_within, self.time_limit, task)
+                    running[future] = pool, task, time.monotonic()
+                # With mlflow imported, Ctrl-C does not interrupt a wait without a timeout.
+                for future in wait(running, timeout=1, return_when=FIRST_COMPLETED).done:
+                    pool, task, begun = running.pop(future)
+                    idle.append(pool)
+                    try:
+                        yield future.result()
+                    except losses as error:
+                        lost[task.key] += 1
+                        message = self._message(error, task, time.monotonic() - begun)
+                        if self._is_final(task, lost[task.key], message):
+                            yield failed(task, message)
+                        else:
+                            waiting.append(task)
+        finally:
+            for future in running:
+                future.cancel()
+
+    def _message(self, error: Exception, task: Task, seconds: float) -> str:
+        """Describe the loss of a fit's process."""
+        name, codes = task.trial.method, re.search(r"exit codes .* are \{(.*)\}", str(error))
+        # The exit code of `faulthandler`.
+        limit = self.time_limit
+        if limit is not None and seconds >= limit and codes and codes[1] == "EXIT(1)":
+            return f"FitTimeLimit: {name} had not ended after {limit:g} seconds"
+        return (
+            f"ProcessLost: the process of {name} ended in {_ATTEMPTS} attempts "
+            f"({codes[1] if codes else error}), by its own code or for lack of memory"
+        )
+
+    def _is_final(self, task: Task, n_lost: int, message: str) -> bool:
+        """End the run of a lost fit; return whether the fit has failed."""
+        try:
+            end_left_over(task.store, task.study.name, {task.key})
+        except Exception as error:  # its run stays RUNNING until a driver reaches the store again
+            warn_caller(f"the run of {task.trial} could not be ended: {error}")
+        return n_lost == _ATTEMPTS or message.startswith("FitTimeLimit")
+
+
+class Worker:
+    """A worker process of this machine, started with its first task."""
+
+    def __init__(self, jobs: int):
+        self.jobs = jobs
+        self._executor: Any = None
+
+    def submit(self, *call: Any) -> Any:
+        """Start a task."""
+        if self._executor is None:
+            threads = share_of_threads(self.jobs)["most"]
+            self._executor = ProcessPoolExecutor(
+                max_workers=1,
+                initializer=_prepare,
+                initargs=(os.getpid(), threads),
+                env={name: os.environ.get(name, str(threads)) for name in _THREAD_VARIABLES},
+            )
+        try:
+            return self._executor.submit(*call)
+        except BrokenProcessPool:  # the process ended in its last task, or since
+            self.stop()
+            return self.submit(*call)
+
+    def stop(self) -> None:
+        """End the process."""
+        if self._executor is not None:
+            self._executor.shutdown(kill_workers=True)
+            self._executor = None
+
+
+def _prepare(driver: int, threads: int) -> None:
+    """Prepare a worker process."""
+
+    def follow() -> None:
+        while os.getppid() == driver:
+            time.sleep(0.5)
+        os._exit(1)
+
+    limit_threads(threads)
+    # Ctrl-C reaches the whole process group; the driver decides when its workers end.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=follow, daemon=True).start()
+
+
+def run_within(seconds: float | None, task: Task) -> TrialResult:
+    """Run a task; end the process after some seconds of its fit."""
+    if seconds is None:
+        return run_task(task)
+    with open(os.devnull, "w") as file:
+
+        def limit(seconds: float) -> None:
+            # A thread of C: a fit that hangs may never release the interpreter.
+            faulthandler.dump_traceback_later(seconds, exit=True, file=file)
+
+        limit(seconds + _PREPARATION_SECONDS)
+        try:
+            return run_task(task, on_begin=lambda: limit(seconds))
+        finally:
+            faulthandler.cancel_dump_traceback_later()
+
+
+@contextmanager
+def cluster(scheduler: str) -> Iterator[Any]:
+    """Connect to a Dask scheduler, "tcp://host:port", or "tls://host:port" with certificates."""
+    distributed = require("distributed", extra="dask", purpose="running a comparison on a cluster")
+
+    class Client(distributed.Client):  # type: ignore[name-defined]
+        def start(self, **options: Any) -> None:
+            try:
+                super().start(**options)
+            except BaseException:
+                # The garbage collector may do so in the next client, which then hangs.
+                self.close()
+                raise
+
+    try:
+        client = Client(scheduler, timeout=5, set_as_default=False)
+    except (OSError, TypeError, ValueError) as error:  # TypeError: tls:// without a certificate
+        raise ConnectionError(
+            f"no Dask scheduler accepts connections at {scheduler!r}; start one as in "
+            "docs/cluster.md and pass its address, such as tcp://127.0.0.1:8786. For tls://, set "
+            "DASK_CONFIG to the folder of the cluster's certificate. "
+            f"({type(error).__name__}: {error})"
+        ) from error
+    with client:
+        yield client
