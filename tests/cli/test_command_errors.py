@@ -8,7 +8,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from tsformer import EarlyClassifier, RandomConvolutionClassifier, TSTransformerClassifier
+from tsformer import EarlyClassifier, RandomConvolutionClassifier
 from tsformer.cli import main
 
 
@@ -108,11 +108,11 @@ def test_values_of_vary_are_split_outside_brackets():
 
 
 def test_a_checkpoint_is_passed_on():
-    from tsformer.cli.models import _options
+    from tsformer.cli.models import training
 
-    options = _options(TSTransformerClassifier, {"max_epochs": 3}, Path("s"), True, ["d_model=8"])
-    expected = {"verbose": 1, "d_model": 8, "checkpoint_dir": "s", "resume": True}
-    assert options == {**expected, "max_epochs": 3}
+    options = training("rope", max_epochs=3, checkpoint=Path("s"), resume=True, set_=["d_model=8"])
+    expected = {"verbose": 1, "encoding": "rope", "random_state": 0, "d_model": 8}
+    assert options == {**expected, "checkpoint_dir": "s", "resume": True, "max_epochs": 3}
 
 
 def test_plot_encoding_passes_every_option_on(monkeypatch, run):

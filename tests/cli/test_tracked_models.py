@@ -115,14 +115,14 @@ def test_nothing_is_tracked_if_asked_or_without_mlflow(invoke, tmp_path, monkeyp
     _, err = invoke(*FIT, "--no-track", "--experiment", "mine", exits=2)
     assert "--no-track excludes the other options" in err
     _, err = invoke(*explained, "--no-track", exits=2)
-    assert "--explanations needs a tracked run: remove --no-track" in err
+    assert "--explanations needs a tracked run" in err
     find = importlib.util.find_spec
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name: (name != "mlflow" and find(name)) or None
     )
     assert_untracked()
     _, err = invoke(*explained, exits=2)
-    assert "needs a tracked run: MLflow is not installed" in err
+    assert "--explanations needs a tracked run" in err
 
 
 def test_a_store_that_is_away_gives_one_warning(invoke, tmp_path, monkeypatch):

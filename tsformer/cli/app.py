@@ -2,13 +2,13 @@
 
 import inspect
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 import tsformer
 from tsformer.cli import demonstration, lists, models, studies, tables, tracking
-from tsformer.cli.parsing import option
+from tsformer.cli.parsing import option, with_groups
 
 
 def _help(command: Callable[..., None]) -> str:
@@ -25,6 +25,12 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+#: Parameters of commands that stand for several options.
+GROUPS: dict[str, Callable[..., Any]] = {
+    "columns": tables.columns,
+    "training": models.training,
+    "where": tracking.where,
+}
 for command in (
     models.fit,
     models.pretrain,
@@ -41,7 +47,7 @@ for command in (
     lists.datasets,
     tables.convert,
 ):
-    app.command(help=_help(command))(command)
+    app.command(help=_help(command))(with_groups(command, GROUPS))
 
 
 def _show_version(wanted: bool) -> None:

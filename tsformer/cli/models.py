@@ -2,88 +2,100 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import sys
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, replace
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tsformer._checks import check_known, shortened, unknown
+from tsformer._checks import check_known, unknown
 from tsformer._files import check_output, csv_cell
 from tsformer._warnings import warn_caller
 from tsformer.cli import parsing
+from tsformer.cli.parsing import argument, option
 from tsformer.cli.printing import Json, as_typed
-from tsformer.cli.tables import described, with_columns
-from tsformer.cli.tracking import Experiment, NoTrack, RunName, TrackingUri, Where, say_where
+from tsformer.cli.tables import described
+from tsformer.cli.tracking import say_where
 
 if TYPE_CHECKING:
     from tsformer.data.table import Source, TableSchema
-    from tsformer.tracking.model_run import ModelRun
 
 Set = Annotated[
     list[str],
-    typer.Option(
+    option(
+        "A parameter of the transformer, e.g. stem=linear or encoding_params.d_hidden=32; can be "
+        "repeated.",
+        "NAME=VALUE",
         "--set",
-        metavar="NAME=VALUE",
-        help="A parameter of the transformer, e.g. stem=linear or encoding_params.d_hidden=32; "
-        "can be repeated.",
-    ),
-]
-Encoding = Annotated[
-    str,
-    typer.Option(
-        help="A name, a sum such as tape+erpe, or the path of a class; see `tsformer encodings`."
     ),
 ]
 MaxEpochs = Annotated[
-    int | None, typer.Option(help="Maximum number of epochs; by default chosen from the data size.")
-]
-Seed = Annotated[int, typer.Option(help="Random seed.")]
-Checkpoint = Annotated[
-    Path | None, typer.Option(metavar="FOLDER", help="Save checkpoints here during training.")
-]
-Resume = Annotated[
-    bool, typer.Option("--resume", help="Resume from the checkpoint of an interrupted run.")
+    int | None, option("Maximum number of epochs; by default chosen from the data size.")
 ]
 #: From this number of series on, a label for each series is an error.
 _SEVERAL = 9
-Model = Annotated[Path, typer.Argument(help="A folder written by `tsformer fit`.")]
+Model = Annotated[Path, argument("A folder written by `tsformer fit`.")]
 TestData = Annotated[
-    str, typer.Argument(help="A data set (its test split), a table (CSV, Parquet) or a .ts file.")
+    str, argument("A data set (its test split), a table (CSV, Parquet) or a .ts file.")
 ]
+Tracking = dict[str, str | None] | None
 
 
-@with_columns
+def training(
+    encoding: Annotated[
+        str,
+        option(
+            "A name, a sum such as tape+erpe, or the path of a class; see `tsformer encodings`."
+        ),
+    ] = "lspe",
+    max_epochs: MaxEpochs = None,
+    seed: Annotated[int, option("Random seed.")] = 0,
+    checkpoint: Annotated[
+        Path | None, option("Save checkpoints here during training.", "FOLDER")
+    ] = None,
+    resume: Annotated[
+        bool, option("Resume from the checkpoint of an interrupted run.", None, "--resume")
+    ] = False,
+    set_: Set = [],  # noqa: B006  Typer reads the default and gives each call its own list
+    allow_import: parsing.AllowImport = False,
+) -> dict[str, Any]:
+    """Return the parameters of an estimator from options of training."""
+    parameters = {
+        "verbose": 1,
+        "encoding": encoding,
+        "random_state": seed,
+        **parsing.settings(set_),
+    }
+    if checkpoint is not None:
+        parameters |= {"checkpoint_dir": str(checkpoint), "resume": resume}
+    elif resume:
+        raise ValueError("--resume continues from a checkpoint; name its folder with --checkpoint")
+    if max_epochs is not None:
+        parameters["max_epochs"] = max_epochs
+    parsing.import_encodings([str(parameters["encoding"])], allowed=allow_import)
+    return parameters
+
+
 def fit(
     dataset: Annotated[
         str,
-        typer.Argument(
-            help="A data set (see `tsformer datasets`), a table (CSV, Parquet), a .ts file, a "
-            "folder that `tsformer convert` wrote, or with --window a folder of tables."
+        argument(
+            "A data set (see `tsformer datasets`), a table (CSV, Parquet), a .ts file, a folder "
+            "that `tsformer convert` wrote, or with --window a folder of tables."
         ),
     ],
     columns: TableSchema,
-    encoding: Encoding = "lspe",
-    out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("model"),
-    max_epochs: MaxEpochs = None,
-    seed: Seed = 0,
-    checkpoint: Checkpoint = None,
-    resume: Resume = False,
+    training: dict[str, Any],
+    where: Tracking,
+    out: Annotated[Path, option("The folder to write.")] = Path("model"),
     init_from: Annotated[
         Path | None,
-        typer.Option(
-            help="Initialise the weights from this folder, written by `pretrain` or `fit`."
-        ),
+        option("Initialise the weights from this folder, written by `pretrain` or `fit`."),
     ] = None,
-    set_: Set = [],  # noqa: B006  Typer reads the default and gives each call its own list
-    allow_import: parsing.AllowImport = False,
-    no_track: NoTrack = False,
-    tracking_uri: TrackingUri = None,
-    experiment: Experiment = None,
-    run_name: RunName = None,
 ) -> None:
     """Train a transformer on a data set or a file, and save it.
 
@@ -100,44 +112,27 @@ def fit(
     from tsformer.data.sources import is_file
     from tsformer.data.text import ending
 
-    asked: dict[str, Any] = {"encoding": encoding, "random_state": seed, "max_epochs": max_epochs}
     if init_from is not None:
-        asked["init_from"] = str(init_from)
-    options = _options(TSTransformerClassifier, asked, checkpoint, resume, set_)
-    where = Where.asked(no_track, tracking_uri, experiment, run_name)
-    classifier = TSTransformerClassifier(**options)
-    X, run = _trained(classifier, dataset, columns, out, where, allow_import, labelled=True)
-    if X is None:
-        return
-    new = ["predict", str(out), f"new{ending(dataset) or '.csv'}"]
+        training["init_from"] = str(init_from)
     one = is_file(dataset) or columns.window is not None
+    new = ["predict", str(out), f"new{ending(dataset) or '.csv'}"]
     following = shlex.join(new if one else ["evaluate", str(out), dataset])
-    _report(classifier, dataset, len(X), out, following, run)
+    _train(TSTransformerClassifier, training, dataset, columns, out, where, following)
 
 
-@with_columns
 def pretrain(
     dataset: Annotated[
         str,
-        typer.Argument(
-            help="A data set (see `tsformer datasets`), a table (CSV, Parquet), a .ts file or a "
-            "folder of files. Labels are ignored."
+        argument(
+            "A data set (see `tsformer datasets`), a table (CSV, Parquet), a .ts file or a folder "
+            "of files. Labels are ignored."
         ),
     ],
     columns: TableSchema,
-    encoding: Encoding = "lspe",
-    objective: Annotated[str, typer.Option(help="masked or contrastive.")] = "masked",
-    out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("encoder"),
-    max_epochs: MaxEpochs = None,
-    seed: Seed = 0,
-    checkpoint: Checkpoint = None,
-    resume: Resume = False,
-    set_: Set = [],  # noqa: B006  Typer reads the default and gives each call its own list
-    allow_import: parsing.AllowImport = False,
-    no_track: NoTrack = False,
-    tracking_uri: TrackingUri = None,
-    experiment: Experiment = None,
-    run_name: RunName = None,
+    training: dict[str, Any],
+    where: Tracking,
+    objective: Annotated[str, option("masked or contrastive.")] = "masked",
+    out: Annotated[Path, option("The folder to write.")] = Path("encoder"),
 ) -> None:
     """Pretrain an encoder on series without labels, and save it.
 
@@ -150,72 +145,40 @@ def pretrain(
     """
     from tsformer import TSTransformerEncoder
 
-    asked = {
-        "encoding": encoding,
-        "objective": objective,
-        "random_state": seed,
-        "max_epochs": max_epochs,
-    }
-    options = _options(TSTransformerEncoder, asked, checkpoint, resume, set_)
-    where = Where.asked(no_track, tracking_uri, experiment, run_name)
-    encoder = TSTransformerEncoder(**options)
-    X, run = _trained(encoder, dataset, columns, out, where, allow_import, labelled=False)
-    if X is not None:
-        following = f"fit DATA --init-from {shlex.quote(str(out))}"
-        _report(encoder, dataset, len(X), out, following, run)
+    parameters = {"objective": objective, **training}
+    following = f"fit DATA --init-from {shlex.quote(str(out))}"
+    _train(TSTransformerEncoder, parameters, dataset, columns, out, where, following)
 
 
-def _options(
+def _train(
     kind: type[Any],
-    asked: dict[str, Any],
-    checkpoint: Path | None,
-    resume: bool,
-    set_: list[str],
-) -> dict[str, Any]:
-    """Return the parameters of an estimator from the options of a command."""
-    given = {name: value for name, value in asked.items() if name != "max_epochs"}
-    options = {"verbose": 1, **given, **parsing.settings(set_)}
-    if checkpoint is not None:
-        options |= {"checkpoint_dir": str(checkpoint), "resume": resume}
-    elif resume:
-        raise ValueError("--resume continues from a checkpoint; name its folder with --checkpoint")
-    if asked["max_epochs"] is not None:
-        options["max_epochs"] = asked["max_epochs"]
-    known = kind().get_params()
-    for name in options:
-        check_known("parameter", name, known)
-    return options
-
-
-def _trained(
-    estimator: Any,
+    parameters: dict[str, Any],
     dataset: str,
     columns: TableSchema,
     out: Path,
-    where: Where | None,
-    allow_import: bool,
-    *,
-    labelled: bool,
-) -> tuple[Any, ModelRun | None]:
-    """Fit and save an estimator; return the series, None in followers, and the run."""
+    where: Tracking,
+    following: str,
+) -> None:
+    """Fit and save an estimator; print a summary and the command `following`."""
     from tsformer._devices import resolve_device
     from tsformer.data.sources import is_file, is_folder, read_folder, read_source
     from tsformer.persistence import removed_on_failure, save_or_rescue
     from tsformer.training.distributed import process_group
 
-    inputs = [*_paths(dataset), *_paths(getattr(estimator, "init_from", None))]
-    for folder in (out, estimator.checkpoint_dir):
-        if folder is not None:
-            check_output(Path(folder), inputs, replaces=folder is out)
-    if estimator.checkpoint_dir is not None:
-        state = Path(estimator.checkpoint_dir).resolve()
-        if out.resolve() in (state, *state.parents):
+    known, labelled = kind().get_params(), hasattr(kind, "predict")
+    for name in parameters:
+        check_known("parameter", name, known)
+    estimator = kind(**parameters)
+    inputs = [*_paths(dataset), *_paths(parameters.get("init_from"))]
+    check_output(out, inputs, replaces=True)
+    if (state := estimator.checkpoint_dir) is not None:
+        check_output(Path(state), inputs)
+        if Path(state).resolve().is_relative_to(out.resolve()):
             raise ValueError(
-                f"--checkpoint {estimator.checkpoint_dir} is in --out {out}, which the saved model "
-                "replaces; name a folder beside it"
+                f"--checkpoint {state} is in --out {out}, which the saved model replaces; name a "
+                "folder beside it"
             )
     estimator.check_parameters()  # before there is a run
-    parsing.import_encodings([str(estimator.encoding)], allowed=allow_import)
     # Checks that a model can be saved there, before training.
     with removed_on_failure(out), process_group(resolve_device(estimator.device)) as ranks:
         with ranks.first():  # download only once
@@ -223,77 +186,57 @@ def _trained(
                 source = read_folder(dataset, columns)
             else:
                 source = read_source(dataset, columns, labelled=labelled)
+        X, y = source.X, source.y if labelled else None
         if (is_file(dataset) or source.windows is not None) and ranks.leads:
             typer.echo(described(dataset, source))
-        X, y = source.X, source.y if labelled else None
-        labels = set() if y is None else set(y)
-        if len(labels) == 1:
-            raise ValueError(
-                f"every series of {dataset} has the label {shortened(str(labels.pop()))}; "
-                "a classifier needs two labels or more"
-            )
-        if len(labels) == len(X) > _SEVERAL:
+        if y is not None and len(set(y)) == len(X) > _SEVERAL:
             raise ValueError(
                 f"each of the {len(X)} series of {dataset} has a label of its own; name the column "
                 "of classes with --label"
             )
-        tracked: AbstractContextManager[ModelRun | None] = nullcontext()
+        tracked: Any = nullcontext()
         if where is not None and ranks.leads:
             from tsformer.tracking.model_run import tracked_fit
 
-            tracked = tracked_fit(
-                estimator, dataset=dataset, loader=_loader(dataset), **asdict(where)
-            )
-        grouped = {} if source.groups is None else {"groups": source.groups}
+            tracked = tracked_fit(estimator, dataset=dataset, loader=_loader(dataset), **where)
         with tracked as run:
-            estimator.fit(X, y, **grouped)
+            estimator.fit(X, y, **({} if source.groups is None else {"groups": source.groups}))
         if source.schema is not None:  # groups of series are for training alone
             group = None if source.windows is None else source.schema.group
             estimator.table_schema_ = replace(source.schema, group=group)
         if not ranks.leads:
-            return None, None
+            return
         save_or_rescue(estimator.save, out)
-    return X, run
-
-
-def _report(
-    estimator: Any, dataset: str, n_series: int, out: Path, following: str, run: ModelRun | None
-) -> None:
-    """Print a summary of the training and the next command."""
     history = estimator.history_
     n_parameters = sum(w.numel() for model in estimator.models_ for w in model.parameters())
     typer.echo(
-        f"{estimator.encoding} on {dataset}: {n_series} series, {estimator.n_iter_} epochs in "
+        f"{estimator.encoding} on {dataset}: {len(X)} series, {estimator.n_iter_} epochs in "
         f"{sum(row['seconds'] for row in history):.1f} s, {n_parameters:,} parameters, "
-        f"loss {history[-1]['loss']:.3f}"
+        f"loss {history[-1]['loss']:.3f}\n"
+        f"saved in {out}; next: {as_typed('tsformer ' + following)}"
     )
-    typer.echo(f"saved in {out}; next: {as_typed('tsformer ' + following)}")
     say_where(run)
     if history.interrupted:
         raise KeyboardInterrupt
 
 
-@with_columns
 def predict(
     model: Model,
     file: Annotated[
         str,
-        typer.Argument(help="A table (CSV, Parquet), a .ts file or a folder; labels are ignored."),
+        argument("A table (CSV, Parquet), a .ts file or a folder; labels are ignored."),
     ],
     columns: TableSchema,
     out: Annotated[
-        Path | None, typer.Option(help="The CSV file to write; by default standard output.")
+        Path | None, option("The CSV file to write; by default standard output.")
     ] = None,
-    proba: Annotated[
-        bool, typer.Option("--proba", help="Add the probability of each class.")
-    ] = False,
+    proba: Annotated[bool, option("Add the probability of each class.", None, "--proba")] = False,
     novelty: Annotated[
         bool,
-        typer.Option("--novelty", help="Add the novelty score: above 1, unlike the training data."),
+        option("Add the novelty score: above 1, unlike the training data.", None, "--novelty"),
     ] = False,
     least_duration: Annotated[
-        str | None,
-        typer.Option(metavar="TIME", help="Join shorter intervals of recordings to neighbours."),
+        str | None, option("Join shorter intervals of recordings to neighbours.", "TIME")
     ] = None,
     allow_import: parsing.AllowImport = False,
 ) -> None:
@@ -352,24 +295,16 @@ def predict(
         typer.echo(f"{len(rows)} {what} written to {out}")
 
 
-@with_columns
 def evaluate(
     model: Model,
     dataset: TestData,
     columns: TableSchema,
+    where: Tracking,
     explanations: Annotated[
-        int,
-        typer.Option(
-            min=0,
-            help="Add explanations of this many series per class to the run.",
-        ),
+        int, option("Add explanations of this many series per class to the run.", min=0)
     ] = 0,
     as_json: Json = False,
     allow_import: parsing.AllowImport = False,
-    no_track: NoTrack = False,
-    tracking_uri: TrackingUri = None,
-    experiment: Experiment = None,
-    run_name: RunName = None,
 ) -> None:
     """Score a model on the test split of a data set, or on a file.
 
@@ -381,19 +316,15 @@ def evaluate(
 
       tsformer evaluate model BasicMotions
     """
-    import json
-
     import numpy as np
     from sklearn.metrics import classification_report
 
     from tsformer.data.sources import is_file
 
-    where = Where.asked(no_track, tracking_uri, experiment, run_name)
     if explanations and where is None:
         raise ValueError(
-            "--explanations needs a tracked run: "
-            + ("remove --no-track" if no_track else "MLflow is not installed")
-            + "; `tsformer explain` writes the picture of one series to a file"
+            "--explanations needs a tracked run: install MLflow, and remove --no-track; "
+            "`tsformer explain` writes the picture of one series to a file"
         )
     classifier, found = _read_for(model, dataset, columns, allow_import, labelled=True)
     classes = [str(label) for label in classifier.classes_]
@@ -432,40 +363,32 @@ def evaluate(
             dataset=dataset,
             loader=_loader(dataset),
             explanations=explanations,
-            **asdict(where),
+            **where,
         )
         say_where(tracked, err=as_json)
 
 
-@with_columns
 def explain(
     model: Model,
     dataset: TestData,
     columns: TableSchema,
-    series: Annotated[
-        str, typer.Option(metavar="NAME|N", help="The series: its name, or its number from 0.")
-    ] = "0",
+    series: Annotated[str, option("The series: its name, or its number from 0.", "NAME|N")] = "0",
     method: Annotated[
         str | None,
-        typer.Option(
-            help="integrated_gradients (default of a transformer), occlusion (default otherwise), "
+        option(
+            "integrated_gradients (default of a transformer), occlusion (default otherwise), "
             "gradient_x_input, shapley_sampling or attention_rollout."
         ),
     ] = None,
     target: Annotated[
-        str | None, typer.Option(metavar="CLASS", help="The class; by default the predicted one.")
+        str | None, option("The class; by default the predicted one.", "CLASS")
     ] = None,
     baseline: Annotated[
-        str, typer.Option(help="Reference value of each channel: mean, zero or a number.")
+        str, option("Reference value of each channel: mean, zero or a number.")
     ] = "mean",
-    out: Annotated[Path, typer.Option(metavar="FILE.png", help="The file to write.")] = Path(
-        "why.png"
-    ),
+    out: Annotated[Path, option("The file to write.", "FILE.png")] = Path("why.png"),
     set_: Annotated[
-        list[str],
-        typer.Option(
-            "--set", metavar="NAME=VALUE", help="An option of the method; can be repeated."
-        ),
+        list[str], option("An option of the method; can be repeated.", "NAME=VALUE", "--set")
     ] = [],  # noqa: B006  Typer reads the default and gives each call its own list
     allow_import: parsing.AllowImport = False,
 ) -> None:
@@ -516,12 +439,8 @@ def explain(
     for place, (channel, begin, end) in enumerate(most_relevant_windows(relevance), 1):
         total = relevance[channel, begin:end].sum()
         name = channel if panel.channels is None else panel.channels[channel]
-        when = (
-            f"steps {begin} to {end - 1}"
-            if clock is None
-            else f"{clock[begin]} to {clock[end - 1]}"
-        )
-        typer.echo(f"{place}. channel {name}, {when}: {total:+.3f}")
+        times = (f"steps {begin}", end - 1) if clock is None else (clock[begin], clock[end - 1])
+        typer.echo(f"{place}. channel {name}, {times[0]} to {times[1]}: {total:+.3f}")
     typer.echo(f"drawn to {out}")
 
 

@@ -1,11 +1,13 @@
 """From the arguments of a command line to values."""
 
 import ast
+import functools
+import inspect
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -20,6 +22,36 @@ def option(help_text: str, metavar: str | None = None, *flags: str, **options: A
 def argument(help_text: str, metavar: str | None = None) -> Any:
     """Describe an argument of a command."""
     return typer.Argument(metavar=metavar, help=help_text)
+
+
+def with_groups(
+    command: Callable[..., None], groups: dict[str, Callable[..., Any]]
+) -> Callable[..., None]:
+    """Replace parameters named as a group by its options, and their values by its result."""
+    options = {
+        name: _typed(groups[name]) for name in inspect.signature(command).parameters & groups.keys()
+    }
+
+    @functools.wraps(command)
+    def grouped(**arguments: Any) -> None:
+        for name, parameters in options.items():
+            values = {each.name: arguments.pop(each.name) for each in parameters}
+            arguments[name] = groups[name](**values)
+        command(**arguments)
+
+    # Typer reads the signature, in which the annotations of the commands are text.
+    parameters = [one for each in _typed(command) for one in options.get(each.name, [each])]
+    grouped.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    grouped.__annotations__ = {each.name: each.annotation for each in parameters}
+    return grouped
+
+
+def _typed(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    """Return the parameters of a function with evaluated annotations."""
+    late = {"TableSchema": Any}  # imported where it is used
+    hints = get_type_hints(function, localns=late, include_extras=True)
+    signature = inspect.signature(function).parameters.values()
+    return [each.replace(annotation=hints.get(each.name, each.annotation)) for each in signature]
 
 
 AllowImport = Annotated[

@@ -18,7 +18,7 @@ from tsformer.cli import parsing
 from tsformer.cli.models import MaxEpochs, Set
 from tsformer.cli.parsing import argument, option
 from tsformer.cli.printing import Json, as_typed, markdown, one_line, study_bar
-from tsformer.cli.tables import described, with_columns
+from tsformer.cli.tables import described
 from tsformer.cli.tracking import TrackingUri
 
 if TYPE_CHECKING:
@@ -28,13 +28,12 @@ if TYPE_CHECKING:
 
 # Flags that define a study; other flags choose where and how it runs.
 _OF_A_STUDY = (
-    *("datasets", "data", "folds", "group", "encodings", "methods", "seeds", "max_epochs"),
+    *("datasets", "data", "folds", "encodings", "methods", "seeds", "max_epochs"),
     *("vary", "resamples", "train_sizes", "set_"),
 )
 _ENCODINGS = "none,fixed,learnable,lspe"
 
 
-@with_columns
 def compare(
     context: typer.Context,
     columns: TableSchema,
@@ -44,10 +43,6 @@ def compare(
         option("A table (CSV, Parquet) or .ts file of your own, which is cross-validated.", "FILE"),
     ] = None,
     folds: Annotated[int, option("Number of folds of --data.")] = 5,
-    group: Annotated[
-        str | None,
-        option("Column of groups, such as patients; no group is in two folds.", "NAME"),
-    ] = None,
     encodings: Annotated[
         str,
         option(
@@ -148,8 +143,7 @@ def compare(
         )
         if data is not None:
             asked.check()  # before any data are written
-            schema = dataclasses.replace(columns, group=group)
-            own = _own(data, schema, folds, options.get("timestamps"), err=as_json)
+            own = _own(data, columns, folds, options.get("timestamps"), err=as_json)
             asked = dataclasses.replace(
                 asked, datasets=(own.name,), splits={own.name: own.split}, resamples=folds
             )
@@ -206,8 +200,8 @@ def _refuse_contradictions(
         f"--study defines the whole study; remove {flag.strip()}, or put it into the file": (
             study is not None and given
         ),
-        "--folds, --group and the options for columns are for a file named with --data": (
-            data is None and (columns or {"folds", "group"} & given)
+        "--folds and the options for columns are for a file named with --data": (
+            data is None and (columns or "folds" in given)
         ),
         "--budget chooses by cross-validation of --data; name a file with it": (
             budget is not None and data is None and study is None

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tsformer._files import check_output
 from tsformer.cli import parsing
+from tsformer.cli.parsing import argument, option
 
 if TYPE_CHECKING:
     from tsformer.data.table import Source, TableSchema
@@ -38,52 +37,31 @@ _HELP = {
 }
 
 
-def with_columns(command: Callable[..., None]) -> Callable[..., None]:
-    """Replace a command's parameter `columns` by one option per column."""
-    own = inspect.signature(command).parameters
-    names = [name for name in _HELP if name not in own]
+def columns(**roles: Any) -> TableSchema:
+    """Return the roles of the columns of a table."""
+    from tsformer.data.table import TableSchema
 
-    @functools.wraps(command)
-    def with_schema(**arguments: Any) -> None:
-        command(columns=_schema({name: arguments.pop(name) for name in names}), **arguments)
-
-    # Typer reads the signature, in which the annotations of the commands are text.
-    hints = get_type_hints(command, localns={"TableSchema": Any}, include_extras=True)
-    parameters: list[inspect.Parameter] = []
-    for parameter in own.values():
-        if parameter.name == "columns":
-            parameters += map(_option, names)
-        else:
-            parameters.append(parameter.replace(annotation=hints[parameter.name]))
-    with_schema.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    with_schema.__annotations__ = {each.name: each.annotation for each in parameters}
-    return with_schema
+    for name in ("value", "drop"):
+        roles[name] = None if roles[name] is None else parsing.names(roles[name])
+    roles["sep"] = {"tab": "\t", "\\t": "\t", "space": " "}.get(roles["sep"], roles["sep"])
+    return TableSchema(**roles)
 
 
-def _option(name: str) -> inspect.Parameter:
-    metavar, text = _HELP[name]
+def _option(name: str, metavar: str, text: str) -> inspect.Parameter:
     flag = f"--{name.replace('_', '-')}"
-    option = typer.Option(
-        flag if metavar else f"{flag}/--no-{name}",
-        metavar=metavar or None,
-        help=text,
-        rich_help_panel="Columns of a table",
-    )
+    flags = flag if metavar else f"{flag}/--no-{name}"
+    described = option(text, metavar or None, flags, rich_help_panel="Columns of a table")
     return inspect.Parameter(
         name,
         inspect.Parameter.POSITIONAL_OR_KEYWORD,
         default=None,
-        annotation=Annotated[(str if metavar else bool) | None, option],
+        annotation=Annotated[(str if metavar else bool) | None, described],
     )
 
 
-def _schema(said: dict[str, Any]) -> TableSchema:
-    from tsformer.data.table import TableSchema
-
-    for name in ("value", "drop"):
-        said[name] = None if said[name] is None else parsing.names(said[name])
-    said["sep"] = {"tab": "\t", "\\t": "\t", "space": " "}.get(said["sep"], said["sep"])
-    return TableSchema(**said)
+columns.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+    [_option(name, *texts) for name, texts in _HELP.items()]
+)
 
 
 def described(source: str, found: Source) -> str:
@@ -117,24 +95,20 @@ def described(source: str, found: Source) -> str:
     return f"{source}: {', '.join(words)}"
 
 
-@with_columns
 def convert(
     files: Annotated[
         list[str],
-        typer.Argument(
-            metavar="FILE... [TARGET]",
-            help="Tables (CSV, Parquet), .ts files, folders of Parquet files, or data sets. "
-            "Without --out, the last name is the file to write: .ts, .csv or .parquet.",
+        argument(
+            "Tables (CSV, Parquet), .ts files, folders of Parquet files, or data sets. Without "
+            "--out, the last name is the file to write: .ts, .csv or .parquet.",
+            "FILE... [TARGET]",
         ),
     ],
     columns: TableSchema,
     out: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="Write a folder, for data larger than memory."),
+        Path | None, option("Write a folder, for data larger than memory.", "FOLDER")
     ] = None,
-    split: Annotated[
-        str, typer.Option(help="The split of a data set to convert: train or test.")
-    ] = "train",
+    split: Annotated[str, option("The split of a data set to convert: train or test.")] = "train",
 ) -> None:
     """Convert series between tables and .ts files, or write them to a folder.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,54 +14,42 @@ from tsformer.cli.printing import as_typed
 if TYPE_CHECKING:
     from tsformer.tracking.model_run import ModelRun
 
-_PANEL = "Tracking in MLflow"
-NoTrack = Annotated[bool, option("Do not track.", None, "--no-track", rich_help_panel=_PANEL)]
+_PANEL = {"rich_help_panel": "Tracking in MLflow"}
 TrackingUri = Annotated[
     str | None,
     option(
         "sqlite:///FILE or a server; by default $MLFLOW_TRACKING_URI, or mlflow.db in this folder.",
         "ADDRESS",
-        rich_help_panel=_PANEL,
+        **_PANEL,
     ),
 ]
-Experiment = Annotated[
-    str | None,
-    option(
-        "Name of the experiment; by default $MLFLOW_EXPERIMENT_NAME, or tsformer.",
-        rich_help_panel=_PANEL,
-    ),
-]
-RunName = Annotated[str | None, option("Name of the run.", rich_help_panel=_PANEL)]
 
 
-@dataclass(frozen=True)
-class Where:
-    """Options of tracking, named as the arguments of `tsformer.tracking.model_run`."""
+def where(
+    no_track: Annotated[bool, option("Do not track.", None, "--no-track", **_PANEL)] = False,
+    tracking_uri: TrackingUri = None,
+    experiment: Annotated[
+        str | None,
+        option(
+            "Name of the experiment; by default $MLFLOW_EXPERIMENT_NAME, or tsformer.", **_PANEL
+        ),
+    ] = None,
+    run_name: Annotated[str | None, option("Name of the run.", **_PANEL)] = None,
+) -> dict[str, str | None] | None:
+    """Return arguments of `tsformer.tracking.model_run`; None without tracking or MLflow."""
+    place = {"tracking_uri": tracking_uri, "experiment": experiment, "run_name": run_name}
+    anything = any(value is not None for value in place.values())
+    if no_track and anything:
+        raise ValueError("--no-track excludes the other options of tracking; remove them")
+    if no_track or (not anything and importlib.util.find_spec("mlflow") is None):
+        return None
+    # MLflow logs every table that it creates in a new store.
+    os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
+    if tracking_uri is not None:
+        from tsformer.tracking import resolve_uri
 
-    tracking_uri: str | None
-    experiment: str | None
-    run_name: str | None
-
-    @classmethod
-    def asked(
-        cls, no_track: bool, tracking_uri: str | None, experiment: str | None, run_name: str | None
-    ) -> Where | None:
-        """Check the options; return None without tracking or MLflow."""
-        where = cls(tracking_uri, experiment, run_name)
-        anything = where != cls(None, None, None)
-        if no_track:
-            if anything:
-                raise ValueError("--no-track excludes the other options of tracking; remove them")
-            return None
-        if not anything and importlib.util.find_spec("mlflow") is None:
-            return None
-        # MLflow logs every table that it creates in a new store.
-        os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
-        if tracking_uri is not None:
-            from tsformer.tracking import resolve_uri
-
-            resolve_uri(tracking_uri)  # raises unless it is an address
-        return where
+        resolve_uri(tracking_uri)  # raises unless it is an address
+    return place
 
 
 def say_where(run: ModelRun | None, *, err: bool = False) -> None:
