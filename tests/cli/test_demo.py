@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-demonstration = pytest.importorskip("tsformer.cli.demonstration", reason='needs the extra "cli"')
+demonstration = pytest.importorskip("tsformer.cli.studies", reason='needs the extra "cli"')
 invocation = pytest.importorskip("tsformer.cli.printing")
 
 SCORES = {"none": 0.5, "fixed": 0.7, "learnable": 0.7, "lspe": 0.79, "rope": 0.6, "erpe": 0.8}

@@ -11,7 +11,7 @@ from tsformer import load
 from tsformer.data import windows
 from tsformer.data.sources import read_source
 from tsformer.data.table import TableSchema
-from tsformer.studies.run.own_problem import own_problem
+from tsformer.studies.run.problem import own_problem
 
 SMALL = ["--no-track", "--max-epochs", "2", "--seed", "1"]
 for setting in ("d_model=8", "n_heads=2", "n_layers=1", "verbose=0"):

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 import tsformer
-from tsformer.cli import demonstration, lists, models, studies, tables, tracking
+from tsformer.cli import lists, models, studies, tables, tracking
 from tsformer.cli.parsing import option, with_groups
 
 
@@ -38,7 +38,7 @@ for command in (
     models.evaluate,
     models.explain,
     studies.compare,
-    demonstration.demo,
+    studies.demo,
     studies.report,
     tracking.ui,
     lists.encodings,

@@ -16,8 +16,7 @@ from tsformer.studies.analysis.scores import read_scores
 from tsformer.studies.analysis.statistics import Statistics, compare_methods
 from tsformer.studies.design.study import Study, Trial
 from tsformer.studies.report.summary import summary_table
-from tsformer.studies.run.compare import Comparison, compare
-from tsformer.studies.run.own_problem import which_encoding
+from tsformer.studies.run.compare import Comparison, compare, which_encoding
 from tsformer.studies.run.progress import Progress
 
 __all__ = [

@@ -99,7 +99,7 @@ def test_bars_that_nearly_meet_have_heights_of_their_own(wide, monkeypatch):
         results({k: list(base + v + e) for (k, v), e in zip(apart.items(), noise, strict=True)})
     )
     # With a gap that is there, or as wide as the whole axis.
-    monkeypatch.setattr("tsformer.studies.analysis.plots.statistics.GAP", 2 if wide else 0.01)
+    monkeypatch.setattr("tsformer.studies.analysis.plots.GAP", 2 if wide else 0.01)
     (ax,) = plot_critical_difference(found).axes
     bars = [line for line in ax.lines if line.get_marker() == "o"]
     assert len(bars) == 2

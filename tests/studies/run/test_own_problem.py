@@ -9,10 +9,15 @@ import pytest
 from tsformer.data import list_datasets, load_dataset
 from tsformer.data.sources import Source
 from tsformer.data.table import TableSchema
-from tsformer.studies import Study
+from tsformer.studies import Study, which_encoding
 from tsformer.studies.run.lock import StudyBusyError
-from tsformer.studies.run.own_problem import OwnProblem, own_problem, which_encoding
-from tsformer.studies.run.problem import Problem, cross_validation_folds, n_train
+from tsformer.studies.run.problem import (
+    OwnProblem,
+    Problem,
+    cross_validation_folds,
+    n_train,
+    own_problem,
+)
 from tsformer.studies.run.trial import fit_trial
 from tsformer.tracking import TrackedRun
 
@@ -91,7 +96,7 @@ def test_times_are_written_if_fits_read_them(monkeypatch):
         (name,) = study.datasets
         return name, load_dataset(name, "train")[0]
 
-    monkeypatch.setattr("tsformer.studies.run.own_problem.compare", found)
+    monkeypatch.setattr("tsformer.studies.run.compare.compare", found)
     frames = [pd.DataFrame({"v": [i, 1, 2]}, index=[1.5, 2.0, 5.0]) for i in range(8)]
     later = [frame.set_index(frame.index + 1) for frame in frames]
     names, series = zip(

@@ -1,20 +1,30 @@
 """Problem: a data set and a split, loaded once per process, and how splits are drawn."""
 
 import hashlib
+import re
+import shutil
+import tempfile
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
+from tsformer._checks import shortened
+from tsformer._warnings import warn_caller
 from tsformer.data import load_dataset
 from tsformer.data.archive import folder_of
+from tsformer.data.containers import to_arrays, to_items, warn_of_missing_rows
+from tsformer.data.table import Source
+from tsformer.data.tsfile import writable_labels, write_ts
+from tsformer.estimators.targets import warn_of_labels
 from tsformer.studies.design.study_file import WHOLE
 
 
@@ -188,11 +198,6 @@ def fold_sizes(name: str) -> list[int]:
     return np.bincount(_split_table(name).get("fold", [])).tolist()
 
 
-def write_split(stem: Path, columns: Mapping[str, npt.NDArray[Any]]) -> None:
-    """Write the fold and the group of each series, train split first."""
-    pd.DataFrame(columns).to_csv(f"{stem}{_SPLIT}", index=False, lineterminator="\n")
-
-
 def _fold(
     name: str,
     split: tuple[Any, np.ndarray, Any, np.ndarray],
@@ -249,3 +254,89 @@ def official_split(name: str) -> tuple[Any, np.ndarray, Any, np.ndarray]:
         for array in part if isinstance(part, list) else [part]:
             array.flags.writeable = False
     return split
+
+
+class OwnProblem(NamedTuple):
+    """A problem that was written."""
+
+    name: str
+    home: Path
+    split: str
+    new: bool
+
+    @contextmanager
+    def deleted_if_refused(self) -> Iterator[None]:
+        """Delete a new problem if `compare` refuses the study in the block."""
+        try:
+            yield
+        except (ValueError, TypeError, ImportError, ConnectionError, FileExistsError):
+            if self.new:
+                shutil.rmtree(self.home)
+                if not any(self.home.parent.iterdir()):
+                    self.home.parent.rmdir()
+            raise
+
+
+def own_problem(
+    title: str, source: Source, *, n_folds: int, timestamps: object = None
+) -> OwnProblem:
+    """Write series as a problem, named by a hash of them, that `load_dataset` finds.
+
+    Their times are written if the fits read them, by ``timestamps="index"``.
+    """
+    if source.y is None:
+        raise ValueError("a problem needs the label of each of its series")
+    X, labels = to_arrays(source.X), source.y
+    items: Sequence[Any] = X if timestamps is None else to_items(source.X)
+    if timestamps is None and isinstance(source.X, (list, tuple)):
+        warn_of_missing_rows(source.X)
+    classes, counts = np.unique(labels, return_counts=True)
+    if len(classes) < 2:
+        raise ValueError(
+            f"all series have the label {shortened(str(classes[0]))}; a comparison needs two "
+            "labels or more"
+        )
+    warn_of_labels(classes, counts)
+    folds = cross_validation_folds(labels, source.groups, n_folds=n_folds)
+    equal = pd.factorize(pd.Series([(x.shape, x.tobytes()) for x in X]))[0]
+    if copies := int(pd.Series(folds).groupby(equal).transform("nunique").gt(1).sum()):
+        warn_caller(
+            f"{copies} of the {len(X)} series have a copy in another fold, so that accuracies are "
+            "too high; leave the copies out"
+        )
+    split = f"cross-validated in {n_folds} stratified folds, each tested on by a fit to the others"
+    order = np.argsort(folds == 0, kind="stable")  # the first fold is the test split
+    columns: dict[str, npt.NDArray[Any]] = {"fold": folds[order]}
+    if source.groups is not None:
+        columns["group"] = source.groups[order]
+        group = source.schema.group if source.schema is not None else None
+        what = f"{group!r}" if group else "group"
+        split += f"; all series of one {what}, of {len(set(source.groups))}, are in one fold"
+    n_train, labels = int((folds != 0).sum()), writable_labels(labels[order])
+    items = [items[i] for i in order]
+    parts = {
+        "TRAIN": (items[:n_train], labels[:n_train]),
+        "TEST": (items[n_train:], labels[n_train:]),
+    }
+    stem = re.sub(r"[^A-Za-z0-9_-]+", "-", title).strip("-")[:80] or "own"
+    words = str({column: values.tolist() for column, values in columns.items()})
+    name = f"{stem}-{digest_of(parts.values(), words)[:8]}"
+    home = Path("data") / name
+    problem = OwnProblem(name, home, split, not home.is_dir())
+    if not problem.new:
+        return problem
+    home.parent.mkdir(parents=True, exist_ok=True)
+    # In the target folder, so that the move is an atomic rename.
+    with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=home.parent) as temporary:
+        unfinished = Path(temporary) / name
+        unfinished.mkdir()
+        for part, (series, y) in parts.items():
+            write_ts(unfinished / f"{name}_{part}.ts", series, y, comment=f"Written from {title}.")
+        split_file = unfinished / f"{name}{_SPLIT}"
+        pd.DataFrame(columns).to_csv(split_file, index=False, lineterminator="\n")
+        try:
+            unfinished.rename(home)
+        except OSError:
+            if not home.is_dir():  # else another process wrote the same
+                raise
+    return problem

@@ -1,0 +1,526 @@
+"""Figures of a study's scores, statistics and costs, made without pyplot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from tsformer._optional import require
+from tsformer.plots.figures import (
+    MARKERS,
+    Panels,
+    encoding_colors,
+    end_score_axis,
+    fewer_ticks,
+    figure_of,
+    one_panel,
+    scale_by_powers,
+    shortened,
+    text_width,
+    widest,
+    wrapped,
+)
+from tsformer.studies.analysis.ranking import REMAINING
+from tsformer.studies.analysis.scores import COSTS
+from tsformer.studies.analysis.statistics import Statistics, p_text
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = [
+    "plot_boxes",
+    "plot_comparison",
+    "plot_cost",
+    "plot_critical_difference",
+    "plot_mean_gains",
+    "plot_pairs",
+    "plot_ranking",
+]
+
+#: A cost that differs by more than this factor is drawn on a log scale. Encodings share most of a
+#: model, and stay on a linear one; methods differ by orders of magnitude.
+_FAR_APART = 20
+#: Least gap between two bars of one height, of the range of mean ranks.
+GAP = 0.05
+#: Degrees by which names below a matrix are turned.
+_SLANT = 40
+
+
+def plot_boxes(results: pd.DataFrame, *, ax: Axes | None = None) -> Figure:
+    """Draw one box per encoding: scores minus the mean over encodings on that data set.
+
+    A box spans the quartiles with a line at the median; whiskers reach the last fit within 1.5
+    times the box, and fits beyond are dots. Without subtracting the mean, the boxes would mostly
+    show how data sets differ.
+
+    Parameters
+    ----------
+    results : DataFrame
+        One row per fit, with the columns `dataset`, `encoding` and `accuracy`.
+    ax : Axes, optional
+        Where to draw. By default, a new figure.
+
+    Examples
+    --------
+    >>> rows = [("A", "none", 0.8), ("A", "rope", 0.9), ("B", "none", 0.5), ("B", "rope", 0.7)]
+    >>> results = pd.DataFrame(rows, columns=["dataset", "encoding", "accuracy"])
+    >>> [label.get_text() for label in plot_boxes(results).axes[0].get_yticklabels()]
+    ['none', 'rope']
+    """
+    by_encoding = results.groupby(["dataset", "encoding"], sort=False)["accuracy"].mean()
+    level = results["dataset"].map(by_encoding.groupby("dataset").mean())
+    gain = 100 * (results["accuracy"] - level)
+    encodings = list(dict.fromkeys(results["encoding"]))
+    names = [shortened(name) for name in encodings]
+    ax = one_panel(ax, 6 + widest(names, 10), 1.4 + 0.34 * len(encodings))
+    boxes = ax.boxplot(
+        [gain[results["encoding"] == name].to_numpy(dtype=float) for name in encodings],
+        orientation="horizontal",
+        tick_labels=names,
+        patch_artist=True,
+        medianprops={"color": "black"},
+        flierprops={"marker": ".", "markersize": 4, "alpha": 0.6},
+    )
+    for box, color in zip(boxes["boxes"], encoding_colors(encodings).values(), strict=True):
+        box.set_facecolor(color)
+        box.set_alpha(0.75)
+    ax.axvline(0, color="0.6", linewidth=0.8, zorder=0)
+    ax.invert_yaxis()
+    ax.grid(axis="x", alpha=0.3)
+    ax.set_xlabel(wrapped("test accuracy minus the data set's mean (points)", 5.4, 10))
+    return figure_of(ax)
+
+
+def plot_comparison(results: pd.DataFrame, *, axes: Axes | Sequence[Axes] | None = None) -> Figure:
+    """Draw scores per data set: one dot per fit, the mean, and ± one standard deviation.
+
+    Parameters
+    ----------
+    results : DataFrame
+        One row per fit, with the columns `dataset`, `encoding` and `accuracy`.
+    axes : Axes or sequence of Axes, optional
+        Where to draw: one panel for each data set. By default, a new figure.
+
+    Raises
+    ------
+    ValueError
+        If `axes` has another number of panels.
+
+    Examples
+    --------
+    >>> rows = [("A", "none", 0.8), ("A", "rope", 0.9), ("B", "none", 0.5), ("B", "rope", 0.7)]
+    >>> results = pd.DataFrame(rows, columns=["dataset", "encoding", "accuracy"])
+    >>> [ax.get_title() for ax in plot_comparison(results).axes]
+    ['A', 'B']
+    """
+    datasets = list(dict.fromkeys(results["dataset"]))
+    encodings = list(dict.fromkeys(results["encoding"]))
+    width = 3.2 if len(datasets) > 1 else 5.2
+    panels = Panels(
+        axes,
+        len(datasets),
+        "data set",
+        n_columns=3,
+        panel=(width, 1.1 + 0.34 * len(encodings)),
+        around=(0.3 + widest(map(shortened, encodings), 9), 0.6),
+        sharey=True,
+    )
+    for ax, dataset in zip(panels.axes, datasets, strict=True):
+        _draw_dataset(ax, results[results["dataset"] == dataset], encodings)
+        ax.set_title(wrapped(dataset, width - 0.4, 11), fontsize=11)
+    panels.label("test accuracy: one dot per fit, bar = mean ± standard deviation")
+    return panels.figure
+
+
+def _draw_dataset(ax: Axes, rows: pd.DataFrame, encodings: list[str]) -> None:
+    for place, (encoding, color) in enumerate(encoding_colors(encodings).items()):
+        values = rows.loc[rows["encoding"] == encoding, "accuracy"].to_numpy(dtype=float)
+        if not len(values):
+            continue
+        # Dots of equal value are drawn side by side, in the order of the seeds.
+        beside = np.linspace(-0.16, 0.16, len(values)) if len(values) > 1 else np.zeros(1)
+        ax.scatter(
+            values,
+            place + beside,
+            color=color,
+            s=22,
+            alpha=0.65,
+            linewidths=0,
+            zorder=3,
+            clip_on=False,  # a dot at the end of the axis is drawn whole
+        )
+        mean, spread = values.mean(), values.std(ddof=1) if len(values) > 1 else 0.0
+        ax.plot([mean - spread, mean + spread], [place, place], color=color, linewidth=2, zorder=2)
+        ax.plot([mean, mean], [place - 0.34, place + 0.34], color=color, linewidth=3, zorder=4)
+    ax.set_yticks(range(len(encodings)), [shortened(name) for name in encodings])
+    ax.set_ylim(len(encodings) - 0.4, -0.6)
+    ax.grid(axis="x", alpha=0.3)
+    ax.tick_params(labelsize=9)
+    ax.margins(x=0.08)
+    fewer_ticks(ax)
+    end_score_axis(ax, rows["accuracy"], "x")
+
+
+def plot_mean_gains(
+    tables: Mapping[str, pd.DataFrame],
+    baseline: str,
+    *,
+    axes: Axes | Sequence[Axes] | None = None,
+) -> Figure:
+    """Draw each method's mean gain over a baseline with its interval, one panel per variant.
+
+    Parameters
+    ----------
+    tables : mapping of str to DataFrame
+        Label of a variant to what `tsformer.studies.analysis.analyse.mean_gains` returns. A mean of
+        too few data sets has no interval there, and none here.
+    baseline : str
+        The method over which gains were computed.
+    axes : Axes or sequence of Axes, optional
+        Where to draw: one panel for each variant. By default, a new figure.
+
+    Raises
+    ------
+    ValueError
+        If `axes` has another number of panels.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame({"method": ["rope"], "gain": [0.1], "low": [0.05], "high": [0.2]})
+    >>> plot_mean_gains({"": table.assign(datasets=12)}, "none").axes[0].get_title()
+    '12 data sets'
+    """
+    methods = list(dict.fromkeys(name for table in tables.values() for name in table["method"]))
+    names = list(map(shortened, methods))
+    width = 3.7 if len(tables) > 1 else 5.5
+    panels = Panels(
+        axes,
+        len(tables),
+        "variant",
+        n_columns=len(tables),
+        panel=(width, 0.9 + 0.32 * len(methods)),
+        around=(0.3 + widest(names, 10), 0.5),
+        sharey=True,
+    )
+    colors = encoding_colors([baseline, *methods])
+    for ax, (label, table) in zip(panels.axes, tables.items(), strict=True):
+        for row in table.to_dict("records"):
+            y = methods.index(row["method"])
+            color = colors[row["method"]]
+            _draw_interval(ax, y, row["low"], row["gain"], row["high"], color)
+        _name_rows(ax, names)
+        n_datasets = f"{int(table['datasets'].iloc[0])} data sets"
+        title = f"{label}, {n_datasets}" if label else n_datasets
+        if text_width(title, 10) > width - 0.4:
+            title = f"{wrapped(label, width - 0.4, 10)}\n{n_datasets}"
+        ax.set_title(title, fontsize=10)
+    interval = any(table["low"].notna().any() for table in tables.values())
+    panels.label(
+        f"mean gain over {baseline} in percentage points{', with 95 % interval' * interval}"
+    )
+    return panels.figure
+
+
+def plot_ranking(ranking: pd.DataFrame, *, axes: Axes | None = None) -> Figure:
+    """Draw how far each encoding is behind the leader, with its interval.
+
+    Parameters
+    ----------
+    ranking : DataFrame
+        The `ranking` of a `Comparison`. An encoding without a fit is not drawn; a dropped one is
+        hollow.
+    axes : Axes, optional
+        Where to draw; by default, a new figure.
+
+    Examples
+    --------
+    >>> ranking = pd.DataFrame({"encoding": ["rope", "none"], "folds": 3, "behind": [0, 0.1]})
+    >>> ranking = ranking.assign(margin=[0, 0.05], outcome=["leads", "behind"])
+    >>> plot_ranking(ranking).axes[0].get_xlabel()
+    'accuracy minus that of rope on the same folds, in percentage points'
+    """
+    shown = ranking[ranking["behind"].notna()]
+    names = list(map(shortened, shown["encoding"]))
+    panels = Panels(
+        axes,
+        1,
+        "ranking",
+        n_columns=1,
+        panel=(5.5, 0.9 + 0.26 * len(names)),
+        around=(0.9 + widest(names, 10), 0),
+    )
+    (ax,) = panels.axes
+    colors = encoding_colors(ranking["encoding"])
+    for y, row in enumerate(shown.to_dict("records")):
+        x, half = -row["behind"], row["margin"] if row["margin"] > 0 else np.nan
+        fill = "full" if row["outcome"] in REMAINING else "none"
+        _draw_interval(ax, y, x - half, x, x + half, colors[row["encoding"]], fill)
+    folds = [f"{n} fold{'s' * (n != 1)}" for n in shown["folds"]]
+    _name_rows(ax, [f"{name}, {n}" for name, n in zip(names, folds, strict=True)])
+    ax.set_xlabel(f"accuracy minus that of {names[0]} on the same folds, in percentage points")
+    return panels.figure
+
+
+def _draw_interval(
+    ax: Axes, y: int, low: float, x: float, high: float, color: str, fill: Any = "full"
+) -> None:
+    """Draw a share with its interval, if there is one, in points."""
+    if low == low:  # NaN: too few scores
+        ax.plot([100 * low, 100 * high], [y, y], color=color, linewidth=2)
+    ax.plot([100 * x], [y], "o", color=color, markersize=6, fillstyle=fill)
+
+
+def _name_rows(ax: Axes, names: list[str]) -> None:
+    """Name the rows of a panel around zero."""
+    ax.axvline(0, color="0.4", linewidth=0.8)
+    ax.set_yticks(range(len(names)), names)
+    ax.set_ylim(len(names) - 0.5, -0.5)
+    ax.grid(axis="x", alpha=0.3)
+    fewer_ticks(ax, 5)
+
+
+def plot_cost(costs: pd.DataFrame, *, axes: Axes | Sequence[Axes] | None = None) -> Figure:
+    """Draw mean score against cost, one panel per known cost; a line joins the Pareto front.
+
+    Costs that differ by more than a factor of twenty have a log scale. Memory has no front.
+
+    Parameters
+    ----------
+    costs : DataFrame
+        As `tsformer.studies.analysis.analyse.costs` returns. A method without any cost, a published
+        one, is not drawn.
+    axes : Axes or sequence of Axes, optional
+        Where to draw: one panel for each cost that the table has. By default, a new figure.
+
+    Raises
+    ------
+    ValueError
+        If the table has no cost column, or `axes` has another number of panels.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame({"method": ["none", "rope"], "score": [0.7, 0.9], "rank": [2.0, 1.0]})
+    >>> table = table.assign(fit_seconds=[3.0, 4.0], front_fit_seconds=True)
+    >>> plot_cost(table).axes[0].get_xlabel()
+    'seconds per fit, mean over data sets'
+    """
+    there = [name for name in COSTS if name in costs.columns]
+    if not there:
+        raise ValueError(
+            f"no cost to draw: the table needs one of the columns {', '.join(COSTS)}; got "
+            f"{', '.join(costs.columns)}"
+        )
+    costs = costs[costs[there].notna().any(axis=1)]
+    # Axes of the caller's are taken for a row: the legend goes beside the last.
+    n_columns = len(there) if axes is not None or len(there) < 4 else 2
+    panels = Panels(
+        axes,
+        len(there),
+        "cost",
+        n_columns=n_columns,
+        # Tall enough for the legend: one line per method and one for the front.
+        panel=(4.2, max(4.0, 0.24 * (len(costs) + 2))),
+        around=(0.8 + widest(map(shortened, costs["method"]), 8), 0.0),
+        sharey=True,
+    )
+    for ax, cost in zip(panels.axes, there, strict=True):
+        _draw_cost(ax, costs, cost)
+        end_score_axis(ax, costs["score"], "y")
+    for ax in panels.axes[::n_columns]:
+        ax.set_ylabel("mean score")
+    panels.axes[n_columns - 1].legend(
+        *panels.axes[0].get_legend_handles_labels(),  # beside it there may be no front
+        loc="upper left",
+        bbox_to_anchor=(1.02, 1.02),
+        fontsize=8,
+        frameon=False,
+        borderaxespad=0,
+    )
+    return panels.figure
+
+
+def _draw_cost(ax: Axes, costs: pd.DataFrame, cost: str) -> None:
+    if f"front_{cost}" in costs.columns:
+        front = costs[costs[f"front_{cost}"]].sort_values(cost)
+        ax.plot(
+            front[cost], front["score"], color="0.6", linewidth=1, zorder=1, label="Pareto front"
+        )
+    colors = encoding_colors(costs["method"])
+    for i, row in enumerate(costs.to_dict("records")):
+        ax.scatter(
+            [row[cost]],
+            [row["score"]],
+            color=colors[row["method"]],
+            marker=MARKERS[i % len(MARKERS)],
+            edgecolors="black" if row.get(f"front_{cost}") else "none",
+            s=55,
+            zorder=3,
+            clip_on=False,
+            label=shortened(row["method"]),
+        )
+    ax.margins(0.08)
+    ax.grid(alpha=0.3)
+    known = costs[cost].dropna()
+    if 0 < _FAR_APART * known.min() < known.max():
+        ax.set_xlabel(f"{COSTS[cost]}, mean over data sets (log scale)")
+        scale_by_powers(ax, known)
+        return
+    ax.set_xlabel(f"{COSTS[cost]}, mean over data sets")
+    fewer_ticks(ax, 5)
+    ax.xaxis.set_major_formatter("{x:,.10g}")
+
+
+def plot_critical_difference(
+    statistics: Statistics, *, alpha: float = 0.05, ax: Axes | None = None
+) -> Figure:
+    """Draw mean ranks on a line, best at the left; bars join methods that do not differ.
+
+    A bar joins the methods with a dot on it: a method that it merely passes over may differ.
+
+    Parameters
+    ----------
+    statistics : Statistics
+        What to draw.
+    alpha : float, default=0.05
+        Pairs with a lower corrected p differ; none does if Friedman's test is not significant.
+    ax : Axes, optional
+        Where to draw. By default, a new figure.
+
+    Examples
+    --------
+    >>> from tsformer.studies import compare_methods
+    >>> rows = [(d, m, 0, s + d / 9) for d in range(6) for m, s in (("none", 0.3), ("rope", 0.4))]
+    >>> rows = pd.DataFrame(rows, columns=["dataset", "method", "seed", "score"])
+    >>> figure = plot_critical_difference(compare_methods(rows))
+    >>> sorted(text.get_text() for text in figure.axes[0].texts)
+    ['(2.00) none', 'rope (1.00)']
+    """
+    posthocs = require("scikit_posthocs", extra="statistics", purpose="the diagram")
+    names = list(statistics.ranks.index)
+    # By number: the library uses sets, and sets of names have another order in every process.
+    place = {name: i for i, name in enumerate(names)}
+    p = pd.DataFrame(1.0, index=range(len(names)), columns=range(len(names)))
+    for pair in statistics.significant(alpha).to_dict("records"):
+        i, j = place[pair["better"]], place[pair["worse"]]
+        p.iloc[i, j] = p.iloc[j, i] = pair["p_holm"]
+    labels = [f"{shortened(name)} ({rank:.2f})" for name, rank in statistics.ranks.items()]
+    middle = (len(names) + 1) // 2
+    beside = widest(labels[:middle], 10) + widest(labels[middle:], 10)
+    height, own_figure = 1.9 + 0.2 * len(names), ax is None
+    ax = one_panel(ax, 5.5 + beside, height)
+    drawn = posthocs.critical_difference_diagram(
+        statistics.ranks.set_axis(range(len(names))),
+        p,
+        alpha=alpha,
+        ax=ax,
+        label_fmt_left="{label}",
+        label_fmt_right="{label}",
+        # A bar joins only the methods that have a dot on it.
+        crossbar_props={"linewidth": 3, "marker": "o", "markersize": 7},
+        elbow_props={"color": "0.4"},
+    )
+    for text in drawn["labels"]:
+        name = shortened(names[int(text.get_text())])
+        rank = f"({statistics.ranks.iloc[int(text.get_text())]:.2f})"
+        text.set_text(f"{name} {rank}" if text.get_ha() == "right" else f"{rank} {name}")
+    for (bar,) in drawn["crossbars"]:
+        bar.set_xdata(np.sort(bar.get_xdata()))  # a single stroke of constant width
+    _part_bars(drawn, GAP * float(np.ptp(statistics.ranks)))
+    ax.relim()
+    ax.autoscale_view()
+    if own_figure:  # many bars need more lines than the names
+        n_lines = -min(text.get_position()[1] for text in drawn["labels"])
+        figure_of(ax).set_figheight(max(height, 1.5 + 0.2 * n_lines))
+    title = (
+        f"mean rank over {len(statistics.scores)} data sets; methods with a dot on one bar are not "
+        f"shown to differ (Wilcoxon, Holm, {alpha:g})"
+    )
+    ax.set_title(wrapped(title, 5.4, 9), fontsize=9)
+    return figure_of(ax)
+
+
+def _part_bars(drawn: dict[str, Any], gap: float) -> None:
+    """Give bars of one height a gap between them, or a height of their own below."""
+    heights: list[float] = []  # where the last bar of each height ends
+    before = len({bar.get_ydata()[0] for (bar,) in drawn["crossbars"]})
+    for (bar,) in drawn["crossbars"]:  # ordered by where they begin
+        first, *_, last = bar.get_xdata()
+        fits = (i for i, end in enumerate(heights) if first - end >= gap)
+        height = next(fits, len(heights))
+        heights[height : height + 1] = [last]
+        bar.set_ydata([-height - 1.0] * len(bar.get_xdata()))
+    lower = len(heights) - before
+    for elbow in drawn["elbows"]:
+        y, _, top = elbow.get_ydata()
+        elbow.set_ydata([y - lower, y - lower, top])
+    for label in drawn["labels"]:
+        x, y = label.get_position()
+        label.set_position((x, y - lower))
+
+
+def plot_pairs(statistics: Statistics, *, alpha: float = 0.05, ax: Axes | None = None) -> Figure:
+    """Draw the multiple-comparison matrix: every pair of methods, and their mean scores.
+
+    A cell compares the row's method with the column's: the mean difference in percentage points
+    (also as colour), the data sets won, tied and lost, and the p-value of Wilcoxon's test of that
+    pair alone. None of these changes when another method is added. Bold cells stay below `alpha`
+    after Holm's correction for all pairs, which does change.
+
+    Parameters
+    ----------
+    statistics : Statistics
+        What to draw.
+    alpha : float, default=0.05
+        Pairs with a lower corrected p are bold, provided that Friedman's test is significant.
+    ax : Axes, optional
+        Where to draw. By default, a new figure.
+
+    References
+    ----------
+    Ismail-Fawaz et al., "An Approach to Multiple Comparison Benchmark Evaluations that is Stable
+    Under Manipulation of the Comparate Set", 2023.
+    """
+    names = list(statistics.ranks.index)
+    place = {name: i for i, name in enumerate(names)}
+    difference = np.full((len(names), len(names)), np.nan)
+    means = statistics.scores.mean()
+    labels = list(map(shortened, names))
+    scored = [f"{label}  {means[name]:.3f}" for label, name in zip(labels, names, strict=True)]
+    width = max(0.9 * len(names), 3.6)
+    below = widest(labels, 10) * np.sin(np.deg2rad(_SLANT))
+    ax = one_panel(ax, 0.6 + widest(scored, 10) + width, 1.3 + below + 0.68 * len(names))
+    differs = set(statistics.significant(alpha).index)
+    pairs = statistics.pairs
+    for index, pair in zip(pairs.index, pairs.to_dict("records"), strict=True):
+        row, column = place[pair["better"]], place[pair["worse"]]
+        for i, j, sign in ((row, column, 1), (column, row, -1)):
+            difference[i, j] = sign * pair["difference"]
+            wins, losses = (pair["wins"], pair["loses"])[::sign]
+            points = f"{100 * sign * pair['difference']:+.1f}"
+            ax.text(
+                j,
+                i,
+                f"{points}\n{wins}/{pair['ties']}/{losses}\n{p_text(pair['p'])}",
+                ha="center",
+                va="center",
+                fontsize=8,
+                fontweight="bold" if index in differs else "normal",
+            )
+    most = np.nanmax(np.abs(difference)) or 1.0
+    # A wider range than the values: black text is unreadable on the map's dark ends.
+    ax.imshow(difference, cmap="RdBu", vmin=-1.6 * most, vmax=1.6 * most, aspect="auto")
+    ax.set_xticks(range(len(names)), labels, rotation=_SLANT, ha="right", rotation_mode="anchor")
+    ax.set_yticks(range(len(names)), scored)
+    ax.set_ylabel("method and mean score")
+    n_pairs = len(statistics.pairs)
+    title = (
+        "row minus column: points, data sets won/tied/lost, p of that pair alone (Wilcoxon)\n"
+        f"bold: p < {alpha:g} after Holm for {'the only pair' * (n_pairs == 1)}"
+        f"{f'all {n_pairs} pairs' * (n_pairs > 1)}; {len(statistics.scores)} data sets"
+    )
+    ax.set_title(wrapped(title, width - 0.1, 9), fontsize=9)
+    return figure_of(ax)
