@@ -172,7 +172,8 @@ def test_no_password_is_kept_with_a_model(folder, monkeypatch):
     store = RunStore("http://me:s3cret@127.0.0.1:9?token=s3cret", "1")
     real = model_run.RunStore(f"sqlite:///{folder}/mlflow.db", runs(folder)[0].info.experiment_id)
     started = real.start("secret", kind="fit")
-    monkeypatch.setattr(model_run, "start_run", lambda *_, **__: (store, started))
+    started.store = store
+    monkeypatch.setattr(model_run, "start_run", lambda *_, **__: started)
     with model_run.tracked_fit(classifier, dataset="Italy") as run:
         address = run.address
         with warnings.catch_warnings(record=True) as caught:

@@ -134,8 +134,7 @@ def test_a_saved_model_carries_its_run(few, uri, tmp_path, experiment):
         classifier.fit(*few)
     classifier.save(tmp_path / "model")
     evaluation = track_evaluation(load(tmp_path / "model"), *few, dataset="few")
-    assert evaluation.run.run_id == fit.run.run_id
-    assert evaluation.address == fit.address
+    assert (evaluation.run_id, evaluation.address) == (fit.run_id, fit.address)
     (run,) = runs()
     assert run.data.metrics["test/accuracy"] == classifier.score(*few)
     assert run.info.status == "FINISHED"

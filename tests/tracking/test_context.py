@@ -28,10 +28,10 @@ def told_nothing(monkeypatch, tmp_path):
 
 
 def started(**asked: Any) -> tuple[RunStore, Any]:
-    store, run = start_run("a fit", kind="fit", **asked)
+    run = start_run("a fit", kind="fit", **asked)
     run.end("FINISHED")
-    assert store is not None
-    return store, store.client().get_run(run.run_id)
+    assert run.store is not None
+    return run.store, run.store.client().get_run(run.run_id)
 
 
 def experiment_of(store: RunStore) -> Any:
@@ -92,7 +92,7 @@ def test_what_is_asked_for_comes_before_an_active_run(uri):
 def test_an_enclosing_run_comes_before_an_active_one(store):
     mlflow.set_tracking_uri(store.uri)
     outer = store.start("outer", kind="fit")
-    with mlflow.start_run(), within(Enclosing(store, outer, free=True)):
+    with mlflow.start_run(), within(Enclosing(outer, free=True)):
         assert started()[1].info.run_id == outer.run_id
         assert started()[1].data.tags["mlflow.parentRunId"] == outer.run_id
     assert outer.status == "FINISHED"
@@ -102,7 +102,7 @@ def test_parameters_in_an_active_run_stay_what_the_user_logged(uri):
     mlflow.set_tracking_uri(uri)
     with mlflow.start_run() as mine:
         mlflow.log_params({"d_model": "mine", "n_heads": 2})
-        _, run = start_run("a fit", kind="fit")
+        run = start_run("a fit", kind="fit")
         run.params({"d_model": 8, "n_heads": 2, "n_layers": 1})
         run.end("KILLED")
     run = mlflow.get_run(mine.info.run_id)
@@ -115,8 +115,8 @@ def test_parameters_in_an_active_run_stay_what_the_user_logged(uri):
 
 def test_a_new_run_is_the_active_one_inside_and_the_last_one_afterwards(uri):
     mlflow.set_tracking_uri(uri)
-    store, run = start_run("a fit", kind="fit")
-    with activated(store, run), run:
+    run = start_run("a fit", kind="fit")
+    with activated(run), run:
         assert mlflow.active_run().info.run_id == run.run_id
         mlflow.log_metric("own", 1.0)
     assert mlflow.active_run() is None
@@ -130,8 +130,8 @@ def test_an_experiment_that_is_not_there_costs_one_warning(uri, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     monkeypatch.setenv("MLFLOW_EXPERIMENT_ID", "987654")
     with pytest.warns(UserWarning, match="987654") as got:
-        store, run = start_run("a fit", kind="fit")
-    assert store is None
+        run = start_run("a fit", kind="fit")
+    assert run.store is None
     run.metrics({"lost": 1.0})
     run.end("FINISHED")
     assert len(got) == 1

@@ -128,7 +128,7 @@ def test_some_series_of_each_class_are_explained_if_requested(store, uri):
     where = {"dataset": "own", "tracking_uri": uri, "experiment": "explanations"}
     client, drawn = store.client(), []
     for n in (0, 2):
-        run = track_evaluation(classifier, X, y, **where, explanations=n).run.run_id
+        run = track_evaluation(classifier, X, y, **where, explanations=n).run_id
         folders = [each.path for each in client.list_artifacts(run, "explanations")]
         found = [each.path for folder in folders for each in client.list_artifacts(run, folder)]
         drawn.append([path.removeprefix("explanations/") for path in found])

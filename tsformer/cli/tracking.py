@@ -12,7 +12,7 @@ from tsformer.cli.parsing import option
 from tsformer.cli.printing import as_typed
 
 if TYPE_CHECKING:
-    from tsformer.tracking.model_run import ModelRun
+    from tsformer.tracking import TrackedRun
 
 _PANEL = {"rich_help_panel": "Tracking in MLflow"}
 TrackingUri = Annotated[
@@ -52,7 +52,7 @@ def where(
     return place
 
 
-def say_where(run: ModelRun | None, *, err: bool = False) -> None:
+def say_where(run: TrackedRun | None, *, err: bool = False) -> None:
     """Print the address of a run, and the command that shows it."""
     if run is not None and run.store is not None and run.address is not None:
         command = f"see it  {as_typed(run.store.ui_command())}"

@@ -174,8 +174,8 @@ class _FitLog:
         tags = {"tsformer.estimator": kind, **settings.extra_tags}
         if encoding:
             tags["mlflow.runColor"] = encoding_color(encoding)
-        store, self.run = start_run(name_of(fit.estimator), kind="fit", tags=tags)
-        stack.enter_context(activated(store, self.run))
+        self.run = start_run(name_of(fit.estimator), kind="fit", tags=tags)
+        stack.enter_context(activated(self.run))
         stack.enter_context(self.run)
         self.tracker: MLflowTracker | None = None
         self.run.attempt("the parameters", lambda: self.run.params(parameters_of(fit.estimator)))

@@ -28,9 +28,8 @@ DEFAULT_EXPERIMENT = "tsformer"
 class Enclosing:
     """The run around tracked work; a free run is taken by the first fit."""
 
-    store: RunStore
     run: TrackedRun
-    free: bool
+    free: bool = False
     kind: str = ""
     label: str = ""
     hides_fits: Callable[[], bool] = lambda: False
@@ -90,7 +89,7 @@ def start_run(
     tracking_uri: str | None = None,
     experiment: str | None = None,
     tags: Mapping[str, str] | None = None,
-) -> tuple[RunStore | None, TrackedRun]:
+) -> TrackedRun:
     """Return the run by the rules of this module; without a store it records nothing."""
     mlflow = require("mlflow", extra="tracking", purpose="tracking")
     settings: dict[str, Any] = {"kind": kind, "tags": tags}
@@ -98,7 +97,7 @@ def start_run(
         if tracking_uri is None and experiment is None:
             enclosing = _enclosing.get()
             if enclosing is not None:
-                return enclosing.store, _take_enclosing(enclosing, name, settings)
+                return _take_enclosing(enclosing, name, settings)
             if (active := mlflow.active_run()) is not None:
                 store, run_id = (
                     RunStore(_uri_of(mlflow), active.info.experiment_id),
@@ -106,18 +105,18 @@ def start_run(
                 )
                 with _taking:
                     if "tsformer.kind" not in store.client().get_run(run_id).data.tags:
-                        return store, store.borrow(run_id, **settings)
-                parent = TrackedRun(store.client(), run_id)
-                return store, store.start(name, parent=parent, **settings)
+                        return store.borrow(run_id, **settings)
+                return store.start(name, parent=TrackedRun(store.client(), run_id), **settings)
         store = context_store(tracking_uri, experiment)
     except Exception as error:  # tracking never fails a fit
         warn_untracked(f"this {kind}", error)
-        return None, TrackedRun(None, "")
-    return store, store.start(name, **settings)
+        return TrackedRun(None, "")
+    return store.start(name, **settings)
 
 
 def _take_enclosing(enclosing: Enclosing, name: str, settings: dict[str, Any]) -> TrackedRun:
-    if enclosing.run.lost:
+    store = enclosing.run.store
+    if enclosing.run.lost or store is None:
         return TrackedRun(None, "")  # already reported
     if enclosing.free:
         enclosing.free = False
@@ -125,7 +124,7 @@ def _take_enclosing(enclosing: Enclosing, name: str, settings: dict[str, Any]) -
         return enclosing.run
     settings |= {"kind": enclosing.kind or settings["kind"]}
     name = " ".join(filter(None, (enclosing.label, name)))
-    return enclosing.store.start(name, parent=enclosing.run, **settings)
+    return store.start(name, parent=enclosing.run, **settings)
 
 
 def _uri_of(mlflow: Any) -> str:
@@ -135,10 +134,10 @@ def _uri_of(mlflow: Any) -> str:
 
 
 @contextmanager
-def activated(store: RunStore | None, run: TrackedRun) -> Iterator[None]:
+def activated(run: TrackedRun) -> Iterator[None]:
     """Make a new run MLflow's active run inside the block, as MLflow's own flavours do."""
     mlflow = require("mlflow", extra="tracking", purpose="tracking")
-    if store is None or run.borrowed or run.lost or store.uri != _uri_of(mlflow):
+    if run.store is None or run.borrowed or run.lost or run.store.uri != _uri_of(mlflow):
         yield
         return
     try:

@@ -4,7 +4,6 @@ import re
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,21 +24,6 @@ from tsformer.tracking.store import SQLITE, RunStore, resolve_uri
 from tsformer.tracking.tracker import name_of, parameters_of
 
 
-@dataclass(frozen=True)
-class ModelRun:
-    """A run in its store."""
-
-    store: RunStore | None
-    run: TrackedRun
-
-    @property
-    def address(self) -> str | None:
-        """Where to see the run; None if the store failed."""
-        if self.store is None or self.run.lost:
-            return None
-        return self.store.run_address(self.run.run_id)
-
-
 @contextmanager
 def tracked_fit(
     estimator: Any,
@@ -49,21 +33,20 @@ def tracked_fit(
     tracking_uri: str | None = None,
     experiment: str | None = None,
     run_name: str | None = None,
-) -> Iterator[ModelRun]:
+) -> Iterator[TrackedRun]:
     """Track the fit in the block, as `tsformer.autolog` does."""
     name = run_name or f"{name_of(estimator)} on {dataset}"
-    store, run = start_run(name, kind="fit", tracking_uri=tracking_uri, experiment=experiment)
-    model_run = ModelRun(store, run)
-    if store is None or run.lost:  # already reported
-        yield model_run
+    run = start_run(name, kind="fit", tracking_uri=tracking_uri, experiment=experiment)
+    if run.store is None or run.lost:  # already reported
+        yield run
         return
     before = current_settings()
     use(Settings(pictures=True, dataset=dataset, loader=loader))  # one fit, to be looked at
     try:
-        with run, within(Enclosing(store, run, free=True)):
+        with run, within(Enclosing(run, free=True)):
             run.params({**parameters_of(estimator), "dataset": dataset})
-            yield model_run
-            kept = {"run_id": run.run_id, "store": without_credentials(store.uri)}
+            yield run
+            kept = {"run_id": run.run_id, "store": without_credentials(run.store.uri)}
             estimator.tracked_run_ = kept
     finally:
         use(before)
@@ -80,7 +63,7 @@ def track_evaluation(
     experiment: str | None = None,
     run_name: str | None = None,
     explanations: int = 0,
-) -> ModelRun:
+) -> TrackedRun:
     """Add test scores, and the data by name and digest, to the run of the model's fit.
 
     The run must be in the store in use or in a local SQLite file: a stranger's model must not
@@ -88,18 +71,16 @@ def track_evaluation(
     """
     own = None if experiment or run_name else _own_run(estimator, tracking_uri)
     if own is None:
-        own = ModelRun(
-            *start_run(
-                run_name or f"{name_of(estimator)} on {dataset}",
-                kind="evaluation",
-                tracking_uri=tracking_uri,
-                experiment=experiment,
-            )
+        own = start_run(
+            run_name or f"{name_of(estimator)} on {dataset}",
+            kind="evaluation",
+            tracking_uri=tracking_uri,
+            experiment=experiment,
         )
-        own.run.params({**parameters_of(estimator), "dataset": dataset})
-    if own.run.lost:
+        own.params({**parameters_of(estimator), "dataset": dataset})
+    if own.lost:
         return own
-    with own.run as run:
+    with own as run:
         log_scores(run, "test", estimator, X, y, None, pictures=True)
         run.attempt(
             "the explanations", lambda: _log_explanations(run, estimator, X, y, explanations)
@@ -126,7 +107,7 @@ def _log_explanations(run: TrackedRun, estimator: Any, X: Any, y: Any, n_per_cla
             run.figure(draw, f"explanations/{folder}/{row}.png")
 
 
-def _own_run(estimator: Any, tracking_uri: str | None) -> ModelRun | None:
+def _own_run(estimator: Any, tracking_uri: str | None) -> TrackedRun | None:
     """Return the run of the model's fit, if it exists."""
     kept = getattr(estimator, "tracked_run_", None)
     if kept is None:
@@ -141,11 +122,12 @@ def _own_run(estimator: Any, tracking_uri: str | None) -> ModelRun | None:
         if getattr(error, "error_code", "") == "RESOURCE_DOES_NOT_EXIST":
             return None
         warn_untracked("this evaluation", error)
-        return ModelRun(None, TrackedRun(None, ""))
-    run = TrackedRun(client, kept["run_id"], borrowed=True)
+        return TrackedRun(None, "")
+    store = RunStore(uri, found.info.experiment_id)
+    run = TrackedRun(client, kept["run_id"], store=store, borrowed=True)
     models = found.outputs.model_outputs if found.outputs else []
     run.model_id = models[-1].model_id if models else None
-    return ModelRun(RunStore(uri, found.info.experiment_id), run)
+    return run
 
 
 def _store_of(kept: Mapping[str, str], tracking_uri: str | None) -> str | None:

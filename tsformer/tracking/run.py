@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from mlflow import MlflowClient
 
+    from tsformer.tracking.store import RunStore
+
 # A database refuses longer names; some characters are left for a suffix and a prefix.
 _KEY_LENGTH = 220
 _REFUSED = re.compile(r"[^/\w.\- ]" if os.name == "nt" else r"[^/\w.\- :]")
@@ -105,6 +107,8 @@ class TrackedRun:
         Minimum time between two batches of metrics.
     started : int, optional
         Start of the run in milliseconds since 1970; now by default.
+    store : RunStore, optional
+        The store of the run.
     borrowed : bool, default=False
         Whether the caller's own code ends the run. Parameters are then sent at the end, and named
         ``tsformer.NAME`` if the run has another value.
@@ -117,11 +121,13 @@ class TrackedRun:
         *,
         flush_seconds: float = 5.0,
         started: int | None = None,
+        store: RunStore | None = None,
         borrowed: bool = False,
     ):
         self.client: Any = client
         self.run_id = run_id
         self.flush_seconds = flush_seconds
+        self.store = store
         self.borrowed = borrowed
         self.lost = client is None
         self.status: str | None = None
@@ -149,6 +155,11 @@ class TrackedRun:
             self.end("FAILED")
         else:
             self.end("FINISHED" if error is None else "KILLED")
+
+    @property
+    def address(self) -> str | None:
+        """Where to see the run; None if the store failed."""
+        return None if self.store is None or self.lost else self.store.run_address(self.run_id)
 
     def params(self, values: Mapping[str, object]) -> None:
         """Log parameters. They cannot change later; long values are truncated."""

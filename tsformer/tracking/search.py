@@ -118,15 +118,15 @@ def _tracked(name: str, search: Any, settings: Settings) -> Iterator[tuple[RunSt
     outermost = current() is None
     before = None if search is None else vars(search).get("best_params_")
     with speaking(settings), ExitStack() as stack:
-        store, run = start_run(name, kind="search", tags=settings.extra_tags)
-        store = store or RunStore("", "")  # never read: the run is lost
-        stack.enter_context(activated(store, run))
+        run = start_run(name, kind="search", tags=settings.extra_tags)
+        store = run.store or RunStore("", "")  # never read: the run is lost
+        stack.enter_context(activated(run))
         stack.enter_context(run)
 
         def in_folds() -> bool:  # `best_params_` is set before the refit
             return search is None or vars(search).get("best_params_") is before
 
-        refit = Enclosing(store, run, False, "refit", label="refit of", hides_fits=in_folds)
+        refit = Enclosing(run, kind="refit", label="refit of", hides_fits=in_folds)
         stack.enter_context(within(refit))
         yield store, run
         if outermost and not run.lost:

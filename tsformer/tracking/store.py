@@ -264,15 +264,15 @@ class RunStore:
                 info = client.create_run(self.experiment_id, tags=everything, run_name=name).info
         except Exception as error:  # tracking never fails a fit
             warn_untracked(name, error)
-            return TrackedRun(None, "")
+            return TrackedRun(None, "", store=self)
         started = max(info.start_time, int(time.time() * 1000))
-        return TrackedRun(client, info.run_id, started=started)
+        return TrackedRun(client, info.run_id, started=started, store=self)
 
     def borrow(
         self, run_id: str, *, kind: str, tags: Mapping[str, str] | None = None
     ) -> TrackedRun:
         """Return the user's own run, to be written to and not ended."""
-        run = TrackedRun(self.client(), run_id, borrowed=True)
+        run = TrackedRun(self.client(), run_id, store=self, borrowed=True)
         run.tags({**_tags(kind), **(tags or {})})
         return run
 
