@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from mlflow import MlflowClient
 
-    from tsformer.tracking.store import RunStore
-
 # A database refuses longer names; some characters are left for a suffix and a prefix.
 _KEY_LENGTH = 220
 _REFUSED = re.compile(r"[^/\w.\- ]" if os.name == "nt" else r"[^/\w.\- :]")
@@ -121,13 +119,13 @@ class TrackedRun:
         *,
         flush_seconds: float = 5.0,
         started: int | None = None,
-        store: RunStore | None = None,
+        store: Any = None,
         borrowed: bool = False,
     ):
         self.client: Any = client
         self.run_id = run_id
         self.flush_seconds = flush_seconds
-        self.store = store
+        self.store: Any = store  # a RunStore, whose module imports this one
         self.borrowed = borrowed
         self.lost = client is None
         self.status: str | None = None
@@ -159,7 +157,8 @@ class TrackedRun:
     @property
     def address(self) -> str | None:
         """Where to see the run; None if the store failed."""
-        return None if self.store is None or self.lost else self.store.run_address(self.run_id)
+        known = self.store is not None and not self.lost
+        return str(self.store.run_address(self.run_id)) if known else None
 
     def params(self, values: Mapping[str, object]) -> None:
         """Log parameters. They cannot change later; long values are truncated."""
