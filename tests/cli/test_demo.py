@@ -53,21 +53,13 @@ def test_short_series_come_first_and_each_step_ranks_its_own(demo):
         "Step 1 of 2: 6 encodings behind the linear stem on ItalyPowerDemand, 2 seeds, 3 epochs."
     )
     ranked = [line.split() for line in lines if line.endswith(("00", "90"))]
-    assert [name for name, _ in ranked] == 2 * [
-        "erpe",
-        "lspe",
-        "fixed",
-        "learnable",
-        "rope",
-        "none",
-    ]
+    best_first = ["erpe", "lspe", "fixed", "learnable", "rope", "none"]
+    assert [name for name, _ in ranked] == 2 * best_first
     assert [score for _, score in ranked[::6]] == ["0.700", "0.800"]
     answer = 'Yes: "erpe" scores 0.80, without one ("none") 0.50. "lspe" within two points'
     assert answer in "\n".join(lines)
-    assert [line for line in lines if line.startswith("picture")] == [
-        "picture  1.png",
-        "picture  2.png",
-    ]
+    pictures = [line for line in lines if line.startswith("picture")]
+    assert pictures == ["picture  1.png", "picture  2.png"]
     assert lines[-3:] == [
         "report   report.html",
         "runs     tsformer ui",

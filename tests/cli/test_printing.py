@@ -2,37 +2,14 @@
 
 import importlib.util
 import json
-from contextlib import suppress
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
-import pandas as pd
 import pytest
-import typer
 
 from tsformer.baselines import BASELINES
 from tsformer.cli import main
 from tsformer.cli.printing import markdown, table
-from tsformer.cli.studies import finish
-
-
-def test_the_line_of_a_fit_names_it_and_its_error(capsys):
-    error = f"ValueError: no such\nvalue of {'a long option ' * 12}"
-    row = {"dataset": "Wide", "method": "forest", "seed": 0, "resample": 0}
-    for message, line in (
-        (error, f"failed: Wide  forest  0  {' '.join(error.split())}"),
-        ("UnreadableSeries: 12", "skipped: Wide  forest  0  UnreadableSeries: 12"),
-    ):
-        comparison: Any = SimpleNamespace(
-            failures=pd.DataFrame([{**row, "error": message}]),
-            unrecorded=pd.DataFrame(),
-            results=pd.DataFrame([row]),
-        )
-        with suppress(typer.Exit):
-            finish(comparison)
-        assert capsys.readouterr().out.splitlines() == [line]
 
 
 def test_methods_are_listed_with_what_is_missing(run, monkeypatch):

@@ -70,19 +70,8 @@ def test_a_table_is_cut_as_in_python(folder, length, stride):
     numbered = recorded("A", 0).drop(columns=["time", "person"])
     numbered.to_csv("steps.csv", index=False)
     found = read_source("steps.csv", TableSchema(window="20", label="activity"))
-    assert found.windows.origins["start"].tolist() == [
-        0,
-        20,
-        60,
-        80,
-        100,
-        120,
-        140,
-        200,
-        220,
-        260,
-        280,
-    ]
+    starts = [0, 20, 60, 80, 100, 120, 140, 200, 220, 260, 280]
+    assert found.windows.origins["start"].tolist() == starts
 
 
 def test_files_of_a_folder_are_recordings(folder):

@@ -12,9 +12,7 @@ import pytest
 from foreign_classifiers import in_fits, waiting
 from listening import wait_until
 from run_once import assert_finished_once, statuses
-from torch import Tensor
 
-from tsformer.encodings import PositionalEncoding
 from tsformer.studies import Progress, Study, compare
 from tsformer.studies.run.fits import cluster
 from tsformer.studies.run.lock import StudyBusyError
@@ -26,33 +24,6 @@ pytestmark = pytest.mark.usefixtures("no_report")
 
 SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 2}
 STUDY = Study(("ItalyPowerDemand",), ("none", "tape+erpe"), seeds=2, parameters=SMALL)
-
-
-def test_a_fit_that_raises_is_recorded_and_the_others_go_on(uri, experiment, tmp_path):
-    class Broken(PositionalEncoding, name="broken"):
-        def __init__(self, *, d_model: int, n_heads: int, max_len: int):
-            super().__init__()
-
-        def embed(self, x: Tensor, t: Tensor) -> Tensor:
-            raise ArithmeticError("no such luck")
-
-    study = Study(("ItalyPowerDemand",), ("broken", "none"), seeds=1, parameters=SMALL)
-    events: list[Progress] = []
-    options: dict[str, Any] = {"tracking_uri": uri, "experiment": experiment, "out": tmp_path}
-    comparison = compare(study, on_progress=events.append, **options)
-    assert comparison.results.encoding.tolist() == ["none"]
-    failed = {"dataset": "ItalyPowerDemand", "encoding": "broken", "seed": 0, "resample": 0}
-    error = "ArithmeticError: no such luck"
-    assert comparison.failures.to_dict("records") == [{**failed, "error": error}]
-    ends = [e for e in events if e.event == "fit-end"]
-    assert [(e.error, e.failed) for e in ends] == [(error, 1), ("", 1)]
-    store = prepare_store(uri, experiment)
-    (failed,) = store.runs("FAILED")
-    trace = MlflowClient(uri).download_artifacts(failed.info.run_id, "error.txt")
-    assert "in embed" in Path(trace).read_text()
-    assert len(compare(study, **options).failures) == 1
-    keys = [study.key("ItalyPowerDemand", encoding, 0) for encoding in study.encodings]
-    assert statuses(store) == {(keys[0], "FAILED"): 2, (keys[1], "FINISHED"): 1}
 
 
 @pytest.mark.slow

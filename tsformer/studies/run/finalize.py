@@ -59,7 +59,7 @@ def study_note(study: Study, store: RunStore) -> str:
     )
     views = f"{side_by_side}: {links}" if study.varied else links
     lines = (  # links first: MLflow folds long descriptions
-        f"{views}; the artifacts have the report, ranks and figures.",
+        f"{views}; the artifacts have the report and the results.",
         study.description.strip(),
         f"{design}: {len(study.trials())} fits.",
         f"Made by `{store.command}`.",
