@@ -1,10 +1,9 @@
 """Encodings of a user: a constructor without the sizes, and hooks with results of wrong shapes."""
 
-import numpy as np
 import pytest
 import torch
 
-from tsformer import ModelConfig, TSTransformer, TSTransformerClassifier
+from tsformer import ModelConfig, TSTransformer
 from tsformer.encodings import PositionalEncoding, resolve
 
 SIZES = {"d_model": 8, "n_heads": 2, "max_len": 5}
@@ -68,13 +67,6 @@ def test_a_hook_with_a_wrong_result_is_named(encoding, error, message):
     )
     with pytest.raises(error, match=message):
         TSTransformer(config)(torch.zeros(3, 5, 1))
-
-
-def test_a_fit_names_the_hook_and_is_refused():
-    classifier = TSTransformerClassifier(BIASES, d_model=8, n_heads=2, scaling=None)
-    with pytest.raises(ValueError, match="the hook bias of Own must return"):
-        classifier.fit(np.random.default_rng(0).normal(size=(6, 1, 20)), [0, 1] * 3)
-    assert not hasattr(classifier, "models_")
 
 
 class Sizeless(PositionalEncoding):

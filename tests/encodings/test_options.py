@@ -1,6 +1,5 @@
 """What is particular to one encoding: its options, its draws, the pitfalls of its formula."""
 
-import inspect
 import math
 
 import pytest
@@ -143,22 +142,6 @@ def test_gaussian_widths_are_spread_over_the_scales():
     assert not fixed.bias(torch.zeros(1, 1, 5, 8), None, steps(5)).requires_grad
 
 
-def test_fire_counts_parts_of_the_length_past_its_threshold():
-    """Distances are relative to the threshold, and past it to the length of the series."""
-    torch.manual_seed(0)
-    encoding = resolve("fire", **SIZES).double()
-    network = torch.nn.Sequential(encoding.hidden, torch.nn.ReLU(), encoding.out)
-    q = torch.zeros(1, 2, 12, 4).double()
-    at_one = network(torch.tensor([1.0, 1.0]).double())  # all of the range, a later key
-    for scale in (1, 3, 100):
-        bias = encoding.bias(q, q, scale * steps(12).double())
-        torch.testing.assert_close(bias[0, :, 0, -1], at_one)
-    half = encoding.bias(q, q, steps(12).double() / 2)
-    part = math.log1p(0.1 * 5.5) / math.log1p(0.1 * 11)
-    expected = network(torch.tensor([part, 1.0]).double())
-    torch.testing.assert_close(half[0, :, 0, -1], expected)
-
-
 @pytest.mark.parametrize("zero", [None, "weight", "bias"])
 def test_fire_reads_its_network_segment_by_segment(zero):
     """Values and gradients are those of the network itself, wherever units turn on and off."""
@@ -240,37 +223,6 @@ def test_weights_cut_off_are_nothing_in_float32(name, options, monkeypatch):
     torch.testing.assert_close(ours.double(), expected, rtol=1e-5, atol=1e-5)
 
 
-# --- defaults -------------------------------------------------------------------------------------
-
-#: Under which the published results were computed.
-DEFAULTS = {
-    **{"alibi": {"signed": False}, "cape": {"max_jitter": 0.5, "max_scale": 1.1, "base": 10000.0}},
-    **{"cope": {"init_std": 0.02}, "conv": {"kernel_size": 9, "causal": False}},
-    "conv_spe": {"kernel_size": 33, "resample": False, "seed": 0},
-    **{"dape": {"static": "fire", "d_hidden": 32}, "erpe": {"causal": False}},
-    **{"fire": {"d_hidden": 32, "signed": True}, "fixed": {"base": 10000.0}},
-    **{"fope": {"fraction": 1.0, "init_std": 0.3}, "fourier": {"gamma": 10.0, "trainable": True}},
-    **{"gaussian": {"trainable": True}, "kerple": {"variant": "log"}},
-    **{"learnable_rope": {"base": 10000.0, "fraction": 1.0}, "learnable": {"init_std": 0.02}},
-    "lspe": {"dropout": 0.1, "apply_to": "encoding", "base": 10000.0},
-    **{"pope": {"base": 10000.0}, "rope": {"base": 10000.0, "fraction": 1.0}},
-    **{"shaw": {"init_std": 0.02}, "sine_spe": {"n_sines": 1, "resample": False, "seed": 0}},
-    **{"t5": {"n_buckets": 32, "init_std": 0.02}, "tape": {"base": 10000.0}},
-    **{"tupe": {"init_std": 0.02}, "wavelet": {"wavelet": "db4", "causal": False}},
-    "xpos": {"base": 10000.0, "fraction": 1.0, "gamma": 0.4},
-}
-
-
-def test_defaults():
-    found = {}
-    for cls in vars(encodings).values():
-        if inspect.isclass(cls) and getattr(cls, "name", None) in encodings.names():
-            parameters = inspect.signature(cls).parameters.values()
-            given = {p.name: p.default for p in parameters if p.default not in (p.empty, None)}
-            found |= {cls.name: given} if given else {}
-    assert found == DEFAULTS
-
-
 def test_sine_spe_starts_with_slow_waves():
     torch.manual_seed(0)
     encoding = encodings.SineSPE(d_model=32, n_heads=4, max_len=50, n_sines=5)
@@ -282,26 +234,6 @@ def test_pope_leaves_features_of_an_earlier_part_as_they_are():
     widened = both.parts[0].rotate(heads, heads, steps(12))
     for found, wide in zip(both.rotate(heads, heads, steps(12)), widened, strict=True):
         assert torch.equal(found[..., 8:], wide[..., 4:])
-
-
-def test_learnable_rope_has_the_scores_of_a_rotation_with_any_generator():
-    """Multiplicative GRAPE: ``q exp((t_j - t_i) G) k`` with any skew-symmetric `G`."""
-    torch.manual_seed(0)
-    weights, t = torch.randn(6, 6).double(), torch.tensor([[0.0, 0.7, 2.0, 2.0, 5.5]]).double()
-    generator = weights - weights.T
-    q, k = torch.randn(2, 1, 1, 5, 6).double()
-    gaps = t[0, :, None, None, None] - t[0, None, :, None, None]
-    turns = torch.linalg.matrix_exp(-gaps * generator)  # [N, N, E, E]
-    wanted = torch.einsum("ie,ijef,jf->ij", q[0, 0], turns, k[0, 0])
-
-    # Its planes: eigenvectors come in conjugate pairs, with plus and minus i times a frequency.
-    values, vectors = torch.linalg.eigh(1j * generator)
-    planes = [(v.real * 2**0.5, v.imag * 2**0.5) for v in vectors.T[values > 0]]
-    basis = torch.stack([axis for plane in planes for axis in plane], dim=-1)
-    encoding = resolve("learnable_rope", d_model=6, n_heads=1, max_len=5).double()
-    encoding.log_frequencies.data = values[values > 0].log()[None]
-    turned_q, turned_k = encoding.rotate(q @ basis, k @ basis, t)
-    torch.testing.assert_close((turned_q @ turned_k.mT)[0, 0], wanted)
 
 
 # --- stochastic encodings: their mean is the stated kernel, their noise that of the seed ----------

@@ -51,14 +51,6 @@ def test_series_of_unequal_length_do_not_affect_each_other(name):
 
 
 @every_encoding
-def test_order_of_the_batch_is_irrelevant(name):
-    model, x = make_model(name), series()
-    order = torch.tensor([2, 0, 3, 1])
-    assert same(model(x[order]), model(x)[order])
-    assert same(model(x[:1]), model(x)[:1])
-
-
-@every_encoding
 def test_permutation_of_the_steps(name):
     model, x = make_model(name), series()
     order = torch.randperm(LENGTH, generator=torch.Generator().manual_seed(2))

@@ -219,12 +219,3 @@ def test_what_cannot_be_drawn_is_refused() -> None:
         plot_learning_curves(rows.drop(columns="train_size"))
     with pytest.raises(ValueError, match="n_train"):
         plot_learning_curves(rows.drop(columns="n_train"))
-
-
-def test_learning_curves_go_where_they_are_told() -> None:
-    figure = figures.Figure(figsize=(9, 4), layout="constrained")
-    axes = figure.subplots(1, 2)
-    rows = results(["ArrowHead", "C"], ["none", "rope"], SHARES)
-    assert plot_learning_curves(rows, axes=axes) is figure
-    assert_legible(figure)
-    assert axes[1].get_legend() is not None
