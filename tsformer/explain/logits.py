@@ -90,17 +90,12 @@ class LogitsOfDifference(ABC):
 
     def take(self, rows: Tensor, length: int | None = None) -> Self:
         """Return some of the series, cut to `length` steps."""
-        cut = {
+        cut: dict[str, Any] = {
             name: None if tensor is None else tensor[rows, :length]
-            for name, tensor in (
-                ("series", self.series),
-                ("difference", self.difference),
-                ("baseline", self.baseline),
-                ("times", self.times),
-            )
+            for name in ("series", "difference", "baseline", "times")
+            for tensor in [getattr(self, name)]
         }
-        cut["size"] = None if self.size is None else self.size[rows]
-        return replace(self, **cut)  # type: ignore[arg-type]
+        return replace(self, **cut, size=None if self.size is None else self.size[rows])
 
     @property
     def observed(self) -> Tensor:
@@ -232,11 +227,8 @@ def logits_from_baseline(
             with torch.no_grad():
                 return vectors[preprocessor(codes, times)[0][..., 0].long()]
 
-        if given is not None:
-            empty = of_codes(given)
-        else:
-            vector = vectors[1:].mean(dim=0) if baseline == "mean" else vectors[0]
-            empty = vector.expand(*values.shape[:2], -1)
+        vector = vectors[1:].mean(dim=0) if baseline == "mean" else vectors[0]
+        empty = vector.expand(*values.shape[:2], -1) if given is None else of_codes(given)
         difference = (of_codes(values) - empty).where(observed, 0.0)
         channel = torch.zeros(vectors.shape[1], dtype=torch.long)
         return LogitsOfCodes(

@@ -6,13 +6,13 @@ missing values and padding, which do not differ, have a relevance of exactly 0.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from tsformer._checks import check_number
+from tsformer._checks import Positive, check_fields_of, check_number, real, whole
 from tsformer._optional import require
 from tsformer._random import seeded
 from tsformer._warnings import warn_caller
@@ -22,9 +22,22 @@ from tsformer.explain.logits import LogitsOfDifference, batch_steps, mean_falls,
 #: Integrated gradients: how often the steps may double.
 _MOST_DOUBLINGS = 5
 
+#: A length in median steps, or None.
+_Span = Annotated[float | None, real(0, also=(None,))]
 
+
+def _check_seed(name: str, value: Any) -> None:
+    """Allow what scikit-learn's `check_random_state` takes."""
+    if value is not None and not isinstance(value, np.random.RandomState):
+        check_number(name, value, 0, 2**32 - 1, whole=True)
+
+
+@dataclass(frozen=True)
 class Method(ABC):
     """Base of the methods; the fields of a method are its options."""
+
+    def __post_init__(self) -> None:
+        check_fields_of(self)
 
     @abstractmethod
     def relevance(self, logits: LogitsOfDifference, target: Tensor) -> Tensor:
@@ -42,12 +55,8 @@ class IntegratedGradients(Method):
     Sundararajan, Taly and Yan, ICML 2017, https://arxiv.org/abs/1703.01365
     """
 
-    n_steps: int = 32
-    tolerance: float = 0.01
-
-    def __post_init__(self) -> None:
-        check_number("n_steps of integrated gradients", self.n_steps, 1, whole=True)
-        check_number("tolerance of integrated gradients", self.tolerance, 0, excluded=True)
+    n_steps: Annotated[int, whole(1)] = 32
+    tolerance: Positive = 0.01
 
     def relevance(self, logits: LogitsOfDifference, target: Tensor) -> Tensor:
         change = logits.change(target)
@@ -106,13 +115,8 @@ class Occlusion(Method):
     Zeiler and Fergus, ECCV 2014, https://arxiv.org/abs/1311.2901
     """
 
-    window: float | None = None
-    stride: float | None = None
-
-    def __post_init__(self) -> None:
-        for option, value in (("window", self.window), ("stride", self.stride)):
-            if value is not None:
-                check_number(f"{option} of occlusion", value, 0, excluded=True)
+    window: _Span = None
+    stride: _Span = None
 
     def relevance(self, logits: LogitsOfDifference, target: Tensor) -> Tensor:
         window, stride = self.sizes(logits.model.config.max_len)
@@ -160,25 +164,17 @@ class ShapleySampling(Method):
     https://arxiv.org/abs/1705.07874
     """
 
-    n_samples: int = 25
-    window: float | None = None
-    random_state: int | np.random.RandomState | None = 0
-
-    def __post_init__(self) -> None:
-        check_number("n_samples of Shapley sampling", self.n_samples, 1, whole=True)
-        if self.window is not None:
-            check_number("window of Shapley sampling", self.window, 0, excluded=True)
-        if self.random_state is not None and not isinstance(
-            self.random_state, np.random.RandomState
-        ):
-            check_number(
-                "random_state of Shapley sampling", self.random_state, 0, 2**32 - 1, whole=True
-            )
+    n_samples: Annotated[int, whole(1)] = 25
+    window: _Span = None
+    random_state: Annotated[int | np.random.RandomState | None, _check_seed] = 0
 
     def relevance(self, logits: LogitsOfDifference, target: Tensor) -> Tensor:
         window = _window(self.window, logits.model.config.max_len)
         groups = windows(logits.clock, logits.channel, window, 0.0)
-        with seeded(_seed(self.random_state), torch.device("cpu")):
+        seed: Any = self.random_state
+        if seed is None or isinstance(seed, np.random.RandomState):
+            seed = (seed or np.random.RandomState()).randint(2**31)
+        with seeded(int(seed), torch.device("cpu")):
             values = _captum("ShapleyValueSampling", logits).attribute(
                 logits.difference,
                 baselines=0,
@@ -257,12 +253,3 @@ def _at_once(logits: LogitsOfDifference) -> int:
 
 def _window(window: float | None, length: int) -> float:
     return max(1.0, round(length / 10)) if window is None else float(window)
-
-
-def _seed(random_state: int | np.random.RandomState | None) -> int:
-    """Return a seed, without NumPy's global generator."""
-    if random_state is None:
-        return int(np.random.SeedSequence().generate_state(1)[0])
-    if isinstance(random_state, np.random.RandomState):
-        return int(random_state.randint(2**31))
-    return int(random_state)
