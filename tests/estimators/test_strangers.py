@@ -163,7 +163,7 @@ FIELDS: list[tuple[Any, ...]] = [
         ("classifier", "parameters.class_weight", {"pairs": [pair]})
         for pair in ([[], 1], ["a", "1"], ["a", 1, 2])
     ),
-    ("classifier", "table", {"case": 3}, "table: case"),
+    ("classifier", "table", {"case": 3}, "table.case"),
     # What the card tells, and where it was tracked.
     ("classifier", "training", []),
     ("ensemble", "training.used", {"device": []}, "training", "[]"),

@@ -12,16 +12,16 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from tsformer._checks import check_known, nearest, shortened
+from tsformer._checks import check_known, nearest, read_fields, shortened
 from tsformer._optional import require
 from tsformer._warnings import warn_caller
 from tsformer.data.formats import FRAMES, holds_cells, read_cells, read_frame
@@ -144,19 +144,14 @@ class TableSchema:
     @classmethod
     def from_dict(cls, described: Any) -> TableSchema:
         """Restore a schema from `as_dict`."""
-        if not isinstance(described, dict):
-            raise ValueError(f"must be an object; got {shortened(described)}")
-        found: dict[str, Any] = {}
-        for name, value in described.items():
-            check_known("entry", name, [field.name for field in fields(cls)])
-            several = name in ("value", "drop") and isinstance(value, list)
-            kind, what = (bool, "true or false") if name == "header" else (str, "text")
-            if not all(isinstance(each, kind) for each in (value if several else [value])):
-                raise ValueError(f"{name} is not {what}: {shortened(value)}")
-            if name in ("value", "drop") and not several:
-                raise ValueError(f"{name} is not a list of text: {shortened(value)}")
-            found[name] = tuple(value) if several else value
-        return cls(**found)
+        filled = asdict(cls()) | described if isinstance(described, dict) else described
+        found = read_fields(filled, "table", **_TYPES)
+        several: dict[str, Any] = {n: tuple(found[n]) for n in ("value", "drop") if found[n]}
+        return cls(**found | several)
+
+
+#: Resolved at import, so that loading a model compiles nothing.
+_TYPES = get_type_hints(TableSchema)
 
 
 def steps_or_time(text: str | None) -> int | str | None:

@@ -185,10 +185,7 @@ def from_fitted_state(
     if "training" in fields:
         estimator.facts_ = fields["training"]
     if "table" in state:
-        try:
-            estimator.table_schema_ = TableSchema.from_dict(state["table"])
-        except ValueError as error:
-            raise ValueError(f"table: {error}") from error
+        estimator.table_schema_ = TableSchema.from_dict(state["table"])
     if "tracked_run" in state:
         run = read_fields(state["tracked_run"], "tracked_run", run_id=str, store=str)
         if not re.fullmatch(r"[\w-]{1,64}", run["run_id"]) or "://" not in run["store"]:
