@@ -117,12 +117,7 @@ def real(low: float, high: float = inf, *, also: tuple[Any, ...] = ()) -> Check:
 
 def one_of(*choices: Any) -> Check:
     """Allow the choices."""
-
-    def check(name: str, value: Any) -> None:
-        if not is_one_of(value, choices):
-            raise ValueError(unknown(name, value, choices))
-
-    return check
+    return partial(check_known, choices=choices)
 
 
 def options(name: str, value: Any) -> None:

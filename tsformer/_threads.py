@@ -70,8 +70,25 @@ def threads(
         block = _Block(number, number, automatic=False)
     elif n_threads is None and outer is not None:
         block = outer
+    elif most is not None:
+        block = _Block(1, most, automatic=True)
     else:
-        block = _automatic(before) if most is None else _Block(1, most, True)
+        cores = usable = os.cpu_count() or 1
+        if hasattr(os, "sched_getaffinity"):
+            usable = len(os.sched_getaffinity(0))
+        variables = [os.environ.get(name, "").partition(",")[0] for name in _VARIABLES]
+        chosen = next((int(text) for text in variables if text.isdecimal() and int(text)), None)
+        if chosen is not None:
+            chosen = min(chosen, usable)  # as torch does
+        numba = getattr(sys.modules.get("numba"), "config", None)
+        defaults = (1, usable, cores, getattr(numba, "NUMBA_NUM_THREADS", None))
+        limited = [*_LIMIT, *[chosen or before] * _IN_JOBLIB]
+        # joblib counts physical cores in a process of its own, once.
+        usual = limited or chosen or before in defaults or before == joblib.cpu_count(True)
+        chosen = chosen if usual else before  # by `torch.set_num_threads`
+        automatic = chosen is None or bool(limited)
+        most = limited[0] if limited else chosen or before
+        block = _Block(1 if automatic else most, most, automatic)
     if block.automatic and work is not None:
         block = block._replace(now=min(block.most, 1 + int(work // _WORTH_A_THREAD)))
     token = _BLOCK.set(block)
@@ -87,28 +104,11 @@ def threads(
             torch.set_num_threads(before)
 
 
-def _automatic(number: int) -> _Block:
-    """Resolve "auto" in a program in which torch has `number` threads."""
-    cores = usable = os.cpu_count() or 1
-    if hasattr(os, "sched_getaffinity"):
-        usable = len(os.sched_getaffinity(0))
-    variables = [os.environ.get(name, "").partition(",")[0] for name in _VARIABLES]
-    chosen = next((int(text) for text in variables if text.isdecimal() and int(text)), None)
-    if chosen is not None:
-        chosen = min(chosen, usable)  # as torch does
-    if _LIMIT or _IN_JOBLIB:
-        return _Block(1, _LIMIT[-1] if _LIMIT else chosen or number, automatic=True)
-    numba = getattr(sys.modules.get("numba"), "config", None)
-    defaults = (1, usable, cores, getattr(numba, "NUMBA_NUM_THREADS", None))
-    # joblib counts physical cores in a process of its own, once.
-    if chosen is None and number not in defaults and number != joblib.cpu_count(True):
-        chosen = number  # by `torch.set_num_threads`
-    return _Block(1, number, True) if chosen is None else _Block(chosen, chosen, False)
-
-
 def share_of_threads(n_processes: int) -> dict[str, Any]:
     """Return the arguments of `threads` for each of several processes."""
-    block = _BLOCK.get() or _automatic(torch.get_num_threads())
+    with threads():
+        block = _BLOCK.get()
+    assert block is not None
     most = max(block.most // n_processes, 1)
     return {"n_threads": "auto" if block.automatic else most, "most": most}
 

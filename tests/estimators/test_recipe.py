@@ -13,7 +13,7 @@ from tsformer.augmentation import Augmentation, CutMix, Sum, Warp
 from tsformer.data.preprocessor import Scaler
 from tsformer.data.series import Padded
 from tsformer.estimators import random_convolution, recipe
-from tsformer.estimators.recipe import _share_of_flat, agreement_kept, suited_scaling
+from tsformer.estimators.recipe import agreement_kept, suited_scaling
 from tsformer.estimators.settings import REGRESSION_SCALINGS
 from tsformer.features import RandomConvolutions
 
@@ -151,12 +151,12 @@ def test_series_that_would_be_flat_are_standardised_by_themselves(monkeypatch):
 
 
 def test_flat_channels_of_series_vary_less_than_a_tenth():
-    for factor, share in ((0.05, 2 / 3), (0.2, 0)):
+    for factor, flat in ((0.05, True), (0.2, False)):
         X = STANDARD[SOME] * np.where(OF_SOME, factor, 1.0)[:, None, None]
-        assert _share_of_flat(padded(X)) == pytest.approx(share)
+        assert (chosen(X, OF_SOME) == "series+size") == flat
     X = np.concatenate([SIZES[Y == 1], LEVELS[Y == 1]], axis=1)
     X[0, 0] = WAVES[0, 0]  # beside it the others of this channel are flat
-    assert _share_of_flat(padded(X)) == 23 / 48
+    assert chosen(X, Y[:24]) != "series+size", "23 of 48 channels are flat"
 
 
 def test_constant_series_do_not_count_as_flat():

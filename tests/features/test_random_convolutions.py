@@ -16,7 +16,6 @@ from tsformer.features.random_convolutions import (
     MiniRocket,
     SparseScaler,
     StandardScaler,
-    _spread,
     differences,
     draw_channels,
     regular,
@@ -170,7 +169,8 @@ def test_the_84_kernels():
 @pytest.mark.parametrize("length", [1, 9, 41, 150, 5000])
 @pytest.mark.parametrize("per_kernel", [1, 5, 59, 119])
 def test_dilations_are_spread_exponentially(length, per_kernel):
-    dilations, counts = _spread(length, per_kernel)
+    rocket = MiniRocket(84 * per_kernel).fit(torch.zeros(1, 1, length), None, seeded())
+    dilations, counts = rocket.dilations, rocket.n_biases
     assert int(counts.sum()) == per_kernel
     assert counts.min() >= 0
     assert dilations[0] == 1
@@ -178,7 +178,8 @@ def test_dilations_are_spread_exponentially(length, per_kernel):
     assert len(dilations) <= 32
     if per_kernel > 1:
         assert dilations[-1] == max((length - 1) // 8, 1)
-    assert _spread(20, 5)[1].tolist() == [4, 1], "of 1, 1.2, 1.5, 1.9 and 2.4"
+    few = MiniRocket(84 * 5).fit(torch.zeros(1, 1, 20), None, seeded())
+    assert few.n_biases.tolist() == [4, 1], "of 1, 1.2, 1.5, 1.9 and 2.4"
 
 
 def test_biases_are_quantiles_of_training_convolutions():

@@ -451,20 +451,22 @@ class Difference(nn.Module):
         """Learn `std` part by part."""
         moments, rounding = Moments(), torch.zeros(1, dtype=torch.float64)
         for x, magnitude, elapsed in parts:
-            difference = _difference(x, elapsed)
+            difference, error = x - _before(x), magnitude + _before(magnitude)
+            if elapsed is not None:
+                difference, passed = _over_time(difference, elapsed), elapsed[..., None]
+                error = _over_time(error, elapsed)
+                error = error + difference.abs() * _over_time(passed + _before(passed), elapsed)
             known = ~difference.isnan()
             moments.add(difference, known)
-            error = _over_time(magnitude + _before(magnitude), elapsed)
-            if elapsed is not None:
-                passed = elapsed[..., None]
-                error = error + difference.abs() * _over_time(passed + _before(passed), elapsed)
             rounding = rounding.maximum(error.where(known, 0.0).amax(dim=(0, 1)))
         std = moments.summary.std
         self.std = std.where(std > ROUNDING * rounding, 1.0)
 
     def forward(self, x: Tensor, elapsed: Tensor | None = None) -> Tensor:
         """Return the differences of ``x [B, L, C]``, 0 if undefined."""
-        difference = _difference(x, elapsed)
+        difference = x - _before(x)
+        if elapsed is not None:
+            difference = _over_time(difference, elapsed)
         # The first observed value has no predecessor in all its series: it takes the next one's.
         count = (~x.isnan()).long().cumsum(dim=1)
         first = (count == 1) & ~x.isnan()
@@ -600,20 +602,13 @@ class Moments:
         )
 
 
-def _difference(x: Tensor, elapsed: Tensor | None) -> Tensor:
-    """Return the difference over time ``[B, L, C]``, NaN if undefined."""
-    return _over_time(x - _before(x), elapsed)
-
-
 def _before(x: Tensor) -> Tensor:
     """Shift series by a step; NaN at the first."""
     return torch.cat([torch.full_like(x[:, :1], float("nan")), x[:, :-1]], dim=1)
 
 
-def _over_time(x: Tensor, elapsed: Tensor | None) -> Tensor:
+def _over_time(x: Tensor, elapsed: Tensor) -> Tensor:
     """Divide by the time since the step before; NaN where none has passed."""
-    if elapsed is None:
-        return x
     step = torch.cat([torch.zeros_like(elapsed[:, :1]), elapsed[:, 1:] - elapsed[:, :-1]], dim=1)
     forward = (step > 0)[..., None]
     # Dividing by NaN would make the gradient NaN, also where it is multiplied by 0 afterwards.

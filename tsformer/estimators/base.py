@@ -267,13 +267,18 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
             self.__dict__ = fitted.__dict__
             for own in job.callbacks:
                 own += observation.callbacks
-            self.facts_ = {**self.facts_, "used": self.settings_.as_used()}
+            used = {**vars(self.settings_), "device": str(self.device_)}
+            used["augmentation"] = self.augmentation_ and repr(self.augmentation_)
+            del used["temperature"]  # members have their own
+            self.facts_ = {**self.facts_, "used": used}
             try:
                 train_ensemble(**vars(job), n_jobs=self.n_jobs)
             finally:  # members without a finished epoch are dropped, except the first
                 kept = [i for i, history in enumerate(self.histories_) if history] or [0]
-                models = [self.models_[i].to(self.device_).eval() for i in kept]
-                self._set_members(models, [self.histories_[i] for i in kept])
+                self.models_ = [self.models_[i].to(self.device_).eval() for i in kept]
+                self.histories_ = [self.histories_[i] for i in kept]
+                if hasattr(self, "temperatures_"):
+                    self.temperatures_ = self.temperatures_[: len(kept)]
             if len(kept) < len(job.models):
                 warn_caller(
                     f"only {len(kept)} of {len(job.models)} members were trained; the others were "
@@ -319,8 +324,9 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         else:
             check_continues(self, self._pretrained)
             names = [self._pretrained] * len(self.models_)
-            histories = [History(earlier) for earlier in self.histories_]
-            self._set_members(list(self.models_), histories)
+            self.histories_ = [History(earlier) for earlier in self.histories_]
+        if hasattr(self.target_, "classes"):
+            self.temperatures_ = [self.settings_.temperature] * len(self.models_)
         plans = [plan_for(self, own, each.training) for own, each in zip(names, seeds, strict=True)]
         self.novelty_ = Novelty(data.series.n_channels, self.preprocessor_.time_step)
         self.novelty_.fit(data.series, data.groups)
@@ -389,22 +395,16 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         )
         self.preprocessor_ = made.fit(data.series)
         config = config_for(self, int(data.series.lengths.max()))
-        models = []
+        self.models_, self.histories_ = [], [History() for _ in seeds]
         for each in seeds:
             with seeded(each.weights, CPU):
-                models.append(self.target_.make_model(config))
-        self._set_members(models, [History() for _ in models])
+                self.models_.append(self.target_.make_model(config))
         pretrained: list[frozenset[str]] = [frozenset()] * len(seeds)
         if source is not None:
             source = fitted_source(source, data.series, seeds[0].pretraining, data.groups)
             pretrained = take_over(self, source)
         warn_if_blind(self)
         return pretrained
-
-    def _set_members(self, models: list[TSTransformer], histories: list[History]) -> None:
-        self.models_, self.histories_ = models, histories
-        if hasattr(self.target_, "classes"):
-            self.temperatures_ = [self.settings_.temperature] * len(models)
 
     def _validation(self, data: TrainingData) -> Validation:
         panel = self.preprocessor_.panel(data.series).to(self.device_)

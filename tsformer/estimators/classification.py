@@ -16,11 +16,18 @@ from tsformer.estimators.labels import (
     Classes,
     Labels,
     LabelTarget,
-    learn_labels,
+    read_labels,
     restored_labels,
 )
 from tsformer.estimators.prediction_sets import Conformal
-from tsformer.estimators.targets import Targets, check_length, read_as_fitted, read_weights
+from tsformer.estimators.targets import (
+    Targets,
+    check_length,
+    read_as_fitted,
+    read_columns,
+    read_weights,
+    warn_of_labels,
+)
 from tsformer.explain.relevance import make_method, occlusion, relevance
 
 
@@ -319,7 +326,12 @@ def predict_set(
 
 def learn_target(self: Any, y: Any, sample_weight: Any) -> LabelTarget:
     """Learn the meaning of the labels of the training series."""
-    return learn_labels(y, sample_weight, unknown=self.masks_unknown)
+    if (columns := read_columns(y, labels=True)) is not None:
+        unknown = self.masks_unknown
+        return Labels.learn(y, columns.shape[1], sample_weight, unknown=unknown)
+    classes, counts = np.unique(read_labels(y, "y", pretrains=True), return_counts=True)
+    warn_of_labels(classes, counts)
+    return Classes(classes)
 
 
 def restored_target(self: Any, described: dict[str, Any]) -> LabelTarget:

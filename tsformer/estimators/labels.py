@@ -26,11 +26,9 @@ from tsformer.estimators.targets import (
     class_weights,
     columns_of,
     read_as_fitted,
-    read_columns,
     read_targets,
     read_weights,
     refuse_no_weight,
-    warn_of_labels,
 )
 
 #: Largest size in bytes of all class labels of a saved estimator.
@@ -58,7 +56,7 @@ class Classes(Target):
 
     def encode(self, y: Any, name: str, n_series: int, *, of: str = "X") -> Targets:
         """Return the class index of each label."""
-        labels = _read_labels(y, name)
+        labels = read_labels(y, name)
         check_length(n_series, labels, name, of=of)
         position = np.searchsorted(self.classes, labels).clip(max=len(self.classes) - 1)
         index = position.astype(np.int64)
@@ -247,16 +245,7 @@ class Labels(Target):
 LabelTarget = Classes | Labels
 
 
-def learn_labels(y: Any, sample_weight: Any, *, unknown: bool = False) -> LabelTarget:
-    """Learn the target of a classifier: one label per series, or several columns of 0 and 1."""
-    if (columns := read_columns(y, labels=True)) is None:
-        classes, counts = np.unique(_read_labels(y, "y", pretrains=True), return_counts=True)
-        warn_of_labels(classes, counts)
-        return Classes(classes)
-    return Labels.learn(y, columns.shape[1], sample_weight, unknown=unknown)
-
-
-def _read_labels(y: Any, name: str, *, pretrains: bool = False) -> npt.NDArray[Any]:
+def read_labels(y: Any, name: str, *, pretrains: bool = False) -> npt.NDArray[Any]:
     """Read one label per series."""
     use = ", or pretrain on them with TSTransformerEncoder and init_from"
     labels = read_targets(y, name, advice=use if pretrains else "")

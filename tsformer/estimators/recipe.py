@@ -60,7 +60,15 @@ def suited_scaling(
         return "channel"
     some = series.take(drawn)
     # Random convolutions are invariant to the amplitude, but a network is not.
-    if _share_of_flat(some) > _MOST:
+    over_all, by_itself = (Scaler(name).fit(some) for name in ("channel", "series"))
+    n_flat = n_varying = 0
+    for index in some.parts():
+        x = torch.from_numpy(some.read(index).values)
+        observed = ~x.isnan()
+        whole, own = (scaler.moments(x, observed)[1] for scaler in (over_all, by_itself))
+        n_flat += int((own < _FLAT * whole).sum())
+        n_varying += int(own.isfinite().sum())
+    if n_flat > _MOST * n_varying:
         return "series+size"
     scaler = better_scaling(
         some,
@@ -137,19 +145,6 @@ def trial_sample(n_series: int, most: int) -> npt.NDArray[np.bool_]:
     if n_series > most:
         places = np.sort(np.random.default_rng(_SEED).choice(places, most, replace=False))
     return np.isin(np.arange(n_series), places)
-
-
-def _share_of_flat(series: SeriesSource) -> float:
-    """Return the share of flat channels among varying channels."""
-    over_all, by_itself = (Scaler(name).fit(series) for name in ("channel", "series"))
-    n_flat = n_varying = 0
-    for index in series.parts():
-        x = torch.from_numpy(series.read(index).values)
-        observed = ~x.isnan()
-        whole, own = (scaler.moments(x, observed)[1] for scaler in (over_all, by_itself))
-        n_flat += int((own < _FLAT * whole).sum())
-        n_varying += int(own.isfinite().sum())
-    return n_flat / max(n_varying, 1)
 
 
 def better_scaling(

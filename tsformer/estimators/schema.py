@@ -1,6 +1,5 @@
 """Schema: what `X` looked like in `fit`, and the judge of every later `X`."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Self
 
@@ -50,6 +49,8 @@ class Schema:
     @classmethod
     def learn(cls, estimator: Any, X: Any, times: Any) -> tuple[SeriesSource, Self]:
         """Read the training series."""
+        if isinstance(times, pd.DataFrame):
+            check_ids(X, times, "times")
         tables: list[Any] = []  # X, if it is 2-D
 
         def check(array: Any) -> npt.NDArray[Any]:
@@ -57,7 +58,7 @@ class Schema:
             tables.extend([array] * (checked.ndim == 2))
             return checked
 
-        series = _read(estimator, X, times, check)
+        series = to_source(X, times, index=estimator.timestamps == "index", check=check)
         names = _get_feature_names(tables[0]) if tables else series.channels
         names = () if names is None else tuple(names)
         n_columns = series.n_steps if tables else None
@@ -68,6 +69,8 @@ class Schema:
 
     def read(self, estimator: Any, X: Any, times: Any) -> SeriesSource:
         """Read later series; raise ValueError unless they are like those of `fit`."""
+        if isinstance(times, pd.DataFrame):
+            check_ids(X, times, "times")
         shapes: list[int] = []  # the number of axes of X, if it is a single array
         owner = type(estimator).__name__
 
@@ -100,7 +103,8 @@ class Schema:
             shapes.append(checked.ndim)
             return checked
 
-        series, flat = _read(estimator, X, times, check), shapes == [2]
+        series = to_source(X, times, index=estimator.timestamps == "index", check=check)
+        flat = shapes == [2]
         if flat:
             warn_of_order(X, series.n_steps)
         if series.n_channels != self.n_channels:
@@ -126,13 +130,3 @@ class Schema:
             channels = pd.DataFrame(columns=columns) if columns else np.empty((0, self.n_channels))
             validate_data(estimator, channels, reset=False, skip_check_array=True, ensure_2d=False)
         return series
-
-
-def _read(
-    estimator: Any, X: Any, times: Any, check: Callable[[Any], npt.NDArray[Any]]
-) -> SeriesSource:
-    if isinstance(times, pd.DataFrame):
-        check_ids(X, times, "times")
-    if isinstance(X, SeriesSource):
-        return X
-    return to_source(X, times, index=estimator.timestamps == "index", check=check)

@@ -78,23 +78,6 @@ def remove_observer(observer: Observer) -> None:
 
 
 @contextmanager
-def observed(estimator: Any, X: Any, y: Any, **data: Any) -> Iterator[Fit]:
-    """Call the observers around the block, unless inside another observed fit."""
-    fit = Fit(estimator, X, y, data)
-    if _inside.get() or not _observers:
-        yield fit
-        return
-    token = _inside.set(True)
-    try:
-        with ExitStack() as stack:
-            for observer in list(_observers):
-                stack.enter_context(observer(fit))
-            yield fit
-    finally:
-        _inside.reset(token)
-
-
-@contextmanager
 def unobserved() -> Iterator[None]:
     """Disable observers inside the block, for auxiliary fits."""
     token = _inside.set(True)
@@ -199,7 +182,12 @@ class SeriesEstimator(BaseEstimator):
     @contextmanager
     def _fitting(self, X: Any, y: Any, **data: Any) -> Iterator[tuple[Self, Fit]]:
         """Yield a copy to fit, which the block adopts; an error leaves the estimator unchanged."""
-        with observed(self, X, y, **data) as observation:
+        observation, stack = Fit(self, X, y, data), ExitStack()
+        with stack:
+            if not _inside.get() and _observers:
+                stack.enter_context(unobserved())
+                for observer in list(_observers):
+                    stack.enter_context(observer(observation))
             earlier, generator = self.__dict__, self.random_state
             drawn = generator.get_state() if isinstance(generator, np.random.RandomState) else None
             fitted = object.__new__(type(self))
@@ -262,8 +250,9 @@ class SeriesEstimator(BaseEstimator):
         data = TrainingData(series, targets, weights, found)
         data = data if weights is None else data.part(weights > 0)
         first = first_equal(data.series)
-        data.groups = merge_copies(data.groups, first)
         data.repeated = first != np.arange(len(first))
+        if data.repeated.any():
+            data.groups = merge_copies(data.groups, first)
         return data
 
     def read_series(self, X: Any, times: Any = None) -> Padded:

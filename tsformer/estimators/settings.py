@@ -73,13 +73,6 @@ class Settings:
     precision: str
     compile: bool | str
 
-    def as_used(self) -> dict[str, Any]:
-        """Return the values by parameter, ready for JSON; those of members come later."""
-        augmentation = None if self.augmentation is None else repr(self.augmentation)
-        used = {**vars(self), "augmentation": augmentation, "device": str(self.device)}
-        del used["temperature"]
-        return used
-
 
 def resolve(
     params: Any,

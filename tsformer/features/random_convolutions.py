@@ -263,7 +263,13 @@ class MiniRocket(
     def fit(self, x: Tensor, mask: Tensor | None, generator: torch.Generator) -> Self:
         """Choose dilations for series ``[n, C, L]``, and draw channels and biases."""
         n_series, n_channels, length = x.shape
-        dilations, n_biases = _spread(length, self.per_kernel)
+        n_exponents = min(self.per_kernel, _MAX_DILATIONS)
+        largest = log2(max((length - 1) / 8, 1))
+        exponents = torch.linspace(0, largest, n_exponents, dtype=torch.float64)
+        # Rounding must not take the last dilation below a whole number.
+        dilations, counts = (exponents.exp2() + 1e-9).long().unique(return_counts=True)
+        n_biases = counts * self.per_kernel // n_exponents
+        n_biases[: self.per_kernel - int(n_biases.sum())] += 1
         self.dilations, self.n_biases = dilations, n_biases
         n_groups = N_KERNELS // _TOGETHER
         channels = draw_channels(len(dilations), n_groups, n_channels, generator)
@@ -341,18 +347,6 @@ class MiniRocket(
             ]
             shares.append(torch.cat(parts, dim=1).flatten(1))
         return torch.cat(shares, dim=1)
-
-
-def _spread(length: int, per_kernel: int) -> tuple[Tensor, Tensor]:
-    """Return dilations, and for each the number of features of a kernel, `per_kernel` in all."""
-    n_exponents = min(per_kernel, _MAX_DILATIONS)
-    exponents = torch.linspace(0, log2(max((length - 1) / 8, 1)), n_exponents, dtype=torch.float64)
-    # Rounding must not take the last dilation below a whole number.
-    dilations, counts = (exponents.exp2() + 1e-9).long().unique(return_counts=True)
-    shares = counts * per_kernel // n_exponents
-    left = per_kernel - int(shares.sum())
-    shares[:left] += 1
-    return dilations, shares
 
 
 def _whole(valid: Tensor, dilations: list[int]) -> list[Tensor]:
@@ -436,11 +430,11 @@ class RandomConvolutions(nn.Module):
     @torch.no_grad()
     def fit_scales(self, features: Tensor) -> None:
         """Learn the scales from `unscaled` features of the training series."""
-        dense, counts = self._parts(features)
+        n_dense = sum(len(cast(MiniRocket, each).biases) for each in self.minirocket.values())
         if self.n_features:
-            self.dense_scale.fit(dense)
+            self.dense_scale.fit(features[:, :n_dense])
         if self.n_groups:
-            self.count_scale.fit(counts)
+            self.count_scale.fit(features[:, n_dense:])
 
     def check(self, n_channels: int) -> int:
         """Return the number of features; raise ValueError if loaded tensors are not consistent."""
@@ -454,7 +448,8 @@ class RandomConvolutions(nn.Module):
 
     def scale(self, features: Tensor) -> Tensor:
         """Scale `unscaled` features."""
-        dense, counts = self._parts(features)
+        n_dense = len(self.dense_scale.mean)
+        dense, counts = features[:, :n_dense], features[:, n_dense:]
         return torch.cat([self.dense_scale(dense), self.count_scale(counts)], dim=1)
 
     def forward(
@@ -462,10 +457,6 @@ class RandomConvolutions(nn.Module):
     ) -> Tensor:
         """Return scaled features ``[B, F]``; arguments as of `unscaled`."""
         return self.scale(self.unscaled(values, mask))
-
-    def _parts(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        n_dense = sum(len(cast(MiniRocket, each).biases) for each in self.minirocket.values())
-        return features[:, :n_dense], features[:, n_dense:]
 
 
 def _views(values: Tensor, mask: Tensor | None) -> dict[str, tuple[Tensor, Tensor | None]]:

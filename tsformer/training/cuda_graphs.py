@@ -226,9 +226,7 @@ def _states_of_the_cpu() -> tuple[bytes, object, bytes]:
 
 
 def step_class(plan: TrainingPlan, panel: AnyPanel, ranks: Ranks) -> type[TrainingStep]:
-    """Return the step class of a plan; warn if its steps cannot be captured."""
-    if plan.compile != "cuda-graphs":
-        return TrainingStep
+    """Return the class of captured steps; warn and return plain steps if there can be none."""
     if ranks.size > 1:
         reason = "several processes share each step"
     elif not same_device(panel.device, plan.device):

@@ -1,8 +1,7 @@
 """Passes over all series without training, in halves where memory runs out."""
 
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from math import ceil
 from typing import Any
 
@@ -78,17 +77,6 @@ def in_halves(
     return torch.cat([in_halves(function, half, device, lengths) for half in halves])
 
 
-@contextmanager
-def _evaluating(model: nn.Module) -> Iterator[None]:
-    """Put the model into eval mode inside the block."""
-    was_training = model.training
-    model.eval()
-    try:
-        yield
-    finally:
-        model.train(was_training)
-
-
 def forward(
     model: nn.Module,
     panel: AnyPanel,
@@ -97,11 +85,11 @@ def forward(
     function: Callable[..., Tensor] | None = None,
     device: torch.device | None = None,
 ) -> Tensor:
-    """Run `function`, by default the model, over all series in eval mode without gradients.
+    """Run `function`, by default the model, over all series, in eval mode without gradients.
 
     Series of similar length share a batch of a few thousand tokens. Batches that do not fit into
-    memory are halved. The model is on `device`, by default the panel's. Returns float32
-    ``[n, ...]`` on the CPU, in the panel's order.
+    memory are halved. The model stays in eval mode; it is on `device`, by default the panel's.
+    Returns float32 ``[n, ...]`` on the CPU, in the panel's order.
     """
     function = model if function is None else function
 
@@ -109,8 +97,8 @@ def forward(
     stride = getattr(getattr(model, "stem", None), "stride", 1)
     n_steps = _TOKENS.get(device.type, _TOKENS_ELSEWHERE) * stride
     outputs: Tensor | None = None
+    model.eval()
     with (
-        _evaluating(model),
         threads(model=model, n_tokens=_TOKENS["cpu"]),
         torch.inference_mode(),
         torch.autocast(device.type, torch.bfloat16, enabled=bfloat16),
@@ -148,8 +136,8 @@ def pretext_losses(
     batch_size = min(_SCORED_SERIES, max(_SCORED_TOKENS // n_tokens, 1))
     batches = torch.arange(len(panel)).tensor_split(ceil(len(panel) / batch_size))
     losses = []
+    model.eval()
     with (
-        _evaluating(model),
         threads(model=model, n_tokens=batch_size * n_tokens),
         torch.inference_mode(),
         torch.autocast(panel.device.type, torch.bfloat16, enabled=bfloat16),
@@ -203,9 +191,9 @@ def update_bn(
     parts = batches
     if part and all(isinstance(norm, MaskedBatchNorm) and norm.shared for norm in norms):
         parts = [part(batch) for batch in batches]
+    model.eval()  # averages kept during training lag behind the weights
     try:
         with (
-            _evaluating(model),  # averages kept during training lag behind the weights
             torch.no_grad(),
             torch.autocast(plan.device.type, torch.bfloat16, enabled=plan.bfloat16),
             panel.ahead(parts) as coming,
@@ -228,6 +216,7 @@ def update_bn(
     finally:
         for norm, momentum in zip(norms, momenta, strict=True):
             norm.momentum = momentum
+        model.eval()
 
 
 def _pass_of(model: Any, norms: Sequence[nn.Module]) -> Callable[..., object]:

@@ -29,7 +29,7 @@ from tsformer.training.run import (
     Validation,
     mark_interrupted,
 )
-from tsformer.training.step import Loss
+from tsformer.training.step import Loss, TrainingStep
 
 
 def train(
@@ -84,9 +84,10 @@ def train(
         If several processes share a training run with an objective, or with frozen parameters.
     """
     model.to(plan.device)
+    history = History() if history is None else history
     ranks = Ranks.current()
     run = TrainingRun(
-        TrainingState(model, plan, History() if history is None else history),
+        TrainingState(model, plan, history, epochs_before=len(history)),
         place(panel, plan.device),
         targets.to(plan.device),
         loss,
@@ -95,7 +96,7 @@ def train(
         callbacks if ranks.rank == 0 else (),
         ranks,
     )
-    state, history = run.state, run.state.history
+    state = run.state
     with (
         plain_torch(),
         threads(model=model, n_tokens=plan.batch_size * getattr(model, "max_tokens", 0)),
@@ -262,7 +263,9 @@ def _epochs(run: TrainingRun) -> None:
     """Train until the plan ends, early stopping or a callback stops, or the loss is not finite."""
     state, model, plan, panel = run.state, run.state.model, run.state.plan, run.panel
     optimizer = make_optimizer(model, plan)
-    cls = step_class(plan, panel, run.ranks)
+    cls = TrainingStep
+    if plan.compile == "cuda-graphs":
+        cls = step_class(plan, panel, run.ranks)
     step = cls(model, optimizer, panel, run.targets, run.weights, run.loss, plan, run.ranks)
     checkpointer = None
     if plan.checkpoint_dir is not None:

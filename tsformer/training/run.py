@@ -74,10 +74,8 @@ class TrainingState:
     plan: TrainingPlan
     history: History = field(default_factory=History)
     stop: bool = False
-    epochs_before: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.epochs_before = len(self.history)
+    #: Epochs before a warm start.
+    epochs_before: int = 0
 
     @property
     def n_epochs(self) -> int:
