@@ -151,7 +151,7 @@ PERSONS = "--label activity --value x,y --case person"
         (f"{PERSONS} --window soon", "window='soon' is no time; pass one such as '10s'"),
         (f"{PERSONS} --stride 2s", "--stride needs --window"),
         (f"{PERSONS} --window 2s --group day", "has 2 groups"),
-        ("--label activity --value x,y --case lost --window 2s", "row 6: no name in 'lost'"),
+        ("--label activity --value x,y --case lost --window 2s", "row 6: no name in column 'lost'"),
         (f"{PERSONS} --window 2s --grid 1s", "--grid is for tables of series"),
         ("--label activty --window 2s", "lacks the column: 'activty' (did you mean 'activity'?)"),
         ("--label empty --value x,y --case person --window 2s", "no window is left: labels do not"),

@@ -246,15 +246,12 @@ def _read_lines(path: Path) -> tuple[list[Series], Labels]:
     if entry is None or entry["length_min"] != entry["length_max"]:  # shorter ones end in NaN
         lengths = np.where(np.isnan(X[:, 0]), 0, np.arange(X.shape[2]) + 1).max(axis=1)
     series = [x[:, :length] for x, length in zip(X, lengths.tolist(), strict=True)]
-    return series, np.array([_plain(label) for label in np.asarray(found.y).tolist()])
-
-
-def _plain(label: str) -> str:
-    """Return a label as in a `.ts` file: 1 for 1.0000000e+00."""
-    number = number_in(label)
-    if number is None or not number.is_integer() or label.isdecimal():
-        return label
-    return str(int(number))
+    labels = [  # as in a `.ts` file: 1 for 1.0000000e+00
+        label if n is None or n % 1 or label.isdecimal() else str(int(n))
+        for label in np.asarray(found.y).tolist()
+        for n in [number_in(label)]
+    ]
+    return series, np.array(labels)
 
 
 def _read(home: Path, split: str) -> tuple[list[Series], Labels]:

@@ -87,7 +87,11 @@ def to_source(
         _refuse_no_container(X)
         X = native(X)
         names = channel_names(X)
-        _check_dimension(X, times)
+        if has_dims(X) and X.dims:  # of xarray, of which the last is the time
+            steps, name = X.indexes.get(X.dims[-1]), X.dims[-1]
+            check_order([steps], f"X.sortby({name!r}), or X.drop_vars({name!r})")
+            if steps is not None and times is None:
+                warn_of_gaps([steps], f"pass times=X.indexes[{name!r}], or use X.reindex")
         _refuse_text(X)
     if index and isinstance(X, (list, tuple)):
         _check_index(X)
@@ -101,9 +105,9 @@ def to_source(
         check(rows.checked(slice(0, 1), 1))
         return lazy(rows, times, names)
     if isinstance(X, pd.DataFrame):
-        steps: Any = X.columns
-        if isinstance(steps, pd.DatetimeIndex) and times is None:
-            warn_of_gaps([steps], "pass times=X.columns, or X.T.asfreq({step}).T")
+        columns: Any = X.columns
+        if isinstance(columns, pd.DatetimeIndex) and times is None:
+            warn_of_gaps([columns], "pass times=X.columns, or X.T.asfreq({step}).T")
         X = _numbers_of(X)
     elif not plain and not hasattr(X, "tocsr"):  # scikit-learn refuses sparse matrices
         X = to_numpy(X)
@@ -164,15 +168,6 @@ def _refuse_no_container(X: Any) -> None:
             "set by name with tsformer.load_dataset, a .ts file with tsformer.data.read_ts, a CSV "
             "file with pandas.read_csv"
         )
-
-
-def _check_dimension(X: Any, times: Any) -> None:
-    """Check the times of an array of xarray, which are its last dimension."""
-    if has_dims(X) and X.dims:
-        time = X.dims[-1]
-        check_order([X.indexes.get(time)], f"X.sortby({time!r}), or X.drop_vars({time!r})")
-        if time in X.indexes and times is None:
-            warn_of_gaps([X.indexes[time]], f"pass times=X.indexes[{time!r}], or use X.reindex")
 
 
 def _refuse_text(X: Any) -> None:
@@ -267,7 +262,8 @@ def _(X: pd.DataFrame) -> tuple[list[Item], Names] | None:
         return None
     rows = X.itertuples(index=False, name=None)
     items = [from_cells(row, X.columns, f"series {i}") for i, row in enumerate(rows)]
-    return items, _names_of_cells(X.iloc[0], X.columns)
+    single = all(np.ndim(_one(cell, "series 0")) == 1 for cell in X.iloc[0])
+    return items, as_names(X.columns) if single else None
 
 
 @_one_by_one.register
@@ -583,11 +579,6 @@ def from_cells(row: Iterable[Any], names: Iterable[Any], what: str) -> Item:
         frame = pd.DataFrame(dict(enumerate(columns)), index=cells[0].index)
         return frame.set_axis(list(names), axis=1)
     return np.concatenate([np.atleast_2d(np.asarray(cell)) for cell in cells])
-
-
-def _names_of_cells(row: Iterable[Any], names: Iterable[Any]) -> Names:
-    """Return the names of columns if each has one channel."""
-    return as_names(names) if all(np.ndim(_one(cell, "series 0")) == 1 for cell in row) else None
 
 
 def as_channels(x: Item, what: str) -> Floats:

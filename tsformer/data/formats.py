@@ -185,10 +185,13 @@ def _read_arff(path: Path) -> tuple[pd.DataFrame, str | None]:
         if kind.startswith("{"):
             _check_declared(path, table.iloc[:, position], kind)
         elif _is_relational(kind):
-            column = [
-                None if cell is None else _relation(path, number, cell)
-                for number, cell in zip(numbers, table.iloc[:, position], strict=True)
-            ]
+            column = []
+            for number, cell in zip(numbers, table.iloc[:, position], strict=True):
+                rows = None if cell is None else cell.replace("?", "nan").split("\n")
+                try:  # each row is a channel
+                    column.append(rows and [list(map(float, row.split(","))) for row in rows])
+                except ValueError as error:
+                    raise ValueError(f"{path}, line {number}: {error}") from error
             table.isetitem(position, pd.array(column, dtype=object))
     return table, names[-1] if kinds[-1].startswith("{") else None
 
@@ -215,14 +218,3 @@ def _values(line: str) -> list[str]:
         _ESCAPED.sub(lambda sign: "\n" if sign[1] == "n" else sign[1], value).strip()
         for value in values
     ]
-
-
-def _relation(path: Path, number: int, text: str) -> list[list[float]]:
-    """Return the rows of a relational value: each is a channel."""
-    try:
-        return [
-            [float("nan") if value.strip() == "?" else float(value) for value in row.split(",")]
-            for row in text.split("\n")
-        ]
-    except ValueError as error:
-        raise ValueError(f"{path}, line {number}: {error}") from error

@@ -12,7 +12,7 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple, get_type_hints
@@ -97,23 +97,18 @@ class TableSchema:
         for name, count in Counter(self.columns).items():
             if count > 1:
                 raise ValueError(f"column {name!r} is named {count} times; each has one role")
-        if self.window is not None:
-            for name in ("channel", "grid", "labels"):
-                if getattr(self, name) is not None:
-                    raise ValueError(f"`{name}=` is for tables of series; leave it out of windows")
-            return
-        if self.stride is not None:
-            raise ValueError("`stride=` needs `window=`, the length of the windows of a recording")
-        if self.time is not None and self.case is None:
-            raise ValueError(
-                "`time=` needs `case=`, the column that identifies a series; a recording is cut "
-                "into series of a length, `window=`"
-            )
-        for name in ("channel", "time_format", "grid"):
-            if getattr(self, name) is not None and self.time is None:
-                raise ValueError(f"`{name}=` is for long tables; name the column of times, `time=`")
-        if self.labels is not None and self.case is None:
-            raise ValueError("`labels=` needs `case=`, the column that identifies a series")
+        cut, case = self.window is not None, "needs `case=`, the column that identifies a series"
+        long = "is for long tables; name the column of times, `time=`"
+        uncut = "is for tables of series; leave it out of windows"
+        for name, allowed, problem in (
+            *((name, not cut, uncut) for name in ("channel", "grid", "labels")),
+            ("stride", cut, "needs `window=`, the length of the windows of a recording"),
+            ("time", cut or self.case, f"{case}; a recording is cut into series by `window=`"),
+            *((name, cut or self.time, long) for name in ("channel", "time_format", "grid")),
+            ("labels", cut or self.case, case),
+        ):
+            if getattr(self, name) is not None and not allowed:
+                raise ValueError(f"`{name}=` {problem}")
 
     @property
     def cut(self) -> tuple[Any, Any]:
@@ -135,16 +130,12 @@ class TableSchema:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields that are set, ready for JSON."""
-        return {
-            name: list(value) if isinstance(value, tuple) else value
-            for name, value in asdict(self).items()
-            if value is not None
-        }
+        return {name: value for name, value in vars(self).items() if value is not None}
 
     @classmethod
     def from_dict(cls, described: Any) -> TableSchema:
         """Restore a schema from `as_dict`."""
-        filled = asdict(cls()) | described if isinstance(described, dict) else described
+        filled = vars(cls()) | described if isinstance(described, dict) else described
         found = read_fields(filled, "table", **_TYPES)
         several: dict[str, Any] = {n: tuple(found[n]) for n in ("value", "drop") if found[n]}
         return cls(**found | several)
@@ -189,8 +180,8 @@ def read_windows(
         schema, table = _read_rows(file, schema, labelled, trained, optional)
         table = _numbers(table, schema, file)
         by = next((name for name in (schema.case, schema.group) if name in table), None)
-        if by is not None and table[by].isna().any():
-            raise ValueError(f"{file}, row {table.index[table[by].isna()][0]}: no name in {by!r}")
+        if by is not None:
+            _refuse_empty(path, table, by, "name")
         if schema.time is not None:
             schema = replace(schema, time_format=_format_of(table[schema.time], schema, file))
             table.index = pd.Index(_times(table[schema.time], schema.time_format))
@@ -231,17 +222,10 @@ def read_table(
     labelled = schema.label is not None if labelled is None else labelled
     if joined is not None:
         table = _with_labels(table, joined, path, schema)
-    if labelled and table[schema.label].isna().any():
-        row = table.index[table[schema.label].isna()][0]
-        of = "" if schema.case is None else f" of series {table[schema.case][row]!r}"
-        raise ValueError(
-            f"{path}, row {row}: no label{of} in column {schema.label!r}; drop the series, or "
-            "pretrain on it"
-        )
+    for name, role in ((schema.label if labelled else None, "label"), (schema.group, "group")):
+        if name is not None:
+            _refuse_empty(path, table, name, role)
     try:
-        if schema.group is not None and table[schema.group].isna().any():
-            row = table.index[table[schema.group].isna()][0]
-            raise ValueError(f"row {row}: no group in {schema.group!r}")
         if schema.time is None:
             X, y, cases, groups = _wide(table, schema, path, labelled)
         else:
@@ -253,10 +237,17 @@ def read_table(
         advice = re.sub(r"tsformer\.data\.windows.*", "`window=` and `stride=`", str(error))
         raise ValueError(f"{path}: {advice}") from error
     schema = replace(schema, labels=None)
-    labels, numbers = (
-        None if column is None else np.array(column.tolist()) for column in (y, groups)
-    )
+    labels, numbers = (None if each is None else np.array(each.tolist()) for each in (y, groups))
     return Source(X, labels, cases, schema, numbers)
+
+
+def _refuse_empty(path: Path, table: pd.DataFrame, name: str, role: str) -> None:
+    """Raise ValueError for a row without a label, group or name."""
+    if (empty := table[name].isna()).any():
+        raise ValueError(
+            f"{path}, row {table.index[empty][0]}: no {role} in column {name!r}; drop the series"
+            + (", or pretrain on it" if role == "label" else "")
+        )
 
 
 def _read_rows(
@@ -320,10 +311,9 @@ def _second_table(path: Path, schema: TableSchema) -> tuple[TableSchema, pd.Data
             table = pd.read_csv(path, skiprows=before, dtype=str, **csv_options(sep))
     names = list(table.columns)
     others = [name for name in names if name not in (schema.case, schema.group)]
-    if schema.label is None and len(others) == 1:
-        schema = replace(schema, label=others[0])
+    schema = replace(schema, label=schema.label or (others[0] if len(others) == 1 else None))
     wanted = [name for name in (schema.label, schema.group) if name in names]
-    for name in (schema.case, schema.label if not wanted else wanted[0]):
+    for name in (schema.case, *wanted[:1], *([] if wanted else [schema.label])):
         check_known(f"column of {path}", name, names)
     rows = table[[schema.case, *wanted]].apply(_stripped).dropna(subset=[schema.case])
     rows = rows.drop_duplicates().set_index(schema.case)
@@ -390,7 +380,13 @@ def _wide(
             )
         X = read_cells(table, values)
     else:
-        _refuse_recording(table, values, y)
+        if len(table) >= len(values):  # a recording may have its times in a column of text
+            plain = [name for name in values if table[name].dtype.kind in "fiub"]
+            rows = table[plain].reset_index(drop=True)
+            times = [n for n in table.columns if is_named_like_time(n) and n not in plain]
+            dates = pd.to_datetime(table[times[0]], errors="coerce") if times else pd.Series([None])
+            rows = rows if dates.isna().any() else rows.set_axis(pd.DatetimeIndex(dates))
+            refuse_recording(rows, None if y is None else y.to_numpy())
         numbers = _numbers(table, schema, path)[values]
         X = numbers.to_numpy(dtype=np.float64, na_value=np.nan)[:, None]
         without = np.isnan(X).all(axis=(1, 2))
@@ -398,27 +394,14 @@ def _wide(
             raise ValueError(f"row {table.index[without][0]} has no value at all; drop it")
     if schema.case is None:
         return X, y, None, groups
+    _refuse_empty(path, table, schema.case, "name")
     names = table[schema.case]
-    if names.isna().any():
-        raise ValueError(f"no name in column {schema.case!r} of row {names.index[names.isna()][0]}")
     if names.duplicated().any():
         raise ValueError(
             f"several rows for {names[names.duplicated()].iloc[0]!r}. In a wide table each row is "
             "a series; for a long one, name the column of times, `time=`"
         )
     return X, y, names.tolist(), groups
-
-
-def _refuse_recording(table: pd.DataFrame, values: list[str], y: pd.Series | None) -> None:
-    """Raise ValueError for a recording, whose times may be in a column of text."""
-    if len(table) < len(values):
-        return
-    numbers = [name for name in values if table[name].dtype.kind in "fiub"]
-    times = [name for name in table if is_named_like_time(name) and name not in numbers]
-    rows = table[numbers].reset_index(drop=True)
-    if times and (dates := pd.to_datetime(table[times[0]], errors="coerce")).notna().all():
-        rows.index = pd.DatetimeIndex(dates)
-    refuse_recording(rows, None if y is None else y.to_numpy())
 
 
 def _complete(
@@ -560,7 +543,16 @@ def _read_text(
         before, names = first_cells(path, sep, after=after)
         if not names:
             raise ValueError(f"{path} is empty")
-        header = _find_header(path, schema, names, "," if sep == ";" else ".")
+        decimal, header = schema.decimal or ("," if sep == ";" else "."), schema.header
+        if header is None:
+            header, certain = has_names(names, named=schema.columns, decimal=decimal)
+            if not header or not certain:
+                said = f"its first line, {_listed(names, 5)}, is read as "
+                said += "column names, but has numbers" if header else "values"
+                warn_caller(
+                    f"{path} {'may have' if header else 'seems to have'} no header: {said}. "
+                    "Pass `header=True` if it names the columns, `header=False` if it has values"
+                )
         if not header:
             names = [str(position) for position in range(len(names))]
             schema = replace(schema, header=False)
@@ -598,26 +590,6 @@ def _read_text(
     for name in texts:
         table[name] = table[name].astype(object).where(table[name] != "", None)
     return schema, table
-
-
-def _find_header(path: Path, schema: TableSchema, cells: list[str], decimal: str) -> bool:
-    """Tell whether the first line has names; warn if unsure."""
-    if schema.header is not None:
-        return schema.header
-    header, certain = has_names(cells, named=schema.columns, decimal=schema.decimal or decimal)
-    if not header:
-        warn_caller(
-            f"{path} seems to have no header: its first line is read as values, and columns are "
-            "named 0, 1, ... Pass `header=False` if this is right, `header=True` if the first line "
-            "names the columns"
-        )
-    elif not certain:
-        warn_caller(
-            f"the first line of {path} is read as column names, but has numbers: "
-            f"{_listed(cells, 5)}. Pass `header=True` if this is right, `header=False` if they are "
-            "values"
-        )
-    return header
 
 
 def _numbers(table: pd.DataFrame, schema: TableSchema, path: Path) -> pd.DataFrame:

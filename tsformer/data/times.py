@@ -60,7 +60,10 @@ def ordered_times(times: Any, name: str) -> pd.Index:
             case "string":
                 return _iso_dates(values, name)
             case "datetime64" | "datetime" | "date":
-                return _dates(values, name)
+                known = values[~pd.isna(values)]
+                zones = {getattr(each, "tzinfo", None): str(each) for each in known}
+                _check_zoned({str(zone or ""): text for zone, text in zones.items()}, name)
+                return pd.DatetimeIndex(pd.to_datetime(values, utc=len(zones) > 1))
             case "timedelta64" | "timedelta":
                 return pd.TimedeltaIndex(values)
             case "period":
@@ -127,8 +130,10 @@ def missing_rows(indices: Iterable[pd.Index]) -> tuple[str, int, float] | None:
     gaps = np.round(ratios[regular]) - 1
     if np.mean(regular) < 0.9 or not gaps.any():
         return None
-    if dates and step == 86_400 and _are_weekends(indices):
-        return None
+    if dates and step == 86_400:
+        days = [index.to_numpy().astype("datetime64[D]") for index in indices]
+        if all((np.busday_count(day[:-1], day[1:]) <= 1).all() for day in days):
+            return None  # no business day is missing
     name = f"{step:g}"
     if dates:
         units = {"D": 86_400.0, "h": 3600.0, "min": 60.0, "s": 1.0, "ms": 0.001}
@@ -136,12 +141,6 @@ def missing_rows(indices: Iterable[pd.Index]) -> tuple[str, int, float] | None:
         name = repr(f"{step / units[unit]:g}{unit}")
     n_missing = int(gaps.sum())
     return name, n_missing, n_missing / (n_missing + n_rows)
-
-
-def _are_weekends(indices: Iterable[pd.Index]) -> bool:
-    """Whether no business day is missing between dates."""
-    days = [index.to_numpy().astype("datetime64[D]") for index in indices if len(index)]
-    return all((np.busday_count(day[:-1], day[1:]) <= 1).all() for day in days)
 
 
 def utc_offset(text: str) -> str | None:
@@ -176,14 +175,6 @@ def _iso_dates(values: npt.NDArray[Any], name: str) -> pd.Index:
     except ValueError as error:
         reason = str(error).partition(". You might")[0]
         raise ValueError(f"{name} have text that is no date: {reason}") from error
-
-
-def _dates(values: npt.NDArray[Any], name: str) -> pd.Index:
-    """Convert objects to dates, in UTC for several time zones."""
-    known = values[~pd.isna(values)]
-    zones = {getattr(value, "tzinfo", None): str(value) for value in known}
-    _check_zoned({"" if zone is None else str(zone): each for zone, each in zones.items()}, name)
-    return pd.DatetimeIndex(pd.to_datetime(values, utc=len(zones) > 1))
 
 
 def _check_zoned(examples: dict[str, str], name: str) -> None:
