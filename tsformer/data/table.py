@@ -137,7 +137,9 @@ class TableSchema:
         """Restore a schema from `as_dict`."""
         filled = vars(cls()) | described if isinstance(described, dict) else described
         found = read_fields(filled, "table", **_TYPES)
-        several: dict[str, Any] = {n: tuple(found[n]) for n in ("value", "drop") if found[n]}
+        several: dict[str, Any] = {
+            n: tuple(found[n]) for n in ("value", "drop") if found[n] is not None
+        }
         return cls(**found | several)
 
 
