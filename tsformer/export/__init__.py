@@ -87,7 +87,8 @@ def to_onnx(estimator: SeriesEstimator, path: str | os.PathLike[str]) -> Path:
 
     This takes about 10 s on one core, an ensemble twice as long, and some seconds more the first
     time in a process, most of it in torch: the size of the model and of its training data do not
-    matter. The values of its `metadata_props`, such as "classes", "n_channels" and "model", are JSON.
+    matter. The values of its `metadata_props`, such as "classes", "n_channels" and "model", are
+    JSON.
 
     Parameters
     ----------
