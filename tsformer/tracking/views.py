@@ -24,6 +24,7 @@ PLACE_TAG = "tsformer.place"
 _TAG, _TAG_LENGTH = "mlflow.sharedViewState.", 20_000
 _SCORES = ("test/accuracy", "test/mean_rank", "test/accuracy_spread", "test/balanced_accuracy")
 _COSTS = ("fit_seconds", "seconds_per_epoch", "n_parameters", "n_parameters_encoding")
+_PICTURES = "The encodings, before and after training"
 Section = tuple[str, int, list[dict[str, Any]]]  # name, height, cards
 
 
@@ -76,6 +77,7 @@ def _side_by_side(runs: Sequence[Run]) -> list[Section]:
         ("Each data set: mean and spread over seeds", 1060, of_study),
         ("Each data set: means", 320, [_dots(axis, name) for name in datasets[:24]]),
         ("Cost", 320, [_card("BAR", metricKey=name) for name in _COSTS]),
+        (_PICTURES, 760, [_image("encoding")]),
     ]
 
 
@@ -87,7 +89,7 @@ def _all_fits(fits: Sequence[Run]) -> list[Section]:
     return [
         ("A dot for each fit", 320, [_dots(name, "test/accuracy") for name in ("dataset", axis)]),
         ("Every fit", 520, [_card("PARALLEL", **lines), *curve_cards]),
-        ("The encodings, before and after training", 760, [_image("encoding")]),
+        (_PICTURES, 760, [_image("encoding")]),
     ]
 
 

@@ -68,6 +68,16 @@ def test_a_run_for_each_encoding_and_variant(store, tmp_path):
     assert f"Part of [this study]({store.page_of(tags['mlflow.parentRunId'])})" in note
 
 
+def test_a_summary_run_has_the_picture_of_its_encoding(store, tmp_path):
+    with store.start("a fit", kind="fit", key="fit") as fit:
+        fit.figure(lambda: new_figure(1, 1), "encoding.png")
+    for _ in range(2):  # a comparison that goes on adds no second one
+        runs = summarise(store, results().assign(run_id=fit.run_id), tmp_path)
+    folder = Path(runs["lspe, stem=conv"].info.artifact_uri.removeprefix("file://"))
+    assert (folder / "encoding.png").is_file()
+    assert len(list(folder.glob("images/encoding*.png"))) == 1
+
+
 def test_costs_are_medians_over_fits_and_means_over_data_sets(store, tmp_path):
     table = pd.concat([results(), results().query("seed == 1").assign(seed=2)])
     table["fit_seconds"] = table["seed"].map({0: 1.0, 1: 3.0, 2: 98.0}) + (table["dataset"] == "B")

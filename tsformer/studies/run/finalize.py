@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import shlex
+import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import pandas as pd
 
 from tsformer._files import replacing
+from tsformer._optional import require
 from tsformer._warnings import warn_caller
 from tsformer.plots import encoding_colors
 from tsformer.studies._files import to_csv, write_atomically
@@ -77,7 +79,8 @@ _COSTS = (
 _NOTE = (
     "Means over {fits} fits on {datasets} data sets.{left_out} `test/accuracy_spread` is the "
     "standard deviation over seeds and resamples of one data set, averaged over data sets. "
-    "`test/mean_rank` is 1 for the best method on every data set. Part of [this study]({study})."
+    "`test/mean_rank` is 1 for the best method on every data set. The picture of the encoding is "
+    "of the fit on {first} with seed {seed}. Part of [this study]({study})."
 )
 
 
@@ -106,6 +109,8 @@ def summary_runs(
                 fits=len(fits),
                 datasets=fits["dataset"].nunique(),
                 left_out=lacking if n_left_out else "",
+                first=fits.iloc[0]["dataset"],
+                seed=fits.iloc[0]["seed"],
                 study=store.page_of(parent.run_id),
             )
             run = store.start(
@@ -128,8 +133,26 @@ def summary_runs(
                 if not pictured:  # one run of the view has the picture of all
                     run.attempt("the scores", partial(log_scores, scores.rows, figure, run))
                     pictured = True
+                source = str(fits.iloc[0]["run_id"])  # of the same draw for all
+                run.attempt("the encoding", partial(copy_picture, run, source))
             made.append(run.run_id)
     return made
+
+
+def copy_picture(run: TrackedRun, source: str) -> None:
+    """Copy the picture of the encoding, if there is one, from another run."""
+    client, tag = run.client, "tsformer.picture_of"
+    if not source or client.get_run(run.run_id).data.tags.get(tag) == source:
+        return  # MLflow would add another
+    if not any(each.path == "encoding.png" for each in client.list_artifacts(source)):
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        path = client.download_artifacts(source, "encoding.png", folder)
+        image = require("PIL.Image", extra="plots", purpose="figures in MLflow")
+        with image.open(path) as picture:
+            run.image(picture.convert("RGB"), "encoding")
+        client.log_artifact(run.run_id, path)
+    run.tags({tag: source})
 
 
 def log_scores(results: pd.DataFrame, figure: Figure, run: TrackedRun) -> None:
