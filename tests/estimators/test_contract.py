@@ -2,7 +2,6 @@
 
 import copy
 import pickle
-import random
 import subprocess
 import sys
 import warnings
@@ -13,7 +12,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from sklearn.base import clone, is_regressor
 from sklearn.exceptions import NotFittedError
 from small_estimators import (
@@ -124,20 +122,6 @@ def test_one_seed_one_model(name, plain):
     assert_same(answer(np.random.RandomState(3)), generator)
     assert differ(answer(None), generator)
     assert differ(answer(1), answers(plain[name]))
-
-
-@every_estimator
-def test_generators_of_the_program_are_left_alone(name, tmp_path):
-    def states() -> list[Any]:
-        numpy = np.random.get_state()  # noqa: NPY002
-        return [torch.get_rng_state().tolist(), numpy[1].tolist(), numpy[2], random.getstate()]
-
-    before = states()
-    more = {} if name in ("convolutions", "ensemble") else {"early_stopping": True}
-    estimator = MAKERS[name](random_state=None, **more).fit(X, Y)
-    estimator.save(tmp_path / "model")
-    answers(load(tmp_path / "model"))
-    assert states() == before
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import sklearn
 from sklearn.model_selection import GroupKFold, StratifiedGroupKFold, cross_validate
-from small_estimators import FIVE, classifier, convolutions
+from small_estimators import FIVE, classifier
 
 from tsformer.estimators import base
 from tsformer.estimators.targets import group_folds, hold_out
@@ -95,15 +95,6 @@ def test_groups_change_nothing_where_nothing_is_held_out():
     np.testing.assert_array_equal(plain.predict_proba(X), grouped.predict_proba(X))
     given = classifier(**HOLDING_OUT).fit(X, Y, groups=np.zeros(N), X_val=X, y_val=Y)
     assert "val_loss" in given.history_[0]
-
-
-@pytest.mark.parametrize(
-    ("groups", "left_out"),
-    [(None, "single series"), (np.zeros(N), "single series"), (GROUPS, "groups")],
-)
-def test_convolutions_say_what_they_left_out(groups, left_out):
-    fitted = convolutions(scaling="channel").fit(X, Y, groups=groups)
-    assert f"accuracy, leaving out {left_out}" in fitted.held_out_scores()
 
 
 def test_calibration_divides_series_by_groups(trained):

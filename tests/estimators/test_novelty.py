@@ -15,8 +15,6 @@ from tsformer import load, persistence
 from tsformer.data.containers import to_padded, to_source
 from tsformer.estimators.novelty import Leverage, Novelty, quantile
 from tsformer.estimators.saving import from_fitted_state
-from tsformer.features import RandomConvolutions
-from tsformer.features.random_convolutions import regular
 
 STEPS = np.arange(40)
 
@@ -229,17 +227,7 @@ def test_score_constant_training_series(series):
     assert (clf.novelty_score(X) > 1).all()
 
 
-def test_fit_samples_series_without_padding(monkeypatch):
-    source = to_source(RAGGED)
-    novelty = Novelty(2, None).fit(source)
-    sample = source.part(np.random.default_rng(0).permutation(16)).padded()
-    panel = regular(novelty.scaler.transform(sample)).with_mask()
-    own = RandomConvolutions(168, n_groups=0)
-    own.draw(panel.values, panel.mask, torch.Generator().manual_seed(0))
-    biases = novelty.convolutions.minirocket["differences"].biases
-    assert own.minirocket["differences"].biases.equal(biases)
-    mean = novelty._features(source.padded())[0].mean(dim=0)
-    torch.testing.assert_close(novelty.convolutions.dense_scale.mean, mean)
+def test_fit_samples_series(monkeypatch):
     monkeypatch.setattr("tsformer.estimators.novelty.MOST_SERIES", 60)
     series = np.concatenate([sensors(200, 0), sensors(200, 1) + 1e4])  # sorted by their level
     novelty = Novelty(3, None).fit(to_source(series))

@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from sklearn.linear_model import RidgeCV
 from small_estimators import classifier, convolutions, encoder, regressor
 
 from tsformer import load
@@ -88,23 +87,6 @@ def fitted_regressor(X, y, *, weights=None, groups=None, **options) -> tuple[str
 )
 def test_scaling_and_norm_explain_targets(X, y, options, expected):
     assert fitted_regressor(X, y, **options) == expected
-
-
-def test_unexplained_variance_equals_refits(monkeypatch):
-    features, weights = RNG.standard_normal((48, 3)), RNG.uniform(0, 2, 48)
-    monkeypatch.setattr(recipe, "_convolved", lambda *_: torch.from_numpy(features))
-    y = np.c_[PERIOD, features @ [1, 2, 3] + 9 * UNRELATED, np.ones(48)]
-    folds, expected = [np.arange(48) % 3 == fold for fold in range(3)], []
-    for target in y.T[:2]:
-        errors = np.empty(48)
-        for out in folds:
-            ridge = RidgeCV(np.logspace(0, 5, 6)).fit(features[~out], y[~out], weights[~out])
-            errors[out] = (y[out] - ridge.predict(features[out]))[:, len(expected)]
-        apart = target - np.average(target, weights=weights)
-        expected.append(weights @ errors**2 / (weights @ apart**2))
-    panel = Scaler(None).fit(padded(TONES)).transform(padded(TONES))
-    found = recipe._unexplained_variance(panel, y, weights, folds)
-    assert found == pytest.approx(np.mean(expected))
 
 
 def test_biases_of_trial_convolutions_are_of_valid_steps():

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -293,44 +292,3 @@ def test_processes_share_the_threads(two_threads, monkeypatch):
     convolutions().fit(watched, Y)
     assert watched.seen == {1}
     torch.set_num_threads(2)
-
-
-PROGRAM = """
-import sys
-import torch
-before = torch.get_num_threads()
-if "numba" in sys.argv:
-    import numba
-
-    @numba.njit(parallel=True)
-    def count():
-        n = 0
-        for i in numba.prange(8):
-            n += i
-        return n
-
-    count()
-from tsformer._threads import threads
-
-with threads("auto"):
-    print(before, torch.get_num_threads())
-torch.set_num_threads(before + 1)
-with threads("auto"):
-    print(torch.get_num_threads() - before)
-"""
-
-
-@pytest.mark.processes
-@pytest.mark.parametrize(
-    ("variables", "before"),
-    [({}, ()), ({"OMP_NUM_THREADS": "3"}, ()), ({"OMP_NUM_THREADS": "1"}, ("numba",))],
-)
-def test_threads_of_new_process(variables, before):
-    if before:
-        pytest.importorskip("numba", reason="sktime's and aeon's classifiers use it")
-    env = {name: os.environ[name] for name in os.environ if not name.endswith("_NUM_THREADS")}
-    command = [sys.executable, "-c", PROGRAM, *before]
-    printed = subprocess.check_output(command, env=env | variables, text=True)
-    first, auto, more = map(int, printed.split())
-    # The variable's number, or one and then the program's.
-    assert (auto, more) == ((first, 0) if variables else (1, 1))
