@@ -7,6 +7,7 @@ import pytest
 from small_estimators import MAKERS, RAGGED, TIMES, X, Y
 
 from tsformer import load_dataset
+from tsformer.estimators import base
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest chooses by marks
@@ -35,3 +36,17 @@ def fitted() -> dict[str, Any]:
 def plain() -> dict[str, Any]:
     """Every estimator, fitted to series of equal length; not to be changed."""
     return {name: make().fit(X, Y) for name, make in MAKERS.items()}
+
+
+@pytest.fixture
+def trained(monkeypatch) -> list[list[np.ndarray]]:
+    """The values of the series of each training run: trained on, and held out."""
+    runs, train = [], base.train_ensemble
+
+    def recording(models, panel, *args, validation, **kwargs):
+        panels = [panel, *([] if validation is None else [validation.panel])]
+        runs.append([each.values.numpy() for each in panels])
+        return train(models, panel, *args, validation=validation, **kwargs)
+
+    monkeypatch.setattr(base, "train_ensemble", recording)
+    return runs

@@ -119,16 +119,16 @@ class Preprocessor(nn.Module):
     @torch.no_grad()
     def transform(self, series: SeriesSource) -> Panel:
         """Convert series to a panel in memory."""
-        return self._stored(series).kept()
+        panel = self.panel(series, kept=True)
+        assert isinstance(panel, Panel)
+        return panel
 
     @torch.no_grad()
-    def panel(self, series: SeriesSource) -> AnyPanel:
-        """Convert series to a panel; beyond 64 MiB, batch by batch."""
-        stored = self._stored(series)
-        return stored if stored.n_bytes > _KEPT else stored.kept()
+    def panel(self, series: SeriesSource, *, kept: bool = False) -> AnyPanel:
+        """Convert series to a panel; beyond 64 MiB batch by batch, unless it must be `kept`.
 
-    def _stored(self, series: SeriesSource) -> StoredPanel:
-        """Return a panel; warn of another unit, and of gaps or codes that training did not have."""
+        Warns of another unit, and of gaps or codes that training did not have.
+        """
         if self.time_step is not None and (interval := _interval(series)) is not None:
             factor = interval / self.time_step
             if not 1 / _OTHER_UNIT < factor < _OTHER_UNIT:
@@ -137,7 +137,7 @@ class Preprocessor(nn.Module):
                     "the training series; check the unit of the times"
                 )
         self._warn_of_unseen(series)
-        return StoredPanel(
+        stored = StoredPanel(
             series,
             self,
             torch.from_numpy(series.lengths),
@@ -147,6 +147,7 @@ class Preprocessor(nn.Module):
             symbolic=self.symbolic,
             n_flags=self.n_flags,
         )
+        return stored if not kept and stored.n_bytes > _KEPT else stored.kept()
 
     def _masks(self, gaps: Gaps) -> bool:
         """Whether `forward` masks any step that is not past the end of a series."""
