@@ -62,6 +62,9 @@ def test_unlabelled_time_may_be_a_class():
     labels = pd.Series([1.0] * 4 + [np.nan] * 6)
     assert windows(signal(10), labels, 4, 3).y.tolist() == [1]
     assert windows(signal(10), labels, 4, 3, unlabelled=0).y.tolist() == [1, 0, 0]
+    texts = np.array(["a"] * 4 + [None] * 6, dtype=object)
+    assert windows(signal(10), texts, 4, 3, unlabelled="b").y.tolist() == ["a", "b", "b"]
+    assert texts.tolist() == ["a"] * 4 + [None] * 6, "the caller's labels stay"
 
 
 def test_a_recording_may_have_no_label():

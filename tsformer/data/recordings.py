@@ -15,8 +15,6 @@ from tsformer._checks import check_known, check_number, shortened
 from tsformer.data.native import native_item
 from tsformer.data.times import ordered_times
 
-#: A gap of more median steps is a pause.
-_PAUSE = 5
 #: Types of durations that are times, not numbers.
 TIME = (str, datetime.timedelta, np.timedelta64)
 #: First step, last step plus one, and label.
@@ -140,9 +138,9 @@ def read_recordings(
                 )
         recording = _read(name, x, taken["groups"], pause)
         if labels is not None:
-            steps = _step_labels(taken["labels"], recording.index, x, what)
-            none: Any = None if unlabelled == "drop" else unlabelled
-            recording = replace(recording, labels=np.where(pd.isna(steps), none, steps))
+            steps: Any = _step_labels(taken["labels"], recording.index, x, what)
+            steps[pd.isna(steps)] = None if unlabelled == "drop" else unlabelled
+            recording = replace(recording, labels=steps)
         if read and recording.channels != read[0].channels:
             raise ValueError(
                 f"{what} has the channels {shortened(recording.channels)}, but recording "
@@ -212,11 +210,10 @@ def _read(name: Any, x: Any, group: Any, pause: Any) -> Recording:
     step = int(step) if dates or not step % 1 else step
     duration = pd.Timedelta(step, "ns") if dates else step
     recording = Recording(name, values, index, channels, group, None, [], duration)
-    if dates or isinstance(pause, TIME):
-        limit = _PAUSE * step if pause is None else recording.time(pause, "pause").value
-    else:
-        limit = _PAUSE * step if pause is None else pause
-        check_number("pause", limit, 0, excluded=True)
+    limit = 5 * step if pause is None else pause
+    if pause is not None and (dates or isinstance(pause, TIME)):
+        limit = recording.time(pause, "pause").value
+    check_number("pause", limit, 0, excluded=True)
     return replace(recording, ends=[*(np.flatnonzero(apart > limit) + 1).tolist(), len(index)])
 
 
@@ -248,7 +245,7 @@ def _step_labels(given: Any, index: pd.Index, x: Any, what: str) -> npt.NDArray[
     timed = isinstance(given, pd.Series) and not isinstance(given.index, pd.RangeIndex)
     if timed and isinstance(x, pd.DataFrame) and not given.index.equals(x.index):
         raise ValueError(f"labels of {what} have other times; pass labels.reindex(x.index)")
-    return labels.to_numpy(object)
+    return labels.to_numpy(object, copy=True)
 
 
 def _of_intervals(frame: pd.DataFrame, index: pd.Index, what: str) -> npt.NDArray[Any]:

@@ -78,8 +78,7 @@ def plot_recording(
     labels = sorted({*true["label"], *found["label"]})
     cm = require("matplotlib.cm", extra="plots", purpose="drawing a figure")
     colors = require("matplotlib.colors", extra="plots", purpose="drawing a figure")
-    least = min([0.5, *found["confidence"]])
-    shade = cm.ScalarMappable(colors.Normalize(least, 1), "viridis_r")
+    shade = cm.ScalarMappable(colors.Normalize(min([0.5, *found["confidence"]]), 1), "viridis_r")
     for events, above, height in ((true, 0.08, 0.2), (found, -0.38, 0.42)):
         for event in events.itertuples(index=False):
             left, right = _positions(pd.Index([event.start, event.end]))
