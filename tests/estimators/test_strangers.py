@@ -251,6 +251,13 @@ def test_load_refuses_unknown_tensor(name, prefix, stranger):
     refused(stranger(name, tensors=lambda held: held.update({f"{prefix}x": torch.ones(1)})), "x'")
 
 
+def test_load_refuses_tensors_of_absent_part(stranger):
+    def drop(state):
+        del state["parts"]["transformer"], state["weights"]["transformer"]
+
+    refused(stranger("ensemble", drop), "transformer.", "no part")
+
+
 def test_load_refuses_large_unsaved_table(folders, tmp_path, stranger):
     clf = classifier("sine_spe").fit(X, Y)
     clf.save(tmp_path / "spe")

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 from marks import slow_except
 from picture_checks import assert_legible, assert_readable, panels
+from small_estimators import classifier
 
-from tsformer import TSTransformerClassifier
 from tsformer.plots import plot_attention, plot_class_relevance, plot_relevance
 
 num2date = pytest.importorskip("matplotlib.dates", reason='needs the extra "plots"').num2date
@@ -142,10 +142,7 @@ def test_relevance_of_irregular_times_adds_up_over_spans():
 @pytest.mark.parametrize("timed", [False, True])
 def test_attention_is_drawn_at_the_times_of_the_series(timed):
     X = [hourly(f"2024-01-{day:02} 06:00", freq="min") * day for day in range(1, 13)]
-    clf = TSTransformerClassifier(
-        stem="linear", d_model=8, n_heads=2, n_layers=1, max_epochs=1, random_state=0
-    )
-    clf.set_params(timestamps="index" if timed else None).fit(X, ["a", "b"] * 6)
+    clf = classifier(stem="linear", timestamps="index" if timed else None).fit(X, ["a", "b"] * 6)
     matrix, top, left = panels(plot_attention(clf, X[2]))
     ends = [num2date(end).strftime("%d %H:%M") for end in (*matrix.get_xlim(), *matrix.get_ylim())]
     assert ends == ["03 06:00", "03 06:29", "03 06:29", "03 06:00"]
@@ -156,10 +153,7 @@ def test_attention_is_drawn_at_the_times_of_the_series(timed):
 
 def test_attention_at_passed_times_begins_where_they_begin():
     X, times = np.arange(1, 13)[:, None, None] * np.arange(30.0), 100 + np.arange(30.0) ** 1.5
-    clf = TSTransformerClassifier(
-        stem="linear", d_model=8, n_heads=2, n_layers=1, max_epochs=1, random_state=0
-    )
-    clf.fit(X, ["a", "b"] * 6, times=times)
+    clf = classifier(stem="linear").fit(X, ["a", "b"] * 6, times=times)
     matrix, top, _ = panels(plot_attention(clf, X[0], series_times=times))
     assert matrix.get_xlim() == pytest.approx((100, times[-1]), rel=1e-6)
     np.testing.assert_allclose(top.lines[0].get_xdata(), times)
@@ -203,10 +197,7 @@ def test_attention_of_a_shorter_series_is_drawn_without_padding():
     lengths = [20, 60, 40] * 4
     X = [np.cumsum(RNG.normal(size=(1, length)), axis=1) for length in lengths]
     X[0][:, 8:12] = np.nan
-    clf = TSTransformerClassifier(
-        stem="linear", d_model=8, n_heads=2, n_layers=1, max_epochs=1, random_state=0
-    )
-    maps = clf.fit(X, ["a", "b"] * 6).attention(X)
+    maps = classifier(stem="linear").fit(X, ["a", "b"] * 6).attention(X)
     figure = plot_attention(maps.weights[0], maps.times[0], X[0])
     matrix, top, _ = panels(figure)
     there = maps.mask[0]
@@ -220,26 +211,26 @@ def test_attention_of_a_shorter_series_is_drawn_without_padding():
     assert panels(alone)[0].get_xlim() == (2.5, 3.5)
 
 
+EYE, AT, X = np.eye(3), np.arange(3), np.zeros((1, 9))
+
+
 @pytest.mark.parametrize(
-    ("draw", "message"),
+    ("draw", "arguments", "options", "message"),
     [
-        (lambda: plot_relevance(np.zeros(9), np.zeros(9)), "of one series; got"),
-        (lambda: plot_relevance(np.zeros((0, 9)), np.zeros((0, 9))), "one or more of each"),
-        (lambda: plot_relevance(np.zeros((1, 9)), np.zeros((1, 9)), times=[1]), "9 steps; got 1"),
-        (lambda: plot_relevance(np.zeros((1, 9)), np.zeros((1, 9)), channels=[]), "be 1 names"),
-        (lambda: plot_class_relevance(np.zeros((2, 1, 9)), ["a"]), "y .n,.; got"),
-        (lambda: plot_class_relevance(np.zeros((1, 1, 9)), ["a"], edges=[1]), "edges must be 10"),
-        (lambda: plot_attention(np.eye(3), np.arange(3), np.zeros((1, 0))), "one or more of each"),
-        (lambda: plot_attention(np.eye(3), np.arange(4), np.zeros((1, 9))), "weights must be"),
-        (lambda: plot_attention(np.eye(3) * np.nan, np.arange(3), np.zeros((1, 9))), "be finite"),
-        (lambda: plot_attention(np.eye(3), [0, 2, 1], np.zeros((1, 9))), "must not decrease"),
-        (lambda: plot_attention(np.eye(3) * 0, np.arange(3), np.zeros((1, 9))), "are 0 for all"),
-        (
-            lambda: plot_attention(np.eye(3), np.arange(3), np.zeros((1, 9)), series_times=[1]),
-            "series_times must be 9 times; got 1",
-        ),
+        (plot_relevance, (X[0], X[0]), {}, "of one series; got"),
+        (plot_relevance, (X[:0], X[:0]), {}, "one or more of each"),
+        (plot_relevance, (X, X), {"times": [1]}, "9 steps; got 1"),
+        (plot_relevance, (X, X), {"channels": []}, "be 1 names"),
+        (plot_class_relevance, (np.zeros((2, 1, 9)), ["a"]), {}, "y .n,.; got"),
+        (plot_class_relevance, (X[None], ["a"]), {"edges": [1]}, "edges must be 10"),
+        (plot_attention, (EYE, AT, X[:, :0]), {}, "one or more of each"),
+        (plot_attention, (EYE, np.arange(4), X), {}, "weights must be"),
+        (plot_attention, (EYE * np.nan, AT, X), {}, "be finite"),
+        (plot_attention, (EYE, [0, 2, 1], X), {}, "must not decrease"),
+        (plot_attention, (EYE * 0, AT, X), {}, "are 0 for all"),
+        (plot_attention, (EYE, AT, X), {"series_times": [1]}, "must be 9 times; got 1"),
     ],
 )
-def test_what_does_not_fit_is_refused(draw, message):
+def test_what_does_not_fit_is_refused(draw, arguments, options, message):
     with pytest.raises(ValueError, match=message):
-        draw()
+        draw(*arguments, **options)

@@ -190,7 +190,8 @@ def from_fitted_state(
         run = read_fields(state["tracked_run"], "tracked_run", run_id=str, store=str)
         if not re.fullmatch(r"[\w-]{1,64}", run["run_id"]) or "://" not in run["store"]:
             raise ValueError(
-                f"tracked_run.run_id and tracked_run.store must be an id and a URL; got {run}"
+                f"tracked_run.run_id and tracked_run.store must be an id and a URL; got "
+                f"{shortened(run)}"
             )
         estimator.tracked_run_ = run
     if "sets" in state:
@@ -208,14 +209,15 @@ def _restore_parts(
 ) -> None:
     """Restore the parts of an ensemble."""
     parts = read_fields(state, parts=_PARTS)["parts"]
-    *own, rest = _by_prefix(tensors, [f"{name}." for name in estimator.parts])
+    *own, rest = _by_prefix(tensors, [f"{name}." for name in parts])
     for key in rest:
         raise ValueError(f"tensor {key!r} belongs to no part; parts are {sorted(parts)}")
-    for (name, cls), weights in zip(estimator.parts.items(), own, strict=True):
+    weights = dict(zip(parts, own, strict=True))
+    for name, cls in estimator.parts.items():
         part = None
         if name in parts:
             try:
-                part = from_fitted_state(cls, parts[name], weights, device)
+                part = from_fitted_state(cls, parts[name], weights[name], device)
                 for key in ("schema", *estimator.target_.describe()):
                     if parts[name].get(key) != state.get(key):
                         ours, theirs = (shortened(each.get(key)) for each in (parts[name], state))
@@ -357,8 +359,10 @@ def _restored_weights(described: Any, dtype: np.dtype[Any]) -> dict[Any, float]:
     """Deserialise class weights."""
     pairs = list[list[Annotated[Any, check_label]]]
     given = read_fields(described, "parameters.class_weight", pairs=pairs)["pairs"]
-    if not all(len(pair) == 2 and isinstance(pair[1], (int, float)) for pair in given):
-        raise ValueError(f"parameters.class_weight must be labels with weights; got {given}")
+    if not all(len(pair) == 2 and type(pair[1]) in (int, float) for pair in given):
+        raise ValueError(
+            f"parameters.class_weight must be labels with weights; got {shortened(given)}"
+        )
     labels: list[Any] = [label for label, _ in given]
     if dtype.kind in "Mm":
         labels = np.array(labels, dtype=dtype).tolist()
