@@ -2,11 +2,12 @@
 
 from decimal import Decimal
 from math import inf, nan
+from typing import Any
 
 import numpy as np
 import pytest
 
-from tsformer._checks import check_number, unknown
+from tsformer._checks import Positive, check_number, read_fields, unknown
 
 
 @pytest.mark.parametrize(
@@ -50,3 +51,30 @@ def test_the_choices_after_an_unknown_name():
     assert unknown("stem", "cnv", ["conv", None]) == near
     assert unknown("stem", "x", ["conv", None]) == "unknown stem 'x'; choose from: 'conv', None"
     assert unknown("column", "x", []) == "unknown column 'x'; there are none to choose from"
+
+
+@pytest.mark.parametrize(
+    ("kind", "right", "wrong"),
+    [
+        (int, [0, -1, 2**31 - 1], [True, 1.0, 2**31, "1", None]),
+        (float, [0.5, 3, 2**53], [True, 10**30, "1", None]),
+        (bool | None, [True, None], [0, "no"]),
+        (Positive | list[Positive], [1.0, [1, 2.5]], [0.0, nan, [1.0, -1.0], ["1"], True]),
+        (dict[str, list[int]], [{}, {"a": [1]}], [[], {"a": 1}, {"a": [0.5]}]),
+        (tuple[str, ...], [["a", "b"], []], [[1], "ab", {}]),
+        (dict[str, Any], [{"a": object()}], [[], None]),
+    ],
+    ids=str,
+)
+def test_fields_have_their_annotated_types(kind, right, wrong):
+    for value in right:
+        assert read_fields({"x": value, "y": 1}, x=kind) == {"x": value}
+    for value in wrong:
+        with pytest.raises((TypeError, ValueError), match=r"part\.x must be"):
+            read_fields({"x": value}, "part", x=kind)
+
+
+def test_a_part_has_its_fields_and_no_others():
+    for described in ({}, {"x": 1, "y": 2}, [], None):
+        with pytest.raises(ValueError, match=r"part.x is missing|'y'|part must be an object"):
+            read_fields(described, "part", x=int)

@@ -1,8 +1,5 @@
 """From names, sums, classes and factories to hooks; the registry; subclasses."""
 
-import copy
-import pickle
-
 import pytest
 import torch
 from torch import nn
@@ -156,10 +153,3 @@ def test_stack_computes_bias_of_times_once(shares, owned):
     assert torch.equal(model(x), first)
     assert torch.equal(model(x, times=torch.arange(6.0)[None]), first)
     assert not torch.equal(model(x, times=2 * torch.arange(6.0)[None]), first), "not kept for long"
-
-
-@pytest.mark.filterwarnings("error")
-def test_using_an_encoding_does_not_warn():
-    encoding = copy.deepcopy(resolve("fixed+shaw", **SIZES))
-    pickle.loads(pickle.dumps(encoding)).eval().double().state_dict()
-    assert "Shaw" in repr(encoding)
