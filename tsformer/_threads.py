@@ -59,7 +59,6 @@ def threads(
     if outer is None:
         # A thread that started during another thread's block has the number of that block.
         before = max([before, *_OUTSIDE])
-        _OUTSIDE.append(before)
     if model is not None:
         config: Any = getattr(model, "config", None)
         width = 0 if config is None else config.d_model
@@ -92,6 +91,8 @@ def threads(
     if block.automatic and work is not None:
         block = block._replace(now=min(block.most, 1 + int(work // _WORTH_A_THREAD)))
     token = _BLOCK.set(block)
+    if outer is None:
+        _OUTSIDE.append(before)
     try:
         if torch.get_num_threads() != block.now:
             torch.set_num_threads(block.now)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from tsformer.augmentation import Augmentation, Batch, resolve
+from tsformer.augmentation import Augmentation, Batch, Sum, Warp, resolve
 
 ONES = Batch(torch.ones(1, 3, 2))
 
@@ -67,3 +67,12 @@ def test_codes_are_refused_before_training():
     for name in ("shift", "warp+shift"):
         with pytest.raises(ValueError, match="shift cannot augment series of codes"):
             resolve(name).check(symbolic=True)
+
+
+def test_the_parts_of_a_sum_are_checked_by_their_own_rule():
+    class Picky(Augmentation):
+        def check(self, *, symbolic: bool) -> None:
+            raise ValueError(f"symbolic={symbolic}")
+
+    with pytest.raises(ValueError, match="symbolic=False"):
+        Sum([Warp(), Picky()]).check(symbolic=False)

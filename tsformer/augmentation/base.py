@@ -110,10 +110,8 @@ class Augmentation(Named):
             Whether the series consist of codes.
         """
         if symbolic and not self.symbolic:
-            parts: Sequence[Augmentation] = getattr(self, "parts", [self])
-            label = next(part.label for part in parts if not part.symbolic)
             raise ValueError(
-                f"{label} cannot augment series of codes, which are numbers without an order; "
+                f"{self.label} cannot augment series of codes, which are numbers without an order; "
                 "choose another augmentation, or another stem than 'embedding' for measurements"
             )
 
@@ -145,6 +143,10 @@ class Sum(Augmentation):
         for part in self.parts:
             batch = part(batch)
         return batch
+
+    def check(self, *, symbolic: bool) -> None:
+        for part in self.parts:
+            part.check(symbolic=symbolic)
 
     def __repr__(self) -> str:
         return " + ".join(map(repr, self.parts))

@@ -93,7 +93,9 @@ def config_for(estimator: Any, max_len: int, *, probed: SeriesSource | None = No
 
 def probe_model(estimator: Any, series: SeriesSource) -> TSTransformer:
     """Make an unused model of the size: wrong options fail before any fit."""
-    check_graphs(estimator.compile, resolve_device(estimator.device))
+    device = resolve_device(estimator.device)
+    if estimator.compile == "cuda-graphs":
+        check_graphs(device)
     with warnings.catch_warnings(), seeded(0, CPU):
         warnings.simplefilter("ignore")  # the trained model issues them again
         return TSTransformer(config_for(estimator, int(series.lengths.max()), probed=series))

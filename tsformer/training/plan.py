@@ -86,7 +86,8 @@ class TrainingPlan:
     resume: bool = False
 
     def __post_init__(self) -> None:
-        check_graphs(self.compile, self.device)
+        if self.compile == "cuda-graphs":
+            check_graphs(self.device)
         if self.compile == "cuda-graphs" and self.frozen:
             raise ValueError(
                 "compile='cuda-graphs' needs all parameters trained; with frozen parameters choose "
@@ -108,9 +109,9 @@ class TrainingPlan:
         return self.learning_rate * (1 + cos(pi * (step - rising) / max(n_steps - rising, 1))) / 2
 
 
-def check_graphs(compile: bool | str, device: torch.device) -> None:
+def check_graphs(device: torch.device) -> None:
     """Raise ValueError for CUDA graphs on another device."""
-    if compile == "cuda-graphs" and device.type != "cuda":
+    if device.type != "cuda":
         raise ValueError(
             f"compile='cuda-graphs' needs a CUDA device; got {device}; choose 'auto', True or False"
         )
