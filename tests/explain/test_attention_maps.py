@@ -8,43 +8,18 @@ from marks import exhaustive_except
 from tsformer.encodings import names
 
 
-def softmax(scores: np.ndarray) -> np.ndarray:
-    powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    return powers / powers.sum(axis=-1, keepdims=True)
-
-
-def by_hand(model, x: torch.Tensor) -> list[list[np.ndarray]]:
-    """Return the weights of one series (1, L, C) without encoding, by block and head."""
-    found = []
-    with torch.no_grad():
-        x, _, _ = model.forward_stem(x)
-        for block in model.blocks:
-            tokens = block.norm_attention(x)[0].numpy()
-            layer = block.attention
-            qkv = tokens @ layer.qkv.weight.numpy().T + layer.qkv.bias.numpy()
-            D = tokens.shape[1]
-            E = D // layer.n_heads
-            heads, outputs = [], []
-            for head in range(layer.n_heads):
-                q, k, v = (qkv[:, i * D + head * E : i * D + (head + 1) * E] for i in range(3))
-                scores = np.array([[a @ b / E**0.5 for b in k] for a in q])
-                heads.append(softmax(scores))
-                outputs.append(heads[-1] @ v)
-            found.append(heads)
-            x = x + layer.out(torch.from_numpy(np.concatenate(outputs, axis=1)))
-            x = x + block.feed_forward(block.norm_feed_forward(x))
-    return found
-
-
-def test_weights_are_softmax_of_the_scaled_scores(plain, fit):
-    clf = fit(plain, encoding="none", stem="conv")
-    maps = clf.attention(plain.X[:2])
+@torch.no_grad()
+def test_weights_are_those_of_each_block(plain, fit):
+    """tests/model/test_attention.py has their formula."""
+    clf = fit(plain, encoding="shaw", stem="conv")
+    maps, model = clf.attention(plain.X[:2]), clf.model_
+    x, _, t = model.forward_stem(clf.preprocessor_(torch.from_numpy(plain.X[:2]).mT)[0])
     assert maps.weights.shape == (2, 2, 2, 24, 24)
-    panel = clf.preprocessor_(torch.from_numpy(plain.X[:2]).transpose(1, 2))[0]
-    for i in range(2):
-        np.testing.assert_allclose(
-            maps.weights[i], by_hand(clf.model_, panel[i : i + 1]), atol=1e-5
-        )
+    for number, block in enumerate(model.blocks):
+        hooks = model.encoding.at(number)
+        expected = block.attention.weights(block.norm_attention(x), t, hooks)
+        np.testing.assert_allclose(maps.weights[:, number], expected, atol=1e-5)
+        x = block(x, t, hooks)
 
 
 @pytest.mark.parametrize("stride", [1, 4])
