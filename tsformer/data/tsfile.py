@@ -144,10 +144,9 @@ def write_ts(
     if labels is not None:
         if len(labels) != len(series):
             raise ValueError(f"X has {len(series)} series, but y has {len(labels)} entries")
-        for i, label in enumerate(y):
-            if pd.isna(label):
+        for i, (value, label) in enumerate(zip(y, labels, strict=True)):
+            if pd.isna(value):
                 raise ValueError(f"y is missing for series {i}; leave the series out")
-        for label in labels:
             if not label or _NOT_IN_LABELS.search(label):
                 raise ValueError(
                     f"{shortened(label)} cannot be a label of a .ts file, which is not empty and "
@@ -197,15 +196,9 @@ def _times(items: Sequence[Any]) -> list[list[Any]]:
                 "list of DataFrames"
             )
         index = ordered_times(x.index, f"times of series {i}")
-        written: list[Any]
         clocks.add(_clock(index))
-        if isinstance(index, pd.DatetimeIndex):
-            if index.tz is not None:
-                index = index.tz_convert("UTC")  # read_ts wants a single offset
-            written = [time.isoformat() for time in index]
-        elif index.dtype.kind in "iuf" and np.isfinite(index.dropna()).all():
-            written = index.tolist()
-        else:
+        dates = isinstance(index, pd.DatetimeIndex)
+        if not dates and (index.dtype.kind not in "iuf" or np.isinf(index).any()):
             raise ValueError(
                 f"times of series {i} are {index.dtype} or infinite; a .ts file has numbers or "
                 "dates: convert them with .total_seconds() or .to_timestamp()"
@@ -215,7 +208,9 @@ def _times(items: Sequence[Any]) -> list[list[Any]]:
                 f"times of series {i} are missing, decrease or repeat; a .ts file has each time "
                 "once: sort the series by time and aggregate its duplicates"
             )
-        times.append(written)
+        if isinstance(index, pd.DatetimeIndex) and index.tz is not None:
+            index = index.tz_convert("UTC")  # read_ts wants a single offset
+        times.append([time.isoformat() if dates else time for time in index.tolist()])
     if len(clocks) > 1:
         raise ValueError(f"some times are {' and others '.join(sorted(clocks))}; convert them")
     return times
@@ -223,23 +218,22 @@ def _times(items: Sequence[Any]) -> list[list[Any]]:
 
 def writable_labels(y: Any) -> npt.NDArray[np.str_]:
     """Return labels with ``_`` for blanks, NUL and ``:``, and warn of changes."""
+    new_of = {label: _NOT_IN_LABELS.sub("_", label) for label in dict.fromkeys(map(str, y))}
     written: dict[str, str] = {}
-    for label in dict.fromkeys(str(label) for label in y):
-        new = _NOT_IN_LABELS.sub("_", label)
-        if new in written:
+    for label, new in new_of.items():
+        if written.setdefault(new, label) != label:
             raise ValueError(
                 f"the labels {written[new]!r} and {label!r} would both be {new!r} in a .ts file; "
                 "rename one of them"
             )
-        written[new] = label
-    changed = {label: new for new, label in written.items() if new != label}
+    changed = {label: new for label, new in new_of.items() if new != label}
     if changed:
         label, new = next(iter(changed.items()))
         warn_caller(
             f"labels in .ts files have no blanks, NUL characters and ':': {label!r} is written as "
             f"{new!r}" + (f", and {len(changed) - 1} others likewise" if len(changed) > 1 else ""),
         )
-    return np.array([_NOT_IN_LABELS.sub("_", str(label)) for label in y])
+    return np.array([new_of[str(label)] for label in y])
 
 
 _NOT_IN_LABELS = re.compile(r"[\s:\0]+")
@@ -249,17 +243,12 @@ _NOT_IN_LABELS = re.compile(r"[\s:\0]+")
 class _Header:
     """Declarations before ``@data``; None where undeclared."""
 
+    is_labelled: bool = False
     channels: int | None = None
     length: int | None = None
     equal_length: bool | None = None
     labels: frozenset[str] | None = None
     times: bool = False
-    targets: bool = False
-
-    @property
-    def is_labelled(self) -> bool:
-        """Whether a line ends in a label or a target."""
-        return self.targets or self.labels is not None
 
 
 class _Lines:
@@ -285,8 +274,7 @@ class _Lines:
 
 
 def _read_header(lines: _Lines) -> _Header:
-    header = _Header()
-    has_labels = False
+    header, has_labels = _Header(), False
     for line in lines:
         if not line.startswith("@"):
             lines.refuse(f"expected a header line such as '@data', found {_short(line)}")
@@ -303,7 +291,7 @@ def _read_header(lines: _Lines) -> _Header:
                 header.times = _flag(lines, tag, value)
             case "@targetlabel":
                 has_labels = True
-                header.targets = _flag(lines, tag, value)
+                header.is_labelled |= _flag(lines, tag, value)
             case "@univariate" if _flag(lines, tag, value):
                 header.channels = 1
             case "@dimensions" | "@dimension":
@@ -315,7 +303,7 @@ def _read_header(lines: _Lines) -> _Header:
             case "@classlabel":
                 has_labels = True
                 if _flag(lines, tag, value):
-                    header.labels = frozenset(values[1:])
+                    header.is_labelled, header.labels = True, frozenset(values[1:])
                     if not header.labels:
                         lines.refuse("@classLabel true needs the labels after it")
                     if "\0" in line or "\ufffd" in line:  # U+FFFD replaces other bytes
