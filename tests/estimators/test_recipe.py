@@ -207,8 +207,9 @@ def test_of_many_series_some_are_drawn(monkeypatch):
     fitted = convolutions(scaling="auto", **large).fit(LEVELS, Y)
     assert sizes[4:] == [20] * 2
     assert features[-2:] == [(336, 4)] * 2
-    for name in large:
-        assert convolutions(**{name: 0})._share_of_features(1 / 8)[name] == 0
+    for i, name in enumerate(large):
+        convolutions(scaling="auto", **{name: 0}).fit(LEVELS, Y)
+        assert features[-1][i] == 0
     again = convolutions(scaling="channel", **large).fit(LEVELS, Y)  # of the chosen one, all series
     np.testing.assert_array_equal(fitted.predict_proba(LEVELS), again.predict_proba(LEVELS))
 

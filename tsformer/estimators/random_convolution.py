@@ -25,7 +25,6 @@ from tsformer.estimators.recipe import better_scaling, fitted_convolutions, tria
 from tsformer.estimators.saving import load_checked
 from tsformer.estimators.series import (
     SeriesEstimator,
-    TrainingData,
     drawn_seed,
     fit_transform,
     get_feature_names_out,
@@ -199,8 +198,17 @@ class RandomConvolutionClassifier(
             "device": self.device_,
             "groups": data.groups,
         }
-        auto = self.scaling == "auto"
-        scaling = self._better_scaling(data, options) if auto else self.scaling
+        scaling = self.scaling
+        if scaling == "auto":  # by a share of the features, on a sample of many series
+            some = data.part(trial_sample(len(data.series), _SERIES_OF_TRIAL))
+            n_features = self.n_features and max(int(_SHARE_OF_TRIAL * self.n_features), FEWEST[0])
+            n_groups = self.n_groups and max(
+                2 * int(_SHARE_OF_TRIAL * self.n_groups / 2), FEWEST[1]
+            )
+            trial = options | {"n_features": n_features, "n_groups": n_groups}
+            trial["groups"] = some.groups
+            padded = some.series.padded()
+            scaling = better_scaling(padded, some.targets, some.weights, **trial).scaling
         self.preprocessor_ = Scaler(scaling, gap_flag=None).fit(series)
         model = fitted_convolutions(
             self._panel(self.preprocessor_, series),
@@ -233,19 +241,6 @@ class RandomConvolutionClassifier(
                 ),
                 f"cross-entropy, leaving out {by}": float(model.ridge.loss),
             },
-        }
-
-    def _better_scaling(self, data: TrainingData, options: dict[str, Any]) -> str | None:
-        """Compare scalings with a share of the features, on a sample of many series."""
-        some = data.part(trial_sample(len(data.series), _SERIES_OF_TRIAL))
-        trial = options | self._share_of_features(_SHARE_OF_TRIAL) | {"groups": some.groups}
-        return better_scaling(some.series.padded(), some.targets, some.weights, **trial).scaling
-
-    def _share_of_features(self, share: float) -> dict[str, int]:
-        """Return the parameters for a share of the features."""
-        return {
-            "n_features": self.n_features and max(int(share * self.n_features), FEWEST[0]),
-            "n_groups": self.n_groups and max(2 * int(share * self.n_groups / 2), FEWEST[1]),
         }
 
     def check_parameters(self) -> None:
@@ -296,8 +291,7 @@ class RandomConvolutionClassifier(
 
         Parameters
         ----------
-        X, times : as in `fit`
-            Series of any length, with the same channels; times if `fit` had times.
+        X, times : as in `transform`
 
         Returns
         -------
