@@ -2,7 +2,6 @@
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from operator import itemgetter
 from typing import Any, Literal
 
@@ -196,7 +195,7 @@ class Windows:
             recording, hits = self.recordings[name], dict[Run, Run]()
             least = recording.n_steps(least_duration, "least_duration")
             true, found = recording.runs(part["true"]), recording.runs(part["label"], least)
-            pairs = [(_iou(f, t), f, t) for f, t in product(found, true)]
+            pairs = [(_iou(f, t), f, t) for f in found for t in true if f[0] < t[1] and t[0] < f[1]]
             for iou, f, t in sorted(pairs, key=itemgetter(0), reverse=True):
                 if iou >= least_iou and f not in hits and t not in hits.values():
                     hits[f] = t
