@@ -58,6 +58,13 @@ def test_prediction_halves_its_batches():
         forward(model, panel)
 
 
+@pytest.mark.parametrize("mode", [True, False])
+def test_forward_leaves_the_mode_of_the_model(mode):
+    model = make_model().train(mode)
+    forward(model, make_panel()[0])
+    assert model.training == mode
+
+
 def test_tensors_of_the_error_are_free_before_the_cache_is_emptied():
     class Large:
         pass

@@ -2,6 +2,7 @@
 
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from math import ceil
 from typing import Any
 
@@ -88,22 +89,23 @@ def forward(
     """Run `function`, by default the model, over all series, in eval mode without gradients.
 
     Series of similar length share a batch of a few thousand tokens. Batches that do not fit into
-    memory are halved. The model stays in eval mode; it is on `device`, by default the panel's.
+    memory are halved. The model is on `device`, by default the panel's, and its mode stays.
     Returns float32 ``[n, ...]`` on the CPU, in the panel's order.
     """
-    function = model if function is None else function
-
+    function, was_training = model if function is None else function, model.training
     device = panel.device if device is None else device
     stride = getattr(getattr(model, "stem", None), "stride", 1)
     n_steps = _TOKENS.get(device.type, _TOKENS_ELSEWHERE) * stride
     outputs: Tensor | None = None
-    model.eval()
     with (
+        ExitStack() as after,
         threads(model=model, n_tokens=_TOKENS["cpu"]),
         torch.inference_mode(),
         torch.autocast(device.type, torch.bfloat16, enabled=bfloat16),
         panel.ahead(in_order(panel.lengths, n_steps)) as batches,
     ):
+        after.callback(model.train, was_training)
+        model.eval()
         for index in batches:
             output = in_halves(
                 lambda part: function(*panel.take(part, device=device)).float(),
