@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator
 from sklearn.neighbors import KNeighborsClassifier
 
 from tsformer.baselines import BASELINES, Baseline, PanelClassifier, UnreadableSeries
-from tsformer.baselines.summary import SummaryRidgeClassifier, summarise
+from tsformer.baselines.summary_ridge import SummaryRidgeClassifier, summarise
 
 KNN = "sklearn.neighbors.KNeighborsClassifier"
 

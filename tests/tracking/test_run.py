@@ -11,7 +11,7 @@ import pytest
 
 from tsformer import TSTransformerClassifier
 from tsformer.tracking import MLflowTracker, TrackedRun
-from tsformer.tracking.run import storable
+from tsformer.tracking.tracked_run import storable
 
 
 class CountingClient:

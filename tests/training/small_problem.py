@@ -11,8 +11,8 @@ from tsformer.data.panel import Panel
 from tsformer.training import Callback, History, TrainingPlan, Validation, train
 from tsformer.training.distributed import Ranks
 from tsformer.training.loop import make_optimizer
-from tsformer.training.run import TrainingRun, TrainingState
 from tsformer.training.step import TrainingStep
+from tsformer.training.training_run import TrainingRun, TrainingState
 
 CPU = torch.device("cpu")
 

@@ -23,10 +23,17 @@ from small_problem import (
 
 from tsformer.objectives import Contrastive, InputLayout, Masked
 from tsformer.objectives.base import Pretext, PretrainingTransformer
-from tsformer.training import Callback, History, NonFiniteLossError, Validation, forward, train
-from tsformer.training import run as training_run
+from tsformer.training import (
+    Callback,
+    History,
+    NonFiniteLossError,
+    Validation,
+    forward,
+    train,
+    training_run,
+)
 from tsformer.training.plan import Pretrained
-from tsformer.training.run import EarlyStopping
+from tsformer.training.training_run import EarlyStopping
 
 VALIDATED = {"val_loss", "val_score"}
 

@@ -94,7 +94,10 @@ BASELINES: Mapping[str, Baseline] = {
         chance=("strategy",),
     ),
     "summary-ridge": Baseline(
-        "tsformer.baselines.summary.SummaryRidgeClassifier", unequal=True, gaps=True, random=False
+        "tsformer.baselines.summary_ridge.SummaryRidgeClassifier",
+        unequal=True,
+        gaps=True,
+        random=False,
     ),
     "flat-ridge": Baseline("sklearn.linear_model.RidgeClassifierCV", random=False),
     "1nn-dtw": _numba(  # without a warping window

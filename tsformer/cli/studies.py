@@ -117,7 +117,7 @@ def compare(
     """
     from tsformer.studies import Study
     from tsformer.studies.analysis.ranking import ranking_page
-    from tsformer.studies.report.summary import to_markdown
+    from tsformer.studies.report.summary_table import to_markdown
 
     for file in ("results.csv", "failures.csv"):
         check_output(out / file, [] if data is None else [Path(data)])

@@ -34,7 +34,7 @@ from tsformer.estimators.targets import (
     read_weights,
 )
 from tsformer.explain.attention import AttentionMaps, attention_maps
-from tsformer.training.run import suppress_interruption_warning
+from tsformer.training.training_run import suppress_interruption_warning
 
 #: Bounds of the factor of temperatures in `calibrate`.
 _FACTORS = (0.05, 20.0)

@@ -15,7 +15,7 @@ from tsformer.estimators.saving import load
 from tsformer.estimators.series import unobserved
 from tsformer.model import TSTransformer
 from tsformer.model.stems import STEMS, ConvStem
-from tsformer.training.run import suppress_interruption_warning
+from tsformer.training.training_run import suppress_interruption_warning
 
 #: Copied parts of the model, and the hyperparameters that determine the meaning of their weights.
 _PARTS = {

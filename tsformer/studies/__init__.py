@@ -15,7 +15,7 @@ from tsformer.studies.analysis.plots import (
 from tsformer.studies.analysis.scores import read_scores
 from tsformer.studies.analysis.statistics import Statistics, compare_methods
 from tsformer.studies.design.study import Study, Trial
-from tsformer.studies.report.summary import summary_table
+from tsformer.studies.report.summary_table import summary_table
 from tsformer.studies.run.compare import Comparison, compare, which_encoding
 from tsformer.studies.run.progress import Progress
 

@@ -27,7 +27,6 @@ from tsformer.plots import encoding_color, plot_confusion, plot_history, plot_re
 from tsformer.tracking import search
 from tsformer.tracking.context import activated, hides_fits, start_run, user_run_is_active
 from tsformer.tracking.model import card_of_run, write_model
-from tsformer.tracking.run import CONTEXTS, TrackedRun
 from tsformer.tracking.scores import array_of, in_text, scored
 from tsformer.tracking.settings import (
     Settings,
@@ -37,6 +36,7 @@ from tsformer.tracking.settings import (
     speaking,
     warn,
 )
+from tsformer.tracking.tracked_run import CONTEXTS, TrackedRun
 from tsformer.tracking.tracker import (
     MLflowTracker,
     check_pictures,

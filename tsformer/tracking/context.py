@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tsformer._optional import require
-from tsformer.tracking.run import TrackedRun
 from tsformer.tracking.settings import warn_untracked
 from tsformer.tracking.store import SQLITE, RunStore, prepare_store, resolve_uri
+from tsformer.tracking.tracked_run import TrackedRun
 
 DEFAULT_EXPERIMENT = "tsformer"
 

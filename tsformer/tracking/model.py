@@ -19,8 +19,8 @@ from tsformer._version import __version__
 from tsformer.estimators.saving import load
 from tsformer.estimators.series import SeriesEstimator
 from tsformer.estimators.summary import card
-from tsformer.tracking.run import TAG_LENGTH, storable
 from tsformer.tracking.served import ServedModel, describe_input, example_table, signature_of
+from tsformer.tracking.tracked_run import TAG_LENGTH, storable
 
 _FOLDER = "estimator"
 _PACKAGES = ("torch", "numpy", "pandas", "scikit-learn")

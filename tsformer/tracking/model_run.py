@@ -12,7 +12,6 @@ import numpy as np
 from tsformer.plots.explanations import plot_relevance_of
 from tsformer.tracking.autologging import log_data, log_scores, use
 from tsformer.tracking.context import Enclosing, start_run, within
-from tsformer.tracking.run import TrackedRun
 from tsformer.tracking.settings import (
     Settings,
     current_settings,
@@ -21,6 +20,7 @@ from tsformer.tracking.settings import (
     without_credentials,
 )
 from tsformer.tracking.store import SQLITE, RunStore, resolve_uri
+from tsformer.tracking.tracked_run import TrackedRun
 from tsformer.tracking.tracker import name_of, parameters_of
 
 

@@ -31,10 +31,10 @@ from tsformer.tracking.context import (
     user_run_is_active,
     within,
 )
-from tsformer.tracking.run import TrackedRun, storable_name
 from tsformer.tracking.scores import main_score
 from tsformer.tracking.settings import Settings, current_settings, speaking
 from tsformer.tracking.store import RunStore
+from tsformer.tracking.tracked_run import TrackedRun, storable_name
 from tsformer.tracking.tracker import name_of
 from tsformer.tracking.views import PLACE_TAG, make_views
 

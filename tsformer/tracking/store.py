@@ -22,8 +22,15 @@ from urllib.parse import unquote
 
 from tsformer._optional import require
 from tsformer._version import __version__
-from tsformer.tracking.run import MISSING_TAG, NAME_LENGTH, TAG_LENGTH, Names, TrackedRun, storable
 from tsformer.tracking.settings import masked, reason, warn_untracked, without_credentials
+from tsformer.tracking.tracked_run import (
+    MISSING_TAG,
+    NAME_LENGTH,
+    TAG_LENGTH,
+    Names,
+    TrackedRun,
+    storable,
+)
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

@@ -15,8 +15,8 @@ from torch import nn
 from tsformer.encodings.base import encoding_name
 from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.plots import plot_encoding_change, plot_history
-from tsformer.tracking.run import TrackedRun
-from tsformer.training.run import Callback, TrainingState
+from tsformer.tracking.tracked_run import TrackedRun
+from tsformer.training.training_run import Callback, TrainingState
 
 _CLEAR = Path("/proc/self/clear_refs")
 _STATUS = Path("/proc/self/status")

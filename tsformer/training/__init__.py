@@ -4,7 +4,13 @@ from tsformer.training.inference import forward
 from tsformer.training.loop import train, train_ensemble
 from tsformer.training.plan import TrainingPlan
 from tsformer.training.progress import ProgressBar
-from tsformer.training.run import Callback, History, NonFiniteLossError, TrainingState, Validation
+from tsformer.training.training_run import (
+    Callback,
+    History,
+    NonFiniteLossError,
+    TrainingState,
+    Validation,
+)
 
 __all__ = [
     "Callback",

@@ -20,7 +20,7 @@ from torch import Tensor
 from tsformer._files import replacing
 from tsformer._warnings import warn_caller
 from tsformer.objectives import Pretext
-from tsformer.training.run import TrainingRun
+from tsformer.training.training_run import TrainingRun
 
 #: Fields of a plan that change neither the steps of a training run nor their order.
 _IRRELEVANT = ("device", "compile", "checkpoint_dir", "checkpoint_minutes", "resume")

@@ -20,7 +20,8 @@ from tsformer.training.cuda_graphs import step_class
 from tsformer.training.distributed import Ranks
 from tsformer.training.inference import place
 from tsformer.training.plan import TrainingPlan
-from tsformer.training.run import (
+from tsformer.training.step import Loss, TrainingStep
+from tsformer.training.training_run import (
     Callback,
     History,
     NonFiniteLossError,
@@ -29,7 +30,6 @@ from tsformer.training.run import (
     Validation,
     mark_interrupted,
 )
-from tsformer.training.step import Loss, TrainingStep
 
 
 def train(

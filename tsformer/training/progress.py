@@ -8,7 +8,7 @@ from time import monotonic
 from typing import Any
 
 from tsformer._optional import require
-from tsformer.training.run import Callback, TrainingState
+from tsformer.training.training_run import Callback, TrainingState
 
 #: Least seconds between progress lines without a terminal.
 SECONDS_BETWEEN_LINES = 5.0

@@ -10,7 +10,7 @@ from tsformer.studies import summary_table
 from tsformer.studies._files import write_atomically
 from tsformer.studies.analysis.analyse import Findings
 from tsformer.studies.analysis.statistics import Statistics, compare_methods
-from tsformer.studies.report.summary import to_markdown
+from tsformer.studies.report.summary_table import to_markdown
 from tsformer.studies.report.verdict import against, contrasts, paired, verdict
 
 

@@ -19,7 +19,7 @@ from tsformer.data import DatasetError, load_dataset
 from tsformer.data.tsfile import write_ts
 from tsformer.plots import encoding_color
 from tsformer.studies import Progress, Study, compare
-from tsformer.studies.report.summary import to_markdown
+from tsformer.studies.report.summary_table import to_markdown
 from tsformer.studies.run import problem
 from tsformer.studies.run.trial import Task, run_task
 from tsformer.tracking import TrackedRun, prepare_store

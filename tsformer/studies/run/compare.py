@@ -29,7 +29,7 @@ from tsformer.studies._files import check_folder, write_atomically
 from tsformer.studies.analysis.ranking import answer
 from tsformer.studies.analysis.statistics import mean_ranks
 from tsformer.studies.design.study import Study
-from tsformer.studies.report.summary import summary_table
+from tsformer.studies.report.summary_table import summary_table
 from tsformer.studies.run.finalize import (
     attempt,
     by_variant,

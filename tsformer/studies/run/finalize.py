@@ -34,7 +34,7 @@ from tsformer.studies.analysis.scores import (
 from tsformer.studies.analysis.statistics import mean_ranks, mean_scores
 from tsformer.studies.design.methods import digest
 from tsformer.studies.design.study import Study
-from tsformer.studies.report.summary import summary_table, to_markdown
+from tsformer.studies.report.summary_table import summary_table, to_markdown
 from tsformer.studies.report.verdict import verdict
 from tsformer.studies.report.write import write_findings
 from tsformer.studies.run.results import ResultStore

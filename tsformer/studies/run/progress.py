@@ -9,7 +9,7 @@ from time import monotonic
 from typing import Any, Literal
 
 from tsformer.studies.design.study import Trial
-from tsformer.training.run import Callback, TrainingState
+from tsformer.training.training_run import Callback, TrainingState
 
 
 @dataclass(frozen=True)

@@ -28,12 +28,12 @@ from tsformer.studies.design.study_file import WHOLE
 from tsformer.studies.run.lock import STUDY_TAG
 from tsformer.studies.run.problem import Problem, n_train, series_digest
 from tsformer.tracking import MLflowTracker, RunStore, TrackedRun
-from tsformer.tracking.run import RunEnded
 from tsformer.tracking.scores import classification_scores, label_scores
 from tsformer.tracking.settings import without_credentials
 from tsformer.tracking.store import commit
+from tsformer.tracking.tracked_run import RunEnded
 from tsformer.tracking.tracker import peak_memory_mb, reset_peak_memory
-from tsformer.training.run import Callback, suppress_interruption_warning
+from tsformer.training.training_run import Callback, suppress_interruption_warning
 
 #: Tag of a fit: hash of its data set.
 SERIES = "tsformer.series"
