@@ -119,6 +119,8 @@ def test_columns_name_labels_and_groups():
     assert cut.y.tolist() == [*"aabb"] * 2
     assert set(cut.groups) == {"eve"}
     assert windows([x[["x"]]] * 2, [x["activity"]] * 2, 5, 5, groups=[3, 4]).groups[-1] == 4
+    with pytest.raises(TypeError, match="pass a frame"):
+        windows(signal(20), x["activity"], 5, 5, groups="who")
 
 
 def test_a_file_is_read_by_fit_in_parts(tmp_path):
@@ -250,6 +252,7 @@ TIMED = frame(pd.date_range(DAY, periods=50, freq="s"))
         ((signal(), None, 10, 0), "stride must be an int >= 1; got 0"),
         ((signal(), None, 10, "2s"), "stride='2s' is a time, but recording 0 has no dates"),
         (([], [], 10, 5), "recordings is empty; pass at least one recording"),
+        ((None, [], 10, 5), "recordings is empty; pass at least one recording"),
         ((signal()[None], None, 10, 5), r"recording 0 must have the shape \(channels, steps\)"),
         ((signal(), None, "10s", 5), "'10s' is a time, but recording 0 has no dates"),
         ((TIMED, None, "ten", 5), "length='ten' is no time"),

@@ -108,7 +108,7 @@ def read_recordings(
     recordings: Any, labels: Any, groups: Any, pause: Any, unlabelled: Any
 ) -> list[Recording]:
     """Read recordings with their labels and groups."""
-    if not len(recordings):
+    if recordings is None or not len(recordings):
         raise ValueError("recordings is empty; pass at least one recording")
     items = {0: recordings}
     if isinstance(recordings, Mapping):
@@ -126,8 +126,9 @@ def read_recordings(
         taken = {"labels": label_of[name], "groups": group_of[name]}
         for role, column in (("labels", labels), ("groups", groups)):
             if isinstance(column, str):
-                columns = list(getattr(x, "columns", ()))
-                check_known("column", column, columns, where=f"{role}: {what}: ")
+                if not isinstance(x, pd.DataFrame):
+                    raise TypeError(f"{role}: {what} is an array without columns; pass a frame")
+                check_known("column", column, list(x.columns), where=f"{role}: {what}: ")
                 taken[role], x = x[column], x.drop(columns=column)
         if isinstance(groups, str):
             taken["groups"], *others = taken["groups"].unique()
