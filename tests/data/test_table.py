@@ -435,7 +435,7 @@ def test_labels_in_a_second_file_are_joined_by_case(read, table):
     for content, message in {
         "id,kind,who\n07,b,p\n7,a,q\n8,c,r\n": "1 series.*'8'",
         "id,kind\n07,b\n07,a\n7,a\n": "'07'",
-        "id,kind\n07,b\n": "row 2: no label in column 'kind'",
+        "id,kind\n07,b\n": "row 2: no label of series '7' in column 'kind'",
         "id,kind\n1,b\n": "'7', '07', .*'1'",
         "nr,kind\n1,b\n": r"labels\.csv 'id'",
     }.items():

@@ -226,7 +226,7 @@ def read_table(
         table = _with_labels(table, joined, path, schema)
     for name, role in ((schema.label if labelled else None, "label"), (schema.group, "group")):
         if name is not None:
-            _refuse_empty(path, table, name, role)
+            _refuse_empty(path, table, name, role, None if joined is None else schema.case)
     try:
         if schema.time is None:
             X, y, cases, groups = _wide(table, schema, path, labelled)
@@ -243,11 +243,15 @@ def read_table(
     return Source(X, labels, cases, schema, numbers)
 
 
-def _refuse_empty(path: Path, table: pd.DataFrame, name: str, role: str) -> None:
+def _refuse_empty(
+    path: Path, table: pd.DataFrame, name: str, role: str, case: str | None = None
+) -> None:
     """Raise ValueError for a row without a label, group or name."""
     if (empty := table[name].isna()).any():
+        row = table.index[empty][0]
+        of = "" if case is None else f" of series {table[case][row]!r}"
         raise ValueError(
-            f"{path}, row {table.index[empty][0]}: no {role} in column {name!r}; drop the series"
+            f"{path}, row {row}: no {role}{of} in column {name!r}; drop the series"
             + (", or pretrain on it" if role == "label" else "")
         )
 
