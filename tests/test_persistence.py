@@ -113,6 +113,7 @@ def test_load_refuses_weights_of_other_estimator(saved, tmp_path):
         ({"format": 1, "tsformer": "0.1.0"}, "format 1 by tsformer 0.1.0"),
         ({"format": "2"}, "format '2'"),
         ({"weights_sha256": "../../etc"}, "weights_sha256"),
+        ({"weights_sha256": 3}, "weights_sha256 is not a SHA-256 digest"),
         ({"class": "TSTransformerClasifier"}, "did you mean 'TSTransformerClassifier'"),
         ({"class": "StreamingClassifier"}, "StreamingClassifier"),
     ],

@@ -233,7 +233,8 @@ def check_type(name: str, value: Any, kind: Any) -> None:
     arms = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
     arm = next((arm for arm in arms if _is_of(value, arm)), None)
     if arm is None:
-        names = " or ".join(getattr(each, "__name__", str(each)) for each in arms)
+        kinds = (getattr(each, "__origin__", each) for each in arms)  # float of Annotated
+        names = " or ".join(getattr(each, "__name__", str(each)) for each in kinds)
         raise ValueError(f"{name} must be {names}; got {shortened(value)}")
     if arm is not kind:
         check_type(name, value, arm)

@@ -200,7 +200,7 @@ def _described(folder: Path) -> dict[str, Any]:
     """Return the description of the saved estimator in a folder."""
     try:
         state: dict[str, Any] = json.loads((folder / _JSON).read_text(encoding="utf-8"))
-        if not _DIGEST.fullmatch(state["weights_sha256"]):
+        if not _DIGEST.fullmatch(str(state["weights_sha256"])):
             raise ValueError("weights_sha256 is not a SHA-256 digest")
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"{folder / _JSON} is corrupted: {error}") from error
