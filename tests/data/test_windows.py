@@ -259,6 +259,7 @@ TIMED = frame(pd.date_range(DAY, periods=50, freq="s"))
         ((TIMED, None, 10, "1ms"), "stride='1ms' is less than one step"),
         ((TIMED, None, 10, 5, {"pause": 3}), "pause=3 is no time"),
         ((TIMED[::-1], None, 10, 5), "run backwards after step 0"),
+        ((frame(pd.Index([*range(20), np.inf])), None, 10, 5), "must be finite numbers or dates"),
         ((signal(), [None] * 100, 10, 5), "no window is left"),
         (([signal()] * 2, ["a"] * 100, 10, 5), "labels must have one entry for each of 2"),
         (({"a": signal()}, {"b": 1}, 10, 5), "labels have no entry for recording 'a'"),

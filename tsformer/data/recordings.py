@@ -222,10 +222,11 @@ def _times(given: Any, what: str) -> pd.Index:
     """Return times as numbers, or as dates in nanoseconds."""
     index: Any = ordered_times(given, what)
     index = index.to_timestamp() if isinstance(index, pd.PeriodIndex) else index
-    if index.hasnans or index.dtype.kind not in "iufmM":
+    wrong = index.isna() | index.isin([np.inf, -np.inf])
+    if wrong.any() or index.dtype.kind not in "iufmM":
         raise ValueError(
-            f"{what} must be numbers or dates, and none missing; got {index.dtype} such as "
-            f"{index[index.isna().argmax()]}"
+            f"{what} must be finite numbers or dates, and none missing; got {index.dtype} such as "
+            f"{index[wrong.argmax()]}"
         )
     return index.as_unit("ns") if index.dtype.kind in "mM" else index
 
