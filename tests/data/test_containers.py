@@ -320,6 +320,7 @@ LETTERS = ["abc", "abd"]
         (np.zeros((0, 3, 4)), "X holds no series"),
         (np.zeros((3, 4, 0)), r"X contains empty series: .*\(3, 4, 0\)"),
         ([np.zeros((2, 3)), np.zeros((2, 0))], "series 1 is empty"),
+        (pd.DataFrame(index=range(4)), "X has no columns"),
         ([np.zeros((1, 2, 3))], r"series 0 must be \(length,\) or .*its shape is \(1, 2, 3\)"),
         ([np.zeros(2), np.array(["a", "b"])], "series 1 must contain real numbers; its dtype is"),
         ([pd.Series([1.0, 2.0], pd.date_range("2024", periods=2)[::-1])], "series 0.*not sorted"),

@@ -206,7 +206,9 @@ def _refuse_text(X: Any) -> None:
 def _numbers_of(X: pd.DataFrame) -> pd.DataFrame:
     """Convert a wide table of several types to float64; refuse columns without numbers."""
     kinds = [getattr(dtype, "kind", "O") for dtype in X.dtypes]
-    if len(set(X.dtypes)) <= 1 and isinstance(X.dtypes.iloc[0], np.dtype) and kinds[0] in "fiubc":
+    if not kinds:
+        raise ValueError("X has no columns; pass a table with a row per series, a column per step")
+    if len(set(X.dtypes)) == 1 and isinstance(X.dtypes.iloc[0], np.dtype) and kinds[0] in "fiubc":
         return X
     columns: list[Any] = []
     others = []
