@@ -64,7 +64,7 @@ def test_the_choices_after_an_unknown_name():
         (tuple[str, ...], [["a", "b"], []], [[1], "ab", {}]),
         (dict[str, Any], [{"a": object()}], [[], None]),
     ],
-    ids=str,
+    ids=["int", "float", "optional", "union", "lists", "sequence", "mapping"],
 )
 def test_fields_have_their_annotated_types(kind, right, wrong):
     for value in right:
