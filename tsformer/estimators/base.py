@@ -220,14 +220,14 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         ----------
         X : ndarray (n, length) or (n, channels, length), or list of (channels, length) arrays
             Series; a list may hold series of different lengths. Also tensors, lists of (length,
-            channels) DataFrames, DataFrames with two index levels (series, step) and DataFrames
-            with a series in each cell. Larger than memory: a `numpy.memmap`, the path of a ``.npy``
-            file, of Parquet or of a folder made by ``tsformer convert``, an array that is read by
-            slices, or a data set of items; see ``docs/guide/large_data.md``. NaN marks a missing
-            value: gaps are interpolated linearly and, if the training series have gaps, flagged in
-            an additional channel; steps before the first value and after the last are masked. A
-            `tsformer.data.LayoutWarning` reports arrays that look like ``(n, length, channels)``
-            and long tables.
+            channels) DataFrames, DataFrames with two index levels (series, step), DataFrames with
+            a series in each cell, data sets of items, and paths of Parquet. Larger than memory: a
+            `numpy.memmap`, the path of a ``.npy`` file or of a folder made by ``tsformer convert``,
+            or an array that is read by slices; see ``docs/guide/large_data.md``. NaN marks a
+            missing value: gaps are interpolated linearly and, if the training series have gaps,
+            flagged in an additional channel; steps before the first value and after the last are
+            masked. A `tsformer.data.LayoutWarning` reports arrays that look like ``(n, length,
+            channels)`` and long tables.
         y : array-like (n,) or (n, columns)
             For a classifier, labels of any type that scikit-learn allows, or several labels of 0
             and 1 per series, NaN if unknown; for a regressor, finite numbers.
