@@ -20,7 +20,7 @@ from scipy.stats import friedmanchisquare, spearmanr
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for `experiments` and `tools`
 
-from experiments.encodings.by_stem import DATASETS, ENCODINGS, STEMS
+from experiments.encodings.by_stem import ENCODINGS, STEMS
 from experiments.output import COMMITTED, add_output_options
 from tools.pictures import write_figure
 from tsformer._markdown import markdown_table
@@ -107,15 +107,6 @@ def picture() -> Figure:
     return plot_mean_gains(tables, "none")
 
 
-def progress() -> str:
-    """Return how much of the study is there, in a sentence."""
-    rows = pd.read_csv(ROWS)
-    return (
-        f"{len(rows):,} fits of {len(DATASETS) * len(STEMS) * len(ENCODINGS):,} a seed; seeds: "
-        f"{', '.join(map(str, sorted(rows['seed'].unique())))}.\n"
-    )
-
-
 def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     add_output_options(parser, "stems")
@@ -124,7 +115,7 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 def main(argv: Sequence[str] | None = None) -> None:
     options = arguments(argv)
-    print(progress(), gain_table(), test_table(), sep="\n")
+    print(gain_table(), test_table(), sep="\n")
     write_figure(picture(), options.out / "encodings_by_stem.png")
 
 

@@ -209,7 +209,7 @@ def parts_of(
 
 
 def make(base: type[Made], factory: Factory, /, **params: Any) -> Made:
-    """Return what a class or a factory makes; raise TypeError if it is no instance of `base`."""
+    """Call a class or a factory, which must return an instance of `base`."""
     made = factory(**params)
     if not isinstance(made, base):
         kind: str = base.registry.kind  # type: ignore[attr-defined]

@@ -135,6 +135,10 @@ def test_a_wide_table_is_not_mistaken_for_a_long_one(draw):
         assert warned(pd.DataFrame(draw(n))) == ""
 
 
+def test_two_series_are_too_few_to_recognise_a_long_table():
+    assert warned(long_table(2, 5)) == ""
+
+
 STEPS = pd.DataFrame(RNG.normal(size=(8, 60)))
 
 
