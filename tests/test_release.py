@@ -18,7 +18,7 @@ VERSION = tsformer.__version__
 PACKAGE = {
     str(file.relative_to(ROOT))
     for file in (ROOT / "tsformer").rglob("*")
-    if file.suffix in (".py", ".jinja") or file.name in ("py.typed", "catalog.csv", "cost.csv")
+    if file.suffix in (".py", ".jinja", ".csv") or file.name == "py.typed"
 }
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]

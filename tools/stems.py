@@ -2,7 +2,8 @@
 
     python tools/stems.py [--commit]
 
-Prints the tables, and writes encodings_by_stem.png. A stem counts the data sets that have a score
+Prints the tables, and writes encodings_by_stem.png and encoding_ranks.csv, which the package ships
+and `tsformer encodings` shows. A stem counts the data sets that have a score
 of every encoding.
 """
 
@@ -28,7 +29,7 @@ from tsformer.studies.analysis.analyse import mean_gains
 from tsformer.studies.analysis.plots import plot_mean_gains
 from tsformer.studies.analysis.statistics import mean_ranks, mean_scores, p_text
 
-__all__ = ["gain_table", "picture", "test_table"]
+__all__ = ["gain_table", "picture", "rank_table", "test_table"]
 
 ROWS = COMMITTED / "encodings_by_stem.csv"
 
@@ -50,6 +51,12 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
     """Return the mean gain of each encoding, with its interval over data sets."""
     gain = gains(table).rename_axis(index="dataset").reset_index()
     return mean_gains(gain.melt("dataset", var_name="method", value_name="gain"))
+
+
+def rank_table() -> pd.DataFrame:
+    """Return the mean rank of each encoding [encodings x stems]."""
+    ranks = {stem: mean_ranks(table).round(1) for stem, table in scores().items()}
+    return pd.DataFrame(ranks).reindex(ENCODINGS).rename_axis("encoding")
 
 
 def gain_table() -> str:
@@ -117,6 +124,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = arguments(argv)
     print(gain_table(), test_table(), sep="\n")
     write_figure(picture(), options.out / "encodings_by_stem.png")
+    rank_table().to_csv(options.out / "encoding_ranks.csv")
 
 
 if __name__ == "__main__":

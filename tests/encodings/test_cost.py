@@ -9,7 +9,7 @@ from user_encodings import define
 
 from experiments.cost import encoding_cost
 from tsformer.encodings import find, names
-from tsformer.encodings.cost import time_ratios
+from tsformer.encodings.measured import mean_ranks, time_ratios
 
 ROOT = Path(__file__).parents[2]
 
@@ -49,8 +49,17 @@ def test_list_shows_new_encoding_without_cost():
     assert "-" in line.split()
 
 
-def test_the_figures_are_linked_among_the_results():
-    shipped = files("tsformer.encodings").joinpath("cost.csv").read_text(encoding="utf-8")
-    link = ROOT / "experiments/results/encoding_cost.csv"
+@pytest.mark.parametrize("name", ["cost", "ranks"])
+def test_the_figures_are_linked_among_the_results(name):
+    shipped = files("tsformer.encodings").joinpath(f"{name}.csv").read_text(encoding="utf-8")
+    link = ROOT / f"experiments/results/encoding_{name}.csv"
     assert link.is_symlink()
     assert link.read_text(encoding="utf-8") == shipped
+
+
+@pytest.mark.parametrize("stem", ["linear", "patch", "conv"])
+def test_the_ranks_are_those_of_the_study(stem):
+    pytest.importorskip("matplotlib", reason='needs the extra "plots"')
+    from tools.stems import rank_table
+
+    assert mean_ranks(stem) == rank_table()[stem].to_dict(), "run tools/stems.py --commit"

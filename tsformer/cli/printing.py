@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.box import SIMPLE_HEAD
@@ -35,7 +35,7 @@ def table(
     """Print rows as a table, or as a JSON list of objects.
 
     A column whose name starts with a blank is right-aligned, and has numbers in JSON. A column
-    without a name is `note` in JSON.
+    without a name is `note` in JSON. Of a dict, the table shows the values.
     """
     if as_json:
         keys = [name.strip().replace(" ", "_") or "note" for name in header]
@@ -48,12 +48,20 @@ def table(
         return
     # No padding: the longest names of the archives and six numbers take 78 columns.
     shown = Table(box=SIMPLE_HEAD, padding=0, show_edge=False, header_style="bold")
-    for name in header:
-        shown.add_column(name.strip(), justify="right" if name.startswith(" ") else "left")
+    for i, name in enumerate(header):
+        side: Literal["left", "right"] = "right" if name.startswith(" ") else "left"
+        shown.add_column(name.strip(), justify=side, no_wrap=i == 0)  # names are never cut
     for row in rows:
-        words = [("no", "yes")[cell] if isinstance(cell, bool) else str(cell) for cell in row]
-        shown.add_row(*map(Text, words))  # Rich would parse [B, D] in a string as markup
+        shown.add_row(*map(_text, row))
     _console().print(shown)
+
+
+def _text(cell: object) -> Text:
+    if isinstance(cell, bool):
+        cell = ("no", "yes")[cell]
+    words = cell.values() if isinstance(cell, dict) else [cell]
+    shown = ("-" if word is None else str(word) for word in words)
+    return Text(" ".join(shown))  # Rich would parse [B, D] in a string as markup
 
 
 def _number(cell: object) -> object:

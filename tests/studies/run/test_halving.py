@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from run_once import statuses
 
-from tsformer.encodings.cost import time_ratios
+from tsformer.encodings.measured import time_ratios
 from tsformer.studies import Progress, Study, which_encoding
 from tsformer.studies.design.study import Trial
 from tsformer.studies.run.fits import Fits

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from tsformer.encodings.cost import time_ratios
+from tsformer.encodings.measured import time_ratios
 from tsformer.studies.analysis.ranking import rank
 from tsformer.studies.design.study import Study, Trial
 
