@@ -1,8 +1,6 @@
 """Pictures: that they show the right numbers, that one can read them, and that they draw alone."""
 
 import copy
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -107,14 +105,6 @@ def test_what_starts_at_zero_is_shown_with_random_weights_by_its_name_only() -> 
     assert not module.table.any(), "drawing leaves the module as it was"
 
 
-def test_heads_divide_the_width_and_four_are_drawn() -> None:
-    with pytest.raises(ValueError, match="must divide d_model"):
-        plot_encoding("fixed", 5, d_model=8, n_heads=3)
-    figure = plot_encoding("alibi", 6, d_model=16, n_heads=16)
-    assert [ax.get_title() for ax in panels(figure)[:4]] == [f"head {h}" for h in range(4)]
-    assert len(images(figure)) == 4
-
-
 def test_before_and_after_a_training() -> None:
     name = "fixed+learnable+erpe"
     before = resolve(name, max_len=24, **SIZES)
@@ -160,18 +150,3 @@ def test_no_two_methods_of_a_study_have_one_colour() -> None:
     assert study["mine.Own1, stem=conv"] == study["mine.Own1, stem=linear"]
     assert encoding_colors(reversed(own)) == encoding_colors(own), "in any order"
     assert not {*encoding_colors(own).values()} & {*ENCODING_COLORS.values()}
-
-
-@pytest.mark.slow
-def test_no_global_state_and_a_clear_word_without_matplotlib(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    code = (
-        "import sys, tsformer.plots as p; p.plot_encoding('rope', 5).savefig(sys.stdout.buffer);"
-        "assert 'matplotlib.pyplot' not in sys.modules"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
-    assert done.stdout.startswith(b"\x89PNG")
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(ImportError, match="pip install"):
-        plot_encoding("rope", 5)

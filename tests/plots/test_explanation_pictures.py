@@ -116,11 +116,6 @@ def test_columns_of_classes_are_at_the_times_that_all_series_share():
     assert label == "time"
 
 
-def test_channels_of_classes_have_the_names_of_the_frames():
-    figure = plot_class_relevance(Explained(), [hourly("2024-01-01"), hourly("2024-01-02")])
-    assert [label.get_text() for label in panels(figure)[0].get_yticklabels()] == ["pulse"]
-
-
 def test_columns_of_classes_are_at_the_time_since_the_first_step():
     at, label, _ = columns([hourly("2024-01-01"), hourly("2024-03-05 07:00", n=12)])
     np.testing.assert_allclose(at, np.arange(31) - 0.5)
@@ -149,14 +144,6 @@ def test_attention_is_drawn_at_the_times_of_the_series(timed):
     assert num2date(top.lines[0].get_xdata()[7]).strftime("%H:%M") == "06:07"
     assert matrix.get_xlabel() == "attended to, at time"
     assert left.get_ylabel() == "attends, at time"
-
-
-def test_attention_at_passed_times_begins_where_they_begin():
-    X, times = np.arange(1, 13)[:, None, None] * np.arange(30.0), 100 + np.arange(30.0) ** 1.5
-    clf = classifier(stem="linear").fit(X, ["a", "b"] * 6, times=times)
-    matrix, top, _ = panels(plot_attention(clf, X[0], series_times=times))
-    assert matrix.get_xlim() == pytest.approx((100, times[-1]), rel=1e-6)
-    np.testing.assert_allclose(top.lines[0].get_xdata(), times)
 
 
 @pytest.mark.slow
@@ -218,17 +205,12 @@ EYE, AT, X = np.eye(3), np.arange(3), np.zeros((1, 9))
     ("draw", "arguments", "options", "message"),
     [
         (plot_relevance, (X[0], X[0]), {}, "of one series; got"),
-        (plot_relevance, (X[:0], X[:0]), {}, "one or more of each"),
         (plot_relevance, (X, X), {"times": [1]}, "9 steps; got 1"),
-        (plot_relevance, (X, X), {"channels": []}, "be 1 names"),
         (plot_class_relevance, (np.zeros((2, 1, 9)), ["a"]), {}, "y .n,.; got"),
         (plot_class_relevance, (X[None], ["a"]), {"edges": [1]}, "edges must be 10"),
-        (plot_attention, (EYE, AT, X[:, :0]), {}, "one or more of each"),
-        (plot_attention, (EYE, np.arange(4), X), {}, "weights must be"),
         (plot_attention, (EYE * np.nan, AT, X), {}, "be finite"),
         (plot_attention, (EYE, [0, 2, 1], X), {}, "must not decrease"),
         (plot_attention, (EYE * 0, AT, X), {}, "are 0 for all"),
-        (plot_attention, (EYE, AT, X), {"series_times": [1]}, "must be 9 times; got 1"),
     ],
 )
 def test_what_does_not_fit_is_refused(draw, arguments, options, message):

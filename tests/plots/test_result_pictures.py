@@ -211,11 +211,3 @@ def test_a_share_that_is_another_number_in_each_fold_is_one_point() -> None:
     line = ax.get_lines()[0]
     np.testing.assert_allclose(line.get_xdata(), [4, 10, 20])
     np.testing.assert_allclose(line.get_ydata(), [0.5, 0.7, 0.9])
-
-
-def test_what_cannot_be_drawn_is_refused() -> None:
-    rows = results(["ArrowHead", "C"], ["none"], ["10", "100%"])
-    with pytest.raises(ValueError, match="train_size"):
-        plot_learning_curves(rows.drop(columns="train_size"))
-    with pytest.raises(ValueError, match="n_train"):
-        plot_learning_curves(rows.drop(columns="n_train"))

@@ -89,27 +89,6 @@ def test_the_diagram_names_ranks_and_joins_in_order():
     np.testing.assert_allclose(bar.get_xdata(), found.ranks.iloc[:2])
 
 
-@pytest.mark.parametrize("wide", [False, True])
-def test_bars_that_nearly_meet_have_heights_of_their_own(wide, monkeypatch):
-    """Two groups that differ from each other, the second right behind the first."""
-    base = np.random.default_rng(0).uniform(0.4, 0.5, 20)
-    apart = {"a": 0.3, "b": 0.3, "c": 0.2, "d": 0.2}
-    noise = np.random.default_rng(1).normal(size=(4, 20)) * 0.01
-    found = compare_methods(
-        results({k: list(base + v + e) for (k, v), e in zip(apart.items(), noise, strict=True)})
-    )
-    # With a gap that is there, or as wide as the whole axis.
-    monkeypatch.setattr("tsformer.studies.analysis.plots.GAP", 2 if wide else 0.01)
-    (ax,) = plot_critical_difference(found).axes
-    bars = [line for line in ax.lines if line.get_marker() == "o"]
-    assert len(bars) == 2
-    heights = [set(bar.get_ydata()) for bar in bars]
-    assert heights == ([{-1.0}, {-2.0}] if wide else [{-1.0}, {-1.0}])
-    labels = [text.get_position()[1] for text in ax.texts]
-    assert max(labels) == min(heights[-1]) - 1, "names are below the bars"
-    assert ax.get_ylim()[0] <= min(labels)
-
-
 def test_mean_gains_of_variants_share_their_rows():
     table = pd.DataFrame(
         {"method": ["rope", "alibi"], "gain": [0.1, 0], "low": [0.05, -0.1], "high": [0.2, 0.1]}
