@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 from marks import exhaustive_except
-from user_encodings import define
 
 from experiments.cost import encoding_cost
 from tsformer.encodings import find, names
@@ -33,20 +32,6 @@ def test_the_figures_are_relative_to_none_and_of_encodings_that_exist():
     assert 0.5 < min(measured.values()) < max(measured.values()) < 100
     assert time_ratios(12345) == {}
     assert time_ratios(1024, device="abacus") == {}
-
-
-def test_list_shows_new_encoding_without_cost():
-    pytest.importorskip("typer", reason='needs the extra "cli"')
-    from typer.testing import CliRunner
-
-    from tsformer.cli.app import app
-
-    define("ramp")
-    done = CliRunner().invoke(app, ["encodings"], env={"COLUMNS": "200"})
-    assert done.exit_code == 0, done.output
-    (line,) = (line for line in done.output.splitlines() if "ramp" in line)
-    assert line.split()[:2] == ["ramp", "embed"]
-    assert "-" in line.split()
 
 
 @pytest.mark.parametrize("name", ["cost", "ranks"])

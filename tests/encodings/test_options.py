@@ -8,7 +8,7 @@ import torch
 from tsformer import encodings
 from tsformer.encodings import resolve
 from tsformer.encodings.bias.fire import relu_network
-from tsformer.encodings.embed.wavelet import WAVELETS, multiresolution
+from tsformer.encodings.embed.wavelet import WAVELETS
 
 SIZES = {"d_model": 8, "n_heads": 2, "max_len": 12}
 
@@ -251,36 +251,6 @@ def scores(encoding, q, k, n=N):
     return (q @ k.mT)[0, 0]
 
 
-def kernel(encoding, feature: int, gap: float) -> float:
-    """Return P_e of the paper, from the parameters."""
-    if encoding.name == "sine_spe":
-        frequency = encoding.frequency_raw[0, feature].sigmoid() / 2
-        gain = torch.nn.functional.softplus(encoding.gain_raw[0, feature])
-        wave = torch.cos(2 * math.pi * frequency * gap + encoding.offset[0, feature])
-        positional = (gain.square() * wave).mean().item()
-    else:
-        f_q, f_k = encoding.filter_q[0, feature].tolist(), encoding.filter_k[0, feature].tolist()
-        shift = int(gap)
-        inside = [p for p in range(len(f_q)) if 0 <= p + shift < len(f_k)]
-        positional = sum(f_q[p] * f_k[p + shift] for p in inside)
-    share = encoding.gate[0, feature].sigmoid().item()
-    return (1 - share) * positional + share
-
-
-@pytest.mark.parametrize(
-    ("name", "options"), [("sine_spe", {"n_sines": 4}), ("conv_spe", {"kernel_size": 5})]
-)
-def test_spe_mean_is_kernel(name, options):
-    torch.manual_seed(0)
-    encoding = resolve(name, **NARROW, **options, n_realizations=100_000)
-    q, k = torch.tensor([1.0, -0.5, 0.3]), torch.tensor([0.7, 0.6, -1.0])
-    found = scores(encoding, q, k)
-    for i in range(N):
-        for j in range(N):
-            expected = sum(q[e].item() * k[e].item() * kernel(encoding, e, i - j) for e in range(E))
-            assert found[i, j].item() == pytest.approx(expected, abs=0.03)
-
-
 @both
 def test_spe_seed_determines_noise(name):
     torch.manual_seed(0)
@@ -314,14 +284,6 @@ def test_spe_resamples_in_training_if_set(name):
     assert torch.equal(scores(redrawn.eval(), q, q), scores(redrawn, q, q))
 
 
-def test_noise_repeats_past_the_trained_length():
-    encoding = resolve("conv_spe", **NARROW, kernel_size=2).eval()
-    q = torch.ones(E)
-    long = scores(encoding, q, q, n=3 * (N + 1))
-    torch.testing.assert_close(long[: N + 1, : N + 1], long[N + 1 : 2 * N + 2, : N + 1])
-    torch.testing.assert_close(long[:N, :N], scores(encoding, q, q))
-
-
 # --- the wavelet transform ------------------------------------------------------------------------
 
 every_wavelet = pytest.mark.parametrize("wavelet", WAVELETS)
@@ -344,23 +306,6 @@ def test_filters_are_orthonormal_and_smooth(wavelet):
         assert (high * torch.arange(len(h)) ** float(degree)).sum().item() == pytest.approx(
             0, abs=1e-8
         )
-
-
-@every_wavelet
-@pytest.mark.parametrize("n", [1, 2, 3, 16, 37])
-@pytest.mark.parametrize("n_levels", [1, 2, 5])
-def test_parts_add_up_and_do_not_overlap(wavelet, n, n_levels):
-    torch.manual_seed(0)
-    x = torch.randn(2, n, dtype=torch.float64)
-    parts = multiresolution(x, low_pass(wavelet), n_levels)
-    assert parts.shape == (2, n_levels + 1, n)
-    torch.testing.assert_close(parts.sum(1), x)
-    long = torch.nn.functional.pad(x, (256, 256))  # far from the ends, where parts are cut
-    products = torch.einsum(
-        "bin,bjn->bij", *2 * [multiresolution(long, low_pass(wavelet), n_levels)]
-    )
-    off_diagonal = products - torch.diag_embed(products.diagonal(dim1=1, dim2=2))
-    assert off_diagonal.abs().max() < 1e-10
 
 
 def test_levels_follow_the_trained_length():
