@@ -101,7 +101,6 @@ def nested(series: list[Any]) -> pd.DataFrame:
 
 FLAT_CELLS = [x[c] for x in RAGGED for c in range(2)]
 LISTS = [x.tolist() for x in RAGGED]
-OF_ONE = [x.tolist() for x in ONE]
 STEPS_FIRST = WHOLE.transpose(2, 0, 1)
 OBJECT_FRAMES = [pd.DataFrame(x, dtype=object).T for x in NONE]
 ONE_CHANNEL = pd.DataFrame([x[0] for x in NONE], dtype=object)
@@ -110,7 +109,6 @@ GAPS_OF_ONE = GAPS[:, 0]
 SAME = {
     "array": (lambda: WHOLE, WHOLE),
     "array of two dimensions": (lambda: WHOLE[:, 0], WHOLE[:, 0]),
-    "masked": (lambda: np.ma.array(WHOLE, mask=False), WHOLE),
     "masked objects": (
         lambda: np.ma.array(np.nan_to_num(GAPS, nan=9.0).astype(object), mask=np.isnan(GAPS)),
         GAPS,
@@ -126,16 +124,11 @@ SAME = {
     "cells of arrays": (lambda: nested(RAGGED).map(np.asarray), RAGGED),
     "cells of frames": (lambda: pd.DataFrame({"x": frames(RAGGED)}), RAGGED),
     "polars, columns of lists": (lambda: polars.DataFrame(columns(RAGGED)), RAGGED),
-    "polars, lists of lists": (lambda: polars.DataFrame({"x": LISTS}), RAGGED),
-    "polars, one column": (lambda: polars.Series(OF_ONE), ONE),
-    "polars, frames": (lambda: [polars.DataFrame(x.T, ["a", "b"]) for x in RAGGED], RAGGED),
     "polars, series": (lambda: [polars.Series(x) for x in ONE], ONE),
     "polars, wide": (lambda: polars.DataFrame(WHOLE[:, 0], orient="row"), WHOLE[:, 0]),
     "arrow, a batch": (lambda: pa.RecordBatch.from_pydict(columns(RAGGED)), RAGGED),
     "arrow, tables": (lambda: [pa.table({"a": x[0], "b": x[1]}) for x in RAGGED], RAGGED),
-    "arrow, arrays of lists": (lambda: [arrow_lists(list(x)) for x in RAGGED], RAGGED),
     "arrow, an array of lists": (lambda: arrow_lists(ONE), ONE),
-    "arrow, its items": (lambda: list(arrow_lists(ONE)), ONE),
     "arrow, a tensor": (lambda: pa.FixedShapeTensorArray.from_numpy_ndarray(WHOLE), WHOLE),
     "arrow, null": (lambda: pa.table({"x": NONE}), GAPS),
     "arrow in pandas": (
@@ -148,8 +141,6 @@ SAME = {
     "xarray without names": (lambda: xarray(WHOLE), WHOLE),
     "xarray, one channel": (lambda: xarray(WHOLE[:, 0].T, "time", "case"), WHOLE[:, 0]),
     "xarray, arrays": (lambda: [xarray(x.T, "time", "lead") for x in RAGGED], RAGGED),
-    "xarray, arrays without names": (lambda: [xarray(x) for x in RAGGED], RAGGED),
-    "xarray, one channel each": (lambda: [xarray(x, "t") for x in ONE], ONE),
     "xarray, data sets": (
         lambda: [xr.Dataset({"a": ("t", x[0]), "b": ("t", x[1])}) for x in RAGGED],
         RAGGED,
@@ -164,7 +155,6 @@ SAME = {
     "torch, jagged by channel": (lambda: jagged(BY_STEP).transpose(1, 2), RAGGED),
     "torch, packed": (lambda: pack_sequence(BY_STEP, enforce_sorted=False), RAGGED),
     "torch, bfloat16": (lambda: BF16, BF16_VALUES),
-    "torch, bfloat16 each": (lambda: list(BF16), BF16_VALUES),
     "bfloat16 of NumPy": (lambda: BF16_VALUES.astype(Library("ml_dtypes").bfloat16), BF16_VALUES),
     "h5py": (lambda: variable_length(objects(ONE)), ONE),
     "h5py, channels": (lambda: variable_length(objects(FLAT_CELLS, (4, 2))), RAGGED),
@@ -173,15 +163,11 @@ SAME = {
     "datasets": (lambda: hugging_face({"x": LISTS}), RAGGED),
     "datasets, columns": (lambda: hugging_face(columns(RAGGED)), RAGGED),
     "datasets, one column": (lambda: hugging_face({"x": columns(RAGGED)["a"]})["x"], ONE),
-    "datasets, numpy": (lambda: hugging_face(columns(RAGGED), "numpy", dtype=np.float64), RAGGED),
-    "datasets, pandas": (lambda: hugging_face(columns(RAGGED), "pandas"), RAGGED),
     "datasets, arrow": (lambda: hugging_face({"x": NONE_RAGGED}, "arrow"), NONE_RAGGED),
     "None": (lambda: NONE, GAPS),
     "None, ragged": (lambda: NONE_RAGGED, NONE_RAGGED),
     "None in objects": (lambda: np.array(NONE, dtype=object), GAPS),
-    "None in arrays of objects": (lambda: [np.array(x, dtype=object) for x in NONE], GAPS),
     "None in cells": (lambda: pd.DataFrame(columns(NONE)), GAPS),
-    "None in a table": (lambda: ONE_CHANNEL, GAPS_OF_ONE),
     "None in frames": (lambda: OBJECT_FRAMES, GAPS),
     "pd.NA": (lambda: [[pd.NA if v is None else v for v in x[0]] for x in NONE], GAPS_OF_ONE),
     "pd.NA in a table": (lambda: ONE_CHANNEL.fillna(pd.NA), GAPS_OF_ONE),
@@ -207,7 +193,6 @@ def test_the_same_series(name):
 
 REFUSED = {
     "lazy": (lambda: polars.DataFrame(columns(RAGGED)).lazy(), r"pass X\.collect\(\)"),
-    "lazy frames": (lambda: [polars.LazyFrame({"a": [1.0]})], "holds LazyFrame.*convert"),
     "groups": (lambda: pd.DataFrame({"a": [1]}).groupby("a"), r"a DataFrameGroupBy.*convert"),
     "a null cell": (lambda: polars.DataFrame({"a": [[1.0], None]}), "series 1 is None"),
     "tensors in a table": (
@@ -215,7 +200,6 @@ REFUSED = {
         "a Table of tensors; pass ",
     ),
     "unknown dimensions": (lambda: xarray(WHOLE, "x", "y", "time"), "must be case, channel, time"),
-    "a time twice": (lambda: xarray(WHOLE, "time", "day", "step"), "must be case, channel, time"),
     "a single series": (lambda: xarray(WHOLE[0], "channel", "time"), r"X\.expand_dims\('case'\)"),
     "labels in a data set": (
         lambda: xr.Dataset({"a": (("case", "time"), WHOLE[:, 0]), "y": ("case", np.arange(4))}),
@@ -236,15 +220,12 @@ REFUSED = {
         lambda: hugging_face({**columns(RAGGED), "y": [0, 1, 0, 1]}),
         r"single values, and no series, in the columns \['y'\]",
     ),
-    "rows": (lambda: list(hugging_face(columns(RAGGED))), r"the series of dicts, as in"),
     "column vectors": (
         lambda: matlab(objects([x[:, None] for x in ONE])),
         r"4 column vectors, such as \(3, 1\), .* pass ",
     ),
     "a cell by step": (lambda: matlab(objects([x.T for x in RAGGED])), r"pass \[x\.T for x in X"),
     "a cell of panels": (lambda: objects([WHOLE] * 4, (2, 2)), "whose cells are arrays of shapes"),
-    "a missing series": (lambda: [ONE[0].tolist(), None], "series 1 is None; leave it out"),
-    "text and None": (lambda: [["a", None]], "X holds text, such as 'a'"),
 }
 
 
@@ -256,26 +237,20 @@ def test_refused_with_the_conversion(name):
         to_padded(make())
 
 
-NAMED = {
-    "polars": lambda X: polars.DataFrame(dict(zip("ab", X.swapaxes(0, 1).tolist(), strict=True))),
-    "frames": lambda X: [polars.DataFrame(x.T, ["a", "b"]) for x in X],
-    "lists in pandas": lambda X: pd.DataFrame(columns(X)),
-    "xarray": lambda X: xr.DataArray(
-        X.transpose(1, 2, 0),
-        dims=("channel", "time", "case"),
-        coords={"channel": ["a", "b"], "case": list("wxyz")},
-    ),
-    "arrays of xarray by name": lambda X: xr.Dataset(
-        {name: (("case", "time"), X[:, i]) for i, name in enumerate("ab")}
-    ),
-    "datasets": lambda X: hugging_face(columns(X)),
-}
 NUMBERED = {
     "frames": lambda X, names: [pd.DataFrame(x.T, columns=names) for x in X],
     "lists": lambda X, names: pd.DataFrame(columns(X)).set_axis(names, axis=1),
     "xarray": lambda X, names: xr.DataArray(
         X, dims=("case", "channel", "time"), coords={"channel": names}
     ),
+}
+NAMED = {
+    "polars": lambda X: polars.DataFrame(columns(X)),
+    "arrays of xarray by name": lambda X: xr.Dataset(
+        {name: (("case", "time"), X[:, i]) for i, name in enumerate("ab")}
+    ),
+    "datasets": lambda X: hugging_face(columns(X)),
+    **{k: partial(make, names=["a", "b"]) for k, make in NUMBERED.items()},
 }
 
 
@@ -316,43 +291,34 @@ LETTERS = ["abc", "abd"]
     ("X", "message"),
     [
         (np.zeros(5), r"got an array with 1 dimensions and shape \(5,\)"),
-        (np.zeros((2, 3, 4, 5)), r"got an array with 4 dimensions and shape \(2, 3, 4, 5\)"),
         (np.zeros((0, 3, 4)), "X holds no series"),
         (np.zeros((3, 4, 0)), r"X contains empty series: .*\(3, 4, 0\)"),
         ([np.zeros((2, 3)), np.zeros((2, 0))], "series 1 is empty"),
         (pd.DataFrame(index=range(4)), "X has no columns"),
-        ([np.zeros((1, 2, 3))], r"series 0 must be \(length,\) or .*its shape is \(1, 2, 3\)"),
-        ([np.zeros(2), np.array(["a", "b"])], "series 1 must contain real numbers; its dtype is"),
         ([pd.Series([1.0, 2.0], pd.date_range("2024", periods=2)[::-1])], "series 0.*not sorted"),
         ([np.rec.fromarrays([WHOLE[0, 0]])], r"series 0 must .*, as in np.stack\(\[x\[name\]"),
         # text
         (LETTERS, "X is a list of str, such as 'abc', "),
-        (pd.Series(LETTERS), "X is a Series of str, such as 'abc', "),
         ([Path("a.csv")], r"X is a list of PosixPath, .*'a.csv'.*, read files first"),
         ([["no", "yes"]], "X holds text, such as 'no'; for symbols use their codes"),
-        (WHOLE.astype(str), r"X holds text, .*; for numbers in text use np.asarray\(X, dtype=f"),
         (np.array([["a", 1.0]], dtype=object), "X holds text, such as 'a'; for symbols"),
+        (WHOLE.astype(str), r"X holds text, .*; for numbers in text use np.asarray\(X, dtype=f"),
         (pd.DataFrame({"t": [0, 1], "who": ["p0", "p0"]}), r"no numbers: \['who'\], such as 'p0'"),
         (pd.DataFrame({0: ["0,5"], 1: [0.7]}), r"no numbers: \['0'\], such as '0,5'.*from_long"),
         # frames and lists
-        (levels((0, 0), a=["x"]), "must contain real"),
         (levels((7, 1), (7, 0)), r"steps of series 7 are not sorted; use X.sort_index\(\)"),
         (levels((0, 0, 0)), "must have two levels"),
         # Two series of one name; sort_index would make one of them.
         (levels(*[("p", 0), ("p", 1)] * 2), "two rows for series 'p' and step 0; give each series"),
-        (levels(("p", "2024-01-01"), ("p", "2024-01-01 00:00")), "two rows .* and step 2024-01-01"),
         (levels(("p", 0), ("p ", 1)), "'p '"),
         (levels(("p", 0), (None, 0)), "index of X has no series in row 1"),
-        (levels(("p", 0), ("p", None)), "index of X has no step in row 1"),
         (pd.DataFrame({"a": [pd.Series([1.0, 2], index=[5, 5])]}), "series 0 have step 5 twice"),
         (pd.DataFrame([[pd.Series([1.0, 2], i) for i in ([0, 1], [1, 0])]]), "series 0.*indices"),
         (pd.DataFrame({"a": []}, index=pd.MultiIndex.from_arrays([[], []])), "no series"),
         (pd.DataFrame({"a": [pd.Series([1.0, 2])], "b": [pd.Series([1.0])]}), r"\(2,\), 'b': \(1"),
         (pd.DataFrame({"id": ["p"], "x": [[1.0, 2]], "age": [7]}), r"series 0.*\['id', 'age'\]"),
-        (pd.DataFrame({"a": [None, [1.0, 2]]}), "series 0 is None; leave it out, and its label"),
         ([pd.DataFrame({"a": [1.0]}), pd.DataFrame({"b": [1.0]})], r"series 1 has \['b'\]"),
         ([[1.0, 2.0], [[1.0, 2.0], [3.0]]], "series 1 must be .*its channels differ in length"),
-        ([[1.0, 2.0], ["a"]], "series 1 must contain real numbers"),
         ([[1.0, 10**400]], "X holds an integer beyond float64"),
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
@@ -366,7 +332,6 @@ def test_no_container():
     frame = pd.DataFrame({"day": pd.date_range("2024", periods=3), "x": [1.0, 2.0, 3.0]})
     for X, message in (
         ((x for x in WHOLE), r"generator.* list\(X\)"),
-        ({1.0, 2.0}, "set.* array"),
         ([csr_matrix(x) for x in WHOLE], "csr_matrix"),
         (frame.groupby("day")[["x"]], r"DataFrameGroupBy.*X\[0\]"),
     ):
