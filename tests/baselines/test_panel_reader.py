@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -177,9 +176,6 @@ def foreign(monkeypatch):
         return PanelClassifier("a.b", *options)
 
     return of
-
-
-Of = Callable[..., PanelClassifier]
 
 
 def test_what_answers_with_ones_and_zeros_or_not_at_all_has_no_probabilities(foreign):

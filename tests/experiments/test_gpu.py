@@ -10,7 +10,7 @@ from marks import ONE_OF_EACH_HOOK
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from experiments.gpu import checks, methods, peak, run
+from experiments.gpu import methods, peak, run
 from experiments.gpu.checks import CHECKS, NotHere
 from tsformer.encodings import EncodingStack
 from tsformer.model.transformer import TransformerBlock
@@ -44,70 +44,10 @@ def test_check(device, name):
         pytest.skip(str(reason))
 
 
-def test_wrong_gradients_are_seen(monkeypatch):
-    real = checks.gradients
-
-    def wrong(model, inputs, *, bfloat16):
-        outputs, found = real(model, inputs, bfloat16=bfloat16)
-        if inputs[0].dtype == torch.float32:
-            found["head.weight"] *= 1.5
-        return outputs, found
-
-    monkeypatch.setattr(checks, "gradients", wrong)
-    with pytest.raises(AssertionError, match="gradients differ by"):
-        CHECKS["float32 as on the CPU: tape"](CPU)
-
-
 def options(folder):
     """The command's own options, so that a test fails where they change."""
     command = ["--device", "cpu", "--tiny", "--seconds", "300", "--checks", "data"]
     return run.arguments([*command, "--out", str(folder)])
-
-
-def test_each_check_says_how_it_ended(monkeypatch):
-    def fails(device):
-        raise AssertionError("two are not one\nand more")
-
-    def nowhere(device):
-        raise NotHere("not on this device")
-
-    found = {"a: fails": fails, "a: is not here": nowhere, "b: passes": lambda device: "a note"}
-    monkeypatch.setattr(checks, "CHECKS", found | {"b: is done": fails})
-    rows = list(run.check_rows(CPU, {"b: is done"}, ""))
-    assert [row["outcome"] for row in rows[::2]] == ["died"] * 3, "what if the process ends in it"
-    ends = [(row["outcome"], row["note"]) for row in rows[1::2]]
-    assert ends == [
-        ("failed", "AssertionError: two are not one"),
-        ("skipped", "not on this device"),
-        ("passed", "a note"),
-    ]
-    assert [row["check"] for row in run.check_rows(CPU, set(), "b: p")] == ["b: passes"] * 2
-
-
-def test_a_process_that_dies_in_a_check_is_followed_by_another(tmp_path, monkeypatch, capsys):
-    ended = iter([-11, run.POISONED, 0])
-    path = tmp_path / "checks.jsonl"
-
-    def one_process(self, part, most):
-        assert most > 50
-        with path.open("a") as file:
-            file.write(json.dumps({"check": f"of {part}"}) + "\n")
-        return next(ended)
-
-    monkeypatch.setattr(run.Run, "one_process", one_process)
-    begun = run.Run(options(tmp_path))
-    begun.parts = {"checks": {"outcome": "not begun", "seconds": 0.0}}
-    begun.run("checks")
-    assert begun.parts["checks"]["outcome"] == "done"
-    with path.open("a") as file:
-        file.write('{"check"')  # it was killed while it wrote this
-    assert len(run.read_rows(path)) == 3
-    ended = iter([-11])
-    path.write_text("")
-    monkeypatch.setattr(run.Run, "one_process", lambda *_: next(ended))
-    begun.run("checks")  # without a row it would end in the same place again
-    assert begun.parts["checks"]["outcome"] == "failed with status -11"
-    assert not begun.succeeded()
 
 
 @pytest.mark.slow

@@ -15,26 +15,6 @@ SMALL = (
 )
 
 
-def test_texts_come_from_python_a_folder_or_two_files(tmp_path):
-    read = corpus.read_corpus([], 4000, 2)
-    assert len(read.train) == len(read.valid) == 4000
-    assert {"the", "<eos>", "."} <= set(read.vocabulary)
-    assert not torch.equal(read.train, read.valid)
-    (tmp_path / "train.txt").write_text("a b a c\n\n a a b\n", encoding="utf-8")
-    (tmp_path / "valid.txt").write_text("b d a\n", encoding="utf-8")
-    read = corpus.read_corpus([tmp_path], 100, 2)
-    assert read.vocabulary == ["<unk>", "a", "b", "<eos>"]
-    assert read.train.tolist() == [1, 2, 1, 0, 3, 1, 1, 2, 3]
-    assert read.valid.tolist() == [2, 0, 1, 3]
-    files = corpus.read_corpus([tmp_path / "valid.txt", tmp_path / "train.txt"], 3, 1)
-    assert files.vocabulary == ["<unk>", "b", "d", "a"]
-    assert files.valid.tolist() == [3, 1, 3]
-    with pytest.raises(SystemExit, match="named train"):
-        corpus.read_corpus([tmp_path.parent], 10, 1)
-    with pytest.raises(SystemExit, match="or two"):
-        corpus.read_corpus([tmp_path / "one.txt"], 10, 1)
-
-
 def test_ngrams_by_hand():
     """Counts of `0 1 0 2`, smoothed as Witten and Bell do, worked out on paper."""
     train, valid = torch.tensor([0, 1, 0, 2]), torch.tensor([0, 1])

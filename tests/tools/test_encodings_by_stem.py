@@ -47,12 +47,3 @@ def test_an_interaction_with_the_stem_is_found():
     assert "p<.001" in by_question["gains depend on the stem, linear or conv"]
     assert "p<.001" not in by_question["gains depend on the stem, patch or conv"]
     assert "r = +1.00" in by_question["mean gain and tokens, linear stem"]
-
-
-def test_the_picture_has_a_column_a_stem():
-    titles = [ax.get_title() for ax in stems.picture().axes]
-    assert titles == [
-        "linear stem, 3 data sets",
-        "patch stem, 2 data sets",
-        "conv stem, 3 data sets",
-    ]

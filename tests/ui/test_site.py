@@ -68,30 +68,3 @@ def test_a_page_loads_from_here_fits_and_can_be_read(page: Any, address: str, na
     assert len(asked) > 3
     assert [url for url in asked if not url.startswith((address, "data:"))] == []
     assert wrong == []
-
-
-def test_search_finds_a_class(page: Any, address: str) -> None:
-    page.goto(address + "search.html?q=TSTransformerClassifier")
-    page.locator("#search-results li").first.wait_for()
-    targets = page.locator("#search-results li a").evaluate_all("links => links.map(a => a.href)")
-    assert any("api/tsformer.TSTransformerClassifier.html" in target for target in targets)
-
-
-@pytest.mark.parametrize("name", ["index.html", "api/tsformer.TSTransformerClassifier.html"])
-def test_the_focus_of_the_keyboard_is_seen(page: Any, address: str, name: str) -> None:
-    page.set_viewport_size({"width": 1400, "height": 900})
-    page.goto(address + name, wait_until="networkidle")
-    unseen = []
-    for _ in range(12):
-        page.keyboard.press("Tab")
-        page.wait_for_timeout(300)  # the theme fades outlines in
-        text, outline, shadow, width = page.evaluate(
-            """() => {
-                const style = getComputedStyle(document.activeElement);
-                return [document.activeElement.outerHTML.slice(0, 80), style.outlineStyle,
-                        style.boxShadow, parseFloat(style.outlineWidth)];
-            }"""
-        )
-        if shadow == "none" and (outline == "none" or not width):
-            unseen.append(text)
-    assert unseen == []
