@@ -2,8 +2,6 @@
 
 import subprocess
 import sys
-from pathlib import Path
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -22,26 +20,16 @@ def test_every_command_has_an_example():
         assert "\n" not in text.replace("\n\n", ""), "the terminal breaks lines"
 
 
-def test_version(run):
-    import tsformer as package
-
-    assert run("--version")[0] == f"tsformer {package.__version__}\n"
-
-
 @pytest.mark.parametrize(
     ("command", "says"),
     [
         ("fti BasicMotions", "'fit'? (see tsformer --help)"),
         ("fit", "'dataset'. (see tsformer fit --help)"),
-        ("fit BasicMotions --encodng lspe", "--encodng"),
         ("fit BasicMotions --set n_layers", "'n_layers'"),
         ("fit BasicMotions --out .", "mine.csv"),
         ("plot-encoding fixed --set d_model=32", "--d-model 32"),
-        ("plot-encoding fixed --out nowhere/x.png", "nowhere"),
         ("fit BasicMotions --resume", "--checkpoint"),
-        ("fit BasicMotions --out m --checkpoint m/state", "--checkpoint m/state"),
         ("predict m x.csv --out nowhere/x.csv", "nowhere"),
-        ("plot-encoding fixed --out .", ". is a folder"),
         ("ui", "mlflow.db"),
     ],
 )
@@ -105,24 +93,6 @@ def test_values_of_vary_are_split_outside_brackets():
     found = varied(["stem=conv,linear", "stem_params={'strides': (1, 2)},None"])
     expected = {"stem": ["conv", "linear"], "stem_params": [{"strides": (1, 2)}, None]}
     assert found == expected
-
-
-def test_a_checkpoint_is_passed_on():
-    from tsformer.cli.models import training
-
-    options = training("rope", max_epochs=3, checkpoint=Path("s"), resume=True, set_=["d_model=8"])
-    expected = {"verbose": 1, "encoding": "rope", "random_state": 0, "d_model": 8}
-    assert options == {**expected, "checkpoint_dir": "s", "resume": True, "max_epochs": 3}
-
-
-def test_plot_encoding_passes_every_option_on(monkeypatch, run):
-    plot_encoding = mock.Mock()
-    monkeypatch.setattr("tsformer.plots.plot_encoding", plot_encoding)
-    words = "rope+t5 --length 9 --d-model 8 --heads 2 --out new --set t5={'init_std':1}"
-    out, _ = run("plot-encoding", *words.split())
-    plot_encoding.assert_called_once_with("rope+t5", 9, d_model=8, n_heads=2, t5={"init_std": 1})
-    plot_encoding.return_value.savefig.assert_called_once_with(Path("new.png"))
-    assert out == "rope+t5 drawn to new.png\n"
 
 
 @pytest.mark.slow

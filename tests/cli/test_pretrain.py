@@ -1,6 +1,5 @@
 """`tsformer pretrain` and `tsformer fit --init-from`, in this process: each import takes time."""
 
-import re
 from pathlib import Path
 
 import numpy as np
@@ -56,23 +55,9 @@ def test_series_without_a_label_are_for_pretraining(run):
     assert "row 6: no label in column 'y'; drop the series, or pretrain on it" in said
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["pretrain", "./empty"], r"empty has no file of series, ending in one of \.ts, \.csv"),
-        (["fit", "labelled.csv", "--label", "y", "--init-from", "none"], "no saved estimator at n"),
-        (["pretrain", "series"], "unknown data set 'series'.*For the folder series say series/"),
-    ],
-)
-def test_what_cannot_be_done_is_said_in_a_line(words, message, run, tmp_path):
-    (tmp_path / "empty").mkdir()
-    _, said = run(*words, *SMALL, *QUIET, exits=2)
-    assert len(said.splitlines()) == 1
-    assert re.search(message, said), said
-
-
 def test_what_fails_or_is_interrupted_leaves_no_empty_folder(run, monkeypatch):
-    run("pretrain", "/nope", "--out", "new/one", *SMALL, *QUIET, exits=2)
+    _, said = run("pretrain", "series", "--out", "new/one", *SMALL, *QUIET, exits=2)
+    assert "For the folder series say series/" in said
     assert not Path("new").exists()
     fit = TSTransformerEncoder.fit
 

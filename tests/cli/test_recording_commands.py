@@ -11,7 +11,6 @@ from tsformer import load
 from tsformer.data import windows
 from tsformer.data.sources import read_source
 from tsformer.data.table import TableSchema
-from tsformer.studies.run.problem import own_problem
 
 SMALL = ["--no-track", "--max-epochs", "2", "--seed", "1"]
 for setting in ("d_model=8", "n_heads=2", "n_layers=1", "verbose=0"):
@@ -132,12 +131,6 @@ def test_a_model_of_windows_predicts_intervals_without_options(folder, run):
     assert "intervals have a confidence" in err
 
 
-def test_no_fold_of_compare_separates_a_person(folder):
-    problem = own_problem("own", read_source("recording.csv", SCHEMA), n_folds=2)
-    folds = pd.read_csv(problem.home / f"{problem.name}_SPLIT.csv")
-    assert folds.groupby("group")["fold"].nunique().to_dict() == {"A": 1, "B": 1, "C": 1}
-
-
 PERSONS = "--label activity --value x,y --case person"
 
 
@@ -145,25 +138,17 @@ PERSONS = "--label activity --value x,y --case person"
     ("options", "problem"),
     [
         (f"{PERSONS} --window 10min", "window='10min', 6000 steps, is longer than every recording"),
-        (f"{PERSONS} --window 2s --stride 0", "stride must be an int >= 1; got 0"),
-        (f"{PERSONS} --window 0", "window must be an int >= 1; got 0"),
-        (f"{PERSONS} --window -3", "window must be an int >= 1; got -3"),
-        (f"{PERSONS} --window soon", "window='soon' is no time; pass one such as '10s'"),
         (f"{PERSONS} --stride 2s", "--stride needs --window"),
         (f"{PERSONS} --window 2s --group day", "has 2 groups"),
         ("--label activity --value x,y --case lost --window 2s", "row 6: no name in column 'lost'"),
         (f"{PERSONS} --window 2s --grid 1s", "--grid is for tables of series"),
-        ("--label activty --window 2s", "lacks the column: 'activty' (did you mean 'activity'?)"),
-        ("--label empty --value x,y --case person --window 2s", "no window is left: labels do not"),
         ("--label activity --value x,y --window 2s", "'recording' run backwards after step 299"),
-        ("--label activity --value x,y --case person --drop time --window 2s", "has no dates as"),
-        ("--label activity --value day,person --window 2s", "is not a number"),
         ("--label full --value x,y", "Cut the recording into series with --window and --stride\n"),
         ("--label full --case person --time time --value x,y", "are for --window and --stride\n"),
     ],
 )
 def test_an_error_is_one_line(options, problem, folder, run):
-    table = recorded("AB", 0).assign(empty=None, day=np.repeat([0, 1], 300))
+    table = recorded("AB", 0).assign(day=np.repeat([0, 1], 300))
     table["full"] = table["activity"].fillna("rest")
     table["lost"] = table["person"].where(table.index != 4)
     table.sort_values("person", kind="stable").to_csv("recording.csv", index=False)
@@ -171,13 +156,3 @@ def test_an_error_is_one_line(options, problem, folder, run):
     assert problem in err
     assert (out, err.count("\n")) == ("", 1)
     assert not Path("model").exists()
-
-
-def test_a_model_without_windows_gives_no_intervals(folder, run):
-    wide = pd.DataFrame(np.random.default_rng(0).normal(size=(8, 12))).add_prefix("t")
-    wide.assign(y=["a", "b"] * 4).to_csv("wide.csv", index=False)
-    run("fit", "wide.csv", "--label", "y", *SMALL)
-    for options in (["--window", "2s"], ["--stride", "2"], ["--least-duration", "2"]):
-        _, err = run("predict", "model", "wide.csv", *options, exits=2)
-        assert "window" in err
-        assert err.count("\n") == 1

@@ -110,7 +110,6 @@ def models(tmp_path, monkeypatch):
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         Path(path).write_text(text)
     os.link("new.csv", "hard.csv")
-    Path("soft.csv").symlink_to("new.csv")
     Path("link").symlink_to("model")
     return tmp_path
 
@@ -124,25 +123,17 @@ def content(folder: Path) -> dict[str, bytes]:
     [
         "predict model new.csv --out new.csv",
         "predict model new.csv --out hard.csv",
-        "predict model new.csv --out soft.csv",
         "predict model new.csv --out model/x.csv",
-        "predict model new.csv --out link/x.csv",
         "predict model new.csv --out series/labels.npy",
-        "predict model series/ --out series/x.csv",
         "explain model new.csv --out hard.csv",
-        "explain model Own --out data/Own/Own_TEST.ts",
         "fit new.csv --label y --out model/x",
         "fit new.csv --label y --init-from model --out link",
-        "fit new.csv --label y --checkpoint model",
         "pretrain new.csv --label y --out series",
-        "convert new.csv model/x.ts --case id --time t",
         "convert series/ --out series/again",
         "convert new.csv hard.csv --case id --time t",
-        "compare --data new.csv --label y --out model",
         "compare --datasets BasicMotions --encodings none --out mine",
         "demo --out model/x",
         "plot-encoding fixed --out model/fixed",
-        "report scores.csv --out model",
         "report scores.csv --out mine",
     ],
 )  # fmt: skip
@@ -182,10 +173,6 @@ def test_convert_there_and_back_and_as_a_data_set_of_ones_own(folder, run, monke
     for ours, theirs in zip(again, X, strict=True):
         np.testing.assert_array_equal(ours, theirs)
         assert ours.index.equals(theirs.index), "times are kept"
-    head = "@problemName R\n@timeStamps false\n@univariate true\n@equalLength true\n"
-    Path("r.ts").write_text(f"{head}@targetLabel true\n@data\n1,2,3:0.5\n3,2,1:2.5\n")
-    out, _ = run("convert", "r.ts", "r.csv")
-    assert "r.ts: 2 series, 3 steps, targets from 0.5 to 2.5; written to r.csv" in out
     for name, sign in (("tab", "\t"), ("space", " ")):
         Path("s.csv").write_text("a b y\n1 2 u\n3 4 v\n".replace(" ", sign))
         out, _ = run("convert", "s.csv", f"{name}.ts", "--label", "y", "--sep", name)
