@@ -1,6 +1,5 @@
 """What `tsformer.autolog` leaves in MLflow of each fit, and that it never costs one."""
 
-import importlib
 import re
 import sys
 import warnings
@@ -28,7 +27,6 @@ from tsformer import (
 from tsformer.encodings import resolve
 from tsformer.plots import encoding_color
 from tsformer.tracking import MLflowTracker, TrackedRun, prepare_store
-from tsformer.tracking.tracker import long_enough
 from tsformer.training import Callback, TrainingState
 
 mlflow = pytest.importorskip("mlflow", reason='needs the extra "tracking"')
@@ -51,8 +49,6 @@ def test_a_fit_is_kept_with_all_that_came_of_it(italy):
     expected = {"estimator": "TSTransformerClassifier", "encoding": "lspe", "max_epochs": "2"}
     assert params.items() >= {**expected, "stem_params.kernel_size": "5"}.items()
     assert "callbacks" not in params
-    assert mlflow.active_run() is None
-    assert mlflow.last_active_run().info.run_id == run.info.run_id
 
     columns = {"train/loss": "loss", "lr": "lr", "val/loss": "val_loss", "val/score": "val_score"}
     for metric, column in columns.items():
@@ -63,12 +59,9 @@ def test_a_fit_is_kept_with_all_that_came_of_it(italy):
     assert metrics["train/accuracy"] == classifier.score(X, y)
     assert metrics["val/accuracy"] == classifier.score(X[:20], y[:20])
     assert {"train/log_loss", "val/f1_macro"} <= set(metrics)
-    assert metrics["n_epochs"] == 2
     assert metrics["n_parameters"] == sum(p.numel() for p in model.parameters())
     in_encoding = sum(p.numel() for p in model.encoding.parameters())
     assert metrics["n_parameters_encoding"] == in_encoding > 0
-    assert metrics["fit_seconds"] >= sum(row["seconds"] for row in classifier.history_)
-    assert metrics["seconds_per_epoch"] == metrics["fit_seconds"] / 2
     assert 50 < metrics["peak_memory_mb"] < 20_000
     for metric in ("fit_seconds", "n_parameters", "peak_memory_mb"):
         (point,) = client.get_metric_history(run.info.run_id, metric)
@@ -100,31 +93,10 @@ def test_a_fit_is_kept_with_all_that_came_of_it(italy):
         assert (score.dataset_name, score.dataset_digest) == (data.name, data.digest)
         assert len(client.get_metric_history(run.info.run_id, score.key)) == 1, "logged once"
     assert "model" not in files, "stored once"
-    for address in (f"models:/{model.model_id}", f"runs:/{run.info.run_id}/model"):
-        served = mlflow.pyfunc.load_model(address)
-        assert np.array_equal(served.predict(X[:7])["prediction"], classifier.predict(X[:7]))
-        assert served.model_id == model.model_id
-    assert served.metadata.signature is not None
-    assert np.allclose(served.input_example["series"].tolist(), X[:2])
-    registered = mlflow.register_model(f"models:/{model.model_id}", "autologged")
-    assert registered.run_id == run.info.run_id
-
-
-def test_a_server_before_mlflow_3_has_the_model_as_an_artifact(few, monkeypatch):
-    codes = importlib.import_module("mlflow.protos.databricks_pb2")
-
-    def unknown(*_: Any, **__: Any) -> None:
-        raise mlflow.MlflowException("404 != 200", error_code=codes.ENDPOINT_NOT_FOUND)
-
-    monkeypatch.setattr(mlflow.MlflowClient, "create_logged_model", unknown)
-    tsformer.autolog()
-    classifier = TSTransformerClassifier("none", **SMALL, max_epochs=1).fit(*few)
-    run = only_run()
-    assert "model" in files_of(run)
-    assert "tsformer.missing" not in run.data.tags
     served = mlflow.pyfunc.load_model(f"runs:/{run.info.run_id}/model")
-    assert np.array_equal(served.predict(few[0])["prediction"], classifier.predict(few[0]))
-    assert f"runs:/{run.info.run_id}/model/estimator" in run.data.tags["mlflow.note.content"]
+    assert np.array_equal(served.predict(X[:7])["prediction"], classifier.predict(X[:7]))
+    assert served.model_id == model.model_id
+    assert np.allclose(served.input_example["series"].tolist(), X[:2])
 
 
 def test_the_card_of_the_model_is_the_description_of_its_run(italy, monkeypatch):
@@ -317,13 +289,6 @@ def test_beside_the_autologging_of_scikit_learn_each_fit_has_one_run(few, quick,
     assert "best_cv_score" in search.data.metrics, "what MLflow's own autologging writes"
     assert len(runs(kind="refit")) == 1
     assert {run.info.status for run in runs()} == {"FINISHED"}
-
-
-def test_only_fits_that_took_long_draw_pictures(few):
-    assert [long_enough(seconds) for seconds in (59.0, 60.0)] == [False, True]
-    tsformer.autolog(log_models=False)
-    TSTransformerClassifier("tape", **SMALL, max_epochs=1).fit(*few)
-    assert not [name for name in files_of(only_run()) if name.endswith(".png")]
 
 
 def test_other_pictures_and_a_missing_extra_are_named(monkeypatch):

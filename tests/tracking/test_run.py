@@ -1,7 +1,6 @@
 """TrackedRun: what it sends and when, and what it does when it cannot."""
 
 import math
-import time
 import warnings
 from pathlib import Path
 from types import SimpleNamespace
@@ -100,28 +99,6 @@ def test_data_are_named_and_told_apart(store, italy):
     assert "[67, 1, 14]" in inputs[3].dataset.profile
 
 
-def test_a_clock_that_goes_back_logs_no_negative_seconds(store, monkeypatch):
-    real = time.time
-    run = store.start("backward", kind="fit", key="of another time")
-    run.metrics({"loss": 1.0})
-    monkeypatch.setattr(time, "time", lambda: real() - 3600)
-    run.metrics({"loss": 0.5})
-    run.end("FINISHED")
-    info = store.client().get_run(run.run_id).info
-    assert 0 <= info.end_time - info.start_time < 60_000
-    times = [each.timestamp for each in store.client().get_metric_history(run.run_id, "loss")]
-    assert len(times) == 2
-    assert times == sorted(times)
-    again = store.start("backward", kind="fit", key="of another time", again=True)
-    again.end("FINISHED")
-    left = store.start("backward", kind="fit", key="of another time", again=True)
-    store.kill(left.run_id)
-    assert left.run_id == run.run_id
-    info = store.client().get_run(run.run_id).info
-    assert info.status == "KILLED"
-    assert info.end_time >= info.start_time
-
-
 def test_names_and_texts_that_mlflow_refuses_are_stored_escaped(store):
     values = {"walk (slow)": 1, "walk [slow]": 2, "../\ud800": 3, "n" * 300: 4, "plain": "\0\ud800"}
     with warnings.catch_warnings(record=True) as got:
@@ -133,8 +110,7 @@ def test_names_and_texts_that_mlflow_refuses_are_stored_escaped(store):
                 run.metrics({"loss (a)": 1.0, "loss [a]": 2.0}, step=step)
             run.text("\ud800", "text.txt")
     assert storable("\ud800" * 250, 250) == r"\ud800" * 41 + r"\ud8"
-    refused = [each for each in got if "MLflow refuses the name" in str(each.message)]
-    assert len(refused) == 2 + 4 + 4 + 2, "one for each name"
+    assert len(got) == 2 + 4 + 4 + 2, "one for each name"
     kept = store.client().get_run(run.run_id)
     assert kept.info.status == "FINISHED"
     stored = {"walk _slow_": "1", "walk _slow__2": "2", "_": "3", "n" * 220: "4"}

@@ -11,7 +11,7 @@ import pytest
 
 from tsformer.tracking import RunStore, prepare_store, resolve_uri
 from tsformer.tracking.settings import masked, without_credentials
-from tsformer.tracking.store import command_line, creating, source_tags
+from tsformer.tracking.store import command_line, creating
 
 mlflow = pytest.importorskip("mlflow", reason='needs the extra "tracking"')
 
@@ -70,20 +70,6 @@ def test_a_run_that_cannot_start_costs_a_warning(store, monkeypatch):
     with pytest.warns(UserWarning, match=r"lost.*disk full"):
         run = store.start("lost", kind="fit")
     assert run.run_id == ""
-
-
-def test_a_run_says_its_command_and_links_to_the_study_also_from_a_worker(store):
-    driver = RunStore(store.uri, store.experiment_id, command="tsformer compare --jobs 2")
-    with driver.start("study", kind="study") as study:
-        pass
-    worker = pickle.loads(pickle.dumps(driver))
-    with worker.start("fit", kind="fit", parent=study) as fit:
-        pass
-    tags = store.client().get_run(fit.run_id).data.tags
-    assert tags["mlflow.parentRunId"] == study.run_id
-    note = tags["mlflow.note.content"]
-    assert "`tsformer compare --jobs 2`" in note
-    assert f"({store.page_of(study.run_id)})" in note
 
 
 def test_more_runs_than_a_page(store, monkeypatch):
@@ -182,17 +168,3 @@ def test_a_store_that_is_being_created_is_waited_for_without_a_trace(tmp_path):
 def test_the_command_line(argv, line):
     assert command_line(argv) == line
     assert len(command_line([*argv, *["word"] * 9999])) <= 2000
-
-
-@pytest.mark.parametrize(
-    ("command", "name"),
-    [
-        ("tsformer compare --study studies/mine.toml", "tsformer compare"),
-        ("tsformer --version", "tsformer"),
-        ("train.py data/mine.ts", "train.py"),
-    ],
-)
-def test_the_source_has_no_slash_at_which_pages_would_cut_it(command, name):
-    tags = source_tags(command)
-    assert tags["mlflow.source.name"] == name
-    assert tags["tsformer.command"] == command
