@@ -55,13 +55,11 @@ def test_a_folder_is_read_with_its_design(tmp_path):
     ("text", "error", "message"),
     [
         (None, FileNotFoundError, "results.csv"),
-        ("", ValueError, "empty"),
         ("dataset,method,seed,score\n", ValueError, "no rows"),
         ("dataset,method,sed,score\nA,b,0,1\n", ValueError, "'sed'"),
         ('dataset,encoding,seed,accuracy\nA,b,0,"0,5"\n', ValueError, "2: '0,5'.*'accuracy'"),
         ("dataset,method,seed,score,fit_seconds\nA,b,0,1,-\n", ValueError, "'-'.*'fit_seconds'"),
         ("dataset,method,seed,score\nA,b,0,1\n,b,0,1\n", ValueError, "3: ''.*'dataset'"),
-        ("dataset,method,seed,score\nA,b,0,1\nA,b,0,1,2\n", ValueError, "CSV"),
     ],
 )
 def test_what_is_no_study(tmp_path, text, error, message):

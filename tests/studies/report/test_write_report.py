@@ -221,15 +221,6 @@ def test_one_data_set_has_means_costs_and_paired_differences_but_no_test(tmp_pat
     assert not re.search("Friedman|significant", said)
 
 
-def test_on_one_data_set_what_is_not_compared_is_named(tmp_path):
-    rows = results("linear").query(f"dataset in {DATASETS[:3]}")
-    rows = rows[(rows["encoding"] == "none") | (rows["dataset"] == DATASETS[0])]
-    _, said = written(study_in(tmp_path, rows))
-    assert f"On {DATASETS[0]}, `rope`" in said
-    assert f"{DATASETS[1]}, {DATASETS[2]}." in said
-    assert "no fit is available: `alibi`" in said
-
-
 @pytest.mark.slow
 def test_a_table_of_others_is_reported_without_a_word_on_how_it_came_about(tmp_path):
     theirs = results("linear")[["dataset", "encoding", "seed", "accuracy"]]

@@ -1,22 +1,12 @@
 """tsformer compare: flags and files that say what is fitted, and what it says of fits that fail."""
 
-import io
 import json
-from collections.abc import Callable
-from functools import partial
-from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from tsformer.data import load_dataset
-from tsformer.studies import Progress
-from tsformer.studies.design.study import Trial
 from tsformer.tracking import prepare_store
-
-Run = Callable[..., tuple[str, str]]
 
 
 @pytest.mark.slow
@@ -28,20 +18,12 @@ def test_a_study_of_a_file_with_fits_that_fail(run, uri, experiment, tmp_path, m
     )
     flags = ("--study", "small.toml", "--tracking-uri", uri, "--experiment", experiment)
     out, err = run("compare", *flags, "--out", "out", exits=2)
-    for said in (
-        "failed: ItalyPowerDemand  none  n_heads=3  4  ValueError: n_heads",
-        "failed: ItalyPowerDemand  none  n_heads=3  4  resample=1  ValueError: n_heads",
-        "none, n_heads=2",
-        "table   out/results.csv",
-        "report  out/report/report.html",
-        "runs    ",
-    ):
-        assert said in out
+    assert "failed: ItalyPowerDemand  none  n_heads=3  4  resample=1  ValueError: n_heads" in out
+    assert "report  out/report/report.html" in out
     assert "ItalyPowerDemand  none  4  n_heads=2  resample 1  accuracy 0." in err
     rows = pd.read_csv("out/results.csv", float_precision="round_trip")
     assert rows["n_heads"].tolist() == [2, 2]
     assert pd.read_csv("out/failures.csv")["n_heads"].tolist() == [3, 3]
-    assert "2 failed (failures.csv)" in Path("out/summary.md").read_text()
 
     monkeypatch.setattr("tsformer.studies.run.finalize.report_of", lambda *args: None)
     out, err = run("compare", *flags, "--out", "out", "--name", "Is it small?", "--json", exits=2)
@@ -60,14 +42,9 @@ def test_a_study_of_a_file_with_fits_that_fail(run, uri, experiment, tmp_path, m
     [
         ("--study small.toml --seeds 3", "remove --seeds"),
         ("--study small.toml", "small.toml"),
-        ("--seeds 3", "--datasets"),
-        ("--datasets A --vary stem", "--vary"),
         ("--datasets A --vary stem=conv --vary stem=linear", "'stem' twice"),
         ("--datasets A --methods sklearn.svm.SVC", "--allow-import"),
-        ("--datasets A --methods majority,majority", "'majority' twice"),
-        ("--datasets A --methods ,", "--methods ','"),
         ("--datasets A --train-sizes= ", "--train-sizes ''"),
-        ("--data a.csv --folds 0", "--folds"),
         ("--data a.csv --folds 2 --datasets A", "remove --datasets"),
         ("--data a.csv --resamples 3", "remove --resamples"),
         ("--data A", "--datasets A"),
@@ -95,11 +72,9 @@ def own_table(tmp_path):
 @pytest.mark.parametrize(
     ("flags", "says"),
     [
-        ("--encodings none --jobs 0", "jobs"),
         ("--encodings all --budget soon", "'soon'"),
         ("--encodings all --budget 9 --seeds 2", "seed"),
         ("--encodings all --budget 9 --train-sizes 50%", "train_sizes"),
-        ("--encodings all --budget 9 --vary dropout=0.1", "vary"),
         ("--methods sklearn.cluster.KMeans --allow-import", "clusterer"),
     ],
 )
@@ -109,18 +84,6 @@ def test_a_refused_comparison_leaves_nothing(flags, says, run, tmp_path):
     _, err = run("compare", *own, *flags.split(), exits=2)
     assert says in err
     assert [each.name for each in tmp_path.iterdir()] == ["own.csv"]
-
-
-def test_times_of_ones_own_data_are_kept_if_fits_read_them(run, monkeypatch):
-    def stop(study, own, **_):
-        raise ValueError(f"times {load_dataset(own.name, 'train')[0][0].index.tolist()}")
-
-    monkeypatch.setattr("tsformer.cli.studies.run", stop)
-    columns = {"id": np.repeat(range(8), 3), "t": np.tile([1, 2, 5], 8), "v": range(24)}
-    pd.DataFrame(columns | {"state": np.repeat(list("abababab"), 3)}).to_csv("long.csv")
-    own = ("--data", "long.csv", "--case", "id", "--time", "t", "--value", "v", "--label", "state")
-    _, err = run("compare", *own, "--folds", 2, "--set", "timestamps=index", exits=2)
-    assert "times [1.0, 2.0, 5.0]" in err
 
 
 @pytest.mark.slow
@@ -139,9 +102,6 @@ def test_methods_are_compared_on_ones_own_data_without_a_group_in_both_parts(
     assert rows["method"].value_counts().to_dict() == {"majority": 3, "Mine": 3}
     assert sorted(set(rows["resample"])) == [0, 1, 2]
     assert (rows.loc[rows["method"] == "Mine", "accuracy"] > 0.9).all()
-    report = (tmp_path / "results/compare/report/report.md").read_text("utf-8")
-    assert f"- {rows['dataset'][0]}: cross-validated in 3 stratified folds, each" in report
-    assert "all series of one 'patient', of 12, are in one fold.\n" in report
 
 
 @pytest.mark.slow
@@ -152,36 +112,8 @@ def test_encodings_are_ranked_within_a_budget(run, uri, experiment, tmp_path):
         "none,rope", "--set", "d_model=8", "--set", "n_heads=2", "--max-epochs", 1,
         "--budget", "2min", "--tracking-uri", uri, "--experiment", experiment,
     )  # fmt: skip
-    out, _ = run("compare", *flags, "--budget", "1ms")
-    assert "`none` is the only encoding that was fitted over 1 fold" in out.replace(
-        "none", "`none`"
-    )
-    out, err = run("compare", *flags)
-    assert "over 2 folds, too few for an interval." in out
-    assert err.count("accuracy") == 3
-    out, _ = run("compare", *flags, "--json")
+    _, err = run("compare", *flags, "--budget", "1ms")
+    assert err.count("accuracy") == 1
+    out, err = run("compare", *flags, "--json")
+    assert err.count("accuracy") == 3, "and the first is not repeated"
     assert [row["folds"] for row in json.loads(out)["ranking"]] == [2, 2]
-
-
-def test_the_bar_says_what_is_done_running_failed_and_left(monkeypatch):
-    from rich.console import Console
-
-    from tsformer.cli import printing
-
-    screen = io.StringIO()
-    console = Console(file=screen, force_terminal=True, width=150, color_system=None)
-    monkeypatch.setattr("tsformer.cli.printing.Console", lambda **options: console)
-    trial = Trial("GunPoint", "lspe", 4, "stem=conv")
-    clock = SimpleNamespace(now=0.0)
-    bar = partial(printing.Bar, get_time=lambda: clock.now)
-    monkeypatch.setattr(printing, "Bar", bar)
-    with printing.study_bar() as show:
-        for done in (2, 3, 4):  # 60 seconds a fit, of which one was there before
-            show(Progress("fit-end", 8, done, 1, 0, running=2, trial=trial, accuracy=0.5))
-            clock.now += 60
-        show(Progress("fit-end", 8, 5, 1, 1, running=2, trial=trial, error="no such luck"))
-    shown = screen.getvalue()
-    assert "GunPoint  lspe  4  stem=conv  accuracy 0.500\n" in shown
-    assert "GunPoint  lspe  4  stem=conv  no such luck\n" in shown
-    assert "5/8 fits, 2 running, 1 failed" in shown
-    assert "0:03:00" in shown, "three fits are left"

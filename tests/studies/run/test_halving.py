@@ -187,14 +187,11 @@ def test_a_budget_is_a_time(budget):
     ("y", "options", "message"),
     [
         (["a", np.nan, "b", "a"], {}, "y.*NaN"),
-        ([0.5, 1.5, 0.5, 1.5], {}, "continuous"),
         ([0, 1, 0, 1], {"groups": ["a", np.nan, "b", "a"]}, "groups.*NaN"),
         (pd.Series([0, 1, 0, 1], index=[3, 2, 1, 0]), {}, "ids"),
         ([0, 1, 0], {}, "4.* 3"),
-        ([0, 1, 0, 1], {"encodings": ["none"]}, "two encodings"),
         ([0, 1, 0, 1], {"encodings": ["none", "rop"]}, "rop"),
         ([0, 1, 0, 1], {"n_folds": 1}, "from 2 to"),
-        ([0, 1, 0, 1], {"jobs": 0}, "jobs"),
     ],
 )
 def test_a_refused_call_leaves_no_files(y, options, message, tmp_path, monkeypatch):
@@ -243,6 +240,5 @@ def test_the_order_of_steps_is_found_to_matter_and_resuming_repeats_nothing(
     assert len(found.results) == sum(status == "FINISHED" for _, status in ended)
     (parent,) = store.runs(tags={"tsformer.kind": "study"})
     assert parent.data.tags["tsformer.answer"] == found.answer()
-    assert parent.data.tags["mlflow.note.content"].startswith(found.answer())
     page = Path(store.client().download_artifacts(parent.info.run_id, "ranking.md"))
     assert page.read_text() == (tmp_path / "results/compare/ranking.md").read_text()

@@ -58,15 +58,6 @@ def test_the_module_of_a_registered_name_is_recorded_and_imported_first(tmp_path
     assert Study.from_toml(tmp_path / "study.json") == study
 
 
-@pytest.mark.usefixtures("module")
-def test_other_code_is_another_fit(monkeypatch):
-    study = Study(["GunPoint"], ["none", "ownencodings.Own"], seeds=1)
-    before = [study.key(*trial) for trial in study.trials()]
-    monkeypatch.setattr("tsformer.studies.design.study.class_version", lambda cls: "changed")
-    after = [study.key(*trial) for trial in study.trials()]
-    assert [a == b for a, b in zip(after, before, strict=True)] == [True, False]
-
-
 def test_other_code_of_a_class_of_a_script_is_another_fit(tmp_path, monkeypatch):
     """In a notebook the cell is run again, and the name stays the same."""
     file, keys = tmp_path / "script.py", []

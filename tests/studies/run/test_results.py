@@ -1,6 +1,5 @@
 """ResultStore: which earlier results it may replace."""
 
-import errno
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -80,13 +79,3 @@ def test_fits_of_another_commit_are_warned_of(earlier, is_warned, tmp_path, monk
     warned = pytest.warns(UserWarning, match="1 of the 1")
     with warned if is_warned else nullcontext():
         results.open()
-
-
-def test_a_full_disk_is_named_with_the_file_and_the_cure(tmp_path, monkeypatch):
-    def full(*args: Any) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr("tsformer.studies.run.results.write_atomically", full)
-    path = tmp_path / "results.csv"
-    with pytest.raises(OSError, match=r"results\.csv"):
-        ResultStore(STUDY, Store(), path).open()

@@ -7,12 +7,11 @@ import re
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from types import SimpleNamespace
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import pytest
 from small_estimators import X, Y, ensemble
 
-from tsformer.data import DatasetError
 from tsformer.studies import Study, compare
 from tsformer.studies.run import fits as run_fits
 from tsformer.studies.run.fits import Fits
@@ -102,26 +101,6 @@ def test_a_fit_that_ends_at_its_limit_is_not_repeated(ends, monkeypatch):
     assert errors[1].startswith("ProcessLost: ")
 
 
-def test_a_worker_that_was_killed_between_two_tasks_is_replaced(monkeypatch):
-    class Pool:
-        made: ClassVar[list[Pool]] = []
-
-        def __init__(self, **options: Any):
-            self.made.append(self)
-
-        def submit(self, *call: Any) -> str:
-            if self is self.made[0]:
-                raise DIED
-            return "of another process"
-
-        def shutdown(self, *, kill_workers: bool) -> None:
-            pass
-
-    monkeypatch.setattr(run_fits, "ProcessPoolExecutor", Pool)
-    assert run_fits.Worker(1).submit(print) == "of another process"
-    assert len(Pool.made) == 2
-
-
 def test_methods_of_other_libraries_run_in_a_worker(monkeypatch):
     methods = {"flat-ridge": {}, "random-convolutions": {}, "svc": {"estimator": "sklearn.svm.SVC"}}
     given = tasks(encodings=("none",), methods=methods)
@@ -149,21 +128,6 @@ def test_code_that_exits_or_interrupts_fails_its_fit(uri, experiment):
     assert len(runs) == 4
 
 
-def test_a_data_set_that_a_worker_lacks_is_recorded_as_a_failure(uri, experiment, monkeypatch):
-    def load(name: str, *options: object) -> None:
-        raise DatasetError(f"there is no {name} here")
-
-    monkeypatch.setattr("tsformer.studies.run.problem.Problem.load", load)
-    store = prepare_store(uri, experiment)
-    (task,) = tasks(store, encodings=("none",))
-    result = run_task(task)
-    assert result.error == "DatasetError: there is no ItalyPowerDemand here"
-    assert result.recorded, "the store was there all the time"
-    (failed,) = store.runs("FAILED")
-    assert failed.data.tags["tsformer.error"] == result.error
-    assert failed.data.tags["tsformer.key"] == task.key
-
-
 @pytest.mark.processes
 @pytest.mark.usefixtures("no_report")
 def test_a_crash_or_a_hang_costs_one_fit(uri, experiment, tmp_path):
@@ -187,7 +151,6 @@ def test_a_crash_or_a_hang_costs_one_fit(uri, experiment, tmp_path):
         ({"fit_time_limit": 0}, "fit_time_limit"),
         ({"fit_time_limit": 9, "scheduler": "tcp://127.0.0.1:9"}, "fit_time_limit=9.*scheduler"),
         ({"jobs": 2, "scheduler": "tcp://127.0.0.1:9"}, "jobs=2.*scheduler"),
-        ({"jobs": 0}, "jobs"),
     ],
 )
 def test_impossible_options(tmp_path, options, message):
