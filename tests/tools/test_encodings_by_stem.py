@@ -40,10 +40,3 @@ def test_ranks_and_gains_count_data_sets_with_all_encodings():
     assert best[3].startswith(f"+{0.02 * (n - 1):.3f} [-")
     assert best[4:7] == [f"{(n + 1) / 2:.2f}", "0.500", "+0.000"]
     assert control[:4] == ["`none`", f"{n:.2f}", "0.500", "–"]
-
-
-def test_an_interaction_with_the_stem_is_found():
-    by_question = {line.split("|")[1].strip(): line for line in stems.test_table().splitlines()}
-    assert "p<.001" in by_question["gains depend on the stem, linear or conv"]
-    assert "p<.001" not in by_question["gains depend on the stem, patch or conv"]
-    assert "r = +1.00" in by_question["mean gain and tokens, linear stem"]

@@ -55,12 +55,6 @@ def test_the_picture_has_the_problems_that_all_methods_have(results: Path) -> No
     }
 
 
-def test_rows_of_a_later_file_replace_earlier_ones(results: Path, tmp_path: Path) -> None:
-    later = tmp_path / "later.csv"
-    later.write_text(f"{ROWS.splitlines()[0]}\nCoffee,quant,0,0.70\n", encoding="utf-8")
-    assert field.costs_and_scores([results, later])["accuracy"]["quant"] == 0.7
-
-
 def test_below_the_gate_the_ensemble_is_the_random_convolutions(
     results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,14 +1,12 @@
 """Saved views, and the pages that `tsformer ui` opens; a browser shows them in tests/ui."""
 
 import json
-import socket
-import sys
 from typing import Any
 
 import pytest
 
 from tsformer.tracking import RunStore, prepare_store
-from tsformer.tracking.pages import find_experiment, pages_of, server_command
+from tsformer.tracking.pages import find_experiment, pages_of
 from tsformer.tracking.views import PLACE_TAG, VARIANT_TAG, make_views, view_of_study
 
 
@@ -134,16 +132,3 @@ def test_pages_are_those_of_the_newest_study(uri):
     assert key == "encodings-newer"
     tags = store.client().get_experiment(store.experiment_id).tags
     assert f"mlflow.sharedViewState.{key}" in tags
-
-
-def test_a_port_in_use_is_said_before_a_server_starts(store):
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", 0))
-        other.listen()
-        port = other.getsockname()[1]
-        with pytest.raises(ConnectionError, match=f"{port}"):
-            server_command(store, port)
-    command = server_command(store, port)
-    assert command[:4] == [sys.executable, "-m", "mlflow", "ui"]
-    assert command[command.index("--host") + 1] == "127.0.0.1"
-    assert command[command.index("--port") + 1] == str(port)

@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 from made_up_scores import compared_twelve, results
 from matplotlib import colors
-from matplotlib import figure as figures
 from picture_checks import assert_legible, assert_readable, panels, pixels, visible, y_labels
 
 from tsformer.data import list_datasets
@@ -233,26 +232,3 @@ def test_a_mean_without_an_interval_is_a_dot():
     assert "interval" not in figure.get_supxlabel()
     markers = [line.get_marker() for line in figure.axes[0].lines]
     assert sorted(markers) == ["None", *"o" * len(table)], "and the line at zero"
-
-
-DRAWN: dict[str, tuple[int, Any]] = {
-    "boxes": (1, lambda ax: plot_boxes(fits_of("small"), ax=ax[0])),
-    "critical difference": (1, lambda ax: plot_critical_difference(found("small"), ax=ax[0])),
-    "pairs": (1, lambda ax: plot_pairs(found("small"), ax=ax[0])),
-    "comparison": (2, lambda ax: plot_comparison(fits_of("small"), axes=ax)),
-    "mean gains": (1, lambda ax: plot_mean_gains({"": mean_gains("small")}, "none", axes=ax)),
-    "cost": (3, lambda ax: plot_cost(costs("small"), axes=ax)),
-}
-
-
-@pytest.mark.parametrize("what", DRAWN)
-def test_pictures_of_studies_go_where_they_are_told(what):
-    n, draw = DRAWN[what]
-    figure = figures.Figure(figsize=(5 * n, 4), layout="constrained")
-    axes = list(figure.subplots(1, n, squeeze=False).flat)
-    assert draw(axes) is figure
-    assert figure.axes == axes, "nothing is drawn elsewhere"
-    assert all(ax.has_data() for ax in axes)
-    if what in ("comparison", "cost"):
-        with pytest.raises(ValueError, match=f"{n} in all; got 1"):
-            draw(axes[:1])

@@ -121,17 +121,6 @@ def test_the_page_loads_nothing(files):
     assert sorted(order, key=said.index) == list(order)
 
 
-def test_both_say_the_same_and_the_figures_are_there(files):
-    said, page = files.markdown.read_text(), Page(files.html.read_text()).text
-    shown = re.findall(r"^!\[.*\]\((.*)\)$", said, flags=re.M)
-    assert [files.markdown.parent / name for name in shown] == list(files.figures)
-    assert all(path.read_bytes()[:4] == b"\x89PNG" for path in files.figures)
-    words = page.replace(" ", "")
-    for line in said.splitlines():
-        if line.startswith("- "):
-            assert re.sub(r"\\(.)|[` ]", r"\1", line[2:]) in words
-
-
 def test_a_name_cannot_leave_its_place():
     assert codes(["a", "b`c", "x|y"]) == "`a`, b\\`c and x\\|y"
     assert code("two\nlines") == "`two lines`"
