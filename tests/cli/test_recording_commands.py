@@ -89,13 +89,8 @@ def test_files_of_a_folder_are_recordings(folder):
 
 def test_a_model_of_windows_predicts_intervals_without_options(folder, run):
     out, _ = run("fit", "recording.csv", *CUT, *SMALL)
-    first, _, third = out.splitlines()
     cut = by_hand(recorded("ABC", 0), "activity")
-    assert first == (
-        f"recording.csv: {len(cut)} windows of 3 recordings, 20 steps, times in time, "
-        "channels x, y, 3 classes"
-    )
-    assert third.endswith("next: tsformer predict model new.csv")
+    assert out.startswith(f"recording.csv: {len(cut)} windows of 3 recordings, 20 steps")
     model = load("model")
     assert model.table_schema_.cut == ("2s", "1s")
     cut = by_hand(recorded("D", 1, "2024-05-01"), None)
@@ -119,14 +114,10 @@ def test_a_model_of_windows_predicts_intervals_without_options(folder, run):
     assert len(windows({"new": x}, labels, "2s", "1s"))  # are read as labels
 
     out, _ = run("evaluate", "model", "test.csv", "--no-track")
-    labelled = by_hand(recorded("D", 1, "2024-05-01"), "activity")
-    assert out.startswith(f"lspe on the {len(labelled)} windows of test.csv\n")
     truth = cut.steps(model.predict_proba(cut.X), classes=model.classes_)
     truth["true"] = recorded("D", 1)["activity"].to_numpy()
     scores = ", ".join(f"{name} {score:.4f}" for name, score in cut.scores(truth).items())
     assert out.rstrip().endswith(f"recordings: {scores}")
-    _, err = run("predict", "model", "new.csv", "--window", "1h", exits=2)
-    assert "new.csv: window='1h', 36000 steps, is longer than every recording" in err
     _, err = run("predict", "model", "new.csv", "--proba", exits=2)
     assert "intervals have a confidence" in err
 

@@ -56,8 +56,6 @@ def test_a_fit_is_a_run_and_its_evaluation_is_added_to_it(folder, invoke):
     assert run.data.params.items() >= {"dataset": "ItalyPowerDemand", "d_model": "8"}.items()
     assert {"train/loss", "train/accuracy", "fit_seconds"} <= set(run.data.metrics)
     assert "test/accuracy" not in run.data.metrics
-    (logged,) = run.inputs.dataset_inputs
-    assert logged.dataset.name == "ItalyPowerDemand"
     assert {"training.png", "confusion_train.png"} <= files_of(run)
 
     pytest.importorskip("captum", reason='needs the extra "explain"')
@@ -74,15 +72,10 @@ def test_a_fit_is_a_run_and_its_evaluation_is_added_to_it(folder, invoke):
     assert {"confusion_test.png", "explanations"} <= files_of(run)
     client = mlflow.MlflowClient("sqlite:///mlflow.db")
     (model,) = client.search_logged_models([run.info.experiment_id])
-    assert model.source_run_id == run.info.run_id
-    assert model.params.items() >= {"encoding": "lspe", "dataset": "ItalyPowerDemand"}.items()
-    scores = {metric.key: metric for metric in model.metrics}
-    data = {each.tags[0].value: each.dataset for each in run.inputs.dataset_inputs}
-    for part in ("train", "test"):
-        score = scores[f"{part}/accuracy"]
-        assert score.value == run.data.metrics[score.key]
-        expected = ("ItalyPowerDemand", data[part].digest)
-        assert (score.dataset_name, score.dataset_digest) == expected
+    (score,) = (metric for metric in model.metrics if metric.key == "test/accuracy")
+    (data,) = (each.dataset for each in run.inputs.dataset_inputs if each.tags[0].value == "test")
+    assert score.value == run.data.metrics[score.key]
+    assert (score.dataset_name, score.dataset_digest) == ("ItalyPowerDemand", data.digest)
 
 
 def test_a_run_of_another_name_in_another_experiment(folder, invoke):

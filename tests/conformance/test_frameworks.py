@@ -4,7 +4,6 @@ import inspect
 import pickle
 import subprocess
 import sys
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -66,18 +65,6 @@ def test_what_a_framework_has_no_place_for_is_refused(framework, panel):
         make(**SMALL, warm_start=True).fit(*panel)
     with pytest.raises(ValueError, match="list of DataFrames"):
         make(**SMALL, timestamps="index").fit(*panel)
-
-
-@pytest.mark.slow  # imports of sktime
-def test_their_early_classifiers_train_ours_at_every_length(framework, panel):
-    module = import_module(f"{framework.lower()}.classification.early_classification")
-    make = getattr(frameworks, f"{framework}RandomConvolutionClassifier")
-    early = module.ProbabilityThresholdEarlyClassifier(
-        estimator=make(**KERNELS, random_state=0), classification_points=[8], random_state=0
-    )
-    X, y = panel
-    found = early.fit(X, y).predict(X)
-    assert set(found[0] if isinstance(found, tuple) else found) <= set(y)
 
 
 def python(code: str, cwd: Path) -> list[str]:

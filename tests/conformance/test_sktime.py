@@ -10,7 +10,6 @@ import pytest
 from sklearn.base import clone
 
 from tsformer import (
-    TSEnsembleClassifier,
     TSTransformerClassifier,
     TSTransformerEncoder,
 )
@@ -101,12 +100,6 @@ class TestTags:
         own = TSTransformerClassifier(**SMALL).fit(X, y, times=indices)
         np.testing.assert_allclose(asked, own.predict_proba(X, times=indices), atol=1e-6)
 
-    def test_categories_are_refused_by_name(self, panel):
-        X, y = panel
-        X = [frame.assign(var_1=pd.Categorical(["a", "b"] * 15)) for frame in frames(X)]
-        with pytest.raises(TypeError, match="categorical"):
-            make().fit(X, y)
-
     def test_containers_agree(self, panel):
         """An array has no names of channels, and is none the less the same data."""
         X, y = panel
@@ -132,20 +125,3 @@ def test_a_fitted_source_stays_fitted_in_every_clone(panel):
     with pytest.raises(ValueError, match="is fitted, and the change"):
         clf.clone().set_params(init_from__d_model=16)
     assert source.d_model == 8
-
-
-def test_transformers_of_an_ensemble_keep_a_fitted_source(panel):
-    (X, y), X_test = panel, panel[0] + 1
-    source = TSTransformerEncoder(**SMALL).fit(X_test)
-    params = {**SMALL, "init_from": source, "freeze": "backbone"}
-    del params["random_state"]
-    convolutions = {"n_features": 168, "n_groups": 0}
-    ensemble = SktimeTSEnsembleClassifier(
-        "fast", transformer_params=params, convolution_params=convolutions, random_state=0
-    )
-    plain = TSEnsembleClassifier(**ensemble.get_params(deep=False)).fit(X, y)
-    expected = plain.transformer_.transform(X_test)
-    for each in (ensemble, ensemble.clone(), clone(ensemble)):
-        found = each.fit(X, y).classifier_.transformer_.transform(X_test)
-        np.testing.assert_array_equal(found, expected)
-    assert params["init_from"] is source

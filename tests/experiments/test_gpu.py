@@ -2,7 +2,6 @@
 
 import json
 
-import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -10,7 +9,7 @@ from marks import ONE_OF_EACH_HOOK
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from experiments.gpu import methods, peak, run
+from experiments.gpu import peak, run
 from experiments.gpu.checks import CHECKS, NotHere
 from tsformer.encodings import EncodingStack
 from tsformer.model.transformer import TransformerBlock
@@ -67,18 +66,6 @@ def test_the_whole_of_it_in_small(tmp_path, monkeypatch):
         assert what in page
     training = pd.DataFrame(run.read_rows(tmp_path / "training.jsonl"))
     assert training["seconds"].notna().all(), "no method failed"
-
-
-@pytest.mark.slow
-def test_the_plain_loop_learns():
-    """It is not a straw man: it separates two classes of sines."""
-    steps = np.arange(40)
-    y = np.arange(64) % 2
-    noise = np.random.default_rng(0).standard_normal((64, 1, 40))
-    X = (np.sin(steps * np.where(y, 0.3, 0.6)[:, None])[:, None] + 0.1 * noise).astype(np.float32)
-    method = methods.plain_loop(methods.Case(64, 1, 40, epochs=15), "cpu").fit(X, y)
-    assert method.losses[-1] < 0.3 * method.losses[0]
-    assert (method.predict_proba(X).argmax(1) == y).mean() > 0.95
 
 
 def test_operations_are_those_that_torch_counts(monkeypatch):

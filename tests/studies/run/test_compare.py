@@ -168,24 +168,18 @@ def test_each_fit_is_a_run_that_says_what_it_was(done):
     assert run.data.params.items() >= same.items()
     assert run.data.tags["mlflow.runColor"] == encoding_color("none")
     assert run.data.tags["mlflow.parentRunId"] == study.info.run_id
-    used = {i.tags[0].value: i.dataset.profile for i in run.inputs.dataset_inputs}
-    assert "[67, 1, 24]" in used["train"]
-    assert "[1029, 1, 24]" in used["test"]
+    assert {each.tags[0].value for each in run.inputs.dataset_inputs} == {"train", "test"}
     folder = files_of(done, row.run_id)
     for picture in ("confusion.png", "encoding.png", "training.png"):
         assert image.imread(folder / picture).std() > 0.02
     answers = pd.read_csv(folder / "predictions.csv", dtype=str)
     assert (answers.true == answers.predicted).mean() == pytest.approx(row.accuracy)
-    configuration = json.loads((folder / "configuration.json").read_text())
-    assert configuration.items() >= {"encoding": "none", "n_layers": 1}.items()
 
     row = rows(done, "near").iloc[1]
     near = runs[row.run_id].data
     expected = {"method": "near", "estimator": f"{FOREIGN}.Nearest", "power": "1.5"}
     assert near.params.items() >= expected.items()
     assert near.params["library"].startswith(FOREIGN)
-    small = runs[rows(done, "small").run_id[0]].data
-    assert small.params.items() >= {"method": "small", "encoding": "lspe", "d_model": "8"}.items()
     folder = files_of(done, row.run_id)
     assert json.loads((folder / "configuration.json").read_text())["parameters"] == {"power": 1.5}
     assert list(pd.read_csv(folder / "predictions.csv")) == ["case", "true", "predicted"]
