@@ -5,7 +5,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 
 from experiments import output
@@ -70,12 +69,3 @@ def test_fits_that_are_there_are_not_done_again(tmp_path, capsys):
     rows = output.fit_missing(path, ["name", "seed"], [*cells, ("b", 0)], fit, 1)
     assert done == [*cells, ("b", 0)]
     assert rows["name"].tolist() == ["a", "a", "b"]
-
-
-def test_rows_replace_those_with_the_same_keys(tmp_path):
-    path = tmp_path / "new" / "rows.csv"
-    old = pd.DataFrame({"device": ["cpu", "cuda"], "length": [8, 8], "value": [1, 2]})
-    output.replace_rows(old, path, ["device", "length"]).to_csv(path, index=False)
-    new = pd.DataFrame({"device": ["cpu", "cpu"], "length": [8, 16], "value": [3, 4]})
-    rows = output.replace_rows(new, path, ["device", "length"])
-    assert rows["value"].tolist() == [2, 3, 4]
