@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tsformer.augmentation import Batch
-from tsformer.objectives import Contrastive, InputLayout, Posed
+from tsformer.objectives import Contrastive, InputLayout, Masked, Posed
 from tsformer.objectives.contrastive import nt_xent
 
 
@@ -71,14 +71,19 @@ def test_a_width_of_numpy_is_saved_as_a_number():
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("objective", "options", "named"),
     [
-        ({"temperature": 0}, "temperature of contrastive .* got 0"),
-        ({"min_share": 1.0}, "min_share of contrastive must be a float > 0 and < 1"),
-        ({"sigma": -1.0}, "sigma of jitter must be a float >= 0"),
-        ({"width": 2.5}, "width of contrastive .* got 2.5"),
+        (Contrastive, {"temperature": 0}, "temperature.* 0"),
+        (Contrastive, {"min_share": 1.0}, "min_share"),
+        (Contrastive, {"sigma": -1.0}, "sigma"),
+        (Contrastive, {"width": 2.5}, "width.* 2.5"),
+        (Masked, {"ratio": 0.0}, "ratio.* 0.0"),
+        (Masked, {"ratio": 1}, "ratio"),
+        (Masked, {"span": "3"}, "span.* '3'"),
+        (Masked, {"span": 0.5}, "span"),
+        (Masked, {"ratio": 0.9, "span": 3.0}, "visible spans"),
     ],
 )
-def test_options_out_of_range_are_refused(options, message):
-    with pytest.raises((TypeError, ValueError), match=message):
-        Contrastive(**options)
+def test_options_out_of_range_are_named(objective, options, named):
+    with pytest.raises((TypeError, ValueError), match=named):
+        objective(**options)

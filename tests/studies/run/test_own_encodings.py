@@ -124,7 +124,8 @@ def test_a_study_of_a_path_resumes_from_its_own_file(jobs, run, uri, experiment,
     assert pd.read_csv("again/results.csv")["run_id"].tolist() == rows["run_id"].tolist()
 
 
-def test_a_report_prints_no_command_that_cannot_work(tmp_path):
+def test_a_report_prints_no_command_that_cannot_work(tmp_path, monkeypatch):
+    monkeypatch.setattr("tsformer.studies.report.write.as_png", lambda figure: b"")
     rows = [(d, e, 0, 0.5) for d in "AB" for e in ("none", "of a notebook")]
     table = pd.DataFrame(rows, columns=["dataset", "encoding", "seed", "accuracy"])
     table.to_csv(tmp_path / "results.csv", index=False)
