@@ -157,18 +157,6 @@ def test_convert_there_and_back_and_as_a_data_set_of_ones_own(folder, run, monke
     X, y = load_dataset("Own", "test")
     assert (len(X), X[0].shape[1]) == (10, 2)
     assert sorted(set(y)) == ["007", "7", "None", "walking_slowly"]
-    run("convert", "Own", "back.csv", "--split", "test")
-    back = pd.read_csv("back.csv", dtype=str, keep_default_na=False)
-    numbers = ["value_0", "value_1"]
-    back[numbers] = back[numbers].apply(pd.to_numeric)
-    back["time"] = pd.to_datetime(back["time"])
-    again, labels = from_long(
-        back, case="case", time="time", value=["value_0", "value_1"], label="label"
-    )
-    assert labels.tolist() == y.tolist()
-    for ours, theirs in zip(again, X, strict=True):
-        np.testing.assert_array_equal(ours, theirs)
-        assert ours.index.equals(theirs.index), "times are kept"
     for name, sign in (("tab", "\t"), ("space", " ")):
         Path("s.csv").write_text("a b y\n1 2 u\n3 4 v\n".replace(" ", sign))
         out, _ = run("convert", "s.csv", f"{name}.ts", "--label", "y", "--sep", name)

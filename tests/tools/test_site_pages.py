@@ -53,14 +53,7 @@ def test_links_of_an_included_file_are_relative_to_that_file() -> None:
     assert relinked(report, file, page) == "[r](which_encoding.md#how)"
 
 
-@pytest.mark.parametrize("name", ["changelog", "contributing", "results/index"])
-def test_an_include_is_the_text_of_the_file(name: str) -> None:
-    page = DOCS / f"{name}.md"
-    source = page.read_text(encoding="utf-8")
-    text = page_text(page, source)
-    assert "{include}" in source
-    assert "{include}" not in text
-    assert len(text) > 4 * len(source)
+def test_pictures_of_encodings_are_drawn_into_their_page() -> None:
     text = page_text(DOCS / "encodings.md", (DOCS / "encodings.md").read_text(encoding="utf-8"))
     assert "\n### lspe\n\n![lspe](_drawn/lspe.png)\n" in text
 
