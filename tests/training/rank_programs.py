@@ -18,11 +18,10 @@ from tsformer.data.panel import Panel
 from tsformer.training import Validation, train
 from tsformer.training.distributed import Ranks, process_group
 
-AUGMENTATIONS = ("none", "warp+cutmix")
-STORED = ("memory", "memmap", "folder")
+STORED = ("memory", "memmap")
 
 
-def train_in_double_precision(augmentation: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def train_in_double_precision() -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Return weights and history of a training run."""
 
     # Adam makes whole steps of gradients that are zero but for rounding, as those of the keys' bias
@@ -33,9 +32,7 @@ def train_in_double_precision(augmentation: str) -> tuple[dict[str, Any], list[d
     # Nine series in batches of at most four: parts of unequal size, and of unequal length.
     panel, targets = make_panel(9, ragged=True)
     model = make_model("tape+erpe", dropout=0.0, head_norm="batch").double()
-    plan = make_plan(
-        n_epochs=8, augmentation=None if augmentation == "none" else resolve(augmentation)
-    )
+    plan = make_plan(n_epochs=8, augmentation=resolve("warp+cutmix"))
     weights = torch.linspace(0.5, 1.5, 9)
     held_out = wrong_labels()
     held_out = Validation(doubled(held_out.panel), held_out.targets, held_out.score)
@@ -80,7 +77,7 @@ def fit_and_count_reads(folder: Path) -> dict[str, Any]:
     from tsformer.estimators import base
 
     X, y = np.load(folder / "X.npy"), np.load(folder / "y.npy")
-    stored = {"memory": X, "memmap": folder / "X.npy", "folder": folder / "series"}
+    stored = {"memory": X, "memmap": folder / "X.npy"}
     reads: list[list[int]] = []
     read, begun = series.StoredSeries.read, base.train_ensemble
 
@@ -116,7 +113,7 @@ def train_all(folder: Path, ranks: Ranks) -> dict[str, Any]:
     """Return all that tests compare."""
     (folder / "straight").mkdir(exist_ok=True)
     return {
-        "double": {name: train_in_double_precision(name) for name in AUGMENTATIONS},
+        "double": train_in_double_precision(),
         "resumed": train_with_checkpoints(folder / "killed"),
         "straight": train_with_checkpoints(folder / "straight"),
         "stored": fit_and_count_reads(folder),

@@ -13,7 +13,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from listening import free_port
-from rank_programs import AUGMENTATIONS, STORED, fit_stored, train_in_double_precision
+from rank_programs import STORED, fit_stored, train_in_double_precision
 
 import tsformer
 from tsformer import TSTransformerClassifier, load
@@ -85,10 +85,9 @@ def found(folder: Path, left: object, empty_store: Callable[[Path], str]) -> lis
     return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(2)]
 
 
-@pytest.mark.parametrize("augmentation", AUGMENTATIONS)
-def test_two_processes_train_like_one(augmentation, found):
-    alone, rows = train_in_double_precision(augmentation)
-    shared, again = found[0]["double"][augmentation]
+def test_two_processes_train_like_one(found):
+    alone, rows = train_in_double_precision()
+    shared, again = found[0]["double"]
     for row, other in zip(rows, again, strict=True):
         for loss in ("loss", "val_loss"):  # both are reported in single precision
             assert other[loss] == pytest.approx(row[loss], rel=1e-6)
@@ -130,16 +129,15 @@ def assert_same_model(found: dict, expected: dict) -> None:
 
 
 def test_processes_read_own_parts(folder, found):
-    in_memory, *from_files = ([each["stored"][where] for each in found] for where in STORED)
-    for of_ranks in from_files:
-        for (weights, losses, _), (same, expected, _) in zip(of_ranks, in_memory, strict=True):
-            assert losses == pytest.approx(expected, rel=1e-5)  # sums over processes are rounded
-            assert_same_model(weights, same)
-        first, second = ([i for index in reads for i in index] for *_, reads in of_ranks)
-        # Three epochs, and a pass for the batch norms: each series once in each, in one process.
-        assert sorted(first + second) == sorted([*range(N_STORED)] * 4)
-        assert abs(len(first) - len(second)) <= 4 * 4, "one series a batch at most"
-        assert all(len(index) <= 5 for *_, reads in of_ranks for index in reads)
+    in_memory, stored = ([each["stored"][where] for each in found] for where in STORED)
+    for (weights, losses, _), (same, expected, _) in zip(stored, in_memory, strict=True):
+        assert losses == pytest.approx(expected, rel=1e-5)  # sums over processes are rounded
+        assert_same_model(weights, same)
+    first, second = ([i for index in reads for i in index] for *_, reads in stored)
+    # Three epochs, and a pass for the batch norms: each series once in each, in one process.
+    assert sorted(first + second) == sorted([*range(N_STORED)] * 4)
+    assert abs(len(first) - len(second)) <= 4 * 4, "one series a batch at most"
+    assert all(len(index) <= 5 for *_, reads in stored for index in reads)
     alone, losses = fit_stored(np.load(folder / "X.npy"), np.load(folder / "y.npy"))
     assert in_memory[0][1] == pytest.approx(losses, rel=1e-3), "one order of batches"
     assert_same_model(in_memory[0][0], alone)
@@ -152,11 +150,6 @@ def test_predict_under_torchrun_reads_and_writes_the_parts_in_order(folder, invo
     assert alone.splitlines()[1].startswith("0,")
     assert len(alone.splitlines()) == 1 + N_STORED
     assert shared == alone
-
-
-def test_fewer_series_than_processes_are_refused():
-    with pytest.raises(ValueError, match="3 processes cannot share 2 series"):
-        Ranks(0, 3).shard(2)
 
 
 @pytest.mark.usefixtures("found")
@@ -173,9 +166,5 @@ def test_ranks_refuse_unlike_seeds_and_small_batches(found):
     for each in found:
         assert "different seeds" in each["seeds"]
         assert "cannot share a batch of 1 series" in each["batch"]
-
-
-def test_alone_nothing_is_shared():
-    alone = Ranks.current()
-    assert alone == Ranks(0, 1)
-    assert alone.leads
+    with pytest.raises(ValueError, match="3 processes cannot share 2 series"):
+        Ranks(0, 3).shard(2)

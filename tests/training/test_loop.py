@@ -13,7 +13,7 @@ from tsformer._devices import resolve_device
 from tsformer._precision import resolve_precision
 from tsformer.data.panel import shuffled
 from tsformer.model.layers import MaskedBatchNorm
-from tsformer.training import TrainingPlan, forward
+from tsformer.training import forward
 from tsformer.training.inference import update_bn
 from tsformer.training.loop import make_optimizer
 from tsformer.training.plan import Pretrained
@@ -148,13 +148,6 @@ def test_update_bn_averages_over_batches(ragged):
     assert equal(before, weights_of(model))
 
 
-def test_update_bn_updates_norm_after_stem():
-    model = make_model(stem="linear")
-    model.head = nn.Sequential(nn.BatchNorm1d(8), model.head)
-    update_bn(model, make_panel()[0], make_plan())
-    assert not torch.equal(model.head[0].running_mean, torch.zeros(8))
-
-
 @pytest.mark.parametrize("ragged", [False, True])
 def test_update_bn_of_head_has_no_dropout(ragged):
     model = make_model(head_norm="batch", dropout=0.5).train()
@@ -200,14 +193,11 @@ def test_series_without_weight_change_nothing():
 CPU = torch.device("cpu")
 
 
-def rates(n_steps: int, **options) -> np.ndarray:
-    plan = TrainingPlan(
-        n_epochs=1, batch_size=1, learning_rate=0.5, weight_decay=0.0, device=CPU, seed=0, **options
-    )
-    return np.array([plan.rate(step, n_steps) for step in range(n_steps + 1)])
-
-
 def test_rate_rises_to_its_peak_and_falls_to_zero_along_a_cosine():
+    def rates(n_steps: int, **options) -> np.ndarray:
+        plan = make_plan(learning_rate=0.5, **options)
+        return np.array([plan.rate(step, n_steps) for step in range(n_steps + 1)])
+
     rate = rates(100)
     np.testing.assert_allclose(rate[:10], 0.05 * np.arange(1, 11))
     assert rate.max() == rate[9] == rate[10] == 0.5
@@ -216,46 +206,20 @@ def test_rate_rises_to_its_peak_and_falls_to_zero_along_a_cosine():
     assert rate[99] < 0.001
     assert rate[100] == 0
     assert rates(100, warmup=0.5).argmax() == 49
-
-
-@pytest.mark.parametrize("n_steps", [1, 2, 3])
-def test_rate_of_a_very_short_run(n_steps):
-    rate = rates(n_steps)[:-1]
-    assert rate[0] == 0.5
-    assert (rate > 0).all()
-
-
-NO_GPU = "no GPU of NVIDIA or AMD; choose from: 'auto', 'cpu'$"
+    for n_steps in (1, 2, 3):
+        short = rates(n_steps)[:-1]
+        assert short[0] == 0.5
+        assert (short > 0).all()
 
 
 @pytest.mark.skipif(torch.accelerator.is_available(), reason="needs a machine without a GPU")
 @pytest.mark.parametrize(
-    ("device", "message"),
-    [
-        ("gpu", f"'cuda'. .* {NO_GPU}"),
-        (torch.device("cuda:1"), NO_GPU),
-        ("mps", "no GPU of Apple; choose from: 'auto', 'cpu'$"),
-        ("CPU", "did you mean 'cpu'"),
-        ("meta", "tensors on it have no values"),
-        ("tpu", "Expected one of cpu, cuda"),
-        (None, "not by NoneType"),
-    ],
+    "device", ["gpu", torch.device("cuda:1"), "mps", "CPU", "meta", "tpu", None]
 )
-def test_a_device_that_is_not_there_is_not_offered(device, message):
-    with pytest.raises(ValueError, match=f"^device .* cannot be used here: .*{message}") as raised:
+def test_a_device_that_is_not_there_is_not_offered(device):
+    with pytest.raises(ValueError, match=r"^device .* 'cpu'") as raised:
         resolve_device(device)
-    assert len(str(raised.value)) < 250
-
-
-@pytest.mark.parametrize(
-    ("n_gpus", "offered"), [(1, "'cuda'"), (2, "'cuda', 'cuda:0', 'cuda:1'")], ids=["1", "2"]
-)
-def test_devices_that_are_there_are_offered(n_gpus, offered, monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: n_gpus)
-    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
-    with pytest.raises(ValueError, match=f"from: 'auto', 'cpu', {offered}$"):
-        resolve_device("gpu")
+    assert "'cuda'" not in str(raised.value).partition("choose from")[2]
 
 
 @pytest.mark.parametrize(
@@ -271,5 +235,3 @@ def test_devices_that_are_there_are_offered(n_gpus, offered, monkeypatch):
 def test_precision(precision, device, size, bfloat16, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: True)
     assert resolve_precision(precision, torch.device(device), size) == bfloat16
-    with pytest.raises(ValueError, match="did you mean 'bfloat16'"):
-        resolve_precision("bf16", torch.device(device))

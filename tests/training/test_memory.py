@@ -18,9 +18,6 @@ def test_errors_that_mean_memory_ran_out():
     with pytest.raises(RuntimeError) as on_the_host:
         torch.empty(2**55)
     assert is_out_of_memory(on_the_host.value)
-    with pytest.raises(RuntimeError) as other:
-        torch.zeros(2, 3) @ torch.zeros(2, 3)
-    assert not is_out_of_memory(other.value)
     with pytest.raises(RuntimeError, match="of another kind"):
         released(RuntimeError("of another kind"))
 

@@ -48,11 +48,8 @@ def test_the_gradient_is_that_of_the_mean_loss_of_the_batch(weights):
     losses.mean().backward()
     for given, parameter in zip(gradients, same.parameters(), strict=True):
         torch.testing.assert_close(given, parameter.grad)
-
-
-def test_the_gradient_is_clipped_as_a_whole():
-    *_, gradients = recorded(make_plan(max_grad_norm=1e-3))
-    norm = torch.stack([gradient.norm() for gradient in gradients]).norm()
+    *_, clipped = recorded(make_plan(max_grad_norm=1e-3), weights, index)
+    norm = torch.stack([gradient.norm() for gradient in clipped]).norm()
     assert norm.item() == pytest.approx(1e-3, rel=1e-3)
 
 
@@ -71,18 +68,35 @@ class Draws(Augmentation):
     """Replaces the values by random numbers, and keeps the last."""
 
     def __call__(self, batch: Batch) -> Batch:
-        self.values = torch.rand_like(batch.values)
-        return replace(batch, values=self.values)
+        self.seen = torch.rand_like(batch.values)
+        return replace(batch, values=self.seen)
 
 
-def test_draws_depend_on_the_seed_and_the_step_and_leave_the_generator_alone():
+class Poses(Masked):
+    """Keeps what is hidden."""
+
+    def pose(self, batch: Batch, layout: InputLayout) -> Posed:
+        posed = super().pose(batch, layout)
+        self.seen = posed.counted
+        return posed
+
+
+@pytest.mark.parametrize("drawing", [Draws, Poses])
+def test_draws_depend_on_the_seed_and_the_step_and_leave_the_generator_alone(drawing):
     def drawn(number: int, seed: int) -> tuple[Tensor, Tensor]:
-        draws, index = Draws(), torch.arange(4)
-        plan = make_plan(augmentation=draws, seed=seed)
-        step = make_step(make_model("tape", dropout=0.0), *make_panel(6), plan)
+        draws, index = drawing(), torch.arange(4)
+        plan, loss = make_plan(seed=seed), cross_entropy
+        model, (panel, targets) = make_model("tape", dropout=0.0), make_panel(6)
+        if drawing is Draws:
+            plan = make_plan(augmentation=draws, seed=seed)
+        else:
+            model = PretrainingTransformer(model.config, draws)
+            loss = Pretext(draws, InputLayout(2))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+        step = TrainingStep(model, optimizer, panel, targets, None, loss, plan)
         with seeded(3, CPU):
             step(index, index, number=number)
-            return draws.values, torch.rand(2)
+            return draws.seen, torch.rand(2)
 
     with seeded(3, CPU):
         expected = torch.rand(2)
@@ -137,28 +151,6 @@ def test_augmentation_and_objective_know_the_channels_of_flags():
         flags = batch.values[..., -2:]
         assert flags.min() >= np.float32(-0.1)
         assert flags.max() <= 0
-
-
-def test_tasks_of_an_objective_depend_on_the_seed_and_the_step():
-    seen = []
-
-    class Poses(Masked):
-        def pose(self, batch: Batch, layout: InputLayout) -> Posed:
-            posed = super().pose(batch, layout)
-            seen.append(posed.counted)
-            return posed
-
-    panel, _ = make_panel(4)
-    model = PretrainingTransformer(make_model(n_outputs=2).config, Poses())
-    index = torch.arange(4)
-    for seed, number in ((0, 0), (0, 0), (1, 0), (0, 1)):
-        plan, loss = make_plan(seed=seed), Pretext(model.objective, InputLayout(2))
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
-        step = TrainingStep(model, optimizer, panel, index, None, loss, plan)
-        step(index, index, number=number)
-    first, again, *others = seen
-    assert torch.equal(first, again)
-    assert not any(torch.equal(first, other) for other in others)
 
 
 # --- nothing in a step waits for a device: no encoding, stem or pooling reads a value back --------

@@ -1,24 +1,217 @@
-"""Training runs that end by Ctrl-C; several models, one after another and in processes."""
+"""Runs: each validation scores what would be returned; runs that end early; several models."""
 
 import copy
+import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
+from small_estimators import Raises, classifier, encoder, regressor
 from small_problem import (
+    Remembers,
+    accuracy,
     cross_entropy,
     equal,
     fit,
     make_model,
     make_panel,
     make_plan,
+    make_run,
     weights_of,
     wrong_labels,
 )
 from torch import nn
 
 from tsformer import TSTransformer
-from tsformer.training import Callback, History, NonFiniteLossError, forward, train_ensemble
+from tsformer.training import (
+    Callback,
+    History,
+    NonFiniteLossError,
+    Validation,
+    forward,
+    train_ensemble,
+    training_run,
+)
+from tsformer.training.plan import Pretrained
+from tsformer.training.training_run import EarlyStopping
+
+
+class Stops(Callback):
+    def __init__(self, epoch: int):
+        self.epoch = epoch
+
+    def on_epoch_end(self, state):
+        state.stop = state.epoch == self.epoch
+
+
+def held_out() -> Validation:
+    panel, targets = make_panel(seed=1)
+    return Validation(panel, targets, accuracy, torch.linspace(0.5, 1.5, 20))
+
+
+def validated(row: dict[str, float]) -> dict[str, float]:
+    return {name: row[name] for name in ("val_loss", "val_score")}
+
+
+MODELS = [
+    {"head_norm": "batch"},
+    {"head_norm": "batch", "stem": "linear"},
+    {"head_norm": None, "dropout": 0.5},
+]
+
+
+@pytest.mark.parametrize("config", MODELS)
+@pytest.mark.parametrize("most", [4096, 8])
+def test_validation_each_epoch_scores_returned_model(config, most, monkeypatch):
+    """Averages are recomputed over all series, or over at most 8."""
+    monkeypatch.setattr(training_run, "_SERIES_FOR_AVERAGES", most)
+    data, judged, plan = make_panel(ragged=True), held_out(), make_plan()
+    options = {"weights": torch.linspace(0.2, 1.8, 20), "validation": judged}
+    rows = fit(make_model(**config), *data, plan, **options)
+    assert len({row["val_loss"] for row in rows}) == len(rows)
+    for epoch, row in enumerate(rows, start=1):
+        model = make_model(**config)
+        fit(model, *data, plan, callbacks=[Stops(epoch)], **options)
+        assert judged.evaluate(model, cross_entropy, plan) == validated(row)
+
+
+@pytest.mark.parametrize("estimator", [classifier, regressor, encoder, "contrastive"])
+def test_val_score_of_each_epoch_is_the_score_of_the_model_returned(estimator):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(24, 2, 30)), np.arange(24) // 2 % 2
+    X += y[:, None, None] * np.linspace(-1, 1, 30)
+    options = {"max_epochs": 4, "early_stopping": False, "batch_size": 4, "head_norm": "batch"}
+    if estimator == "contrastive":
+        estimator, options = encoder, options | {"objective": "contrastive"}
+    ends = {"X_val": X[::2]} if estimator is encoder else {"X_val": X[::2], "y_val": y[::2]}
+    rows = estimator(**options).fit(X[1::2], y[1::2], **ends).history_
+    for epoch, row in enumerate(rows, start=1):
+        fitted = estimator(**options, callbacks=[Stops(epoch)]).fit(X[1::2], y[1::2], **ends)
+        assert fitted.score(X[::2], y[::2]) == pytest.approx(row["val_score"], rel=1e-6)
+
+
+def test_validation_changes_nothing_that_is_trained():
+    """Dropout, shuffling, and batches of one series, which are normalised by the averages."""
+    ends = []
+    for judged in (None, held_out()):
+        model, addresses = make_model(head_norm="batch", dropout=0.5), []
+
+        class Looks(Callback):
+            def on_epoch_end(self, state, addresses=addresses):
+                addresses.append([x.data_ptr() for x in state.model.buffers()])
+
+        plan = make_plan(batch_size=2)
+        rows = fit(model, *make_panel(7), plan, validation=judged, callbacks=[Looks()])
+        assert addresses == addresses[:1] * 4, "captured steps need buffers to stay in their place"
+        ends.append((model.state_dict(), [row["loss"] for row in rows]))
+    assert equal(ends[0][0], ends[1][0])
+    assert ends[0][1] == ends[1][1]
+
+
+def test_validation_frozen_averages_stay():
+    model = make_model(head_norm="batch")
+    fit(model, *make_panel(seed=1), make_plan(n_epochs=1))
+    names = frozenset(name for name, _ in model.named_parameters() if "stem" in name)
+    before = {name: x.clone() for name, x in model.stem.named_buffers()}
+    plan, judged = make_plan(pretrained=Pretrained(names, frozen=True)), held_out()
+    rows = fit(model, *make_panel(), plan, validation=judged)
+    assert equal(before, dict(model.stem.named_buffers()))
+    assert judged.evaluate(model, cross_entropy, plan) == validated(rows[-1])
+
+
+def test_early_stopping_returns_to_the_best_epoch():
+    model, remembers, judged = make_model(head_norm="batch"), Remembers(), wrong_labels()
+    plan = make_plan(n_epochs=20, n_iter_no_change=3)
+    history = fit(model, *make_panel(), plan, validation=judged, callbacks=[remembers])
+    losses = [row["val_loss"] for row in history]
+    best = int(np.argmin(losses)) + 1
+    assert history.best_epoch == best
+    assert len(history) == best + 3 < 20
+    assert equal(weights_of(model), remembers.weights[best - 1])
+    assert not equal(weights_of(model), remembers.weights[-1])
+    assert not model.training
+    assert judged.evaluate(model, cross_entropy, plan) == validated(history[best - 1])
+
+
+class Spoils(Callback):
+    """Makes the loss after an epoch NaN."""
+
+    def __init__(self, epoch: int):
+        self.epoch = epoch
+
+    def on_epoch_end(self, state):
+        if state.epoch == self.epoch:
+            torch.nn.init.constant_(state.model.head.bias, torch.nan)
+
+
+@pytest.mark.parametrize(
+    ("callback", "catches"),
+    [
+        (Raises(KeyboardInterrupt(), 5), pytest.warns(UserWarning, match="interrupted after 5")),
+        (Raises(OSError("disk full"), 5), pytest.raises(OSError, match="disk full")),
+        (Spoils(5), pytest.raises(NonFiniteLossError)),
+    ],
+    ids=["Ctrl-C", "error", "nan"],
+)
+def test_a_training_that_ends_early_returns_to_the_best_epoch(callback, catches):
+    model, judged, history = make_model(), wrong_labels(), History()
+    plan = make_plan(n_epochs=20, n_iter_no_change=10)
+    options = {"validation": judged, "callbacks": [callback], "history": history}
+    with catches:
+        fit(model, *make_panel(), plan, **options)
+    assert len(history) == 5
+    assert history.best_epoch < 5
+    row = history[history.best_epoch - 1]
+    assert judged.evaluate(model, cross_entropy, plan) == validated(row)
+
+
+@pytest.mark.parametrize(
+    ("losses", "patience", "start", "best", "end"),
+    [
+        ([3.0, 2.0, 1.0, 0.5], 1, 0, 4, None),
+        ([3.0, 1.0, 2.0, 2.0, 2.0], 2, 0, 2, 4),
+        ([3.0, 1.0, 2.0, 0.5, 2.0, 2.0], 2, 0, 4, 6),
+        ([1.0, 1.0, 1.0], 2, 0, 1, 3),  # an equal loss is no improvement
+        ([1.0, 2.0], 2, 0, 1, None),
+        ([1.0, 2.0, 3.0], 2, 10, 11, 13),  # epochs of an earlier run do not count
+        ([math.nan] * 5, 2, 5, None, 7),  # nan is never best, and is waited for from the start
+        ([math.nan, 1.0, math.nan], 2, 0, 2, None),
+        ([1.0] + [2.0] * 50, None, 0, None, None),  # without patience it does nothing
+    ],
+)
+def test_best_epoch_and_end(losses, patience, start, best, end):
+    stopping, stopped = EarlyStopping(patience, start=start), None
+    for epoch, loss in enumerate(losses, start=start + 1):
+        stopping.update(epoch, loss, {"weight": torch.tensor(float(epoch))})
+        if stopping.should_stop(epoch):
+            stopped = epoch
+            break
+    assert (stopped, stopping.best_epoch) == (end, best)
+    assert stopping.best_weights == (None if best is None else {"weight": torch.tensor(best)})
+    assert best is None or stopping.best_loss == losses[best - start - 1]
+
+
+@pytest.mark.parametrize("judged", [None, held_out()], ids=["alone", "validated"])
+def test_nan_loss_returns_good_weights(judged):
+    model, spoilt, history, data = make_model(), make_model(), History(), make_panel()
+    fit(model, *data, make_plan(), callbacks=[Stops(2)])
+    options = {"callbacks": [Spoils(2)], "history": history, "validation": judged}
+    with pytest.raises(NonFiniteLossError, match="epoch 3 of 4; the weights of epoch 2"):
+        fit(spoilt, *data, make_plan(), **options)
+    assert torch.equal(forward(spoilt, data[0]), forward(model, data[0]))
+    assert len(history) == 2
+    assert not spoilt.training
+
+
+def test_a_head_that_is_not_finite_is_not_kept():
+    """The last step of an epoch spoils the head after a finite loss."""
+    run = make_run()
+    good = run.snapshot(0)[1]
+    run.kept = [(0, good), (1, good | {"head.bias": torch.full((2,), torch.nan)})]
+    with pytest.raises(NonFiniteLossError, match="weights of epoch 0 are kept"):
+        run.raise_non_finite(torch.nan)
+    assert equal(weights_of(run.state.model), good)
 
 
 class InterruptedModel(nn.Module):
@@ -72,12 +265,6 @@ def make_members(n: int = 2, **config) -> list[TSTransformer]:
 def fit_members(models, panel, targets, **options) -> list[History]:
     plans = [replace(make_plan(), seed=i) for i in range(len(models))]
     return train_ensemble(models, panel, targets, cross_entropy, plans, **options)
-
-
-def test_lists_of_different_lengths_are_refused():
-    panel, targets = make_panel()
-    with pytest.raises(ValueError, match="'models': 2, 'plans': 1"):
-        train_ensemble(make_members(), panel, targets, cross_entropy, [make_plan()])
 
 
 # Processes
