@@ -9,18 +9,15 @@ from tsformer.augmentation import Batch
 
 LENGTHS = (12, 7, 1, 2, 9)
 LENGTH, CHANNELS = max(LENGTHS), 3
-KINDS = ("regular", "padded", "holes", "shared times", "times", "codes")
-#: Those with masked steps.
-MASKED = ("padded", "holes", "times", "codes")
+KINDS = ("regular", "padded", "shared times", "times", "codes")
 
 
 def batch(kind: str, *, seed: int = 0) -> Batch:
     """Return five series.
 
-    "regular": equally long; "padded": of `LENGTHS` steps; "holes": with masked steps at the start
-    and inside as well; "shared times": equally long, at the same irregular times; "times": of
-    unequal length with holes, each at times of its own, some of them twice; "codes": symbolic,
-    padded and with holes.
+    "regular": equally long; "padded": of `LENGTHS` steps; "shared times": equally long, at the same
+    irregular times; "times": of unequal length with masked steps inside, each at times of its own,
+    some of them twice; "codes": symbolic, padded and with masked steps inside.
     """
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(len(LENGTHS), LENGTH, CHANNELS, generator=generator)
@@ -29,17 +26,15 @@ def batch(kind: str, *, seed: int = 0) -> Batch:
     if kind == "shared times":
         gaps = torch.rand(1, LENGTH, generator=generator)
         return Batch(x, times=gaps.cumsum(1) - gaps[:, :1])
-    mask = torch.arange(LENGTH) < torch.tensor(LENGTHS)[:, None]
+    within = torch.arange(LENGTH) < torch.tensor(LENGTHS)[:, None]
+    mask, times = within, None
     if kind != "padded":
         holes = torch.rand(mask.shape, generator=generator) < 0.3
         holes[[2, 3]] = False  # these have no step to spare
-        mask &= ~holes
-    times = None
+        mask = within & ~holes
     if kind == "times":
         gaps = torch.randint(0, 4, mask.shape, generator=generator) / 2
-        times = (gaps.cumsum(1) - gaps[:, :1]) * (
-            torch.arange(LENGTH) < torch.tensor(LENGTHS)[:, None]
-        )
+        times = (gaps.cumsum(1) - gaps[:, :1]) * within
     if kind == "codes":
         x = torch.randint(1, 9, (*mask.shape, 1), generator=generator).float()
     return Batch(x * mask[..., None], mask, times, symbolic=kind == "codes")

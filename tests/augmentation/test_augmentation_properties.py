@@ -57,9 +57,8 @@ def test_only_the_values_change(name, kind):
 
 
 SMALL = {
-    "one series": Batch(torch.randn(1, 9, 2)),
-    "one step": Batch(torch.randn(4, 1, 2)),
     "one step of one series": Batch(torch.randn(1, 1, 1)),
+    "one step": Batch(torch.randn(4, 1, 2)),
     "one valid step": Batch(
         torch.eye(6)[:3, :, None], torch.eye(6, dtype=torch.bool)[:3], torch.arange(6.0)[None]
     ),

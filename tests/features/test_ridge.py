@@ -118,13 +118,7 @@ def test_ridge_trivial_groups_are_none(groups):
     assert fitted(features, y, groups=groups).loss == fitted(features, y).loss
 
 
-def test_constant_features_predict_the_shares_of_classes():
-    own = fitted(np.ones((10, 3)), np.array([0] * 7 + [1] * 3))
-    assert own(torch.ones(1, 3)).argmax() == 0
-    assert not own.coef.any()
-
-
-@pytest.mark.parametrize(("n", "n_classes"), [(1, 1), (5, 1), (2, 2), (4, 2), (200, 100)], ids=str)
+@pytest.mark.parametrize(("n", "n_classes"), [(1, 1), (2, 2), (4, 2), (200, 100)], ids=str)
 def test_few_series_or_many_classes(n, n_classes):
     features, y, _ = problem(n, 50, n_classes)
     own = fitted(features, y)
@@ -132,6 +126,9 @@ def test_few_series_or_many_classes(n, n_classes):
     assert proba.shape == (n, n_classes)
     assert proba.isfinite().all()
     assert math.isfinite(float(own.loss))
+    constant = fitted(np.ones((10, 3)), np.array([0] * 7 + [1] * 3))
+    assert constant(torch.ones(1, 3)).argmax() == 0
+    assert not constant.coef.any()
 
 
 @shapes

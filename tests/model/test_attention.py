@@ -79,15 +79,6 @@ def test_attention_is_its_formula(encoding, mask):
     torch.testing.assert_close(layer(x, T, encoding(), mask), expected)
 
 
-@pytest.mark.parametrize("encoding", [Widened(), Biased(), Mixed()], ids=lambda e: type(e).__name__)
-def test_an_encoding_may_answer_in_float32_under_autocast(encoding):
-    layer, x = attention()
-    layer, x, t = layer.float(), x.float(), T.float()
-    with torch.autocast("cpu", torch.bfloat16):
-        rounded = layer(x, t, encoding, MASK)
-    torch.testing.assert_close(rounded.float(), layer(x, t, encoding, MASK), rtol=0.05, atol=0.05)
-
-
 @pytest.mark.parametrize("mask", [None, MASK], ids=["whole", "padded"])
 @pytest.mark.parametrize("encoding", [Plain, Widened, Biased])
 @pytest.mark.parametrize("causal", [False, True])

@@ -49,32 +49,11 @@ def test_a_single_value_trains(mask):
 def test_averages_are_not_taken_in_16_bits():
     """bf16 would count 4,001 steps as 4,000 and know a mean of 100 to the nearest half."""
     ours, torchs = both()
-    ours.reset_running_stats(), torchs.reset_running_stats()
     x = (100 + torch.randn(1, 5, 4010)).bfloat16()
     mask = torch.arange(4010)[None] < 4001
     ours(x, mask)
     torchs(x[..., :4001].float())
     torch.testing.assert_close(ours.state_dict(), torchs.state_dict(), rtol=1e-4, atol=1e-4)
-
-
-def test_pooled_norm_equals_torch():
-    torch.manual_seed(0)
-    ours, torchs = PooledBatchNorm(5), nn.BatchNorm1d(5)
-    for _ in range(2):
-        x = 4 + 3 * torch.randn(6, 5)
-        torch.testing.assert_close(ours(x), torchs(x))
-    torch.testing.assert_close(ours.state_dict(), torchs.state_dict())
-
-
-def test_pooled_norm_single_series_uses_averages():
-    norm = PooledBatchNorm(5)
-    norm(4 + 3 * torch.randn(6, 5))
-    before = {name: value.clone() for name, value in norm.state_dict().items()}
-    x = torch.randn(1, 5, requires_grad=True)
-    out = norm(x)
-    torch.testing.assert_close(out, norm.eval()(x))
-    assert torch.autograd.grad(out.sum(), x)[0].all()
-    torch.testing.assert_close(dict(norm.state_dict()), before, rtol=0, atol=0)
 
 
 def test_pooled_norm_weights_equal_repetition():
@@ -112,3 +91,17 @@ def test_pooled_norm_dominant_series_uses_averages(weights):
 def test_the_head_has_the_norm_of_its_name(name, norm):
     config = ModelConfig(n_channels=1, n_outputs=2, max_len=9, head_norm=name)
     assert type(TSTransformer(config).head_norm) is norm
+
+
+def test_pooled_norm_of_plain_batches_equals_torch_and_of_one_series_uses_averages():
+    torch.manual_seed(0)
+    norm, torchs = PooledBatchNorm(5), nn.BatchNorm1d(5)
+    for _ in range(2):
+        x = 4 + 3 * torch.randn(6, 5)
+        torch.testing.assert_close(norm(x), torchs(x))
+    torch.testing.assert_close(norm.state_dict(), torchs.state_dict())
+    x = torch.randn(1, 5, requires_grad=True)
+    out = norm(x)
+    torch.testing.assert_close(norm.state_dict(), torchs.state_dict(), rtol=0, atol=0)
+    torch.testing.assert_close(out, norm.eval()(x))
+    assert torch.autograd.grad(out.sum(), x)[0].all()

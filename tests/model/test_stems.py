@@ -10,15 +10,12 @@ CHANNELS, D = 2, 6
 STEM_OPTIONS = [
     ("linear", {}),
     ("patch", {"stride": 1}),
-    ("patch", {"stride": 2}),
     ("patch", {"stride": 5}),
     ("patch", {}),
     ("conv", {}),
     ("conv", {"strides": (1, 3), "kernel_size": 3}),
     ("conv", {"strides": (2, 1), "kernel_size": 5, "dilations": (1, 3)}),
-    ("conv", {"strides": (2, 3), "kernel_size": 1}),
     ("conv", {"strides": (2, 3), "kernel_size": 3, "n_residual": 2}),
-    ("conv", {"strides": (2, 3), "kernel_size": 3, "downsampling": "pool"}),
     ("conv", {"strides": (3, 1), "downsampling": "pool", "n_residual": 1}),
     ("conv", {"strides": (1, 3), "downsampling": "pool"}),
     ("embedding", {"n_codes": 9}),
@@ -47,10 +44,6 @@ def series(n: int, length: int, name: str = "conv") -> Tensor:
 
 def steps(length: int) -> Tensor:
     return torch.arange(length, dtype=torch.float64)[None]
-
-
-def test_all_stems_are_tested():
-    assert {name for name, _ in STEM_OPTIONS} == set(STEMS)
 
 
 @every_stem
@@ -175,16 +168,19 @@ def test_the_receptive_field_is_the_steps_that_move_a_token(name, options):
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("conv", {"n_residual": -1}, "n_residual of the conv stem .* got -1"),
-        ("conv", {"n_tokens": 0}, "n_tokens .* must be an int >= 1, or None; got 0"),
+        ("conv", {"n_residual": -1}, "n_residual"),
+        ("conv", {"n_tokens": 0}, "n_tokens"),
         ("conv", {"n_tokens": 8, "strides": (1, 2)}, "not both"),
-        ("conv", {"downsampling": "pol"}, "unknown downsampling 'pol': did you mean 'pool'"),
-        ("conv", {"kernel_size": 8}, "must be odd.*got 8; use 9"),
-        ("convv", {}, "unknown stem 'convv': did you mean 'conv'"),
-        ("conv", {"kernel": 3}, "unknown option of the conv stem 'kernel': did you mean 'ker"),
-        ("linear", {"stride": 3}, "the linear stem takes no options; got 'stride'"),
+        ("conv", {"downsampling": "pol"}, "'pool'"),
+        ("conv", {"kernel_size": 8}, "got 8; use 9"),
+        ("convv", {}, "'conv'"),
+        ("conv", {"kernel": 3}, "'kernel_size'"),
+        ("linear", {"stride": 3}, "'stride'"),
     ],
 )
 def test_options_are_checked(name, options, message):
     with pytest.raises(ValueError, match=message):
         make(name, options)
+
+
+assert {name for name, _ in STEM_OPTIONS} == set(STEMS)

@@ -90,11 +90,6 @@ def test_initial_weights():
     assert make().embedding.weight.abs().max() > 1
 
 
-def test_models_that_differ_in_encoding_share_all_other_weights():
-    one, other = make("none").state_dict(), make("lspe").state_dict()
-    assert all(torch.equal(one[name], other[name]) for name in one)
-
-
 def test_generation_continues_beyond_the_trained_length():
     model, lengths = make(), []
     model.register_forward_pre_hook(lambda _, given: lengths.append(given[0].shape[1]))
@@ -132,31 +127,16 @@ def test_draws_come_from_the_top_k_and_follow_the_logits():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"prompt": text(2, 0)}, "the prompt is empty"),
-        ({"temperature": -1.0}, "temperature must be 0 or more; got -1.0"),
-        ({"top_k": 0}, "top_k must be an int >= 1, or None; got 0"),
-    ],
-)
-def test_bad_arguments_of_generation(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        make().generate(**{"prompt": text(2, 3), "n": 1} | arguments)
-
-
-@pytest.mark.parametrize(
     ("tokens", "message"),
     [
-        (torch.zeros(2, 3), "must be whole numbers; got torch.float32"),
-        (torch.zeros(3, dtype=torch.long), r"must be \[B, L\] .*got \[3\]"),
-        (torch.zeros(2, 0, dtype=torch.long), r"at least one token each; got \[2, 0\]"),
-        (torch.full((2, 3), 50), "must be from 0 to 49; got 50"),
-        (torch.full((2, 3), -1), "must be from 0 to 49; got -1"),
+        (torch.zeros(2, 3), "torch.float32"),
+        (torch.zeros(3, dtype=torch.long), r"got \[3\]"),
+        (torch.zeros(2, 0, dtype=torch.long), r"got \[2, 0\]"),
+        (torch.full((2, 3), 50), "0 to 49; got 50"),
+        (torch.full((2, 3), -1), "0 to 49; got -1"),
     ],
 )
 def test_wrong_sizes_and_tokens_are_refused(tokens, message):
-    with pytest.raises(ValueError, match="max_len must be an int >= 1; got 0"):
-        make(max_len=0)
     with pytest.raises(ValueError, match=message):
         TokenTransformer(50, max_len=8, d_model=8, n_heads=2)(tokens)
 
@@ -169,3 +149,18 @@ def test_traces_as_one_graph_and_exports():
     torch.testing.assert_close(traced(tokens), model(tokens))
     program = torch.export.export(model, (tokens,)).module()
     torch.testing.assert_close(program(tokens), model(tokens))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        ({"prompt": text(2, 0)}, "prompt"),
+        ({"temperature": -1.0}, "temperature"),
+        ({"top_k": 0}, "top_k"),
+    ],
+)
+def test_bad_arguments_are_refused(arguments, name):
+    with pytest.raises(ValueError, match=name):
+        make().generate(**{"prompt": text(2, 3), "n": 1} | arguments)
+    with pytest.raises(ValueError, match="max_len"):
+        make(max_len=0)

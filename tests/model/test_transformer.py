@@ -55,9 +55,7 @@ def test_times_are_times_of_steps(stem):
 
 @pytest.mark.parametrize("stem", STEMS)
 def test_values_at_padding_are_ignored_even_nan(stem):
-    model, x = make_model(stem=stem).train(), series(stem)
-    model.load_state_dict(make_model(stem=stem, dropout=0.0).state_dict())
-    model = make_model(stem=stem, dropout=0.0, encoding="tape+erpe").train()
+    model, x = make_model(stem=stem, dropout=0.0, encoding="tape+erpe").train(), series(stem)
     clean = model(x.where(MASK[..., None], 0.0), MASK)
     dirty = model(x.where(MASK[..., None], float("nan")), MASK)
     torch.testing.assert_close(dirty, clean)
@@ -71,24 +69,6 @@ def test_models_that_differ_in_encoding_share_all_other_weights():
         model = make_model(encoding=encoding).state_dict()
         assert set(reference) == {key for key in model if not key.startswith("encoding.")}
         assert all(torch.equal(model[key], value) for key, value in reference.items()), encoding
-
-
-def test_max_tokens_sizes_encoding():
-    model = make_model(stem="patch", stem_params={"stride": 4}, encoding="learnable")
-    assert model.max_tokens == 8
-    assert model.encoding.at(0).table.shape == (8, 8)
-
-
-def test_bad_options_are_refused():
-    with pytest.raises(ValueError, match=r"pooling 'maen'.* 'mean'"):
-        make_model(pooling="maen")
-    with pytest.raises(ValueError, match=r"n_heads=3.*\[1, 2, 4, 8\]"):
-        make_model(n_heads=3)
-
-
-def test_feed_forward_is_twice_the_width_by_default():
-    assert make_model().blocks[0].feed_forward[0].out_features == 16
-    assert make_model(d_ff=5).blocks[0].feed_forward[0].out_features == 5
 
 
 # --- from tokens to one vector --------------------------------------------------------------------
@@ -109,16 +89,24 @@ def make_pool(name: str) -> nn.Module:
     return pooling
 
 
+def test_sizes_follow_the_options():
+    model = make_model(stem="patch", stem_params={"stride": 4}, encoding="learnable")
+    assert model.max_tokens == 8
+    assert model.encoding.at(0).table.shape == (8, 8)
+    assert model.blocks[0].feed_forward[0].out_features == 16
+    assert make_model(d_ff=5).blocks[0].feed_forward[0].out_features == 5
+    with pytest.raises(ValueError, match="'mean'"):
+        make_model(pooling="maen")
+    with pytest.raises(ValueError, match=r"n_heads=3.*\[1, 2, 4, 8\]"):
+        make_model(n_heads=3)
+
+
 def test_attention_weighs_by_a_learned_score():
     pooling, x = make_pool("attention"), tokens()
     score = torch.exp(x[1, :4] @ pooling.score.weight[0] + pooling.score.bias)
     expected = (score[:, None] * x[1, :4]).sum(0) / score.sum()
     torch.testing.assert_close(pooling(x, KEPT)[1], expected)
-
-
-def test_attention_starts_as_the_mean():
-    x = tokens()
-    torch.testing.assert_close(POOLINGS["attention"](5)(x), x.mean(1))
+    torch.testing.assert_close(POOLINGS["attention"](5)(x), x.mean(1))  # as it starts
 
 
 @pytest.mark.parametrize("mask", [None, KEPT], ids=["whole", "padded"])
