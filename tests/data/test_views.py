@@ -1,6 +1,6 @@
 """Views against plain loops and formulas: moments part by part, sizes of series, differences.
 
-That a unit changes nothing of what a model reads is tested in tests/estimators/test_units.py.
+That a unit changes nothing of what a model reads is tested in tests/estimators/test_series.py.
 """
 
 from math import isnan, nan

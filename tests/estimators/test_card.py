@@ -18,7 +18,6 @@ from small_estimators import FIVE, RAGGED, TIMES, X, Y, classifier, convolutions
 from tsformer import ModelConfig, TSTransformer, load
 from tsformer.augmentation import CutMix
 from tsformer.estimators.summary import card, layers_of
-from tsformer.model.transformer import TransformerBlock
 from tsformer.training import Callback
 
 LABELS = np.array(["no", "yes"])[Y]
@@ -109,18 +108,6 @@ def test_the_program_of_the_card_predicts(make, series, times, tmp_path, monkeyp
     assert capsys.readouterr().out in ("['no']\n", "['yes']\n")
 
 
-@pytest.mark.parametrize(
-    ("options", "series", "times", "words"),
-    [
-        ({}, RAGGED, TIMES, "each time series of 2 channels, with times in numbers; series"),
-        ({}, RAGGED, DATES, "each time series of 2 channels, with dates; series"),
-        ({"stem": "embedding"}, 3 + (X[:, :1] > 0), None, "series of integer codes of 1 channel;"),
-    ],
-)
-def test_card_first_sentence_names_input(options, series, times, words):
-    assert words in card(quick(**options).fit(series, Y, times=times))
-
-
 def test_the_data_are_described():
     fitted = quick().fit(RAGGED[1:], LABELS[1:], X_val=RAGGED[:4], y_val=LABELS[:4])
     lengths = [x.shape[1] for x in RAGGED[1:]]
@@ -203,15 +190,6 @@ def test_no_name_leaves_its_place(tmp_path):
     assert page.count("<tr>") == sum(not line.startswith("| ---") for line in lines)
 
 
-def test_long_lists_are_shortened():
-    many = np.arange(30)
-    series = np.tile(X, (4, 1, 1))[:60]
-    fitted = convolutions(scaling="series").fit(series, np.repeat(many, 2))
-    classes = rows_of(card(fitted))["classes"][0]
-    assert classes.endswith("19 (2), and 10 more")
-    assert len(card(fitted)) < 5000, "MLflow cuts longer descriptions"
-
-
 # --- the summary ---------------------------------------------------------------------------------
 
 SIZES: dict[str, Any] = {"d_model": 8, "n_heads": 2, "n_outputs": 3, "n_channels": 2}
@@ -220,11 +198,9 @@ SIZES: dict[str, Any] = {"d_model": 8, "n_heads": 2, "n_outputs": 3, "n_channels
 @pytest.mark.parametrize(
     "options",
     [
-        {"max_len": 300, "stem_params": {"n_residual": 1, "downsampling": "pool"}},
         {"max_len": 300, "stem_params": {"strides": (2, 3)}, "head_norm": "batch"},
         {"max_len": 20, "stem": "linear", "encoding": "tape+erpe", "pooling": "attention"},
         {"max_len": 50, "stem": "patch", "norm_first": False, "d_ff": 5, "n_layers": 1},
-        {"max_len": 20, "n_layers": 0, "encoding": "none", "head_norm": "layer"},
     ],
     ids=str,
 )
@@ -232,9 +208,8 @@ def test_layers_have_the_shapes_and_weights_of_the_model(options):
     model = TSTransformer(ModelConfig(**SIZES | options)).eval()
     table = layers_of(model).set_index("layer")
     assert table["parameters"].sum() == sum(each.numel() for each in model.parameters())
-    assert table.loc["encoding", "parameters"] == sum(
-        each.numel() for each in model.encoding.parameters()
-    )
+    encoding = sum(each.numel() for each in model.encoding.parameters())
+    assert table.loc["encoding", "parameters"] == encoding
     found = {}
     for name in table.index.drop(["input", "encoding"]):
 
@@ -246,8 +221,6 @@ def test_layers_have_the_shapes_and_weights_of_the_model(options):
     model(torch.zeros(1, options["max_len"], 2))
     assert len(found) == len(table) - 2
     assert table["output"].to_dict().items() >= found.items()
-    n_blocks = sum(isinstance(each, TransformerBlock) for each in model.modules())
-    assert table.index.str.endswith("attention").sum() == n_blocks
 
 
 def test_summary_shows_used_values():
@@ -260,13 +233,10 @@ def test_summary_shows_used_values():
     assert recipe[["device", "precision", "temperature"]].tolist() == ["cpu", "float32", "0.75"]
     fitted.temperatures_ = [0.5, 2.0]
     assert "[0.5, 2.0]" in str(fitted.summary())
-    given = classifier(augmentation=CutMix(p=0.25), scaling=None, class_weight="balanced")
-    given.set_params(device="cpu", callbacks=[Callback()]).fit(X, Y)
-    recipe = given.summary().recipe.set_index("parameter")
+    given = classifier(augmentation=CutMix(p=0.25), class_weight="balanced", callbacks=[Callback()])
+    recipe = given.fit(X, Y).summary().recipe.set_index("parameter")
     assert recipe.loc["class_weight"].tolist() == ["balanced", "balanced"]
-    assert recipe.loc["scaling"].tolist() == ["None", "None"]
     assert "p=0.25" in recipe.loc["augmentation", "used"]
-    assert recipe.loc["device"].tolist() == ["cpu", "cpu"]
     assert "callbacks" not in recipe.index
 
 
@@ -300,9 +270,7 @@ def test_text_and_html_show_the_same_and_html_is_escaped():
     summary = fitted.summary()
     page = summary._repr_html_()
     assert "{'<b>&': 2.0}" in str(summary)
-    assert repr(summary) == str(summary)
     assert "<b>" not in page
-    assert "<th>0</th>" not in page, "rows have no numbers"
     assert "{'&lt;b&gt;&amp;': 2.0}" in page
     for layer, _, output, n in summary.layers.to_numpy():
         assert f"<td>{layer}</td>" in page

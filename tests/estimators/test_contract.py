@@ -25,7 +25,6 @@ from small_estimators import (
     answers,
     assert_same,
     classifier,
-    convolutions,
     encoder,
     ensemble,
 )
@@ -102,24 +101,22 @@ def test_save_ignores_later_parameters(name, plain, tmp_path):
 
 
 @every_estimator
-def test_a_clone_is_not_fitted_and_learns_the_same(name, fitted):
+def test_a_clone_is_not_fitted(name, fitted):
     twin = clone(fitted[name])
     assert twin.get_params() == fitted[name].get_params()
-    with pytest.raises(NotFittedError):
-        answers(twin)
-    with pytest.raises(NotFittedError):
-        twin.save("nowhere")
-    twin.fit(RAGGED, Y, times=TIMES)
-    assert_same(answers(twin, RAGGED, times=TIMES), answers(fitted[name], RAGGED, times=TIMES))
+    for use in (answers, lambda estimator: estimator.save("nowhere")):
+        with pytest.raises(NotFittedError):
+            use(twin)
 
 
 @every_estimator
 def test_one_seed_one_model(name, plain):
     def answer(state: Any) -> dict[str, Any]:
-        return answers(MAKERS[name](random_state=state).fit(X, Y))
+        return answers(clone(plain[name]).set_params(random_state=state).fit(X, Y))
 
     generator = answer(np.random.RandomState(3))
     assert_same(answer(np.random.RandomState(3)), generator)
+    assert_same(answer(0), answers(plain[name]))
     assert differ(answer(None), generator)
     assert differ(answer(1), answers(plain[name]))
 
@@ -171,11 +168,11 @@ def test_answers_do_not_depend_on_company(name, fitted):
 
 
 @every_estimator
-def test_times_are_needed_where_there_were_some(name, fitted):
+def test_times_are_needed_where_there_were_some(name, fitted, plain):
     with pytest.raises(ValueError, match="was fitted with times"):
         answers(fitted[name], RAGGED)
     with pytest.raises(ValueError, match="times"):
-        answers(MAKERS[name]().fit(RAGGED, Y), RAGGED, times=TIMES)
+        answers(plain[name], RAGGED, times=TIMES)
 
 
 @every_estimator
@@ -205,11 +202,10 @@ def test_names_and_columns(name, fitted):
         warnings.simplefilter("error")
         answers(estimator, table)
         answers(estimator, [frame[["a"]] for frame in frames])  # the names of fit are of steps
-    with pytest.raises(ValueError, match=r"19 features, .* 24 features"):
-        answers(estimator, X[:, 0, :19])
+    for model, series in ((estimator, X[:, 0, :19]), (fitted[name], X[:, :1])):
+        with pytest.raises(ValueError, match=r"19 features|1 channels"):
+            answers(model, series)
     assert not hasattr(estimator.fit(X, Y), "feature_names_in_")
-    with pytest.raises(ValueError, match=r"X has 1 channels, but .* was fitted with 2"):
-        answers(fitted[name], X[:, :1])
 
 
 def test_times_that_count_the_steps_train_the_same_model():
@@ -217,14 +213,6 @@ def test_times_that_count_the_steps_train_the_same_model():
     expected = clf.fit(X, Y).predict_proba(X)
     timed = clf.fit(X, Y, times=times).predict_proba(X, times)
     np.testing.assert_allclose(timed, expected, atol=1e-5)
-
-
-def test_balanced_classes_do_not_count_series_of_weight_0():
-    weights = np.where(np.arange(16) < 6, 1.0 - Y, 1.0)
-    kept, balanced = weights > 0, convolutions(class_weight="balanced")
-    found = balanced.fit(X, Y, sample_weight=weights).predict_proba(X)
-    expected = balanced.fit(X[kept], Y[kept]).predict_proba(X)
-    np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
 @every_estimator
@@ -248,7 +236,8 @@ def test_class_weights_are_sample_weights(name):
     by_class = MAKERS[name](class_weight={0: 3.0}).fit(X, Y, sample_weight=WEIGHTS)
     by_sample = MAKERS[name]().fit(X, Y, sample_weight=WEIGHTS * np.where(Y == 0, 3.0, 1.0))
     assert_same(answers(by_class), answers(by_sample))
-    balanced = MAKERS[name](class_weight="balanced").fit(X[3:], Y[3:])
+    counted = np.where(np.arange(16) < 3, 0.0, 1.0)  # seven and six
+    balanced = MAKERS[name](class_weight="balanced").fit(X, Y, sample_weight=counted)
     inverse = MAKERS[name](class_weight={0: 13 / 12, 1: 13 / 14, 2: 9}).fit(X[3:], Y[3:])
     assert_same(answers(balanced), answers(inverse), atol=1e-6)
 

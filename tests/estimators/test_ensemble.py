@@ -1,6 +1,5 @@
 """TSEnsembleClassifier: the mean of its parts, and the limit of time."""
 
-import pickle
 from importlib import import_module
 
 import numpy as np
@@ -207,25 +206,6 @@ def test_time_limit_with_early_stopping(monkeypatch, recwarn):
     clf, _ = Clock(monkeypatch).fit("fast", 40, params=params)
     assert clf.transformer_.n_iter_ < 30
     assert not [w for w in recwarn if "time_limit" in str(w.message)]
-
-
-@pytest.mark.slow  # each process imports torch
-def test_time_limit_in_processes():
-    clf = make("good", {"max_epochs": 100_000}, time_limit=20.0, n_jobs=2).fit(X, Y)
-    assert clf.transformer_ is None  # after one epoch, a fifth of them does not fit
-
-
-def test_progress_names_members(monkeypatch, capsys):
-    clf, _ = Clock(monkeypatch, convolutions=10.0).fit("best", 31, verbose=1)
-    shown = capsys.readouterr().err.splitlines()
-    assert shown[0] == "random convolutions"
-    loss = clf.transformer_.histories_[1][-1]["loss"]
-    assert shown[3] == "epoch 0/9  member 2 of 4"
-    assert shown[4].startswith(f"epoch 9/9  member 2 of 4  loss {loss:.4f}")
-    pickle.dumps(make(verbose=1).fit(X, Y))
-    capsys.readouterr()
-    make().fit(X, Y)
-    assert capsys.readouterr().err == ""
 
 
 # The gate

@@ -1,7 +1,5 @@
 """Novelty scores: calibrated on training series, blind to nothing simple, the same everywhere."""
 
-import copy
-import pickle
 from typing import Any
 
 import numpy as np
@@ -11,10 +9,9 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from small_estimators import MAKERS, RAGGED, TIMES, X, Y, convolutions
 
-from tsformer import load, persistence
+from tsformer import load
 from tsformer.data.containers import to_padded, to_source
 from tsformer.estimators.novelty import Leverage, Novelty, quantile
-from tsformer.estimators.saving import from_fitted_state
 
 STEPS = np.arange(40)
 
@@ -146,7 +143,7 @@ def processes(n: int, length: int, seed: int) -> dict[str, np.ndarray]:
 @pytest.mark.parametrize("name", ["noise", "smooth", "wave"])
 def test_score_of_other_lengths(name):
     learned = Novelty(1, None).fit(to_source(processes(200, 100, 0)[name]))
-    for length in (20, 30, 40, 60, 80, 100, 150, 250):
+    for length in (20, 30, 60, 80, 250):
         scores = learned.score(to_source(processes(200, length, 1)[name]))
         assert (scores > 1).mean() <= (0.04 if length > 25 else 0.1), length
     broken = np.where(np.arange(60) < 30, processes(50, 60, 2)[name], 0.0)
@@ -154,7 +151,7 @@ def test_score_of_other_lengths(name):
 
 
 @pytest.mark.parametrize("name", ["noise", "smooth", "wave"])
-@pytest.mark.parametrize("n", [6, 10, 25])
+@pytest.mark.parametrize("n", [6, 25])
 def test_score_few_training_series(n, name):
     shares = [
         (Novelty(1, None).fit(to_source(processes(n, 100, seed)[name])).score(new) > 1).mean()
@@ -177,12 +174,6 @@ def test_score_of_new_groups():
     assert shares[1] > 0.5
 
 
-def test_quantile():
-    assert quantile(torch.arange(50.0)) == 49
-    assert quantile(torch.arange(100.0)) == 99
-    assert quantile(torch.arange(999.0)) == 989
-
-
 @pytest.mark.parametrize("name", MAKERS)
 def test_novelty_score_of_each_estimator(name, fitted, tmp_path):
     estimator = fitted[name]
@@ -192,22 +183,16 @@ def test_novelty_score_of_each_estimator(name, fitted, tmp_path):
     assert (estimator.novelty_score([1000 * x for x in RAGGED], TIMES) > 1).all()
     assert (estimator.novelty_score(RAGGED, [2 * each for each in TIMES]) != scores).any()
     estimator.save(tmp_path / "model")
-    for twin in (load(tmp_path / "model"), pickle.loads(pickle.dumps(estimator))):
-        np.testing.assert_array_equal(twin.novelty_score(RAGGED, TIMES), scores)
+    np.testing.assert_array_equal(load(tmp_path / "model").novelty_score(RAGGED, TIMES), scores)
     with pytest.raises(NotFittedError):
         clone(estimator).novelty_score(RAGGED, TIMES)
-    with pytest.raises(ValueError, match="1 channels"):
-        estimator.novelty_score([x[:1] for x in RAGGED], TIMES)
-    with pytest.raises(ValueError, match="series 1 "):
-        estimator.novelty_score([RAGGED[0], np.full((2, 5), np.nan)], [TIMES[0], np.arange(5.0)])
-    with pytest.raises(ValueError, match="0 sample"):
-        estimator.novelty_score([])
-
-
-def test_refit_learns_anew(fitted):
-    estimator = copy.deepcopy(fitted["convolutions"]).fit(1000 * X, Y)
-    assert (estimator.novelty_score(1000 * X) < 1).all()
-    assert (estimator.novelty_score(X) > 1).all()
+    for series, times, message in (
+        ([x[:1] for x in RAGGED], TIMES, "1 channels"),
+        ([RAGGED[0], np.full((2, 5), np.nan)], [TIMES[0], np.arange(5.0)], "series 1 "),
+        ([], None, "0 sample"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            estimator.novelty_score(series, times)
 
 
 def test_score_of_stored_series(tmp_path, monkeypatch):
@@ -224,7 +209,8 @@ def test_score_constant_training_series(series):
     assert (clf.novelty_.unit == (series.flat[0] or 1)).all(), "the level, if there is one"
     assert (clf.novelty_score(series) <= 1).all()
     assert (clf.novelty_score(series + 1) > 1).all()
-    assert (clf.novelty_score(X) > 1).all()
+    with pytest.raises(ValueError, match="1 series"):
+        clf.fit(X[:1], Y[:1]).novelty_score(X)
 
 
 def test_fit_samples_series(monkeypatch):
@@ -233,30 +219,6 @@ def test_fit_samples_series(monkeypatch):
     novelty = Novelty(3, None).fit(to_source(series))
     assert novelty.n_series == 60
     assert (novelty.score(to_source(series)) <= 1).mean() > 0.9
-
-
-def test_fit_series_with_leading_gaps():
-    rng = np.random.default_rng(0)
-    series = rng.normal(size=(12, 1, 40))
-    series[::2, :, :36] = np.nan
-    times = rng.uniform(0.5, 2, size=(12, 40)).cumsum(axis=1)
-    for given in ({}, {"times": times}):
-        clf = convolutions().fit(series, np.arange(12) % 2, **given)
-        assert np.isfinite(clf.novelty_score(series, **given)).all()
-
-
-def test_novelty_score_refuses_single_training_series():
-    with pytest.raises(ValueError, match="1 series"):
-        convolutions(scaling="series").fit(X[:1], Y[:1]).novelty_score(X)
-
-
-def test_novelty_score_refuses_model_without_distances(fitted, tmp_path):
-    fitted["convolutions"].save(tmp_path / "model")
-    state, tensors = persistence.read_folder(tmp_path / "model")
-    others = {name: each for name, each in tensors.items() if not name.startswith("novelty.")}
-    loaded = from_fitted_state(type(fitted["convolutions"]), state, others, "cpu")
-    with pytest.raises(ValueError, match="without novelty"):
-        loaded.novelty_score(RAGGED, TIMES)
 
 
 def test_score_of_largest_numbers():

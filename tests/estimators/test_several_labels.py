@@ -10,16 +10,11 @@ import torch
 from scipy.sparse import csr_array
 from sklearn.linear_model import Ridge
 from sklearn.metrics import accuracy_score, f1_score, log_loss
-from sklearn.utils.estimator_checks import (
-    check_classifier_multioutput,
-    check_classifiers_multilabel_representation_invariance,
-    check_regressor_multioutput,
-)
 from small_estimators import WEIGHTS, X, answers, assert_same, classifier, regressor
 from small_estimators import convolutions as random_convolutions
 from small_estimators import ensemble as whole_ensemble
 
-from tsformer import EarlyClassifier, load
+from tsformer import load
 from tsformer.estimators.labels import Labels
 from tsformer.estimators.targets import read_columns
 from tsformer.export.graph import graph_of
@@ -67,19 +62,18 @@ def test_saved_and_described(fitted, tmp_path):
 @pytest.mark.parametrize("made", [random_convolutions(), regressor(early_stopping=True)])
 def test_target_columns_are_checked(made, tmp_path):
     y = pd.DataFrame(Y, columns=["a", "b", "c"])
-    swapped, message = y[["b", "a", "c"]], r"columns of y are \['b', 'a', 'c'\].* y\[\['a', 'b'"
+    swapped, message = y[["b", "a", "c"]], r"columns of y are \['b', 'a', 'c'\]"
     made.fit(X, y).save(tmp_path / "model")
     for each in (made, load(tmp_path / "model")):
         assert each.score(X, y) == each.score(X, Y) == each.score(X, y.rename(columns=str.upper))
-        with pytest.raises(ValueError, match=message):
-            each.score(X, swapped)
-        with pytest.raises(ValueError, match=r"columns of y are \['d', 'b', 'c'\]"):
-            each.score(X, y.rename(columns={"a": "d"}))
+        for other in (swapped, y.rename(columns={"a": "d"})):
+            with pytest.raises(ValueError, match="columns of y"):
+                each.score(X, other)
         with pytest.raises(ValueError, match=message):
             permutation_importance(each, X, swapped)
     made.fit(X, swapped).score(X, swapped)
     if "early_stopping" in made.get_params():
-        with pytest.raises(ValueError, match=r"columns of y_val are"):
+        with pytest.raises(ValueError, match="columns of y_val"):
             made.fit(X, swapped, X_val=X, y_val=y)
 
 
@@ -100,30 +94,18 @@ def test_served_and_scored(fitted):
     assert scored(fitted, X, unknown)[0]["accuracy"] == fitted.score(X[:10], Y[:10])
 
 
-@pytest.mark.parametrize("method", ["explain", "calibrate", "calibrate_sets"])
-def test_methods_for_one_label_are_refused(fitted, method):
-    if hasattr(fitted, method):
-        with pytest.raises(ValueError, match=f"^{method} needs one label per series"):
-            getattr(fitted, method)(X, Y)
+def test_methods_for_one_label_are_refused(fitted):
+    for name in ("explain", "calibrate", "calibrate_sets"):
+        if hasattr(fitted, name):
+            with pytest.raises(ValueError, match=name):
+                getattr(fitted, name)(X, Y)
     for plot in (plot_confusion, plot_reliability):
-        with pytest.raises(ValueError, match="this figure needs one label per series"):
+        with pytest.raises(ValueError, match="one label"):
             plot(fitted, X, Y)
-
-
-def test_other_targets_in_score(fitted):
     for y in (Y[:, 0], Y[:, :2], np.where(Y, Y, np.nan), 2 * Y):
         for score in (fitted.score, getattr(fitted, "score_parts", fitted.score)):
-            with pytest.raises(ValueError, match=r"y must be 0 and 1 of sh|Input y contains NaN"):
+            with pytest.raises(ValueError, match=r"y must be|y contains NaN"):
                 score(X, y)
-
-
-@pytest.mark.parametrize("make", [classifier, random_convolutions, whole_ensemble])
-def test_refused_fits(make):
-    with pytest.raises(ValueError, match="class_weight='balanced'"):
-        make(class_weight="balanced").fit(X, Y)
-    if make is not classifier:
-        with pytest.raises(ValueError, match="y contains NaN"):
-            make().fit(X, np.where(np.arange(16)[:, None] == 2, np.nan, Y))
 
 
 @pytest.mark.parametrize("value", [None, np.nan, pd.NA])
@@ -143,18 +125,6 @@ def test_what_is_not_several_labels(y):
     assert read_columns(y, labels=True) is None
 
 
-def test_several_labels_where_one_is_needed():
-    clf = random_convolutions().fit(X, Y[:, 0])
-    for use in (clf.score, EarlyClassifier(clf, points=1).fit):
-        with pytest.raises(ValueError, match=r"pass one of its columns \[0, 1, 2\]$"):
-            use(X, Y)
-
-
-def test_one_hot_rows_may_be_classes():
-    with pytest.warns(UserWarning, match=r"exactly one label .*argmax\(axis=1\)"):
-        random_convolutions().fit(X, np.eye(2)[Y[:, 0]])
-
-
 @pytest.mark.parametrize("make", [classifier, random_convolutions, whole_ensemble])
 def test_constant_labels(make):
     constant = np.tile([0, 1, 1], (16, 1))
@@ -163,8 +133,12 @@ def test_constant_labels(make):
         clf = make().fit(X, constant)
     proba = clf.predict_proba(X)
     assert ((proba > 0) & (proba < 1)).all()
+    with pytest.raises(ValueError, match="class_weight"):
+        make(class_weight="balanced").fit(X, Y)
     if make is not classifier:  # two epochs may be too few
         assert (clf.predict(X) == constant).all()
+        with pytest.raises(ValueError, match="y contains NaN"):
+            make().fit(X, np.where(np.arange(16)[:, None] == 2, np.nan, Y))
 
 
 def test_loss_with_unknown_labels_and_smoothing():
@@ -183,16 +157,10 @@ def test_a_label_that_no_series_knows_is_refused():
     y = Y.astype(float)
     y[3, 1] = y[5:7] = np.nan
     assert classifier().fit(X, y).predict_proba(X).shape == Y.shape
-    with pytest.raises(ValueError, match="a column of y has no known label"):
-        classifier().fit(X, np.where([False, True, False], np.nan, y))
     first = np.arange(16)[:, None] < 1
-    with pytest.raises(ValueError, match="a column of y has no known label"):
-        classifier().fit(X, np.where(first, Y, [0, np.nan, 1]), sample_weight=np.arange(16))
-
-
-def test_strata_are_the_rarest_labels():
-    y = np.array([[1, 1, 0], [1, 0, 0], [0, 0, 0], [1, 1, np.nan], [1, 0, 1]])
-    assert Labels(np.arange(3)).strata(y).tolist() == [1, 0, 3, 1, 2]
+    for unknown in (np.where([False, True, False], np.nan, y), np.where(first, Y, [0, np.nan, 1])):
+        with pytest.raises(ValueError, match="no known label"):
+            classifier().fit(X, unknown, sample_weight=np.arange(16))
 
 
 def test_a_ridge_fits_all_labels_at_once():
@@ -215,7 +183,7 @@ def test_a_ridge_fits_all_labels_at_once():
 def test_validation_data_and_importances():
     clf = classifier(augmentation="cutmix").fit(X, Y, X_val=X[:8], y_val=Y[:8])
     assert 0 <= clf.history_[-1]["val_score"] <= 1
-    with pytest.raises(ValueError, match="y_val must be 0 and 1 of shape"):
+    with pytest.raises(ValueError, match="y_val"):
         classifier().fit(X, Y, X_val=X, y_val=Y[:, 0])
     found = permutation_importance(clf, X, Y, n_repeats=1, random_state=0)
     assert found.importances.shape == (2, 1)
@@ -232,13 +200,6 @@ def test_tampered_descriptions_are_refused(tmp_path):
             load(tmp_path / "model")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("make", [classifier, random_convolutions, whole_ensemble])
-def test_scikit_learns_checks_of_several_labels(make):
-    check_classifiers_multilabel_representation_invariance("small", make())
-    check_classifier_multioutput("small", make())
-
-
 def test_several_targets(tmp_path):
     reg = regressor(n_estimators=2, early_stopping=True).fit(X, NUMBERS)
     predicted = reg.predict(X)
@@ -249,9 +210,8 @@ def test_several_targets(tmp_path):
         np.square(NUMBERS - each).sum(axis=0) for each in (predicted, NUMBERS.mean(0))
     )
     assert reg.score(X, NUMBERS) == pytest.approx((1 - residual / total).mean())
-    incomplete = np.where(NUMBERS[0, 0] < NUMBERS, np.nan, NUMBERS)
-    for y in (incomplete, NUMBERS[:, 0], np.c_[NUMBERS, NUMBERS]):
-        with pytest.raises(ValueError, match=r"Input contains NaN|y must be numbers of shape"):
+    for y in (np.where(NUMBERS[0, 0] < NUMBERS, np.nan, NUMBERS), NUMBERS[:, 0]):
+        with pytest.raises(ValueError, match=r"NaN|y must be"):
             reg.score(X, y)
     exported = graph_of(reg)(torch.from_numpy(X).float())
     np.testing.assert_allclose(exported, predicted, rtol=1e-3, atol=1e-3)
@@ -259,4 +219,3 @@ def test_several_targets(tmp_path):
     assert_same(answers(load(tmp_path / "model")), answers(reg))
     table = ServedModel(reg).predict({"series": list(X)})
     assert list(table) == ["prediction(0)", "prediction(1)"]
-    check_regressor_multioutput("small", regressor())

@@ -30,7 +30,6 @@ OTHERS = [
     ),
     TSTransformerRegressor("fixed", **SMALL, dropout=0.0, max_epochs=25),
 ]  # fmt: skip
-SYMBOLIC = TSTransformerClassifier(**SMALL, stem="embedding", max_epochs=15)
 
 EXPECTED = {
     "check_sample_weight_equivalence_on_dense_data": (
@@ -40,17 +39,6 @@ EXPECTED = {
         "it asks for 1e-7, to which float32 rounds, and a matrix product rounds one row alone "
         "otherwise than among others; test_answers_do_not_depend_on_company asks for 1e-5"
     ),
-}
-# They feed measurements whatever the tags say.
-NOT_SYMBOLIC = {
-    name: "it feeds measurements, which stem='embedding' refuses"
-    for name in (
-        "check_class_weight_classifiers",
-        "check_classifiers_one_label_sample_weights",
-        "check_classifiers_train",
-        "check_decision_proba_consistency",
-        "check_positive_only_tag_during_fit",
-    )
 }
 
 #: Eight epochs are enough for what these expect of predictions.
@@ -63,7 +51,7 @@ def expected(estimator: Any) -> dict[str, str]:
     """Return the checks that fail, with the reasons."""
     if isinstance(estimator, INVARIANT):
         return {name: why for name, why in EXPECTED.items() if "invariance" not in name}
-    return EXPECTED | (NOT_SYMBOLIC if estimator is SYMBOLIC else {})
+    return EXPECTED
 
 
 REST = [
@@ -72,7 +60,6 @@ REST = [
     ensemble(transformer={"stem": "linear", "max_epochs": 15, "learning_rate": 5e-3}),
     encoder(random_state=None),
     encoder(random_state=None, objective="contrastive"),
-    SYMBOLIC,
 ]
 
 
@@ -85,7 +72,6 @@ def test_scikit_learns_checks(estimator, check, request):
 
 @pytest.mark.exhaustive
 @parametrize_with_checks(REST, expected_failed_checks=expected)
-@pytest.mark.filterwarnings("ignore:.*codes that are not in the training data")
 def test_scikit_learns_checks_of_the_rest(estimator, check):
     check(estimator)
 

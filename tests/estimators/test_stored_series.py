@@ -164,23 +164,12 @@ def test_a_checkpoint_is_of_the_same_run_wherever_series_are(problem, tmp_path, 
     assert len(list((tmp_path / "checkpoints").iterdir())) == 1
 
 
-@pytest.mark.usefixtures("in_parts")
-def test_errors_name_the_series(problem):
-    X, y = problem
-    X[33, 1, 4] = np.inf
-    with pytest.raises(ValueError, match="infinity at series 33, channel 1, step 4"):
-        fitted(Sliced(X), y)
-
-
 @pytest.mark.parametrize(
     ("kind", "hook", "does", "message"),
     [
         (Columns, "__getitem__", lambda self, i: {"x": [1.0], "label": 0}, "series 0.*'label'"),
         (Items, "__len__", lambda self: N + 2, "50 series by __len__, and X"),
-        (
-            *(Items, "__getitem__", lambda self, i: self.series[i][: 1 if i == 30 else 2]),
-            r"series 30 .*\(1, 20\)",
-        ),
+        (Items, "__getitem__", lambda self, i: self.series[i][: 2 - (i == 30)], "series 30 "),
     ],
     ids=["labels", "fewer than said", "channels"],
 )
@@ -189,39 +178,6 @@ def test_items_that_are_no_series(kind, hook, does, message, problem):
     items = type("Wrong", (kind,), {hook: does})(X)
     with pytest.raises((TypeError, ValueError), match=message):
         fitted(items, np.resize(y, len(items)))
-
-
-class Contradiction(Sliced):
-    """An array whose slices are changed after the first four reads."""
-
-    reads, change = 0, staticmethod(lambda rows: rows)
-
-    def __getitem__(self, which: Any) -> Any:
-        self.reads += 1
-        rows = super().__getitem__(which)
-        return rows if self.reads <= 4 else self.change(rows)
-
-
-@pytest.mark.usefixtures("in_parts")
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda x: x[1:],
-        lambda x: np.concatenate([x, x]),
-        lambda x: x[:, :1],
-        lambda x: x[..., 1:],
-        lambda x: x.astype(int),
-        lambda x: x.astype(str),
-        lambda x: None,
-    ],
-    ids=["fewer", "more", "channels", "steps", "int", "text", "None"],
-)
-def test_slices_that_contradict_the_array(change, problem):
-    X, y = problem
-    series = Contradiction(np.nan_to_num(X))
-    series.change = change
-    with pytest.raises(ValueError, match=r"shape \(48, 2, 20\) and dtype float32, but read"):
-        fitted(series, y)
 
 
 @pytest.mark.usefixtures("in_parts")
@@ -235,11 +191,9 @@ def test_probabilities_are_written_to_an_array_of_the_callers(problem, tmp_path,
     np.testing.assert_allclose(np.load(tmp_path / "proba.npy"), whole, rtol=1e-5)
     np.testing.assert_array_equal(clf.predict(X), labels)
     assert clf.score(Sliced(X), y) == clf.score(X, y)
-    for wrong in (np.empty((N, 2)), np.empty((N, 3), dtype=int)):
-        with pytest.raises(ValueError, match=r"out must be .* of shape \(48, 3\)"):
+    for wrong in (np.empty((N, 2)), np.empty((N, 3), dtype=int), [1]):
+        with pytest.raises((ValueError, TypeError), match=r"out .*\(48, 3\)"):
             clf.predict_proba(X, out=wrong)
-    with pytest.raises(TypeError, match=r"out .*\(48, 3\); got \[1\]"):
-        clf.predict_proba(X, out=[1])
 
 
 # The thread that reads ahead

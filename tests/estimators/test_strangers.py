@@ -102,84 +102,66 @@ def refused(folder: Path, *words: str) -> None:
     assert [word for word in words if word not in str(raised.value)] == []
 
 
-#: An estimator, a field, its value, and words of the message if they are not the field's name.
-FIELDS: list[tuple[Any, ...]] = [
+#: Values of fields that the error names.
+NAMED: dict[str, dict[str, list[Any]]] = {
+    "classifier": {
+        **{"model.d_model": [10**30], "model.dropout": [math.nan, 1, False], "format": [2.5]},
+        **{"model.n_layers": [True], "model.encoding": [{"a": 1}], "time_step": [1.0]},
+        **{"classes.values": [["b", "a", "c"], ["a", "a", "c"], ["a", "b", "cc"], [], "abc"]},
+        **{"classes.dtype": ["<U99999999", "nonsense", "V1"], "temperatures": [[1.0, 1.0], [0.0]]},
+        **{"schema.clock": ["sundial"], "schema.names": [["a"]], "gap_flag": [10**30]},
+        **{"parameters": [[]], "training": [[]], "class": [["x"]]},
+        "parameters.class_weight": [{"pairs": [p]} for p in ([[], 1], ["a", "1"], ["a", 1, 2])],
+    },
+    "regressor": {"target_std": [0.0]},
+    "codes": {"model.stem_params.n_codes": [10**9]},
+    "members": {"members": [3]},
+    "ensemble": {"weights": [{"transformer": 1.0}]},
+}
+#: Fields that make the error name something else.
+UNNAMED: list[tuple[str, str, Any, str]] = [
     # More than the file holds.
-    ("classifier", "model.d_model", 8000, "tensor", "2000"),
-    ("classifier", "model.d_model", 10**30),
+    ("classifier", "model.d_model", 8000, "2000"),
     ("classifier", "model.n_layers", 10**9, "tensors in the file"),
-    ("classifier", "model.d_ff", 10**9, "tensor", "1000000000"),
-    ("codes", "model.stem_params.n_codes", 10**9),
-    ("convolutions", "convolutions.n_groups", 10**8, "'kernels' of Hydra"),
-    ("classifier", "classes.dtype", "<U99999999"),
-    ("members", "members.0.model.d_model", 8000, "tensor", "2000"),
-    ("ensemble", "parts.transformer.model.d_model", 8000, "parts.transformer", "2000"),
+    ("convolutions", "convolutions.n_groups", 10**8, "Hydra"),
+    ("members", "members.0.model.d_model", 8000, "2000"),
+    ("ensemble", "parts.transformer.model.d_model", 8000, "parts.transformer"),
     # No model at all.
-    *(("classifier", "model.dropout", value) for value in (math.nan, 1, False)),
-    ("classifier", "model.n_layers", True),
-    ("classifier", "model.stem", ["conv"]),
-    ("classifier", "parameters.precision", "float16", "precision", "float16"),
-    ("classifier", "model.encoding", {"a": 1}),
-    ("classifier", "model.encoding_params", {"nonsense": 1}, "nonsense"),
-    ("classifier", "model.colour", "red", "model", "colour"),
-    ("members", "members", 3),
+    ("classifier", "parameters.precision", "float16", "precision"),
+    ("classifier", "model.colour", "red", "colour"),
     ("members", "members", [], "members.1"),
-    *(
-        ("classifier", "history.0", row, "history", str(row["seconds"] if len(row) > 1 else row))
-        for row in ([1], {"epoch": 1}, {"epoch": 1, "seconds": "1"})
-    ),
-    *(("classifier", "temperatures", value) for value in ([1.0, 1.0], [0.0])),
+    *(("classifier", "history.0", row, "history") for row in ([1], {"epoch": 1, "seconds": "1"})),
     # Not for these inputs, and not for these outputs.
-    ("classifier", "classes.values", ["a", "b"], "model.n_outputs", "2"),
-    ("convolutions", "classes.values", ["a", "b"], "'coef' of RidgeClassifier", "2"),
+    ("classifier", "classes.values", ["a", "b"], "model.n_outputs"),
+    ("convolutions", "classes.values", ["a", "b"], "RidgeClassifier"),
     ("ensemble", "classes.values", ["a", "b"], "parts.random_convolutions: classes"),
-    *(
-        ("classifier", "classes.values", values)
-        for values in (["b", "a", "c"], ["a", "a", "c"], ["a", "b", "cc"], [], "abc")
-    ),
-    *(("classifier", "classes.dtype", dtype) for dtype in ("nonsense", "V1")),
-    ("regressor", "target_std", 0.0),
-    ("regressor", "target_mean", [1.0]),
-    ("classifier", "schema.clock", "sundial"),
-    ("ensemble", "schema.clock", "dates", "'dates'", "in the ensemble"),
-    ("classifier", "time_step", 1.0),
+    ("ensemble", "schema.clock", "dates", "in the ensemble"),
     ("classifier", "schema.n_channels", 3, "n_channels is 3"),
-    ("classifier", "schema.names", ["a"]),
-    ("classifier", "flagged", [False] * 3, "3 channels"),
-    ("classifier", "flagged", [True, False], "model.n_channels", "5"),
-    ("classifier", "view_params", {"scale": -1}, "scale", "-1"),
-    ("classifier", "view_params", {"size": 1}, "'size'"),
+    ("classifier", "flagged", [True, False], "model.n_channels"),
+    ("classifier", "view_params", {"scale": -1}, "scale"),
     ("classifier", "views", "value", "view 'value'"),
-    ("classifier", "gap_flag", 10**30),
     ("convolutions", "convolutions", {"n_features": 168}, "n_groups"),
-    ("ensemble", "weights", {"transformer": 1.0}),
-    ("ensemble", "weights.transformer", math.nan, "weights", "nan"),
-    ("ensemble", "parts.mystery", {}, "parts", "mystery"),
-    # Parameters, which are kept for the next fit.
-    ("classifier", "parameters", []),
-    ("classifier", "parameters.colour", "red", "parameters", "'colour'"),
-    ("ensemble", "parameters.transformer_params.colour", 1, "transformer_params", "'colour'"),
-    *(
-        ("classifier", "parameters.class_weight", {"pairs": [pair]})
-        for pair in ([[], 1], ["a", "1"], ["a", 1, 2])
-    ),
+    ("ensemble", "weights.transformer", math.nan, "weights"),
+    ("ensemble", "parts.mystery", {}, "mystery"),
+    # Parameters, which are kept for the next fit; what the card tells, and where it was tracked.
+    ("classifier", "parameters.colour", "red", "'colour'"),
+    ("ensemble", "parameters.transformer_params.colour", 1, "'colour'"),
     ("classifier", "table", {"case": 3}, "table.case"),
-    # What the card tells, and where it was tracked.
-    ("classifier", "training", []),
-    ("ensemble", "training.used", {"device": []}, "training", "[]"),
     ("classifier", "tracked_run", {"run_id": "a"}, "tracked_run.store"),
     ("ensemble", "tracked_run", {"run_id": "' OR 1", "store": "x://y"}, "tracked_run.run_id"),
-    ("classifier", "tracked_run", {"run_id": "a", "store": "x"}, "tracked_run.store"),
-    # Anything.
-    ("classifier", "class", ["x"]),
-    ("classifier", "format", 2.5, "format 2.5"),
+]
+FIELDS = UNNAMED + [
+    (name, field, value, field)
+    for name, fields in NAMED.items()
+    for field, values in fields.items()
+    for value in values
 ]
 
 
 @pytest.mark.parametrize("case", FIELDS, ids=lambda case: f"{case[0]}-{case[1]}")
 def test_load_refuses_field(case, stranger):
-    name, field, value, *words = case
-    refused(stranger(name, put(field, value)), *(words or [field]))
+    name, field, value, word = case
+    refused(stranger(name, put(field, value)), word)
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
@@ -209,18 +191,14 @@ TENSORS: list[tuple[Any, ...]] = [
     ("classifier", "model.head.weight", lambda t: t / 0, "'model.head.weight'", "finite"),
     ("classifier", "model.head.weight", lambda t: t[:2].clone(), "'head.weight'", "(3, 8)"),
     ("classifier", "model.head.weight", lambda t: t.bfloat16(), "float32", "bfloat16"),
-    ("classifier", "model.head.weight", lambda t: t.to(torch.float8_e4m3fn), "float8"),
     ("classifier", "scaler.mean", lambda t: t.float(), "scaler.mean", "float64"),
     ("classifier", "scaler.std", lambda t: -t, "scaler.std"),
     ("codes", "codes.known", lambda t: t.flip(0), "codes.known", "ascending"),
-    ("codes", "codes.known", lambda t: t.double(), "known", "int64"),
     ("convolutions", "series.dilations", lambda t: t * 10**12, "dilations of MiniRocket"),
-    ("convolutions", "series.dilations", lambda t: t[:0].clone(), "dilations of MiniRocket"),
     ("convolutions", "series.n_biases", torch.zeros_like, "with a bias"),
     ("convolutions", "series.biases", lambda t: t[:-1].clone(), "'biases' of MiniRocket"),
     ("convolutions", "hydra.series.channels", lambda t: t[..., :1].clone(), "'channels' of Hydra"),
     ("convolutions", "hydra.series.kernels", lambda t: t.repeat(22, 1, 1, 1), "1 to 21 dilations"),
-    ("convolutions", "hydra.series.kernels", lambda t: t[:0].clone(), "1 to 21 dilations"),
     ("convolutions", "dense_scale.std", torch.zeros_like, "std of StandardScaler"),
     ("convolutions", "count_scale.std", torch.zeros_like, "std of SparseScaler"),
     ("convolutions", "ridge.coef", lambda t: t[:-1].clone(), "'coef' of RidgeClassifier"),
@@ -229,7 +207,6 @@ TENSORS: list[tuple[Any, ...]] = [
     ("classifier", "novelty.spread", lambda t: t[1:].clone(), "'spread' of Novelty"),
     ("classifier", "novelty.quantiles", torch.zeros_like, "quantiles of a novelty"),
     ("classifier", "novelty.of_statistics.mean", lambda t: t[1:].clone(), "'mean' of Leverage"),
-    ("classifier", "novelty.of_shape.axes", lambda t: t[0].clone(), "'axes' of Leverage"),
     ("classifier", "novelty.of_shape.penalty", lambda t: -t, "penalty"),
 ]
 
@@ -290,10 +267,6 @@ def test_load_encoding_that_reads_values(tmp_path):
     clf = classifier("fussy").fit(X, Y)
     clf.save(tmp_path)
     np.testing.assert_array_equal(load(tmp_path).predict_proba(X), clf.predict_proba(X))
-    state = json.loads((tmp_path / "estimator.json").read_text())
-    put("model.d_model", 8000)(state)
-    (tmp_path / "estimator.json").write_text(json.dumps(state))
-    refused(tmp_path, "tensor", "2000")
 
 
 def fields(described: Any, path: str = "") -> Iterator[str]:

@@ -18,8 +18,7 @@ from small_estimators import FIVE, SMALL, classifier, convolutions
 from torch import nn
 
 from tsformer import _threads
-from tsformer._precision import trainable
-from tsformer._random import RandomStream, seeded
+from tsformer._random import seeded
 from tsformer._threads import limit_threads, share_of_threads, threads
 from tsformer.augmentation import Augmentation
 from tsformer.encodings import PositionalEncoding
@@ -111,19 +110,6 @@ def test_callback_draws_are_the_programs():
     assert torch.equal(after, torch.rand(3))
 
 
-def test_a_stream_goes_on_and_inference_tensors_stay_frozen():
-    stream, drawn = RandomStream(0, torch.device("cpu")), []
-    for _ in range(2):
-        with stream.drawing():
-            drawn.append(torch.rand(1))
-    with seeded(0, torch.device("cpu")):
-        assert torch.equal(torch.cat(drawn), torch.cat([torch.rand(1), torch.rand(1)]))
-    with torch.inference_mode():
-        layer = nn.Linear(2, 2).requires_grad_(False)
-    weight = trainable(layer).weight
-    assert (weight.is_inference(), weight.requires_grad) == (False, False)
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_process_forked_in_the_middle_of_a_step_can_fit():
     drawing, forked = threading.Event(), threading.Event()
@@ -179,58 +165,45 @@ def two_threads(monkeypatch) -> Iterator[None]:
 READING = ("predict", "predict_proba", "transform", "decision_function", "predict_proba_parts")
 
 
-def seen_by(estimator: Any) -> set[int]:
-    """Return the numbers of threads in `fit` and in all methods that predict."""
-    watched = Watched()
-    estimator.fit(watched, Y)
-    for name in READING:
-        if hasattr(estimator, name):
-            getattr(estimator, name)(watched)
-            assert torch.get_num_threads() == 2
-    estimator.score(watched, Y)
-    return watched.seen
-
-
 @pytest.mark.parametrize("name", slow_except(FIVE, ["convolutions"]))
 def test_small_models_use_one_thread_or_n_threads(name, two_threads):
-    assert seen_by(FIVE[name]()) == {1}
-    assert seen_by(FIVE[name](n_threads=3)) == {3}
+    for n_threads, expected in (("auto", 1), (3, 3)):
+        watched, estimator = Watched(), FIVE[name](n_threads=n_threads)
+        estimator.fit(watched, Y)
+        for method in [each for each in READING if hasattr(estimator, each)]:
+            getattr(estimator, method)(watched)
+            assert torch.get_num_threads() == 2
+        estimator.score(watched, Y)
+        assert watched.seen == {expected}
 
 
 @pytest.mark.parametrize(
-    ("number", "variables", "expected"),
+    ("number", "variables", "numba", "expected"),
     [
-        (3, {}, 3),
-        (2, {"OMP_NUM_THREADS": "2"}, 2),
-        (2, {"MKL_NUM_THREADS": "2"}, 2),
-        (2, {"OMP_NUM_THREADS": "1"}, 1),  # numba has set torch's number
-        (1, {"OMP_NUM_THREADS": "3,1"}, 3),
-        (2, {"OMP_NUM_THREADS": "4", "MKL_NUM_THREADS": "3"}, 3),
-        (2, {"OMP_NUM_THREADS": "many", "MKL_NUM_THREADS": "0"}, 1),
-        (2, {"OMP_NUM_THREADS": "99"}, 5),  # as many as there are cores
+        (3, {}, 2, 3),
+        (3, {}, 3, 1),  # numba has set torch's number
+        (2, {"OMP_NUM_THREADS": "2"}, 2, 2),
+        (2, {"MKL_NUM_THREADS": "2"}, 2, 2),
+        (2, {"OMP_NUM_THREADS": "1"}, 2, 1),
+        (1, {"OMP_NUM_THREADS": "3,1"}, 2, 3),
+        (2, {"OMP_NUM_THREADS": "4", "MKL_NUM_THREADS": "3"}, 2, 3),
+        (2, {"OMP_NUM_THREADS": "many", "MKL_NUM_THREADS": "0"}, 2, 1),
+        (2, {"OMP_NUM_THREADS": "99"}, 2, 5),  # as many as there are cores
     ],
 )
 def test_users_number_is_the_variables_else_torchs(
-    number, variables, expected, two_threads, monkeypatch
+    number, variables, numba, expected, two_threads, monkeypatch
 ):
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
+    config = SimpleNamespace(NUMBA_NUM_THREADS=numba)
+    monkeypatch.setitem(sys.modules, "numba", SimpleNamespace(config=config))
     torch.set_num_threads(number)
     with threads("auto"):
         assert torch.get_num_threads() == expected
         with threads(work=0.0):
             assert torch.get_num_threads() == expected
     assert torch.get_num_threads() == number
-    torch.set_num_threads(2)
-
-
-def test_numbas_number_is_not_the_users(two_threads, monkeypatch):
-    config = SimpleNamespace(NUMBA_NUM_THREADS=3)
-    monkeypatch.setitem(sys.modules, "numba", SimpleNamespace(config=config))
-    torch.set_num_threads(3)
-    with threads("auto"):
-        assert torch.get_num_threads() == 1
-        assert share_of_threads(1) == {"n_threads": "auto", "most": 3}
     torch.set_num_threads(2)
 
 

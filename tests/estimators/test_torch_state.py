@@ -14,6 +14,7 @@ import pytest
 import small_estimators as small
 import torch
 from marks import slow_except
+from process_settings import settings
 from small_estimators import Y, answers, assert_same, classifier, convolutions, encoder
 
 from tsformer import load
@@ -70,34 +71,9 @@ def hostile() -> Iterator[None]:
             torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH),
         ):
             stack.enter_context(context)
-        before = snapshot()
+        before = settings()
         yield
-        assert snapshot() == before
-
-
-def snapshot() -> dict[str, Any]:
-    backends: Any = torch.backends
-    return {
-        "dtype": torch.get_default_dtype(),
-        "device": torch.get_default_device(),
-        "gradients": torch.is_grad_enabled(),
-        "inference": torch.is_inference_mode_enabled(),
-        "autocast": torch.is_autocast_enabled("cpu"),
-        "autocast dtype": torch.get_autocast_dtype("cpu"),
-        "deterministic": torch.are_deterministic_algorithms_enabled(),
-        "anomalies": torch.is_anomaly_enabled(),
-        "products": [
-            each.fp32_precision.replace("none", "ieee")
-            for each in (backends.mkldnn.matmul, backends.mkldnn.conv, backends.cuda.matmul)
-        ],
-        "kernels": [
-            getattr(backends.cuda, f"{name}_sdp_enabled")()
-            for name in ("flash", "math", "mem_efficient", "cudnn")
-        ],
-        "mkldnn": backends.mkldnn.enabled,
-        "modes": torch._C._len_torch_function_stack(),
-        "threads": torch.get_num_threads(),
-    }
+        assert settings() == before
 
 
 def everything(name: str, folder: Path) -> dict[str, Any]:
@@ -152,26 +128,21 @@ def test_the_last_fit_of_several_threads_restores_the_settings() -> None:
             entered.set()
             may_leave.wait()
 
-    def fit() -> None:
-        fitted.append(classifier(callbacks=[Waits()]).fit(X, Y))
-
     fitted: list[Any] = []
     with double():
-        thread = threading.Thread(target=fit)
+        with plain_torch():
+            torch.set_default_dtype(torch.float16)
+        assert torch.get_default_dtype() == torch.float16, "it was set during a fit"
+        torch.set_default_dtype(torch.float64)
+        waiting = classifier(callbacks=[Waits()])
+        thread = threading.Thread(target=lambda: fitted.append(waiting.fit(X, Y)))
         thread.start()
         entered.wait()
         with torch.no_grad():
-            own = classifier().fit(X, Y)
+            fitted.append(classifier().fit(X, Y))
         assert torch.get_default_dtype() == torch.float32  # the thread is still fitting
         may_leave.set()
         thread.join()
         assert torch.get_default_dtype() == torch.float64
-        for each in (own, *fitted):
+        for each in fitted:
             np.testing.assert_array_equal(each.predict_proba(X), expected)
-
-
-def test_settings_set_during_fit_stay() -> None:
-    with double():
-        with plain_torch():
-            torch.set_default_dtype(torch.float16)
-        assert torch.get_default_dtype() == torch.float16

@@ -1,0 +1,253 @@
+"""Series that estimators read: containers, gaps, units and codes."""
+
+import copy
+import re
+import warnings
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.utils import get_tags
+from small_estimators import X, Y, classifier, convolutions, encoder
+
+from tsformer import TSTransformerClassifier
+from tsformer.data import LayoutWarning, from_long, to_long
+from tsformer.data.containers import to_padded
+from tsformer.data.preprocessor import Scaler
+
+CASES = [f"case {i}" for i in (3, 1, 2, 0)] + [f"x{i}" for i in range(12)]
+BY_CASE = {
+    "two levels": lambda: pd.concat([pd.DataFrame(x.T) for x in X], keys=CASES),
+    "cells": lambda: pd.DataFrame([[pd.Series(c) for c in x] for x in X], index=CASES),
+    "wide": lambda: pd.DataFrame(X[:, 0], index=CASES),
+    "from_long": lambda: from_long(
+        to_long(X, cases=CASES), case="case", time="time", value=["value_0", "value_1"]
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [*((name, convolutions) for name in BY_CASE), ("wide", classifier), ("cells", encoder)],
+)
+def test_rows_of_pandas_output_have_the_index_of_the_series(name, make):
+    pytest.importorskip("polars")
+    series = BY_CASE[name]()
+    estimator = make().fit(series, Y)
+    plain = estimator.transform(series)
+    framed = estimator.set_output(transform="pandas").transform(series)
+    ids = [x.attrs["case"] for x in series] if name == "from_long" else CASES
+    assert framed.index.tolist() == ids
+    assert framed.columns.tolist() == estimator.get_feature_names_out().tolist()
+    np.testing.assert_array_equal(framed, plain)
+    np.testing.assert_array_equal(estimator.set_output(transform="polars").transform(series), plain)
+
+
+STEPS = X[0, 0]
+#: Input of `predict`, for a model of one channel, and the call that the error recommends.
+ADVISED = {
+    "one series": (STEPS, "[X]"),
+    "one list": (STEPS.tolist(), "[np.asarray(X)]"),
+    "other length": (X[:, 0, :7], "X[:, None]"),
+    "other length in a frame": (pd.DataFrame(X[:, 0, :7]), "X.to_numpy()[:, None]"),
+    "other length in lists": (X[:, 0, :7].tolist(), "np.asarray(X)[:, None]"),
+}
+
+
+@pytest.fixture(scope="module")
+def clf():
+    return convolutions().fit(X[:, 0], Y)
+
+
+@pytest.mark.parametrize("name", ADVISED)
+def test_the_call_that_predicts(name, clf):
+    series, call = ADVISED[name]
+    with pytest.raises(ValueError, match=rf"(use|pass) {re.escape(call)}(,|$)"):
+        clf.predict(series)
+    predicted = clf.predict(eval(call, {"X": series, "np": np}))
+    assert len(predicted) == (1 if name.startswith("one") else 16)
+    if np.ndim(series) == 1:
+        np.testing.assert_array_equal(predicted, clf.predict(X[:1, 0]))
+
+
+@pytest.fixture(scope="module")
+def fitted() -> TSTransformerClassifier:
+    """Fitted to series without gaps; not to be changed."""
+    return classifier().fit(X, Y)
+
+
+@pytest.fixture
+def gaps() -> np.ndarray:
+    """The series, one value of the second channel missing."""
+    gaps = X.copy()
+    gaps[0, 1, 10] = np.nan
+    return gaps
+
+
+def test_channels_with_gaps_get_flags(gaps, fitted):
+    clf = classifier().fit(gaps, Y)
+    assert clf.n_channels_ == 2
+    assert clf.model_.config.n_channels == 5, "values, differences and one flag"
+    assert clf.preprocessor_.flagged.tolist() == [False, True]
+    assert fitted.model_.config.n_channels == 4
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        clf.predict(gaps)
+
+
+@pytest.mark.parametrize("method", ["predict_proba", "transform"])
+def test_gaps_that_training_never_had_are_warned_of(method, gaps, fitted):
+    with pytest.warns(UserWarning, match=r"missing values in channels \[1\]") as caught:
+        output = getattr(fitted, method)(gaps)
+    assert [each.filename for each in caught] == [__file__], "not in decorators"
+    assert np.isfinite(output).all()
+    np.testing.assert_array_equal(output[1:], getattr(fitted, method)(X)[1:])
+
+
+@pytest.mark.parametrize("lacks", [slice(0, 1), slice(None)], ids=["one", "all"])
+@pytest.mark.parametrize("scaling", ["channel", "series"])
+def test_a_channel_that_series_lack(lacks, scaling):
+    gaps = X.copy()
+    gaps[lacks, 1] = np.nan
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", LayoutWarning)  # all lack it
+        proba = classifier(scaling=scaling, max_epochs=1).fit(gaps, Y).predict_proba(gaps)
+    assert np.isfinite(proba).all()
+
+
+def test_values_far_from_training_are_answered_or_refused_and_named(fitted):
+    def far(value: float) -> np.ndarray:
+        series = X[:5].copy()
+        series[3, 0, 7] = value
+        return series
+
+    proba, near = fitted.predict_proba(far(-1e10)), fitted.predict_proba(X[:5])
+    assert np.isfinite(proba).all()
+    assert np.delete(proba, 3, axis=0).tolist() == np.delete(near, 3, axis=0).tolist()
+    for value in (1e30, 1e130):
+        for call in (fitted.predict, fitted.predict_proba, fitted.transform):
+            with pytest.raises(ValueError, match="series 3"):
+                call(far(value))
+    spoilt = copy.deepcopy(fitted)
+    with torch.no_grad():
+        spoilt.model_.head.bias[0] = torch.nan  # a single output
+    with pytest.raises(ValueError, match="series 0"):
+        spoilt.predict_proba(X[:5])
+
+
+RNG = np.random.default_rng(0)
+WHOLE = RNG.normal(size=(16, 3, 24)) + 2 * np.sin(np.arange(24)) * Y[:, None, None]
+WHOLE[:, 1] += 1e6
+WHOLE[:, 2] = 0.1  # a constant
+GAPS = np.where(RNG.random(WHOLE.shape) < 0.1, np.nan, WHOLE)
+RAGGED = [x[:, : 10 + i % 14] for i, x in enumerate(GAPS)]
+POWERS = (-300, -40, 37, 300)
+
+
+def scaled(X: Any, power: int, channels: slice) -> Any:
+    """Multiply channels by a power of two."""
+    series = [x.copy() for x in X]
+    for x in series:
+        x[channels] *= 2.0**power
+    return series if isinstance(X, list) else np.stack(series)
+
+
+@pytest.mark.parametrize("channels", [slice(None), slice(1, 2)], ids=["all", "one"])
+@pytest.mark.parametrize("views", ["values", "values+difference"])
+@pytest.mark.parametrize("scaling", ["channel", "series", "series+size"])
+def test_scaled_series_have_no_unit(scaling, views, channels):
+    def read(X: Any) -> np.ndarray:
+        series = to_padded(X)
+        return Scaler(scaling, views=views).fit(series).transform(series).values.numpy()
+
+    for given in (WHOLE, GAPS, RAGGED):
+        wanted = read(given)
+        for power in POWERS:
+            found = read(scaled(given, power, channels))
+            tolerance = 1e-6 if scaling == "series+size" else 0
+            np.testing.assert_allclose(found, wanted, rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("power", [0, *POWERS])
+def test_a_channel_that_never_varied_is_not_read(power):
+    """Its values in another unit would be any number."""
+    constant, noise = np.ones((4, 1, 9)), RNG.normal(size=(2, 1, 9))
+    train, new = (to_padded(x * 2.0**power) for x in (constant, noise))
+    assert not Scaler("channel").fit(train).transform(new).values.any()
+
+
+@pytest.mark.parametrize(("power", "message"), [(-300, "too small"), (300, "too large")])
+def test_without_scaling_float32_is_the_limit(power, message):
+    for make in (classifier, convolutions):
+        with pytest.raises(ValueError, match=message):
+            make(scaling=None).fit(WHOLE * 2.0**power, Y)
+
+
+@pytest.mark.parametrize(("power", "warned"), [(-40, True), (0, False), (20, True)])
+def test_without_scaling_magnitudes_far_from_1_are_warned_of(power, warned):
+    one = WHOLE[:, :1] * 2.0**power
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        Scaler(None).fit(to_padded(one))
+    assert [str(each.message)[:13] for each in caught] == ["scaling=None:"] * warned
+
+
+def test_a_difference_too_large_for_float32_is_refused():
+    series = to_padded(WHOLE[:, :1])
+    scaler = Scaler("channel", views="difference", view_params={"scale": 9.0}).fit(series)
+    x = WHOLE[:, :1].copy()
+    x[3, 0, 4:6] = 3e38, -3e38
+    with pytest.raises(ValueError, match=r"too large for float32.* series 3"):
+        scaler.transform(to_padded(x))
+
+
+def events(n: int = 240, length: int = 8, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Event codes in which 30 comes before 7 (class 1) or after it (class 0)."""
+    rng = np.random.default_rng(seed)
+    X = rng.choice([1, 2, 1000], size=(n, length))
+    first, second = np.sort(rng.permuted(np.tile(np.arange(length), (n, 1)), axis=1)[:, :2]).T
+    y = np.arange(n) % 2
+    rows = np.arange(n)
+    X[rows, np.where(y == 1, first, second)] = 30
+    X[rows, np.where(y == 1, second, first)] = 7
+    return X, y
+
+
+@pytest.mark.slow
+def test_the_order_of_codes_is_learned():
+    options = {"d_model": 16, "max_epochs": 15, "learning_rate": 0.01}
+    symbolic = classifier("rope", stem="embedding", **options).fit(*events())
+    assert symbolic.score(*events(seed=1)) > 0.95
+    assert symbolic.preprocessor_.known.tolist() == [1, 2, 7, 30, 1000]
+    assert symbolic.model_.stem.embedding.weight.shape == (6, 16)
+
+
+def test_a_stem_of_codes_is_tagged_as_categorical():
+    tags = [
+        get_tags(classifier(stem=stem)).input_tags.categorical for stem in ("embedding", "conv")
+    ]
+    assert tags == [True, False]
+
+
+def test_warm_start_keeps_the_vocabulary():
+    X, y = events()
+    clf = classifier(stem="embedding", warm_start=True).fit(X[:24], y[:24])
+    with pytest.warns(UserWarning, match="codes that are not in the training data"):
+        clf.fit(np.where(X == 1, 77, X)[:24], y[:24])
+    assert clf.preprocessor_.known.tolist() == [1, 2, 7, 30, 1000]
+
+
+@pytest.mark.parametrize(
+    ("X", "params", "message"),
+    [
+        (np.random.default_rng(0).normal(size=(6, 8)), {}, "integers"),
+        (np.ones((6, 2, 8), dtype=int), {}, "2 channels"),
+        (np.ones((6, 8), dtype=int), {"n_codes": 3}, "n_codes"),
+    ],
+)
+def test_series_that_are_not_symbolic_are_refused(X, params, message):
+    with pytest.raises(ValueError, match=message):
+        classifier(stem="embedding", stem_params=params).fit(X, np.arange(6) % 2)
