@@ -28,21 +28,21 @@ def test_what_is_in_range_passes(value, bounds, options):
 
 
 @pytest.mark.parametrize(
-    ("value", "bounds", "options", "error", "says"),
+    ("value", "bounds", "options", "error"),
     [
-        (-1, (0,), {}, ValueError, "p must be a float >= 0; got -1"),
-        (inf, (0,), {}, ValueError, "p must be a float >= 0; got inf"),
-        (nan, (0, 1), {}, ValueError, "p must be a float >= 0 and <= 1; got nan"),
-        (1, (0, 1), {"excluded": True}, ValueError, "p must be a float > 0 and < 1; got 1"),
-        (True, (0,), {}, TypeError, "p must be a float >= 0; got True of type bool"),
-        (np.ones(3), (0,), {"also": ("auto",)}, TypeError, "or 'auto'; got array"),
-        (Decimal(1), (0,), {}, TypeError, r"got Decimal\('1'\) of type Decimal"),
-        (2.0, (1,), {"whole": True}, TypeError, "p must be an int >= 1; got 2.0 of type float"),
-        (2**32, (0, 2**32 - 1), {"whole": True}, ValueError, "<= 4294967295; got 4294967296"),
+        (-1, (0,), {}, ValueError),
+        (inf, (0,), {}, ValueError),
+        (nan, (0, 1), {}, ValueError),
+        (1, (0, 1), {"excluded": True}, ValueError),
+        (True, (0,), {}, TypeError),
+        (np.ones(3), (0,), {"also": ("auto",)}, TypeError),
+        (Decimal(1), (0,), {}, TypeError),
+        (2.0, (1,), {"whole": True}, TypeError),
+        (2**32, (0, 2**32 - 1), {"whole": True}, ValueError),
     ],
 )
-def test_anything_else_is_rejected(value, bounds, options, error, says):
-    with pytest.raises(error, match=says):
+def test_anything_else_is_rejected(value, bounds, options, error):
+    with pytest.raises(error, match=r"p must be an? .*; got "):
         check_number("p", value, *bounds, **options)
 
 

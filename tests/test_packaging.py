@@ -40,11 +40,10 @@ def python(code: str, cwd: Path, *, fails: bool = False) -> str:
 def test_import_loads_no_optional_library_and_torch_late(tmp_path):
     code = (
         "import sys, tsformer; assert 'torch' not in sys.modules\n"
-        "print(tsformer.data.from_long.__name__, tsformer.data.LayoutWarning.__name__)\n"
-        "tsformer.TSTransformerClassifier(); tsformer.load\n"
+        "tsformer.data.from_long; tsformer.TSTransformerClassifier(); tsformer.load\n"
         f"print([name for name in {OPTIONAL!r} if name in sys.modules])"
     )
-    assert python(code, tmp_path).splitlines() == ["from_long LayoutWarning", "[]"]
+    assert python(code, tmp_path) == "[]\n"
 
 
 @pytest.mark.slow
@@ -95,7 +94,6 @@ def test_the_command_line_names_the_extra_it_misses(tmp_path):
     ("installed", "has_pip", "on_path", "command"),
     [
         (True, True, "/env/bin/pip", 'pip install "tsformer[cli]"'),
-        (True, True, "/usr/bin/pip", '/env/bin/python -m pip install "tsformer[cli]"'),
         (True, True, None, '/env/bin/python -m pip install "tsformer[cli]"'),
         (True, False, "/usr/bin/pip", 'uv pip install --python /env/bin/python "tsformer[cli]"'),
         (False, True, "/env/bin/pip", f'pip install "{ROOT}[cli]"'),
@@ -140,12 +138,9 @@ def test_constraints_pin_everything_that_is_asked_for():
     assert names - set(pins) <= {"tsformer"}
     # A local suffix, as in 2.13.0+cpu, is known to one index only.
     assert all(re.fullmatch(r"[\w.]+", version) for version in pins.values())
-
-
-def test_the_lowest_versions_are_those_that_are_allowed():
     bounds = dict(line.split(">=") for line in PROJECT["project"]["dependencies"])
-    text = (ROOT / "constraints-lowest.txt").read_text(encoding="utf-8")
-    pins = re.findall(r"^([\w-]+)==([\d.]+)(?:; python_version < .*)?$", text, re.MULTILINE)
+    lowest = (ROOT / "constraints-lowest.txt").read_text(encoding="utf-8")
+    pins = re.findall(r"^([\w-]+)==([\d.]+)(?:; python_version < .*)?$", lowest, re.MULTILINE)
     assert {name: Version(pin) for name, pin in pins} == {
         name: Version(bound) for name, bound in bounds.items()
     }

@@ -1,14 +1,7 @@
 """What belongs to the process is the same before and after each call of the public interface."""
 
-import locale
-import logging
-import os
 import random
-import signal
-import sys
-import warnings
 from collections.abc import Callable
-from decimal import getcontext
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,45 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from process_settings import settings
 from small_estimators import FIVE, X, Y, classifier, convolutions
 
 from tsformer import EarlyClassifier, load, load_dataset
 from tsformer.export import to_onnx, to_torch_export
 from tsformer.inspection import permutation_importance
-
-
-def settings() -> dict[str, Any]:
-    """Return the settings and random generators that all code of a process shares."""
-    backends: Any = torch.backends
-    loggers = [logging.root, *map(logging.getLogger, ("torch", "onnxscript", "tsformer"))]
-    return {
-        "logging": logging.root.manager.disable,
-        "loggers": [(each.level, each.disabled, each.propagate, each.handlers) for each in loggers],
-        "warnings": (list(warnings.filters), warnings.showwarning),
-        "environment": dict(os.environ),
-        "folder": os.getcwd(),
-        "locale": locale.setlocale(locale.LC_ALL),
-        "signals": [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)],
-        "hooks": (sys.excepthook, sys.displayhook, sys.getswitchinterval(), sys.stdout, sys.stderr),
-        "recursion": sys.getrecursionlimit(),
-        "decimals": repr(getcontext()),
-        "numpy errors": np.geterr(),
-        "numpy prints": np.get_printoptions(),
-        "random": random.getstate(),
-        "numpy random": str(np.random.get_state()),  # noqa: NPY002
-        "torch random": torch.get_rng_state().tolist(),
-        "dtype": torch.get_default_dtype(),
-        "device": torch.get_default_device(),
-        "gradients": torch.is_grad_enabled(),
-        "inference": torch.is_inference_mode_enabled(),
-        "autocast": torch.is_autocast_enabled("cpu"),
-        "deterministic": torch.are_deterministic_algorithms_enabled(),
-        "products": [
-            each.fp32_precision.replace("none", "ieee")
-            for each in (backends.mkldnn.matmul, backends.mkldnn.conv, backends.cuda.matmul)
-        ],
-        "threads": (torch.get_num_threads(), torch.get_num_interop_threads()),
-    }
 
 
 @cache
