@@ -155,22 +155,6 @@ def test_load_class_of_no_classifier_names_what_is_wrong(estimator, error, named
         load_class(estimator)
 
 
-@pytest.mark.parametrize(
-    ("code", "named"),
-    [
-        ("import no_such_library", "pip install no_such_library"),
-        ("import sys; sys.exit(0)", "SystemExit: 0"),
-        ("raise ModuleNotFoundError('install\\n it yourself')", "install it yourself"),
-    ],
-)
-def test_load_class_of_a_failing_module_is_an_import_error(tmp_path, monkeypatch, code, named):
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "ending", raising=False)
-    (tmp_path / "ending.py").write_text(f"class C: pass\n{code}\n")
-    with pytest.raises(ImportError, match=named):
-        load_class("ending.C")
-
-
 def test_a_class_of_a_notebook_is_refused_with_a_file_to_name(monkeypatch):
     notebook = ModuleType("__main__")
     notebook.Mine = type("Mine", (), {"fit": None, "predict": None})

@@ -200,27 +200,6 @@ def test_what_answers_with_ones_and_zeros_or_not_at_all_has_no_probabilities(for
         assert not classifier.has_probabilities_
 
 
-def test_errors_of_a_constructor_and_of_predict_proba_are_reported(foreign):
-    class Fails(Foreign):
-        def __init__(self, exits: bool = False):
-            if exits:
-                raise SystemExit(3)
-            raise KeyError("in two\nlines")
-
-    with pytest.raises(ValueError, match=r"KeyError: 'in two"):
-        foreign(Fails).check()
-    with pytest.raises(ValueError, match=r"{'exits': True}: SystemExit: 3"):
-        foreign(Fails, {"exits": True}).check()
-
-    class Broken(Foreign):
-        def predict_proba(self, X: Any) -> Any:
-            return X.no_such_thing
-
-    X, y = series()
-    with pytest.raises(AttributeError, match="no_such_thing"):
-        foreign(Broken).fit(X, y).predict_proba(X)
-
-
 def test_tslearn_reads_steps_before_channels_and_some_read_one(foreign):
     class OneChannel(Foreign):
         def get_tag(self, name: str, **options: Any) -> bool:
@@ -265,25 +244,6 @@ def test_an_answer_of_another_shape_is_that_of_the_classifier(foreign):
     for shape in ((8,), (7, 2), (8, 3)):
         with pytest.raises(ValueError, match=re.escape(f"got shape {shape}")):
             foreign(Foreign, {"shares": shape}).fit(X, y).predict_proba(X)
-
-
-def test_probabilities_that_are_rounded_sum_to_one_and_others_are_as_they_came(foreign):
-    """Else scikit-learn's scores warn of each network in single precision."""
-
-    class Rounds(Foreign):
-        def __init__(self, off: float = 0.0):
-            self.off = off
-
-        def predict_proba(self, X: Any) -> Any:
-            rows = np.array([[0.1, 0.3, 0.6]]) * (1 + self.off)
-            return rows.repeat(9, axis=0).astype(np.float32)
-
-    X, y = np.zeros((9, 1, 5)), np.array(["a", "b", "c"] * 3)
-    rounded = foreign(Rounds, {"off": 1e-6}).fit(X, y).predict_proba(X)
-    np.testing.assert_allclose(rounded.sum(axis=1), 1, rtol=0, atol=1e-15)
-    np.testing.assert_allclose(rounded[0], [0.1, 0.3, 0.6], atol=1e-7)
-    wrong = foreign(Rounds, {"off": 0.01}).fit(X, y).predict_proba(X)
-    np.testing.assert_allclose(wrong.sum(axis=1), 1.01, rtol=1e-6)
 
 
 class Draws(Foreign):

@@ -1,8 +1,5 @@
 """The command line's help, and what it says when asked for what cannot be."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
@@ -51,16 +48,6 @@ def test_debug_shows_the_traceback(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(FileNotFoundError, match=r"mlflow\.db"):
         main(["ui", "--debug"])
-
-
-def test_ctrl_c_stops_within_the_import_of_torch(tmp_path):
-    aborts = "import os, signal\ntry: signal.raise_signal(signal.SIGINT)\nfinally: os.abort()"
-    (tmp_path / "torch.py").write_text(aborts)  # as C++ code that meets an exception
-    program = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from tsformer.cli import main; "
-    done = subprocess.run(
-        [sys.executable, "-c", program + "main()", "encodings"], check=False, capture_output=True
-    )
-    assert (done.returncode, done.stderr) == (130, b"tsformer: stopped by Ctrl-C\n")
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,8 @@
 
 import importlib.util
 import json
-from io import BytesIO, TextIOWrapper
-from pathlib import Path
-
-import pytest
 
 from tsformer.baselines import BASELINES
-from tsformer.cli import main
 from tsformer.cli.printing import markdown, table
 
 
@@ -41,14 +36,3 @@ def test_a_file_has_long_names_whole_and_json_has_numbers(capsys, monkeypatch):
     table(["name", " peak MB", "", "random"], [row], as_json=True)
     expected = [{"name": "007", "peak_MB": 1234, "note": "a b", "random": False}]
     assert json.loads(capsys.readouterr().out) == expected
-
-
-def test_a_terminal_without_a_character_gets_another(monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    Path("ż.csv").write_text("a,b,c,y\n1,2,3,u\n4,5,6,u\n")
-    narrow = TextIOWrapper(BytesIO(), encoding="latin-1")
-    monkeypatch.setattr("sys.stdout", narrow)
-    with pytest.raises(SystemExit):
-        main(["fit", "ż.csv", "--label", "y", "--no-track"])
-    narrow.flush()
-    assert narrow.buffer.getvalue().startswith(b"?.csv: 2 series")

@@ -31,26 +31,6 @@ def test_runs_are_found_by_key(store):
     assert tags["mlflow.experimentKind"] == "custom_model_development"
 
 
-def test_the_second_to_write_a_parameter_of_one_run_keeps_it(store, monkeypatch):
-    """As where two processes reopen the run of their study."""
-    first, second = (store.start("s", kind="study", key="raced", again=True) for _ in range(2))
-    assert first.run_id == second.run_id
-    log_batch, refused = mlflow.MlflowClient.log_batch, []
-
-    def lose(*args, **kwargs):
-        if not refused:
-            refused.append(True)
-            error = "(sqlite3.IntegrityError) UNIQUE constraint failed: params.key"
-            raise mlflow.MlflowException(error)
-        log_batch(*args, **kwargs)
-
-    monkeypatch.setattr(mlflow.MlflowClient, "log_batch", lose)
-    second.params({"encoding": "none"})
-    assert refused
-    assert not second.lost
-    assert store.client().get_run(second.run_id).data.params["encoding"] == "none"
-
-
 def test_of_doubled_runs_the_first_to_end_stays(store):
     tags = {"tsformer.configuration": "doubled"}
     slow, fast, other, outside = (

@@ -129,17 +129,6 @@ def test_costs_frame_the_front_if_they_have_one():
         plot_cost(two_methods())
 
 
-def test_costs_far_apart_are_on_a_log_scale():
-    seconds = {"fit_seconds": [0.002, 1.0], "predict_seconds": [2.0, 39.0]}
-    table = two_methods(**seconds, front_fit_seconds=True, front_predict_seconds=True)
-    fit, predict = visible(plot_cost(table))
-    assert (fit.get_xscale(), predict.get_xscale()) == ("log", "linear")
-    assert fit.get_xlabel() == "seconds per fit, mean over data sets (log scale)"
-    assert [label.get_text() for label in fit.get_xticklabels()] == ["0.01", "0.1", "1"]
-    for method in fit.collections:
-        assert fit.get_xlim()[0] < method.get_offsets()[0, 0] < fit.get_xlim()[1]
-
-
 PROBLEMS = ["AsphaltObstaclesCoordinates", "DistalPhalanxOutlineAgeGroup", "ProximalPhalanxTW"]
 PROBLEMS += ["SonyAIBORobotSurface1", "MiddlePhalanxOutlineCorrect", "StandWalkJump", "CBF"]
 LONG = ["none", "my_own_encoding_with_a_name_that_goes_on_and_on_and_on_for_a_while"]
@@ -224,11 +213,3 @@ def test_axes_of_scores_end_at_one():
     assert limits(0.01, 0.01)[0] >= 0
     assert limits(0.9, 3.0)[1] > 3, "a score that can be above 1"
     assert {ax.get_ylim()[1] for ax in panels(plot_cost(costs("small")))} == {1}
-
-
-def test_a_mean_without_an_interval_is_a_dot():
-    table = mean_gains("small").assign(low=np.nan, high=np.nan)
-    figure = plot_mean_gains({"": table}, "none")
-    assert "interval" not in figure.get_supxlabel()
-    markers = [line.get_marker() for line in figure.axes[0].lines]
-    assert sorted(markers) == ["None", *"o" * len(table)], "and the line at zero"
