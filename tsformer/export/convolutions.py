@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from tsformer.features import Hydra, MiniRocket
-from tsformer.features.random_convolutions import KERNEL_LENGTH, KERNELS, differences
+from tsformer.features.random_convolutions import KERNEL_LENGTH, KERNELS, views_of
 
 #: Dilations with the features of a comparison; more at a time take more memory.
 _AT_ONCE = 32
@@ -120,8 +120,7 @@ class Features(nn.Module):
         self.parts.extend(Counts(each) for each in fitted.hydra.values())
 
     def forward(self, values: Tensor, mask: Tensor) -> Tensor:
-        x = values.transpose(1, 2)
-        views = {"series": (x, mask), "differences": differences(x, mask)}
+        views = views_of(values.transpose(1, 2), mask)
         parts = zip(self.parts, self.views, strict=True)
         unscaled = torch.cat([part(*views[view]) for part, view in parts], dim=1)
         scaled: Tensor = self.fitted.scale(unscaled)

@@ -58,8 +58,10 @@ KERNEL_LENGTH = 9
 #: The largest dilation of a loaded model: that of series of eight million steps.
 LONGEST = 2**20
 _HALF = KERNEL_LENGTH // 2
-#: Steps per block: responses to 250 kernels fit into 1 MiB of cache, or 1 GiB of a device.
-STEPS, _STEPS_ELSEWHERE = {"cpu": 2**10}, 2**17
+#: Steps of all series at once: responses to 250 kernels fit into 2 MiB of cache, or 1 GiB of a
+#: device. And the most steps of a series at once, on which the rounding of sums depends.
+STEPS, _STEPS_ELSEWHERE = {"cpu": 2**11}, 2**17
+_BLOCK = {"cpu": 2**10}
 
 
 def responses(x: Tensor, kernels: Tensor, dilation: int) -> Iterable[tuple[slice, Tensor]]:
@@ -76,7 +78,8 @@ def responses(x: Tensor, kernels: Tensor, dilation: int) -> Iterable[tuple[slice
     n_series, _, length = x.shape
     reach = _HALF * dilation
     padded = torch.nn.functional.pad(x, (reach, reach))
-    size = max(STEPS.get(x.device.type, _STEPS_ELSEWHERE) // n_series, 1)
+    size = STEPS.get(x.device.type, _STEPS_ELSEWHERE) // n_series
+    size = max(min(size, _BLOCK.get(x.device.type, size)), 1)
     windows, centres = padded.unfold(-1, length, dilation), x[:, :, None]  # [B, G, 9, L], a view
     blocks = [slice(start, start + size) for start in range(0, length, size)]
     return (
@@ -100,18 +103,20 @@ def draw_channels(
     return torch.stack(drawn)
 
 
-def differences(x: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
-    """Return first differences ``x_t - x_{t-1}`` of ``[B, C, L]``, and where both are valid.
+def views_of(x: Tensor, mask: Tensor | None) -> dict[str, tuple[Tensor, Tensor | None]]:
+    """Return series ``[B, C, L]`` and their first differences, each with its valid steps.
 
-    One step fewer than `x` has; a series of one step has a single one, zero and not valid.
+    Differences ``x_t - x_{t-1}`` have one step fewer, valid if both steps are; a series of one step
+    has a single one, zero and not valid.
     """
     if x.shape[-1] == 1:
-        return torch.zeros_like(x), torch.zeros(len(x), 1, dtype=torch.bool, device=x.device)
-    apart = x.diff(dim=-1)
-    if mask is None:
-        return apart, None
-    both = mask[:, 1:] & mask[:, :-1]
-    return apart.where(both.unsqueeze(1), 0.0), both
+        none = torch.zeros(len(x), 1, dtype=torch.bool, device=x.device)
+        return {"series": (x, mask), "differences": (torch.zeros_like(x), none)}
+    apart, both = x.diff(dim=-1), None
+    if mask is not None:
+        both = mask[:, 1:] & mask[:, :-1]
+        apart = apart.where(both.unsqueeze(1), 0.0)
+    return {"series": (x, mask), "differences": (apart, both)}
 
 
 class Hydra(Learned, kernels=torch.float, channels=torch.float):
@@ -171,33 +176,24 @@ class Hydra(Learned, kernels=torch.float, channels=torch.float):
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """Return the features ``[B, F]`` of series ``[B, C, L]``, zero where not valid."""
-        counts: list[Tensor] = []
+        features = []
         for exponent, (kernels, channels) in enumerate(
             zip(self.kernels, self.channels, strict=True)
         ):
             kernels = kernels.reshape(len(channels), -1, KERNEL_LENGTH)
-            blocks = [
-                _counts(
-                    each.unflatten(1, (self.n_groups, self.n_kernels)),
-                    None if mask is None else mask[:, steps],
-                )
-                for steps, each in responses(channels @ x, kernels, 2**exponent)
-            ]
-            counts += [torch.stack(parts).sum(dim=0) for parts in zip(*blocks, strict=True)]
-        return torch.cat(counts, dim=1)
-
-
-def _counts(responses: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Return soft and hard counts ``[B, g k]`` of competing responses ``[B, g, k, L]``."""
-    most, least = responses.amax(dim=2, keepdim=True), responses.amin(dim=2, keepdim=True)
-    least = least.masked_fill(least == 0, torch.inf)
-    if mask is not None:
-        padding = ~mask.unsqueeze(1).unsqueeze(1)
-        most, least = most.masked_fill(padding, torch.inf), least.masked_fill(padding, torch.inf)
-    wins = torch.empty_like(responses)  # as floats, for sums of bools are slow on a CPU
-    hard = torch.eq(responses, least, out=wins).sum(dim=-1)
-    soft = torch.eq(responses, most, out=wins).mul_(responses).sum(dim=-1)
-    return soft.flatten(1), hard.flatten(1)
+            soft, hard = [], []
+            for steps, each in responses(channels @ x, kernels, 2**exponent):
+                competing = each.unflatten(1, (self.n_groups, self.n_kernels))  # [B, g, k, L]
+                most, least = (f(competing, 2, keepdim=True) for f in (torch.amax, torch.amin))
+                least = least.masked_fill(least == 0, torch.inf)
+                if mask is not None:
+                    padding = ~mask[:, None, None, steps]
+                    most, least = (x.masked_fill(padding, torch.inf) for x in (most, least))
+                wins = torch.empty_like(competing)  # as floats, for sums of bools are slow on a CPU
+                hard.append(torch.eq(competing, least, out=wins).sum(dim=-1))
+                soft.append(torch.eq(competing, most, out=wins).mul_(competing).sum(dim=-1))
+            features += [torch.stack(counts).sum(dim=0).flatten(1) for counts in (soft, hard)]
+        return torch.cat(features, dim=1)
 
 
 N_KERNELS = 84
@@ -323,29 +319,24 @@ class MiniRocket(
         for place, (dilation, whole) in enumerate(
             zip(dilations, _whole(valid, dilations), strict=True)
         ):
-            channels, biases = self.channels[place], all_biases[place].view(N_KERNELS, -1)
+            channels, biases = (
+                self.channels[place],
+                all_biases[place].view(2, N_KERNELS // 2, -1, 1),
+            )
             kernels = self._kernels.view(len(channels), -1, KERNEL_LENGTH)
             halves = [valid, whole] if place % 2 == 0 else [whole, valid]
-            blocks = []
+            own = torch.stack(halves, dim=1)[:, :, None]  # [B, 2, 1, L]
+            counts = []  # of valid steps above each bias
             for steps, convolved in responses(channels @ x, kernels, dilation):
-                counts = []  # of valid steps above each bias
-                triples = zip(convolved.chunk(2, 1), halves, biases.chunk(2), strict=True)
-                for some, own, bias in triples:
-                    where = own[:, steps]
-                    # Masking costs as much as the rest.
-                    if not bool(where.all()):
-                        some = some.masked_fill(~where.unsqueeze(1), -torch.inf)
-                    # Floats and not bools, whose sum is slow on a CPU.
-                    above = some.new_empty(*some.shape[:2], bias.shape[1], some.shape[2])
-                    torch.gt(some.unsqueeze(2), bias.unsqueeze(2), out=above)
-                    counts.append(above.sum(dim=-1))
-                blocks.append(counts)
-            parts = [
-                torch.stack(counts).sum(dim=0)
-                / own.sum(dim=1).clamp(min=1).unsqueeze(1).unsqueeze(1)
-                for counts, own in zip(zip(*blocks, strict=True), halves, strict=True)
-            ]
-            shares.append(torch.cat(parts, dim=1).flatten(1))
+                where, some = own[..., steps], convolved.unflatten(1, (2, -1))
+                if not bool(where.all()):  # masking takes time
+                    some = some.masked_fill(~where, -torch.inf)
+                # Floats and not bools, whose sum is slow on a CPU.
+                above = some.new_empty(*some.shape[:3], biases.shape[2], some.shape[3])
+                torch.gt(some.unsqueeze(3), biases, out=above)
+                counts.append(above.sum(dim=-1))
+            n_valid = own.sum(dim=-1, keepdim=True).clamp(min=1)
+            shares.append((torch.stack(counts).sum(dim=0) / n_valid).flatten(1))
         return torch.cat(shares, dim=1)
 
 
@@ -377,7 +368,7 @@ class RandomConvolutions(nn.Module):
     """Scaled features of MiniRocket and of Hydra, each of values and of first differences.
 
     Differences are those between consecutive steps, a second view of a series, as in MultiRocket
-    [1]_. Features of MiniRocket are standardised; counts of Hydra go through `SparseScaler`.
+    [1]_. Features of MiniRocket are standardised; counts of Hydra are scaled as sparse.
 
     Half of the `n_features` of MiniRocket and of the `n_groups` of Hydra are of differences; 0
     omits the transform.
@@ -396,7 +387,7 @@ class RandomConvolutions(nn.Module):
         dense = {view: MiniRocket(n_features // 2) for view in views if n_features}
         counts = {view: Hydra(n_groups // 2) for view in views if n_groups}
         self.minirocket, self.hydra = nn.ModuleDict(dense), nn.ModuleDict(counts)
-        self.dense_scale, self.count_scale = StandardScaler(), SparseScaler()
+        self.dense_scale, self.count_scale = (FeatureScaler(counts=c) for c in (False, True))
 
     @torch.no_grad()
     def draw(self, values: Tensor, mask: Tensor | None, generator: torch.Generator) -> Self:
@@ -404,7 +395,7 @@ class RandomConvolutions(nn.Module):
 
         Every choice comes from `generator`, which must be the CPU's.
         """
-        views = _views(values, mask)
+        views = views_of(values.mT.contiguous(), mask)
         for view, minirocket in self.minirocket.items():
             cast(MiniRocket, minirocket).fit(*views[view], generator)
         for view, hydra in self.hydra.items():
@@ -422,8 +413,8 @@ class RandomConvolutions(nn.Module):
         masks = [None] * len(values) if mask is None else mask.split(at_once)
         modules: Any = (*self.minirocket.items(), *self.hydra.items())
         features = []
-        for part in zip(values.split(at_once), masks, strict=False):
-            views = _views(*part)
+        for part, valid in zip(values.split(at_once), masks, strict=False):
+            views = views_of(part.mT.contiguous(), valid)
             features.append(torch.cat([module(*views[view]) for view, module in modules], dim=1))
         return torch.cat(features)
 
@@ -459,24 +450,34 @@ class RandomConvolutions(nn.Module):
         return self.scale(self.unscaled(values, mask))
 
 
-def _views(values: Tensor, mask: Tensor | None) -> dict[str, tuple[Tensor, Tensor | None]]:
-    """Return values and differences as ``[B, C, L]``, each with its mask."""
-    x = values.mT.contiguous()
-    return {"series": (x, mask), "differences": differences(x, mask)}
+class FeatureScaler(Learned, mean=torch.float, std=torch.float):
+    """``(x - mean) / std`` of each feature; a constant one becomes 0.
 
+    Sparse `counts` become ``(r - mean) / (std + z^4)``, and 0 where r is 0, with
+    ``r = sqrt(max(x, 0))`` and the share `z` of training series in which it is 0: the rarer a
+    count, the less it may weigh [1]_.
 
-class StandardScaler(Learned, mean=torch.float, std=torch.float):
-    """``(x - mean) / std`` of each feature; a constant one becomes 0."""
+    References
+    ----------
+    .. [1] Dempster, Schmidt and Webb, "Hydra: competing convolutional kernels for fast and
+       accurate time series classification", DMKD 37, 2023. https://arxiv.org/abs/2203.13652
+    """
 
     mean: Tensor
     std: Tensor
 
+    def __init__(self, *, counts: bool):
+        super().__init__()
+        self.counts = counts
+
     def fit(self, features: Tensor) -> Self:
         """Learn from features ``[n, F]``."""
-        std, mean = torch.std_mean(features, dim=0, correction=0)
-        # The deviation of a constant is rounding error.
-        constant = features.amax(dim=0) == features.amin(dim=0)
-        self.mean, self.std = mean, std.where(~constant, 1.0)
+        x = features.clamp(min=0).sqrt() if self.counts else features
+        std, self.mean = torch.std_mean(x, dim=0, correction=0)
+        if self.counts:
+            self.std = std + (x == 0).float().mean(dim=0) ** 4 + 1e-8
+        else:  # the deviation of a constant is rounding error
+            self.std = std.where(x.amax(dim=0) != x.amin(dim=0), 1.0)
         return self
 
     def check(self, n_features: int) -> None:
@@ -486,30 +487,9 @@ class StandardScaler(Learned, mean=torch.float, std=torch.float):
             raise ValueError(f"std of {type(self).__name__} must be positive")
 
     def forward(self, features: Tensor) -> Tensor:
-        return (features - self.mean) / self.std
-
-
-class SparseScaler(StandardScaler):
-    """Scale of sparse counts: ``(r - mean) / (std + z^4)``, and 0 where r is 0.
-
-    ``r = sqrt(max(x, 0))``, and `z` is the share of training series in which it is 0: the rarer a
-    count, the less it may weigh [1]_.
-
-    References
-    ----------
-    .. [1] Dempster, Schmidt and Webb, "Hydra: competing convolutional kernels for fast and
-       accurate time series classification", DMKD 37, 2023. https://arxiv.org/abs/2203.13652
-    """
-
-    def fit(self, counts: Tensor) -> Self:
-        """Learn from counts ``[n, F]``."""
-        roots = counts.clamp(min=0).sqrt()
-        std, self.mean = torch.std_mean(roots, dim=0, correction=0)
-        self.std = std + (roots == 0).float().mean(dim=0) ** 4 + 1e-8
-        return self
-
-    def forward(self, counts: Tensor) -> Tensor:
-        roots = counts.clamp(min=0).sqrt()
+        if not self.counts:
+            return (features - self.mean) / self.std
+        roots = features.clamp(min=0).sqrt()
         return (roots != 0) * (roots - self.mean) / self.std
 
 

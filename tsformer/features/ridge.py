@@ -4,7 +4,7 @@ Shape letters: `n` training series, `F` features, `K` classes.
 """
 
 from collections.abc import Iterable
-from math import nan, sqrt
+from math import nan
 from typing import Any, NamedTuple, Protocol, Self
 
 import torch
@@ -25,6 +25,8 @@ _SCORES = 2**19
 #: Largest matrix that is decomposed. For larger ones, a sample of series chooses the penalty, as
 #: a Cholesky factor takes a small part of the time of the eigenvectors.
 _DECOMPOSED, _SAMPLE = 4096, 2048
+#: Scores calibrated at once, and the factor by which a loss may exceed the least by rounding.
+_AT_ONCE, _ROUNDED = 2**19, 1 + 1e-9
 
 
 class LabelTarget(Protocol):
@@ -120,7 +122,7 @@ class RidgeClassifier(
         self.unexplained = chosen.unexplained
         self.left_out, self.sampled = (kind.probabilities(chosen.scores), targets[some]), some
         dual = system.residuals(chosen.alpha) / chosen.alpha * problem.root
-        parts_of_coef = [(part.double() - mean).mT @ dual for part, mean in problem.chunks()]
+        parts_of_coef = [(part.double() - mean).mT @ dual for part, mean in problem.chunks]
         self.coef = torch.cat(parts_of_coef).float()
         self.intercept = (problem.centre - problem.mean @ self.coef.double()).float()
         return self
@@ -170,14 +172,11 @@ class _Problem:
         self.root = self.w.sqrt()[:, None]
         self.centre = self.w @ y / len(y)
         self.y_root = (y - self.centre) * self.root
-        self.mean = torch.cat(
-            [self.w @ part.double() / len(y) for part in features.split(_CHUNK, dim=1)]
-        )
+        parts = features.split(_CHUNK, dim=1)
+        self.mean = torch.cat([self.w @ part.double() / len(y) for part in parts])
+        #: Some of the features at a time, and their means.
+        self.chunks = list(zip(parts, self.mean.split(_CHUNK), strict=True))
         self.dual = len(features) <= features.shape[1]
-
-    def chunks(self) -> Iterable[tuple[Tensor, Tensor]]:
-        """Return some of the features at a time, and their means."""
-        return zip(self.features.split(_CHUNK, dim=1), self.mean.split(_CHUNK), strict=True)
 
     def centred(self) -> Tensor:
         """Return the weighted, centred features ``[n, F]``."""
@@ -185,10 +184,7 @@ class _Problem:
 
     def kernel(self) -> Tensor:
         """Return the weighted, centred kernel matrix ``[n, n]``; above the diagonal, anything."""
-        kernel = self.y.new_zeros(len(self.y), len(self.y))
-        for part, mean in self.chunks():
-            _add_gram(kernel, (part.double() - mean) * self.root)
-        return kernel
+        return _gram((part.double() - mean) * self.root for part, mean in self.chunks)
 
 
 class _Decomposed:
@@ -201,7 +197,7 @@ class _Decomposed:
             self.values = values.clamp(min=0.0)
         else:
             centred = problem.centred()
-            values, axes = torch.linalg.eigh(_gram(centred.mT))
+            values, axes = torch.linalg.eigh(_gram([centred.mT]))
             kept = values > values[-1] * 1e-12
             self.values = values[kept]
             self.vectors = centred @ (axes[:, kept] / self.values.sqrt())
@@ -231,7 +227,7 @@ class _Solved:
     def __init__(self, problem: _Problem, alpha: Tensor):
         self.problem, self.alphas = problem, alpha[None]
         self.centred = None if problem.dual else problem.centred()
-        matrix = problem.kernel() if self.centred is None else _gram(self.centred.mT)
+        matrix = problem.kernel() if self.centred is None else _gram([self.centred.mT])
         matrix.diagonal().add_(alpha)
         self.factor = torch.linalg.cholesky(matrix)
         if self.centred is None:
@@ -268,18 +264,16 @@ class _Solved:
         return found
 
 
-def _gram(a: Tensor) -> Tensor:
-    """Return ``a a^T``; above the diagonal, anything."""
-    gram = a.new_zeros(len(a), len(a))
-    _add_gram(gram, a)
+def _gram(parts: Iterable[Tensor]) -> Tensor:
+    """Sum ``a a^T`` on and below the diagonal, which is all that factorisations read."""
+    gram: Tensor | None = None
+    for a in parts:
+        gram = a.new_zeros(len(a), len(a)) if gram is None else gram
+        for start in range(0, len(a), _ROWS):
+            stop = start + _ROWS
+            gram[start:stop, :stop].addmm_(a[start:stop], a[:stop].mT)
+    assert gram is not None
     return gram
-
-
-def _add_gram(gram: Tensor, a: Tensor) -> None:
-    """Add ``a a^T`` on and below the diagonal, which is all that factorisations read."""
-    for start in range(0, len(a), _ROWS):
-        stop = start + _ROWS
-        gram[start:stop, :stop].addmm_(a[start:stop], a[:stop].mT)
 
 
 class _Choice(NamedTuple):
@@ -299,25 +293,29 @@ def _choose(
     parts: list[Tensor] | None,
 ) -> _Choice:
     """Choose the penalty with the least leave-one-out cross-entropy of some series."""
-    y, w = system.problem.y[some], system.problem.w[some]
-    root, intercept = system.problem.root[some], w / len(system.problem.y)
-    # One softmax of all classes, or for each label one of 0 and its score.
-    shape, signs = kind.shape, system.problem.y
-    asked = F.pad(signs.T[..., None], (1, 0)) if shape else signs[None]
-    wanted = []
-    for each in asked:  # nearly 1 for the class of each series
-        n_series, n_classes = each.shape
-        smooth = 1 / (n_series + 2) if n_classes > 1 else 0.0
-        aims = torch.full((n_series, n_classes), smooth / max(n_classes - 1, 1))
-        aims = aims.scatter_(1, each.argmax(dim=1, keepdim=True).cpu(), 1 - smooth)
-        wanted.append(aims.to(y)[some])
+    problem, shape = system.problem, kind.shape
+    y, w, root = problem.y[some], problem.w[some], problem.root[some]
+    intercept = w / len(problem.y)
+    signs = _softmaxed(problem.y, shape)
+    n_series, n_classes = signs.shape[1:]
+    smooth = 1 / (n_series + 2) if n_classes > 1 else 0.0
+    wanted = torch.full(signs.shape, smooth / max(n_classes - 1, 1))
+    wanted.scatter_(-1, signs.argmax(dim=-1, keepdim=True).cpu(), 1 - smooth)
+    wanted = wanted.to(y)[:, some]  # nearly 1 for the class of each series
+    alphas = system.alphas
+    if len(alphas) > 1:
+        losses = []
+        for few in alphas.split(max(_AT_ONCE // y.numel(), 1)):
+            errors = torch.stack([system.left_out(each, some, intercept, parts) for each in few])
+            losses.append(_calibrated(_softmaxed(y - errors / root, shape), wanted, w)[1].mean(1))
+        loss = torch.cat(losses)
+        alphas = alphas[loss <= loss.min() * _ROUNDED]
     least = y.new_tensor(torch.inf)
-    for alpha in system.alphas:
+    for alpha in alphas:  # one by one, for the same sums whatever else is computed
         scores = y - system.left_out(alpha, some, intercept, parts) / root
-        asked = F.pad(scores.T[..., None], (1, 0)) if shape else scores[None]
-        found = [_calibrated(own, aims, w) for own, aims in zip(asked, wanted, strict=True)]
-        scale = torch.stack([each for each, _ in found]).reshape(shape)
-        loss = torch.stack([each for _, each in found]).mean()
+        pairs = zip(_softmaxed(scores, shape), wanted, strict=True)
+        scales, of_each = zip(*(_calibrated(*pair, w) for pair in pairs), strict=True)
+        scale, loss = torch.stack(scales).reshape(shape), torch.stack(of_each).mean()
         if loss < least:
             least, best = loss, (alpha, scale, loss, scores * scale)
     # 0 for the least cross-entropy possible, 1 for that of the class frequencies.
@@ -326,6 +324,11 @@ def _choose(
     highest = torch.stack([entropy(w @ each / total).sum() for each in wanted]).mean()
     span = highest - lowest
     return _Choice(*best, float((least - lowest) / span) if span > 1e-12 else 0.0)
+
+
+def _softmaxed(scores: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Return ``[..., 1, n, K]`` for one softmax, or ``[..., K, n, 2]``: 0 and the score of each."""
+    return F.pad(scores.mT[..., None], (1, 0)) if shape else scores.unsqueeze(-3)
 
 
 def group_parts(groups: Tensor | None) -> list[Tensor] | None:
@@ -373,21 +376,25 @@ def _some(
 
 
 def _calibrated(scores: Tensor, wanted: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the scale of `scores` with the least cross-entropy, and its cross-entropy."""
-    aims = (wanted * scores).sum(dim=1)
-    (low, high), scale = _SCALES, 1.0
+    """Return the scales of scores ``[..., n, K]`` with the least cross-entropies, and these."""
+    dot, squares = torch.linalg.vecdot, scores.square()
+    aims = (wanted * scores).sum(dim=-1)
+    low, high = (torch.full_like(aims[..., 0], bound) for bound in _SCALES)
+    scale, done = torch.ones_like(low), torch.zeros_like(low, dtype=torch.bool)
     for _ in range(_STEPS):
         # Newton's method on the slope, which is increasing as cross-entropy is convex;
         # a step out of the bracket is replaced by bisection.
-        p = (scores * scale).softmax(dim=1)
-        means = (p * scores).sum(dim=1)
-        slope = float(weights @ (means - aims))
-        curvature = float(weights @ ((p * scores.square()).sum(dim=1) - means.square()))
-        low, high = (low, scale) if slope > 0 else (scale, high)
-        step = scale - slope / curvature if curvature > 0 else low
-        step = step if low < step < high else sqrt(low * high)
-        done, scale = abs(step - scale) <= 1e-6 * scale, step
-        if done:
+        p = (scores * scale[..., None, None]).softmax(dim=-1)
+        means = (p * scores).sum(dim=-1)
+        slope = dot(weights, means - aims)
+        curvature = dot(weights, (p * squares).sum(dim=-1) - means.square())
+        low, high = low.where(slope > 0, scale), scale.where(slope > 0, high)
+        step = scale - slope / curvature
+        step = step.where((curvature > 0) & (low < step) & (step < high), (low * high).sqrt())
+        close = (step - scale).abs() <= 1e-6 * scale
+        scale = scale.where(done, step)
+        done |= close
+        if done.all():
             break
-    logs = (scores * scale).log_softmax(dim=1)
-    return scores.new_tensor(scale), -(weights @ (wanted * logs).sum(dim=1)) / weights.sum()
+    logs = (scores * scale[..., None, None]).log_softmax(dim=-1)
+    return scale, -dot(weights, (wanted * logs).sum(dim=-1)) / weights.sum()
