@@ -109,20 +109,6 @@ def test_nothing_is_tracked_if_asked_or_without_mlflow(invoke, tmp_path, monkeyp
     invoke(*FIT, "--no-track", "--experiment", "mine", exits=2)
 
 
-def test_a_store_that_is_away_gives_one_warning(invoke, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    for command in ((*FIT, "--tracking-uri", DEAD), EVALUATE):
-        out, err = invoke(*command)
-        monkeypatch.setenv("MLFLOW_TRACKING_URI", DEAD)
-        (line,) = err.splitlines()
-        assert line.startswith("tsformer: warning: tracking of this")
-        assert "tsformer ui" not in out
-    assert load("model").encoding == "lspe"
-    _, err = invoke(*FIT, "--tracking-uri", "mlruns", exits=2)
-    assert "'mlruns'" in err
-
-
 def test_the_model_of_a_stranger_names_no_server_and_no_file(folder, invoke, monkeypatch, tmp_path):
     """What was tracked elsewhere is not sent there, and a file is not made a store."""
     file = tmp_path / "own.db"

@@ -124,16 +124,3 @@ def test_a_new_run_is_the_active_one_inside_and_the_last_one_afterwards(uri):
     assert last.info.run_id == run.run_id
     assert last.info.status == "FINISHED"
     assert last.data.metrics == {"own": 1.0}
-
-
-def test_an_experiment_that_is_not_there_costs_one_warning(uri, monkeypatch):
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
-    monkeypatch.setenv("MLFLOW_EXPERIMENT_ID", "987654")
-    with pytest.warns(UserWarning, match="987654") as got:
-        run = start_run("a fit", kind="fit")
-    assert run.store is None
-    run.metrics({"lost": 1.0})
-    run.end("FINISHED")
-    assert len(got) == 1
-    monkeypatch.delenv("MLFLOW_TRACKING_URI")
-    assert experiment_of(started(tracking_uri=uri)[0]) == "tsformer", "the id is of another store"

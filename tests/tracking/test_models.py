@@ -62,21 +62,6 @@ def folder(classifier, tmp_path_factory):
     return folder
 
 
-def test_mlflow_and_the_package_load_it(classifier, folder, italy):
-    X = italy[0]
-    asked = pd.DataFrame({"series": list(X)}, index=range(len(X), 0, -1))
-    table = mlflow.pyfunc.load_model(str(folder)).predict(asked)
-    assert list(table) == ["prediction", "p(1)", "p(2)"]
-    assert table.index.equals(asked.index)
-    assert np.array_equal(table["prediction"], classifier.predict(X))
-    assert np.array_equal(table.iloc[:, 1:], classifier.predict_proba(X))
-    for output in ("predict", "predict_proba"):
-        other = mlflow.pyfunc.load_model(str(folder), model_config={"output": output})
-        assert np.array_equal(other.predict({"series": X}), getattr(classifier, output)(X))
-    loaded = load(folder / "estimator")
-    assert np.array_equal(loaded.predict_proba(X), classifier.predict_proba(X))
-
-
 WIDE = pd.DataFrame(np.random.default_rng(0).normal(size=(9, 24))).add_prefix("t")
 ARRAY = WIDE.to_numpy()[:, None]
 CONTAINERS = {
@@ -219,11 +204,17 @@ def test_a_classifier_of_any_kind_answers_with_its_classes(kind, tmp_path):
     estimator = CLASSIFIERS[kind].fit(X, Y)
     write_model(estimator, tmp_path / "model", input_example=X[:2])
     served = mlflow.pyfunc.load_model(str(tmp_path / "model"))
-    answer = served.predict(asked())
+    table = asked().set_axis(range(len(X), 0, -1))
+    answer = served.predict(table)
     assert list(answer) == ["prediction", "p(no)", "p(yes)"]
+    assert answer.index.equals(table.index)
     assert np.array_equal(answer["prediction"], estimator.predict(X))
     assert np.array_equal(answer[["p(no)", "p(yes)"]], estimator.predict_proba(X))
-    pd.testing.assert_frame_equal(served.predict(served.input_example), answer[:2])
+    example = served.predict(served.input_example)
+    pd.testing.assert_frame_equal(example, answer[:2].reset_index(drop=True))
+    for output in ("predict", "predict_proba"):
+        other = mlflow.pyfunc.load_model(str(tmp_path / "model"), model_config={"output": output})
+        assert np.array_equal(other.predict(asked()), getattr(estimator, output)(X))
     assert "NaN" not in (tmp_path / "model/serving_input_example.json").read_text()
 
 

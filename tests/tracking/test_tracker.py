@@ -16,27 +16,10 @@ from tsformer.plots import plot_encoding_change
 from tsformer.tracking import MLflowTracker
 from tsformer.tracking.model_run import track_evaluation
 from tsformer.tracking.scores import classification_scores, scored
-from tsformer.training import TrainingPlan, TrainingState
 
 mlflow = pytest.importorskip("mlflow", reason='needs the extra "tracking"')
 
 SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "random_state": 0}
-
-
-def test_any_module_that_trains_can_be_tracked(store):
-    plan = TrainingPlan(
-        n_epochs=1, batch_size=1, learning_rate=1.0, weight_decay=0.0, seed=0,
-        device=torch.device("cpu"),
-    )  # fmt: skip
-    state = TrainingState(torch.nn.Linear(3, 2), plan)
-    with store.start("module", kind="fit") as run:
-        tracker = MLflowTracker(run, pictures=True)
-        tracker.on_train_begin(state)
-        state.history.append({"epoch": 1, "loss": 0.5, "lr": 0.1, "seconds": 0.0})
-        tracker.on_epoch_end(state)
-        tracker.on_train_end(state)
-    assert store.client().get_run(run.run_id).data.metrics["n_parameters"] == 8
-    assert [each.path for each in store.client().list_artifacts(run.run_id)] == ["training.png"]
 
 
 def test_the_encoding_is_drawn_as_it_was_before_and_after(store, italy, monkeypatch):

@@ -14,7 +14,6 @@ from listening import wait_until
 from run_once import assert_finished_once, statuses
 
 from tsformer.studies import Progress, Study, compare
-from tsformer.studies.run.fits import cluster
 from tsformer.studies.run.lock import StudyBusyError
 from tsformer.tracking import prepare_store
 
@@ -160,21 +159,3 @@ def test_a_tracking_server_that_goes_away_and_comes_back(processes, port, experi
     assert again.unrecorded.empty
     assert len(again.results) == 4
     assert_finished_once(store, OF_LINEAR)
-
-
-def test_a_client_without_a_certificate_is_closed(port, monkeypatch):
-    """Otherwise the garbage collector closes it, in the thread of the next client."""
-    distributed = pytest.importorskip("distributed", reason='needs the extra "dask"')
-    close = distributed.Client.close
-    closed: list[str] = []
-
-    def recorded(client: Any) -> None:
-        close(client)
-        closed.append(client.status)
-
-    monkeypatch.setattr(distributed.Client, "close", recorded)
-    address = f"tls://127.0.0.1:{port}"
-    with pytest.raises(ConnectionError) as raised, cluster(address):
-        pass
-    assert closed == ["closed"]
-    assert f"no Dask scheduler accepts connections at {address!r}" in str(raised.value)
