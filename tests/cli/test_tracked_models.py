@@ -122,12 +122,12 @@ def test_the_model_of_a_stranger_names_no_server_and_no_file(folder, invoke, mon
         raise AssertionError("no server is asked")
 
     monkeypatch.setattr(socket.socket, "connect", refused)
-    for store, warned in (("https://evil.example", 1), (f"sqlite:///{file}", 0)):
+    for store in ("https://evil.example", f"sqlite:///{file}"):
         state["tracked_run"]["store"] = store
         (folder / "strange/estimator.json").write_text(json.dumps(state))
         before = len(runs(folder))
         _, err = invoke("evaluate", "strange", "ItalyPowerDemand")
-        assert err.count(f"the model was tracked in {store}") == warned
+        assert f"the model was tracked in {store}" in err
         assert len(runs(folder)) == before + 1, "the scores have a run of their own"
     assert file.read_bytes() == content
 

@@ -30,7 +30,7 @@ from tsformer import (
     load,
 )
 from tsformer.tracking import register_model, write_model
-from tsformer.tracking.served import ServedModel, describe_input, signature_of
+from tsformer.tracking.model import ServedModel, describe_input, signature_of
 
 mlflow = pytest.importorskip("mlflow", reason='needs the extra "tracking"')
 

@@ -6,8 +6,14 @@ from typing import Any
 import pytest
 
 from tsformer.tracking import RunStore, prepare_store
-from tsformer.tracking.pages import find_experiment, pages_of
-from tsformer.tracking.views import PLACE_TAG, VARIANT_TAG, make_views, view_of_study
+from tsformer.tracking.views import (
+    PLACE_TAG,
+    VARIANT_TAG,
+    find_experiment,
+    make_views,
+    pages_of,
+    view_of_study,
+)
 
 
 @pytest.fixture

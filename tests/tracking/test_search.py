@@ -17,7 +17,7 @@ from tracked_runs import SMALL, TINY, experiment, files_of, parent_of, runs
 
 import tsformer
 from tsformer import RandomConvolutionClassifier, TSTransformerClassifier
-from tsformer.tracking.pages import find_experiment, pages_of
+from tsformer.tracking.views import find_experiment, pages_of
 
 mlflow = pytest.importorskip("mlflow", reason='needs the extra "tracking"')
 

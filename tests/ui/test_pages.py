@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tsformer.plots import encoding_color
-from tsformer.tracking.pages import find_experiment
+from tsformer.tracking.views import find_experiment
 
 ENCODINGS = {"none", "tape+erpe"}
 pytestmark = pytest.mark.timeout(900)  # every page is drawn by the processor

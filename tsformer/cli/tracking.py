@@ -76,7 +76,7 @@ def ui(
       tsformer ui --experiment mine --port 5001
     """
     os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
-    from tsformer.tracking import pages as server
+    from tsformer.tracking import views as server
     from tsformer.tracking.settings import without_credentials
 
     store = server.find_experiment(tracking_uri, experiment)

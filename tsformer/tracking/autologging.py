@@ -10,7 +10,6 @@ import tempfile
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal
@@ -118,16 +117,17 @@ def autolog(
         use(None)
         return
     require("mlflow", extra="tracking", purpose="autolog")
-    settings = Settings(
-        log_models=log_models,
-        log_input_examples=log_input_examples,
-        log_datasets=log_datasets,
-        exclusive=exclusive,
-        silent=silent,
-        pictures=pictures,
-        extra_tags=dict(extra_tags or {}),
+    use(
+        Settings(
+            log_models,
+            log_input_examples,
+            log_datasets,
+            exclusive,
+            silent,
+            pictures,
+            dict(extra_tags or {}),
+        )
     )
-    use(settings)
 
 
 def use(settings: Settings | None) -> None:
@@ -144,123 +144,117 @@ def use(settings: Settings | None) -> None:
 def _observe(fit: Fit) -> Iterator[None]:
     """Track one fit."""
     settings = current_settings()
-    callbacks = fit.estimator.get_params(deep=False).get("callbacks")
+    own = fit.estimator.get_params(deep=False)
+    callbacks = own.get("callbacks")
     callbacks = callbacks if isinstance(callbacks, Sequence) else ()
     tracked = any(isinstance(callback, MLflowTracker) for callback in callbacks)  # as in a study
     if settings is None or tracked or hides_fits() or not Ranks.current().leads:
         yield
         return
     with speaking(settings), ExitStack() as stack:
-        log = None
+        run = tracker = None
         try:
             if not (settings.exclusive and user_run_is_active()):
-                log = _FitLog(fit, settings, stack)
+                run = _start(fit.estimator, settings)
+                stack.enter_context(activated(run))
+                stack.enter_context(run)
+                run.attempt("the parameters", lambda: run.params(parameters_of(fit.estimator)))
+                # Epochs are heard of if members train one after another in this process.
+                members = own.get("n_estimators")
+                if "quality" in own:
+                    members = QUALITIES.get(own["quality"])
+                if members == 1 or (members is not None and own["n_jobs"] in (1, None)):
+                    tracker = MLflowTracker(run, pictures=settings.pictures)
+                    fit.callbacks.append(tracker)
         except Exception as error:  # tracking never fails a fit
             warn(f"this fit is not tracked {reason(error)}")
+        begun = perf_counter()
         yield
-        if log is not None:
-            log.end()
+        if run is not None:
+            summary = {} if tracker is None else tracker.summary_
+            _log_fit(run, fit, settings, summary, perf_counter() - begun)
 
 
-class _FitLog:
-    """Write one fit to its run."""
+def _start(estimator: Any, settings: Settings) -> TrackedRun:
+    """Return the run of a fit."""
+    tags = {"tsformer.estimator": type(estimator).__name__, **settings.extra_tags}
+    if encoding := encoding_of(estimator):
+        tags["mlflow.runColor"] = encoding_color(encoding)
+    return start_run(name_of(estimator), kind="fit", tags=tags)
 
-    def __init__(self, fit: Fit, settings: Settings, stack: ExitStack):
-        self.fit = fit
-        self.settings = settings
-        self.pictures = settings.pictures
-        encoding = encoding_of(fit.estimator)
-        kind = type(fit.estimator).__name__
-        tags = {"tsformer.estimator": kind, **settings.extra_tags}
-        if encoding:
-            tags["mlflow.runColor"] = encoding_color(encoding)
-        self.run = start_run(name_of(fit.estimator), kind="fit", tags=tags)
-        stack.enter_context(activated(self.run))
-        stack.enter_context(self.run)
-        self.tracker: MLflowTracker | None = None
-        self.run.attempt("the parameters", lambda: self.run.params(parameters_of(fit.estimator)))
-        self.run.attempt("the epochs", self._follow)
-        self._begun = perf_counter()
 
-    def _follow(self) -> None:
-        if _calls_callbacks(self.fit.estimator):
-            self.tracker = MLflowTracker(self.run, pictures=self.pictures)
-            self.fit.callbacks.append(self.tracker)
+def _log_fit(
+    run: TrackedRun, fit: Fit, settings: Settings, summary: Mapping[str, float], seconds: float
+) -> None:
+    """Log the fitted estimator."""
+    estimator, data = fit.estimator, fit.data
+    pictures = long_enough(seconds) if settings.pictures == "auto" else settings.pictures
 
-    def end(self) -> None:
-        """Log the fitted estimator."""
-        seconds = perf_counter() - self._begun
-        if self.pictures == "auto":
-            self.pictures = long_enough(seconds)
-        self.run.attempt("the course of the fit", partial(self._course, seconds))
-        self._log_part("train", self.fit.X, self.fit.y, self.fit.data.get("times"))
-        if (X_val := self.fit.data.get("X_val")) is not None:
-            self._log_part("val", X_val, self.fit.data.get("y_val"), self.fit.data.get("times_val"))
-        if self.settings.log_models:
-            self.run.attempt("the model", self._model)
-        if self.fit.interrupted:
-            self.run.end("KILLED")
-
-    def _course(self, seconds: float) -> None:
-        estimator = self.fit.estimator
-        parts = getattr(estimator, "seconds_", {})
-        values = {f"fit_seconds/{name}": value for name, value in parts.items()}
-        summary = self.tracker.summary_ if self.tracker is not None else {}
+    def course() -> None:
+        values = {f"fit_seconds/{k}": v for k, v in getattr(estimator, "seconds_", {}).items()}
+        if values or not summary:
+            values["fit_seconds"] = seconds
         if not summary:
-            models = _modules(estimator)
+            parts = [estimator]
+            if not hasattr(estimator, "models_"):
+                parts = list(fitted_parts(estimator).values())
+            models = [model for part in parts for model in part.models_]
             encodings = [model.encoding for model in models if hasattr(model, "encoding")]
-            values["n_epochs"] = self._replay(getattr(estimator, "transformer_", estimator))
+            values["n_epochs"] = _replay(run, estimator, pictures)
             values["n_parameters"] = sum(map(n_parameters, models))
             values["n_parameters_encoding"] = sum(map(n_parameters, encodings))
-        if not summary or parts:
-            values["fit_seconds"] = seconds
-        self.run.metrics(values, step=int({**summary, **values}.get("n_epochs", 0)))
+        run.metrics(values, step=int({**summary, **values}.get("n_epochs", 0)))
 
-    def _replay(self, transformer: Any) -> int:
-        """Log the curves of members trained elsewhere; return the epochs."""
-        epochs = 0
-        for history in getattr(transformer, "histories_", ()):
-            for row in history:
-                self.run.metrics(epoch_metrics(row), step=epochs + int(row["epoch"]))
-            epochs += len(history)
-        if epochs and self.pictures and importlib.util.find_spec("matplotlib"):
-            self.run.figure(lambda: plot_history(transformer.history_), "training.png")
-        return epochs
-
-    def _log_part(self, part: str, X: Any, y: Any, times: Any) -> None:
-        """Log scores and data of the "train" or "val" part."""
-        estimator = self.fit.estimator
+    run.attempt("the course of the fit", course)
+    for part, X, y, times in (
+        ("train", fit.X, fit.y, data.get("times")),
+        ("val", data.get("X_val"), data.get("y_val"), data.get("times_val")),
+    ):
+        if X is None:
+            continue
         if y is not None:  # an encoder has no targets
-            log_scores(self.run, part, estimator, X, y, times, pictures=bool(self.pictures))
-        if self.settings.log_datasets:
+            log_scores(run, part, estimator, X, y, times, pictures=pictures)
+        if settings.log_datasets:
             context = CONTEXTS[part]
-            name, loader = self.settings.dataset, self.settings.loader
-            if not name:
-                name = context
-                fitted_in = sys.argv[0] or "an interactive session"
-                loader = f"passed to {type(estimator).__name__}.fit in {fitted_in}"
-            log_data(self.run, context, estimator, X, y, times, name=name, loader=loader)
+            fitted_in = sys.argv[0] or "an interactive session"
+            loader = f"passed to {type(estimator).__name__}.fit in {fitted_in}"
+            named = (settings.dataset, settings.loader) if settings.dataset else (context, loader)
+            log_data(run, context, estimator, X, y, times, name=named[0], loader=named[1])
+    if settings.log_models:
+        run.attempt("the model", lambda: _log_model(run, fit, settings))
+    if fit.interrupted:
+        run.end("KILLED")
 
-    def _model(self) -> None:
-        if not hasattr(self.fit.estimator, "predict"):  # MLflow's models answer by `predict`
-            with tempfile.TemporaryDirectory() as folder:
-                self.fit.estimator.save(Path(folder) / "encoder")
-                self.run.folder(Path(folder) / "encoder", "encoder")
-            self.run.describe(card_of_run(self.fit.estimator, self.run.run_id, "encoder"))
+
+def _replay(run: TrackedRun, estimator: Any, pictures: bool) -> int:
+    """Log the curves of members trained elsewhere; return the epochs."""
+    transformer, epochs = getattr(estimator, "transformer_", estimator), 0
+    for history in getattr(transformer, "histories_", ()):
+        for row in history:
+            run.metrics(epoch_metrics(row), step=epochs + int(row["epoch"]))
+        epochs += len(history)
+    if epochs and pictures and importlib.util.find_spec("matplotlib"):
+        run.figure(lambda: plot_history(transformer.history_), "training.png")
+    return epochs
+
+
+def _log_model(run: TrackedRun, fit: Fit, settings: Settings) -> None:
+    estimator: Any = fit.estimator
+    with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
+        if not hasattr(estimator, "predict"):  # MLflow's models answer by `predict`
+            estimator.save(Path(folder) / "encoder")
+            run.folder(Path(folder) / "encoder", "encoder")
+            run.describe(card_of_run(estimator, run.run_id, "encoder"))
             return
+        # Importing mlflow.pyfunc warns of a type hint of its own.
+        warnings.filterwarnings("ignore", ".*Any type hint", UserWarning)
         example = None
-        if self.settings.log_input_examples:
-            example = _padded_array(
-                self.fit.estimator, self.fit.X, self.fit.data.get("times"), most=_N_EXAMPLES
-            )
-        with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
-            # Importing mlflow.pyfunc warns of a type hint of its own.
-            warnings.filterwarnings("ignore", ".*Any type hint", UserWarning)
-            path = Path(folder) / "model"
-            write_model(self.fit.estimator, path, input_example=example)
-            params = parameters_of(self.fit.estimator) | {"dataset": self.settings.dataset}
-            self.run.model(path, type(self.fit.estimator).__name__, params)
-        self.run.describe(card_of_run(self.fit.estimator, self.run.run_id))
+        if settings.log_input_examples:
+            example = _padded_array(estimator, fit.X, fit.data.get("times"), most=_N_EXAMPLES)
+        write_model(estimator, Path(folder) / "model", input_example=example)
+        params = parameters_of(estimator) | {"dataset": settings.dataset}
+        run.model(Path(folder) / "model", type(estimator).__name__, params)
+        run.describe(card_of_run(estimator, run.run_id))
 
 
 def log_scores(
@@ -304,23 +298,6 @@ def log_data(
         run.dataset(series, targets, name=name, context=context, loader=loader)
 
     run.attempt(f"the {context} data", log)
-
-
-def _calls_callbacks(estimator: Any) -> bool:
-    """Return whether members train one after another in this process."""
-    own = estimator.get_params(deep=False)
-    members = own.get("n_estimators")
-    if "quality" in own:
-        members = QUALITIES.get(own["quality"])
-    if members is None:
-        return False  # nothing is trained by epochs
-    return members == 1 or own["n_jobs"] in (1, None)
-
-
-def _modules(estimator: Any) -> list[Any]:
-    if hasattr(estimator, "models_"):
-        return list(estimator.models_)
-    return [module for part in fitted_parts(estimator).values() for module in part.models_]
 
 
 def _padded_array(

@@ -18,7 +18,7 @@ from typing import Any
 
 from tsformer._optional import require
 from tsformer.tracking.settings import warn_untracked
-from tsformer.tracking.store import SQLITE, RunStore, prepare_store, resolve_uri
+from tsformer.tracking.store import SQLITE, RunStore, prepare_store, resolve_uri, tags_of
 from tsformer.tracking.tracked_run import TrackedRun
 
 DEFAULT_EXPERIMENT = "tsformer"
@@ -92,39 +92,35 @@ def start_run(
 ) -> TrackedRun:
     """Return the run by the rules of this module; without a store it records nothing."""
     mlflow = require("mlflow", extra="tracking", purpose="tracking")
-    settings: dict[str, Any] = {"kind": kind, "tags": tags}
     try:
         if tracking_uri is None and experiment is None:
-            enclosing = _enclosing.get()
-            if enclosing is not None:
-                return _take_enclosing(enclosing, name, settings)
-            if (active := mlflow.active_run()) is not None:
-                store, run_id = (
-                    RunStore(_uri_of(mlflow), active.info.experiment_id),
-                    active.info.run_id,
+            if (enclosing := _enclosing.get()) is not None:
+                run, store = enclosing.run, enclosing.run.store
+                if run.lost or store is None:
+                    return TrackedRun(None, "")  # already reported
+                if enclosing.free:
+                    enclosing.free = False
+                    run.tags(tags or {})
+                    return run
+                name = " ".join(filter(None, (enclosing.label, name)))
+                started: TrackedRun = store.start(
+                    name, kind=enclosing.kind or kind, tags=tags, parent=run
                 )
+                return started
+            if (active := mlflow.active_run()) is not None:
+                store = RunStore(_uri_of(mlflow), active.info.experiment_id)
+                client, run_id = store.client(), active.info.run_id
+                run = TrackedRun(client, run_id, store=store, borrowed=True)
                 with _taking:
-                    if "tsformer.kind" not in store.client().get_run(run_id).data.tags:
-                        return store.borrow(run_id, **settings)
-                return store.start(name, parent=TrackedRun(store.client(), run_id), **settings)
+                    if "tsformer.kind" not in run.client.get_run(run.run_id).data.tags:
+                        run.tags({**tags_of(kind), **(tags or {})})
+                        return run
+                return store.start(name, kind=kind, tags=tags, parent=run)
         store = context_store(tracking_uri, experiment)
     except Exception as error:  # tracking never fails a fit
         warn_untracked(f"this {kind}", error)
         return TrackedRun(None, "")
-    return store.start(name, **settings)
-
-
-def _take_enclosing(enclosing: Enclosing, name: str, settings: dict[str, Any]) -> TrackedRun:
-    store = enclosing.run.store
-    if enclosing.run.lost or store is None:
-        return TrackedRun(None, "")  # already reported
-    if enclosing.free:
-        enclosing.free = False
-        enclosing.run.tags(settings["tags"] or {})
-        return enclosing.run
-    settings |= {"kind": enclosing.kind or settings["kind"]}
-    name = " ".join(filter(None, (enclosing.label, name)))
-    return store.start(name, parent=enclosing.run, **settings)
+    return store.start(name, kind=kind, tags=tags)
 
 
 def _uri_of(mlflow: Any) -> str:

@@ -1,10 +1,8 @@
 """The run of one model: its fit, and the scores on test data that are added to it later."""
 
 import re
-import sqlite3
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -19,7 +17,7 @@ from tsformer.tracking.settings import (
     warn_untracked,
     without_credentials,
 )
-from tsformer.tracking.store import SQLITE, RunStore, resolve_uri
+from tsformer.tracking.store import RunStore, resolve_uri
 from tsformer.tracking.tracked_run import TrackedRun
 from tsformer.tracking.tracker import name_of, parameters_of
 
@@ -66,8 +64,8 @@ def track_evaluation(
 ) -> TrackedRun:
     """Add test scores, and the data by name and digest, to the run of the model's fit.
 
-    The run must be in the store in use or in a local SQLite file: a stranger's model must not
-    choose a server. Else, and with an experiment or a name, a new run is made.
+    The run must be in the store in use: a stranger's model must not choose a server or a file.
+    Else, and with an experiment or a name, a new run is made.
     """
     own = None if experiment or run_name else _own_run(estimator, tracking_uri)
     if own is None:
@@ -108,14 +106,18 @@ def _log_explanations(run: TrackedRun, estimator: Any, X: Any, y: Any, n_per_cla
 
 
 def _own_run(estimator: Any, tracking_uri: str | None) -> TrackedRun | None:
-    """Return the run of the model's fit, if it exists."""
+    """Return the run of the model's fit, if the store in use has it."""
     kept = getattr(estimator, "tracked_run_", None)
     if kept is None:
         return None
+    uri, recorded = resolve_uri(tracking_uri), kept["store"]
+    if without_credentials(uri) != recorded:
+        warn(
+            f"the model was tracked in {recorded}, which is not the store in use; --tracking-uri "
+            f"{recorded} adds the scores to its own run"
+        )
+        return None
     try:
-        uri = _store_of(kept, tracking_uri)
-        if uri is None:
-            return None
         client = RunStore(uri, "").client()
         found = client.get_run(kept["run_id"])
     except Exception as error:  # tracking never fails a fit
@@ -128,32 +130,3 @@ def _own_run(estimator: Any, tracking_uri: str | None) -> TrackedRun | None:
     models = found.outputs.model_outputs if found.outputs else []
     run.model_id = models[-1].model_id if models else None
     return run
-
-
-def _store_of(kept: Mapping[str, str], tracking_uri: str | None) -> str | None:
-    """Return the store of a model's run, if it may be written to."""
-    in_use, recorded = resolve_uri(tracking_uri), kept["store"]
-    if without_credentials(in_use) == recorded:
-        missing = in_use.startswith(SQLITE) and not _has_run(in_use, kept["run_id"])
-        return None if missing else in_use
-    if tracking_uri is None and recorded.startswith(SQLITE):
-        return recorded if _has_run(recorded, kept["run_id"]) else None
-    if not recorded.startswith(SQLITE):
-        warn(
-            f"the model was tracked in {recorded}, which is not the store in use; --tracking-uri "
-            f"{recorded} adds the scores to its own run"
-        )
-    return None
-
-
-def _has_run(uri: str, run_id: str) -> bool:
-    """Return whether a SQLite file has a run, without writing to it."""
-    path = Path(uri.removeprefix(SQLITE))
-    if not path.is_file():
-        return False
-    try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
-            found = database.execute("SELECT 1 FROM runs WHERE run_uuid = ?", (run_id,)).fetchone()
-    except sqlite3.Error:  # not a database of MLflow
-        return False
-    return found is not None

@@ -9,13 +9,12 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
-from sklearn.metrics import check_scoring
 from sklearn.model_selection import _validation
 from sklearn.model_selection._search import BaseSearchCV
 
@@ -32,14 +31,12 @@ from tsformer.tracking.context import (
     within,
 )
 from tsformer.tracking.scores import main_score
-from tsformer.tracking.settings import Settings, current_settings, speaking
-from tsformer.tracking.store import RunStore
+from tsformer.tracking.settings import current_settings, speaking
 from tsformer.tracking.tracked_run import TrackedRun, storable_name
 from tsformer.tracking.tracker import name_of
 from tsformer.tracking.views import PLACE_TAG, make_views
 
 _WRAPPED = "_tsformer_tracks"
-_RESULTS = "the results of the search"
 _NOTE = (
     "Means over {n} folds. Metrics ending in `_spread` are standard deviations over folds; "
     "`test/mean_rank` is 1 for the best candidate in every fold."
@@ -74,71 +71,56 @@ def _wrapped(original: Callable[..., Any], wrapper: Callable[..., Any]) -> Calla
 
 def _fit(original: Callable[..., Any], search: Any, *args: Any, **kwargs: Any) -> Any:
     """Run `fit` of a search in a run."""
-    settings = _settings_for(search.get_params(deep=False))  # grids may hold estimators
-    if settings is None:
-        return original(search, *args, **kwargs)
     found = getattr(search, "param_grid", None) or getattr(search, "param_distributions", None)
     grids = found if isinstance(found, list) else [found or {}]
     over = ", ".join(_short(dict.fromkeys(name for grid in grids for name in grid)))
     name = " over ".join(filter(None, (type(search).__name__, over)))
-    with _tracked(name, search, settings) as (store, run):
+    # Grids may hold estimators.
+    with _tracked(name, search.get_params(deep=False), search) as run:
         result = original(search, *args, **kwargs)
-        run.attempt(_RESULTS, lambda: _log_search(store, run, search))
+        if run is not None:
+            run.attempt("the results of the search", lambda: _log_search(run, search))
     return result
 
 
 def _cross_validate(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Run `cross_validate`, and `cross_val_score`, which calls it, in a run."""
     estimator = args[0] if args else kwargs.get("estimator")
-    settings = _settings_for(estimator)
-    if settings is None:
-        return original(*args, **kwargs)
-    name = f"cross-validation of {name_of(_ours(estimator)[0])}"
-    with _tracked(name, None, settings) as (store, run):
+    with _tracked("", estimator) as run:
         found = original(*args, **kwargs)
-
-        def log() -> None:
-            scoring = kwargs.get("scoring")
-            if isinstance(scoring, Mapping):  # `cross_val_score` passes {"score": scorer}
-                scoring = scoring.get("score")
-            row = {"mean_fit_time": np.mean(found["fit_time"])}
-            for key in filter(lambda key: key.startswith(("test_", "train_")), found):
-                row |= {f"split{fold}_{key}": score for fold, score in enumerate(found[key])}
-            scorer = check_scoring(estimator, scoring=scoring)
-            (summary,) = _log_candidates(store, run, estimator, scorer, [({}, row)])
-            run.metrics(summary)
-
-        run.attempt(_RESULTS, log)
+        if run is not None:
+            scores = {key: found[key] for key in found if key.startswith(("test_", "train_"))}
+            row = {f"split{i}_{key}": x for key in scores for i, x in enumerate(scores[key])}
+            row["mean_fit_time"] = np.mean(found["fit_time"])
+            run.attempt(
+                "the results of the search",
+                lambda: _log_candidates(run, estimator, kwargs.get("scoring"), [({}, row)]),
+            )
     return found
 
 
 @contextmanager
-def _tracked(name: str, search: Any, settings: Settings) -> Iterator[tuple[RunStore, TrackedRun]]:
-    """Give a search its run, and update the views at its end."""
+def _tracked(name: str, estimator: Any, search: Any = None) -> Iterator[TrackedRun | None]:
+    """Give a search of our estimators its run, and update the views at its end."""
+    settings, ours = current_settings(), _ours(estimator)
+    untracked = settings is None or hides_fits() or not ours
+    if settings is None or untracked or (settings.exclusive and user_run_is_active()):
+        yield None
+        return
     outermost = current() is None
     before = None if search is None else vars(search).get("best_params_")
-    with speaking(settings), ExitStack() as stack:
+
+    def in_folds() -> bool:  # `best_params_` is set before the refit
+        return search is None or vars(search).get("best_params_") is before
+
+    with speaking(settings):
+        name = name or f"cross-validation of {name_of(ours[0])}"
         run = start_run(name, kind="search", tags=settings.extra_tags)
-        store = run.store or RunStore("", "")  # never read: the run is lost
-        stack.enter_context(activated(run))
-        stack.enter_context(run)
-
-        def in_folds() -> bool:  # `best_params_` is set before the refit
-            return search is None or vars(search).get("best_params_") is before
-
         refit = Enclosing(run, kind="refit", label="refit of", hides_fits=in_folds)
-        stack.enter_context(within(refit))
-        yield store, run
-        if outermost and not run.lost:
-            make_views(store, "" if search is None else _study(run))
-
-
-def _settings_for(estimator: Any) -> Settings | None:
-    """Return the settings if a search of an estimator is tracked."""
-    settings = current_settings()
-    if settings is None or hides_fits() or (settings.exclusive and user_run_is_active()):
-        return None
-    return settings if _ours(estimator) else None
+        with activated(run), run, within(refit):
+            yield run
+            if outermost and not run.lost:
+                make_views(run.store, "" if search is None else _study(run))
 
 
 def _ours(value: Any) -> list[Any]:
@@ -154,7 +136,7 @@ def _ours(value: Any) -> list[Any]:
     return [each for part in value for each in _ours(part)]
 
 
-def _log_search(store: RunStore, run: TrackedRun, search: Any) -> None:
+def _log_search(run: TrackedRun, search: Any) -> None:
     """Log the results of a search and a run for each candidate."""
     best = _short(getattr(search, "best_params_", {}))
     own = {"search": type(search).__name__, "n_splits": search.n_splits_}
@@ -163,33 +145,37 @@ def _log_search(store: RunStore, run: TrackedRun, search: Any) -> None:
         run.metrics({"best_score": float(search.best_score_)})
     table = pd.DataFrame(search.cv_results_)
     run.text(table.to_csv(index=False, lineterminator="\n"), "cv_results.csv")
-    resource = getattr(search, "resource", None)
-    rows = [
-        ({name: value for name, value in params.items() if name != resource}, row)
-        for params, row in zip(table["params"], table.to_dict("records"), strict=True)
-    ]
-    if resource is not None:  # a halving search repeats its best candidates
-        rows = list({str(_short(params)): (params, row) for params, row in rows}.values())
-    _log_candidates(store, run, search.estimator, search.scorer_, rows, ranked=resource is None)
+    resource = getattr(search, "resource", None)  # a halving search repeats its best candidates
+    rows: dict[Any, tuple[Any, Any]] = {}
+    for row in table.to_dict("records"):
+        params = {name: value for name, value in row["params"].items() if name != resource}
+        rows[str(_short(params)) if resource else len(rows)] = params, row
+    _log_candidates(run, search.estimator, search.scoring, [*rows.values()], ranked=not resource)
 
 
 def _log_candidates(
-    store: RunStore,
     parent: TrackedRun,
     estimator: Any,
-    scorer: Any,
+    scoring: Any,
     rows: Sequence[tuple[Mapping[str, Any], Mapping[Any, Any]]],
     ranked: bool = True,
-) -> list[dict[str, float]]:
-    """Log a run for each candidate, the best first; return their metrics."""
-    folds = [_scores_by_fold(row, scorer, estimator) for _, row in rows]
+) -> None:
+    """Log a run for each candidate, the best first; a single one in the parent's run too."""
+    folds = []  # of each candidate: a column for each metric, a row for each fold
+    for _, row in rows:
+        scores: dict[str, list[float]] = {}
+        for column, value in row.items():
+            split, _, key = str(column).partition("_")
+            if split.startswith("split"):
+                name = _metric_name(key, scoring, estimator)
+                scores.setdefault(name, []).append(float(value))
+        folds.append(pd.DataFrame(scores))
     main = next(name for name in map(str, folds[0]) if name.startswith("test/"))
     table = pd.DataFrame({i: scores[main] for i, scores in enumerate(folds)})
     ranks = table.rank(axis=1, ascending=False).mean()
     study = {"tsformer.study": _study(parent)}
     parent.tags({**study, PLACE_TAG: "000"})
     parent.metrics({"fits/finished": int(table.notna().sum().sum())})
-    summaries = []
     for place, i in enumerate(table.mean().sort_values(ascending=False).index, start=1):
         params, row = rows[i]
         searched, name = _short(params), name_of((_ours(params) or _ours(estimator))[0])
@@ -199,10 +185,11 @@ def _log_candidates(
         spread = folds[i].std().add_suffix("_spread")
         summary = {"fit_seconds": row["mean_fit_time"], **folds[i].mean(), **spread}
         summary["fits/finished"] = int(table[i].notna().sum())
-        summaries.append(summary)
+        if not searched:
+            parent.metrics(summary)
         tags = {**study, "mlflow.runColor": encoding_color(name), PLACE_TAG: f"{place:03d}"}
         tags["mlflow.note.content"] = _NOTE.format(n=len(table))
-        with store.start(label, kind="encoding", parent=parent, tags=tags) as run:
+        with parent.store.start(label, kind="encoding", parent=parent, tags=tags) as run:
             named = {} if label == name else {"candidate": label}
             run.params({"encoding": name, **named, **searched})
             run.metrics(summary | ({"test/mean_rank": ranks[i]} if ranked and rows[1:] else {}))
@@ -210,17 +197,6 @@ def _log_candidates(
                 run.metrics({f"fold/{main.removeprefix('test/')}": score}, step=fold)
             if table[i].isna().all():
                 run.end("FAILED")
-    return summaries
-
-
-def _scores_by_fold(row: Mapping[Any, Any], scorer: Any, estimator: Any) -> pd.DataFrame:
-    """Return the scores of a candidate: a column for each metric, a row for each fold."""
-    scores: dict[str, list[float]] = {}
-    for column, value in row.items():
-        split, _, key = str(column).partition("_")
-        if split.startswith("split"):
-            scores.setdefault(_metric_name(key, scorer, estimator), []).append(float(value))
-    return pd.DataFrame(scores)
 
 
 def _study(run: TrackedRun) -> str:
@@ -238,16 +214,16 @@ def _short(parameters: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _metric_name(key: str, scorer: Any, estimator: Any) -> str:
+def _metric_name(key: str, scoring: Any, estimator: Any) -> str:
     """Return the metric of scikit-learn's ``test_score``, such as "test/accuracy"."""
     part, _, name = key.partition("_")
-    if name != "score" or isinstance(scorer, Mapping):
-        return f"{part}/{name}"
-    function = getattr(scorer, "_score_func", None)
-    if function is None:  # the estimator's own score, or a function of the user
-        own = main_score(estimator) if hasattr(scorer, "_estimator") else "score"
-        return f"{part}/{own}"
-    name = function.__name__.removesuffix("_score")
-    options = getattr(scorer, "_kwargs", {})
-    name += f"_{options['average']}" if options.get("average") else ""
-    return f"{part}/neg_{name}" if getattr(scorer, "_sign", 1) < 0 else f"{part}/{name}"
+    if name == "score":
+        scorer = scoring.get(name) if isinstance(scoring, Mapping) else scoring
+        if isinstance(scorer, str):
+            name = scorer
+        elif (function := getattr(scorer, "_score_func", None)) is not None:
+            name = function.__name__.removesuffix("_score")
+            name = f"neg_{name}" if getattr(scorer, "_sign", 1) < 0 else name
+        elif scorer is None or hasattr(scorer, "_estimator"):  # the estimator's own
+            name = main_score(estimator)
+    return f"{part}/{name}"

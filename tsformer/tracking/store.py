@@ -12,7 +12,6 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, field
@@ -111,7 +110,10 @@ def prepare_store(uri: str | None = None, experiment: str = "tsformer") -> RunSt
             # A name such as /Users/me/x or ../x must not lead out of the folder.
             part = re.sub(r"[/\\]", "_", experiment).lstrip(".")
             artifacts = (folder / "mlruns" / part).as_uri()
-            _check_opens(uri)
+            # MLflow would try for two minutes to open what is no database.
+            path = unquote(uri.removeprefix(SQLITE).partition("?")[0])  # as SQLAlchemy does
+            with closing(sqlite3.connect(path)) as connection:
+                connection.execute("PRAGMA schema_version")
         client = _client(uri)
         with creating(uri):
             found = client.get_experiment_by_name(experiment)
@@ -131,17 +133,6 @@ def prepare_store(uri: str | None = None, experiment: str = "tsformer") -> RunSt
     return RunStore(uri, found.experiment_id)
 
 
-def _check_opens(uri: str) -> None:
-    """Raise an error at once for a SQLite file that MLflow could not write for two minutes."""
-    path = unquote(uri.removeprefix(SQLITE).partition("?")[0])  # as SQLAlchemy does
-    with closing(sqlite3.connect(path, timeout=0)) as connection:
-        try:
-            connection.execute("BEGIN IMMEDIATE")
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
-                raise
-
-
 def command_line(argv: Sequence[str] | None = None) -> str:
     """Return the command line of a process, without passwords."""
     argv = sys.argv if argv is None else argv
@@ -151,18 +142,6 @@ def command_line(argv: Sequence[str] | None = None) -> str:
         return "notebook"
     words = [program or "python", *map(masked, argv[1:])]
     return shlex.join(words)[:_COMMAND_LENGTH]
-
-
-def source_tags(command: str) -> dict[str, str]:
-    """Return the tags of a run's source: the program, and the whole command."""
-    program, *arguments = command.split()
-    if program == "tsformer" and arguments and not arguments[0].startswith("-"):
-        program = f"tsformer {arguments[0]}"
-    return {
-        "mlflow.source.name": program,
-        "mlflow.source.type": "LOCAL",
-        "tsformer.command": command,
-    }
 
 
 @dataclass(frozen=True)
@@ -208,28 +187,16 @@ class RunStore:
         return True
 
     def finished(self, keys: Collection[str], tags: Mapping[str, str]) -> dict[str, Run]:
-        """Return the FINISHED run of each key that has one; the newest of several."""
-        by_key = {run.data.tags.get("tsformer.key"): run for run in self.runs("FINISHED", tags)}
-        return {key: by_key[key] for key in keys if key in by_key}
-
-    def kill(self, run_id: str, status: str = "RUNNING") -> None:
-        """Mark a run of this status KILLED, at its start if the clock went back."""
-        info = self.client().get_run(run_id).info
-        if info.status == status:
-            end_time = max(info.start_time, int(time.time() * 1000))
-            self.client().set_terminated(run_id, "KILLED", end_time=end_time)
-
-    def kill_doubled(self, keys: Collection[str], tags: Mapping[str, str]) -> None:
-        """Keep the first FINISHED run of each key; mark later ones KILLED.
+        """Return the FINISHED run of each key that has one; mark all but the first KILLED.
 
         A cluster repeats finished work when it loses the worker that held the result.
         """
-        seen = set()
+        found: dict[str, Run] = {}
         for run in sorted(self.runs("FINISHED", tags), key=lambda run: run.info.end_time):
-            key = run.data.tags.get("tsformer.key")
-            if key in keys and key in seen:
-                self.kill(run.info.run_id, "FINISHED")
-            seen.add(key)
+            key = run.data.tags.get("tsformer.key", "")
+            if key in keys and found.setdefault(key, run) is not run:
+                self.client().set_terminated(run.info.run_id, "KILLED", run.info.end_time)
+        return found
 
     def start(
         self,
@@ -247,14 +214,19 @@ class RunStore:
         (summary of its fits), "model", "search" or "study", and the tag ``tsformer.kind``; `key`
         identifies the work, as the tag ``tsformer.key``; the run is shown under `parent`.
         """
-        note, everything = f"Made by `{self.command}`.", source_tags(self.command) | _tags(kind)
+        note, names = f"Made by `{self.command}`.", Names()
+        everything = {**tags_of(kind), **({"tsformer.key": key} if key else {})}
         if parent is not None and parent.run_id:
             note += f" Part of [this study]({self.page_of(parent.run_id)})."
             everything["mlflow.parentRunId"] = parent.run_id
-        everything["mlflow.note.content"] = note
-        names = Names()
-        everything |= {"tsformer.key": key} if key else {}
-        everything |= tags or {}
+        program = re.match(r"tsformer \w\S*|\S+", self.command)  # at a slash pages would cut it
+        source = {"name": program[0] if program else "", "type": "LOCAL"}
+        everything |= {f"mlflow.source.{part}": value for part, value in source.items()}
+        everything |= {
+            "tsformer.command": self.command,
+            "mlflow.note.content": note,
+            **(tags or {}),
+        }
         everything = {names[tag]: storable(v, TAG_LENGTH) for tag, v in everything.items()}
         name = storable(name, NAME_LENGTH)
         try:
@@ -272,16 +244,7 @@ class RunStore:
         except Exception as error:  # tracking never fails a fit
             warn_untracked(name, error)
             return TrackedRun(None, "", store=self)
-        started = max(info.start_time, int(time.time() * 1000))
-        return TrackedRun(client, info.run_id, started=started, store=self)
-
-    def borrow(
-        self, run_id: str, *, kind: str, tags: Mapping[str, str] | None = None
-    ) -> TrackedRun:
-        """Return the user's own run, to be written to and not ended."""
-        run = TrackedRun(self.client(), run_id, store=self, borrowed=True)
-        run.tags({**_tags(kind), **(tags or {})})
-        return run
+        return TrackedRun(client, info.run_id, store=self)
 
     def page_of(self, run_id: str) -> str:
         """Return the address of a run's page, relative to the server: a link in a description."""
@@ -307,7 +270,7 @@ class RunStore:
         return f"{server}/{self.page_of(run_id)}"
 
 
-def _tags(kind: str) -> dict[str, str]:
+def tags_of(kind: str) -> dict[str, str]:
     """Return the tags of every run."""
     return {
         "tsformer.kind": kind,

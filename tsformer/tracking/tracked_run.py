@@ -8,7 +8,7 @@ import os
 import re
 import time
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -24,12 +24,9 @@ if TYPE_CHECKING:
 # A database refuses longer names; some characters are left for a suffix and a prefix.
 _KEY_LENGTH = 220
 _REFUSED = re.compile(r"[^/\w.\- ]" if os.name == "nt" else r"[^/\w.\- :]")
-# MLflow's limits of one call and of values.
-_AT_ONCE = {"metrics": 1000, "params": 100, "tags": 100}
 _PARAM_LENGTH = 6000
 NAME_LENGTH = 250
 TAG_LENGTH = 5000
-_REFUSALS = ("INVALID_PARAMETER_VALUE", "BAD_REQUEST")
 _DESCRIPTION = "mlflow.note.content"
 #: The data that scores are of, by the first part of their names.
 CONTEXTS = {"train": "train", "val": "validation", "test": "test"}
@@ -103,8 +100,6 @@ class TrackedRun:
         Id of the run.
     flush_seconds : float, default=5.0
         Minimum time between two batches of metrics.
-    started : int, optional
-        Start of the run in milliseconds since 1970; now by default.
     store : RunStore, optional
         The store of the run.
     borrowed : bool, default=False
@@ -118,7 +113,6 @@ class TrackedRun:
         run_id: str,
         *,
         flush_seconds: float = 5.0,
-        started: int | None = None,
         store: Any = None,
         borrowed: bool = False,
     ):
@@ -130,14 +124,13 @@ class TrackedRun:
         self.lost = client is None
         self.status: str | None = None
         self.model_id: str | None = None
-        self._scores: dict[str, Any] = {}
+        self.scores: dict[str, float] = {}  # the last value of each metric, also of a lost run
+        self._sent: dict[str, Any] = {}
         self._data: dict[str, tuple[str, str]] = {}
         self._late_params: dict[str, str] = {}
-        self._names = {kind: Names() for kind in _AT_ONCE}
+        self._names = {kind: Names() for kind in ("metrics", "params", "tags")}
         self._missing: list[str] = []
         self._no_artifacts = False
-        self._started = int(time.time() * 1000) if started is None else started
-        self._begun = time.monotonic()
         self._waiting: list[Any] = []
         self._next_flush = time.monotonic() + flush_seconds
 
@@ -147,7 +140,7 @@ class TrackedRun:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if self.status is not None or isinstance(error, RunEnded):
             return
-        if isinstance(error, Exception):
+        if isinstance(error, (Exception, SystemExit)):
             self.tags({"tsformer.error": f"{type(error).__name__}: {error}"})
             self.text("".join(traceback.format_exception(error)), "error.txt")
             self.end("FAILED")
@@ -162,26 +155,20 @@ class TrackedRun:
 
     def params(self, values: Mapping[str, object]) -> None:
         """Log parameters. They cannot change later; long values are truncated."""
-        texts = self._texts(values)
         if self.borrowed:  # its owner may still log the same names
-            self._late_params |= texts
+            self._late_params |= self._texts("params", values)
         else:
-            self._send_batches("params", map(_entities().Param, texts, texts.values()))
-
-    def _texts(self, values: Mapping[str, object]) -> dict[str, str]:
-        names = self._names["params"]
-        return {names[name]: storable(value, _PARAM_LENGTH) for name, value in values.items()}
+            self._send_entities("params", self._texts("params", values))
 
     def metrics(self, values: Mapping[str, float], step: int = 0) -> None:
         """Buffer metrics for the next batch; non-finite values are dropped."""
-        names, now = self._names["metrics"], self._now()
-        metrics = [
-            _entities().Metric(names[name], float(value), now, step)
-            for name, value in values.items()
-            if math.isfinite(value)  # MLflow would store a huge number instead
-        ]
+        names, now = self._names["metrics"], int(1000 * time.time())
+        # MLflow would store a huge number for a value that is not finite.
+        finite = {name: float(value) for name, value in values.items() if math.isfinite(value)}
+        metrics = [_entities().Metric(names[name], v, now, step) for name, v in finite.items()]
+        self.scores |= finite
+        self._sent |= {metric.key: metric for metric in metrics}
         self._waiting += metrics
-        self._scores |= {metric.key: metric for metric in metrics}
         if time.monotonic() >= self._next_flush:
             self.flush()
 
@@ -189,19 +176,17 @@ class TrackedRun:
         """Send the buffered metrics."""
         begun = time.monotonic()
         waiting, self._waiting = self._waiting, []
-        self._send_batches("metrics", waiting)
+        self._send_batch("metrics", waiting)
         now = time.monotonic()
         self._next_flush = now + max(self.flush_seconds, 50 * (now - begun))
 
     def tags(self, values: Mapping[str, str]) -> None:
         """Set tags; long values are truncated."""
-        names, tag = self._names["tags"], _entities().RunTag
-        texts = {names[name]: storable(value, TAG_LENGTH) for name, value in values.items()}
-        self._send_batches("tags", map(tag, texts, texts.values()))
+        self._send_entities("tags", self._texts("tags", values))
 
     def describe(self, text: str) -> None:
         """Append a text in Markdown to the description, which MLflow shows on the run's page."""
-        if (run := self._read()) is not None:
+        if (run := self.read()) is not None:
             before = run.data.tags.get(_DESCRIPTION, "")
             self.tags({_DESCRIPTION: f"{before}\n\n{text}".strip()})
 
@@ -220,7 +205,7 @@ class TrackedRun:
     def model(self, path: Path, kind: str, params: Mapping[str, object]) -> None:
         """Log a folder of `write_model` as the run's logged model, named `model`."""
         client, experiment_id = self.client, self.client.get_run(self.run_id).info.experiment_id
-        texts = {"params": self._texts(params), "model_type": kind}
+        texts = {"params": self._texts("params", params), "model_type": kind}
         try:
             logged = client.create_logged_model(experiment_id, "model", self.run_id, **texts)
         except Exception as error:
@@ -307,17 +292,7 @@ class TrackedRun:
         if self._send(f"the data {name}", "log_inputs", datasets=used) is None:
             self._data[context] = described.name, described.digest
 
-    def ended(self) -> bool:
-        """Return whether the run has ended in the store; False if the store fails."""
-        run = self._read()
-        return run is not None and run.info.status != "RUNNING"
-
-    def logged_metrics(self) -> dict[str, float]:
-        """Return the last values of the metrics that the store has of this run."""
-        run = self._read()
-        return {} if run is None else dict(run.data.metrics)
-
-    def _read(self) -> Any:
+    def read(self) -> Any:
         """Return the run as the store has it; None if the store fails."""
         if self.lost:
             return None
@@ -333,63 +308,53 @@ class TrackedRun:
         A borrowed run stays active; a status other than FINISHED is in the tag ``tsformer.status``.
         """
         self.flush()
-        if self.model_id is not None:
-            self._link_scores()
+        if self.model_id is not None:  # the last scores again, as those of the model
+            linked = []
+            for metric in self._sent.values():
+                if (part := metric.key.partition("/")[0]) in CONTEXTS:
+                    data = self._data.get(CONTEXTS[part], (None, None))
+                    value = (metric.key, metric.value, metric.timestamp, metric.step)
+                    linked.append(_entities().Metric(*value, self.model_id, *data, self.run_id))
+            self._send_batch("metrics", linked)
         if self.borrowed:
-            there = {} if (run := self._read()) is None else run.data.params
-            self._send_batches(
-                "params",
-                [
-                    _entities().Param(k if there.get(k, v) == v else f"tsformer.{k}", v)
-                    for k, v in self._late_params.items()
-                ],
-            )
+            there = {} if (run := self.read()) is None else run.data.params
+            late = self._late_params.items()
+            named = {k if there.get(k, v) == v else f"tsformer.{k}": v for k, v in late}
+            self._send_entities("params", named)
             if status != "FINISHED":
                 self.tags({"tsformer.status": status})
         if self._missing:
             self.tags({MISSING_TAG: ", ".join(self._missing)})
         if not self.borrowed:
-            self._send("the end", "set_terminated", status, end_time=self._now())
+            self._send("the end", "set_terminated", status)
         self.status = "KILLED" if self.lost and status == "FINISHED" else status
-        if self.lost and self.client is not None:
-            self._abandon(self.status)
+        if self.lost and self.client is not None:  # the store may be back
+            missing = [*self._missing, "what came after a failure of the store"]
+            try:
+                text = storable(", ".join(missing), TAG_LENGTH)
+                self.client.set_tag(self.run_id, MISSING_TAG, text)
+                if not self.borrowed and self.client.get_run(self.run_id).info.status == "RUNNING":
+                    self.client.set_terminated(self.run_id, self.status)
+            except Exception:  # the warning of the failure was issued before
+                return
 
-    def _link_scores(self) -> None:
-        """Log the last scores again as those of the model, with their data."""
-        linked = []
-        for metric in self._scores.values():
-            part = metric.key.partition("/")[0]
-            if part in CONTEXTS:
-                data = self._data.get(CONTEXTS[part], (None, None))
-                value = (metric.key, metric.value, metric.timestamp, metric.step)
-                linked.append(_entities().Metric(*value, self.model_id, *data, self.run_id))
-        self._send_batches("metrics", linked)
+    def _texts(self, kind: str, values: Mapping[str, object]) -> dict[str, str]:
+        """Return storable names and texts of parameters or tags."""
+        names, length = self._names[kind], _PARAM_LENGTH if kind == "params" else TAG_LENGTH
+        return {names[name]: storable(value, length) for name, value in values.items()}
 
-    def _abandon(self, status: str) -> None:
-        """Try to end a run whose store failed."""
-        missing = [*self._missing, "what came after a failure of the store"]
-        try:
-            self.client.set_tag(self.run_id, MISSING_TAG, storable(", ".join(missing), TAG_LENGTH))
-            if not self.borrowed and self.client.get_run(self.run_id).info.status == "RUNNING":
-                self.client.set_terminated(self.run_id, status, end_time=self._now())
-        except Exception:  # the warning of the failure was issued before
-            return
+    def _send_entities(self, kind: str, texts: Mapping[str, str]) -> None:
+        entity = _entities().Param if kind == "params" else _entities().RunTag
+        self._send_batch(kind, [entity(name, text) for name, text in texts.items()])
 
-    def _now(self) -> int:
-        """Return milliseconds since 1970, monotonic."""
-        passed = int(1000 * (time.monotonic() - self._begun))
-        return max(self._started + passed, int(time.time() * 1000))
-
-    def _send_batches(self, kind: str, entities: Iterable[Any]) -> None:
+    def _send_batch(self, kind: str, batch: Sequence[Any]) -> None:
         """Send parameters, metrics or tags; singly where MLflow refuses one of them."""
-        entities = list(entities)
-        for i in range(0, len(entities), _AT_ONCE[kind]):
-            batch = entities[i : i + _AT_ONCE[kind]]
+        if batch:
             what = f"{kind}.{batch[0].key}" if len(batch) == 1 else ""
             named: dict[str, Any] = {kind: batch}
             if self._send(what, "log_batch", **named) is not None and not what:
                 for entity in batch:
-                    self._send_batches(kind, [entity])
+                    self._send_batch(kind, [entity])
 
     def _send(
         self, what: str, method: str, *args: Any, file: bool = False, **kwargs: Any
@@ -398,35 +363,27 @@ class TrackedRun:
 
         A failed store ends tracking, a failed artifact store that of files.
         """
-        if self.lost:
-            return None
-        if file and self._no_artifacts:
+        if file and self._no_artifacts and not self.lost:
             self._missing.append(what)
+        if self.lost or (file and self._no_artifacts):
             return None
-        for last in (False, True):
-            try:
-                getattr(self.client, method)(self.run_id, *args, **kwargs)
-            except Exception as error:  # tracking never fails a fit
-                # Two processes inserted the same row at once; now it exists.
-                if not last and re.search("unique|duplicate|integrity", str(error), re.IGNORECASE):
-                    continue
-                code = getattr(error, "error_code", "")
-                refused = isinstance(error, UnicodeError) or code in _REFUSALS
-                self._no_artifacts |= file and not refused
-                if (file or refused) and self._is_there():
-                    if what:
-                        self._miss(what, error)
-                    return error
-                self._lose(error)
-            return None
-        return None
-
-    def _is_there(self) -> bool:
-        """Return whether the store still has the run."""
         try:
-            return bool(self.client.get_run(self.run_id).info.lifecycle_stage == "active")
-        except Exception:  # the error of the call before is reported
-            return False
+            getattr(self.client, method)(self.run_id, *args, **kwargs)
+        except Exception as error:  # tracking never fails a fit
+            code = getattr(error, "error_code", "")
+            refused = code in ("INVALID_PARAMETER_VALUE", "BAD_REQUEST")
+            refused |= isinstance(error, UnicodeError)
+            self._no_artifacts |= file and not refused
+            if not (file or refused):
+                self._lose(error)
+            run = self.read()  # the error may be that the run or the store is gone
+            if run is None or run.info.lifecycle_stage != "active":
+                self._lose(error)
+                return None
+            if what:
+                self._miss(what, error)
+            return error
+        return None
 
     def _miss(self, what: str, error: Exception) -> None:
         """Warn that `what` is not tracked, and list it in the tag ``tsformer.missing``."""

@@ -94,7 +94,8 @@ class MLflowTracker(Callback):
         self.summary_: dict[str, float] = {}
 
     def on_train_begin(self, state: TrainingState) -> None:
-        self._earlier = self.summary_ or self.mlflow_run.logged_metrics()  # of another tracker
+        run = None if self.summary_ else self.mlflow_run.read()  # another tracker may have logged
+        self._earlier = self.summary_ if run is None else dict(run.data.metrics)
         learned = getattr(state.model, "encoding", nn.Identity()).state_dict()
         self._before = {name: tensor.detach().cpu().clone() for name, tensor in learned.items()}
         reset_peak_memory(state.plan.device)

@@ -1,4 +1,4 @@
-"""Saved views in the MLflow UI: of the encodings of a study, side by side, and of all fits.
+"""The MLflow UI on this machine, and its saved views: of a study's encodings, and of all fits.
 
 A view is a tag of the experiment in undocumented JSON: ``ExperimentPageUIState`` of MLflow 3.17.
 `make_views` never raises: if MLflow reads the tags differently, the plain list of runs opens.
@@ -7,16 +7,23 @@ A view is a tag of the experiment in undocumented JSON: ``ExperimentPageUIState`
 from __future__ import annotations
 
 import json
+import socket
+import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tsformer.tracking.settings import warn_untracked
-from tsformer.tracking.store import RunStore
+from tsformer._checks import unknown
+from tsformer._optional import require
+from tsformer.tracking.settings import reason, warn_untracked, without_credentials
+from tsformer.tracking.store import SQLITE, RunStore, resolve_uri
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
 
+#: With one worker and without job execution the server takes half a gigabyte, not several.
+SERVER_ENVIRONMENT = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
 #: Tag of summary runs with the hash of their variant, ``|hash|``.
 VARIANT_TAG = "tsformer.variant"
 #: Tag that orders the runs of a study by rank.
@@ -146,3 +153,61 @@ def _dots(param: str, metric: str) -> dict[str, Any]:
 def _card(kind: str, **options: Any) -> dict[str, Any]:
     own = {"type": kind, "deleted": False, "isGenerated": False}
     return {**own, "runsCountToCompare": 100, **options}  # MLflow loads no more
+
+
+def find_experiment(uri: str | None = None, name: str | None = None) -> RunStore:
+    """Return an experiment that has runs; creates nothing."""
+    uri = resolve_uri(uri)
+    if uri.startswith(SQLITE) and not Path(uri.removeprefix(SQLITE)).is_file():
+        raise FileNotFoundError(
+            f"there is no {uri.removeprefix(SQLITE)}; go to the folder where `tsformer compare` "
+            "ran, or name the store with --tracking-uri"
+        )
+    require("mlflow", extra="tracking", purpose="reading tracked runs")
+    client = RunStore(uri, "").client()
+    try:
+        experiments = {found.name: found.experiment_id for found in client.search_experiments()}
+        if name is not None and name not in experiments:
+            raise ValueError(unknown("experiment", name, experiments))
+        ids = [experiments[name]] if name is not None else list(experiments.values())
+        newest = client.search_runs(ids, max_results=1, order_by=["attributes.start_time DESC"])
+    except ValueError:
+        raise
+    except Exception as error:
+        raise ConnectionError(
+            f"the tracking store {without_credentials(uri)} cannot be read {reason(error)}"
+        ) from error
+    if not newest:
+        where = f"experiment {name!r}" if name is not None else without_credentials(uri)
+        raise ValueError(
+            f"{where} has no runs yet; `tsformer compare` or MLflowTracker creates some"
+        )
+    return RunStore(uri, newest[0].info.experiment_id)
+
+
+def pages_of(store: RunStore, server: str) -> dict[str, str]:
+    """Return the addresses of the views of the newest study, and of all fits."""
+    summaries = store.runs("FINISHED", {"tsformer.kind": "encoding"})
+    newest = max(summaries, key=lambda run: run.info.end_time or 0, default=None)
+    study = newest.data.tags.get("tsformer.study", "") if newest is not None else ""
+    pages: dict[str, str] = {}
+    for view, title in make_views(store, study).items():
+        shown = title if pages and view != "fits" else title.partition(":")[0].lower()
+        pages[shown] = f"{server.rstrip('/')}/{store.page_of_view(view)}"
+    return pages
+
+
+def server_command(store: RunStore, port: int) -> list[str]:
+    """Return the command that serves a SQLite store; needs `SERVER_ENVIRONMENT`."""
+    with socket.socket() as probe:
+        # As the server does: a port whose connections were just closed is free.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise ConnectionError(
+                f"port {port} is not available ({error.strerror}); choose another, as in "
+                f"--port {port % 65535 + 1}"
+            ) from error
+    options = ["--backend-store-uri", store.uri, "--host", "127.0.0.1", "--port", str(port)]
+    return [sys.executable, "-m", "mlflow", "ui", *options, "--workers", "1"]

@@ -85,16 +85,15 @@ def test_on_a_server_a_comparison_of_another_machine_counts(tmp_path):
         pass  # this machine's comparison is dead: its lock was free
 
 
-def test_fits_of_dead_comparisons_end_and_fits_of_others_go_on(uri, experiment, hold):
+def test_fits_of_a_dead_comparison_end_and_fits_of_others_go_on(uri, experiment):
     store = prepare_store(uri, experiment)
 
     def start(key: str, study: str) -> str:
         return store.start(key, kind="fit", key=key, tags={STUDY_TAG: study}).run_id
 
-    hold(store, "alive")
-    left = [start("a", "ours"), start("a", "dead")]
+    left = start("a", "ours")
     kept = [start("a", "alive"), start("other", "ours")]
     end_left_over(store, "ours", {"a"})
     client = store.client()
-    assert [client.get_run(each).info.status for each in left] == ["KILLED"] * 2
+    assert client.get_run(left).info.status == "KILLED"
     assert [client.get_run(each).info.status for each in kept] == ["RUNNING"] * 2

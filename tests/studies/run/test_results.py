@@ -26,8 +26,6 @@ class Store:
     def finished(self, *args: Any) -> dict[str, Any]:
         return {}
 
-    kill_doubled = finished
-
     def runs(self, *args: Any) -> list[Any]:
         return []
 

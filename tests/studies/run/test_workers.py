@@ -113,18 +113,17 @@ def test_methods_of_other_libraries_run_in_a_worker(monkeypatch):
 
 
 @pytest.mark.usefixtures("no_figures")
-def test_code_that_exits_or_interrupts_fails_its_fit(uri, experiment):
-    ways = ("exit", "in predict", "interrupt", "recurse")
+def test_code_that_exits_fails_its_fit(uri, experiment):
+    ways = ("exit", "in predict", "recurse")
     methods = {how: {"estimator": ENDS, "how": how} for how in ways}
     store = prepare_store(uri, experiment)
     errors = {task.trial.method: run_task(task).error for task in tasks(store, methods=methods)}
     assert errors["recurse"].startswith("RecursionError: ")
-    assert "SystemExit(3)" in errors["exit"]
-    assert "SystemExit('no more')" in errors["in predict"]
-    assert "KeyboardInterrupt" in errors["interrupt"]
+    assert errors["exit"] == "SystemExit: 3"
+    assert errors["in predict"] == "SystemExit: no more"
     runs = store.runs("FAILED", {"tsformer.kind": "fit"})
     assert {run.data.tags["tsformer.error"] for run in runs} >= set(errors.values())
-    assert len(runs) == 4
+    assert len(runs) == 3
 
 
 @pytest.mark.processes
@@ -160,7 +159,6 @@ def test_impossible_options(tmp_path, options, message):
 def test_a_worker_with_other_libraries_fits_nothing(monkeypatch):
     (task,) = tasks(methods={"a": {"estimator": "sklearn.svm.SVC"}})
     sent = pickle.dumps(task)
-    assert pickle.loads(sent).other_versions() == ""
     monkeypatch.setattr(
         "tsformer.studies.design.methods.library_version", lambda path: f"{path} 0.1"
     )

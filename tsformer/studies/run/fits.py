@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import faulthandler
 import itertools
+import math
 import os
 import re
 import signal
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Self
 
 from joblib.externals.loky import ProcessPoolExecutor
@@ -30,8 +32,6 @@ from tsformer.studies.run.trial import Task, TrialResult, failed, run_task
 #: Attempts at a fit whose process ends: memory may have been short for a moment.
 _ATTEMPTS = 2
 _SECONDS_FOR_WORKERS = 60
-#: Limit of imports and compilation before a fit with a time limit.
-_PREPARATION_SECONDS = 300
 #: Libraries read their number of threads when they are loaded.
 _THREAD_VARIABLES = (
     *("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS"),
@@ -133,34 +133,28 @@ class Fits:
                         yield future.result()
                     except losses as error:
                         lost[task.key] += 1
-                        message = self._message(error, task, time.monotonic() - begun)
-                        if self._is_final(task, lost[task.key], message):
-                            yield failed(task, message)
+                        late = time.monotonic() - begun >= (self.time_limit or math.inf)
+                        try:
+                            end_left_over(task.store, task.study.name, {task.key})
+                        except Exception as problem:  # a later driver ends its run
+                            warn_caller(f"the run of {task.trial} could not be ended: {problem}")
+                        if late or lost[task.key] == _ATTEMPTS:
+                            yield failed(task, self._message(task.trial.method, error, late))
                         else:
                             waiting.append(task)
         finally:
             for future in running:
                 future.cancel()
 
-    def _message(self, error: Exception, task: Task, seconds: float) -> str:
+    def _message(self, name: str, error: Exception, late: bool) -> str:
         """Describe the loss of a fit's process."""
-        name, codes = task.trial.method, re.search(r"exit codes .* are \{(.*)\}", str(error))
-        # The exit code of `faulthandler`.
-        limit = self.time_limit
-        if limit is not None and seconds >= limit and codes and codes[1] == "EXIT(1)":
-            return f"FitTimeLimit: {name} had not ended after {limit:g} seconds"
+        if late:
+            return f"FitTimeLimit: {name} had not ended after {self.time_limit:g} seconds"
+        codes = re.search(r"exit codes .* are \{(.*)\}", str(error))
         return (
             f"ProcessLost: the process of {name} ended in {_ATTEMPTS} attempts "
             f"({codes[1] if codes else error}), by its own code or for lack of memory"
         )
-
-    def _is_final(self, task: Task, n_lost: int, message: str) -> bool:
-        """End the run of a lost fit; return whether the fit has failed."""
-        try:
-            end_left_over(task.store, task.study.name, {task.key})
-        except Exception as error:  # its run stays RUNNING until a driver reaches the store again
-            warn_caller(f"the run of {task.trial} could not be ended: {error}")
-        return n_lost == _ATTEMPTS or message.startswith("FitTimeLimit")
 
 
 class Worker:
@@ -212,14 +206,10 @@ def run_within(seconds: float | None, task: Task) -> TrialResult:
     if seconds is None:
         return run_task(task)
     with open(os.devnull, "w") as file:
-
-        def limit(seconds: float) -> None:
-            # A thread of C: a fit that hangs may never release the interpreter.
-            faulthandler.dump_traceback_later(seconds, exit=True, file=file)
-
-        limit(seconds + _PREPARATION_SECONDS)
+        # A thread of C: a fit that hangs may never release the interpreter.
+        limit = partial(faulthandler.dump_traceback_later, seconds, exit=True, file=file)
         try:
-            return run_task(task, on_begin=lambda: limit(seconds))
+            return run_task(task, on_begin=limit)
         finally:
             faulthandler.cancel_dump_traceback_later()
 

@@ -8,7 +8,7 @@ import os
 import socket
 import time
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tsformer._optional import require
@@ -54,24 +54,10 @@ def exclusive(store: RunStore, study: str) -> Iterator[None]:
 
 
 def end_left_over(store: RunStore, study: str, keys: Collection[str]) -> None:
-    """Mark fits of these keys KILLED that a dead comparison left RUNNING."""
-    for run in store.runs("RUNNING", {"tsformer.kind": "fit"}):
-        tags = run.data.tags
-        started_by = tags.get(STUDY_TAG, study)
-        here = tags.get("tsformer.host") == socket.gethostname()
-        dead = started_by == study or (here and not _is_held(_path(store, started_by)))
-        if tags.get("tsformer.key") in keys and dead:
-            store.kill(run.info.run_id)
-
-
-def _is_held(path: Path) -> bool:
-    """Return whether a comparison on this machine has a lock."""
-    filelock = require("filelock", extra="tracking", purpose="tracking")
-    try:
-        with filelock.FileLock(path, timeout=0) if path.exists() else nullcontext():
-            return False
-    except filelock.Timeout:
-        return True
+    """Mark fits of these keys KILLED that this study left RUNNING."""
+    for run in store.runs("RUNNING", {"tsformer.kind": "fit", STUDY_TAG: study}):
+        if run.data.tags.get("tsformer.key") in keys:
+            store.client().set_terminated(run.info.run_id, "KILLED")
 
 
 def this_process() -> str:

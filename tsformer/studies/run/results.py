@@ -16,7 +16,7 @@ from tsformer.studies.run.trial import (
     columns,
     describe,
     other_series,
-    read_back,
+    row_of,
 )
 from tsformer.tracking import RunStore
 from tsformer.tracking.settings import without_credentials
@@ -68,14 +68,15 @@ class ResultStore:
         self.release()
         for found in self.study.hashes():
             tags = {"tsformer.configuration": found}
-            self.store.kill_doubled(self._keys, tags)
             for key, run in self.store.finished(self._keys, tags).items():
                 if said := other_series(self._keys[key][0], run, self.store):
                     raise ValueError(said)
                 for trial in self._keys[key]:
                     known = self.rows.get(trial)
                     if known is None or known["run_id"] != run.info.run_id:
-                        self.rows[trial] = read_back(trial, self.study, run)
+                        info, data = run.info, run.data
+                        row = row_of(trial, self.study, info.run_id, data.metrics, data.tags)
+                        self.rows[trial] = row
                         self.errors.pop(trial, None)
                     self.unrecorded.discard(trial)
 

@@ -4,8 +4,7 @@ import importlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -80,17 +79,6 @@ def other_series(trial: Trial, run: Any, store: RunStore) -> str:
     )
 
 
-@contextmanager
-def exits_as_errors(*, interrupts: bool) -> Iterator[None]:
-    """Raise RuntimeError for `sys.exit`, and with `interrupts` for KeyboardInterrupt."""
-    try:
-        yield
-    except (SystemExit, KeyboardInterrupt) as error:
-        if isinstance(error, KeyboardInterrupt) and not interrupts:
-            raise
-        raise RuntimeError(f"its code raised {error!r}, which ended this fit only") from error
-
-
 def fit_trial(
     trial: Trial,
     study: Study,
@@ -107,8 +95,7 @@ def fit_trial(
         estimator, given = TRANSFORMER, study.parameters_of(trial.variant, trial.method)
         given["encoding"] = study.encoding_of(trial.method)
         given["callbacks"] = [tracker, *callbacks]
-    ended = exits_as_errors(interrupts=not callbacks)
-    with run, ended, suppress_interruption_warning(), unobserved():
+    with run, suppress_interruption_warning(), unobserved():
         # Other libraries stay on the CPU.
         device = resolve_device(given.get("device", "auto") if method.ours else "cpu")
         classifier = PanelClassifier(estimator, given, trial.seed)
@@ -124,21 +111,13 @@ def fit_trial(
         if was_interrupted(classifier.estimator_):
             raise KeyboardInterrupt  # fit keeps its state, but an incomplete fit is no result
         run.metrics({k: value for k, value in cost.items() if k not in tracker.summary_})
-        scores = _score(classifier, problem, run, device)
-        if study.methods:
-            run.tags({_HELPED: classifier.helped_})
-        if run.ended():
+        _score(classifier, problem, run, device)
+        tags = {_HELPED: classifier.helped_} if study.methods else {}
+        run.tags(tags)
+        if (found := run.read()) is not None and found.info.status != "RUNNING":
             raise RunEnded(f"run {run.run_id} was ended by somebody else")
-        return {
-            **describe(trial, study),
-            **dict.fromkeys(_METRICS, np.nan),
-            **{**scores, **cost, **tracker.summary_},
-            **({"helped": classifier.helped_} if study.methods else {}),
-            "configuration": study.hash_of(trial.variant, trial.method),
-            "version": tsformer.__version__,
-            "commit": commit(),
-            "run_id": run.run_id,
-        }
+        tags |= {"tsformer.version": tsformer.__version__, "tsformer.commit": commit()}
+        return row_of(trial, study, run.run_id, run.scores, tags)
 
 
 def was_interrupted(estimator: Any) -> bool:
@@ -173,25 +152,30 @@ def _log_inputs(trial: Trial, study: Study, problem: Problem, run: TrackedRun) -
     run.tags({SERIES: series_digest(trial.dataset)})
 
 
-def read_back(trial: Trial, study: Study, run: Any) -> dict[str, Any]:
-    """Return the row of a fit that finished earlier; metrics its run lacks are NaN."""
-    metrics, tags = run.data.metrics, run.data.tags
+def row_of(
+    trial: Trial,
+    study: Study,
+    run_id: str,
+    metrics: Mapping[str, float],
+    tags: Mapping[str, str],
+) -> dict[str, Any]:
+    """Return the row of a fit from its run; metrics that the run lacks are NaN."""
     return {
         **describe(trial, study),
         **{name: metrics.get(metric, np.nan) for name, metric in _METRICS.items()},
         **({"helped": tags.get(_HELPED, "")} if study.methods else {}),
-        "configuration": tags["tsformer.configuration"],
+        "configuration": study.hash_of(trial.variant, trial.method),
         "version": tags["tsformer.version"],
         "commit": tags.get("tsformer.commit", ""),
-        "run_id": run.info.run_id,
+        "run_id": run_id,
     }
 
 
 def _score(
     classifier: PanelClassifier, problem: Problem, run: TrackedRun, device: torch.device
-) -> dict[str, float]:
-    """Predict the test split once, log the predictions, return scores and costs."""
-    classes, probabilities = classifier.classes_, None
+) -> None:
+    """Predict the test split once; log the predictions, their scores and costs."""
+    classes, probabilities, true = classifier.classes_, None, problem.y_test
     reset_peak_memory(device)
     begun = time.perf_counter()
     try:
@@ -200,28 +184,24 @@ def _score(
     except AttributeError:
         if classifier.has_probabilities_:  # it learns that it has none
             raise
-    if probabilities is None:
+    if (p := probabilities) is None:
         predicted = classifier.predict(problem.X_test)
     else:
-        predicted = classes[probabilities.argmax(axis=1)]
-    cost = {
-        "predict_seconds": time.perf_counter() - begun,
-        "predict_memory_mb": peak_memory_mb(device),
-    }
-    labels = {"true": problem.y_test, "predicted": predicted}
+        predicted = classes[p.argmax(axis=1)]
+    seconds, memory = time.perf_counter() - begun, peak_memory_mb(device)
+    scores = {"predict_seconds": seconds, "predict_memory_mb": memory}
+    labels = {"true": true, "predicted": predicted}
     table = pd.DataFrame({name: [*map(csv_cell, values)] for name, values in labels.items()})
-    if probabilities is None:
-        scores = label_scores(problem.y_test, predicted)
+    if p is None:
+        scores |= label_scores(true, predicted)
     else:
-        scores = classification_scores(problem.y_test, probabilities, classes)
-        for label, column in zip(classes, probabilities.T, strict=True):
-            table[f"p({label})"] = column
-    run.metrics({_METRICS[name]: value for name, value in {**scores, **cost}.items()})
+        scores |= classification_scores(true, p, classes)
+        table[[f"p({label})" for label in classes]] = p
+    run.metrics({_METRICS[name]: value for name, value in scores.items()})
     run.text(table.to_csv(index_label="case", lineterminator="\n"), "predictions.csv")
-    run.figure(lambda: plot_confusion(problem.y_test, predicted, classes), "confusion.png")
-    if (p := probabilities) is not None:
-        run.figure(lambda: plot_reliability(problem.y_test, p, classes), "reliability.png")
-    return {**scores, **cost}
+    run.figure(lambda: plot_confusion(true, predicted, classes), "confusion.png")
+    if p is not None:
+        run.figure(lambda: plot_reliability(true, p, classes), "reliability.png")
 
 
 def describe(trial: Trial, study: Study) -> dict[str, Any]:
@@ -252,18 +232,6 @@ class Task:
     def __post_init__(self) -> None:
         object.__setattr__(self, "key", self.study.key(*self.trial))
 
-    def other_versions(self) -> str:
-        """Return the error of a worker whose libraries differ from the driver's, else ""."""
-        if self.study.key(*self.trial) == self.key:
-            return ""
-        library = self.study.method(self.trial.method).configuration()["library"]
-        has = ", ".join([library, *self.study.code_of(self.trial.method)])
-        return (
-            f"OtherVersions: this worker has {has}, and the comparison began with others; a fit is "
-            "found by the version of its library, so both must have the same: install it on the "
-            "worker, or copy your own module there"
-        )
-
 
 @dataclass(frozen=True)
 class TrialResult:
@@ -285,35 +253,40 @@ def run_task(
 
     Only the driver passes callbacks. `on_begin` is called after imports and compilation.
     """
-    run = None
+    study, trial, store, run = task.study, task.trial, task.store, None
     try:
-        with exits_as_errors(interrupts=not callbacks):
-            for module in task.study.imports:
-                importlib.import_module(module)
-            if error := task.other_versions():
-                return TrialResult(task.trial, None, error)
-            try:  # a cluster repeats fits, and another study may have finished it
-                runs = task.store.runs("FINISHED", {"tsformer.key": task.key})
-            except Exception:  # the store is unreachable: the run that cannot be created warns
-                runs = []
-            if runs:
-                error = other_series(task.trial, runs[0], task.store)
-                row = None if error else read_back(task.trial, task.study, runs[0])
-                return TrialResult(task.trial, row, error)
-            trial, size = task.trial, task.study.train_size_of(task.trial.variant)
-            problem = Problem.load(trial.dataset, trial.resample, size, trial.seed)
-            method = task.study.method(trial.method)
-            load_class(method.estimator)  # before it is timed
-            _warm_up(method, problem)
+        for module in study.imports:
+            importlib.import_module(module)
+        if study.key(*trial) != task.key:
+            library = study.method(trial.method).configuration()["library"]
+            return TrialResult(
+                trial,
+                error=f"OtherVersions: this worker has {library}, and the comparison began with "
+                "another version; install that on the worker, or copy your own module there",
+            )
+        try:  # a cluster repeats fits, and another study may have finished it
+            runs = store.runs("FINISHED", {"tsformer.key": task.key})
+        except Exception:  # the store is unreachable: the run that cannot be created warns
+            runs = []
+        if runs:
+            if error := other_series(trial, runs[0], store):
+                return TrialResult(trial, error=error)
+            info, data = runs[0].info, runs[0].data
+            return TrialResult(trial, row_of(trial, study, info.run_id, data.metrics, data.tags))
+        size = study.train_size_of(trial.variant)
+        problem = Problem.load(trial.dataset, trial.resample, size, trial.seed)
+        method = study.method(trial.method)
+        load_class(method.estimator)  # before it is timed
+        _warm_up(method, problem)
         run = _start(task)
         on_begin()
-        row = fit_trial(task.trial, task.study, problem, run, callbacks)
-    except Exception as error:  # one failing fit must not cost the others
+        row = fit_trial(trial, study, problem, run, callbacks)
+    except (Exception, SystemExit) as error:  # one failing fit must not cost the others
         message = f"{type(error).__name__}: {error}"
         if run is None:
             return failed(task, message)
-        return TrialResult(task.trial, None, message, not run.lost)
-    return TrialResult(task.trial, row, "", not run.lost)
+        return TrialResult(trial, None, message, not run.lost)
+    return TrialResult(trial, row, "", not run.lost)
 
 
 def failed(task: Task, error: str) -> TrialResult:
@@ -341,24 +314,20 @@ def _start(task: Task) -> TrackedRun:
 
 
 #: Warm-ups of this process, so that the first fit is timed like later fits.
-_WARM: set[tuple[str, str, bool]] = set()
-#: Size of the fit in which a method compiles.
-_FEW_CLASSES, _FEW_SERIES = 4, 3
+_WARM: set[object] = set()
 
 
 def _warm_up(method: Method, problem: Problem) -> None:
     """Fit before the first timed fit: ours in a process, a method that compiles for its shape."""
-    baseline, ours = find(method.estimator), ("tsformer", "", False)
-    if method.ours and ours not in _WARM:
+    baseline, y = find(method.estimator), problem.y_train
+    if method.ours and "ours" not in _WARM:
         classifier = TSTransformerClassifier("none", d_model=8, n_heads=1, max_epochs=1)
-        classifier.fit(problem.X_train, problem.y_train)
-        _WARM.add(ours)
+        classifier.fit(problem.X_train, y)
+        _WARM.add("ours")
     variant = (method.class_name, repr(method.parameters), len(problem.X_train[0]) > 1)
     if not baseline.compiled or variant in _WARM:
         return
-    y = problem.y_train
-    some = np.unique(y)[:_FEW_CLASSES]
-    few = np.concatenate([np.flatnonzero(y == label)[:_FEW_SERIES] for label in some])
+    few = np.concatenate([np.flatnonzero(y == label)[:3] for label in np.unique(y)[:4]])
     try:
         with unobserved():
             quick = PanelClassifier(method.estimator, {**method.given, **baseline.quick}, 0)
