@@ -25,9 +25,8 @@ from experiments.encodings.by_stem import ENCODINGS, STEMS
 from experiments.output import COMMITTED, add_output_options
 from tools.pictures import write_figure
 from tsformer._markdown import markdown_table
-from tsformer.studies.analysis.analyse import mean_gains
 from tsformer.studies.analysis.plots import plot_mean_gains
-from tsformer.studies.analysis.statistics import mean_ranks, mean_scores, p_text
+from tsformer.studies.analysis.statistics import mean_gains, mean_ranks, mean_scores, p_text
 
 __all__ = ["gain_table", "picture", "rank_table", "test_table"]
 
@@ -49,8 +48,7 @@ def gains(table: pd.DataFrame) -> pd.DataFrame:
 
 def summary(table: pd.DataFrame) -> pd.DataFrame:
     """Return the mean gain of each encoding, with its interval over data sets."""
-    gain = gains(table).rename_axis(index="dataset").reset_index()
-    return mean_gains(gain.melt("dataset", var_name="method", value_name="gain"))
+    return mean_gains(gains(table))
 
 
 def rank_table() -> pd.DataFrame:

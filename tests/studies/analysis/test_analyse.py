@@ -8,15 +8,14 @@ import pandas as pd
 import pytest
 from made_up_scores import results
 
-from tsformer.studies.analysis.analyse import (
+from tsformer.studies.analysis.scores import StudyScores, complete
+from tsformer.studies.analysis.statistics import (
     analyse,
+    compare_methods,
     costs,
     default_baseline,
-    gains,
     mean_gains,
 )
-from tsformer.studies.analysis.scores import StudyScores, complete
-from tsformer.studies.analysis.statistics import compare_methods
 
 
 @pytest.mark.parametrize(
@@ -32,7 +31,7 @@ def test_gains_are_over_no_encoding_or_else_over_the_transformer(methods, baseli
     study = StudyScores(rows, Path("scores.csv"), ours=False)
     assert default_baseline(study) == baseline
     (only,) = analyse(study, baseline=baseline)
-    assert (only.gains is None) == (baseline is None)
+    assert (only.mean_gains is None) == (baseline is None)
     pd.testing.assert_frame_equal(only.costs, costs(rows, only.statistics))
     twice = StudyScores(pd.concat([rows[:1], rows[:1]]), Path("scores.csv"), ours=False)
     with pytest.raises(ValueError, match="two scores"):
@@ -67,19 +66,18 @@ def test_draws_that_all_methods_have_are_compared_in_the_region_asked_for():
 
 def test_gains_are_differences_with_the_interval_of_their_data_sets():
     scores = {"none": [0.5, 0.4, 0.5], "alibi": [0.4] * 3, "rope": [0.6, 0.6, 0.5]}
-    statistics = compare_methods(results(scores))
-    table = gains(statistics)
-    assert table["method"].tolist() == ["rope"] * 3 + ["alibi"] * 3
-    assert table["gain"].tolist() == pytest.approx([0.1, 0.2, 0.0, -0.1, 0.0, -0.1])
-    assert mean_gains(table)["gain"].tolist() == pytest.approx([0.1, -0.2 / 3])
+    study = StudyScores(results(scores), Path("scores.csv"), ours=False)
+    (found,) = analyse(study, baseline="none")
+    table = found.mean_gains.set_index("method")
+    assert table["gain"].to_dict() == pytest.approx({"rope": 0.1, "alibi": -0.2 / 3})
+    limits = table.loc["rope", ["low", "high"]].tolist()
+    assert limits == pytest.approx([-0.148414, 0.348414], abs=1e-6)
     with pytest.raises(ValueError, match="'none'"):
-        gains(statistics, "nome")
-    row = mean_gains(table).iloc[0]
-    assert row[["low", "high"]].tolist() == pytest.approx([-0.148414, 0.348414], abs=1e-6)
-    assert mean_gains(table[table["dataset"] != table["dataset"][0]])["low"].isna().all(), (
-        "of two data sets"
+        analyse(study, baseline="nome")
+    assert np.isnan(mean_gains(pd.DataFrame({"a": [0.1, 0.2]}))["low"][0]), "of two data sets"
+    assert np.isnan(mean_gains(pd.DataFrame({"a": [0.1] * 3}))["low"][0]), (
+        "equal gains: no certainty"
     )
-    assert np.isnan(mean_gains(table.assign(gain=0.1))["low"][0]), "equal gains show no certainty"
 
 
 @pytest.mark.parametrize("n", [5, 8, 14])
@@ -88,8 +86,7 @@ def test_intervals_of_mean_gains_cover_95_percent(draw, band, n):
     """The percentile bootstrap covers .84 to .91 of normal gains, .77 to .91 of skewed ones."""
     rng = np.random.default_rng(n)
     gains = rng.normal(size=(4000, n)) if draw == "normal" else rng.gamma(2, size=(4000, n)) - 2
-    table = pd.DataFrame(gains).rename_axis("method").reset_index()
-    found = mean_gains(table.melt("method", var_name="dataset", value_name="gain"))
+    found = mean_gains(pd.DataFrame(gains.T))
     covered = ((found["low"] <= 0) & (found["high"] >= 0)).mean()
     assert band[0] <= covered <= band[1]
 

@@ -8,8 +8,7 @@ from made_up_scores import results as results_of
 
 from tsformer.studies import summary_table
 from tsformer.studies._files import write_atomically
-from tsformer.studies.analysis.analyse import Findings
-from tsformer.studies.analysis.statistics import Statistics, compare_methods
+from tsformer.studies.analysis.statistics import Findings, Statistics, compare_methods
 from tsformer.studies.report.summary_table import to_markdown
 from tsformer.studies.report.verdict import against, contrasts, paired, verdict
 

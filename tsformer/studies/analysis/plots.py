@@ -44,8 +44,6 @@ __all__ = [
 #: A cost that differs by more than this factor is drawn on a log scale. Encodings share most of a
 #: model, and stay on a linear one; methods differ by orders of magnitude.
 _FAR_APART = 20
-#: Least gap between two bars of one height, of the range of mean ranks.
-GAP = 0.05
 #: Degrees by which names below a matrix are turned.
 _SLANT = 40
 
@@ -176,8 +174,8 @@ def plot_mean_gains(
     Parameters
     ----------
     tables : mapping of str to DataFrame
-        Label of a variant to what `tsformer.studies.analysis.analyse.mean_gains` returns. A mean of
-        too few data sets has no interval there, and none here.
+        Label of a variant to what `tsformer.studies.analysis.statistics.mean_gains` returns. A mean
+        of too few data sets has no interval there, and none here.
     baseline : str
         The method over which gains were computed.
     axes : Axes or sequence of Axes, optional
@@ -291,8 +289,8 @@ def plot_cost(costs: pd.DataFrame, *, axes: Axes | Sequence[Axes] | None = None)
     Parameters
     ----------
     costs : DataFrame
-        As `tsformer.studies.analysis.analyse.costs` returns. A method without any cost, a published
-        one, is not drawn.
+        As `tsformer.studies.analysis.statistics.costs` returns. A method without any cost, a
+        published one, is not drawn.
     axes : Axes or sequence of Axes, optional
         Where to draw: one panel for each cost that the table has. By default, a new figure.
 
@@ -429,7 +427,6 @@ def plot_critical_difference(
         text.set_text(f"{name} {rank}" if text.get_ha() == "right" else f"{rank} {name}")
     for (bar,) in drawn["crossbars"]:
         bar.set_xdata(np.sort(bar.get_xdata()))  # a single stroke of constant width
-    _part_bars(drawn, GAP * float(np.ptp(statistics.ranks)))
     ax.relim()
     ax.autoscale_view()
     if own_figure:  # many bars need more lines than the names
@@ -441,25 +438,6 @@ def plot_critical_difference(
     )
     ax.set_title(wrapped(title, 5.4, 9), fontsize=9)
     return figure_of(ax)
-
-
-def _part_bars(drawn: dict[str, Any], gap: float) -> None:
-    """Give bars of one height a gap between them, or a height of their own below."""
-    heights: list[float] = []  # where the last bar of each height ends
-    before = len({bar.get_ydata()[0] for (bar,) in drawn["crossbars"]})
-    for (bar,) in drawn["crossbars"]:  # ordered by where they begin
-        first, *_, last = bar.get_xdata()
-        fits = (i for i, end in enumerate(heights) if first - end >= gap)
-        height = next(fits, len(heights))
-        heights[height : height + 1] = [last]
-        bar.set_ydata([-height - 1.0] * len(bar.get_xdata()))
-    lower = len(heights) - before
-    for elbow in drawn["elbows"]:
-        y, _, top = elbow.get_ydata()
-        elbow.set_ydata([y - lower, y - lower, top])
-    for label in drawn["labels"]:
-        x, y = label.get_position()
-        label.set_position((x, y - lower))
 
 
 def plot_pairs(statistics: Statistics, *, alpha: float = 0.05, ax: Axes | None = None) -> Figure:

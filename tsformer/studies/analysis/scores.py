@@ -1,16 +1,21 @@
 """Scores of methods from a file: of a study run here or of anything else, finished or not."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from tsformer._checks import check_known, shortened
 from tsformer.data.text import EXACT, MISSING
 from tsformer.studies.design.study_file import LISTS, TABLES, read_design
+
+if TYPE_CHECKING:
+    from tsformer.studies.analysis.statistics import Statistics
 
 _COLUMNS = ("dataset", "method", "seed", "score")
 #: Column of a cost -> its name in tables and figures, in their order.
@@ -44,12 +49,32 @@ class StudyScores:
 
 
 @dataclass(frozen=True)
-class VariantScores:
-    """The scores of one variant of a study."""
+class Findings:
+    """The scores of one variant of a study, and what `analyse` found in them."""
 
     label: str
     rows: pd.DataFrame
     used: pd.DataFrame
+    statistics: Statistics | None = None
+    mean_gains: pd.DataFrame | None = None
+    costs: pd.DataFrame | None = None
+    obstacle: str = ""
+
+    @property
+    def left_out(self) -> list[str]:
+        """Data sets that lack some method's score, in their order."""
+        compared: list[str] = []
+        if self.statistics is not None:
+            compared = list(self.statistics.scores.index)
+        elif self.on_one_data_set:
+            compared = list(self.used["dataset"].unique())
+        return [name for name in self.rows["dataset"].unique() if name not in compared]
+
+    @property
+    def on_one_data_set(self) -> bool:
+        """Whether all scores are of one data set, which allows no statistics."""
+        one = self.used["dataset"].nunique() == 1 and self.used["method"].nunique() > 1
+        return self.statistics is None and one
 
 
 def read_study(
@@ -95,12 +120,29 @@ def read_study(
     written = {name: ours for ours, name in renamed.items()}
     for name in ("dataset", "method", *COSTS, "score"):
         if name in table.columns:
-            column = table[name].rename(written.get(name, name))
-            _check_cells(file, column, numbers=name not in ("dataset", "method"))
+            column, what = table[name], "names nothing"
+            wrong = column == ""
+            if name not in ("dataset", "method"):
+                what = "is not a number"
+                wrong = column.notna() & pd.to_numeric(column, errors="coerce").isna()
+            if wrong.any():
+                raise ValueError(
+                    f"{file}, row {column.index[wrong][0] + 2}: {column[wrong].iloc[0]!r} in "
+                    f"column {written.get(name, name)!r} {what}; correct it, or leave the row out"
+                )
     free = [name for name in table.columns if name not in (*_COLUMNS, "resample")]
     for name in asked or ():
         check_known("column to vary", name, free, where=f"{file}: ")
-    failed, unread = _failures(file.with_name("failures.csv")) if ours else (0, [])
+    failures = file.with_name("failures.csv")
+    n_failed, skipped = 0, pd.DataFrame({"reason": []})
+    if ours and failures.is_file():
+        fits = _read_csv(failures, {*_WORDS, "error"})
+        skipped = skipped_fits(fits)
+        n_failed = len(fits) - len(skipped)
+    unread = [
+        f"{row.get('method', row.get('encoding'))} on {row['dataset']}: {row['reason']}"
+        for row in skipped.to_dict("records")
+    ]
     table = table.astype({"dataset": str, "method": str})
     return StudyScores(
         rows=table,
@@ -108,7 +150,7 @@ def read_study(
         ours=ours,
         varied=tuple(name for name in dict.fromkeys(varied) if name in free),
         design=design,
-        failed=failed,
+        failed=n_failed,
         n_skipped=len(unread),
         skipped=tuple(dict.fromkeys(unread)),
     )
@@ -128,32 +170,6 @@ def _read_csv(file: Path, words: set[str]) -> pd.DataFrame:
     for name in words.intersection(table.columns):
         table[name] = table[name].str.strip()  # as typed by hand
     return table
-
-
-def _check_cells(file: Path, column: pd.Series, *, numbers: bool) -> None:
-    """Raise ValueError for text among numbers, or an empty name."""
-    wrong = column == ""
-    if numbers:
-        wrong = column.notna() & pd.to_numeric(column, errors="coerce").isna()
-    if wrong.any():
-        what = "is not a number" if numbers else "names nothing"
-        raise ValueError(
-            f"{file}, row {column.index[wrong][0] + 2}: {column[wrong].iloc[0]!r} in column "
-            f"{column.name!r} {what}; correct it, or leave the row out"
-        )
-
-
-def _failures(file: Path) -> tuple[int, list[str]]:
-    """Count failed fits, and describe skipped fits."""
-    if not file.is_file():
-        return 0, []
-    table = _read_csv(file, {*_WORDS, "error"})
-    unread = skipped_fits(table)
-    said = [
-        f"{row.get('method', row.get('encoding'))} on {row['dataset']}: {row['reason']}"
-        for row in unread.to_dict("records")
-    ]
-    return len(table) - len(unread), said
 
 
 def was_skipped(errors: pd.Series) -> pd.Series:
@@ -198,12 +214,12 @@ def read_scores(
     return study.rows[[*_COLUMNS, *resample, *_with_several_values(study.rows, study.varied)]]
 
 
-def variant_scores(study: StudyScores) -> list[VariantScores]:
+def variant_scores(study: StudyScores) -> list[Findings]:
     """Return the scores of each variant of a study, and the subset to compare."""
     varied = _with_several_values(study.rows, study.varied)
     by_label = study.rows.groupby(labels(study.rows, varied), sort=False) if varied else None
     return [
-        VariantScores(str(label), rows, complete(rows) if study.ours else rows)
+        Findings(str(label), rows, complete(rows) if study.ours else rows)
         for label, rows in by_label or [("", study.rows)]
     ]
 

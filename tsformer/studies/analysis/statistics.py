@@ -1,20 +1,33 @@
-"""Statistical comparison of several methods on several data sets."""
+"""Statistical comparison of several methods on several data sets, with gains and costs."""
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from tsformer._checks import check_known, check_number
+from tsformer._checks import check_known, check_number, unknown
 from tsformer._optional import require
-from tsformer.studies.analysis.scores import repeat_columns
+from tsformer._warnings import warn_caller
+from tsformer.studies.analysis.scores import (
+    COSTS,
+    Findings,
+    StudyScores,
+    repeat_columns,
+    variant_scores,
+)
 from tsformer.studies.analysis.signed_rank import signed_rank_p
 
 _COLUMNS = ("dataset", "method", "seed", "score")
 #: Draws of the Bayesian test: its probabilities are then accurate to about 0.01.
 _DRAWS = 4000
+#: Costs without a Pareto front: a process keeps memory of earlier fits.
+_WITHOUT_FRONT = ("peak_memory_mb", "predict_memory_mb")
+#: With fewer data sets a standard deviation is a guess.
+FEWEST_FOR_INTERVAL = 3
+#: Memory of a process that differs by less than this share is noise.
+_NOISE = 0.1
 
 
 @dataclass(frozen=True)
@@ -236,3 +249,77 @@ def _pair(scores: pd.DataFrame, better: str, worse: str, rope: float) -> dict[st
         "p_same": float(p_same),
         "p_worse": float(p_worse),
     }
+
+
+def mean_gains(gains: pd.DataFrame) -> pd.DataFrame:
+    """Return mean gains [data sets x methods] with 95 % t intervals over data sets."""
+    from scipy.stats import t
+
+    n = len(gains)
+    half = t.ppf(0.975, max(n - 1, 1)) * gains.std().round(9).to_numpy() / np.sqrt(n)
+    # Equal gains on all data sets are chance: they show no certainty.
+    half = np.where((half > 0) & (n >= FEWEST_FOR_INTERVAL), half, np.nan)
+    gain = gains.mean().to_numpy()
+    limits = {"low": gain - half, "high": gain + half}
+    return pd.DataFrame({"method": gains.columns, "gain": gain, **limits, "datasets": n})
+
+
+def costs(rows: pd.DataFrame, statistics: Statistics) -> pd.DataFrame:
+    """Return the cost and score of each method over the data sets that all methods have."""
+    rows, ranks = rows[rows["dataset"].isin(statistics.scores.index)], statistics.ranks
+    table = pd.DataFrame({"method": ranks.index, "score": statistics.scores.mean().to_numpy()})
+    table["rank"], score = ranks.to_numpy(), table["score"].to_numpy()
+    for name in filter(rows.columns.__contains__, COSTS):
+        medians = rows.groupby(["method", "dataset"])[name].median().unstack("dataset")
+        means = medians.dropna(how="all").dropna(axis=1).mean(axis=1)
+        noise = name in _WITHOUT_FRONT and means.max() <= (1 + _NOISE) * means.min()
+        if means.isna().all() or noise:  # no data set has the cost of all methods
+            continue
+        cost = means.reindex(ranks.index).to_numpy(dtype=float)
+        table[name] = cost
+        if name not in _WITHOUT_FRONT:
+            as_good = (cost[:, None] <= cost) & (score[:, None] >= score)
+            better = (cost[:, None] < cost) | (score[:, None] > score)
+            table[f"front_{name}"] = ~np.any(as_good & better, axis=0) & ~np.isnan(cost)
+    return table
+
+
+def default_baseline(study: StudyScores) -> str | None:
+    """Return ``"none"``, else ``"tsformer"``, if the study has that method; else None: no gains."""
+    methods = study.rows["method"].unique()
+    return next((name for name in ("none", "tsformer") if name in methods), None)
+
+
+def analyse(
+    study: StudyScores, *, baseline: str | None = None, rope: float = 0.01
+) -> list[Findings]:
+    """Compute statistics, gains and costs of a study."""
+    methods = list(study.rows["method"].unique())
+    if baseline is not None and baseline not in methods:
+        raise ValueError(unknown("method", baseline, methods))
+    highest = study.rows["score"].max()
+    if (rope < 0.1 and 1 < highest <= 100) or (rope >= 0.5 and highest <= 1):
+        kind, share = ("percentages", 100 * rope) if highest > 1 else ("shares", 0.01)
+        warn_caller(
+            f"scores within rope={rope:g} count as equal, and the highest is {highest:g}: if "
+            f"scores are {kind}, pass rope={share:g}"
+        )
+    found = []
+    for variant in variant_scores(study):
+        check_scores(variant.used)
+        n_methods = variant.rows["method"].nunique()
+        counts = variant.used.groupby("dataset")["method"].nunique()
+        n_common = int((counts == n_methods).sum())
+        if n_methods < 2 or n_common < 2:
+            obstacle = (
+                "a comparison needs two methods and two data sets with scores of all methods; "
+                f"got {n_methods} methods and {n_common} such data sets"
+            )
+            found.append(replace(variant, obstacle=obstacle))
+            continue
+        statistics, table = compare_methods(variant.used, rope=rope), None
+        if baseline in (scores := statistics.scores).columns:
+            table = mean_gains(scores.drop(columns=baseline).sub(scores[baseline], axis=0))
+        cost = costs(variant.used, statistics)
+        found.append(replace(variant, statistics=statistics, costs=cost, mean_gains=table))
+    return found

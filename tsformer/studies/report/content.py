@@ -10,7 +10,6 @@ import pandas as pd
 
 from tsformer.data import list_datasets
 from tsformer.plots.learning_curves import plot_learning_curves
-from tsformer.studies.analysis.analyse import Findings
 from tsformer.studies.analysis.plots import (
     plot_comparison,
     plot_cost,
@@ -20,6 +19,7 @@ from tsformer.studies.analysis.plots import (
 )
 from tsformer.studies.analysis.scores import (
     COSTS,
+    Findings,
     StudyScores,
     complete,
     distinct_fits,
@@ -108,12 +108,11 @@ def learning_curves(scores: StudyScores) -> dict[str, Figure]:
     )
     if rows.empty:
         return {}
-    others = [name for name in scores.varied if name != "train_size"]
-    if others:
+    if others := [name for name in scores.varied if name != "train_size"]:
         rows = rows.assign(method=rows["method"] + ", " + labels(rows, others))
     metric = "accuracy" if scores.ours else "score"
-    rows = rows.rename(columns={"score": metric})
-    return {"learning_curves": plot_learning_curves(rows, metric=metric)}
+    figure = plot_learning_curves(rows.rename(columns={"score": metric}), metric=metric)
+    return {"learning_curves": figure}
 
 
 def _facts(study: StudyScores) -> dict[str, Any]:
@@ -128,15 +127,9 @@ def _facts(study: StudyScores) -> dict[str, Any]:
         lists += [design["train_sizes"]] if design.get("train_sizes") else []
         expected = len(design["datasets"]) * len(planned) - left_out
         expected *= math.prod(map(len, lists)) * int(design.get("resamples", 1))
-    adapted = []
-    if "helped" in rows.columns:
-        groups = rows[rows["helped"] != ""].groupby(["method", "helped"], sort=False)["dataset"]
-        adapted = [
-            {"method": method, "how": how, "datasets": names.unique()}
-            for (method, how), names in groups
-        ]
-    known = study.ours and "version" in rows.columns
-    versions: list[Any] = rows["version"].dropna().tolist() if known else []
+    adapted = rows[rows["helped"] != ""] if "helped" in rows.columns else rows.assign(helped="")[:0]
+    groups = adapted.groupby(["method", "helped"], sort=False)["dataset"]
+    versions = rows["version"].dropna() if study.ours and "version" in rows.columns else ()
     return {
         "methods": rows["method"].nunique(),
         "datasets": rows["dataset"].nunique(),
@@ -146,7 +139,10 @@ def _facts(study: StudyScores) -> dict[str, Any]:
         "nowhere": [name for name in planned if name not in have],
         "expected": expected,
         "fits": len(rows),
-        "adapted": adapted,
+        "adapted": [
+            {"method": method, "how": how, "datasets": names.unique()}
+            for (method, how), names in groups
+        ],
         "versions": sorted(set(map(str, versions))),
     }
 
@@ -156,23 +152,17 @@ def _stem(found: Findings, findings: list[Findings]) -> str:
     return f"{re.sub(r'[^A-Za-z0-9]+', '_', found.label)}_" if len(findings) > 1 else ""
 
 
-def _methods(found: Findings, baseline: str | None) -> list[dict[str, Any]]:
+def _methods(found: Findings, baseline: str) -> list[dict[str, Any]]:
     """Return rank, score and comparison with the baseline of each method."""
-    statistics = found.statistics
+    statistics, gains, pairs = found.statistics, {}, {}
     assert statistics is not None
-    means, pairs = statistics.scores.mean().to_dict(), {}
-    table = found.mean_gains
-    gains = {} if table is None else {row["method"]: row for row in table.to_dict("records")}
-    if found.gains is not None and baseline is not None:
+    if found.mean_gains is not None:
+        gains = {row["method"]: row for row in found.mean_gains.to_dict("records")}
         pairs = {row["method"]: row for row in statistics.against(baseline).to_dict("records")}
+    means = statistics.scores.mean().to_dict()
     return [
-        {
-            "name": name,
-            "rank": rank,
-            "score": means[name],
-            "gain": gains.get(name),
-            "pair": pairs.get(name),
-        }
+        {"name": name, "rank": rank, "score": means[name], "gain": gains.get(name)}
+        | {"pair": pairs.get(name)}
         for name, rank in statistics.ranks.items()
     ]
 
@@ -183,69 +173,58 @@ def _costs(found: Findings) -> dict[str, Any]:
     assert table is not None
     there = [name for name in COSTS if name in table.columns]
     fronts = [name for name in there if f"front_{name}" in table.columns]
-    header, rows = [], []
+    columns: dict[str, Any] = {}
     for name in there:
-        header += [COSTS[name], "on Pareto front"] if name in fronts else [COSTS[name]]
-    for row in table.to_dict("records"):
-        cells = [code(row["method"]), f"{row['score']:.3f}", f"{row['rank']:.2f}"]
-        for name in there:
-            cells.append(_cost(row[name], name))
-            if name in fronts:
-                cells.append("–" if pd.isna(row[name]) else "yes" if row[f"front_{name}"] else "no")
-        rows.append(cells)
+        columns[COSTS[name]] = [_cost(value, name) for value in table[name]]
+        if name in fronts:
+            words = table[f"front_{name}"].map({True: "yes", False: "no"})
+            columns[f"{name} front"] = words.where(table[name].notna(), "–")
+    own = [table["method"].map(code), table["score"].map("{:.3f}".format)]
+    own.append(table["rank"].map("{:.2f}".format))
+    header = ["on Pareto front" if name.endswith(" front") else name for name in columns]
+    rows = list(zip(*own, *columns.values(), strict=True))
     return {"header": header, "rows": rows, "fronts": fronts, "memory": len(fronts) < len(there)}
 
 
 def _datasets(found: Findings) -> dict[str, Any]:
     """Return mean and spread of every method on every data set, compared or not."""
-    scores, keys = found.rows, ["dataset", "method"]
+    scores, keys, nan = found.rows, ["dataset", "method"], math.nan
     means = scores.groupby(keys, sort=False)["score"].mean()
     spreads = distinct_fits(scores, *keys).groupby(keys, sort=False)["score"].std()
     ranked = [] if found.statistics is None else list(found.statistics.ranks.index)
     methods = list(dict.fromkeys([*ranked, *scores["method"]]))
     catalog = list_datasets().set_index("name")[["length_max", "train_size"]]
     rows = []
-    for dataset in found.rows["dataset"].unique():
-        length, size = catalog.loc[dataset] if dataset in catalog.index else (None, None)
-        if "n_train" in found.rows.columns:  # fits on part of the train split
-            size = found.rows.loc[found.rows["dataset"] == dataset, "n_train"].iloc[0]
-        places = [(dataset, method) for method in methods]
-        rows.append(
-            {
-                "name": dataset,
-                "length": _whole(length),
-                "train_size": _whole(size),
-                "cells": [(means.get(p, math.nan), spreads.get(p, math.nan)) for p in places],
-            }
-        )
+    for name in scores["dataset"].unique():
+        length, size = catalog.loc[name] if name in catalog.index else (None, None)
+        if "n_train" in scores.columns:  # fits on part of the train split
+            size = scores.loc[scores["dataset"] == name, "n_train"].iloc[0]
+        places = [(name, method) for method in methods]
+        cells = [(means.get(place, nan), spreads.get(place, nan)) for place in places]
+        whole = ["–" if pd.isna(number) else f"{number:,}" for number in (length, size)]
+        rows.append({"name": name, "length": whole[0], "train_size": whole[1], "cells": cells})
     return {"methods": methods, "rows": rows}
 
 
 def _one_data_set(found: Findings) -> dict[str, Any]:
     """Return mean score, spread and costs of each method, the best first."""
-    fits = distinct_fits(found.used, "method").groupby("method")["score"]
-    spreads, counts = fits.std(), fits.size()
-    there = [name for name in COSTS if name in found.used.columns]
-    there = [name for name in there if found.used[name].notna().any()]
-    costs = found.used.groupby("method", sort=False)[there].median()
-    return {
-        "header": [COSTS[name] for name in there],
-        "rows": [
-            {
-                "name": name,
-                "score": (mean, spreads[str(name)]),
-                "fits": counts[str(name)],
-                "costs": [_cost(costs.at[name, cost], cost) for cost in there],
-            }
-            for name, mean in ordered_means(found.used).items()
-        ],
-    }
+    used = found.used
+    fits = distinct_fits(used, "method").groupby("method")["score"]
+    spreads, counts = fits.std().to_dict(), fits.size().to_dict()
+    there = [name for name in COSTS if name in used.columns and used[name].notna().any()]
+    costs = used.groupby("method", sort=False)[there].median()
+    rows = [
+        {
+            "name": name,
+            "score": (mean, spreads[name]),
+            "fits": counts[name],
+            "costs": [_cost(costs.at[name, cost], cost) for cost in there],
+        }
+        for name, mean in ordered_means(used).items()
+    ]
+    return {"header": [COSTS[name] for name in there], "rows": rows}
 
 
 def _cost(value: Any, name: str) -> str:
     whole = name in ("n_parameters", "peak_memory_mb", "predict_memory_mb")
     return "–" if pd.isna(value) else format(value, ",.0f" if whole else ",.2f")
-
-
-def _whole(number: Any) -> str:
-    return "–" if pd.isna(number) else f"{number:,}"

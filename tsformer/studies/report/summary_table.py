@@ -30,7 +30,7 @@ def summary_table(results: pd.DataFrame, failures: pd.DataFrame | None = None) -
         (maximum) and `helped` (conversions of series). A method that was skipped on a data set has
         a row without fits there, with the reason in `helped`.
     """
-    name = _name(results)
+    name = "method" if "method" in results.columns else "encoding"
     more: dict[str, tuple[str, Any]] = {}
     if name == "method":
         more = {
@@ -66,34 +66,26 @@ def summary_table(results: pd.DataFrame, failures: pd.DataFrame | None = None) -
 
 def to_markdown(table: pd.DataFrame) -> str:
     """Return a summary table as Markdown."""
-    name = _name(table)
+
+    def cells(column: str, form: str) -> list[str]:
+        return ["–" if pd.isna(number) else format(number, form) for number in table[column]]
+
+    name = "method" if "method" in table.columns else "encoding"
+    spreads = [f" ± {spread:.3f}" if spread >= 0 else "" for spread in table["spread"]]
     columns = {
         "data set": table["dataset"],
         name: table[name],
-        " test accuracy": [
-            cell + (f" ± {spread:.3f}" if spread >= 0 else "")
-            for cell, spread in zip(_cells(table["accuracy"], ".3f"), table["spread"], strict=True)
-        ],
+        " test accuracy": map("".join, zip(cells("accuracy", ".3f"), spreads, strict=True)),
         " fits": table["fits"].map(str),
-        " fit seconds": _cells(table["fit_seconds"], ".1f"),
+        " fit seconds": cells("fit_seconds", ".1f"),
     }
     if name == "method":
-        columns[" predict seconds"] = _cells(table["predict_seconds"], ".1f")
-        columns[" peak MB"] = _cells(table["peak_memory_mb"], ",.0f")
-    columns[" parameters"] = _cells(table["n_parameters"], ",.0f")
+        columns[" predict seconds"] = cells("predict_seconds", ".1f")
+        columns[" peak MB"] = cells("peak_memory_mb", ",.0f")
+    columns[" parameters"] = cells("n_parameters", ",.0f")
     if name == "method" and table["helped"].any():
         columns["series were"] = table["helped"]
     return markdown_table(list(columns), zip(*columns.values(), strict=True))
-
-
-def _name(table: pd.DataFrame) -> str:
-    """Return the column of names: encoding or method."""
-    return "method" if "method" in table.columns else "encoding"
-
-
-def _cells(numbers: pd.Series, form: str) -> list[str]:
-    """Format numbers; a missing number is a dash."""
-    return ["–" if pd.isna(number) else format(number, form) for number in numbers]
 
 
 def _all_words(helped: pd.Series) -> str:

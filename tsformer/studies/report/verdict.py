@@ -4,8 +4,7 @@ from typing import Any
 
 import pandas as pd
 
-from tsformer.studies.analysis.analyse import Findings
-from tsformer.studies.analysis.scores import fit_of
+from tsformer.studies.analysis.scores import Findings, fit_of
 from tsformer.studies.analysis.statistics import Statistics
 from tsformer.studies.report.render import code, codes, escaped, markup
 
@@ -22,7 +21,7 @@ def verdict(found: Findings, baseline: str | None = None, noun: str = "method") 
     elif statistics is None:
         text = f"No conclusion yet: {escaped(found.obstacle)}."
     else:
-        text = f"{_ranking(statistics)}{_evidence(statistics)}"
+        text = _ranking(statistics)
         if baseline is not None and baseline in statistics.ranks.index:
             text = f"{_answer(statistics, baseline, noun)} {text}"
     return markup(f"{escaped(found.label)}: {text}" if found.label else text)
@@ -83,61 +82,45 @@ def _answer(statistics: Statistics, baseline: str, noun: str) -> str:
         return f"{n} data sets are too few to show whether any {noun} beats {name}."
     found = against(statistics, baseline)
     better, worse = ([row["method"] for row in found[part]] for part in ("better", "worse"))
-    if not better:
-        text = f"No {noun} beats {name} on these {n} data sets"
-        return f"{text}; {codes(worse)} {_verb(worse, 'score')} lower." if worse else f"{text}."
-    text = f"{codes(better)} {_verb(better, 'beat')} {name} on these {n} data sets"
-    return f"{text}; {codes(worse)} {_verb(worse, 'score')} lower." if worse else f"{text}."
+    beat = f"{codes(better)} beat{'s' * (len(better) == 1)}" if better else f"No {noun} beats"
+    lower = f"; {codes(worse)} score{'s' * (len(worse) == 1)} lower" if worse else ""
+    return f"{beat} {name} on these {n} data sets{lower}."
 
 
 def _ranking(statistics: Statistics) -> str:
-    """Name the best method by rank."""
+    """Name the best method by rank, and count the significant differences."""
     ranks, means = statistics.ranks, statistics.scores.mean().round(9)
     tied = list(ranks.index[ranks == ranks.iloc[0]])
     first = [name for name in tied if means[name] == means[tied[0]]]
+    text = f"{code(first[0])} ranks first"
     if len(first) > 1:
-        return f"{codes(first)} share the best mean rank and mean score"
-    if len(tied) > 1:
-        return f"{codes(tied)} share the best mean rank, {code(first[0])} has the best mean score"
-    return f"{code(first[0])} ranks first"
-
-
-def _evidence(statistics: Statistics) -> str:
-    """Count the significant differences."""
+        text = f"{codes(first)} share the best mean rank and mean score"
+    elif len(tied) > 1:
+        text = f"{codes(tied)} share the best mean rank, {code(first[0])} has the best mean score"
     n_pairs, n_shown = len(statistics.pairs), len(statistics.significant(ALPHA))
     if n_pairs == 1:
-        return (
-            ", and the difference is significant."
-            if n_shown
-            else ", but the difference is not significant."
-        )
+        but = "and the difference is" if n_shown else "but the difference is not"
+        return f"{text}, {but} significant."
     if n_shown == n_pairs:
-        return f", and all {n_pairs} pairs differ significantly."
+        return f"{text}, and all {n_pairs} pairs differ significantly."
     if n_shown == 0:
-        return f", but none of the {n_pairs} pairs differs significantly."
-    return (
-        f"; {n_shown} of {n_pairs} pairs {'differs' if n_shown == 1 else 'differ'} significantly."
-    )
+        return f"{text}, but none of the {n_pairs} pairs differs significantly."
+    differ = "differs" if n_shown == 1 else "differ"
+    return f"{text}; {n_shown} of {n_pairs} pairs {differ} significantly."
 
 
 def _best_on_one_data_set(found: Findings) -> str:
     means = ordered_means(found.used)
     tied = list(means.index[means == means.iloc[0]])
-    where = f"On {escaped(found.used['dataset'].iloc[0])},"
+    text = f"{code(tied[0])} has the highest mean score, {means.iloc[0]:.3f}"
     if len(tied) > 1:
-        text = f"{where} {codes(tied)} share the highest mean score, {means.iloc[0]:.3f}."
+        text = f"{codes(tied)} share the highest mean score, {means.iloc[0]:.3f}"
     else:
-        text = (
-            f"{where} {code(tied[0])} has the highest mean score, {means.iloc[0]:.3f}; "
-            f"{code(means.index[1])} is next, {means.iloc[1]:.3f}."
-        )
-    return f"{text} One data set says nothing about others."
+        text += f"; {code(means.index[1])} is next, {means.iloc[1]:.3f}"
+    where = escaped(found.used["dataset"].iloc[0])
+    return f"On {where}, {text}. One data set says nothing about others."
 
 
 def _least_p(statistics: Statistics) -> float:
     """Return the smallest p-value that so many data sets can give."""
     return 2.0 / 2 ** len(statistics.scores)
-
-
-def _verb(subjects: list[str], verb: str) -> str:
-    return f"{verb}s" if len(subjects) == 1 else verb

@@ -8,8 +8,6 @@ import json
 import os
 import platform
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,8 +15,8 @@ import tsformer
 from tsformer._optional import require
 from tsformer.encodings import find, names
 from tsformer.studies._files import check_folder, write_atomically
-from tsformer.studies.analysis.analyse import Findings, analyse, default_baseline
-from tsformer.studies.analysis.scores import StudyScores, read_study
+from tsformer.studies.analysis.scores import Findings, StudyScores, read_study
+from tsformer.studies.analysis.statistics import analyse, default_baseline
 from tsformer.studies.report.content import content, figures
 from tsformer.studies.report.render import html, markdown
 
@@ -26,8 +24,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = ["ReportFiles", "write_findings", "write_report"]
-
-_LIBRARIES = ("numpy", "pandas", "scipy", "torch", "matplotlib", "baycomp", "scikit-posthocs")
 
 
 class ReportFiles(NamedTuple):
@@ -105,9 +101,6 @@ def write_findings(
     again = scores.design is not None and not _needs_its_script(scores.design)
     commands = ["tsformer compare --study study.json"] if again else []
     versions = [f"tsformer {tsformer.__version__}", f"Python {platform.python_version()}"]
-    for library in _LIBRARIES:
-        with suppress(PackageNotFoundError):  # imported from a path, without its metadata
-            versions.append(f"{library} {version(library)}")
     name = scores.path.parent.name if scores.path.name == "results.csv" else scores.path.stem
     encodings = scores.ours and not (scores.design or {}).get("methods")
     question = "Which encoding helps" if encodings else "Which method scores higher"
