@@ -140,7 +140,16 @@ def read_methods(
                 f'{{"estimator": "minirocket"}}; got {shortened(said)}'
             )
         given = dict(said)
-        estimator = given.pop("estimator", None) or _by_name(name, given)
+        estimator = given.pop("estimator", None) or (name if name in BASELINES else TRANSFORMER)
+        near = nearest(name, BASELINES)
+        guessed = not said.get("estimator") and name not in BASELINES
+        # A typo must not select the transformer.
+        if guessed and (not given or (near and near[0] != "tsformer")):
+            meant = f": did you mean {near[0]!r}?" if near else "."
+            raise ValueError(
+                f"method {name!r} names no estimator{meant} Name one or the path of a class, as in "
+                'estimator = "sklearn.svm.SVC", or say estimator = "tsformer"'
+            )
         if not isinstance(estimator, str):
             raise TypeError(
                 f"estimator of method {name!r} must be a name or the dotted path of a class; got "
@@ -159,17 +168,3 @@ def read_methods(
             check_parameters({**shared, **rest})
         found[name] = method
     return found
-
-
-def _by_name(name: str, given: Mapping[str, Any]) -> str:
-    """Return the classifier of a method that names none."""
-    if name in BASELINES:
-        return name
-    near = nearest(name, BASELINES)
-    if not given or (near and near[0] != "tsformer"):  # a typo must not select the transformer
-        meant = f": did you mean {near[0]!r}?" if near else "."
-        raise ValueError(
-            f"method {name!r} names no estimator{meant} Name one or the path of a class, as in "
-            'estimator = "sklearn.svm.SVC", or say estimator = "tsformer"'
-        )
-    return TRANSFORMER

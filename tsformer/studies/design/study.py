@@ -4,6 +4,7 @@ import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -27,7 +28,13 @@ from tsformer.studies.design.methods import (
     digest,
     read_methods,
 )
-from tsformer.studies.design.study_file import WHOLE, read_study_file, train_sizes
+from tsformer.studies.design.study_file import (
+    LISTS,
+    TABLES,
+    WHOLE,
+    read_study_file,
+    train_sizes,
+)
 
 
 class Trial(NamedTuple):
@@ -144,39 +151,35 @@ class Study:
     _methods: dict[str, Method] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        set_field = partial(object.__setattr__, self)
         seeds: Any = self.seeds
         if isinstance(seeds, int) and not isinstance(seeds, bool):
             seeds = range(seeds)
-        if not isinstance(seeds, Iterable):
-            raise TypeError(f"seeds must be an int or a sequence of ints; got {seeds!r}")
-        object.__setattr__(self, "datasets", _distinct("datasets", self.datasets, str))
         encodings = _listed("encodings", self.encodings)
         encodings = tuple(registered()) if encodings == ("all",) else encodings
         encodings = tuple(_in_one_spelling(encoding) for encoding in encodings)
         if encodings or not self.methods:
             what = "encodings" if encodings else "encodings or methods"
             encodings = _distinct(what, encodings, str)
-        object.__setattr__(self, "encodings", encodings)
-        object.__setattr__(self, "seeds", _distinct("seeds", seeds, int))
-        object.__setattr__(self, "parameters", dict(self.parameters))
-        object.__setattr__(self, "vary", _varied(self.vary, self.parameters))
+        set_field("datasets", _distinct("datasets", self.datasets, str))
+        set_field("encodings", encodings)
+        set_field("seeds", _distinct("seeds", seeds, int))
+        set_field("parameters", dict(self.parameters))
+        set_field("vary", _varied(self.vary, self.parameters))
         check_number("resamples", self.resamples, 1, whole=True)
-        object.__setattr__(self, "train_sizes", train_sizes(self.train_sizes))
-        if not isinstance(self.splits, Mapping):
-            raise TypeError(f"splits must map names of data sets to words; got {self.splits!r}")
-        for dataset, words in self.splits.items():
-            check_known("data set of this study", dataset, self.datasets, where="splits: ")
-            if not isinstance(words, str):
-                raise TypeError(f"splits, at {dataset!r}, must be of type str; got {words!r}")
-        object.__setattr__(self, "splits", dict(self.splits))
-        for name in ("title", "description"):
-            if not isinstance(getattr(self, name), str):
-                raise TypeError(f"{name} must be of type str; got {getattr(self, name)!r}")
+        set_field("train_sizes", train_sizes(self.train_sizes))
+        for name in ("splits", "leave_out"):
+            if not isinstance(value := getattr(self, name), Mapping):
+                raise TypeError(f"{name} must be a mapping with names as keys; got {value!r}")
+        texts = {f"splits, at {dataset!r},": words for dataset, words in self.splits.items()}
+        for what, text in {**texts, "title": self.title, "description": self.description}.items():
+            if not isinstance(text, str):
+                raise TypeError(f"{what} must be of type str; got {text!r}")
+        set_field("splits", dict(self.splits))
         for module in _listed("imports", self.imports):
             load_module(module, f"imports, {module!r}")
         for encoding in self.encodings:
             import_encodings(encoding)
-        check_parameters(self.parameters)
         for values in _combinations(self.vary):
             check_parameters({**self.parameters, **values})
         for name in self.methods:
@@ -184,11 +187,29 @@ class Study:
                 raise ValueError(f"{name!r} is both an encoding and a method; rename the method")
         own = {name: Method(name, TRANSFORMER, {"encoding": name}) for name in self.encodings}
         own |= read_methods(self.methods, self.parameters)
-        object.__setattr__(self, "_methods", own)
-        object.__setattr__(self, "imports", self._imports())
-        methods = {name: dict(said) for name, said in self.methods.items()}
-        object.__setattr__(self, "methods", methods)
-        object.__setattr__(self, "leave_out", self._left_out())
+        set_field("_methods", own)
+        set_field("methods", {name: dict(said) for name, said in self.methods.items()})
+        modules = dict.fromkeys(_listed("imports", self.imports))
+        for part in (part for name in self.names for part in self._parts(name)):
+            homes = dict.fromkeys((part.rpartition(".")[0], find(part).__module__))
+            ours = ("", "tsformer", "__main__")
+            modules |= {home: None for home in homes if home.partition(".")[0] not in ours}
+        set_field("imports", tuple(modules))
+        left_out = {
+            name: _distinct(f"leave_out, at {name!r},", datasets, str)
+            for name, datasets in self.leave_out.items()
+        }
+        set_field("leave_out", left_out)
+        for name in left_out:
+            check_known("method of this study", name, self.names, where="leave_out: ")
+        for dataset in (*self.splits, *itertools.chain(*left_out.values())):
+            where = "splits and leave_out: "
+            check_known("data set of this study", dataset, self.datasets, where=where)
+        for name, datasets in left_out.items():
+            if len(datasets) == len(self.datasets):
+                raise ValueError(
+                    f"leave_out names all data sets for {name!r}: remove it from the study"
+                )
         transformers = [each for each in own.values() if each.transformer]
         if not transformers and (self.parameters or self.vary):
             names = ", ".join(map(repr, (*self.parameters, *self.vary)))
@@ -223,21 +244,16 @@ class Study:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the design as plain lists and dicts, ready for JSON or TOML."""
-        methods = {name: dict(said) for name, said in self.methods.items()}
-        left_out = self.leave_out
-        return {
-            "datasets": list(self.datasets),
-            "encodings": list(self.encodings),
-            **({"methods": methods} if methods else {}),
-            "seeds": list(self.seeds),
+        design: dict[str, Any] = {
+            **{name: list(getattr(self, name)) for name in LISTS},
+            **{name: dict(getattr(self, name)) for name in TABLES},
             "resamples": self.resamples,
-            "parameters": dict(self.parameters),
-            "vary": {name: list(values) for name, values in self.vary.items()},
-            **({"train_sizes": list(self.train_sizes)} if self.train_sizes else {}),
-            **({"leave_out": {n: list(on) for n, on in left_out.items()}} if left_out else {}),
-            **({"splits": dict(self.splits)} if self.splits else {}),
-            **({"imports": list(self.imports)} if self.imports else {}),
         }
+        design["methods"] = {name: dict(said) for name, said in self.methods.items()}
+        for name in ("vary", "leave_out"):
+            design[name] = {key: list(values) for key, values in design[name].items()}
+        optional = ("methods", "train_sizes", "leave_out", "splits", "imports")
+        return {name: part for name, part in design.items() if part or name not in optional}
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -272,20 +288,15 @@ class Study:
 
     def train_size_of(self, variant: str = "") -> str:
         """Return how much of the train split this variant gets, ``"100%"`` for the whole."""
-        return str(self._values_of(variant).get("train_size", WHOLE))
-
-    def _values_of(self, variant: str) -> dict[str, Any]:
-        variants = self.variants
-        check_known("variant", variant, variants)
-        return variants[variant]
+        return str(self.variants[variant].get("train_size", WHOLE))
 
     def parameters_of(self, variant: str = "", method: str = "") -> dict[str, Any]:
         """Return the parameters of a method, by default the first, except encoding and seed."""
         found = self.method(method or self.names[0])
         if not found.transformer:
             return found.parameters
-        values = self._values_of(variant)
-        varied = {name: value for name, value in values.items() if name in self.vary}
+        values = self.variants[variant].items()
+        varied = {name: value for name, value in values if name in self.vary}
         own = {name: value for name, value in found.given.items() if name != "encoding"}
         return {**self.parameters, **varied, **own}
 
@@ -294,27 +305,17 @@ class Study:
         default = TSTransformerClassifier().encoding
         return str(_in_one_spelling(self.method(method).given.get("encoding", default)))
 
+    def _parts(self, method: str) -> tuple[str, ...]:
+        """Return the encodings that a method sums; none of another classifier."""
+        transformer = self.method(method).transformer
+        return tuple(part_names(self.encoding_of(method))) if transformer else ()
+
     def code_of(self, method: str) -> list[str]:
         """Return library and version, or hash, of the classes of encodings not of this package."""
-        if not self.method(method).transformer:
-            return []
-        classes = map(find, part_names(self.encoding_of(method)))
+        classes = map(find, self._parts(method))
         return [
             class_version(cls) for cls in classes if cls.__module__.partition(".")[0] != "tsformer"
         ]
-
-    def _imports(self) -> tuple[str, ...]:
-        """Return the modules to import before any fit, where a process has not."""
-        modules = dict.fromkeys(_listed("imports", self.imports))
-        for each in self._methods.values():
-            for part in part_names(self.encoding_of(each.name)) if each.transformer else ():
-                homes = (part.rpartition(".")[0], find(part).__module__)
-                modules |= dict.fromkeys(
-                    home
-                    for home in homes
-                    if home and home.partition(".")[0] not in ("tsformer", "__main__")
-                )
-        return tuple(modules)
 
     def configuration(self, variant: str = "", method: str = "") -> dict[str, Any]:
         """Return everything that can affect a fit of this variant, including the defaults.
@@ -390,24 +391,6 @@ class Study:
             for name in self.names
             if dataset not in self.leave_out.get(name, ())
         ]
-
-    def _left_out(self) -> dict[str, tuple[str, ...]]:
-        if not isinstance(self.leave_out, Mapping):
-            raise TypeError(
-                f"leave_out must map names of methods to data sets; got {self.leave_out!r}"
-            )
-        checked = {}
-        for name, datasets in self.leave_out.items():
-            check_known("method of this study", name, self.names, where="leave_out: ")
-            checked[name] = _distinct(f"leave_out, at {name!r},", datasets, str)
-            for dataset in checked[name]:
-                where = f"leave_out, at {name!r}: "
-                check_known("data set of this study", dataset, self.datasets, where=where)
-            if len(checked[name]) == len(self.datasets):
-                raise ValueError(
-                    f"leave_out names all data sets for {name!r}: remove it from the study"
-                )
-        return checked
 
     def key(
         self, dataset: str, method: str, seed: int, variant: str = "", resample: int = 0

@@ -4,18 +4,16 @@ import json
 import re
 import tomllib
 from collections.abc import Iterable
+from math import inf
 from pathlib import Path
 from typing import Any
 
 from tsformer._checks import check_known
 
-_KEYS = (
-    *("datasets", "encodings", "methods", "seeds", "resamples", "parameters", "vary"),
-    *("train_sizes", "leave_out", "splits", "imports", "title", "description"),
-)
 #: Keys of a design that hold objects, and lists.
 TABLES = ("parameters", "vary", "methods", "leave_out", "splits")
 LISTS = ("datasets", "encodings", "seeds", "train_sizes", "imports")
+_KEYS = (*LISTS, *TABLES, "resamples", "title", "description")
 
 
 def read_study_file(path: str | Path) -> dict[str, Any]:
@@ -59,29 +57,18 @@ def train_sizes(values: Any) -> tuple[str, ...]:
     """Return sizes in their one spelling, as in ``("20", "50%")``."""
     if isinstance(values, str | int) or not isinstance(values, Iterable):
         raise TypeError(f'train_sizes must be a list such as [20, "50%", "100%"]; got {values!r}')
-    sizes = tuple(map(_one, values))
-    for size in sizes:
-        if sizes.count(size) > 1:
+    sizes: list[str] = []
+    for value in values:
+        kind = ValueError if isinstance(value, str | int) else TypeError
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(%?)", str(value).strip())
+        number, percent = (float(found[1]), found[2]) if found and kind is ValueError else (0, "")
+        if not 0 < number <= (100 if percent else inf) or (not percent and number % 1):
+            raise kind(
+                "a train size must be a whole number of series, such as 20, or a percentage of at "
+                f'most 100, such as "10%"; got {value!r}'
+            )
+        size = f"{number:.10g}%" if percent else str(int(number))
+        if size in sizes:
             raise ValueError(f"train_sizes names {size!r} twice; name each once")
-    return sizes
-
-
-def _one(value: Any) -> str:
-    if isinstance(value, bool) or not isinstance(value, int | str):
-        hint = f'; write "{100 * value:g}%" for a share' if isinstance(value, float) else ""
-        raise TypeError(
-            'a train size must be a number of series, such as 20, or a percentage, such as "50%"; '
-            f"got {value!r}{hint}"
-        )
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(%?)", str(value).strip())
-    if found is None or (not found[2] and "." in found[1]):
-        raise ValueError(
-            "a train size must be a whole number of series, such as 20, or a percentage, such as "
-            f'"50%"; got {value!r}'
-        )
-    number = float(found[1])
-    if number <= 0 or (found[2] and number > 100):
-        raise ValueError(
-            f"a train size must be above zero, and a percentage at most 100%; got {value!r}"
-        )
-    return f"{number:.10g}%" if found[2] else str(int(found[1]))
+        sizes.append(size)
+    return tuple(sizes)
