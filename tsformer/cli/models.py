@@ -271,8 +271,9 @@ def predict(
         own = ranks.shard(len(found.X))
         stored = isinstance(found.X, SeriesSource)
         X = found.X.part(np.arange(len(cases))[own]) if stored else found.X[own]
-        labels = {"label": classifier.predict(X)} if cut is None else {}
-        rows = pd.DataFrame(labels, index=cases[own])
+        rows = pd.DataFrame(index=cases[own])
+        if cut is None:
+            rows["label"] = classifier.predict(X)
         if proba or cut is not None:
             names = [f"p({label})" for label in classifier.classes_]
             rows[names] = classifier.predict_proba(X)
@@ -281,17 +282,15 @@ def predict(
         rows = pd.concat(ranks.gather(rows))
     if not ranks.leads:
         return
-    named = found.schema is not None and found.schema.case
-    if cut is None:
-        rows = rows.round(6)
-    else:
+    what, named = "predictions", (found.schema is not None and found.schema.case) or "series"
+    if cut is not None:
+        what, named = "intervals", "recording"
         steps = cut.steps(rows.to_numpy(), classes=classifier.classes_)
-        rows = cut.events(steps, steps_or_time(least_duration or "1"))
-        named, rows = "recording", rows.round({"confidence": 6}).set_index("recording")
+        rows = cut.events(steps, steps_or_time(least_duration or "1")).set_index(named)
+    rows = rows.round({"confidence": 6} if cut is not None else 6)
     rows = rows.assign(label=rows["label"].map(csv_cell)).rename(index=csv_cell)
-    rows.to_csv(out or sys.stdout, index_label=csv_cell(named or "series"))
+    rows.to_csv(out or sys.stdout, index_label=csv_cell(named))
     if out:
-        what = "predictions" if cut is None else "intervals"
         typer.echo(f"{len(rows)} {what} written to {out}")
 
 
@@ -449,28 +448,24 @@ def _paths(source: str | None) -> list[Path]:
     from tsformer.data.archive import folder_of
     from tsformer.data.sources import is_file
 
-    if source is None or is_file(source) or Path(source).exists():
-        return [] if source is None else [Path(source)]
-    home = folder_of(source)
-    return [] if home is None else [home]
+    if source is None:
+        return []
+    found = Path(source) if is_file(source) or Path(source).exists() else folder_of(source)
+    return [] if found is None else [found]
 
 
 def _row(series: str, found: Source, dataset: str) -> int:
     """Find a series by name or number."""
-    names = [] if found.cases is None else [str(name) for name in found.cases]
+    names, n = [str(name) for name in found.cases or ()], len(found.X)
     if series in names:
         return names.index(series)
-    if not series.isdecimal():
-        raise ValueError(
-            unknown("series", series, names)
-            if names
-            else f"--series takes a number; got {series!r}"
-        )
-    if int(series) >= len(found.X):
-        raise ValueError(
-            f"--series {series}: {dataset} has {len(found.X)} series, from 0 to {len(found.X) - 1}"
-        )
-    return int(series)
+    if series.isdecimal() and int(series) < n:
+        return int(series)
+    if names and not series.isdecimal():
+        raise ValueError(unknown("series", series, names))
+    raise ValueError(
+        f"--series takes a number; {dataset} has {n} series, from 0 to {n - 1}; got {series!r}"
+    )
 
 
 def _loader(dataset: str) -> str:

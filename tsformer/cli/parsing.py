@@ -5,7 +5,7 @@ import functools
 import inspect
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
@@ -135,42 +135,36 @@ def settings(pairs: list[str]) -> dict[str, Any]:
     ``encoding_params.d_hidden=32`` sets one entry of a dict.
     """
     found: dict[str, Any] = {}
-    for pair in pairs:
-        path, equals, text = pair.partition("=")
-        name, dot, entry = path.strip().partition(".")
-        if not equals or not name:
-            raise ValueError(f"--set takes name=value, as in --set stem=linear; got {pair!r}")
+    for path, text in _pairs("--set", pairs, "stem=linear"):
+        name, dot, entry = path.partition(".")
         if dot:
-            found.setdefault(name, {})[entry] = _value(text.strip())
+            found.setdefault(name, {})[entry] = _value(text)
         else:
-            found[name] = _value(text.strip())
+            found[name] = _value(text)
     return found
 
 
 def varied(pairs: list[str]) -> dict[str, list[Any]]:
     """Read ``name=a,b`` pairs: the values that each of these parameters takes."""
     found: dict[str, list[Any]] = {}
-    for pair in pairs:
-        name, equals, text = pair.partition("=")
-        name, values = name.strip(), [_value(part) for part in _outside_brackets(text)]
-        if not equals or not name or not values:
-            raise ValueError(f"--vary takes name=a,b, as in --vary stem=conv,linear; got {pair!r}")
+    for name, text in _pairs("--vary", pairs, "stem=conv,linear"):
         if name in found:
             raise ValueError(f"--vary names {name!r} twice; give all its values at once")
-        found[name] = values
+        parts, depth = [""], 0
+        for sign in text:  # commas outside lists and dicts
+            depth += (sign in "([{") - (sign in ")]}")
+            parts = [*parts, ""] if sign == "," and not depth else [*parts[:-1], parts[-1] + sign]
+        found[name] = [_value(part.strip()) for part in parts if part.strip()]
     return found
 
 
-def _outside_brackets(text: str) -> list[str]:
-    """Split at commas that are outside lists and dicts."""
-    parts, depth = [""], 0
-    for sign in text:
-        depth += (sign in "([{") - (sign in ")]}")
-        if sign == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += sign
-    return [part.strip() for part in parts if part.strip()]
+def _pairs(flag: str, pairs: list[str], example: str) -> Iterator[tuple[str, str]]:
+    """Split ``name=text``."""
+    for pair in pairs:
+        name, equals, text = (part.strip() for part in pair.partition("="))
+        if not name or not equals or (flag == "--vary" and not text.strip(" ,")):
+            raise ValueError(f"{flag} takes name=value, as in {flag} {example}; got {pair!r}")
+        yield name, text
 
 
 def _value(text: str) -> Any:

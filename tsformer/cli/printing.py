@@ -6,25 +6,19 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from math import inf
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markdown import Markdown
-from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as Bar
 from rich.table import Table
 from rich.text import Text
 
 from tsformer.cli.parsing import option
-
-if TYPE_CHECKING:
-    from tsformer.studies import Progress
 
 Json = Annotated[bool, option("Print JSON, for scripts.", None, "--json")]
 
@@ -84,45 +78,6 @@ def _console() -> Console:
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = 160
     return console
-
-
-def one_line(text: str) -> str:
-    """Join the lines of a text."""
-    return " ".join(text.split())
-
-
-@contextmanager
-def study_bar() -> Iterator[Callable[[Progress], None]]:
-    """Show the progress of a comparison on standard error: a line per fit, and a bar."""
-    console = Console(stderr=True, highlight=False)
-    bar = Bar(
-        TextColumn("{task.fields[fits]}"),
-        BarColumn(bar_width=24),
-        TimeRemainingColumn(),
-        TextColumn("{task.description}"),
-        console=console,
-        transient=True,
-        speed_estimate_period=inf,  # a fit takes minutes and reports only its end
-        disable=not console.is_terminal,
-    )
-    task = bar.add_task("reading data, opening the tracking store", total=1.0, fits="")
-
-    def show(progress: Progress) -> None:
-        name = str(progress.trial or "")
-        if progress.event == "fit-end":
-            result = one_line(progress.error) or f"accuracy {progress.accuracy:.3f}"
-            # In a file one line per fit: Rich wraps at 80 columns there.
-            console.print(Text(f"{name}  {result}"), soft_wrap=not console.is_terminal)
-        bar.update(
-            task,
-            completed=progress.fraction,
-            fits=f"{progress.done}/{progress.total} fits, {progress.running} running"
-            + (f", {progress.failed} failed" if progress.failed else ""),
-            description=name,
-        )
-
-    with bar:
-        yield show
 
 
 def as_typed(command: str) -> str:

@@ -7,7 +7,6 @@ import json
 import os
 import shlex
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,16 +16,13 @@ from tsformer._files import check_output
 from tsformer.cli import parsing
 from tsformer.cli.models import MaxEpochs, Set
 from tsformer.cli.parsing import argument, option
-from tsformer.cli.printing import Json, as_typed, markdown, one_line, study_bar, table
+from tsformer.cli.printing import Json, as_typed, markdown, table
 from tsformer.cli.tables import described
 from tsformer.cli.tracking import TrackingUri
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from tsformer.data.table import TableSchema
     from tsformer.studies import Comparison, Study
-    from tsformer.studies.run.problem import OwnProblem
 
 # Flags that define a study; other flags choose where and how it runs.
 _OF_A_STUDY = (
@@ -115,15 +111,44 @@ def compare(
       tsformer compare --datasets BasicMotions,ECG200 --encodings none,lspe --jobs 2
       tsformer compare --data my.csv --label y --encodings all --set stem=linear --budget 10min
     """
+    from tsformer.baselines.resolve import find, is_foreign
+    from tsformer.data.sources import is_file, read_source
     from tsformer.studies import Study
     from tsformer.studies.analysis.ranking import ranking_page
     from tsformer.studies.report.summary_table import to_markdown
+    from tsformer.studies.run.problem import own_problem
 
     for file in ("results.csv", "failures.csv"):
         check_output(out / file, [] if data is None else [Path(data)])
-    given = {name for name in _OF_A_STUDY if _is_given(context, name)}
-    _refuse_contradictions(given, columns, data, datasets, resamples, budget, study)
-    own: OwnProblem | None = None
+    sources = ((each, context.get_parameter_source(each)) for each in _OF_A_STUDY)
+    given = {each for each, source in sources if source and source.name != "DEFAULT"}
+    flag = "".join(f"--{each.strip('_').replace('_', '-')} " for each in sorted(given)[:1])
+    cross = "--data is cross-validated, and its folds are the splits: remove"
+    for message, wrong in {
+        f"--study defines the whole study; remove {flag.strip()}, or put it into the file": (
+            study is not None and given
+        ),
+        "--folds and the options for columns are for a file named with --data": (
+            data is None and (columns or "folds" in given)
+        ),
+        "--budget chooses by cross-validation of --data; name a file with it": (
+            budget is not None and data is None and study is None
+        ),
+        f"{cross} --datasets, or compare them apart": data is not None and datasets,
+        f"{cross} --resamples": data is not None and resamples > 1,
+        "name data sets with --datasets A,B, a file of your own with --data FILE, or a study with "
+        "--study FILE.toml": not (study or datasets or data is not None),
+        f"--methods {methods!r} names none; leave it out": (
+            "methods" in given and not parsing.names(methods)
+        ),
+        f"--train-sizes {train_sizes!r} names none; leave it out": (
+            "train_sizes" in given and not parsing.names(train_sizes)
+        ),
+        f"--folds takes a number of folds, 2 or more; got {folds}": folds < 2,
+        f"--data takes a file; for a data set, use --datasets {data}": data and not is_file(data),
+    }.items():
+        if wrong:
+            raise ValueError(message)
     if study is not None:
         sys.path.append(os.getcwd())  # for classes in files of this folder
         asked = Study.from_toml(study)
@@ -131,14 +156,22 @@ def compare(
         options = parsing.settings(set_)
         if max_epochs is not None:
             options["max_epochs"] = max_epochs
-        for flag, text in (("methods", methods), ("train_sizes", train_sizes)):
-            if not parsing.names(text) and flag in given:
-                raise ValueError(f"--{flag.replace('_', '-')} {text!r} names none; leave it out")
-        named = _methods(methods, allow_import)
-        own_encodings = [name for name in parsing.names(encodings) if "." in name]
+        named: dict[str, dict[str, Any]] = {}
+        for path in parsing.names(methods):
+            find(path)
+            if is_foreign(path) and not allow_import:
+                raise ValueError(
+                    f"--methods names {path!r}, whose code would be imported and run: add "
+                    "--allow-import if you trust it, or name it in a file for --study"
+                )
+            if (method := path.rpartition(".")[2]) in named:
+                raise ValueError(
+                    f"--methods names {method!r} twice; name it once, or distinguish the classes "
+                    "in a file for --study"
+                )
+            named[method] = {} if method == path else {"estimator": path}
+        own_encodings = [each for each in parsing.names(encodings) if "." in each]
         parsing.import_encodings(own_encodings, allowed=allow_import)
-        if folds < 2:
-            raise ValueError(f"--folds takes a number of folds, 2 or more; got {folds}")
         asked = Study(
             parsing.names(datasets) if data is None else (data,),
             parsing.names(encodings) if not named or "encodings" in given else (),
@@ -151,15 +184,17 @@ def compare(
         )
         if data is not None:
             asked.check()  # before any data are written
-            own = _own(data, columns, folds, options.get("timestamps"), err=as_json)
+            found = read_source(data, columns)
+            typer.echo(described(data, found), err=as_json)
+            times = options.get("timestamps")
+            own = own_problem(Path(data).stem, found, n_folds=folds, timestamps=times)
+            of = "" if found.groups is None else f" of {len(set(found.groups))} groups"
+            typer.echo(f"{len(found.X)} series{of} in {folds} folds, in {own.home}", err=as_json)
             asked = dataclasses.replace(
                 asked, datasets=(own.name,), splits={own.name: own.split}, resamples=folds
             )
-    if name:
-        asked = dataclasses.replace(asked, title=name)
     comparison = run(
-        asked,
-        own,
+        dataclasses.replace(asked, title=name) if name else asked,
         out=out,
         tracking_uri=tracking_uri,
         experiment=experiment,
@@ -190,37 +225,6 @@ def compare(
     finish(comparison, err=as_json)
     if unranked:
         raise typer.Exit(2)
-
-
-def _refuse_contradictions(
-    given: set[str],
-    columns: TableSchema,
-    data: str | None,
-    datasets: str,
-    resamples: int,
-    budget: str | None,
-    study: Path | None,
-) -> None:
-    """Raise ValueError for flags that exclude each other."""
-    flag = "".join(f"--{name.strip('_').replace('_', '-')} " for name in sorted(given)[:1])
-    cross = "--data is cross-validated, and its folds are the splits: remove"
-    for message, wrong in {
-        f"--study defines the whole study; remove {flag.strip()}, or put it into the file": (
-            study is not None and given
-        ),
-        "--folds and the options for columns are for a file named with --data": (
-            data is None and (columns or "folds" in given)
-        ),
-        "--budget chooses by cross-validation of --data; name a file with it": (
-            budget is not None and data is None and study is None
-        ),
-        f"{cross} --datasets, or compare them apart": data is not None and datasets,
-        f"{cross} --resamples": data is not None and resamples > 1,
-        "name data sets with --datasets A,B, a file of your own with --data FILE, or a study with "
-        "--study FILE.toml": not (study or datasets or data is not None),
-    }.items():
-        if wrong:
-            raise ValueError(message)
 
 
 def report(
@@ -268,20 +272,15 @@ def report(
     typer.echo(f"markdown  {files.markdown}, with {len(files.figures)} figures")
 
 
-def run(study: Study, own: OwnProblem | None = None, **options: Any) -> Comparison:
-    """Run a study with a progress bar on standard error.
-
-    Options are passed to `tsformer.studies.compare`. If it raises before any fit, the data `own`
-    are deleted.
-    """
+def run(study: Study, **options: Any) -> Comparison:
+    """Run a study with a line per fit on standard error; pass options to `studies.compare`."""
     from tsformer.studies import compare
 
     # MLflow's log of new tables and its own bars would interrupt ours.
     os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
     os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
     try:
-        with nullcontext() if own is None else own.deleted_if_refused(), study_bar() as show:
-            return compare(study, on_progress=show, **options)
+        return compare(study, verbose=1, **options)
     except KeyboardInterrupt:
         typer.echo("finished fits are kept; to resume:", err=True)
         typer.echo(f"  {as_typed(shlex.join(['tsformer', *sys.argv[1:]]))}", err=True)
@@ -293,68 +292,20 @@ def finish(comparison: Comparison, *, err: bool = False) -> None:
     from tsformer.studies.analysis.scores import was_skipped
 
     skipped = was_skipped(comparison.failures["error"])
-    for fit, skip in zip(comparison.failures.to_dict("records"), skipped, strict=True):
-        error = one_line(fit.pop("error"))
-        typer.echo(f"{'skipped' if skip else 'failed'}: {_words(fit)}  {error}", err=err)
     lost = "not recorded, since the tracking store was unreachable"
-    for fit in comparison.unrecorded.to_dict("records"):
-        typer.echo(f"{lost}: {_words(fit)}", err=err)
+    kinds = [*skipped.map({True: "skipped", False: "failed"}), *[lost] * len(comparison.unrecorded)]
+    tables = (comparison.failures, comparison.unrecorded)
+    fits = [fit for each in tables for fit in each.to_dict("records")]
+    for kind, fit in zip(kinds, fits, strict=True):
+        error = " ".join(fit.pop("error", "").split())
+        bare = ("dataset", "encoding", "method", "seed")
+        shown = {name: value for name, value in fit.items() if name != "resample" or value}
+        words = [str(v) if k in bare else f"{k}={v}" for k, v in shown.items()]
+        typer.echo("  ".join(filter(None, (f"{kind}: {words[0]}", *words[1:], error))), err=err)
     if len(comparison.unrecorded):
         typer.echo("run the same command once the store is back to repeat these", err=err)
     if not skipped.all() or len(comparison.unrecorded) or comparison.results.empty:
         raise typer.Exit(2)
-
-
-def _is_given(context: typer.Context, name: str) -> bool:
-    """Return whether the command line has the option, even with its default."""
-    source = context.get_parameter_source(name)
-    return source is not None and source.name != "DEFAULT"
-
-
-def _methods(text: str, allow_import: bool) -> dict[str, dict[str, Any]]:
-    """Return methods by name, dotted paths by class name."""
-    from tsformer.baselines.resolve import find, is_foreign
-
-    found: dict[str, dict[str, Any]] = {}
-    for estimator in parsing.names(text):
-        find(estimator)
-        if is_foreign(estimator) and not allow_import:
-            raise ValueError(
-                f"--methods names {estimator!r}, whose code would be imported and run: add "
-                "--allow-import if you trust it, or name it in a file for --study"
-            )
-        name = estimator.rpartition(".")[2]
-        if name in found:
-            raise ValueError(
-                f"--methods names {name!r} twice; name it once, or distinguish the classes in a "
-                "file for --study"
-            )
-        found[name] = {} if name == estimator else {"estimator": estimator}
-    return found
-
-
-def _own(
-    data: str, columns: TableSchema, folds: int, timestamps: object, *, err: bool
-) -> OwnProblem:
-    """Read the series of --data as a problem."""
-    from tsformer.data.sources import is_file, read_source
-    from tsformer.studies.run.problem import own_problem
-
-    if not is_file(data):
-        raise ValueError(f"--data takes a file; for a data set, use --datasets {data}")
-    found = read_source(data, columns)
-    typer.echo(described(data, found), err=err)
-    problem = own_problem(Path(data).stem, found, n_folds=folds, timestamps=timestamps)
-    of = "" if found.groups is None else f" of {len(set(found.groups))} groups"
-    typer.echo(f"{len(found.X)} series{of} in {folds} folds, in {problem.home}", err=err)
-    return problem
-
-
-def _words(fit: dict[Any, Any]) -> str:
-    """Name a fit, without the official split."""
-    bare = ("dataset", "encoding", "method", "seed")
-    shown = {name: value for name, value in fit.items() if name != "resample" or value}
-    return "  ".join(str(v) if k in bare else f"{k}={v}" for k, v in shown.items())
 
 
 def demo(
@@ -392,21 +343,14 @@ def demo(
         means = fits.groupby("encoding")["accuracy"].mean().sort_values(ascending=False)
         typer.echo()
         table(("encoding", " accuracy"), ((name, f"{mean:.3f}") for name, mean in means.items()))
-        typer.echo(f"\n{_answer(means)}\npicture  {compared.figure_path}\n")
+        best, score, control = means.index[0], means.iloc[0], means["none"]
+        close = [f'"{name}"' for name, mean in means.iloc[1:].items() if score - mean < EQUAL]
+        ties = f" {' and '.join(close)} within two points of it." if close else ""
+        said = f'Yes: "{best}" scores {score:.2f}, without one ("none") {control:.2f}.{ties}'
+        if score - control < EQUAL:
+            said = f'No: "{best}" scores {score:.2f}, and without one ("none") {control:.2f}.'
+        typer.echo(f"\nDoes the encoding matter here? {said}\npicture  {compared.figure_path}\n")
     if compared.report_path:
         typer.echo(f"report   {compared.report_path}")
     typer.echo(f"runs     {as_typed(compared.ui_command)}")
     typer.echo(f"yours    {as_typed('tsformer compare --data my.csv --label y --set stem=linear')}")
-
-
-def _answer(means: pd.Series[float]) -> str:
-    """Say whether the encoding matters, from mean accuracies, best first."""
-    best, score, control = means.index[0], means.iloc[0], means["none"]
-    question = "Does the encoding matter here?"
-    if score - control < EQUAL:
-        return (
-            f'{question} No: "{best}" scores {score:.2f}, and without one ("none") {control:.2f}.'
-        )
-    close = [f'"{name}"' for name, mean in means.iloc[1:].items() if score - mean < EQUAL]
-    ties = f" {' and '.join(close)} within two points of it." if close else ""
-    return f'{question} Yes: "{best}" scores {score:.2f}, without one ("none") {control:.2f}.{ties}'

@@ -10,9 +10,7 @@ from tsformer.data import list_datasets, load_dataset
 from tsformer.data.sources import Source
 from tsformer.data.table import TableSchema
 from tsformer.studies import Study, which_encoding
-from tsformer.studies.run.lock import StudyBusyError
 from tsformer.studies.run.problem import (
-    OwnProblem,
     Problem,
     cross_validation_folds,
     n_train,
@@ -209,18 +207,3 @@ def test_fit_gets_the_groups(monkeypatch):
         with contextlib.suppress(ArithmeticError):
             fit_trial(trial, study, problem, run)
     assert [groups.tolist() for groups in seen] == [problem.groups_train.tolist()] * 2
-
-
-@pytest.mark.parametrize(
-    ("error", "is_kept"), [(ValueError, False), (StudyBusyError, True), (KeyboardInterrupt, True)]
-)
-def test_a_new_problem_of_a_refused_comparison_is_deleted(error, is_kept, tmp_path):
-    def refuse(problem: OwnProblem) -> None:
-        with pytest.raises(error), problem.deleted_if_refused():
-            raise error
-
-    first, again = (own_problem("x", series(), n_folds=3) for _ in range(2))
-    refuse(again)
-    assert first.home.is_dir(), "it was there before"
-    refuse(first)
-    assert [*tmp_path.iterdir()] == ([tmp_path / "data"] if is_kept else [])

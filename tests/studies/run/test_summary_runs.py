@@ -110,7 +110,7 @@ def test_the_run_of_a_study_says_what_it_is_for_and_links_to_its_view():
     store = RunStore("sqlite:///x.db", "7", command="tsformer compare --study sums.toml")
     study = dataclasses.replace(STUDY, description="Do sums help?")
     note = study_note(study, store)
-    assert "\n\nDo sums help?\n\n2 encodings × 2 data sets × 2 seeds × 2 values of stem" in note
+    assert "\n\nDo sums help?\n\n16 fits" in note
     for variant in ("stem=conv", "stem=linear"):
         link = "#/experiments/7/runs?compareRunsMode=CHART&viewStateShareKey=encodings-"
         assert f"[{variant}]({link}{study.name}-" in note

@@ -30,13 +30,7 @@ from tsformer.studies.analysis.ranking import answer
 from tsformer.studies.analysis.statistics import mean_ranks
 from tsformer.studies.design.study import Study
 from tsformer.studies.report.summary_table import summary_table
-from tsformer.studies.run.finalize import (
-    attempt,
-    by_variant,
-    finalize,
-    finalize_ranking,
-    study_note,
-)
+from tsformer.studies.run.finalize import attempt, by_variant, finalize, study_note
 from tsformer.studies.run.fits import Fits, cluster
 from tsformer.studies.run.halving import Halving, seconds_of
 from tsformer.studies.run.lock import DRIVER_TAG, exclusive, this_process
@@ -229,19 +223,15 @@ def compare(
     check_number("jobs", jobs, 1, whole=True, also=(-1,))
     if fit_time_limit is not None:
         check_number("fit_time_limit", fit_time_limit, 0, excluded=True)
-    for name, value in {
-        "jobs": None if jobs == 1 else jobs,
-        "fit_time_limit": fit_time_limit,
-    }.items():
-        if scheduler is not None and value is not None:
+    for name, value, default in (("jobs", jobs, 1), ("fit_time_limit", fit_time_limit, None)):
+        if scheduler is not None and value != default:
             raise ValueError(
                 f"{name}={value} is for processes of this machine, and scheduler={scheduler!r} "
                 "runs the fits on others. Give only one of the two"
             )
     jobs = int(joblib.effective_n_jobs(jobs)) if jobs == -1 else jobs
     limit = None if budget is None else _budget(study, budget)
-    elsewhere = jobs > 1 or scheduler is not None or fit_time_limit is not None
-    if elsewhere:
+    if jobs > 1 or scheduler is not None or fit_time_limit is not None:
         _check_importable(study)
     study.check()
     for name in study.datasets:
@@ -265,17 +255,17 @@ def compare(
         results = ResultStore(study, store, folder / "results.csv").open()
         write_atomically(json.dumps(study.as_dict(), indent=2) + "\n", folder / "study.json")
         tags = {DRIVER_TAG: this_process(), "tsformer.study": study.name}
-        tags["mlflow.runColor"] = "#000000"
+        tags |= {"mlflow.runColor": "#000000", "mlflow.note.content": study_note(study, store)}
         parent = store.start(study.label, kind="study", key=study.name, tags=tags, again=True)
         with parent:
-            parent.tags({"mlflow.note.content": study_note(study, store)})
             parent.params(study.as_dict())
             parent.json(study.as_dict(), "study.json")
+            fits = Fits(
+                parent.run_id, listener, jobs=jobs, time_limit=fit_time_limit, client=client
+            )
             ranking = None
             try:
-                with Fits(
-                    parent.run_id, listener, jobs=jobs, time_limit=fit_time_limit, client=client
-                ) as fits:
+                with fits:
                     if limit is None:
                         deque(fits.run(study.trials(), results), maxlen=0)
                     else:
@@ -296,28 +286,16 @@ def compare(
                 attempt(results.release, "marking the running fits as killed")
                 raise
             attempt(results.settle, "checking for duplicate runs")
-            if limit is None:
-                written = finalize(results, folder, parent)
-            else:
-                written = finalize_ranking(ranking, results, folder, parent)
+            written = finalize(results, folder, parent, ranking, ranked=limit is not None)
         views = make_views(store, study.name)
         fits.progress.end()
     where = store.ui_command()
     if views and not store.uri.startswith("sqlite:"):
         server = without_credentials(store.uri).rstrip("/")
         where = f"{server}/{store.page_of_view(next(iter(views)))}"
-    return Comparison(
-        study,
-        results.results(),
-        results.failures(),
-        results.without_record(),
-        results.path,
-        written.figure,
-        written.report,
-        where,
-        ranking,
-        written.verdict,
-    )
+    tables = results.results(), results.failures(), results.without_record()
+    files = results.path, written.figure, written.report
+    return Comparison(study, *tables, *files, where, ranking, written.verdict)
 
 
 def _budget(study: Study, budget: float | str) -> float:
@@ -434,13 +412,12 @@ def which_encoding(
     numbers = read_groups(groups, X, len(series))
     own = Source(series, labels, groups=None if numbers is None else numbers.astype(str))
     problem = own_problem(name, own, n_folds=n_folds, timestamps=timestamps)
-    with problem.deleted_if_refused():
-        study = Study(
-            (problem.name,),
-            (encodings,) if isinstance(encodings, str) else tuple(encodings),
-            seeds=(seed,),
-            parameters=parameters or {},
-            resamples=n_folds,
-            splits={problem.name: problem.split},
-        )
-        return compare(study, budget=budget, **options)
+    study = Study(
+        (problem.name,),
+        (encodings,) if isinstance(encodings, str) else tuple(encodings),
+        seeds=(seed,),
+        parameters=parameters or {},
+        resamples=n_folds,
+        splits={problem.name: problem.split},
+    )
+    return compare(study, budget=budget, **options)

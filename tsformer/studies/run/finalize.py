@@ -17,11 +17,7 @@ from tsformer._optional import require
 from tsformer._warnings import warn_caller
 from tsformer.plots import encoding_colors
 from tsformer.studies._files import to_csv, write_atomically
-from tsformer.studies.analysis.analyse import analyse, default_baseline
-from tsformer.studies.analysis.plots import (
-    plot_comparison,
-    plot_ranking,
-)
+from tsformer.studies.analysis.plots import plot_comparison, plot_ranking
 from tsformer.studies.analysis.ranking import answer, ranking_page
 from tsformer.studies.analysis.scores import (
     StudyScores,
@@ -31,7 +27,7 @@ from tsformer.studies.analysis.scores import (
     variant_scores,
     was_skipped,
 )
-from tsformer.studies.analysis.statistics import mean_ranks, mean_scores
+from tsformer.studies.analysis.statistics import analyse, default_baseline, mean_ranks, mean_scores
 from tsformer.studies.design.methods import digest
 from tsformer.studies.design.study import Study
 from tsformer.studies.report.summary_table import summary_table, to_markdown
@@ -47,28 +43,21 @@ if TYPE_CHECKING:
 
 
 def study_note(study: Study, store: RunStore) -> str:
-    """Describe a study's run in Markdown: purpose, design, view."""
-    what = "methods" if study.methods else "encodings"
-    counts = {what: study.names, "data sets": study.datasets, "seeds": study.seeds}
-    counts |= {f"values of {name}": tuple(values) for name, values in study.varied.items()}
-    sizes = {name: len(items) for name, items in counts.items()} | {"resamples": study.resamples}
-    design = " × ".join(f"{n} {name}" for name, n in sizes.items() if n > 1) or "one fit"
-    side_by_side = f"{what.capitalize()} side by side"
-    links = ", ".join(
-        f"[{variant or side_by_side}]"
+    """Describe a study's run in Markdown: views, purpose, size, command."""
+    links = ", ".join(  # links first: MLflow folds long descriptions
+        f"[{variant or 'Side by side'}]"
         f"({store.page_of_view(view_of_study(study.name, digest(variant) if variant else ''))})"
         for variant in study.variants
     )
-    views = f"{side_by_side}: {links}" if study.varied else links
-    lines = (  # links first: MLflow folds long descriptions
-        f"{views}; the artifacts have the report and the results.",
+    lines = (
+        f"{links}; the artifacts have the report and the results.",
         study.description.strip(),
-        f"{design}: {len(study.trials())} fits.",
-        f"Made by `{store.command}`.",
+        f"{len(study.trials())} fits. Made by `{store.command}`.",
     )
     return "\n\n".join(filter(None, lines))
 
 
+T = TypeVar("T")
 #: Scores averaged over the compared fits.
 _SCORES = ("balanced_accuracy", "f1_macro", "log_loss")
 #: Costs averaged over data sets after the median over fits: one slow fit does not shift it.
@@ -88,16 +77,13 @@ def summary_runs(
     study: Study, scores: StudyScores, store: RunStore, parent: TrackedRun, figure: Figure
 ) -> list[str]:
     """Create a run per encoding or method and variant that summarises its fits."""
-    varied, parts = [*study.varied], {}
-    for part in variant_scores(scores):
-        parts[tuple(part.rows[varied].iloc[0].map(str))] = part
-    made, colors = [], encoding_colors(study.names)
+    varied, made, colors = [*study.varied], [], encoding_colors(study.names)
+    parts = {tuple(p.rows[varied].iloc[0].map(str)): p for p in variant_scores(scores)}
     for variant, values in study.variants.items():
         found = parts.get(tuple(str(plain(value)) for value in values.values()))
         if found is None:  # all its fits failed
             continue
         ranks = mean_ranks(mean_scores(found.used)).sort_values()
-        places = {name: f"{place:03d}" for place, name in enumerate(ranks.index, start=1)}
         n_left_out, pictured = len(found.rows) - len(found.used), False
         lacking = f" {n_left_out} fits are left out, since some method lacks that draw."
         for name in study.names:
@@ -113,54 +99,50 @@ def summary_runs(
                 seed=fits.iloc[0]["seed"],
                 study=store.page_of(parent.run_id),
             )
-            run = store.start(
-                ", ".join(filter(None, (name, variant))),
-                kind="encoding",
-                key="/".join(filter(None, (study.name, name, variant))),
-                parent=parent,
-                tags={
-                    "mlflow.runColor": colors[name],
-                    "mlflow.note.content": note,
-                    "tsformer.study": study.name,
-                    VARIANT_TAG: f"|{digest(variant)}|" if variant else "",
-                    PLACE_TAG: places[name],
-                },
-                again=True,
-            )
-            with run:
+            tags = {
+                "mlflow.runColor": colors[name],
+                "mlflow.note.content": note,
+                "tsformer.study": study.name,
+                VARIANT_TAG: f"|{digest(variant)}|" if variant else "",
+                PLACE_TAG: f"{list(ranks.index).index(name) + 1:03d}",
+            }
+            label = ", ".join(filter(None, (name, variant)))
+            key = "/".join(filter(None, (study.name, name, variant)))
+            with store.start(
+                label, kind="encoding", key=key, parent=parent, tags=tags, again=True
+            ) as run:
                 run.params({name_column(study): name, "study": study.name, **values})
                 run.metrics(_metrics(fits, rank=float(ranks[name])))
-                if not pictured:  # one run of the view has the picture of all
-                    run.attempt("the scores", partial(log_scores, scores.rows, figure, run))
+                if not pictured:  # MLflow's view of the study shows all fits in one run
+                    draw = partial(run.figure, lambda: figure, "comparison.png")
+                    draw = partial(draw, key="scores", size=900)
+                    _once(run, "the scores", digest(scores.rows.to_csv(index=False)), draw)
                     pictured = True
                 source = str(fits.iloc[0]["run_id"])  # of the same draw for all
-                run.attempt("the encoding", partial(copy_picture, run, source))
+                _once(run, "the encoding", source, partial(_copy_picture, run, source))
             made.append(run.run_id)
     return made
 
 
-def copy_picture(run: TrackedRun, source: str) -> None:
+def _once(run: TrackedRun, what: str, source: str, log: Callable[[], object]) -> None:
+    """Log a picture unless the run has it from this source: MLflow would add another."""
+    tag = f"tsformer.{what.removeprefix('the ')}_of"
+    found = run.read()
+    if source and found is not None and found.data.tags.get(tag) != source:
+        run.attempt(what, log)
+        run.tags({tag: source})
+
+
+def _copy_picture(run: TrackedRun, source: str) -> None:
     """Copy the picture of the encoding, if there is one, from another run."""
-    client, tag = run.client, "tsformer.picture_of"
-    if not source or client.get_run(run.run_id).data.tags.get(tag) == source:
-        return  # MLflow would add another
-    if not any(each.path == "encoding.png" for each in client.list_artifacts(source)):
+    if not any(each.path == "encoding.png" for each in run.client.list_artifacts(source)):
         return
     with tempfile.TemporaryDirectory() as folder:
-        path = client.download_artifacts(source, "encoding.png", folder)
+        path = run.client.download_artifacts(source, "encoding.png", folder)
         image = require("PIL.Image", extra="plots", purpose="figures in MLflow")
         with image.open(path) as picture:
             run.image(picture.convert("RGB"), "encoding")
-        client.log_artifact(run.run_id, path)
-    run.tags({tag: source})
-
-
-def log_scores(results: pd.DataFrame, figure: Figure, run: TrackedRun) -> None:
-    """Log ``comparison.png`` of all fits, which MLflow's view of the study shows."""
-    tag, which = "tsformer.scores_of", digest(results.to_csv(index=False))
-    if run.client.get_run(run.run_id).data.tags.get(tag) != which:  # MLflow would add another
-        run.figure(lambda: figure, "comparison.png", key="scores", size=900)
-        run.tags({tag: which})
+        run.client.log_artifact(run.run_id, path)
 
 
 def _metrics(fits: pd.DataFrame, *, rank: float) -> dict[str, float]:
@@ -178,9 +160,6 @@ def _metrics(fits: pd.DataFrame, *, rank: float) -> dict[str, float]:
     }
 
 
-T = TypeVar("T")
-
-
 class Written(NamedTuple):
     """What a finished study wrote."""
 
@@ -189,68 +168,54 @@ class Written(NamedTuple):
     verdict: str = ""
 
 
-def finalize(store: ResultStore, folder: Path, parent: TrackedRun) -> Written:
-    """Write table, figure and report, and log them in the study's run."""
-    results, failures = _results(store, folder, parent)
-    if results.empty:
-        return Written()
-    shown = by_variant(results, store.study)
-    table = to_markdown(summary_table(shown, by_variant(failures, store.study)))
-    if n_failed := int((~was_skipped(failures["error"])).sum()):
-        table += f"\nFits that are not in the table: {n_failed} failed (failures.csv).\n"
-    write_atomically(table, folder / "summary.md")
-    figure_path = folder / "comparison.png"
-    figure = plot_comparison(shown.rename(columns={"method": "encoding"}))
-    with replacing(figure_path) as file:  # another call may be writing to the same folder
-        figure.savefig(file, format="png")
-    parent.text(to_csv(results), "results.csv")
-    parent.text(table, "summary.md")
-    parent.figure(lambda: figure, "comparison.png")
-    scores = read_study(store.path)
-    report = None
-    if all(map(importlib.util.find_spec, ("scikit_posthocs", "baycomp", "jinja2"))):
-        noun = name_column(store.study)
-        report = attempt(lambda: report_of(scores, folder, parent, noun), "writing the report")
-    summary_runs(store.study, scores, store.store, parent, figure)
-    return Written(figure_path, *(report or ()))
-
-
-def finalize_ranking(
-    ranking: pd.DataFrame | None, store: ResultStore, folder: Path, parent: TrackedRun
+def finalize(
+    store: ResultStore,
+    folder: Path,
+    parent: TrackedRun,
+    ranking: pd.DataFrame | None = None,
+    *,
+    ranked: bool = False,
 ) -> Written:
-    """Write ranking and figure, and log them in the study's run, where its description begins."""
-    results, _ = _results(store, folder, parent)
-    parent.text(to_csv(results), "results.csv")
-    if ranking is None:
-        return Written()
-    page, figure = ranking_page(ranking), plot_ranking(ranking)
-    write_atomically(page, folder / "ranking.md")
-    write_atomically(to_csv(ranking), folder / "ranking.csv")
-    figure_path = folder / "ranking.png"
-    with replacing(figure_path) as file:
-        figure.savefig(file, format="png", dpi=150)
-    parent.text(page, "ranking.md")
-    parent.text(to_csv(ranking), "ranking.csv")
-    parent.figure(lambda: figure, "ranking.png", key="ranking", size=900)
-    note = f"{page}\n{study_note(store.study, store.store)}"
-    parent.tags({"tsformer.answer": answer(ranking), "mlflow.note.content": note})
-    return Written(figure_path, verdict=answer(ranking))
-
-
-def _results(
-    store: ResultStore, folder: Path, parent: TrackedRun
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return results and failures; log their numbers, and the failures."""
-    results, failures = store.results(), store.failures()
-    failed = folder / "failures.csv"
-    if failures.empty:
-        failed.unlink(missing_ok=True)  # of an earlier call
-    else:
-        write_atomically(to_csv(failures), failed)
-        parent.text(to_csv(failures), failed.name)
+    """Write failures, table or ranking, figure and report; log them in the study's run."""
+    study, results, failures = store.study, store.results(), store.failures()
     counts = {"fits/finished": len(store.rows), "fits/failed": len(store.errors)}
     parent.metrics({**counts, "fits/unrecorded": len(store.unrecorded)})
-    return results, failures
+    parent.text(to_csv(results), "results.csv")
+    (folder / "failures.csv").unlink(missing_ok=True)  # of an earlier call
+    texts = {} if failures.empty else {"failures.csv": to_csv(failures)}
+    figure, written = None, Written()
+    if ranking is not None:
+        page, figure = ranking_page(ranking), plot_ranking(ranking)
+        texts |= {"ranking.md": page, "ranking.csv": to_csv(ranking)}
+        note = f"{page}\n{study_note(study, store.store)}"
+        parent.tags({"tsformer.answer": answer(ranking), "mlflow.note.content": note})
+        written = Written(folder / "ranking.png", verdict=answer(ranking))
+    elif not ranked and not results.empty:
+        shown = by_variant(results, study)
+        texts["summary.md"] = to_markdown(summary_table(shown, by_variant(failures, study)))
+        if n_failed := int((~was_skipped(failures["error"])).sum()):
+            line = f"\nFits that are not in the table: {n_failed} failed (failures.csv).\n"
+            texts["summary.md"] += line
+        figure = plot_comparison(shown.rename(columns={"method": "encoding"}))
+        written = Written(folder / "comparison.png")
+    for name, text in texts.items():
+        write_atomically(text, folder / name)
+        parent.text(text, name)
+    if figure is None or written.figure is None:
+        return written
+    with replacing(written.figure) as file:  # another call may be writing to the same folder
+        figure.savefig(file, format="png", dpi=150 if ranked else "figure")
+    drawn, key = figure, "ranking" if ranked else ""
+    parent.figure(lambda: drawn, written.figure.name, key=key, size=900)
+    if not ranked:
+        scores, report = read_study(store.path), None
+        if all(map(importlib.util.find_spec, ("scikit_posthocs", "baycomp", "jinja2"))):
+            noun = name_column(study)
+            write = partial(report_of, scores, folder, parent, noun)
+            report = attempt(write, "writing the report")
+        summary_runs(study, scores, store.store, parent, figure)
+        written = Written(written.figure, *(report or ()))
+    return written
 
 
 def report_of(scores: StudyScores, folder: Path, parent: TrackedRun, noun: str) -> tuple[Path, str]:

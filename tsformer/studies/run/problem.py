@@ -2,11 +2,9 @@
 
 import hashlib
 import re
-import shutil
 import tempfile
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -159,11 +157,18 @@ class Problem:
     @classmethod
     def load(cls, name: str, resample: int = 0, train_size: str = WHOLE, seed: int = 0) -> Self:
         """Load by name: split or fold number `resample`, and the `train_size` drawn with `seed`."""
-        split, table = official_split(name), _split_table(name)
-        groups = None
+        split, table, groups = official_split(name), _split_table(name), None
         if table:
-            split = _fold(name, split, table["fold"], resample)
-            groups = table["group"][table["fold"] != resample] if "group" in table else None
+            folds, n_folds = table["fold"], 1 + table["fold"].max()
+            if resample >= n_folds:
+                raise ValueError(
+                    f"{name} has {n_folds} folds, which are its resamples, numbered from 0; got "
+                    f"number {resample}. A study of it has at most {n_folds} resamples"
+                )
+            X, y = [*split[0], *split[2]], np.concatenate([split[1], split[3]])
+            train, test = np.flatnonzero(folds != resample), np.flatnonzero(folds == resample)
+            split = taken(X, train), y[train], taken(X, test), y[test]
+            groups = table["group"][train] if "group" in table else None
         elif resample:
             split = stratified_resample(*split, seed=resample)
         if train_size == WHOLE:
@@ -196,23 +201,6 @@ def n_train(name: str, resample: int, train_size: str) -> int:
 def fold_sizes(name: str) -> list[int]:
     """Return the number of series in each fold; none without folds."""
     return np.bincount(_split_table(name).get("fold", [])).tolist()
-
-
-def _fold(
-    name: str,
-    split: tuple[Any, np.ndarray, Any, np.ndarray],
-    folds: npt.NDArray[np.int64],
-    number: int,
-) -> tuple[Any, np.ndarray, Any, np.ndarray]:
-    """Return the split that tests on one fold."""
-    if number > folds.max():
-        raise ValueError(
-            f"{name} has {folds.max() + 1} folds, which are its resamples, numbered from 0; got "
-            f"number {number}. A study of it has at most {folds.max() + 1} resamples"
-        )
-    X, y = [*split[0], *split[2]], np.concatenate([split[1], split[3]])
-    train, test = np.flatnonzero(folds != number), np.flatnonzero(folds == number)
-    return [X[i] for i in train], y[train], [X[i] for i in test], y[test]
 
 
 @lru_cache(maxsize=_KEPT)
@@ -257,24 +245,11 @@ def official_split(name: str) -> tuple[Any, np.ndarray, Any, np.ndarray]:
 
 
 class OwnProblem(NamedTuple):
-    """A problem that was written."""
+    """A problem that was written: its name, its folder, and how it was split."""
 
     name: str
     home: Path
     split: str
-    new: bool
-
-    @contextmanager
-    def deleted_if_refused(self) -> Iterator[None]:
-        """Delete a new problem if `compare` refuses the study in the block."""
-        try:
-            yield
-        except (ValueError, TypeError, ImportError, ConnectionError, FileExistsError):
-            if self.new:
-                shutil.rmtree(self.home)
-                if not any(self.home.parent.iterdir()):
-                    self.home.parent.rmdir()
-            raise
 
 
 def own_problem(
@@ -322,8 +297,8 @@ def own_problem(
     words = str({column: values.tolist() for column, values in columns.items()})
     name = f"{stem}-{digest_of(parts.values(), words)[:8]}"
     home = Path("data") / name
-    problem = OwnProblem(name, home, split, not home.is_dir())
-    if not problem.new:
+    problem = OwnProblem(name, home, split)
+    if home.is_dir():
         return problem
     home.parent.mkdir(parents=True, exist_ok=True)
     # In the target folder, so that the move is an atomic rename.
