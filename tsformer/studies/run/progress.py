@@ -57,14 +57,13 @@ class Progress:
 class ProgressLines:
     """A listener that prints each fit on standard error, with the time left."""
 
-    def __init__(self) -> None:
-        self._begun: tuple[float, int] | None = None
-
     def __call__(self, progress: Progress) -> None:
         now = monotonic()
-        start, before = self._begun = self._begun or (now, progress.done)
+        if progress.event == "start":  # also of each round within a budget
+            self._begun = now, progress.done
         if progress.event != "fit-end":
             return
+        start, before = self._begun
         left = (now - start) / (progress.done - before) * (progress.total - progress.done)
         result = " ".join(progress.error.split()) or f"accuracy {progress.accuracy:.3f}"
         line = f"{progress.done}/{progress.total}  {progress.trial}  {result}"
