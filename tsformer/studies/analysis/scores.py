@@ -1,21 +1,16 @@
 """Scores of methods from a file: of a study run here or of anything else, finished or not."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
 from tsformer._checks import check_known, shortened
 from tsformer.data.text import EXACT, MISSING
 from tsformer.studies.design.study_file import LISTS, TABLES, read_design
-
-if TYPE_CHECKING:
-    from tsformer.studies.analysis.statistics import Statistics
 
 _COLUMNS = ("dataset", "method", "seed", "score")
 #: Column of a cost -> its name in tables and figures, in their order.
@@ -55,7 +50,7 @@ class Findings:
     label: str
     rows: pd.DataFrame
     used: pd.DataFrame
-    statistics: Statistics | None = None
+    statistics: Any = None  # Statistics, whose module imports this one
     mean_gains: pd.DataFrame | None = None
     costs: pd.DataFrame | None = None
     obstacle: str = ""

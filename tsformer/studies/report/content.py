@@ -50,7 +50,7 @@ def content(study: StudyScores, findings: list[Findings], baseline: str | None) 
         "findings": findings,
         "several": len(findings) > 1,
         "compared": compared,
-        "fewest_compared": min((len(each.statistics.scores) for each in compared), default=0),  # type: ignore[union-attr]
+        "fewest_compared": min((len(each.statistics.scores) for each in compared), default=0),
         "baseline": baseline,
         "noun": "encoding" if encodings else "method",
         "has_gains": bool(intervals),
