@@ -109,12 +109,6 @@ def test_names_that_differ_after_a_nul_are_refused(column):
         from_long(table, **COLUMNS, value="x", label="kind", channel="channel")
 
 
-def test_labels_in_another_order_are_refused():
-    X, y = from_long(TABLE, **COLUMNS, value="x", label="kind")
-    with pytest.raises(ValueError, match="X and y have the same ids in another order"):
-        to_long(X, y[::-1])
-
-
 MINUTES = pd.date_range("2024-03-30 22:00", periods=60, freq="min", tz="Europe/Berlin")
 FULL = pd.concat([pd.DataFrame({"case": c, "time": MINUTES, "v": range(60)}) for c in "ab"])
 HOLES = FULL.reset_index(drop=True).drop(index=[3, 4, 17, 70, 71, 72])

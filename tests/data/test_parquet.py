@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tsformer.data.containers import to_padded
-from tsformer.data.sources import convert_to_folder, read_folder, read_source, write_series
+from tsformer.data.sources import read_folder, read_source
 from tsformer.data.table import TableSchema
 
 pa = pytest.importorskip("pyarrow", reason='needs the extra "parquet"')
@@ -115,17 +115,3 @@ def test_a_source_has_labels_names_and_groups():
     write("series/b.parquet", {"z": nested(X[4:6]), "y": ["a ", " b"], "id": [7, 8]})
     with pytest.raises(ValueError, match=r"b\.parquet lacks the column: 'x'"):
         read_source("series", schema)
-
-
-def test_it_is_written_to_other_files():
-    write("series/a.parquet", {"x": nested(X[:4]), "y": Y[:4]})
-    write("series/b.parquet", {"x": nested(X[4:]), "y": Y[4:]})
-    schema = TableSchema(label="y", value=("x",))
-    assert convert_to_folder(["series"], Path("out"), schema) == (9, True)
-    np.testing.assert_array_equal(read("out"), X)
-    write("x.parquet", {"x": flat([[1, 2, 3], [4, 5]]), "y": ["a", "b"], "id": ["one", "two"]})
-    found = read_source("x.parquet", TableSchema(label="y", case="id"))
-    write_series(Path("x.csv"), found)
-    again = read_source("x.csv", TableSchema(case="id", time="time", label="y"))
-    assert [x.to_numpy()[:, 0].tolist() for x in again.X] == [[1, 2, 3], [4, 5]]
-    assert (again.y.tolist(), again.cases) == (["a", "b"], ["one", "two"])

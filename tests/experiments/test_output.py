@@ -3,11 +3,8 @@
 import subprocess
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import pytest
-
-from experiments import output
 
 ROOT = Path(__file__).parents[2]
 COMMITTED = ROOT / "experiments/results"
@@ -54,18 +51,3 @@ def test_only_commit_chooses_the_committed_results(name, capsys):
         assert "pass --commit in place of --out" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         arguments(["--commit", "--out", "elsewhere"])
-
-
-def test_fits_that_are_there_are_not_done_again(tmp_path, capsys):
-    path, done = tmp_path / "new" / "fits.csv", []
-
-    def fit(name: str, seed: int) -> dict[str, Any]:
-        done.append((name, seed))
-        return {"name": name, "seed": seed, "accuracy": 0.5}
-
-    cells = [("a", 0), ("a", 1)]
-    assert len(output.fit_missing(path, ["name", "seed"], cells, fit, 1)) == 2
-    assert "'seed': 1" in capsys.readouterr().out
-    rows = output.fit_missing(path, ["name", "seed"], [*cells, ("b", 0)], fit, 1)
-    assert done == [*cells, ("b", 0)]
-    assert rows["name"].tolist() == ["a", "a", "b"]
