@@ -200,7 +200,7 @@ TENSORS: list[tuple[Any, ...]] = [
     ("convolutions", "hydra.series.channels", lambda t: t[..., :1].clone(), "'channels' of Hydra"),
     ("convolutions", "hydra.series.kernels", lambda t: t.repeat(22, 1, 1, 1), "1 to 21 dilations"),
     ("convolutions", "dense_scale.std", torch.zeros_like, "std of FeatureScaler"),
-    ("convolutions", "count_scale.std", torch.zeros_like, "std of FeatureScaler"),
+    ("convolutions", "count_scale.std", torch.zeros_like, "std of CountScaler"),
     ("convolutions", "ridge.coef", lambda t: t[:-1].clone(), "'coef' of RidgeClassifier"),
     ("ensemble", "transformer.model.head.weight", lambda t: t / 0, "head.weight", "finite"),
     ("classifier", "novelty.unit", torch.zeros_like, "unit of a novelty"),

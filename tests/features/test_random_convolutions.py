@@ -12,6 +12,7 @@ from tsformer.data.panel import Panel
 from tsformer.features import RandomConvolutions, random_convolutions
 from tsformer.features.random_convolutions import (
     KERNELS,
+    CountScaler,
     FeatureScaler,
     Hydra,
     MiniRocket,
@@ -253,8 +254,8 @@ def test_features_of_long_series_hold_no_whole_response():
 
 def test_a_constant_feature_is_0():
     x = torch.full((30, 1), 0.1)
-    assert FeatureScaler(counts=False).fit(x)(x).abs().max() < 1e-6
-    assert FeatureScaler(counts=False).fit(torch.tensor([[1.0], [5.0]])).std == 2
+    assert FeatureScaler().fit(x)(x).abs().max() < 1e-6
+    assert FeatureScaler().fit(torch.tensor([[1.0], [5.0]])).std == 2
 
 
 def test_counts_are_scaled_as_defined():
@@ -262,7 +263,7 @@ def test_counts_are_scaled_as_defined():
     root = torch.tensor([[2.0, 0.0], [3.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
     zeros = torch.tensor([0.5, 0.75])
     wanted = (root - root.mean(dim=0)) / (root.std(dim=0, correction=0) + zeros**4 + 1e-8)
-    torch.testing.assert_close(FeatureScaler(counts=True).fit(x)(x), wanted.where(root > 0, 0.0))
+    torch.testing.assert_close(CountScaler().fit(x)(x), wanted.where(root > 0, 0.0))
 
 
 # --- series with times of their own, at regular steps ---------------------------------------------

@@ -411,7 +411,7 @@ def explain(
     method = method or classifier.default_method
     row = _row(series, found, dataset)
     panel = classifier.read_series(found.X)
-    panel = panel.take(np.arange(len(panel)) == row)
+    panel = panel.part(np.arange(len(panel)) == row)
     labels = {str(label): label for label in classifier.classes_.tolist()}
     if target is not None and target not in labels:
         raise ValueError(unknown("class", target, labels))

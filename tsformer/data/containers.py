@@ -102,7 +102,7 @@ def to_source(
     if not plain and is_sliced(X):
         _check_shape(X)
         rows = ArrayRows(X)
-        check(rows.checked(slice(0, 1), 1))
+        check(rows.read(np.array([0])).reshape(1, *X.shape[1:]))
         return lazy(rows, times, names)
     if isinstance(X, pd.DataFrame):
         columns: Any = X.columns
@@ -112,7 +112,7 @@ def to_source(
     elif not plain and not hasattr(X, "tocsr"):  # scikit-learn refuses sparse matrices
         X = to_numpy(X)
         if X.dtype.kind == "V":
-            _refuse_other_types(X, "X")
+            raise _other_type(X, "X")
         if X.dtype == object and X.ndim == 1 and len(X):
             raise TypeError(
                 f"X holds {type(X[0]).__name__}, which is no series; convert each to a NumPy array "
@@ -452,7 +452,8 @@ def _check_shape(X: Any) -> None:
             "X must be (n, length), (n, channels, length), or a list of (channels, length) "
             f"arrays; got an array with {len(shape)} dimensions and shape {shape}"
         )
-    _refuse_other_types(X, "X")
+    if X.dtype.kind not in "fiub":
+        raise _other_type(X, "X")
     if 0 in shape:
         shape = (shape[0], 1, shape[1]) if len(shape) == 2 else shape
         raise ValueError(
@@ -463,11 +464,11 @@ def _check_shape(X: Any) -> None:
 
 def lazy(rows: Rows, times: Any = None, channels: Names = None) -> SeriesSource:
     """Read all rows once, for lengths, gaps and checks; keep one part that is in no file."""
-    n = len(rows)
+    n = len(rows.lengths)
     lengths = np.zeros(n, dtype=np.int64)
     gaps = Gaps(np.zeros((n, rows.n_channels), np.int32), np.zeros(n, bool), np.zeros(n, bool))
     kept: Padded | None = None
-    for index in parts_of(n, rows.n_steps * rows.n_channels):
+    for index in parts_of(rows):
         values = gathered(rows, index)
         try:
             part = _finish(values, np.full(len(index), values.shape[1]), None)
@@ -609,16 +610,15 @@ def as_channels(x: Item, what: str) -> Floats:
         x = x[None]
     if x.ndim != 2:
         raise ValueError(f"{what} must be (length,) or (channels, length); its shape is {x.shape}")
-    _refuse_other_types(x, what)
+    if x.dtype.kind not in "fiub":
+        raise _other_type(x, what)
     return x
 
 
-def _refuse_other_types(x: Any, what: str) -> None:
-    """Raise ValueError for an array of anything but real numbers."""
-    if x.dtype.kind not in "fiub":
-        fields = x.dtype.names
-        stack = ", as in np.stack([x[name] for name in x.dtype.names])" if fields else ""
-        raise ValueError(f"{what} must contain real numbers; its dtype is {x.dtype}{stack}")
+def _other_type(x: Any, what: str) -> ValueError:
+    """Return the error for an array of anything but real numbers."""
+    stack = ", as in np.stack([x[name] for name in x.dtype.names])" if x.dtype.names else ""
+    return ValueError(f"{what} must contain real numbers; its dtype is {x.dtype}{stack}")
 
 
 def common_names(items: Sequence[Item]) -> Names:

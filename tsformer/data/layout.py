@@ -17,7 +17,7 @@ import torch
 from tsformer._checks import shortened
 from tsformer._warnings import warn_caller
 from tsformer.data.native import has_dims, native, to_numpy
-from tsformer.data.series import Floats, SeriesSource
+from tsformer.data.series import Floats, SeriesSource, parts_of
 from tsformer.data.times import missing_rows, utc_offset
 
 #: Where `from_long` keeps the id of a series, in the `attrs` of its DataFrame.
@@ -265,7 +265,7 @@ def _case_and_time(series: SeriesSource, names: list[Any]) -> tuple[Any, Any] | 
     n_most = len(series) // _ROWS_PER_CASE
     if n_most < 3:
         return None
-    parts = (series.read(index).values for index in series.parts() if index[0] < _MOST_ROWS)
+    parts = (series.read(index).values for index in parts_of(series) if index[0] < _MOST_ROWS)
     table = np.concatenate([values[:, :_MOST_COLUMNS, 0].copy() for values in parts])
     new, rises = np.diff(table, axis=0) != 0, np.diff(table, axis=0) > 0
     distinct = [len(np.unique(column)) for column in table.T]
@@ -313,7 +313,7 @@ def _id_channels(series: SeriesSource, names: Iterable[Any]) -> list[Any]:
     timed = np.array([is_named_like_time(name) for name in names])
     changes, falls, skips, ones = np.zeros((4, len(names)), dtype=bool)
     levels = []  # of the series with several values
-    for index in series.parts():
+    for index in parts_of(series):
         values = series.read(index).values
         low, high = np.fmin.reduce(values, axis=1), np.fmax.reduce(values, axis=1)
         steps = np.diff(values, axis=1)

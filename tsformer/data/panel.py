@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import ceil
@@ -17,7 +17,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from tsformer.data.series import SeriesError, SeriesSource
+from tsformer.data.series import SeriesError, SeriesSource, parts_of
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,8 @@ class Panel:
     symbolic: bool = False
     #: Number of the last channels, which flag missing values.
     n_flags: int = 0
+    #: No-op in memory; `StoredPanel` reads ahead.
+    ahead = nullcontext
 
     def __len__(self) -> int:
         return len(self.values)
@@ -53,7 +55,9 @@ class Panel:
 
     def to(self, device: torch.device) -> Panel:
         """Return the panel with everything except `lengths` on `device`."""
-        return self if device == self.device else self.mapped(lambda tensor: tensor.to(device))
+        return (
+            self if device == self.values.device else self.mapped(lambda tensor: tensor.to(device))
+        )
 
     def pinned(self) -> Panel:
         """Return the panel in page-locked memory, for asynchronous copies to a GPU."""
@@ -67,10 +71,6 @@ class Panel:
     def parts(self) -> Iterator[Panel]:
         """Yield the whole panel."""
         yield self
-
-    def ahead(self, batches: Iterable[Tensor]) -> AbstractContextManager[Iterable[Tensor]]:
-        """No-op in memory; `StoredPanel` reads ahead."""
-        return nullcontext(batches)
 
     def with_mask(self) -> Panel:
         """Return the panel with an explicit mask if lengths differ."""
@@ -94,12 +94,13 @@ class Panel:
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """Return the arguments of a model for series by their `index` on the CPU.
 
-        `rows` are the same indices on the panel's device. The mask is None if every step is valid.
+        `rows` are the same indices on a device, perhaps the panel's. The mask is None if every step
+        is valid.
         """
         lengths = self.lengths[index]
         longest = int(lengths.max())
-        here = self.device
-        if rows is None:
+        here = self.values.device
+        if rows is None or rows.device != here:
             rows = index if here.type == "cpu" else send(index, here)
         values = self.values[rows, :longest]
         times = None if self.times is None else self.times[rows, :longest]
@@ -142,21 +143,15 @@ class StoredPanel:
     series: SeriesSource
     preprocess: Callable[[Tensor, Tensor | None], tuple[Tensor, Tensor, Tensor | None]]
     lengths: Tensor
-    n_inputs: int
+    #: Memory of the panel that `kept` returns, in bytes.
+    n_bytes: int
     masked: bool
-    timed: bool
     symbolic: bool
     n_flags: int
     _coming: tuple[Tensor, Future[Panel]] | None = field(init=False, default=None)
 
     def __len__(self) -> int:
         return len(self.lengths)
-
-    @property
-    def n_bytes(self) -> int:
-        """Memory of the panel that `kept` returns, in bytes."""
-        each = 4 * self.n_inputs + self.masked + 4 * self.timed
-        return len(self) * self.series.n_steps * each
 
     def part(self, index: Tensor) -> Panel:
         """Return a panel of some of the series, in memory."""
@@ -211,15 +206,15 @@ class StoredPanel:
 
     def parts(self) -> Iterator[Panel]:
         """Yield the series part by part, each in memory."""
-        for index in self.series.parts():
+        for index in parts_of(self.series):
             yield self.part(torch.from_numpy(index))
 
     def kept(self, device: torch.device | None = None) -> Panel:
         """Return all series in the memory of a device."""
         whole: Panel | None = None
-        for index in self.series.parts():
+        for index in parts_of(self.series):
             part = self.part(torch.from_numpy(index))
-            if len(index) == len(self):
+            if len(index) == len(self.lengths):
                 return part if device is None else part.to(device)
             if whole is None:
                 whole = part.mapped(lambda x: x.new_empty((len(self), *x.shape[1:]), device=device))

@@ -20,7 +20,7 @@ from tsformer._checks import Finite, Positive, check_known, check_number, one_of
 from tsformer._registry import check_options
 from tsformer._warnings import warn_caller
 from tsformer.data.panel import AnyPanel, Panel, StoredPanel
-from tsformer.data.series import Gaps, SeriesError, SeriesSource
+from tsformer.data.series import Gaps, SeriesError, SeriesSource, parts_of
 
 SCALINGS = ("channel", "series", "series+size", None)
 VIEWS = ("values", "difference")
@@ -54,6 +54,8 @@ class Preprocessor(nn.Module):
     symbolic = False
     #: Channels `C` of the series that it was fitted to.
     n_channels: int
+    #: Channels with gaps in training, each flagged by an input after all others.
+    gap_channels: Tensor
     #: Unit of the times that the model reads.
     time_step: float | None = None
 
@@ -62,29 +64,15 @@ class Preprocessor(nn.Module):
         """Channels that the model reads."""
         raise NotImplementedError
 
-    @property
-    def n_flags(self) -> int:
-        """Number of inputs, the last channels, that flag missing values."""
-        return 0
-
-    def stem_params(self) -> dict[str, int]:
-        """Return the stem options that depend on the training series."""
-        return {}
-
     def fit(self, series: SeriesSource) -> Self:
         """Learn what `transform` needs, from one part of the series after another."""
-        self.time_step = None if series.clock is None else _interval(series) or 1.0
-        self._learn(series)
-        return self
-
-    def _learn(self, series: SeriesSource) -> None:
         raise NotImplementedError
 
     def _over(
         self, series: SeriesSource, function: Callable[[Tensor, Tensor | None], _Result]
     ) -> Iterator[_Result]:
         """Yield a function of values ``[m, L, C]`` and times, for each part."""
-        for index in series.parts():
+        for index in parts_of(series):
             part = series.read(index)
             elapsed = None if part.times is None else self._elapsed(torch.from_numpy(part.times))
             try:
@@ -136,16 +124,19 @@ class Preprocessor(nn.Module):
                     f"the median interval between the times of X is {factor:.3g} times that of "
                     "the training series; check the unit of the times"
                 )
-        self._warn_of_unseen(series)
+        gaps = series.gaps
+        if self.symbolic or gaps is not None:
+            self._warn_of_unseen(series)
+        masked = gaps is not None and self._masks(gaps)
+        of_step = 4 * self.n_inputs + masked + 4 * (series.clock is not None)
         stored = StoredPanel(
             series,
             self,
             torch.from_numpy(series.lengths),
-            n_inputs=self.n_inputs,
-            masked=series.gaps is not None and self._masks(series.gaps),
-            timed=series.clock is not None,
+            n_bytes=len(series) * series.n_steps * of_step,
+            masked=masked,
             symbolic=self.symbolic,
-            n_flags=self.n_flags,
+            n_flags=len(self.gap_channels),
         )
         return stored if not kept and stored.n_bytes > _KEPT else stored.kept()
 
@@ -176,7 +167,8 @@ class Preprocessor(nn.Module):
             options = {"gap_flag": Finite | None, "views": str, "view_params": dict[str, Any]}
             made = Scaler(fields["scaling"], **read_fields(described, **options))
             made.n_channels = len(fields["flagged"])
-            made.gap_channels = torch.tensor(fields["flagged"], dtype=torch.bool).nonzero()[:, 0]
+            flagged = torch.tensor(fields["flagged"], dtype=torch.bool)
+            made.gap_channels = (flagged & (made.gap_flag is not None)).nonzero()[:, 0]
         own = {name.removeprefix(made.prefix): tensor for name, tensor in tensors.items()}
         made.check_learned(own)
         for name, tensor in own.items():
@@ -199,13 +191,12 @@ class Scaler(Preprocessor):
     before the first value are masked.
 
     `mean` and `std` ``[C]`` are learned with "channel"; `std` is infinite for a channel that is
-    constant up to rounding. `gap_channels` are the channels with gaps in training.
+    constant up to rounding.
     """
 
     prefix = "scaler."
     mean: Tensor | None
     std: Tensor | None
-    gap_channels: Tensor
 
     def __init__(
         self,
@@ -234,11 +225,7 @@ class Scaler(Preprocessor):
     def n_inputs(self) -> int:
         """Number of channels, with all views and flags."""
         n_views = self._with_values + (self.difference is not None) + 2 * (self.size is not None)
-        return n_views * self.n_channels + self.n_flags
-
-    @property
-    def n_flags(self) -> int:
-        return 0 if self.gap_flag is None else len(self.gap_channels)
+        return n_views * self.n_channels + len(self.gap_channels)
 
     @property
     def flagged(self) -> Tensor:
@@ -247,16 +234,18 @@ class Scaler(Preprocessor):
         flagged[self.gap_channels] = True
         return flagged
 
-    def _learn(self, series: SeriesSource) -> None:
-        self.n_channels, gaps = series.n_channels, series.gaps
+    def fit(self, series: SeriesSource) -> Self:
+        self.time_step = None if series.clock is None else _interval(series) or 1.0
+        self.n_channels = series.n_channels
+        gaps = None if self.gap_flag is None else series.gaps
         with_gaps = () if gaps is None else np.flatnonzero(gaps.missing.any(axis=0))
         self.gap_channels = torch.as_tensor(with_gaps, dtype=torch.long)
         if self.scaling == "channel" or self.scaling is None:
-            moments = Moments()
+            summary: Summary | None = None
             for x, observed in self._over(series, lambda x, _: (x, ~x.isnan())):
-                moments.add(x, observed)
-            summary = moments.summary
-            std = _deviation(summary, torch.inf)
+                summary = merged(summary, x, observed)
+            assert summary is not None
+            std = summary.deviation(torch.inf)
             if self.scaling is not None:
                 self.mean, self.std = summary.mean, std
             elif self._with_values:
@@ -265,6 +254,7 @@ class Scaler(Preprocessor):
             self.size.fit(self._over(series, lambda x, _: _size_of(x)))
         if self.difference is not None:
             self.difference.fit(self._over(series, self._scaled_and_magnitude))
+        return self
 
     def _masks(self, gaps: Gaps) -> bool:
         return bool(gaps.late.any())
@@ -276,11 +266,18 @@ class Scaler(Preprocessor):
         size = self.size_of(x) if size is None and self.size is not None else size
         mean, std = self.moments(x, observed)
         x = (x - mean) / std
-        _refuse_too_large(x, "X")
-        views = []
-        if self.difference is not None:
-            views = [self.difference(x, elapsed)]
-            _refuse_too_large(views[0], "a difference of X")
+        views = [] if self.difference is None else [self.difference(x, elapsed)]
+        scaled_views = () if torch.compiler.is_compiling() else enumerate((x, *views))
+        for number, scaled in scaled_views:
+            too_large = scaled.abs() > torch.finfo(torch.float32).max
+            if bool(too_large.any()):
+                case, step, channel = too_large.nonzero()[0].tolist()
+                raise SeriesError(
+                    case,
+                    f"{'a difference of ' * number}X is too large for float32 after scaling: "
+                    f"{float(scaled[case, step, channel]):.3g} at series {{case}}, channel "
+                    f"{channel}, step {step}",
+                )
         any_observed = observed.any(dim=-1)
         count = any_observed.long().cumsum(dim=1)
         mask = (count > 0) & ((count < count[:, -1:]) | any_observed)  # from first to last
@@ -292,7 +289,7 @@ class Scaler(Preprocessor):
         views = [x, *views] if self._with_values else views
         if size is not None:
             views.append(size.where(mask[..., None], 0.0))
-        if self.gap_flag is not None and self.n_flags:
+        if self.gap_flag is not None and len(self.gap_channels):
             views.append(self.gap_flag * missing.index_select(-1, self.gap_channels))
         return torch.cat([view.float() for view in views], dim=-1), mask
 
@@ -320,7 +317,6 @@ class Scaler(Preprocessor):
         """Return scaled values, magnitudes before centring, and times."""
         mean, std = self.moments(x, ~x.isnan())
         scaled = (x - mean) / std
-        _refuse_too_large(scaled, "X")
         return scaled, scaled.abs() + mean.abs() / std, elapsed
 
     def moments(self, x: Tensor, observed: Tensor) -> tuple[Tensor, Tensor]:
@@ -330,7 +326,7 @@ class Scaler(Preprocessor):
         if self.scaling is not None and self.scaling.startswith("series"):
             summary = summarise(x, observed, dim=(1,))
             # Infinite for a constant: its rounding errors become 0.
-            return summary.mean, _deviation(summary, torch.inf)
+            return summary.mean, summary.deviation(torch.inf)
         return x.new_zeros(self.n_channels), x.new_ones(self.n_channels)
 
     def without_scaling(self) -> Scaler:
@@ -377,19 +373,18 @@ class Vocabulary(Preprocessor):
 
     def __init__(self) -> None:
         super().__init__()
-        self.register_buffer("known", torch.zeros(0, dtype=torch.long))
+        self.gap_channels = torch.zeros(0, dtype=torch.long)
+        self.register_buffer("known", self.gap_channels)
 
     @property
     def n_inputs(self) -> int:
         """One channel, the code numbers."""
         return 1
 
-    def stem_params(self) -> dict[str, int]:
-        """Return the number of codes, for the stem's embedding table."""
-        return {"n_codes": len(self.known)}
-
-    def _learn(self, series: SeriesSource) -> None:
+    def fit(self, series: SeriesSource) -> Self:
+        self.time_step = None if series.clock is None else _interval(series) or 1.0
         self.known = self._codes(series)
+        return self
 
     def _codes(self, series: SeriesSource) -> Tensor:
         """Return the codes of series, in ascending order."""
@@ -450,7 +445,8 @@ class Difference(nn.Module):
 
     def fit(self, parts: Iterable[tuple[Tensor, Tensor, Tensor | None]]) -> None:
         """Learn `std` part by part."""
-        moments, rounding = Moments(), torch.zeros(1, dtype=torch.float64)
+        summary: Summary | None = None
+        rounding = torch.zeros(1, dtype=torch.float64)
         for x, magnitude, elapsed in parts:
             difference, error = x - _before(x), magnitude + _before(magnitude)
             if elapsed is not None:
@@ -458,9 +454,10 @@ class Difference(nn.Module):
                 error = _over_time(error, elapsed)
                 error = error + difference.abs() * _over_time(passed + _before(passed), elapsed)
             known = ~difference.isnan()
-            moments.add(difference, known)
+            summary = merged(summary, difference, known)
             rounding = rounding.maximum(error.where(known, 0.0).amax(dim=(0, 1)))
-        std = moments.summary.std
+        assert summary is not None
+        std = summary.std
         self.std = std.where(std > ROUNDING * rounding, 1.0)
 
     def forward(self, x: Tensor, elapsed: Tensor | None = None) -> Tensor:
@@ -553,10 +550,15 @@ class Summary(NamedTuple):
         """Standard deviation of the known values; 0 without values."""
         return self.norm / self.n_known.clamp(min=1).double().sqrt()
 
-    @property
-    def constant(self) -> Tensor:
-        """Whether all known values are equal to rounding."""
-        return self.high - self.low <= ROUNDING * self.high.abs()
+    def deviation(self, of_constant: float) -> Tensor:
+        """Return `std`, except of values equal to rounding; ValueError if it overflows float64."""
+        std = self.std
+        if torch.compiler.is_compiling() or bool(std.isfinite().all()):
+            return std.where(self.high - self.low > ROUNDING * self.high.abs(), of_constant)
+        raise ValueError(
+            f"X has values from {float(self.low.min()):.3g} to {float(self.high.max()):.3g}, "
+            "whose spread overflows float64; divide X by a constant first"
+        )
 
 
 def summarise(x: Tensor, known: Tensor, dim: tuple[int, ...]) -> Summary:
@@ -575,32 +577,27 @@ def summarise(x: Tensor, known: Tensor, dim: tuple[int, ...]) -> Summary:
     return Summary(count, low + unit * mean, unit * squares.sqrt(), low, high)
 
 
-class Moments:
-    """Mean and deviation of the known values of each channel, added part by part.
+def merged(past: Summary | None, x: Tensor, known: Tensor) -> Summary:
+    """Add the `known` of the values ``[n, L, C]`` to the summary of each channel.
 
     Chan, Golub and LeVeque (The American Statistician 37, 1983): as exact as a second pass.
     """
-
-    def __init__(self) -> None:
-        zero = torch.zeros(1, dtype=torch.float64)
-        self.summary = Summary(zero.long(), zero, zero, zero, zero)
-
-    def add(self, x: Tensor, known: Tensor) -> None:
-        """Add values ``[n, L, C]``, counting the `known`."""
-        past, part = self.summary, Summary(*(t[0, 0] for t in summarise(x, known, dim=(0, 1))))
-        total = past.n_known + part.n_known
-        share = part.n_known / total.clamp(min=1).double()
-        apart = part.mean - past.mean
-        between = apart.abs() * (past.n_known * share).sqrt()
-        low = part.low.minimum(past.low.where(past.n_known > 0, torch.inf))
-        high = part.high.maximum(past.high.where(past.n_known > 0, -torch.inf))
-        self.summary = Summary(
-            total,
-            past.mean + apart * share,
-            past.norm.hypot(part.norm).hypot(between),
-            low.where(part.n_known > 0, past.low),
-            high.where(part.n_known > 0, past.high),
-        )
+    part = Summary(*(t[0, 0] for t in summarise(x, known, dim=(0, 1))))
+    if past is None:
+        return part
+    total = past.n_known + part.n_known
+    share = part.n_known / total.clamp(min=1).double()
+    apart = part.mean - past.mean
+    between = apart.abs() * (past.n_known * share).sqrt()
+    low = part.low.minimum(past.low.where(past.n_known > 0, torch.inf))
+    high = part.high.maximum(past.high.where(past.n_known > 0, -torch.inf))
+    return Summary(
+        total,
+        past.mean + apart * share,
+        past.norm.hypot(part.norm).hypot(between),
+        low.where(part.n_known > 0, past.low),
+        high.where(part.n_known > 0, past.high),
+    )
 
 
 def _before(x: Tensor) -> Tensor:
@@ -654,18 +651,7 @@ def _interpolated(x: Tensor, observed: Tensor, elapsed: Tensor | None) -> Tensor
 def _size_of(x: Tensor) -> tuple[Tensor, Tensor]:
     """Return mean and deviation of each channel of each series; 0 for a constant."""
     summary = summarise(x, ~x.isnan(), dim=(1,))
-    return summary.mean, _deviation(summary, 0.0)
-
-
-def _deviation(summary: Summary, of_constant: float) -> Tensor:
-    """Return the deviation; raise ValueError if it overflows float64."""
-    std = summary.std
-    if torch.compiler.is_compiling() or bool(std.isfinite().all()):
-        return std.where(~summary.constant, of_constant)
-    raise ValueError(
-        f"X has values from {float(summary.low.min()):.3g} to {float(summary.high.max()):.3g}, "
-        "whose spread overflows float64; divide X by a constant first"
-    )
+    return summary.mean, summary.deviation(0.0)
 
 
 def _check_unscaled(summary: Summary) -> None:
@@ -685,20 +671,6 @@ def _check_unscaled(summary: Summary) -> None:
     if len(lost):
         raise ValueError(f"{problem}, too small for float32; {advice}")
     warn_caller(f"{problem}, but models learn best from values near 1; {advice}", UserWarning)
-
-
-def _refuse_too_large(x: Tensor, name: str) -> None:
-    """Raise SeriesError for the first value that overflows float32."""
-    if torch.compiler.is_compiling():
-        return
-    too_large = x.abs() > torch.finfo(torch.float32).max
-    if bool(too_large.any()):
-        case, step, channel = too_large.nonzero()[0].tolist()
-        raise SeriesError(
-            case,
-            f"{name} is too large for float32 after scaling: {float(x[case, step, channel]):.3g} "
-            f"at series {{case}}, channel {channel}, step {step}",
-        )
 
 
 def _check_codes(x: Tensor) -> None:

@@ -11,7 +11,7 @@ import mmap
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from math import prod
@@ -25,6 +25,7 @@ from tsformer._files import FileVersion, changed
 from tsformer.data.native import to_numpy
 
 Floats = npt.NDArray[np.floating[Any]]
+Index = npt.NDArray[np.int64] | npt.NDArray[np.bool_]
 
 #: Values in a part: 16 MiB of float64, and a few times that while it is preprocessed.
 _VALUES = 2**21
@@ -88,16 +89,12 @@ class SeriesSource(ABC):
         """Missing values; None without gaps."""
 
     @abstractmethod
-    def read(self, index: npt.NDArray[np.int64]) -> Padded:
-        """Return series by their indices ``[m]``, in this order."""
+    def read(self, index: Index) -> Padded:
+        """Return series by their indices ``[m]``, in this order, or by a mask ``[n]``."""
 
     @abstractmethod
-    def part(self, index: npt.NDArray[np.int64]) -> Self:
+    def part(self, index: Index) -> Self:
         """Return some of the series, without reading them."""
-
-    def take(self, chosen: npt.NDArray[np.bool_]) -> Self:
-        """Return the series that a boolean mask ``[n]`` selects."""
-        return self.part(np.flatnonzero(chosen))
 
     def padded(self) -> Padded:
         """Return all series in memory."""
@@ -109,12 +106,8 @@ class SeriesSource(ABC):
         within = np.arange(1, self.times.shape[1]) < self.lengths[:, None]
         return np.diff(self.times, axis=1)[within]
 
-    def parts(self) -> Iterator[npt.NDArray[np.int64]]:
-        """Return the indices of all series, in order and part by part."""
-        return parts_of(len(self.lengths), self.n_steps * self.n_channels)
 
-
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Padded(SeriesSource):
     """Series as one array."""
 
@@ -124,19 +117,16 @@ class Padded(SeriesSource):
     times: Floats | None = None
     clock: str | None = None
     channels: tuple[str, ...] | None = None
+    n_steps: int = field(init=False, default=0)
+    n_channels: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        _, self.n_steps, self.n_channels = self.values.shape
 
     @property
     def mask(self) -> npt.NDArray[np.bool_]:
         """True at steps that are not padding, ``[n, L]``."""
         return np.arange(self.values.shape[1]) < self.lengths[:, None]
-
-    @cached_property
-    def n_steps(self) -> int:
-        return self.values.shape[1]
-
-    @cached_property
-    def n_channels(self) -> int:
-        return self.values.shape[2]
 
     @cached_property
     def gaps(self) -> Gaps | None:
@@ -148,7 +138,7 @@ class Padded(SeriesSource):
         counts = missing.sum(axis=1, dtype=np.int32)
         return Gaps(counts, nothing[:, 0], np.asarray(nothing.any(axis=1)))
 
-    def read(self, index: npt.NDArray[np.int64]) -> Padded:
+    def read(self, index: Index) -> Padded:
         times = None if self.times is None else self.times[index]
         return Padded(self.values[index], self.lengths[index], times, self.clock, self.channels)
 
@@ -158,9 +148,10 @@ class Padded(SeriesSource):
         return self
 
 
-def parts_of(n: int, n_values: int) -> Iterator[npt.NDArray[np.int64]]:
-    """Return the indices of `n` series of `n_values` values each, part by part."""
-    size = max(_VALUES // n_values, 1)
+def parts_of(series: SeriesSource | Rows, least: int = 1) -> Iterator[npt.NDArray[np.int64]]:
+    """Return the indices of all series, part by part; a series counts as `least` values or more."""
+    n, size = len(series.lengths), max(series.n_steps * series.n_channels, least)
+    size = max(_VALUES // size, 1)
     return (np.arange(start, min(start + size, n)) for start in range(0, n, size))
 
 
@@ -180,8 +171,6 @@ class Rows(Protocol):
     #: Whether the rows are in a file, which may change.
     in_file: bool
 
-    def __len__(self) -> int: ...
-
     def read(self, index: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
         """Return series by ascending indices ``[m]``: ``[m, C, L]``."""
 
@@ -193,19 +182,18 @@ class ArrayRows:
         self.array = array
         self.n_channels = 1 if len(array.shape) == 2 else int(array.shape[1])
         self.n_steps = int(array.shape[-1])
-        self.lengths: npt.NDArray[np.int64] = np.full(len(self), self.n_steps)
-        mapped = _mapped_file(array)
-        self.in_file = mapped is not None
-        self._file = "" if mapped is None else os.fspath(mapped.filename or "")
+        self.lengths: npt.NDArray[np.int64] = np.full(int(array.shape[0]), self.n_steps)
+        mapped = array
+        while isinstance(mapped, np.ndarray) and getattr(mapped, "filename", None) is None:
+            mapped = mapped.base
+        self.in_file = isinstance(mapped, np.memmap)
+        self._file = os.fspath(mapped.filename) if self.in_file else ""
         self._version = FileVersion.of(self._file) if os.path.exists(self._file) else None
-        self._mapped = None if mapped is None else _releasable(mapped)
+        self._mapped = _releasable(mapped) if self.in_file else None
         self._touched = 0
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ArrayRows, (self.array,)  # a mapping stays in its process
-
-    def __len__(self) -> int:
-        return int(self.array.shape[0])
 
     def read(self, index: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
         """Return series by ascending indices ``[m]``: ``[m, C, L]``; a view where it can be."""
@@ -216,38 +204,29 @@ class ArrayRows:
         if self._mapped is not None and self._touched >= _MAPPED:
             self._mapped.madvise(mmap.MADV_DONTNEED)
             self._touched = 0
-        first, stop = int(index[0]), int(index[-1]) + 1
-        if stop - first == len(index):
-            rows = self.checked(slice(first, stop), len(index))
+        array, first, stop = self.array, int(index[0]), int(index[-1]) + 1
+        shape, dtype = (len(index), *array.shape[1:]), np.dtype(array.dtype)
+        in_order = stop - first == len(index)
+        if self._mapped is None or in_order:
+            found = array[first:stop] if in_order else array[index]
+            plain = type(found) is np.ndarray and found.dtype.kind == dtype.kind
+            rows = found if plain else to_numpy(found)
+            filled = isinstance(found, np.ma.MaskedArray)  # integers become floats, for NaN
+            if rows.shape != shape or (found if filled else rows).dtype.kind != dtype.kind:
+                raise ValueError(
+                    f"X has shape {tuple(array.shape)} and dtype {array.dtype}, but reading series "
+                    f"{first} to {stop - 1} returned an array of shape {rows.shape} and dtype "
+                    f"{rows.dtype}, not {shape} and {array.dtype}; correct the "
+                    f"{type(array).__name__}, or pass np.asarray(X)"
+                )
             self._touched += rows.nbytes
-        elif self._mapped is None:
-            rows = self.checked(index, len(index))
         else:
-            rows = np.empty((len(index), *self.array.shape[1:]), self.array.dtype)
+            rows = np.empty(shape, dtype)
             for start in range(0, len(index), _SCATTERED):
                 some = slice(start, start + _SCATTERED)
-                rows[some] = self.array[index[some]]
+                rows[some] = array[index[some]]
                 self._mapped.madvise(mmap.MADV_DONTNEED)
         return rows[:, None] if rows.ndim == 2 else rows
-
-    def checked(self, which: slice | npt.NDArray[np.int64], n: int) -> npt.NDArray[Any]:
-        """Read rows; raise ValueError if they contradict `shape` and `dtype`."""
-        found = self.array[which]
-        shape, kind = (n, *self.array.shape[1:]), np.dtype(self.array.dtype).kind
-        plain = type(found) is np.ndarray and found.dtype.kind == kind
-        rows = found if plain else to_numpy(found)
-        filled = isinstance(found, np.ma.MaskedArray)  # integers become floats, for NaN
-        if rows.shape != shape or (found if filled else rows).dtype.kind != kind:
-            first, last = (
-                (which.start, which.stop - 1) if isinstance(which, slice) else which[[0, -1]]
-            )
-            raise ValueError(
-                f"X has shape {tuple(self.array.shape)} and dtype {self.array.dtype}, but reading "
-                f"series {first} to {last} returned an array of shape {rows.shape} and dtype "
-                f"{rows.dtype}, not {shape} and {self.array.dtype}; correct the "
-                f"{type(self.array).__name__}, or pass np.asarray(X)"
-            )
-        return rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,12 +248,12 @@ class StoredSeries(SeriesSource):
     def n_channels(self) -> int:
         return self.rows.n_channels
 
-    def read(self, index: npt.NDArray[np.int64]) -> Padded:
+    def read(self, index: Index) -> Padded:
         values = gathered(self.rows, self.numbers[index], self.n_steps)
         times = None if self.times is None else self.times[index]
         return Padded(values, self.lengths[index], times, self.clock, self.channels)
 
-    def part(self, index: npt.NDArray[np.int64]) -> StoredSeries:
+    def part(self, index: Index) -> StoredSeries:
         gaps = self.gaps
         if gaps is not None:
             gaps = Gaps(gaps.missing[index], gaps.late[index], gaps.empty[index])
@@ -304,15 +283,6 @@ def is_sliced(X: Any) -> bool:
     return kind in tuple("fiub") and len(getattr(X, "shape", ())) in (2, 3)
 
 
-def _mapped_file(array: Any) -> np.memmap[Any, Any] | None:
-    """Return the mapped file behind an array."""
-    while isinstance(array, np.ndarray):
-        if isinstance(array, np.memmap) and array.filename is not None:
-            return array
-        array = array.base
-    return None
-
-
 def _releasable(mapped: np.memmap[Any, Any]) -> mmap.mmap | None:
     """Return the mapping if its pages can be released."""
     if not hasattr(mmap, "MADV_DONTNEED"):  # Windows trims working sets
@@ -336,9 +306,6 @@ class FileRows:
         self._version = FileVersion.of(self.path)
         with self.path.open("rb") as file:
             self._header = file.read(self._offset)
-
-    def __len__(self) -> int:
-        return len(self.lengths)
 
     def read(self, index: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
         """Return series by ascending indices ``[m]``: ``[m, C, L]``."""

@@ -21,7 +21,7 @@ from tsformer.data.containers import SERIES_FILE, to_source
 from tsformer.data.formats import FRAMES
 from tsformer.data.long import to_long
 from tsformer.data.parquet import PARQUET, parquet_files
-from tsformer.data.series import SeriesSource
+from tsformer.data.series import SeriesSource, parts_of
 from tsformer.data.table import TEXT, Source, TableSchema, read_table, read_windows, write_table
 from tsformer.data.text import COMPRESSED, ending
 from tsformer.data.tsfile import DatasetError, has_times, read_ts, writable_labels, write_ts
@@ -270,7 +270,7 @@ def _write_padded(path: Path, shape: tuple[int, ...], sources: Iterable[SeriesSo
     array = np.lib.format.open_memmap(path, "w+", np.float32, shape)
     start = 0
     for series in sources:
-        for index in series.parts():
+        for index in parts_of(series):
             values = series.read(index).values.transpose(0, 2, 1)
             with np.errstate(over="ignore"):
                 rows = values.astype(np.float32)

@@ -356,12 +356,12 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
         series = self.read_series(X, times)
         targets = self.target_.encode(y, "y", len(series))
         weights = read_weights(sample_weight, len(series))
-        found = read_groups(groups, X, len(series))
+        found = None if groups is None else read_groups(groups, X, len(series))
         if isinstance(cv, Integral) or (cv is not None and found is not None):
             found = merge_copies(found, first_equal(series))
         weighted = weights > 0
         if weighted.any() and (cv is None or isinstance(cv, Integral) or hasattr(cv, "split")):
-            series, targets, weights = series.take(weighted), targets[weighted], weights[weighted]
+            series, targets, weights = series.part(weighted), targets[weighted], weights[weighted]
             found = None if found is None else found[weighted]
         scores = (
             self._scores(series)

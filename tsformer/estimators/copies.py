@@ -11,7 +11,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from tsformer._warnings import warn_caller
-from tsformer.data.series import SeriesSource
+from tsformer.data.series import SeriesSource, parts_of
 from tsformer.estimators.targets import Groups
 
 _grouped: ContextVar[bool] = ContextVar("copies_are_grouped", default=False)
@@ -33,7 +33,7 @@ def first_equal(series: SeriesSource) -> npt.NDArray[np.int64]:
         return np.arange(len(series))
     first: dict[bytes, int] = {}
     found = np.empty(len(series), dtype=np.int64)
-    for index in series.parts():
+    for index in parts_of(series):
         part = series.read(index)
         values = part.values + 0.0  # -0.0 is 0.0
         values[np.isnan(values)] = np.nan  # of any sign

@@ -217,7 +217,8 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         series, labels = _read(made, X, times, first=True), read_targets(y, "y")
         check_length(len(series), labels, "y")
         classes, targets = np.unique(labels, return_inverse=True)
-        groups = merge_copies(read_groups(groups, X, len(series)), first_equal(series))
+        groups = None if groups is None else read_groups(groups, X, len(series))
+        groups = merge_copies(groups, first_equal(series))
         groups = np.arange(len(series)) if groups is None else groups
         if len(np.unique(groups)) < 2:
             raise ValueError(f"a rule needs 2 series of different groups; got {len(series)} in 1")
@@ -231,7 +232,7 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
             case, known = prefixes.case[part], isinstance(made, SeriesEstimator)
             with layout_is_checked(), copies_are_grouped():
                 return clone(made).fit(
-                    _input(made, prefixes.series.take(part)),
+                    _input(made, prefixes.series.part(part)),
                     labels[case],
                     **({"groups": groups[case]} if known else {}),
                 )
@@ -255,7 +256,7 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
                     other = fitted(~test)
                 columns = np.searchsorted(classes, other.classes_)
                 proba[np.ix_(test, columns)] = other.predict_proba(
-                    _input(other, prefixes.series.take(test))
+                    _input(other, prefixes.series.part(test))
                 )
         self.classes_, self.classifier_, self.steps_ = classes, final, steps
         self.n_channels_ = series.n_channels
@@ -622,7 +623,7 @@ class StreamingClassifier:
             prefixes = _cut(series, early.steps_, complete=values.shape[1] >= early.steps_[-1])
             new = prefixes.point > self._point
             if new.any():
-                proba = early.predict_proba(prefixes.series.take(new))
+                proba = early.predict_proba(prefixes.series.part(new))
                 self._answers[prefixes.point[new], 0] = proba
                 stop = int(_stop(self._answers, early.threshold_, early.n_agreeing_)[0])
                 self._point = int(prefixes.point[-1])

@@ -14,7 +14,7 @@ from torch import Tensor
 from tsformer._devices import resolve_device
 from tsformer._random import seeded
 from tsformer._warnings import warn_caller
-from tsformer.data.preprocessor import Preprocessor, Scaler
+from tsformer.data.preprocessor import Preprocessor, Scaler, Vocabulary
 from tsformer.data.series import SeriesSource
 from tsformer.encodings import names
 from tsformer.estimators.saving import compare_tensors
@@ -74,7 +74,8 @@ def config_for(estimator: Any, max_len: int, *, probed: SeriesSource | None = No
     default = estimator.conv_params if estimator.stem == "conv" else {}
     if probed is None:
         preprocessor = estimator.preprocessor_
-        learned, n_channels = preprocessor.stem_params(), preprocessor.n_inputs
+        learned = {"n_codes": len(preprocessor.known)} if preprocessor.symbolic else {}
+        n_channels = preprocessor.n_inputs
         outputs = {"n_outputs": estimator.target_.n_outputs}
         outputs["head_norm"] = estimator.settings_.head_norm
     else:
@@ -199,9 +200,10 @@ def check_config(config: ModelConfig, preprocessor: Preprocessor, target: Target
             f"model.stem {config.stem!r} does not fit the saved preprocessor: only 'embedding' "
             "reads codes"
         )
-    for name, value in preprocessor.stem_params().items():
-        if config.stem_params.get(name) != value:
-            raise ValueError(f"model.stem_params.{name} must be {value}, the number of codes")
+    if isinstance(preprocessor, Vocabulary):
+        n_codes = len(preprocessor.known)
+        if config.stem_params.get("n_codes") != n_codes:
+            raise ValueError(f"model.stem_params.n_codes must be {n_codes}, the number of codes")
 
 
 def check_weights(config: ModelConfig, saved: Mapping[str, Tensor], make: Make) -> None:

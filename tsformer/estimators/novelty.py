@@ -153,8 +153,7 @@ class Novelty(
         chosen = np.random.default_rng(_SEED).permutation(len(series))[:MOST_SERIES]
         sample = series.part(chosen)
         parts: list[tuple[Tensor, Tensor]] = []
-        n_values = max(sample.n_steps * sample.n_channels, LEAST_VALUES)
-        for index in parts_of(len(sample), n_values):
+        for index in parts_of(sample, LEAST_VALUES):
             part = sample.read(index)
             if not parts:
                 panel = regular(self.scaler.transform(part)).with_mask()
@@ -178,7 +177,7 @@ class Novelty(
         self.convolutions.fit_scales(features)
         self.spread = torch.ones((), dtype=torch.double)
         self.spread = self._statistics(measured).std(dim=0, correction=0).clamp(min=_LEAST_SPREAD)
-        of_groups = group_parts(None if groups is None else torch.from_numpy(groups[chosen]))
+        of_groups = None if groups is None else group_parts(torch.from_numpy(groups[chosen]))
         n_parts = len(sample) if of_groups is None else len(of_groups)
         self.length = torch.tensor(float(np.median(sample.lengths)), dtype=torch.double)
         distances, growth = [], []
@@ -204,8 +203,7 @@ class Novelty(
     def score(self, series: SeriesSource) -> npt.NDArray[np.float64]:
         """Return the score of each series ``[n]``."""
         scores = np.empty(len(series))
-        n_values = max(series.n_steps * series.n_channels, LEAST_VALUES)
-        for index in parts_of(len(series), n_values):
+        for index in parts_of(series, LEAST_VALUES):
             part = series.read(index)
             try:
                 features, measured = self._features(part)

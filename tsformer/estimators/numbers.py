@@ -130,7 +130,7 @@ def _moments(
             f"the variance of {name} overflows float64: its targets are from {targets.min():.3g} "
             f"to {targets.max():.3g}; divide {name} by a constant first"
         )
-    if summary.constant.item():
+    if summary.deviation(0.0).item() == 0:
         return mean, ROUNDING * abs(mean) or 1.0
     if weights is None or np.ptp(weights) == 0:
         return mean, std

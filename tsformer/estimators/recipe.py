@@ -18,7 +18,7 @@ from tsformer._threads import threads
 from tsformer.augmentation import Augmentation, Batch, CutMix, Sum
 from tsformer.data.panel import Panel
 from tsformer.data.preprocessor import Scaler
-from tsformer.data.series import Floats, SeriesSource
+from tsformer.data.series import Floats, SeriesSource, parts_of
 from tsformer.estimators.labels import Classes, LabelTarget
 from tsformer.estimators.targets import Groups, Targets, group_folds
 from tsformer.features.random_convolutions import RandomConvolutions, regular
@@ -58,11 +58,11 @@ def suited_scaling(
     classes, of_class = np.unique(targets[drawn], return_inverse=True)
     if len(of_class) < _FEWEST_FOR_SCALING or len(classes) == 1:
         return "channel"
-    some = series.take(drawn)
+    some = series.part(drawn)
     # Random convolutions are invariant to the amplitude, but a network is not.
     over_all, by_itself = (Scaler(name).fit(some) for name in ("channel", "series"))
     n_flat = n_varying = 0
-    for index in some.parts():
+    for index in parts_of(some):
         x = torch.from_numpy(some.read(index).values)
         observed = ~x.isnan()
         whole, own = (scaler.moments(x, observed)[1] for scaler in (over_all, by_itself))
@@ -102,7 +102,7 @@ def regression_recipe(
     y = targets[drawn].reshape(int(drawn.sum()), -1).astype(np.float64)
     if len(y) < _FEWEST_FOR_SCALING:
         return scalings[0], 0.0
-    some = series.take(drawn)
+    some = series.part(drawn)
     weights = np.ones(len(y)) if weights is None else weights[drawn]
     if groups is None or len(np.unique(groups[drawn])) == 1:
         left_out = _folds(y[:, 0], np.random.default_rng(_SEED))
@@ -208,7 +208,7 @@ def agreement_kept(
     most = AUGMENTATION_TRIAL[0]
     if len(targets) > most:
         drawn = generator.permutation(len(targets)) < most
-        series, targets = series.take(drawn), targets[drawn]
+        series, targets = series.part(drawn), targets[drawn]
         groups = None if groups is None else groups[drawn]
     classes, targets = np.unique(targets, return_inverse=True)
     if len(targets) < _FEWEST_FOR_AUGMENTATION or len(classes) == 1:

@@ -104,7 +104,7 @@ class TrainingData:
         groups = None if self.groups is None else self.groups[chosen]
         repeated = None if self.repeated is None else self.repeated[chosen]
         return TrainingData(
-            self.series.take(chosen), self.targets[chosen], weights, groups, repeated
+            self.series.part(chosen), self.targets[chosen], weights, groups, repeated
         )
 
 
@@ -245,7 +245,7 @@ class SeriesEstimator(BaseEstimator):
                 self.__dict__.pop(name, None)
             self.target_ = self._learn_target(y, sample_weight)
         targets = self.target_.encode(y, "y", len(series))
-        found = read_groups(groups, X, len(series))
+        found = None if groups is None else read_groups(groups, X, len(series))
         weights = self.target_.weights(sample_weight, targets, class_weight)
         data = TrainingData(series, targets, weights, found)
         data = data if weights is None else data.part(weights > 0)

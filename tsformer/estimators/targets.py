@@ -178,10 +178,8 @@ def read_as_fitted(
     return columns
 
 
-def read_groups(groups: Any, X: Any, n_series: int) -> Groups | None:
-    """Return the index of the group of each series, or None without groups."""
-    if groups is None:
-        return None
+def read_groups(groups: Any, X: Any, n_series: int) -> Groups:
+    """Return the index of the group of each series."""
     check_ids(X, groups, "groups")
     labels = read_targets(groups, "groups")
     check_length(n_series, labels, "groups")

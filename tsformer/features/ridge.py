@@ -108,14 +108,17 @@ class RidgeClassifier(
         """
         y = kind.signs(targets.to(features.device))
         w = torch.ones_like(y[:, 0]) if weights is None else weights
-        problem, parts = _Problem(features, y, w), group_parts(groups)
+        problem, parts = _Problem(features, y, w), None if groups is None else group_parts(groups)
         system: _Decomposed | _Solved
+        some: slice | Tensor
         if min(features.shape) > _DECOMPOSED:
             some, parts = _some(len(y), _SAMPLE, parts)
             sample = _Decomposed(_Problem(features[some], y[some], w[some]))
             system = _Solved(problem, _choose(sample, kind, slice(None), parts).alpha)
         else:
-            some, parts = _some(len(y), max(_SCORES // y.shape[1], 1), parts)
+            some, n_some = slice(None), max(_SCORES // y.shape[1], 1)
+            if len(y) > n_some:
+                some, parts = _some(len(y), n_some, parts)
             system = _Decomposed(problem)
         chosen = _choose(system, kind, some, parts)
         self.alpha, self.scale, self.loss = (each.float() for each in chosen[:3])
@@ -331,10 +334,8 @@ def _softmaxed(scores: Tensor, shape: tuple[int, ...]) -> Tensor:
     return F.pad(scores.mT[..., None], (1, 0)) if shape else scores.unsqueeze(-3)
 
 
-def group_parts(groups: Tensor | None) -> list[Tensor] | None:
+def group_parts(groups: Tensor) -> list[Tensor] | None:
     """Return the indices of each group; None if leaving out groups is leave-one-out."""
-    if groups is None:
-        return None
     counts = groups.unique(return_counts=True)[1]
     if len(counts) in (1, len(groups)):
         return None
@@ -360,10 +361,8 @@ def _groups_left_out(
 
 def _some(
     n_series: int, n_some: int, parts: list[Tensor] | None
-) -> tuple[slice | Tensor, list[Tensor] | None]:
+) -> tuple[Tensor, list[Tensor] | None]:
     """Sample about `n_some` series, or whole groups, and return their groups."""
-    if n_series <= n_some:
-        return slice(None), parts
     generator = torch.Generator().manual_seed(0)
     if parts is None:
         return torch.randperm(n_series, generator=generator)[:n_some].sort().values, None

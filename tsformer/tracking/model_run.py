@@ -94,7 +94,7 @@ def _log_explanations(run: TrackedRun, estimator: Any, X: Any, y: Any, n_per_cla
     series, labels = estimator.read_series(X), np.asarray(y)
     for label in np.unique(labels):
         for row in np.flatnonzero(labels == label)[:n_per_class].tolist():
-            alone = series.take(np.arange(len(series)) == row)
+            alone = series.part(np.arange(len(series)) == row)
             x = X[row] if isinstance(X, (list, tuple)) else None
 
             def draw(alone: Any = alone, x: Any = x, row: int = row, label: Any = label) -> Any:

@@ -78,8 +78,7 @@ class Ranks:
 
     def add_up(self, total: Tensor) -> Tensor:
         """Return the sum over the processes, in place."""
-        if self.size > 1:
-            dist.all_reduce(total)
+        dist.all_reduce(total)
         return total
 
     @contextmanager
@@ -87,9 +86,6 @@ class Ranks:
         self, model: nn.Module, plan: TrainingPlan, loss: object, n_series: int
     ) -> Iterator[None]:
         """Check that processes can share the run; let batch norms sum over them in the block."""
-        if self.size == 1:
-            yield
-            return
         if len(set(self.gather(plan.seed))) > 1:
             raise ValueError(
                 f"the {self.size} processes of this training run have different seeds, so they "

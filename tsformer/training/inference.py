@@ -115,7 +115,7 @@ def forward(
             )
             if outputs is None:
                 with torch.inference_mode(False):  # the caller may change it in place
-                    outputs = torch.empty((len(panel), *output.shape[1:]), device=device)
+                    outputs = torch.empty((len(panel.lengths), *output.shape[1:]), device=device)
             outputs.index_copy_(0, send(index, device), output)
     assert outputs is not None  # there is at least one series
     return outputs.cpu()

@@ -100,9 +100,10 @@ def train(
     with (
         plain_torch(),
         threads(model=model, n_tokens=plan.batch_size * getattr(model, "max_tokens", 0)),
-        ranks.sharing(model, plan, loss, len(panel)),
         ExitStack() as stack,
     ):
+        if ranks.size > 1:
+            stack.enter_context(ranks.sharing(model, plan, loss, len(panel)))
         for callback in run.callbacks:
             callback.on_train_begin(state)
             stack.callback(callback.on_train_end, state)
@@ -293,7 +294,9 @@ def _epochs(run: TrainingRun) -> None:
                 run.step, run.batch = run.step + 1, run.batch + 1
                 if checkpointer is not None and checkpointer.file.due():
                     checkpointer.save()
-        loss = run.ranks.add_up(run.total).item() / len(panel)
+        if run.ranks.size > 1:
+            run.ranks.add_up(run.total)
+        loss = run.total.item() / len(panel)
         if not math.isfinite(loss):
             run.raise_non_finite(loss)
         run.end_epoch(loss, plan.rate(run.step - 1, n_steps), start)

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from tsformer._random import seeded
 from tsformer.augmentation import Batch
-from tsformer.data.panel import AnyPanel, same_device
+from tsformer.data.panel import AnyPanel
 from tsformer.objectives import Pretext
 from tsformer.training.distributed import Ranks
 from tsformer.training.inference import norm_weights, posed, released
@@ -66,10 +66,7 @@ class TrainingStep:
         plan, panel, own = self.plan, self.panel, rows
         if self.shared:
             own = self.ranks.part(rows)
-        here = index
-        if same_device(panel.device, plan.device):
-            here = own if self.divided else rows
-        inputs = panel.take(index, rows=here, device=plan.device)
+        inputs = panel.take(index, rows=own if self.divided else rows, device=plan.device)
         batch = Batch(*inputs, panel.symbolic, panel.n_flags)
         if plan.augmentation is not None:
             with seeded(plan.seed, batch.values.device, number):

@@ -409,8 +409,9 @@ def which_encoding(
     check_classification_targets(labels)
     labels = labels.astype(str)
     check_length(len(series), labels, "y")
-    numbers = read_groups(groups, X, len(series))
-    own = Source(series, labels, groups=None if numbers is None else numbers.astype(str))
+    if groups is not None:
+        groups = read_groups(groups, X, len(series)).astype(str)
+    own = Source(series, labels, groups=groups)
     problem = own_problem(name, own, n_folds=n_folds, timestamps=timestamps)
     study = Study(
         (problem.name,),
