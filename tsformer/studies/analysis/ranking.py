@@ -36,6 +36,8 @@ def rank(
     `first` has the accuracies of a first round with fewer epochs. Intervals: Nadeau and Bengio,
     "Inference for the Generalization Error", Machine Learning 2003.
     """
+    from scipy.stats import t
+
     remaining = [name for name in scores.columns if name not in dropped]
     shared = scores[remaining].dropna()
     quick = scores.iloc[:0] if first is None else first.to_frame().T
@@ -44,24 +46,21 @@ def rank(
     rows: list[dict[str, Any]] = []
     for name in scores.columns:
         table = scores.loc[shared.index] if name in remaining else scores
-        both = pd.concat([table[leader], table[name]], axis=1, keys=["leader", "own"]).dropna()
-        n = len(both)
-        if not n:
-            both = pd.concat([quick[leader], quick[name]], axis=1, keys=["leader", "own"])
-        apart = (both["leader"] - both["own"]).round(9)
-        margin = _margin(apart, n_folds)
+        both = table[[leader, name]].dropna()
+        n, both = len(both), both if len(both) else quick[[leader, name]]
+        own = both.iloc[:, 1]
+        apart = (both.iloc[:, 0] - own).round(9)
+        margin = float("nan")
+        # Equal differences are chance, with few series per fold.
+        if len(apart) >= _FEWEST_FOLDS and not (apart.nunique() == 1 and apart.any()):
+            # Training sets overlap: the variance grows by the ratio of test to training series.
+            widened = np.sqrt(1 / len(apart) + 1 / (n_folds - 1))
+            margin = float(t.ppf(0.975, len(apart) - 1) * apart.std() * widened)
         outcome = UNSURE if np.isnan(margin) else BEHIND if apart.mean() > margin else LEVEL
-        outcome = LEADS if name == leader else outcome
-        rows.append(
-            {
-                "encoding": name,
-                "folds": n,
-                "accuracy": both["own"].mean(),
-                "behind": apart.mean(),
-                "margin": margin,
-                "outcome": dropped.get(name, outcome),
-            }
-        )
+        outcome = dropped.get(name, LEADS if name == leader else outcome)
+        values = (name, n, own.mean(), apart.mean(), margin, outcome)
+        columns = ("encoding", "folds", "accuracy", "behind", "margin", "outcome")
+        rows.append(dict(zip(columns, values, strict=True)))
     rows.sort(
         key=lambda row: (
             row["encoding"] in dropped,
@@ -71,19 +70,6 @@ def rank(
         )
     )
     return pd.DataFrame(rows)
-
-
-def _margin(apart: pd.Series, n_folds: int) -> float:
-    """Return the half-width of the corrected resampled t interval."""
-    from scipy.stats import t
-
-    n = len(apart)
-    equal = apart.nunique() == 1 and apart.any()  # by chance, with few series per fold
-    if n < _FEWEST_FOLDS or equal:
-        return float("nan")
-    # Training sets overlap: the variance grows by the ratio of test to training series.
-    widened = np.sqrt(1 / n + 1 / (n_folds - 1))
-    return float(t.ppf(0.975, n - 1) * apart.std() * widened)
 
 
 def answer(ranking: pd.DataFrame) -> str:

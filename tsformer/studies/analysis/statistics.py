@@ -148,6 +148,8 @@ def compare_methods(results: pd.DataFrame, *, rope: float = 0.01) -> Statistics:
     >>> found.pairs[["wins", "ties", "loses"]].to_numpy().tolist()
     [[3, 0, 0]]
     """
+    from scipy.stats import friedmanchisquare
+
     check_scores(results)
     check_number("rope", rope, 0, excluded=True)
     scores = mean_scores(results)
@@ -164,12 +166,35 @@ def compare_methods(results: pd.DataFrame, *, rope: float = 0.01) -> Statistics:
     scores = scores[ranks.index]
     spreads = results.groupby(["dataset", "method"], sort=False)["score"].std().unstack("method")
     spreads = spreads.loc[scores.index, scores.columns]
-    pairs = pd.DataFrame(
-        _pair(scores, better, worse, rope)
-        for better, worse in itertools.combinations(scores.columns, 2)
-    )
+    baycomp = require("baycomp", extra="statistics", purpose="the Bayesian signed-rank test")
+    rows = []
+    for better, worse in itertools.combinations(scores.columns, 2):
+        # Equal differences are ties, too; one of exactly the region's half-width, as of one series
+        # in a hundred, is within it.
+        apart = (scores[better] - scores[worse]).round(9).to_numpy()
+        p_better, p_same, p_worse = baycomp.SignedRankTest.probs(
+            apart, np.zeros_like(apart), rope, nsamples=_DRAWS, random_state=0
+        )
+        counts = {"wins": (apart > 0).sum(), "ties": (apart == 0).sum(), "loses": (apart < 0).sum()}
+        rows.append(
+            {
+                "better": better,
+                "worse": worse,
+                "difference": float(apart.mean()),
+                **{name: int(count) for name, count in counts.items()},
+                "p": signed_rank_p(apart),
+                "p_better": float(p_better),
+                "p_same": float(p_same),
+                "p_worse": float(p_worse),
+            }
+        )
+    pairs = pd.DataFrame(rows)
     pairs.insert(list(pairs).index("p") + 1, "p_holm", holm(pairs["p"].to_numpy()))
-    return Statistics(scores, spreads, ranks, _friedman(scores), pairs, rope, incomplete)
+    friedman_p = float("nan")
+    if scores.shape[1] >= 3:
+        alike = (scores.nunique(axis=1) == 1).all()
+        friedman_p = 1.0 if alike else float(friedmanchisquare(*scores.to_numpy().T).pvalue)
+    return Statistics(scores, spreads, ranks, friedman_p, pairs, rope, incomplete)
 
 
 def mean_scores(results: pd.DataFrame) -> pd.DataFrame:
@@ -218,37 +243,6 @@ def check_scores(results: pd.DataFrame) -> None:
             "they belong to different variants of a study, name the columns that distinguish "
             "them: --vary, or vary= of read_study"
         )
-
-
-def _friedman(scores: pd.DataFrame) -> float:
-    from scipy.stats import friedmanchisquare
-
-    if scores.shape[1] < 3 or (scores.nunique(axis=1) == 1).all():
-        return float("nan") if scores.shape[1] < 3 else 1.0
-    return float(friedmanchisquare(*scores.to_numpy().T).pvalue)
-
-
-def _pair(scores: pd.DataFrame, better: str, worse: str, rope: float) -> dict[str, object]:
-    baycomp = require("baycomp", extra="statistics", purpose="the Bayesian signed-rank test")
-    first, second = scores[better].to_numpy(), scores[worse].to_numpy()
-    # Equal differences are ties, too; one of exactly the region's half-width, as of one series in
-    # a hundred, is within it.
-    apart = (first - second).round(9)
-    p_better, p_same, p_worse = baycomp.SignedRankTest.probs(
-        apart, np.zeros_like(apart), rope, nsamples=_DRAWS, random_state=0
-    )
-    return {
-        "better": better,
-        "worse": worse,
-        "difference": float(apart.mean()),
-        "wins": int((apart > 0).sum()),
-        "ties": int((apart == 0).sum()),
-        "loses": int((apart < 0).sum()),
-        "p": signed_rank_p(apart),
-        "p_better": float(p_better),
-        "p_same": float(p_same),
-        "p_worse": float(p_worse),
-    }
 
 
 def mean_gains(gains: pd.DataFrame) -> pd.DataFrame:

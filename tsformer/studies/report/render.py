@@ -69,9 +69,8 @@ def names(items: Iterable[object]) -> str:
 
 def _shortened(items: Iterable[str]) -> list[str]:
     listed = list(items)
-    if len(listed) <= _MOST_NAMED:
-        return listed
-    return [*listed[:_MOST_NAMED], f"{len(listed) - _MOST_NAMED} more"]
+    rest = [f"{len(listed) - _MOST_NAMED} more"] if len(listed) > _MOST_NAMED else []
+    return listed[:_MOST_NAMED] + rest
 
 
 @cache

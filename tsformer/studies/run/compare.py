@@ -97,23 +97,19 @@ class Comparison:
 
     def __repr__(self) -> str:
         """Return ranks, verdict and paths."""
-        if self.results.empty:
-            ranks = ""
-        elif self.ranking is not None:
-            shown = ["folds", "accuracy", "outcome"]
-            ranks = self.ranking.set_index("encoding")[shown].to_string(float_format="%.3f")
-        else:  # over the data sets with all methods, the best first
-            name = name_column(self.study)
+        ranks, name = pd.DataFrame(), name_column(self.study)
+        if self.ranking is not None:
+            ranks = self.ranking.set_index("encoding")[["folds", "accuracy", "outcome"]]
+        elif not self.results.empty:  # over the data sets with all methods, the best first
             table = self.summary().pivot(index="dataset", columns=name, values="accuracy")
-            shared = table.dropna() if len(table.dropna()) else table
-            both = pd.DataFrame({"mean rank": mean_ranks(shared), "accuracy": shared.mean()})
-            both = both.sort_values(["mean rank", "accuracy"], ascending=[True, False])
-            ranks = both.to_string(float_format="%.3f")
+            table = table.dropna() if len(table.dropna()) else table
+            ranks = pd.DataFrame({"mean rank": mean_ranks(table), "accuracy": table.mean()})
+            ranks = ranks.sort_values(["mean rank", "accuracy"], ascending=[True, False])
         lost = {"failed": len(self.failures), "not recorded": len(self.unrecorded)}
         counts = [f"{len(self.results)} fits", *(f"{n} {what}" for what, n in lost.items() if n)]
         parts = [
             f"{self.study.label}: {', '.join(counts)}",
-            ranks,
+            ranks.to_string(float_format="%.3f") if len(ranks) else "",
             self.verdict,
             "\n".join(f"{what:<8}{place}" for what, place in self.places().items() if place),
         ]
@@ -121,12 +117,8 @@ class Comparison:
 
     def places(self) -> dict[str, Path | str | None]:
         """Return where table, figure, report and runs are."""
-        return {
-            "table": self.csv_path,
-            "figure": self.figure_path,
-            "report": self.report_path,
-            "runs": self.ui_command,
-        }
+        files = {"table": self.csv_path, "figure": self.figure_path, "report": self.report_path}
+        return {**files, "runs": self.ui_command}
 
     def answer(self) -> str:
         """Return the ranking in one sentence of Markdown; ValueError without a ranking."""

@@ -34,7 +34,6 @@ class ResultStore:
         self.errors: dict[Trial, str] = {}
         self.unrecorded: set[Trial] = set()
         self._trials = study.trials()
-        self._names = columns(study)[: columns(study).index("resample") + 1]
         #: Several where seed, variant or name make no difference to a fit.
         self._keys: dict[str, list[Trial]] = {}
         for trial in self._trials:
@@ -132,13 +131,16 @@ class ResultStore:
     def failures(self) -> pd.DataFrame:
         """Return one row per fit that raised."""
         shown = [trial for trial in self._trials if trial in self.errors]
-        rows = [{**describe(trial, self.study), "error": self.errors[trial]} for trial in shown]
-        return pd.DataFrame(rows, columns=[*self._names, "error"])
+        return self._described(shown).assign(error=[self.errors[trial] for trial in shown])
 
     def without_record(self) -> pd.DataFrame:
         """Return one row per fit without a run in the store."""
-        rows = [describe(trial, self.study) for trial in self._trials if trial in self.unrecorded]
-        return pd.DataFrame(rows, columns=self._names)
+        return self._described([trial for trial in self._trials if trial in self.unrecorded])
+
+    def _described(self, trials: list[Trial]) -> pd.DataFrame:
+        names = columns(self.study)
+        rows = [describe(trial, self.study) for trial in trials]
+        return pd.DataFrame(rows, columns=names[: names.index("resample") + 1])
 
     def waiting(self) -> Iterable[Trial]:
         """Return one trial of each fit without a row."""
