@@ -57,17 +57,6 @@ def test_pictures_load_and_tables_sort(page: Any, report: Path) -> None:
     assert wrong == []
 
 
-def test_words_sort_as_words_and_numbers_as_numbers(page: Any, report: Path) -> None:
-    page.goto(report.as_uri())
-    table = page.locator("table").last  # that of the data sets
-    table.locator("th").first.locator("button").click()
-    assert column(table, 0) == sorted(f"d{i}" for i in range(11))
-    last = table.locator("th").last
-    last.locator("button").click()
-    expected = [float(text.split()[0]) for text in column(table, table.locator("th").count() - 1)]
-    assert expected == sorted(expected)
-
-
 def test_the_verdict_is_on_top_and_the_contents_lead_on(page: Any, report: Path) -> None:
     page.goto(report.as_uri())
     verdict = page.locator("h1 + p")
