@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import hmean
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.exceptions import NotFittedError
 from small_estimators import RAGGED, TIMES, X, Y, convolutions
 
 from tsformer import EarlyClassifier, load
@@ -279,3 +280,38 @@ def test_save_and_load(tmp_path):
         load(tmp_path / "model")
     with pytest.raises(TypeError, match="Nearest"):
         early(Nearest()).fit(X, Y).save(tmp_path / "model")
+
+
+def test_refused_data_leave_fit(fitted):
+    before = fitted.predict_proba(RAGGED, TIMES)
+    frame, labels = pd.DataFrame(X[:, 0]), pd.Series(Y)
+    by_id, stream = early().fit(frame, labels), StreamingClassifier(fitted)
+    masked = np.ma.array([0.0, 1.0], mask=[False, True])
+    for call, arguments, message in (
+        (fitted.fit, (RAGGED, Y[:5]), "y has 5"),
+        (fitted.fit, (RAGGED[:1], Y[:1]), "groups"),
+        (fitted.fit, (np.full((16, 2, 9), np.nan), Y), "no value"),
+        (fitted.fit, (X, None), "None"),
+        (fitted.decide, ([np.ones((2, 0))], [[]]), "empty"),
+        (fitted.decide, (X[:, :1],), "channels"),
+        (fitted.trade_offs, (RAGGED, Y[:1], TIMES), "y has 1"),
+        (fitted.trade_offs, (RAGGED, Y.astype(str), TIMES), "label"),
+        (fitted.choose_rule, (0.01,), r"0\.01"),
+        (by_id.score, (frame, np.column_stack([Y, Y])), r"\[0, 1\]"),
+        (by_id.score, (frame, labels, labels[::-1]), "same ids"),
+        *(
+            (f, (frame, labels[::-1]), "same ids")
+            for f in (by_id.score, by_id.trade_offs, by_id.fit)
+        ),
+        *((stream.update, (np.ones(n), [0.0]), "chunk") for n in (1, (1, 1), (4, 1))),
+        (stream.update, (np.ones((2, 12)),), "times"),
+        (stream.update, (np.ones((2, 2)), masked), "step 1"),
+        (clone(fitted).decide, (X,), "not fitted"),
+        (lambda: early(Nearest()).fit(X, Y, times=np.arange(24)), (), "Nearest"),
+        (StreamingClassifier, (convolutions(),), "RandomConvolutionClassifier"),
+    ):
+        with pytest.raises((ValueError, TypeError, NotFittedError), match=message):
+            call(*arguments)
+    np.testing.assert_array_equal(fitted.predict_proba(RAGGED, TIMES), before)
+    right = fitted.predict(RAGGED, TIMES) == Y
+    assert fitted.score(RAGGED, Y, np.arange(16), times=TIMES) == right @ np.arange(16) / 120

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from sklearn.base import clone
@@ -192,6 +193,13 @@ def test_bfloat16():
     np.testing.assert_allclose(rounded, exact, atol=0.1)
 
 
+def test_the_size_of_the_model_decides_the_precision(monkeypatch):
+    monkeypatch.setattr(settings, "resolve_device", torch.device)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: True)
+    found = [resolved(64, n, device="cuda").precision for n in (2**11, 2**11 - 1)]
+    assert found == ["bfloat16", "float32"]
+
+
 @pytest.mark.parametrize(
     ("device", "freeze", "compiled"),
     [("cuda", None, "cuda-graphs"), ("cuda", "backbone", False), ("cpu", None, False)],
@@ -307,3 +315,12 @@ def test_batches_shrink_with_the_tokens_and_patience_is_a_share_of_the_epochs():
     for specified, n_epochs, patience in (("auto", 500, 150), ("auto", 12, 20), (7, 500, 7)):
         used = resolved(64, max_epochs=n_epochs, n_iter_no_change=specified)
         assert used.n_iter_no_change == patience
+
+
+def test_validation_data_have_times():
+    times = np.arange(24) ** 1.5
+    timed = make().fit(X, Y, times=times, X_val=X[::3], y_val=Y[::3], times_val=times)
+    score = timed.score(X[::3], Y[::3], times=times)
+    assert timed.history_[-1]["val_score"] == pytest.approx(score)
+    with pytest.raises(ValueError, match="with dates"):
+        timed.predict(X, pd.date_range("2024", periods=24))

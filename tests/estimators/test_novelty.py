@@ -221,6 +221,16 @@ def test_fit_samples_series(monkeypatch):
     assert (novelty.score(to_source(series)) <= 1).mean() > 0.9
 
 
+def test_fit_series_with_leading_gaps():
+    rng = np.random.default_rng(0)
+    series = rng.normal(size=(12, 1, 40))
+    series[::2, :, :36] = np.nan
+    times = rng.uniform(0.5, 2, size=(12, 40)).cumsum(axis=1)
+    for given in ({}, {"times": times}):
+        clf = convolutions().fit(series, np.arange(12) % 2, **given)
+        assert np.isfinite(clf.novelty_score(series, **given)).all()
+
+
 def test_score_of_largest_numbers():
     series = np.array([[1.7e308] * 10, [-0.13] * 10, [-1.7e308] * 10, [0.1] * 10])[:, None]
     novelty = Novelty(1, None).fit(to_source(series))
@@ -228,3 +238,4 @@ def test_score_of_largest_numbers():
     novelty.spread = novelty.spread / 1e9
     measured = novelty._features(to_padded(series))[1]
     assert novelty._statistics(measured).abs().max() == 1000
+    assert [quantile(torch.arange(float(n))) for n in (50, 100, 999)] == [49, 99, 989]

@@ -9,6 +9,7 @@ from small_estimators import classifier, convolutions, encoder, regressor
 
 from tsformer import load
 from tsformer.augmentation import Augmentation, CutMix, Sum, Warp
+from tsformer.data.preprocessor import Scaler
 from tsformer.data.series import Padded
 from tsformer.estimators import random_convolution, recipe
 from tsformer.estimators.recipe import agreement_kept, suited_scaling
@@ -194,6 +195,22 @@ class Noise(Augmentation):
         values = batch.values.clone()
         values[:: self.every] = torch.randn_like(values[:: self.every])
         return replace(batch, values=values)
+
+
+def test_agreement_kept_is_ratio_of_kappas(monkeypatch):
+    values, lengths, noise = SHAPE.mT.copy(), RNG.integers(130, LENGTH, N), Noise(every=2)
+    values[np.arange(LENGTH) >= lengths[:, None]] = np.nan
+    times = np.where(np.isnan(values[..., 0]), 0.0, np.arange(LENGTH) ** 1.5)
+    series, found = Padded(values, lengths, times, "numbers"), []
+    for groups in (None, np.zeros(N)):  # one group counts as none
+        found.append(agreement_kept(noise, series, LABELS, scaling=None, groups=groups))
+    assert found[0] == found[1]
+    np.testing.assert_array_equal(noise.mask.sum(dim=1), lengths)
+    time_step = Scaler(None, gap_flag=None).fit(series).time_step
+    np.testing.assert_allclose(noise.times, times / time_step, rtol=1e-6)
+    kappas = iter([0.8, 0.2])
+    monkeypatch.setattr("sklearn.metrics.cohen_kappa_score", lambda *_: next(kappas))
+    assert kept(SHAPE, augmentation=noise) == pytest.approx(0.25)
 
 
 def test_series_that_are_not_recognised_say_nothing(monkeypatch):

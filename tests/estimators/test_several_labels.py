@@ -14,7 +14,7 @@ from small_estimators import WEIGHTS, X, answers, assert_same, classifier, regre
 from small_estimators import convolutions as random_convolutions
 from small_estimators import ensemble as whole_ensemble
 
-from tsformer import load
+from tsformer import EarlyClassifier, load
 from tsformer.estimators.labels import Labels
 from tsformer.estimators.targets import read_columns
 from tsformer.export.graph import graph_of
@@ -189,6 +189,11 @@ def test_validation_data_and_importances():
     assert found.importances.shape == (2, 1)
 
 
+def test_strata_are_the_rarest_labels():
+    y = np.array([[1, 1, 0], [1, 0, 0], [0, 0, 0], [1, 1, np.nan], [1, 0, 1]])
+    assert Labels(np.arange(3)).strata(y).tolist() == [1, 0, 3, 1, 2]
+
+
 def test_tampered_descriptions_are_refused(tmp_path):
     random_convolutions().fit(X, Y).save(tmp_path / "model")
     file = tmp_path / "model" / "estimator.json"
@@ -219,3 +224,12 @@ def test_several_targets(tmp_path):
     assert_same(answers(load(tmp_path / "model")), answers(reg))
     table = ServedModel(reg).predict({"series": list(X)})
     assert list(table) == ["prediction(0)", "prediction(1)"]
+
+
+def test_several_labels_where_one_is_needed():
+    clf = random_convolutions().fit(X, Y[:, 0])
+    for use in (clf.score, EarlyClassifier(clf, points=1).fit):
+        with pytest.raises(ValueError, match=r"\[0, 1, 2\]"):
+            use(X, Y)
+    with pytest.warns(UserWarning, match="argmax"):
+        clf.fit(X, np.eye(2)[Y[:, 0]])

@@ -18,7 +18,7 @@ from small_estimators import FIVE, SMALL, classifier, convolutions
 from torch import nn
 
 from tsformer import _threads
-from tsformer._random import seeded
+from tsformer._random import RandomStream, seeded
 from tsformer._threads import limit_threads, share_of_threads, threads
 from tsformer.augmentation import Augmentation
 from tsformer.encodings import PositionalEncoding
@@ -108,6 +108,15 @@ def test_callback_draws_are_the_programs():
     for _ in range(SMALL["max_epochs"]):
         torch.rand(3)
     assert torch.equal(after, torch.rand(3))
+
+
+def test_a_stream_goes_on():
+    stream, drawn = RandomStream(0, torch.device("cpu")), []
+    for _ in range(2):
+        with stream.drawing():
+            drawn.append(torch.rand(1))
+    with seeded(0, torch.device("cpu")):
+        assert torch.equal(torch.cat(drawn), torch.cat([torch.rand(1), torch.rand(1)]))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -216,20 +225,20 @@ def test_training_has_the_number_of_its_estimator(two_threads):
 
 
 def test_large_steps_have_more_threads(two_threads):
-    small, large = (
-        classifier(d_model=width, d_ff=d_ff).fit(X[:4], Y[:4]).model_
-        for width, d_ff in ((8, 16), (64, 2048))
+    small, large, long = (
+        SimpleNamespace(config=SimpleNamespace(d_model=width, d_ff=d_ff), max_tokens=n_tokens)
+        for width, d_ff, n_tokens in ((8, 16, 20), (64, 2048, 20), (8, 16, 10**6))
     )
     with threads("auto"):
-        for model, n_tokens, expected in ((small, 4096, 1), (large, 1, 1), (large, 4096, 2)):
+        for model, n_tokens, expected in (
+            *((small, 4096, 1), (large, 1, 1), (large, 4096, 2)),
+            (long, 64, 2),  # attention is larger than the rest
+        ):
             with threads(model=model, n_tokens=n_tokens):
                 assert torch.get_num_threads() == expected
                 with threads():  # as in each turn to draw
                     assert torch.get_num_threads() == expected
             assert torch.get_num_threads() == 1
-    long = SimpleNamespace(config=SimpleNamespace(d_model=8, d_ff=16), max_tokens=10**6)
-    with threads("auto"), threads(model=long, n_tokens=64):
-        assert torch.get_num_threads() == 2, "attention is larger than the rest"
     with threads(3), threads(model=large, n_tokens=4096):
         assert torch.get_num_threads() == 3
 

@@ -112,3 +112,18 @@ def test_a_long_fit_says_once_on_a_terminal_how_to_see_progress(capsys, monkeypa
         run(ProgressHint(), n_epochs=3)
     said = "fit goes on; verbose=1 shows progress\n"
     assert capsys.readouterr().err == (said if terminal else "")
+
+
+def test_lines_appear_during_training(capsys, monkeypatch):
+    seconds, shown = iter(range(100)), []
+    monkeypatch.setattr("tsformer.training.progress.monotonic", lambda: 10.0 * next(seconds))
+
+    class Looks(Callback):
+        def on_epoch_end(self, state):
+            state.history[-1].update(val_loss=0.5, val_score=0.75)
+            shown.append(capsys.readouterr().err)
+
+    run(Looks(), ProgressBar(), n_epochs=3)
+    assert [text[:9] for text in shown] == ["epoch 0/3", "epoch 1/3", "epoch 2/3"]
+    assert "val_loss 0.5000  val_score 0.7500" in shown[1]
+    assert shown[2].endswith("0:00:10 left\n")

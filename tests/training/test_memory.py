@@ -1,15 +1,12 @@
 """When memory runs out: prediction halves its batches; training names the size of a batch."""
 
-import weakref
-from unittest import mock
-
 import pytest
 import torch
-from small_problem import CPU, fit, make_model, make_panel, make_plan
+from small_problem import fit, make_model, make_panel, make_plan
 from torch import Tensor, nn
 
 from tsformer.training import forward
-from tsformer.training.inference import in_halves, is_out_of_memory, released
+from tsformer.training.inference import is_out_of_memory, released
 
 
 def test_errors_that_mean_memory_ran_out():
@@ -60,27 +57,3 @@ def test_forward_leaves_the_mode_of_the_model(mode):
     model = make_model().train(mode)
     forward(model, make_panel()[0])
     assert model.training == mode
-
-
-def test_tensors_of_the_error_are_free_before_the_cache_is_emptied():
-    class Large:
-        pass
-
-    seen = []
-
-    def fails(_):
-        large = Large()
-        seen.append(weakref.ref(large))
-        message = "Tried to allocate 2.00 MiB. If reserved but unallocated memory"
-        raise torch.OutOfMemoryError(message)
-
-    def emptied():
-        seen.append(seen[0]() is None)
-
-    with (
-        mock.patch.object(torch.cuda, "is_available", return_value=True),
-        mock.patch.object(torch.cuda, "empty_cache", emptied),
-        pytest.raises(MemoryError, match=r"stride.*\(Tried to allocate 2.00 MiB.\)"),
-    ):
-        in_halves(fails, torch.arange(1), CPU)
-    assert seen[1:] == [True]

@@ -55,14 +55,14 @@ def validated(row: dict[str, float]) -> dict[str, float]:
 
 
 MODELS = [
-    {"head_norm": "batch"},
-    {"head_norm": "batch", "stem": "linear"},
-    {"head_norm": None, "dropout": 0.5},
+    ({"head_norm": "batch"}, 4096),
+    ({"head_norm": "batch"}, 8),
+    ({"head_norm": "batch", "stem": "linear"}, 4096),
+    ({"head_norm": None, "dropout": 0.5}, 4096),
 ]
 
 
-@pytest.mark.parametrize("config", MODELS)
-@pytest.mark.parametrize("most", [4096, 8])
+@pytest.mark.parametrize(("config", "most"), MODELS)
 def test_validation_each_epoch_scores_returned_model(config, most, monkeypatch):
     """Averages are recomputed over all series, or over at most 8."""
     monkeypatch.setattr(training_run, "_SERIES_FOR_AVERAGES", most)
@@ -128,6 +128,7 @@ def test_early_stopping_returns_to_the_best_epoch():
     best = int(np.argmin(losses)) + 1
     assert history.best_epoch == best
     assert len(history) == best + 3 < 20
+    assert not history.interrupted
     assert equal(weights_of(model), remembers.weights[best - 1])
     assert not equal(weights_of(model), remembers.weights[-1])
     assert not model.training
@@ -212,6 +213,14 @@ def test_a_head_that_is_not_finite_is_not_kept():
     with pytest.raises(NonFiniteLossError, match="weights of epoch 0 are kept"):
         run.raise_non_finite(torch.nan)
     assert equal(weights_of(run.state.model), good)
+
+
+def test_patience_starts_after_the_epochs_of_an_earlier_run():
+    plan = make_plan(n_epochs=9, n_iter_no_change=3)
+    history = History([{"epoch": 1}, {"epoch": 2}])
+    judged = replace(wrong_labels(), weights=torch.full((20,), torch.nan))
+    fit(make_model(), *make_panel(), plan, validation=judged, history=history)
+    assert len(history) == 5
 
 
 class InterruptedModel(nn.Module):
