@@ -213,9 +213,9 @@ def test_arff_with_quotes_comments_and_gaps():
         ("x.jsonl", "", "is empty"),
         ("x.jsonl", "[1]\n", r"line 1: expected an object; got \[1\]"),
         ("x.jsonl", '{"x": [1], "y": 1}\n{"x": 1\n', "line 2: "),
-        ("x.jsonl", '{"x": 1, "x": 2}\n', "line 1: an object has 2 entries called 'x'"),
+        ("x.jsonl", '{"x": 1, "x": 2}\n', "line 1: an object has a name twice"),
         ("x.jsonl", "[" * 100_000, "line 1: "),
-        ("x.jsonl", '{"x": [1%s], "y": 1}\n' % (400 * "0"), "line 1: int too large"),
+        ("x.jsonl", '{"x": [1%s], "y": 1}\n' % (400 * "0"), "row 1"),
         ("x.jsonl", '{"x": [1, "a"], "y": 1}\n', "row 1 must contain real numbers"),
         ("x.jsonl", '{"x": [[1, 2], [1]], "y": 1}\n', "row 1 .*channels differ"),
         ("x.jsonl", '{"x": [], "y": 1}\n', "row 1 has no value at all"),
@@ -227,10 +227,10 @@ def test_arff_with_quotes_comments_and_gaps():
         ("x.arff", f"{HEAD}@data\n{{0 1, 2 ä}}\n", "line 6: sparse rows are not supported"),
         ("x.arff", f"{HEAD}@data\n1,2,?\n", "row 6: no label"),
         ("x.arff", f"{HEAD}@data\n1,w,ä\n", "row 6: 'w' in column 'b' is not a number"),
-        ("x.arff", f"{HEAD}@data\n1,2,b\n", "line 6: 'b' is not a value that @attribute c declar"),
+        ("x.arff", f"{HEAD}@data\n1,2,b\n", "line 6: c: unknown value 'b'"),
         ("x.arff", "hello\n", "line 1: expected @attribute or @data; got 'hello'"),
         ("x.arff", f"{NESTED}@data\n'1,2\\n3',a\n", "row 7 must be .*its channels differ in le"),
-        ("x.arff", f"{NESTED}@data\n'1,w\\n3,4',a\n", "line 7: could not convert"),
+        ("x.arff", f"{NESTED}@data\n'1,w\\n3,4',a\n", "line 7: r: could not convert"),
     ],
 )
 def test_what_is_wrong_with_text(name, text, message):
@@ -264,11 +264,11 @@ def test_arrays_of_a_file():
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({"data": 0, "target": [1, 2]}, "X.*data, target; pass `value="),
+        ({"data": 0, "target": [1, 2]}, "'X' but data, target; pass `value="),
         ({"X": 0, "y": np.array([None, "b"])}, "Python objects"),
         ({"X": 0, "y": [1]}, r"y has shape \(1,\), expected \(2,\)"),
         ({"X": 0, "y": [1, np.nan]}, "y is missing for series 1"),
-        ({"X": 0}, "y, .* X; pass `label="),
+        ({"X": 0}, "'y' but X; pass `label="),
     ],
 )
 def test_what_is_wrong_with_arrays_of_a_file(arrays, message):
@@ -283,7 +283,7 @@ def test_what_is_wrong_with_arrays_of_a_file(arrays, message):
 
 def test_arrays_of_a_file_for_the_model_of_a_table():
     np.savez("x.npz", X=np.zeros((2, 3)), y=[1, 2])
-    with pytest.raises(ValueError, match=r"\('t0', 't1'\).* X, y"):
+    with pytest.raises(ValueError, match="'t0,t1' but X, y"):
         read_source("x.npz", trained=TableSchema(value=("t0", "t1")))
 
 
@@ -332,10 +332,10 @@ def test_what_cannot_be_a_folder(folder, tmp_path, monkeypatch):
         convert_to_folder(["one.ts", "other.ts"], new)
     for name, values in {"one.csv": "a,b", "other.csv": "b,a"}.items():
         Path(name).write_text(f"id,t,{values}\n1,0,2,3\n")
-    with pytest.raises(ValueError, match=r"other\.csv has \('b', 'a'\), and an earlier file \('a'"):
+    with pytest.raises(ValueError, match=r"one\.csv has \('a', 'b'\), other\.csv has \('b', 'a'\)"):
         convert_to_folder(["one.csv", "other.csv"], new, TableSchema(case="id", time="t"))
     write_ts("other.ts", X[:2])
-    with pytest.raises(ValueError, match=r"other\.ts has no labels"):
+    with pytest.raises(ValueError, match=r"one\.ts and other\.ts one has labels"):
         convert_to_folder(["one.ts", "other.ts"], new)
     write_ts("other.ts", X.astype(np.float64) * 1e39)
     with pytest.raises(ValueError, match="do not fit into float32"):
@@ -363,6 +363,6 @@ def test_labels_that_are_none(folder, labels):
         path.write_bytes(labels)
     else:
         np.save(path, labels)
-    with pytest.raises(ValueError, match=r"labels\.npy (does not hold|must have a text)") as caught:
+    with pytest.raises(ValueError, match=r"labels\.npy must have a text") as caught:
         read_source(str(folder))
     assert "pickle" not in str(caught.value), "nobody is advised to run the content of a file"

@@ -137,7 +137,6 @@ UNORDERED = {
     "numbers in text": ["8", "9", "10"],
     "some ISO 8601": ["2024-01-31", "2024-02-01", "2 Feb 2024"],
     "no date": ["2024-02-30", "2024-03-01", "2024-03-02"],
-    "several offsets": ["2024-03-31T01:30+01:00", "2024-03-31T03:00+02:00", "2024-03-31T04+02:00"],
     "naive among zoned text": ["2024-01-01T10:00Z", "2024-01-01T11:00", "2024-01-01T12:00Z"],
     "naive among zoned": [
         datetime(2024, 1, day, tzinfo=UTC if day > 1 else None) for day in (1, 2, 3)
@@ -168,10 +167,10 @@ ORDERED = {
     "duration objects": np.array([timedelta(days) for days in (8, 9, 10)], dtype=object),
     "periods": pd.period_range("2024-09", periods=3, freq="M"),
     "ISO 8601": ["2024-01-31", "2024-02-01 09:58", "2024-02-01T10:00:00.5"],
-    "ISO 8601 with an offset": [
-        "2024-01-31T09:58+01",
-        "2024-01-31T10:00+01:00",
-        "2024-02-01T01:00+0100",
+    "ISO 8601 with offsets": [
+        "2024-03-31T01:30+01:00",
+        "2024-03-31T03:00+0200",
+        "2024-03-31T04:00+02",
     ],
 }
 
@@ -195,7 +194,7 @@ def test_times_without_an_order_are_refused_wherever_they_order_a_series(times):
         lambda: pad_times([index], lengths(3)),
     ):
         # To pandas 2.2 texts are equal up to NUL.
-        with pytest.raises(ValueError, match=r"pd\.to_|astype\(int\)|that is no date|two rows"):
+        with pytest.raises(ValueError, match=r"pd\.to_|no date|without an offset|two rows"):
             read()
 
 

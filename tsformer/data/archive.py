@@ -16,7 +16,7 @@ from tsformer._checks import shortened, unknown
 from tsformer._optional import require
 from tsformer._warnings import warn_caller
 from tsformer.data.table import TableSchema, read_table
-from tsformer.data.text import first_cells, number_in
+from tsformer.data.text import number_in, open_text
 from tsformer.data.tsfile import DatasetError, read_ts
 
 Series = Any
@@ -179,43 +179,33 @@ def _places() -> list[tuple[str, Path]]:
 
 def _find(name: str, places: list[tuple[str, Path]]) -> tuple[str, Path] | None:
     """Return the first place with any part of the data set, and the folder of it there."""
-    for place, folder in places:
-        if any(_file(folder / name, split) for split in _SPLITS):
-            return place, folder / name
-    return None
+    homes = ((place, folder / name) for place, folder in places)
+    return next((each for each in homes if any(_file(each[1], s) for s in _SPLITS)), None)
 
 
 def _own(places: list[tuple[str, Path]]) -> list[tuple[str, Path]]:
     """Find data sets outside the catalogue, except in sktime."""
-    names = {
-        home.name
-        for place, folder in places
-        if place != "sktime" and folder.is_dir()
-        for home in folder.iterdir()
-        if _NAME.fullmatch(home.name) and home.name not in _catalog().index
-    }
-    found = (_find(name, places) for name in sorted(names))
-    return [each for each in found if each is not None]
+    folders = [folder for place, folder in places if place != "sktime" and folder.is_dir()]
+    names = {home.name for folder in folders for home in folder.iterdir()}
+    own = sorted(name for name in names - {*_catalog().index} if _NAME.fullmatch(name))
+    return [found for name in own if (found := _find(name, places)) is not None]
 
 
 def _count(home: Path) -> dict[str, int]:
     """Return the sizes of a data set outside the catalogue; none if a file is damaged."""
-    counted: dict[str, int] = {}
-    lengths: list[int] = []
-    classes: set[str] = set()
-    for split in _SPLITS:
-        path = _file(home, split)
-        if path is None:
-            continue
-        try:
-            X, y = _read_file(path)
-        except (ValueError, OSError):
-            return {}
-        counted |= {f"{split}_size": len(X), "channels": _shape(X[0])[0]}
-        lengths += [_shape(series)[1] for series in X]
-        classes |= set() if y is None or y.dtype.kind == "f" else {*y.tolist()}
-    extremes = {"length_min": min(lengths), "length_max": max(lengths)}
-    return counted | extremes | {"classes": len(classes)}
+    paths = {split: path for split in _SPLITS if (path := _file(home, split)) is not None}
+    try:
+        read = {split: _read_file(path) for split, path in paths.items()}
+    except (ValueError, OSError):
+        return {}
+    shapes = [_shape(series) for X, _ in read.values() for series in X]
+    labels = [y for _, y in read.values() if y is not None and y.dtype.kind != "f"]
+    return {f"{split}_size": len(X) for split, (X, _) in read.items()} | {
+        "channels": shapes[-1][0],
+        "length_min": min(steps for _, steps in shapes),
+        "length_max": max(steps for _, steps in shapes),
+        "classes": len({label for y in labels for label in y.tolist()}),
+    }
 
 
 def _file(home: Path, split: str) -> Path | None:
@@ -234,16 +224,17 @@ def _read_file(path: Path) -> tuple[list[Series], Labels | None]:
 def _read_lines(path: Path) -> tuple[list[Series], Labels]:
     """Read a file with a series in each line, its label first."""
     try:
-        sep = next((sep for sep in "\t," if len(first_cells(path, sep)[1]) > 1), " ")
-        steps = tuple(str(step) for step in range(1, len(first_cells(path, sep)[1])))
-        schema = TableSchema(label="0", value=steps, header=False, sep=sep)
+        with open_text(path) as file:
+            first = next(filter(str.strip, file), "")
+        sep = next((sep for sep in "\t," if sep in first), " ")
+        schema = TableSchema(label="0", value=("*",), header=False, sep=sep)
         found = read_table(path, schema, labelled=True)
     except ValueError as error:
         raise DatasetError(str(error)) from error
     X = np.asarray(found.X)
     lengths = np.full(len(X), X.shape[2])
-    entry = _catalog().to_dict("index").get(path.parent.name)
-    if entry is None or entry["length_min"] != entry["length_max"]:  # shorter ones end in NaN
+    sizes = _catalog()[["length_min", "length_max"]].reindex([path.parent.name]).iloc[0]
+    if sizes.isna().any() or sizes.nunique() > 1:  # shorter ones end in NaN
         lengths = np.where(np.isnan(X[:, 0]), 0, np.arange(X.shape[2]) + 1).max(axis=1)
     series = [x[:, :length] for x, length in zip(X, lengths.tolist(), strict=True)]
     labels = [  # as in a `.ts` file: 1 for 1.0000000e+00
@@ -265,13 +256,31 @@ def _read(home: Path, split: str) -> tuple[list[Series], Labels]:
         raise DatasetError(
             f"{path} has no labels (@classLabel false), so there is nothing to learn"
         )
-    if home.name in _catalog().index:
-        wrong = _differences(_catalog().to_dict("index")[home.name], split, X, y)
-        if wrong:
-            raise DatasetError(
-                f"{path} is not the {home.name} of the catalogue: {'; '.join(wrong)}. Get the "
-                "archive's own file, or rename the folder and its files if you changed the data"
-            )
+    if home.name not in _catalog().index:
+        return X, y
+    entry: Any = _catalog().loc[home.name]
+    lengths = [_shape(series)[1] for series in X]
+    # A split may lack the shortest and longest series, and the test split also a class.
+    classes = 1 if split == "test" else entry["classes"], entry["classes"]
+    wrong = [
+        f"{_range(*found)} {what}, expected {_range(*expected)}"
+        for what, expected, found in (
+            ("series", [entry[f"{split}_size"]] * 2, [len(X)] * 2),
+            ("channels", [entry["channels"]] * 2, [_shape(X[0])[0]] * 2),
+            (
+                "time steps",
+                (entry["length_min"], entry["length_max"]),
+                (min(lengths), max(lengths)),
+            ),
+            ("classes", classes, [len(set(y))] * 2),
+        )
+        if not pd.isna(expected[1]) and not expected[0] <= found[0] <= found[1] <= expected[1]
+    ]
+    if wrong:
+        raise DatasetError(
+            f"{path} is not the {home.name} of the catalogue: {'; '.join(wrong)}. Get the "
+            "archive's own file, or rename the folder and its files if you changed the data"
+        )
     return X, y
 
 
@@ -279,24 +288,6 @@ def _shape(series: Any) -> tuple[int, int]:
     """Return the number of channels and of steps."""
     channels, steps = np.shape(series)
     return (steps, channels) if isinstance(series, pd.DataFrame) else (channels, steps)
-
-
-def _differences(entry: dict[Any, Any], split: str, X: list[Series], y: Labels) -> list[str]:
-    """Describe how a split differs from the catalogue."""
-    size, channels, classes = entry[f"{split}_size"], entry["channels"], entry["classes"]
-    lengths = [_shape(series)[1] for series in X]
-    # A split may lack the shortest and longest series, and the test split also a class.
-    checks = {
-        "series": (size, size, len(X), len(X)),
-        "channels": (channels, channels, *[_shape(X[0])[0]] * 2),
-        "time steps": (entry["length_min"], entry["length_max"], min(lengths), max(lengths)),
-        "classes": (1 if split == "test" else classes, classes, len(set(y)), len(set(y))),
-    }
-    return [
-        f"{_range(least, most)} {what}, expected {_range(low, high)}"
-        for what, (low, high, least, most) in checks.items()
-        if pd.notna(low) and not low <= least <= most <= high
-    ]
 
 
 def _range(low: int, high: int) -> str:

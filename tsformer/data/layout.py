@@ -1,6 +1,5 @@
 """The layout of containers: ids of series, and layouts that are probably misread."""
 
-import calendar
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,124 +16,17 @@ import torch
 from tsformer._checks import shortened
 from tsformer._warnings import warn_caller
 from tsformer.data.native import has_dims, native, to_numpy
-from tsformer.data.series import Floats, SeriesSource, parts_of
-from tsformer.data.times import missing_rows, utc_offset
+from tsformer.data.series import Floats, SeriesSource
+from tsformer.data.times import is_iso, missing_rows
 
 #: Where `from_long` keeps the id of a series, in the `attrs` of its DataFrame.
 CASE = "case"
 _PANDAS = (pd.DataFrame, pd.Series)
-
-
-def series_ids(X: Any) -> pd.Index | None:
-    """Return the id of each series of a container; None if it holds no ids."""
-    return _ids(X)[0]
-
-
-def _ids(X: Any) -> tuple[pd.Index | None, str]:
-    """Return ids, and the expression of them, with {} for the container."""
-    if hasattr(X, "data_vars"):  # a data set of xarray, whose arrays have the same dimensions
-        X = next(iter(X.data_vars.values()), None)
-    if has_dims(X):
-        X = native(X)
-        return (X.indexes.get(X.dims[0]), f"{{}}.indexes[{X.dims[0]!r}]") if X.dims else (None, "")
-    if isinstance(X, _PANDAS):
-        levels = isinstance(X.index, pd.MultiIndex) and X.index.nlevels == 2
-        return (X.index.unique(0), "{}.index.unique(0)") if levels else (X.index, "{}.index")
-    several = isinstance(X, (list, tuple)) or (isinstance(X, np.ndarray) and X.dtype.kind == "O")
-    items = X if several else ()
-    if not len(items) or not all(isinstance(x, pd.DataFrame) and CASE in x.attrs for x in items):
-        return None, ""
-    ids = pd.Index([x.attrs[CASE] for x in items], tupleize_cols=False)
-    return ids, f'[x.attrs["{CASE}"] for x in {{}}]'
-
-
-def check_ids(X: Any, other: Any, name: str, *, of: str = "X") -> None:
-    """Raise ValueError if `X` and `other` carry ids that contradict each other."""
-    others = series_ids(other) if has_dims(other) or isinstance(other, _PANDAS) else None
-    if others is None:
-        return
-    ids, index = _ids(X)
-    named = ids is not None
-    if not named and isinstance(X, (list, tuple)):
-        # Series cut from one table: the rows where they begin are their names.
-        if not all(isinstance(x, _PANDAS) and len(x) for x in X):
-            return
-        ids, index = (
-            pd.Index([x.index[0] for x in X], tupleize_cols=False),
-            "[x.index[0] for x in {}]",
-        )
-    if ids is None or len(ids) != len(others) or ids.equals(others) or not (named or ids.is_unique):
-        return  # another length is an error of its own
-    read, others_read = _as_dates(ids, others), _as_dates(others, ids)
-    spelled, spelled_others = _spelled(read), _spelled(others_read)
-    same = Counter(spelled) == Counter(spelled_others)
-    numbered = [str(i) for i in range(len(ids))] in (spelled, spelled_others)
-    digits, other_digits = (all(map(str.isdigit, each)) for each in (spelled, spelled_others))
-    may_differ = not named or numbered or digits != other_digits
-    if spelled == spelled_others or (not same and may_differ):
-        return
-    index = index.format(of)
-    index = f"pd.to_datetime({index})" if read is not ids else index
-    dates = f".set_axis(pd.to_datetime({name}.index))" if others_read is not others else ""
-    shown, other_shown = (shortened(each[:3].tolist(), 60) for each in (ids, others))
-    raise ValueError(
-        f"{of} and {name} have {'the same ids in another order' if same else 'different ids'}: "
-        f"{of} has {shown} first, {name} {other_shown}; pass {name}{dates}.loc[{index}], "
-        f"or if they match by position, pass {name}.to_numpy()"
-    )
-
-
-def cut_by_case(table: pd.DataFrame, codes: npt.NDArray[np.intp]) -> list[pd.DataFrame]:
-    """Return the rows of each case, numbered 0, 1, 2, ..., in the order of the table."""
-    # Sorted once and cut: to select the rows of one series after the other is quadratic.
-    table = table.iloc[np.argsort(codes, kind="stable")]
-    cuts = [0, *np.bincount(codes).cumsum().tolist()]
-    return [table.iloc[start:stop].copy() for start, stop in pairwise(cuts)]
-
-
-def refuse_nul(values: Any, name: str) -> None:
-    """Raise ValueError for text with a NUL character, at which NumPy and pandas cut text."""
-    if getattr(getattr(values, "dtype", None), "kind", "O") in "biufcmM":
-        return
-    for value in np.asarray(values, dtype=object).ravel():
-        if isinstance(value, str) and "\0" in value:
-            raise ValueError(
-                f"{name} has text with a NUL character, {shortened(value, 40)}: NumPy and pandas "
-                "cut text there; remove the character"
-            )
-
-
-def refuse_alike(names: Any, what: str) -> None:
-    """Raise ValueError for distinct names that differ only in their type or in blanks."""
-    if getattr(getattr(names, "dtype", None), "kind", "O") in "biufmM":
-        return
-    spelled = pd.Series(names.tolist(), dtype=object)
-    alike = spelled[spelled.astype(str).str.strip().duplicated()].tolist()
-    if alike:
-        raise ValueError(
-            f"{what}: the name {alike[0]!r} and another differ only in their type or in blanks; "
-            "make them equal, as with astype(str).str.strip()"
-        )
-
-
-def _as_dates(ids: pd.Index, others: pd.Index) -> pd.Index:
-    """Parse text beside dates, where all of it is dates."""
-    if not isinstance(others, pd.DatetimeIndex) or not all(isinstance(i, str) for i in ids):
-        return ids
-    dates = pd.to_datetime(ids, errors="coerce", format="ISO8601")
-    return ids if dates.hasnans else dates
-
-
-def _spelled(ids: pd.Index) -> list[str]:
-    """Spell ids so that 1, 1.0 and "1" are one."""
-    return [f"{i:.0f}" if isinstance(i, float) and i.is_integer() else str(i) for i in ids.tolist()]
-
-
 #: Largest plausible ratio of the change between steps to the change between channels: on the
 #: archives' multivariate problems it is .06 to .72.
 _SMOOTH = 0.8
-#: Columns, rows and series that are examined.
-_MOST_COLUMNS, _MOST_ROWS, _MOST_SERIES = 20, 100_000, 50
+#: Rows, columns and series that are examined.
+_MOST_ROWS, _MOST_COLUMNS, _MOST_SERIES = 100_000, 20, 50
 #: Rows of each case of a long table.
 _ROWS_PER_CASE = 5
 #: A number in the name of a step, and a word, as in ``time_of_day`` and ``TimeOfDay``.
@@ -142,18 +34,9 @@ _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?")
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 #: Most columns of a wide table that are named unlike its steps.
 _MOST_ODD = 3
-#: Words in the names of times, of a first or last step, of steps, and of numbered channels.
 _TIME = {"date", "dates", "datetime", "time", "times", "timestamp", "timestamps"}
-_ENDS = {*("baseline", "begin", "end", "final", "initial", "onset", "post", "pre", "start")}
-_CALENDAR = {
-    name.lower()
-    for names in (calendar.month_name, calendar.month_abbr, calendar.day_name, calendar.day_abbr)
-    for name in names
-}
-_SENSORS = {
-    *("acc", "ch", "channel", "ecg", "eeg", "electrode", "emg", "gyr", "gyro", "imu", "lead"),
-    *("mag", "ppg", "sensor", "x", "y", "z"),
-}
+#: Numbered columns with these words are channels of a recording, not steps.
+_SENSORS = {"acc", "ch", "channel", "ecg", "eeg", "emg", "gyro", "imu", "lead", "mag", "sensor"}
 #: A table is a recording only from this number of rows, and of rows per column, on.
 _MANY_ROWS, _ROWS_PER_COLUMN = 200, 20
 #: So few columns are no steps.
@@ -165,12 +48,10 @@ _STEADY = 0.7
 class LayoutWarning(UserWarning):
     """The layout of the series is probably not the layout that `fit` reads.
 
-    `fit` issues it if channels outnumber steps and values do not vary less from step to step than
-    from channel to channel: the array may be ``(n, length, channels)``. It also warns of a long
-    table that is read as ``(n, length)``, of steps named unlike the others, of channels that count
-    up, are constant within every series or have no value at all, and of columns of several levels.
-    `fit` and `predict` issue it if columns or rows are not in the order of their numbers or dates,
-    and if rows of regular times are missing.
+    `fit` issues it for an array that is probably ``(n, length, channels)``, for a long table that
+    is read as ``(n, length)``, for columns of ids or times among steps or channels, for channels
+    without any value, and for columns of several levels. `fit` and `predict` issue it if columns or
+    rows are not in the order of their numbers or dates, and if rows of regular times are missing.
 
     Where the layout is right, silence it with
     ``warnings.filterwarnings("ignore", category=tsformer.data.LayoutWarning)``.
@@ -212,6 +93,93 @@ def _warn(message: str) -> None:
         '"ignore", category=tsformer.data.LayoutWarning)',
         LayoutWarning,
     )
+
+
+def series_ids(X: Any) -> pd.Index | None:
+    """Return the id of each series of a container; None if it holds no ids."""
+    return _ids(X)[0]
+
+
+def _ids(X: Any) -> tuple[pd.Index | None, str]:
+    """Return ids, and the expression of them, with {} for the container."""
+    if hasattr(X, "data_vars"):  # a data set of xarray, whose arrays have the same dimensions
+        X = next(iter(X.data_vars.values()), None)
+    if has_dims(X):
+        X = native(X)
+        return (X.indexes.get(X.dims[0]), f"{{}}.indexes[{X.dims[0]!r}]") if X.dims else (None, "")
+    if isinstance(X, _PANDAS):
+        levels = isinstance(X.index, pd.MultiIndex) and X.index.nlevels == 2
+        return (X.index.unique(0), "{}.index.unique(0)") if levels else (X.index, "{}.index")
+    several = isinstance(X, (list, tuple)) or (isinstance(X, np.ndarray) and X.dtype.kind == "O")
+    items = X if several else ()
+    if not len(items) or not all(isinstance(x, pd.DataFrame) and CASE in x.attrs for x in items):
+        return None, ""
+    ids = pd.Index([x.attrs[CASE] for x in items], tupleize_cols=False)
+    return ids, f'[x.attrs["{CASE}"] for x in {{}}]'
+
+
+def check_ids(X: Any, other: Any, name: str, *, of: str = "X") -> None:
+    """Raise ValueError if `X` and `other` carry ids that contradict each other."""
+    others = series_ids(other) if has_dims(other) or isinstance(other, _PANDAS) else None
+    if others is None:
+        return
+    ids, index = _ids(X)
+    named = ids is not None
+    if not named and isinstance(X, (list, tuple)) and all(isinstance(x, _PANDAS) for x in X):
+        # Series cut from one table: the rows where they begin are their names.
+        firsts = [x.index[0] for x in X if len(x)]
+        ids, index = pd.Index(firsts, tupleize_cols=False), "[x.index[0] for x in {}]"
+    if ids is None or len(ids) != len(others) or ids.equals(others) or not (named or ids.is_unique):
+        return  # another length is an error of its own
+    spelled, spelled_others = _spelled(ids), _spelled(others)
+    same = Counter(spelled) == Counter(spelled_others)
+    numbered = [str(i) for i in range(len(ids))] in (spelled, spelled_others)
+    digits, other_digits = (all(map(str.isdigit, each)) for each in (spelled, spelled_others))
+    may_differ = not named or numbered or digits != other_digits
+    if spelled == spelled_others or (not same and may_differ):
+        return
+    shown, other_shown = (shortened(each[:3].tolist(), 60) for each in (ids, others))
+    raise ValueError(
+        f"{of} and {name} have {'the same ids in another order' if same else 'different ids'}: "
+        f"{of} has {shown} first, {name} {other_shown}; pass {name}.loc[{index.format(of)}], "
+        f"or if they match by position, pass {name}.to_numpy()"
+    )
+
+
+def _spelled(ids: pd.Index) -> list[str]:
+    """Spell ids so that 1, 1.0 and "1" are one, and so are a date and its text."""
+    texts = (f"{i:.0f}" if isinstance(i, float) and i.is_integer() else str(i) for i in ids)
+    return [text.removesuffix(" 00:00:00") for text in texts]
+
+
+def cut_by_case(table: pd.DataFrame, codes: npt.NDArray[np.intp]) -> list[pd.DataFrame]:
+    """Return the rows of each case, numbered 0, 1, 2, ..., in the order of the table."""
+    # Sorted once and cut: to select the rows of one series after the other is quadratic.
+    table = table.iloc[np.argsort(codes, kind="stable")]
+    cuts = [0, *np.bincount(codes).cumsum().tolist()]
+    return [table.iloc[start:stop].copy() for start, stop in pairwise(cuts)]
+
+
+def refuse_nul(values: Any, name: str) -> None:
+    """Raise ValueError for text with a NUL character, at which NumPy and pandas cut text."""
+    if getattr(getattr(values, "dtype", None), "kind", "O") in "biufcmM":
+        return
+    for value in np.asarray(values, dtype=object).ravel():
+        if isinstance(value, str) and "\0" in value:
+            raise ValueError(
+                f"{name} has text with a NUL character, {shortened(value, 40)}: NumPy and pandas "
+                "cut text there; remove the character"
+            )
+
+
+def refuse_alike(names: Any, what: str) -> None:
+    """Raise ValueError for distinct names that differ only in their type or in blanks."""
+    spelled = pd.Series(names.tolist(), dtype=object)
+    if (alike := spelled.astype(str).str.strip().duplicated()).any():
+        raise ValueError(
+            f"{what}: the name {spelled[alike].tolist()[0]!r} and another differ only in their "
+            "type or in blanks; make them equal, as with astype(str).str.strip()"
+        )
 
 
 def warn_of_layout(X: Any, series: SeriesSource, *, flat: bool) -> None:
@@ -262,22 +230,20 @@ def _doubt_of_steps(X: Any, series: SeriesSource) -> str:
 
 def _case_and_time(series: SeriesSource, names: list[Any]) -> tuple[Any, Any] | None:
     """Return a column of whole numbers in runs, and one that rises within each run."""
-    n_most = len(series) // _ROWS_PER_CASE
-    if n_most < 3:
+    n = min(len(series), _MOST_ROWS)
+    if n < 3 * _ROWS_PER_CASE:
         return None
-    parts = (series.read(index).values for index in parts_of(series) if index[0] < _MOST_ROWS)
-    table = np.concatenate([values[:, :_MOST_COLUMNS, 0].copy() for values in parts])
-    new, rises = np.diff(table, axis=0) != 0, np.diff(table, axis=0) > 0
-    distinct = [len(np.unique(column)) for column in table.T]
-    for case, n_cases in enumerate(distinct):
-        if 1 < n_cases == 1 + new[:, case].sum() <= n_most and not (table[:, case] % 1).any():
-            within = (rises | new[:, [case]]).all(axis=0)
-            times = [
-                i for i, n in enumerate(distinct) if within[i] and i != case and 2 * n <= len(table)
-            ]
+    table = pd.DataFrame(series.read(np.arange(n)).values[:, :_MOST_COLUMNS, 0])
+    new, rises = (table.diff() != 0).to_numpy(), (table.diff() > 0).to_numpy()
+    distinct = table.nunique().tolist()
+    for i, case in enumerate(table.to_numpy().T):
+        if 3 <= distinct[i] == new[:, i].sum() <= n // _ROWS_PER_CASE and not (case % 1).any():
+            rising = (rises | new[:, [i]]).all(axis=0)
+            free = (k for k, m in enumerate(distinct) if k != i and 2 * m <= n)
+            times = [k for k in free if rising[k]]
             if times:
-                named = (i for i in times if is_named_like_time(names[i]))
-                return names[case], names[next(named, times[0])]
+                time = max(times, key=lambda k: is_named_like_time(names[k]))
+                return names[i], names[time]
     return None
 
 
@@ -286,7 +252,10 @@ def _doubt_of_channels(X: Any, series: SeriesSource) -> str:
     n, length, n_channels = len(series), series.n_steps, series.n_channels
     first = X[0] if isinstance(X, (list, tuple)) else X
     named = series.channels is not None or isinstance(first, pd.DataFrame)
-    if n_channels > 1 and named and (ids := _id_channels(series, series.channels or first.columns)):
+    if n_channels <= (1 if named else length):
+        return ""
+    values = series.read(np.arange(0, n, -(-n // _MOST_SERIES))).values
+    if named and (ids := _id_channels(values, list(series.channels or first.columns))):
         drop = f".drop(columns={ids})"
         drop = f"X{drop}" if isinstance(X, pd.DataFrame) else f"[x{drop} for x in X]"
         return (
@@ -294,12 +263,10 @@ def _doubt_of_channels(X: Any, series: SeriesSource) -> str:
             f"change within any series: {ids}; leave them out with {drop}, or by `value=` of "
             "from_long"
         )
+    # Lengths that differ are lengths.
     if isinstance(X, pd.DataFrame) or series.channels is not None or n_channels <= length:
         return ""
-    if (series.lengths < length).any():  # lengths that differ are lengths
-        return ""
-    values = series.read(np.arange(0, n, -(-n // _MOST_SERIES))).values
-    if _change(values, 1) < _SMOOTH * _change(values, 2):
+    if (series.lengths < length).any() or _change(values, 1) < _SMOOTH * _change(values, 2):
         return ""
     return (
         f"X is read as {n} series of {n_channels} channels and {length} steps; if it is "
@@ -307,26 +274,17 @@ def _doubt_of_channels(X: Any, series: SeriesSource) -> str:
     )
 
 
-def _id_channels(series: SeriesSource, names: Iterable[Any]) -> list[Any]:
+def _id_channels(values: Floats, names: list[Any]) -> list[Any]:
     """Return the channels that count up or are named like times, or are constant in each series."""
-    names = np.array(list(names), dtype=object)
-    timed = np.array([is_named_like_time(name) for name in names])
-    changes, falls, skips, ones = np.zeros((4, len(names)), dtype=bool)
-    levels = []  # of the series with several values
-    for index in parts_of(series):
-        values = series.read(index).values
-        low, high = np.fmin.reduce(values, axis=1), np.fmax.reduce(values, axis=1)
-        steps = np.diff(values, axis=1)
-        changes |= (low < high).any(axis=0)
-        falls |= (steps < 0).any(axis=(0, 1))
-        skips |= ((steps < 1) | (steps > 1)).any(axis=(0, 1))
-        ones |= (steps == 1).any(axis=(0, 1))
-        if (changes & skips & (falls | ~timed)).all():
-            return []
-        levels.append(np.where(np.count_nonzero(~np.isnan(values), axis=1) > 1, low, np.nan))
-    differs = np.fmin.reduce(np.concatenate(levels)) < np.fmax.reduce(np.concatenate(levels))
-    counts = (ones & ~skips) | (timed & ~falls)
-    return names[np.where(changes, counts, differs)].tolist()
+    low, high = np.fmin.reduce(values, axis=1), np.fmax.reduce(values, axis=1)
+    steps = np.diff(values, axis=1)
+    several = np.count_nonzero(~np.isnan(values), axis=1) > 1
+    levels = np.where(several, low, np.nan)
+    differ = np.fmin.reduce(levels) < np.fmax.reduce(levels)
+    counts = (steps == 1).any(axis=(0, 1)) & ((steps == 1) | np.isnan(steps)).all(axis=(0, 1))
+    timed = np.array([*map(is_named_like_time, names)]) & ~(steps < 0).any(axis=(0, 1))
+    found = np.where((low < high).any(axis=0), counts | timed, differ)
+    return [name for name, is_id in zip(names, found, strict=True) if is_id]
 
 
 def warn_of_order(X: Any, n_steps: int) -> None:
@@ -361,15 +319,15 @@ def refuse_recording(X: Any, y: Any = None) -> None:
     if _is_checked.get() or len(shape) != 2 or hasattr(X, "tocsr") or not shape[1]:
         return
     (n, k), names = shape, _columns(X, shape[1])
-    if n < max(_MANY_ROWS, _ROWS_PER_COLUMN * k) or not _are_channels(names):
+    if n < max(_MANY_ROWS, _ROWS_PER_COLUMN * k) or not _are_channels([*map(str, names)]):
         return
     table = native(X)
     is_frame = isinstance(table, pd.DataFrame)
     table = (table if is_frame else pd.DataFrame(to_numpy(table))).infer_objects()
-    kinds = {getattr(dtype, "kind", "O") for dtype in table.dtypes}
     labels: Any = pd.Series(np.zeros(n) if y is None else np.asarray(native(y)).tolist())
     rows = table.index
-    if isinstance(rows, pd.MultiIndex) or not kinds <= set("fiub") or len(labels) != n:
+    plain = {getattr(dtype, "kind", "O") for dtype in table.dtypes} <= {*"fiub"}
+    if isinstance(rows, pd.MultiIndex) or not plain or len(labels) != n:
         return
     if labels.dtype.kind == "f" and labels.nunique() > _ROWS_PER_COLUMN:
         labels = np.floor(10 * labels.rank(pct=True))  # tenths of a target
@@ -395,15 +353,13 @@ def refuse_recording(X: Any, y: Any = None) -> None:
         )
 
 
-def _are_channels(names: list[Any]) -> bool:
+def _are_channels(names: list[str]) -> bool:
     """Whether columns are named like channels, or too few for steps and without names."""
-    texts = [str(name).strip().lower() for name in names]
-    numbered = sum(any(sign.isdigit() for sign in text) for text in texts)
-    words = {word.removesuffix("s") for text in texts for word in _WORD.findall(text)}
+    words = {word.lower().removesuffix("s") for name in names for word in _WORD.findall(name)}
     if not words:
-        return len(texts) <= _FEW_STEPS
-    named = 2 * numbered < len(texts) and not set(texts) <= _CALENDAR
-    return named or (bool(words - {*"xyz"}) and words <= _SENSORS)
+        return len(names) <= _FEW_STEPS
+    numbered = sum(map(bool, map(_NUMBER.search, names)))
+    return 2 * numbered < len(names) or (words - {*"xyz"} <= _SENSORS and not words <= {*"xyz"})
 
 
 def odd_columns(names: Sequence[Any]) -> list[Any]:
@@ -417,16 +373,11 @@ def odd_columns(names: Sequence[Any]) -> list[Any]:
     ([], [])
     """
     stems = [_NUMBER.sub("#", str(name)) for name in names]
-    counts = Counter(stems)
-    ((usual, most),) = counts.most_common(1)
+    ((usual, most),) = Counter(stems).most_common(1)
     if most < max(len(names) - _MOST_ODD, 5):
         return []
-    steps = _ENDS | {re.sub(r"\W*#", "", usual)}  # as in t, t+1, and in value, value.1 of pandas
-    return [
-        name
-        for name, stem in zip(names, stems, strict=True)
-        if counts[stem] == 1 and stem.lower() not in steps
-    ]
+    steps = {usual, re.sub(r"\W*#", "", usual)}  # as in t, t+1, and in value, value.1 of pandas
+    return [name for name, stem in zip(names, stems, strict=True) if stem not in steps]
 
 
 def swapped_axes(X: Any) -> str:
@@ -449,9 +400,8 @@ def is_out_of_order(names: Sequence[Any]) -> bool:
     if getattr(index.dtype, "kind", "O") in "iufM":
         return not index.is_monotonic_increasing
     texts = list(map(str, names))
-    if all(utc_offset(text) is not None for text in texts):  # of ISO 8601
-        index = pd.Index(texts)
-    else:
+    index = pd.Index(texts)
+    if not all(map(is_iso, texts)):
         found = [_NUMBER.findall(text) for text in texts]
         if len({_NUMBER.sub("#", text) for text in texts}) > 1 or len(found[0]) != 1:
             return False

@@ -37,7 +37,8 @@ def from_long(
         One row per observation, in any order.
     case, time : column name
         Columns with the series that a row belongs to, and the time of the observation: a number,
-        date, duration, period, ordered category, or ISO 8601 text with a single offset from UTC.
+        date, duration, period, ordered category, or ISO 8601 text, all with or all without an
+        offset from UTC.
     value : column name or sequence of column names, optional
         Columns of values, one per channel; by default all columns without another role.
     channel : column name, optional
@@ -114,28 +115,25 @@ def from_long(
         raise ValueError("the table has no rows")
     keys = [case, time] if channel is None else [case, time, channel]
     for name in keys:
-        if table[name].isna().any():
-            row = table.index[table[name].isna()].tolist()[0]  # of Python, not of NumPy
+        if (missing := table[name].isna()).any():
+            row = table.index[missing].tolist()[0]  # of Python, not of NumPy
             raise ValueError(
                 f"column {name!r} has a missing value in row {row!r}; fill it or drop the row"
             )
-    for name in (case, channel, label, group):
-        if name is not None:
-            refuse_nul(table[name], f"column {name!r}")
-    for name in (case, channel):
-        if name is not None:
+    for name in (each for each in roles if each != time):
+        refuse_nul(table[name], f"column {name!r}")
+        if name in keys:
             refuse_alike(table[name].unique(), f"column {name!r}")
     times = ordered_times(table[time], f"times in column {time!r}")
     codes, cases = pd.factorize(table[case])
     rows = pd.DataFrame({"case": codes, "time": times})
     if channel is not None:
         rows["channel"] = table[channel].array
-    twice = rows.duplicated().to_numpy()
-    if twice.any():
-        first = table.loc[twice, keys].iloc[0].to_dict()
+    if (twice := rows.duplicated().to_numpy()).any():
         raise ValueError(
-            f"two rows for {first}; if {case!r} has the names of the series and {time!r} the "
-            "times, aggregate them first, for example with groupby().mean()"
+            f"two rows for {table.loc[twice, keys].iloc[0].to_dict()}; if {case!r} has the names "
+            f"of the series and {time!r} the times, aggregate them first, for example with "
+            "groupby().mean()"
         )
     if channel is None:
         frame, case_of_step = table[values].set_axis(times), codes
@@ -152,7 +150,6 @@ def from_long(
         X = [on_grid(x, grid, f"series {i!r}") for x, i in zip(X, cases.tolist(), strict=True)]
     for x, name in zip(X, cases.tolist(), strict=True):
         x.attrs[CASE] = name
-    first_rows = np.unique(codes, return_index=True)[1]
     found: list[Any] = [X]
     for role, name in (("label", label), ("group", group)):
         if name is None:
@@ -166,7 +163,8 @@ def from_long(
                 f"{table[name][codes == i].unique().tolist()[:10]}; check that column {case!r} "
                 f"identifies a series, and that column {name!r} has its {role}{hint}"
             )
-        found.append(table[name].iloc[first_rows].set_axis(pd.Index(cases, name=case)))
+        firsts = table[name][~pd.Series(codes).duplicated().to_numpy()]
+        found.append(firsts.set_axis(pd.Index(cases, name=case)))
     return X if len(found) == 1 else tuple(found)
 
 
@@ -199,8 +197,7 @@ def on_grid(x: pd.DataFrame, grid: str | float, what: str) -> pd.DataFrame:
             f"`grid={grid}` makes {nearest[-1] + 1:,.0f} steps of the {len(x):,} rows of {what}; "
             "choose a larger step"
         )
-    points = index[0] + step * np.arange(int(nearest[-1]) + 1)
-    full = pd.Index(points, name=index.name)
+    full = pd.Index(index[0] + step * np.arange(int(nearest[-1]) + 1), name=index.name)
     return x.set_axis(full[nearest.astype(np.intp)]).reindex(full)
 
 
@@ -268,7 +265,7 @@ def to_long(
         for i, x in enumerate(to_items(X))
     ]
     common_names(frames)
-    columns = frames[0].columns
+    columns = list(frames[0].columns)
     series: Any = cases
     if series is None:
         series = y.index if isinstance(y, pd.Series) else range(len(frames))
@@ -277,13 +274,16 @@ def to_long(
             raise ValueError(f"X has {len(frames)} series, but {what} has {len(given)} entries")
     check_ids(X, y, "y")
     _check_distinct("cases", pd.Index(list(series)).tolist())  # of Python, not of NumPy
-    if channel is None:
-        names = _names_of_channels(columns, value)
-    else:
-        names = [str(column) for column in columns]
-        value = "value" if value is None else value
-        if not isinstance(value, str):
-            raise ValueError(f"channel= needs a single column of values; got value={list(value)}")
+    names = [str(name) for name in columns]
+    if channel is None and value is not None:
+        names = [value] if isinstance(value, str) else list(value)
+    elif channel is None and not all(isinstance(name, str) for name in columns):
+        names = ["value"] if len(columns) == 1 else [f"value_{i}" for i in range(len(columns))]
+    if len(names) != len(columns):
+        raise ValueError(f"the series have {len(columns)} channels, but value names {len(names)}")
+    value = "value" if value is None else value
+    if channel is not None and not isinstance(value, str):
+        raise ValueError(f"channel= needs a single column of values; got value={list(value)}")
     ends = [case, time, *([] if y is None else [label])]
     _check_distinct("columns", [*ends, *(names if channel is None else [channel, value])])
     lengths = [len(frame) for frame in frames]
@@ -294,23 +294,10 @@ def to_long(
         table[label] = pd.Index(y).repeat(lengths)
     if channel is None:
         return table
-    order = np.arange(len(table)).repeat(len(names))
-    rows = table[ends].iloc[order].reset_index(drop=True)
+    rows = table[ends].loc[table.index.repeat(len(names))].reset_index(drop=True)
     rows.insert(2, channel, np.tile(np.array(names, dtype=object), len(table)))
-    rows.insert(3, value, table[names].to_numpy().ravel())
+    rows.insert(3, str(value), table[names].to_numpy().ravel())
     return rows
-
-
-def _names_of_channels(columns: pd.Index, value: str | Sequence[str] | None) -> list[str]:
-    """Return the names of the columns of values."""
-    if value is None:
-        if all(isinstance(name, str) for name in columns):
-            return list(columns)
-        return ["value"] if len(columns) == 1 else [f"value_{i}" for i in range(len(columns))]
-    names = [value] if isinstance(value, str) else list(value)
-    if len(names) != len(columns):
-        raise ValueError(f"the series have {len(columns)} channels, but value names {len(names)}")
-    return names
 
 
 def _check_distinct(what: str, names: Sequence[Any]) -> None:

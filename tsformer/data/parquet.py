@@ -31,28 +31,25 @@ def parquet_files(path: str | os.PathLike[str]) -> list[Path]:
 def read_arrow(path: Path) -> pd.DataFrame:
     """Read a table without the metadata of pandas, whose own types are slow in wide tables."""
     pa = require("pyarrow", extra="parquet", purpose="reading Parquet and Feather")
-    kind = "Feather" if path.suffix.lower() == ".feather" else "Parquet"
+    kind = "feather" if path.suffix.lower() == ".feather" else "parquet"
+    library = require(f"pyarrow.{kind}", extra="parquet", purpose=f"reading {kind.title()}")
     if not path.is_file():
         raise FileNotFoundError(f"no such file: {path}")
     try:
-        if kind == "Feather":
-            feather = require("pyarrow.feather", extra="parquet", purpose="reading Feather")
-            arrow = feather.read_table(path, memory_map=False)
+        if kind == "feather":
+            arrow = library.read_table(path, memory_map=False)
         else:
-            parquet = require("pyarrow.parquet", extra="parquet", purpose="reading Parquet")
-            with parquet.ParquetFile(path) as file:
+            with library.ParquetFile(path) as file:
                 arrow = file.read()
     except MemoryError:  # of Arrow it is one of the following too
         raise
     except (pa.ArrowException, OSError) as error:
-        raise ValueError(f"{path} cannot be read as {kind}: {error}") from error
+        raise ValueError(f"{path} cannot be read as {kind.title()}: {error}") from error
     refuse_repeated(path, arrow.column_names)
     # As objects, whole numbers beside missing ones stay whole: they may be labels.
     table: pd.DataFrame = arrow.to_pandas(ignore_metadata=True, integer_object_nulls=True)
-    unnamed = [name for name in table.columns if _UNNAMED_INDEX.fullmatch(name)]
-    table = table.drop(columns=unnamed)
     table.index = pd.RangeIndex(2, 2 + len(table))
-    return table
+    return table.drop(columns=[name for name in table if _UNNAMED_INDEX.fullmatch(str(name))])
 
 
 def refuse_repeated(path: Path, names: Sequence[str]) -> None:

@@ -5,7 +5,7 @@ import shutil
 import warnings
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import prod
 from pathlib import Path
@@ -13,16 +13,16 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
-from tsformer._checks import shortened
 from tsformer._warnings import warn_caller
 from tsformer.data.archive import load_dataset
 from tsformer.data.containers import SERIES_FILE, to_source
-from tsformer.data.formats import FRAMES
+from tsformer.data.formats import FRAMES, TEXT
 from tsformer.data.long import to_long
 from tsformer.data.parquet import PARQUET, parquet_files
 from tsformer.data.series import SeriesSource, parts_of
-from tsformer.data.table import TEXT, Source, TableSchema, read_table, read_windows, write_table
+from tsformer.data.table import Source, TableSchema, read_table, read_windows, write_table
 from tsformer.data.text import COMPRESSED, ending
 from tsformer.data.tsfile import DatasetError, has_times, read_ts, writable_labels, write_ts
 
@@ -115,7 +115,7 @@ def read_source(
         )
     if is_series_folder(source):
         stored = to_source(source)
-        labels = None if labelled is False else read_labels(source, len(stored))
+        labels = None if labelled is False else _read_labels(source, len(stored))
         if labelled and labels is None:
             raise DatasetError(f"the series in {source} have no labels: it has no {LABELS_FILE}")
         return Source(stored, labels)
@@ -132,53 +132,49 @@ def read_source(
 
 def _read_npz(path: Path, schema: TableSchema, labelled: bool | None) -> Source:
     """Read X and y, or the arrays that `value` and `label` name."""
+    value = ",".join(schema.value or ())
     try:
         with np.load(path, allow_pickle=False) as arrays:
             names = list(arrays)
-            chosen = {"value": "X", "label": "y", "case": None, "group": None}
-            for role, usual in chosen.items():
-                name = getattr(schema, role)
-                name = name[0] if isinstance(name, tuple) and len(name) == 1 else name
-                chosen[role] = name or (usual if usual in names else None)
-            if chosen["value"] is None and len(names) == 1:
-                chosen["value"] = names[0]
-            for role in ("value", *(["label"] if labelled else [])):
-                if chosen[role] is None or chosen[role] not in names:
-                    what = {"value": "X, the series,", "label": "y, the labels,"}[role]
-                    if chosen[role] is not None:  # such as the columns of a model's table
-                        what = f"array {shortened(chosen[role])}"
+            label = schema.label or ("y" if labelled or "y" in names else None)
+            value = value or (names[0] if len(names) == 1 else "X")
+            roles = {"value": value, "case": schema.case, "group": schema.group}
+            if labelled or (labelled is None and label in names):
+                roles["label"] = label
+            for role, name in roles.items():
+                if name is not None and name not in names:
                     raise ValueError(
-                        f"it has no {what} but {', '.join(names[:10])}; pass `{role}=NAME`"
+                        f"it has no array {name!r} but {', '.join(names[:10])}; pass `{role}=NAME`"
                     )
-            if labelled is False or chosen["label"] not in names:
-                chosen["label"] = None
-            read = {role: arrays[name] for role, name in chosen.items() if name is not None}
+            read = {role: arrays[name] for role, name in roles.items() if name is not None}
     except (ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
         reason = str(error)
         if "allow_pickle" in reason:
             reason = "an array holds Python objects; save numbers and text"
         raise ValueError(f"{path} cannot be read: {reason}") from error
-    X = read.pop("value")
+    X, texts = read.pop("value"), {}
     for role, array in read.items():
         if array.shape != X.shape[:1]:
             raise ValueError(
-                f"{path}: {chosen[role]} has shape {array.shape}, expected {X.shape[:1]}, an entry "
+                f"{path}: {roles[role]} has shape {array.shape}, expected {X.shape[:1]}, an entry "
                 "for each series"
             )
-        if array.dtype.kind in "fmM" and np.isnan(array).any():
-            row = int(np.isnan(array).argmax())
-            raise ValueError(f"{path}: {chosen[role]} is missing for series {row}; leave it out")
-    texts = {role: array.astype(str) for role, array in read.items()}
+        if (empty := pd.isna(array)).any():
+            raise ValueError(
+                f"{path}: {roles[role]} is missing for series {empty.argmax()}; leave it out"
+            )
+        texts[role] = array.astype(str)
     cases = texts["case"].tolist() if "case" in texts else None
-    schema = replace(schema, value=(str(chosen["value"]),), label=chosen["label"] or schema.label)
+    schema = replace(schema, value=(value,), label=roles.get("label") or schema.label)
     return Source(X, texts.get("label"), cases, schema, texts.get("group"))
 
 
 def write_series(path: Path, source: Source, *, comment: str | None = None) -> None:
     """Write series to a new file: `.ts`, or a long table."""
-    if ending(path) not in (".ts", *TEXT, *PARQUET):
-        endings = ", ".join((".ts", *TEXT, *PARQUET))
-        raise ValueError(f"{path} ends in {path.suffix!r}; series are written to one of {endings}")
+    if ending(path) not in (endings := (".ts", *TEXT, *PARQUET)):
+        raise ValueError(
+            f"{path} ends in {path.suffix!r}; series are written to one of {', '.join(endings)}"
+        )
     if path.exists():
         raise FileExistsError(f"{path} exists; choose another name, or remove it first")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -206,86 +202,71 @@ def convert_to_folder(
     """Write series to ``series.npy`` in a new folder, and labels to ``labels.npy``."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise FileExistsError(f"{folder} exists; choose another name, or remove it first")
-
     sources = [str(f) for source in sources for f in parquet_files(source) or [Path(source)]]
 
-    def read(source: str) -> tuple[SeriesSource, npt.NDArray[Any] | None, bool]:
-        columns = schema if is_table(source) else None
-        X, y, *_ = read_source(source, columns, split=split, labelled=None)
-        timed = not isinstance(X, SeriesSource) and any(map(has_times, X))
-        return to_source(X), y, timed
+    def read() -> Iterator[tuple[str, SeriesSource, npt.NDArray[Any] | None]]:
+        for source in sources:
+            columns = schema if is_table(source) else None
+            X, y, *_ = read_source(source, columns, split=split, labelled=None)
+            if not isinstance(X, SeriesSource) and any(map(has_times, X)):
+                warn_caller(f"a folder of series has no times: the times in {source} are left out")
+            yield source, to_source(X), y
 
-    def values() -> Iterator[SeriesSource]:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # issued by the first reading
-            yield from (read(source)[0] for source in sources)
-
-    shapes, labels, timed = [], [], []
-    names: tuple[str, ...] | None = None
-    for source in sources:
-        X, y, has = read(source)
-        shapes.append((len(X), X.n_channels, X.n_steps))
+    n, n_steps = 0, 0
+    labels: list[Any] = []
+    channels: list[tuple[int, tuple[str, ...] | None]] = []
+    for source, X, y in read():
+        channels.append((X.n_channels, X.channels))
+        first, (last, others) = channels[0][0], channels[-1]
+        names = next((each for _, each in channels if each), None)
+        if first != last or (names and others and names != others):
+            raise ValueError(
+                f"all series must have the same channels: {sources[0]} has {names or first}, "
+                f"{source} has {others or last}; name them in one order, `value=`"
+            )
+        if labels and (y is None) != (labels[0] is None):
+            raise ValueError(
+                f"of {sources[0]} and {source} one has labels and one has none; give all or none"
+            )
+        n, n_steps = n + len(X), max(n_steps, X.n_steps)
         labels.append(y)
-        timed += [source] if has else []
-        if X.n_channels != shapes[0][1]:
-            raise ValueError(
-                f"all series must have the same channels: {sources[0]} has {shapes[0][1]}, "
-                f"{source} has {X.n_channels}"
-            )
-        names = names or X.channels
-        if names and X.channels and X.channels != names:
-            raise ValueError(
-                f"all series must have the same channels: {source} has {X.channels[:10]}, and an "
-                f"earlier file {names[:10]}; name them in one order, `value=`"
-            )
-    known = [y for y in labels if y is not None]
-    if known and len(known) < len(labels):
-        unlabelled = next(source for source, y in zip(sources, labels, strict=True) if y is None)
-        raise ValueError(f"{unlabelled} has no labels, and other sources have; give all or none")
-    if timed:
-        warn_caller(f"a folder of series has no times: the times in {timed[0]} are left out")
-    sizes, _, steps = zip(*shapes, strict=True)
-    shape = sum(sizes), shapes[0][1], max(steps)
+    shape = n, channels[0][0], n_steps
     folder.mkdir(parents=True, exist_ok=True)
     needed, free = 4 * prod(shape), shutil.disk_usage(folder).free
     if needed > free:
         raise OSError(
-            f"{folder} has {free / 2**30:.1f} GiB free, and {shape[0]} series, padded to the "
-            f"longest of {shape[2]} steps, take {needed / 2**30:.1f} GiB; shorten the longest "
-            "series, or choose another disk"
+            f"{folder} has {free / 2**30:.1f} GiB free, and {n} series, padded to the longest of "
+            f"{n_steps} steps, take {needed / 2**30:.1f} GiB; shorten the longest series, or "
+            "choose another disk"
         )
-    if known:
-        np.save(folder / LABELS_FILE, np.concatenate(known).astype(np.str_))
     unfinished = folder / f"{SERIES_FILE}.unfinished"
     try:
-        _write_padded(unfinished, shape, values())
+        array = np.lib.format.open_memmap(unfinished, "w+", np.float32, shape)
+        start = 0
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # issued by the first reading
+            for _, X, _ in read():
+                for index in parts_of(X):
+                    values = X.read(index).values.transpose(0, 2, 1)
+                    rows = np.full((len(index), *shape[1:]), np.nan, np.float32)
+                    with np.errstate(over="ignore"):
+                        rows[:, :, : values.shape[2]] = values
+                    if np.isinf(rows).any():  # infinite values are refused before
+                        raise ValueError(
+                            f"values up to {np.nanmax(np.abs(values)):.3g} do not fit into "
+                            "float32; divide them by a constant first"
+                        )
+                    array[start : start + len(index)] = rows
+                    start += len(index)
+        if start != n:
+            raise OSError("a source changed while it was converted; convert it again")
+        array.flush()
+        if labels[0] is not None:
+            np.save(folder / LABELS_FILE, np.concatenate(labels).astype(np.str_))
         unfinished.rename(folder / SERIES_FILE)  # only a complete folder has this file
     finally:
         unfinished.unlink(missing_ok=True)
-    return shape[0], bool(known)
-
-
-def _write_padded(path: Path, shape: tuple[int, ...], sources: Iterable[SeriesSource]) -> None:
-    """Write series to a `.npy` file of float32, padded with NaN."""
-    array = np.lib.format.open_memmap(path, "w+", np.float32, shape)
-    start = 0
-    for series in sources:
-        for index in parts_of(series):
-            values = series.read(index).values.transpose(0, 2, 1)
-            with np.errstate(over="ignore"):
-                rows = values.astype(np.float32)
-            if np.isinf(rows).any():  # infinite values are refused before
-                raise ValueError(
-                    f"values up to {np.nanmax(np.abs(values)):.3g} do not fit into float32; divide "
-                    "them by a constant first"
-                )
-            stop = start + len(index)
-            array[start:stop, :, : values.shape[2]] = rows
-            array[start:stop, :, values.shape[2] :] = np.nan
-            start = stop
-    if start != len(array):
-        raise OSError("a source changed while it was converted; convert it again")
-    array.flush()
+    return n, labels[0] is not None
 
 
 def is_series_folder(path: str | os.PathLike[str]) -> bool:
@@ -293,22 +274,18 @@ def is_series_folder(path: str | os.PathLike[str]) -> bool:
     return (Path(path) / SERIES_FILE).is_file()
 
 
-def read_labels(folder: str | os.PathLike[str], n: int) -> npt.NDArray[np.str_] | None:
+def _read_labels(folder: str, n: int) -> npt.NDArray[np.str_] | None:
     """Return the labels of the `n` series in a folder, or None."""
     path = Path(folder) / LABELS_FILE
     if not path.is_file():
         return None
     try:
         labels = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        reason = "it holds Python objects" if "allow_pickle" in str(error) else str(error)
-        raise ValueError(
-            f"{path} does not hold labels: {reason}; write them with np.save(path, y.astype(str))"
-        ) from error
+    except (ValueError, EOFError):  # its message may advise to run the content
+        labels = None
     if not isinstance(labels, np.ndarray) or labels.shape != (n,) or labels.dtype.kind != "U":
-        found = getattr(labels, "dtype", type(labels).__name__), np.shape(labels)
         raise ValueError(
-            f"{path} must have a text for each of the {n} series; got {found[0]} of shape "
-            f"{found[1]}"
+            f"{path} must have a text for each of the {n} series; write it with "
+            "np.save(path, y.astype(str))"
         )
     return labels

@@ -1,6 +1,7 @@
 """Times of steps: check that their type has an order, and count from the first step."""
 
 import re
+import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -8,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import torch
+from pandas.tseries.api import guess_datetime_format
+from pandas.tseries.frequencies import to_offset
 
 from tsformer._checks import shortened
 from tsformer._warnings import warn_caller
@@ -15,15 +18,9 @@ from tsformer.data.native import to_numpy
 from tsformer.data.series import Floats
 
 #: A date of ISO 8601, with or without a time of day and an offset from UTC.
-_ISO = re.compile(
-    r"\d{4}-\d\d(?:-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(Z|[+-]\d\d(?::?\d\d)?)?)?)?",
-    re.ASCII,
-)
-#: A date that begins with its day, month or year.
-_DATE = re.compile(
-    r"(\d{4}|\d{1,2})([-/.])\d{1,2}\2(\d{4}|\d{1,2})(?:([ T])(\d{1,2}:\d\d)(:\d\d)?(\.\d+)?)?",
-    re.ASCII,
-)
+_ISO = re.compile(r"\d{4}-\d\d(?:-\d\d(?:[T ][\d:.]+?(Z|[+-]\d\d(?::?\d\d)?)?)?)?", re.ASCII)
+#: A date with a year of two digits at its end.
+_SHORT_YEAR = re.compile(r"(\d{1,2}([-/.])\d{1,2}\2)(\d\d)(?!\d)", re.ASCII)
 #: Formats of dates that are written as one number, by the number of digits.
 _DIGITS = {6: "%Y%m", 8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
 #: Equal steps of which a grid has more.
@@ -38,97 +35,130 @@ def ordered_times(times: Any, name: str) -> pd.Index:
     if getattr(times, "dtype", None) == np.float16:  # pandas has no index of them
         times = np.asarray(times, dtype=np.float32)
     index = times if isinstance(times, pd.Index) else pd.Index(times, tupleize_cols=False)
-    if isinstance(index, pd.MultiIndex):
-        index = index.to_flat_index()
+    index = index.to_flat_index() if isinstance(index, pd.MultiIndex) else index.infer_objects()
     dtype = index.dtype
-    if isinstance(index, (pd.DatetimeIndex, pd.TimedeltaIndex, pd.PeriodIndex)):
+    if isinstance(index, (pd.DatetimeIndex, pd.TimedeltaIndex, pd.PeriodIndex)) or (
+        isinstance(dtype, pd.CategoricalDtype) and dtype.ordered
+    ):
         return index
-    if isinstance(dtype, pd.CategoricalDtype):
-        if dtype.ordered:
-            return index
-        raise ValueError(
-            f"{name} are an unordered categorical, such as {_first(index)}; {_CONVERT}, or order "
-            "the categories by time with cat.as_ordered"
-        )
-    if getattr(dtype, "kind", "O") in "iuf":
-        # Nullable types have a missing value of their own.
+    if getattr(dtype, "kind", "O") in "iuf":  # nullable types have a missing value of their own
         return pd.Index(index.to_numpy(np.float64, na_value=np.nan)) if index.hasnans else index
     values = index.astype(object).where(index.notna(), np.nan).to_numpy()
-    kind = pd.api.types.infer_dtype(values, skipna=True)
+    known = values[~pd.isna(values)]
+    if isinstance(dtype, pd.CategoricalDtype):
+        kind = "categorical"
+    else:
+        kind = pd.api.types.infer_dtype(values, skipna=True)
     try:
         match kind:
             case "string":
-                return _iso_dates(values, name)
+                rows = times.index if isinstance(times, pd.Series) else None
+                return pd.DatetimeIndex(_iso_dates(pd.Series(values, rows), name, _CONVERT))
             case "datetime64" | "datetime" | "date":
-                known = values[~pd.isna(values)]
-                zones = {getattr(each, "tzinfo", None): str(each) for each in known}
-                _check_zoned({str(zone or ""): text for zone, text in zones.items()}, name)
+                zones = {getattr(each, "tzinfo", None) for each in known}
+                if None in zones and len(zones) > 1:
+                    raise ValueError(f"{name} are dates with and without a time zone; {_CONVERT}")
                 return pd.DatetimeIndex(pd.to_datetime(values, utc=len(zones) > 1))
             case "timedelta64" | "timedelta":
                 return pd.TimedeltaIndex(values)
-            case "period":
-                return pd.PeriodIndex(values)
             case "integer" | "floating" | "mixed-integer-float" | "decimal" | "empty":
-                numbers = pd.Index(values.tolist())
-                return numbers if numbers.dtype.kind in "iuf" else numbers.astype(np.float64)
+                return pd.Index(values.astype(np.float64))
     except (TypeError, OverflowError) as error:
-        raise ValueError(f"{name}, such as {_first(index)}, have no order: {error}") from error
-    convert = {
-        "boolean": "convert them with astype(int)",
-        "bytes": f'decode them with .str.decode("utf-8") and {_CONVERT}',
-        "time": "convert them with pd.to_timedelta(times.astype(str))",
-    }.get(kind, _CONVERT)
+        raise ValueError(f"{name}, such as {_first(known)}, have no order: {error}") from error
     raise ValueError(
-        f"{name} must be numbers or dates; got {kind} values of type {dtype}, such as "
-        f"{_first(index)}: {convert}"
+        f"{name} must be numbers or dates; got {kind} values, such as {_first(known)}: {_CONVERT}"
     )
 
 
-def date_format(texts: list[str], name: str) -> str | None:
+def times_of_text(column: pd.Series, form: str | None) -> tuple[pd.Series, str | None]:
+    """Convert times of a table; return them and the format of dates that are not in ISO 8601."""
+    name = f"times in column {column.name!r}"
+    if isinstance(column.dtype, pd.CategoricalDtype) and not column.dtype.ordered:
+        column = column.astype(object)  # Parquet's repeated text
+    if pd.api.types.infer_dtype(column, skipna=True) != "string":
+        return pd.Series(ordered_times(column, name), column.index), form
+    texts = column.astype(object).str.strip()
+    known = texts.dropna().unique().tolist()
+    if form is None and not all(map(_ISO.fullmatch, known)):
+        form = _date_format(known, name)
+    if form is None:
+        hint = "for other dates say how they are written, as in `time_format=%d/%m/%Y %H:%M`"
+        return _iso_dates(texts, name, hint), None
+    dates = pd.to_datetime(texts, format=form, errors="coerce", utc="%z" in form.lower())
+    _refuse(texts, dates.isna(), name, f"not a date of `time_format={form}`", "change it")
+    return dates, form
+
+
+def _date_format(texts: list[str], name: str) -> str | None:
     """Return the format of dates such as 31/12/2024; ValueError if there are two."""
-    match = _DATE.fullmatch(texts[0]) if len(texts) else None
-    if match is None:
-        return None
-    first, sep, last, blank, minutes, seconds, parts = match.groups()
-    clock = f"{blank}%H:%M" if minutes else ""
-    clock += (":%S" if seconds else "") + (".%f" if parts else "")
-    year = "%Y" if len(last) == 4 else "%y"
-    orders = ["%Y-%m-%d"] if len(first) == 4 else [f"%d-%m-{year}", f"%m-%d-{year}"]
-    forms = [order.replace("-", sep) + clock for order in orders]
-    fits = [f for f in forms if pd.to_datetime(texts, format=f, errors="coerce").notna().all()]
+    year = _SHORT_YEAR.match(texts[0])
+    text = f"{year[1]}20{texts[0][year.end(1) :]}" if year else texts[0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the day before the month
+        guessed = [guess_datetime_format(text, dayfirst=first) for first in (True, False)]
+    forms = {form.replace("%Y", "%y") if year else form for form in guessed if form}
+    fits = [
+        f for f in sorted(forms) if pd.to_datetime(texts, format=f, errors="coerce").notna().all()
+    ]
     if len(fits) > 1:
         raise ValueError(
-            f"dates in {name} such as {texts[0]!r} may begin with the day or the month; say which: "
+            f"{name} such as {texts[0]!r} may begin with the day or the month; say which: "
             f"`time_format={fits[0]}` or `time_format={fits[1]}`"
         )
     return fits[0] if fits else None
 
 
+def is_iso(text: str) -> bool:
+    """Whether a text looks like a date of ISO 8601."""
+    return _ISO.fullmatch(text) is not None
+
+
+def _iso_dates(texts: pd.Series, name: str, hint: str) -> pd.Series:
+    """Parse ISO 8601 text; all of it has an offset from UTC, or none."""
+    found = texts.map(_ISO.fullmatch, na_action="ignore")
+    wrong = texts.notna() & found.isna()
+    if wrong.any():  # among numbers the cell that is neither is meant
+        neither = wrong & pd.to_numeric(texts, errors="coerce").isna()
+        wrong = neither if neither.any() else wrong
+    _refuse(texts, wrong, name, "neither a number nor a date such as 2024-12-31T23:59:00", hint)
+    offsets = found.dropna().map(lambda match: match[1] or "")
+    zoned = bool((offsets != "").any())
+    naive = (offsets == "").reindex(texts.index, fill_value=False) & zoned
+    _refuse(texts, naive, name, "without an offset from UTC, which other times have", "add it")
+    utc = len(set(offsets)) > 1
+    dates = pd.to_datetime(texts, format="ISO8601", errors="coerce", utc=utc)
+    _refuse(texts, dates.isna(), name, "no date", "correct it")
+    return dates
+
+
+def _refuse(texts: pd.Series, wrong: pd.Series, name: str, what: str, hint: str) -> None:
+    """Raise ValueError for the first wrong text."""
+    wrong = wrong & texts.notna()
+    if wrong.any():
+        row = texts.index[wrong.to_numpy()].tolist()[0]
+        raise ValueError(
+            f"{name}: {shortened(texts[wrong.to_numpy()].iloc[0], 40)} in row {row!r} is {what}; "
+            f"{hint}"
+        )
+
+
 def missing_rows(indices: Iterable[pd.Index]) -> tuple[str, int, float] | None:
     """Return the step of regular times, the number and the share of missing rows, if any."""
-    dates, apart, n_rows = False, [], 0
-    for index in indices:
-        if isinstance(index, pd.PeriodIndex):
-            index = index.to_timestamp()
-        kind = getattr(index.dtype, "kind", "O")
-        if kind not in "iufmM":
-            return None
-        dates = kind in "mM"
-        n_rows += len(index)
-        apart.append(_since_first(index)[0])
-    steps = np.concatenate([np.zeros(0), *map(np.diff, apart)])
-    steps = steps[steps > 0]
-    if not len(steps):
+    indices = [i.to_timestamp() if isinstance(i, pd.PeriodIndex) else i for i in indices]
+    if any(getattr(index.dtype, "kind", "O") not in "iufmM" for index in indices):
         return None
-    sizes = np.round(steps / np.median(steps), 3)
+    dates = indices[-1].dtype.kind in "mM"
+    steps = np.concatenate([np.diff(_since_first(index)[0]) for index in indices])
+    steps = steps[steps > 0]
+    sizes = np.round(steps / np.median(steps), 3) if len(steps) else steps
     _, codes, counts = np.unique(sizes, return_inverse=True, return_counts=True)
-    if counts.max() < _FEW_STEPS:
+    if counts.max(initial=0) < _FEW_STEPS:
         return None
     step = float(np.median(steps[codes == counts.argmax()]))
-    ratios = steps / step
-    regular = np.abs(ratios - np.round(ratios)) < 0.05
-    gaps = np.round(ratios[regular]) - 1
-    if np.mean(regular) < 0.9 or not gaps.any():
+    ratios = np.round(steps / step)
+    regular = np.abs(steps / step - ratios) < 0.05
+    n_missing = int((ratios[regular] - 1).sum())
+    if np.mean(regular) < 0.9 or not n_missing:
         return None
     if dates and step == 86_400:
         days = [index.to_numpy().astype("datetime64[D]") for index in indices]
@@ -136,60 +166,14 @@ def missing_rows(indices: Iterable[pd.Index]) -> tuple[str, int, float] | None:
             return None  # no business day is missing
     name = f"{step:g}"
     if dates:
-        units = {"D": 86_400.0, "h": 3600.0, "min": 60.0, "s": 1.0, "ms": 0.001}
-        unit = next((unit for unit, size in units.items() if step % size == 0), "ms")
-        name = repr(f"{step / units[unit]:g}{unit}")
-    n_missing = int(gaps.sum())
-    return name, n_missing, n_missing / (n_missing + n_rows)
+        offset: Any = to_offset(pd.Timedelta(step, "s"))
+        name = repr(offset.freqstr if offset.n > 1 else f"1{offset.freqstr}")
+    return name, n_missing, n_missing / (n_missing + sum(map(len, indices)))
 
 
-def utc_offset(text: str) -> str | None:
-    """Return the offset of ISO 8601 text from UTC, "" for none; None for other text."""
-    match = _ISO.fullmatch(text)
-    if match is None:
-        return None
-    digits = (match[1] or "").replace("Z", "+00").replace(":", "")
-    return digits.ljust(5, "0") if digits else ""
-
-
-def _iso_dates(values: npt.NDArray[Any], name: str) -> pd.Index:
-    """Parse ISO 8601 text with a single offset from UTC."""
-    examples: dict[str, str] = {}
-    for text in dict.fromkeys(values[~pd.isna(values)]):
-        offset = utc_offset(text)
-        if offset is None:
-            raise ValueError(
-                f"{name} are text, such as {shortened(text, 40)}, which sorts as text and not by "
-                f"time; {_CONVERT}"
-            )
-        examples.setdefault(offset, text)
-    _check_zoned(examples, name)
-    if len(examples) > 1:
-        listed = " and ".join(map(repr, list(examples.values())[:2]))
-        raise ValueError(
-            f"{name} have several offsets from UTC, such as {listed}; convert them with "
-            "pd.to_datetime(..., utc=True)"
-        )
-    try:
-        return pd.to_datetime(pd.Index(values, dtype=object), format="ISO8601")
-    except ValueError as error:
-        reason = str(error).partition(". You might")[0]
-        raise ValueError(f"{name} have text that is no date: {reason}") from error
-
-
-def _check_zoned(examples: dict[str, str], name: str) -> None:
-    """Raise ValueError if times without an offset are among others."""
-    if "" in examples and len(examples) > 1:
-        zoned = next(example for offset, example in examples.items() if offset)
-        raise ValueError(
-            f"{name} are dates with and without a time zone, such as {zoned!r} and "
-            f"{examples['']!r}; give all of them one, with pd.to_datetime and dt.tz_localize"
-        )
-
-
-def _first(index: pd.Index) -> str:
+def _first(values: Any) -> str:
     """Return the first value, for messages."""
-    return shortened(index[:1].tolist()[0], 40)  # of Python, not of NumPy
+    return shortened([*values[:1].tolist(), None][0], 40)  # of Python, not of NumPy
 
 
 def pad_times(times: Any, lengths: npt.NDArray[np.int64]) -> tuple[Floats, str]:
@@ -259,8 +243,6 @@ def _numbers(given: Any, what: str) -> tuple[Floats, str]:
             f"{what} are categories, such as {_first(index)}, with an order but no distances; "
             f"{_CONVERT}"
         )
-    if isinstance(index, pd.PeriodIndex):
-        index = index.to_timestamp()
     if len(index) and index.dtype.kind == "f":
         numbers = index.to_numpy()
         gap = float(np.spacing(np.abs(numbers).max()))
@@ -274,15 +256,16 @@ def _numbers(given: Any, what: str) -> tuple[Floats, str]:
 
 def _since_first(index: pd.Index) -> tuple[Floats, str]:
     """Return times since the first, dates in seconds, and their unit."""
+    if isinstance(index, pd.PeriodIndex):
+        index = index.to_timestamp()
     if isinstance(index, pd.DatetimeIndex) and index.tz is not None:
         index = index.tz_convert("UTC").tz_localize(None)
     values = index.to_numpy()
-    if len(values) == 0:
-        return np.zeros(0), "numbers"
     if values.dtype.kind in "iu":  # small types would wrap around
         values = values.astype(np.float64 if values.dtype == np.uint64 else np.int64)
-    apart = values - values[0]  # before the conversion, which would round nanoseconds since 1970
+    apart: Any = (
+        values - values[:1]
+    )  # before the conversion, which would round nanoseconds since 1970
     if values.dtype.kind in "Mm":
-        seconds = apart / np.timedelta64(1, "s")
-        return seconds, "dates"
+        return apart / np.timedelta64(1, "s"), "dates"
     return apart.astype(np.float64), "numbers"

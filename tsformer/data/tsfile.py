@@ -17,8 +17,6 @@ lines, and names the offending line.
 import os
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -70,31 +68,37 @@ def read_ts(
     with open_text(path, errors="replace") as file:
         lines = _Lines(os.fspath(path), file)
         header = _read_header(lines)
+        labels, timed = header.get("labels"), header.get("@timestamps")
+        labelled = labels is not None or header.get("@targetlabel")
+        # If the header does not say, all series must match the first; some state the longest.
+        n_channels = header.get("@dimensions", 1 if header.get("@univariate") else None)
+        length = None if header.get("@equallength") is False else header.get("@serieslength")
         X: list[Any] = []
-        labels: list[Any] = []
+        y: list[Any] = []
         for line in lines:
-            channels = _split(lines, line, header)
-            if header.is_labelled:
-                labels.append(_take_label(lines, channels, header.labels))
+            values, label = line.rsplit(":", 1) if labelled and ":" in line else (line, "")
+            if labelled:
+                y.append(_label(lines, label.strip() if ":" in line else line, labels))
             series: Any
-            if header.times:
-                series = _read_timed(lines, channels, X[0] if X else None)
-                n_channels, length = series.shape[1], None
+            shape: Any
+            if timed:
+                series = _read_timed(lines, values, X[0] if X else None)
+                shape = series.shape[1], None
             else:
-                series = _read_series(lines, channels)
-                n_channels, length = series.shape
-            if header.channels not in (None, n_channels):
-                lines.refuse(f"{n_channels} channels, expected {header.channels}")
-            if length is not None and header.length not in (None, length):
-                lines.refuse(f"{length} values per channel, expected {header.length}")
-            # If the header does not say, all series must match the first.
-            header.channels = n_channels
-            if header.equal_length:
-                header.length = length
+                if labelled and ":" not in line:
+                    lines.refuse("a single field: expected channels and a label, separated by ':'")
+                series = _read_series(lines, values.split(":"))
+                shape = series.shape
+            if n_channels not in (None, shape[0]):
+                lines.refuse(f"{shape[0]} channels, expected {n_channels}")
+            if shape[1] is not None and length not in (None, shape[1]):
+                lines.refuse(f"{shape[1]} values per channel, expected {length}")
+            n_channels = shape[0]
+            length = shape[1] if header.get("@equallength") else length
             X.append(series)
     if not X:
         lines.refuse("no series after @data")
-    return X, np.array(labels) if header.is_labelled else None
+    return X, np.array(y) if labelled else None
 
 
 def write_ts(
@@ -196,7 +200,6 @@ def _times(items: Sequence[Any]) -> list[list[Any]]:
                 "list of DataFrames"
             )
         index = ordered_times(x.index, f"times of series {i}")
-        clocks.add(_clock(index))
         dates = isinstance(index, pd.DatetimeIndex)
         if not dates and (index.dtype.kind not in "iuf" or np.isinf(index).any()):
             raise ValueError(
@@ -208,8 +211,9 @@ def _times(items: Sequence[Any]) -> list[list[Any]]:
                 f"times of series {i} are missing, decrease or repeat; a .ts file has each time "
                 "once: sort the series by time and aggregate its duplicates"
             )
+        clocks.add(_clock(index))
         if isinstance(index, pd.DatetimeIndex) and index.tz is not None:
-            index = index.tz_convert("UTC")  # read_ts wants a single offset
+            index = index.tz_convert("UTC")
         times.append([time.isoformat() if dates else time for time in index.tolist()])
     if len(clocks) > 1:
         raise ValueError(f"some times are {' and others '.join(sorted(clocks))}; convert them")
@@ -237,18 +241,9 @@ def writable_labels(y: Any) -> npt.NDArray[np.str_]:
 
 
 _NOT_IN_LABELS = re.compile(r"[\s:\0]+")
-
-
-@dataclass
-class _Header:
-    """Declarations before ``@data``; None where undeclared."""
-
-    is_labelled: bool = False
-    channels: int | None = None
-    length: int | None = None
-    equal_length: bool | None = None
-    labels: frozenset[str] | None = None
-    times: bool = False
+_FLAGS = {"@timestamps", "@targetlabel", "@univariate", "@equallength", "@classlabel"}
+_NO_FINITE = {"nan", "inf", "infinity", "-nan", "-inf", "-infinity", "+nan", "+inf"}
+_COUNTS = {"@dimensions", "@dimension", "@serieslength"}
 
 
 class _Lines:
@@ -273,93 +268,56 @@ class _Lines:
         raise DatasetError(f"{self.path}, line {self.number}: {what}{hint}")
 
 
-def _read_header(lines: _Lines) -> _Header:
-    header, has_labels = _Header(), False
+def _read_header(lines: _Lines) -> dict[str, Any]:
+    """Return flags, counts and `labels` up to ``@data``; other tags tell nothing to check."""
+    header: dict[str, Any] = {}
     for line in lines:
         if not line.startswith("@"):
-            lines.refuse(f"expected a header line such as '@data', found {_short(line)}")
-        tag, *values = line.split()
-        value = values[0] if values else ""
-        match tag.lower():
-            case "@data":
-                if not has_labels:
-                    lines.refuse("the header has no @classLabel before @data")
-                if header.equal_length is False:
-                    header.length = None  # some headers state the longest
-                return header
-            case "@timestamps":
-                header.times = _flag(lines, tag, value)
-            case "@targetlabel":
-                has_labels = True
-                header.is_labelled |= _flag(lines, tag, value)
-            case "@univariate" if _flag(lines, tag, value):
-                header.channels = 1
-            case "@dimensions" | "@dimension":
-                header.channels = _count(lines, tag, value)
-            case "@equallength":
-                header.equal_length = _flag(lines, tag, value)
-            case "@serieslength":
-                header.length = _count(lines, tag, value)
-            case "@classlabel":
-                has_labels = True
-                if _flag(lines, tag, value):
-                    header.is_labelled, header.labels = True, frozenset(values[1:])
-                    if not header.labels:
-                        lines.refuse("@classLabel true needs the labels after it")
-                    if "\0" in line or "\ufffd" in line:  # U+FFFD replaces other bytes
-                        lines.refuse("a label has NUL or is not UTF-8 text; save the file in UTF-8")
-            # Others (@problemName, @missing, and what later tools add) tell nothing to check.
+            lines.refuse(f"expected a header line such as '@data', found {shortened(line, 32)}")
+        word, *values = line.split()
+        tag, value = word.lower(), values[0] if values else ""
+        if tag == "@data":
+            if not header.keys() & {"@classlabel", "@targetlabel"}:
+                lines.refuse("the header has no @classLabel before @data")
+            return header
+        if tag in _FLAGS:
+            if value.lower() not in ("true", "false"):
+                lines.refuse(f"{word} must be true or false, not {shortened(value, 32)}")
+            header[tag] = value.lower() == "true"
+        elif tag in _COUNTS:
+            # Python refuses numbers of thousands of digits.
+            if not value.isdecimal() or len(value) > 9 or int(value) == 0:
+                lines.refuse(f"{word} must be a positive whole number, not {shortened(value, 32)}")
+            header["@dimensions" if tag == "@dimension" else tag] = int(value)
+        if tag == "@classlabel" and header[tag]:
+            header["labels"] = dict.fromkeys(values[1:])
+            if not values[1:]:
+                lines.refuse("@classLabel true needs the labels after it")
+            if "\0" in line or "\ufffd" in line:  # U+FFFD replaces other bytes
+                lines.refuse("a label has NUL or is not UTF-8 text; save the file in UTF-8")
     if lines.number == 0:
         raise DatasetError(f"{lines.path} is empty")
     lines.refuse("the file ends without @data")
 
 
-def _flag(lines: _Lines, tag: str, value: str) -> bool:
-    if value.lower() not in ("true", "false"):
-        lines.refuse(f"{tag} must be true or false, not {_short(value)}")
-    return value.lower() == "true"
-
-
-def _count(lines: _Lines, tag: str, value: str) -> int:
-    # No file has a billion values a line; and Python refuses numbers of thousands of digits.
-    if not value.isdecimal() or len(value) > 9 or int(value) == 0:
-        lines.refuse(f"{tag} must be a positive whole number below a billion, not {_short(value)}")
-    return int(value)
-
-
-def _split(lines: _Lines, line: str, header: _Header) -> list[str]:
-    """Return the fields of a line; time stamps may have colons."""
-    if not header.times:
-        return line.split(":")
-    values, _, label = line.rpartition(":") if header.is_labelled else (line, "", "")
-    values = values.strip()
-    if not values.endswith(")"):
-        lines.refuse(f"expected channels of (time,value), found {_short(line)}")
-    channels = re.split(r"\)\s*:\s*\(", values[:-1].removeprefix("("))
-    return [*channels, label] if header.is_labelled else channels
-
-
-def _read_timed(lines: _Lines, channels: list[str], first: pd.DataFrame | None) -> pd.DataFrame:
-    """Turn the texts of the channels into a table with the times of all as index."""
+def _read_timed(lines: _Lines, text: str, first: pd.DataFrame | None) -> pd.DataFrame:
+    """Turn channels of (time,value) into a table with the times of all as index."""
+    if not (text.strip().startswith("(") and text.strip().endswith(")")):
+        lines.refuse(f"expected channels of (time,value), found {shortened(text, 32)}")
     series = {}
-    for i, channel in enumerate(channels):
+    for i, channel in enumerate(re.split(r"\)\s*:\s*\(", text.strip()[1:-1])):
         pairs = [pair.rpartition(",") for pair in re.split(r"\)\s*,\s*\(", channel)]
-        values = _read_series(lines, [",".join(value for *_, value in pairs)])[0]
         times = [time.strip() for time, *_ in pairs]
-        index: Any
         try:
-            if not all(map(is_plain, times)):
-                raise ValueError("a digit is not ASCII")
-            try:
-                numbers = np.array(times, dtype=np.float64)
-                index = pd.Index(np.where(np.isfinite(numbers), numbers, np.nan))
-            except ValueError:
-                index = pd.Index(ordered_times(times, "times that are not all numbers"))
+            if all(number_in(time) is not None for time in times):
+                index = pd.Index(np.array(times, dtype=np.float64))
+            else:
+                index = ordered_times(times, "times")
         except ValueError as error:
             lines.refuse(f"channel {i + 1}: {str(error).partition(';')[0]}")
-        if index.hasnans or index.has_duplicates:
-            lines.refuse(f"channel {i + 1}: a time is missing, infinite, or there twice")
-        series[i] = pd.Series(values, index=index)
+        if index.has_duplicates:
+            lines.refuse(f"channel {i + 1}: a time is there twice")
+        series[i] = pd.Series(_read_series(lines, [",".join(v for *_, v in pairs)])[0], index)
     tables: list[Any] = [*series.values(), *([] if first is None else [first])]
     if len(clocks := sorted({_clock(each.index) for each in tables})) > 1:
         lines.refuse(f"some times are {clocks[0]} and others {clocks[1]}")
@@ -373,48 +331,33 @@ def _clock(index: pd.Index) -> str:
     return "dates" if index.tz is None else "dates with an offset from UTC"
 
 
-def _take_label(lines: _Lines, fields: list[str], labels: frozenset[str] | None) -> str | float:
-    """Take the label, or without `labels` the target, from the fields of a line."""
-    text = fields.pop().strip()
-    if labels is None:
-        target = number_in(text)
-        if target is None:
-            lines.refuse(f"the line ends in {_short(text)}, no finite number (@targetLabel)")
+def _label(lines: _Lines, text: str, labels: dict[str, None] | None) -> str | float:
+    """Check the label at the end of a line, or without `labels` the target."""
+    if labels is None and (target := number_in(text)) is not None:
         return target
-    if text not in labels:
-        known = ", ".join(sorted(labels)[:20]) + (", ..." if len(labels) > 20 else "")
-        lines.refuse(
-            f"the line ends in {_short(text)}, which is not a label of @classLabel ({known})"
-        )
+    if labels is None or text not in labels:
+        what = "a finite number" if labels is None else f"a label: {', '.join([*labels][:20])}"
+        lines.refuse(f"the line ends in {shortened(text, 32)}, which is not {what}")
     return text
 
 
 def _read_series(lines: _Lines, channels: list[str]) -> npt.NDArray[np.float64]:
     """Turn the texts of the channels into an array (channels, length)."""
-    if not channels:
-        lines.refuse("a single field: expected channels and a label, separated by ':'")
     lengths = [text.count(",") + 1 for text in channels]
     for i, length in enumerate(lengths):
         if length != lengths[0]:
-            lines.refuse(
-                f"channel {i + 1} has {length} values, channel 1 has {lengths[0]}; "
-                "the channels of a series must have equal length"
-            )
+            lines.refuse(f"channel {i + 1} has {length} values, channel 1 has {lengths[0]}")
     # All channels at once, for speed; the offending value is located only if this fails.
     values = ",".join(channels).split(",")
     if any("?" in text for text in channels):
         values = ["nan" if value.strip() == "?" else value for value in values]
-    if all(map(is_plain, channels)):
-        with suppress(ValueError):
-            return np.array(values, dtype=np.float64).reshape(len(channels), -1)
-    for place, value in enumerate(values):
-        try:
-            float(value if is_plain(value) else "no number")
-        except ValueError:
-            i, j = divmod(place, lengths[0])
-            lines.refuse(f"channel {i + 1}, value {j + 1}: {_short(value.strip())} is not a number")
-    raise AssertionError("numpy rejected a line, and Python parses its values")
-
-
-def _short(text: str) -> str:
-    return shortened(text, most=32)
+    try:
+        if not all(map(is_plain, channels)):
+            raise ValueError("a digit is not ASCII")
+        return np.array(values, dtype=np.float64).reshape(len(channels), -1)
+    except ValueError:
+        for place, value in enumerate(map(str.strip, values)):
+            if number_in(value) is None and value.lower() not in _NO_FINITE:
+                i, j = divmod(place, lengths[0])
+                lines.refuse(f"channel {i + 1}, value {j + 1}: {value!r:.34} is not a number")
+        raise
