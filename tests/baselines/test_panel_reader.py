@@ -200,6 +200,16 @@ def test_what_answers_with_ones_and_zeros_or_not_at_all_has_no_probabilities(for
         assert not classifier.has_probabilities_
 
 
+def test_an_error_inside_predict_proba_is_reported(foreign):
+    class Broken(Foreign):
+        def predict_proba(self, X: Any) -> Any:
+            return X.no_such_thing
+
+    X, y = series()
+    with pytest.raises(AttributeError, match="no_such_thing"):
+        foreign(Broken).fit(X, y).predict_proba(X)
+
+
 def test_tslearn_reads_steps_before_channels_and_some_read_one(foreign):
     class OneChannel(Foreign):
         def get_tag(self, name: str, **options: Any) -> bool:

@@ -10,6 +10,7 @@ import pytest
 from sklearn.base import clone
 
 from tsformer import (
+    TSEnsembleClassifier,
     TSTransformerClassifier,
     TSTransformerEncoder,
 )
@@ -125,3 +126,20 @@ def test_a_fitted_source_stays_fitted_in_every_clone(panel):
     with pytest.raises(ValueError, match="is fitted, and the change"):
         clf.clone().set_params(init_from__d_model=16)
     assert source.d_model == 8
+
+
+def test_transformers_of_an_ensemble_keep_a_fitted_source(panel):
+    (X, y), X_test = panel, panel[0] + 1
+    source = TSTransformerEncoder(**SMALL).fit(X_test)
+    params = {**SMALL, "init_from": source, "freeze": "backbone"}
+    del params["random_state"]
+    convolutions = {"n_features": 168, "n_groups": 0}
+    ensemble = SktimeTSEnsembleClassifier(
+        "fast", transformer_params=params, convolution_params=convolutions, random_state=0
+    )
+    plain = TSEnsembleClassifier(**ensemble.get_params(deep=False)).fit(X, y)
+    expected = plain.transformer_.transform(X_test)
+    for each in (ensemble, ensemble.clone(), clone(ensemble)):
+        found = each.fit(X, y).classifier_.transformer_.transform(X_test)
+        np.testing.assert_array_equal(found, expected)
+    assert params["init_from"] is source

@@ -94,6 +94,12 @@ def test_what_cannot_be_a_long_table(X, arguments, message):
         to_long(X, **arguments)
 
 
+def test_labels_in_another_order_are_refused():
+    X, y = from_long(TABLE, **COLUMNS, value="x", label="kind")
+    with pytest.raises(ValueError, match="X and y have the same ids in another order"):
+        to_long(X, y[::-1])
+
+
 @pytest.mark.parametrize("value", ["x", ["x", "x"]])
 def test_a_column_that_is_there_twice_is_refused(value):
     table = TABLE.set_axis(["case", "time", "x", "x", "kind"], axis=1) if value == "x" else TABLE

@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from picture_checks import panels
 
+from tsformer.studies.analysis.scores import read_study
+from tsformer.studies.report.content import learning_curves
 from tsformer.studies.report.render import code, codes, escaped, html
 from tsformer.studies.report.write import ReportFiles, write_report
 
@@ -262,3 +265,12 @@ def test_each_train_size_is_a_variant_and_has_its_curves(tmp_path):
     assert re.search(r"^\| GunPoint \| 150 \| 40 \|", whole, flags=re.M)
     assert "learning_curves" in {path.stem for path in files.figures}
     assert all(f"({path.name})" in said for path in files.figures)
+
+
+def test_a_point_of_a_curve_is_over_the_draws_of_every_method(tmp_path):
+    rows = results("linear", sizes=SIZES)
+    rows = rows[rows["dataset"].eq("CBF") & (rows["encoding"].eq("none") | rows["seed"].eq(0))]
+    scores = read_study(study_in(tmp_path, rows, **SIZED))
+    none, *_ = panels(learning_curves(scores)["learning_curves"])[0].get_lines()
+    drawn = rows[rows["encoding"].eq("none") & rows["seed"].eq(0)].sort_values("n_train")
+    np.testing.assert_allclose(none.get_ydata(), drawn["accuracy"])

@@ -10,12 +10,13 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from small_estimators import X, Y, ensemble
 
 from tsformer.studies import Study, compare
 from tsformer.studies.run import fits as run_fits
 from tsformer.studies.run.fits import Fits
 from tsformer.studies.run.progress import ProgressReporter
-from tsformer.studies.run.trial import Task, TrialResult, run_task
+from tsformer.studies.run.trial import Task, TrialResult, run_task, was_interrupted
 from tsformer.tracking import RunStore, prepare_store
 
 ENDS = "foreign_classifiers.Ends"
@@ -165,3 +166,12 @@ def test_a_worker_with_other_libraries_fits_nothing(monkeypatch):
     result = run_task(pickle.loads(sent))
     assert result.row is None
     assert re.match(r"OtherVersions: .*sklearn\.svm\.SVC 0\.1", result.error)
+
+
+def test_which_fits_were_interrupted():
+    keras = SimpleNamespace(history={"loss": [1.0]})
+    assert not was_interrupted(SimpleNamespace(histories_=[keras], transformer_=None))
+    easy = ensemble(gate=0.99).fit(X, Y)
+    assert easy.transformer_ is None
+    assert not was_interrupted(easy), "below the gate there is no transformer to train"
+    assert was_interrupted(easy.set_params(gate=0)), "Ctrl-C before the transformer"
