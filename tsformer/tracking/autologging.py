@@ -155,7 +155,10 @@ def _observe(fit: Fit) -> Iterator[None]:
         run = tracker = None
         try:
             if not (settings.exclusive and user_run_is_active()):
-                run = _start(fit.estimator, settings)
+                tags = {"tsformer.estimator": type(fit.estimator).__name__, **settings.extra_tags}
+                if encoding := encoding_of(fit.estimator):
+                    tags["mlflow.runColor"] = encoding_color(encoding)
+                run = start_run(name_of(fit.estimator), kind="fit", tags=tags)
                 stack.enter_context(activated(run))
                 stack.enter_context(run)
                 run.attempt("the parameters", lambda: run.params(parameters_of(fit.estimator)))
@@ -173,14 +176,6 @@ def _observe(fit: Fit) -> Iterator[None]:
         if run is not None:
             summary = {} if tracker is None else tracker.summary_
             _log_fit(run, fit, settings, summary, perf_counter() - begun)
-
-
-def _start(estimator: Any, settings: Settings) -> TrackedRun:
-    """Return the run of a fit."""
-    tags = {"tsformer.estimator": type(estimator).__name__, **settings.extra_tags}
-    if encoding := encoding_of(estimator):
-        tags["mlflow.runColor"] = encoding_color(encoding)
-    return start_run(name_of(estimator), kind="fit", tags=tags)
 
 
 def _log_fit(

@@ -70,18 +70,6 @@ def user_run_is_active() -> bool:
     return active is not None and active.info.run_id not in _made_active
 
 
-def context_store(tracking_uri: str | None = None, experiment: str | None = None) -> RunStore:
-    """Return the experiment of rule 4, created if missing."""
-    experiment_id = os.environ.get("MLFLOW_EXPERIMENT_ID")  # mlflow.set_experiment sets it
-    elsewhere = tracking_uri is not None and resolve_uri(tracking_uri) != resolve_uri()
-    if experiment is None and experiment_id and not elsewhere:
-        uri = resolve_uri(tracking_uri)
-        RunStore(uri, experiment_id).client().get_experiment(experiment_id)
-        return RunStore(uri, experiment_id)
-    named = experiment or os.environ.get("MLFLOW_EXPERIMENT_NAME") or DEFAULT_EXPERIMENT
-    return prepare_store(tracking_uri, named)
-
-
 def start_run(
     name: str,
     *,
@@ -116,7 +104,14 @@ def start_run(
                         run.tags({**tags_of(kind), **(tags or {})})
                         return run
                 return store.start(name, kind=kind, tags=tags, parent=run)
-        store = context_store(tracking_uri, experiment)
+        experiment_id = os.environ.get("MLFLOW_EXPERIMENT_ID")  # mlflow.set_experiment sets it
+        uri = resolve_uri(tracking_uri)
+        if experiment is None and experiment_id and uri == resolve_uri():
+            store = RunStore(uri, experiment_id)
+            store.client().get_experiment(experiment_id)
+        else:
+            named = experiment or os.environ.get("MLFLOW_EXPERIMENT_NAME") or DEFAULT_EXPERIMENT
+            store = prepare_store(tracking_uri, named)
     except Exception as error:  # tracking never fails a fit
         warn_untracked(f"this {kind}", error)
         return TrackedRun(None, "")
