@@ -22,7 +22,7 @@ from tsformer.data.series import Floats, SeriesSource, parts_of
 from tsformer.estimators.labels import Classes, LabelTarget
 from tsformer.estimators.targets import Groups, Targets, group_folds
 from tsformer.features.random_convolutions import RandomConvolutions, regular
-from tsformer.features.ridge import ConvolutionClassifier
+from tsformer.features.ridge import ConvolutionClassifier, choose
 from tsformer.training.inference import forward
 
 #: Smallest remaining agreement on augmented series for ``augmentation="auto"``; see
@@ -53,17 +53,19 @@ def suited_scaling(
     series: SeriesSource, targets: Targets, weights: Targets | None, groups: Groups | None = None
 ) -> str:
     """Choose the scaling for a transformer by a sample of the training series."""
-    _, n_features, n_groups = SCALING_TRIAL
-    drawn = trial_sample(len(targets), SCALING_TRIAL[0])
-    classes, of_class = np.unique(targets[drawn], return_inverse=True)
+    most, n_features, n_groups = SCALING_TRIAL
+    if len(targets) > most:
+        drawn = trial_sample(len(targets), most)
+        series, targets = series.part(drawn), targets[drawn]
+        weights, groups = (None if x is None else x[drawn] for x in (weights, groups))
+    classes, of_class = np.unique(targets, return_inverse=True)
     if len(of_class) < _FEWEST_FOR_SCALING or len(classes) == 1:
         return "channel"
-    some = series.part(drawn)
     # Random convolutions are invariant to the amplitude, but a network is not.
-    over_all, by_itself = (Scaler(name).fit(some) for name in ("channel", "series"))
+    over_all, by_itself = (Scaler(name).fit(series) for name in ("channel", "series"))
     n_flat = n_varying = 0
-    for index in parts_of(some):
-        x = torch.from_numpy(some.read(index).values)
+    for index in parts_of(series):
+        x = torch.from_numpy(series.read(index).values)
         observed = ~x.isnan()
         whole, own = (scaler.moments(x, observed)[1] for scaler in (over_all, by_itself))
         n_flat += int((own < _FLAT * whole).sum())
@@ -71,11 +73,11 @@ def suited_scaling(
     if n_flat > _MOST * n_varying:
         return "series+size"
     scaler = better_scaling(
-        some,
+        series,
         of_class,
-        None if weights is None else weights[drawn],
+        weights,
         scalings=("channel", "series"),
-        groups=None if groups is None else groups[drawn],
+        groups=groups,
         n_features=n_features,
         n_groups=n_groups,
         kind=Classes(classes),
@@ -141,10 +143,8 @@ def _unexplained_variance(
 
 def trial_sample(n_series: int, most: int) -> npt.NDArray[np.bool_]:
     """Select the series that the scaling is chosen by."""
-    places = np.arange(n_series)
-    if n_series > most:
-        places = np.sort(np.random.default_rng(_SEED).choice(places, most, replace=False))
-    return np.isin(np.arange(n_series), places)
+    drawn = np.random.default_rng(_SEED).choice(n_series, min(most, n_series), replace=False)
+    return np.isin(np.arange(n_series), drawn)
 
 
 def better_scaling(
@@ -152,16 +152,27 @@ def better_scaling(
     targets: Targets,
     weights: Targets | None,
     *,
+    n_features: int,
+    n_groups: int,
+    kind: LabelTarget,
+    seed: int,
+    device: torch.device,
+    groups: Groups | None = None,
     scalings: tuple[str, str] = ("series", "channel"),
-    **options: Any,
 ) -> Scaler:
     """Return the fitted scaling with the lower leave-one-out cross-entropy."""
     scalers = [Scaler(name, gap_flag=None).fit(series) for name in scalings]
     panels = [scaler.transform(series) for scaler in scalers]
     if float((panels[0].values - panels[1].values).abs().max()) <= _ALIKE:
         return scalers[0]
-    fits = [fitted_convolutions(regular(panel), targets, weights, **options) for panel in panels]
-    return scalers[int(np.argmin([float(fit.ridge.loss) for fit in fits]))]
+    losses = []
+    w, g = (None if x is None else torch.from_numpy(x) for x in (weights, groups))
+    for panel in panels:
+        convolutions = RandomConvolutions(n_features, n_groups)
+        features = _convolved(regular(panel), convolutions, seed=seed, device=device)
+        with threads(work=_PASSES * min(features.shape) ** 2):
+            losses.append(choose(features, torch.from_numpy(targets), kind, w, g)[2].loss.float())
+    return scalers[int(losses[1] < losses[0])]
 
 
 def fitted_convolutions(
@@ -263,7 +274,8 @@ def _convolved(
     generator = torch.Generator().manual_seed(seed % 2**63)  # the CPU's: the same on each device
     convolutions.draw(masked.values, masked.mask, generator)
     convolutions.to(device)
-    features = forward(convolutions, panel.to(device), function=convolutions.unscaled)
+    panel, unscaled = panel.to(device), convolutions.unscaled
+    features = forward(convolutions, panel, function=unscaled, device=device)
     convolutions.cpu()  # a ridge needs float64, which not every device has
     convolutions.fit_scales(features)
     for part in features.split(256):  # in place, to save memory

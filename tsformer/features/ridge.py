@@ -3,7 +3,9 @@
 Shape letters: `n` training series, `F` features, `K` classes.
 """
 
-from collections.abc import Iterable
+from __future__ import annotations
+
+from functools import cached_property
 from math import nan
 from typing import Any, NamedTuple, Protocol, Self
 
@@ -106,21 +108,8 @@ class RidgeClassifier(
 
         `groups` ``[n]`` are left out as a whole; a single group counts as none.
         """
-        y = kind.signs(targets.to(features.device))
-        w = torch.ones_like(y[:, 0]) if weights is None else weights
-        problem, parts = _Problem(features, y, w), None if groups is None else group_parts(groups)
-        system: _Decomposed | _Solved
-        some: slice | Tensor
-        if min(features.shape) > _DECOMPOSED:
-            some, parts = _some(len(y), _SAMPLE, parts)
-            sample = _Decomposed(_Problem(features[some], y[some], w[some]))
-            system = _Solved(problem, _choose(sample, kind, slice(None), parts).alpha)
-        else:
-            some, n_some = slice(None), max(_SCORES // y.shape[1], 1)
-            if len(y) > n_some:
-                some, parts = _some(len(y), n_some, parts)
-            system = _Decomposed(problem)
-        chosen = _choose(system, kind, some, parts)
+        system, some, chosen = choose(features, targets, kind, weights, groups)
+        problem = system.problem
         self.alpha, self.scale, self.loss = (each.float() for each in chosen[:3])
         self.unexplained = chosen.unexplained
         self.left_out, self.sampled = (kind.probabilities(chosen.scores), targets[some]), some
@@ -138,6 +127,30 @@ class RidgeClassifier(
     def forward(self, features: Tensor) -> Tensor:
         """Return logits ``[B, K]``: the logarithms of the probabilities up to a constant."""
         return (features @ self.coef + self.intercept) * self.scale
+
+
+@torch.no_grad()
+def choose(
+    features: Tensor,
+    targets: Tensor,
+    kind: LabelTarget,
+    weights: Tensor | None = None,
+    groups: Tensor | None = None,
+) -> tuple[_Decomposed | _Solved, slice | Tensor, _Choice]:
+    """Choose the penalty; return its system and the series that it was chosen by, too."""
+    y = kind.signs(targets.to(features.device))
+    w = torch.ones_like(y[:, 0]) if weights is None else weights
+    problem, parts = _Problem(features, y, w), None if groups is None else group_parts(groups)
+    if min(features.shape) > _DECOMPOSED:
+        some, parts = _some(len(y), _SAMPLE, parts)
+        sample = _Decomposed(_Problem(features[some], y[some], w[some]))
+        solved = _Solved(problem, _choice_of(sample, kind, slice(None), parts).alpha)
+        return solved, some, _choice_of(solved, kind, some, parts)
+    chosen: slice | Tensor = slice(None)
+    if len(y) > (n_some := max(_SCORES // y.shape[1], 1)):
+        chosen, parts = _some(len(y), n_some, parts)
+    decomposed = _Decomposed(problem)
+    return decomposed, chosen, _choice_of(decomposed, kind, chosen, parts)
 
 
 class ConvolutionClassifier(nn.Module):
@@ -181,13 +194,24 @@ class _Problem:
         self.chunks = list(zip(parts, self.mean.split(_CHUNK), strict=True))
         self.dual = len(features) <= features.shape[1]
 
+    @cached_property
     def centred(self) -> Tensor:
-        """Return the weighted, centred features ``[n, F]``."""
+        """The weighted, centred features ``[n, F]``."""
         return (self.features.double() - self.mean) * self.root
 
-    def kernel(self) -> Tensor:
-        """Return the weighted, centred kernel matrix ``[n, n]``; above the diagonal, anything."""
-        return _gram((part.double() - mean) * self.root for part, mean in self.chunks)
+    def gram(self) -> Tensor:
+        """Return the smaller of the kernel matrix ``[n, n]`` and the covariance ``[F, F]``.
+
+        On and below the diagonal, which is all that factorisations read.
+        """
+        size = min(self.features.shape)
+        gram = self.y.new_zeros(size, size)
+        parts = ((part.double() - mean) * self.root for part, mean in self.chunks)
+        for a in parts if self.dual else [self.centred.mT]:
+            for start in range(0, size, _ROWS):
+                stop = start + _ROWS
+                gram[start:stop, :stop].addmm_(a[start:stop], a[:stop].mT)
+        return gram
 
 
 class _Decomposed:
@@ -195,15 +219,12 @@ class _Decomposed:
 
     def __init__(self, problem: _Problem):
         self.problem = problem
-        if problem.dual:
-            values, self.vectors = torch.linalg.eigh(problem.kernel())
-            self.values = values.clamp(min=0.0)
-        else:
-            centred = problem.centred()
-            values, axes = torch.linalg.eigh(_gram([centred.mT]))
+        values, axes = torch.linalg.eigh(problem.gram())
+        self.values, self.vectors = values.clamp(min=0.0), axes
+        if not problem.dual:
             kept = values > values[-1] * 1e-12
             self.values = values[kept]
-            self.vectors = centred @ (axes[:, kept] / self.values.sqrt())
+            self.vectors = problem.centred @ (axes[:, kept] / self.values.sqrt())
         self.projected = self.vectors.mT @ problem.y_root
         unit = self.values.sum() / len(problem.y)
         self.alphas = _GRID.to(unit) * unit.where(unit > 0, 1.0)
@@ -229,15 +250,14 @@ class _Solved:
 
     def __init__(self, problem: _Problem, alpha: Tensor):
         self.problem, self.alphas = problem, alpha[None]
-        self.centred = None if problem.dual else problem.centred()
-        matrix = problem.kernel() if self.centred is None else _gram([self.centred.mT])
+        matrix = problem.gram()
         matrix.diagonal().add_(alpha)
         self.factor = torch.linalg.cholesky(matrix)
-        if self.centred is None:
+        if problem.dual:
             self.errors = alpha * torch.cholesky_solve(problem.y_root, self.factor)
         else:
-            coef = torch.cholesky_solve(self.centred.mT @ problem.y_root, self.factor)
-            self.errors = problem.y_root - self.centred @ coef
+            coef = torch.cholesky_solve(problem.centred.mT @ problem.y_root, self.factor)
+            self.errors = problem.y_root - problem.centred @ coef
 
     def residuals(self, alpha: Tensor) -> Tensor:
         return self.errors
@@ -246,8 +266,9 @@ class _Solved:
         self, alpha: Tensor, some: slice | Tensor, intercept: Tensor, parts: list[Tensor] | None
     ) -> Tensor:
         errors = self.errors[some]
-        if self.centred is not None:
-            half = torch.linalg.solve_triangular(self.factor, self.centred[some].mT, upper=False)
+        if not self.problem.dual:
+            centred = self.problem.centred[some]
+            half = torch.linalg.solve_triangular(self.factor, centred.mT, upper=False)
             if parts is not None:
                 return _groups_left_out(errors, half.mT, intercept, parts)
             freedom = 1 - half.mT.square() @ torch.ones_like(half[:, 0]) - intercept
@@ -267,18 +288,6 @@ class _Solved:
         return found
 
 
-def _gram(parts: Iterable[Tensor]) -> Tensor:
-    """Sum ``a a^T`` on and below the diagonal, which is all that factorisations read."""
-    gram: Tensor | None = None
-    for a in parts:
-        gram = a.new_zeros(len(a), len(a)) if gram is None else gram
-        for start in range(0, len(a), _ROWS):
-            stop = start + _ROWS
-            gram[start:stop, :stop].addmm_(a[start:stop], a[:stop].mT)
-    assert gram is not None
-    return gram
-
-
 class _Choice(NamedTuple):
     """A penalty, the inverse temperatures and loss of its leave-one-out scores, scaled."""
 
@@ -289,7 +298,7 @@ class _Choice(NamedTuple):
     unexplained: float
 
 
-def _choose(
+def _choice_of(
     system: _Decomposed | _Solved,
     kind: LabelTarget,
     some: slice | Tensor,

@@ -1,7 +1,7 @@
 """Passes over all series without training, in halves where memory runs out."""
 
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from math import ceil
 from typing import Any
@@ -153,13 +153,6 @@ def pretext_losses(
     return torch.cat(losses)
 
 
-def norm_weights(model: nn.Module, weights: Tensor | None, loss: object) -> Tensor | None:
-    """Return the series weights for the head's batch norm, or None."""
-    # An objective may pass several views of each series through the norm.
-    weighted = isinstance(getattr(model, "head_norm", None), PooledBatchNorm)
-    return weights if weighted and not isinstance(loss, Pretext) else None
-
-
 def update_bn(
     model: nn.Module,
     panel: AnyPanel,
@@ -182,9 +175,12 @@ def update_bn(
             momenta.append(module.momentum)
     if not norms:
         return
-    run = _pass_of(model, norms)
     head: Any = getattr(model, "head_norm", None)
-    on_host = None if weights is None or head not in norms else weights.cpu().double()
+    run: Any = model
+    if hasattr(run, "forward_stem") and set(norms) <= set(run.stem.modules()):
+        run = run.forward_stem  # up to the last batch norm
+    weighted = isinstance(head, PooledBatchNorm) and head in norms
+    on_host = weights.cpu().double() if weights is not None and weighted else None
     seen = 0.0
     generator = torch.Generator().manual_seed(plan.seed)
     batches = list(shuffled(len(panel), plan.batch_size, generator))
@@ -219,31 +215,3 @@ def update_bn(
         for norm, momentum in zip(norms, momenta, strict=True):
             norm.momentum = momentum
         model.eval()
-
-
-def _pass_of(model: Any, norms: Sequence[nn.Module]) -> Callable[..., object]:
-    """Return the forward pass up to the last batch norm."""
-    if not hasattr(model, "forward_stem"):
-        return model
-    in_stem = set(model.stem.modules())
-    at_the_head = set(model.head_norm.modules()) if model.head_norm is not None else set()
-    others = set(norms) - in_stem
-    if not others:
-        return model.forward_stem
-    if others - at_the_head:  # a norm inside the blocks needs the whole batch
-        return model.__call__
-
-    def forward(
-        x: Tensor, mask: Tensor | None, times: Tensor | None, weights: Tensor | None = None
-    ) -> Tensor:
-        tokens, mask, t = model.forward_stem(x, mask, times)
-
-        def pooled(part: Tensor) -> Tensor:
-            some = None if mask is None else mask[part]
-            features = model.forward_features(tokens[part], some, t if len(t) == 1 else t[part])
-            return model.pooling(features, some)
-
-        rows = in_halves(pooled, torch.arange(len(x), device=x.device), x.device)
-        return model.forward_head(rows, weights)
-
-    return forward

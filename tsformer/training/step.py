@@ -9,9 +9,10 @@ from torch import Tensor, nn
 from tsformer._random import seeded
 from tsformer.augmentation import Batch
 from tsformer.data.panel import AnyPanel
+from tsformer.model.layers import PooledBatchNorm
 from tsformer.objectives import Pretext
 from tsformer.training.distributed import Ranks
-from tsformer.training.inference import norm_weights, posed, released
+from tsformer.training.inference import posed, released
 from tsformer.training.plan import TrainingPlan
 
 #: From outputs and targets to the loss of each series.
@@ -42,7 +43,9 @@ class TrainingStep:
         self.panel = panel
         self.targets = targets
         self.weights = weights
-        self.norm_weights = norm_weights(model, weights, loss)
+        # An objective may pass several views of each series through the norm.
+        weighted = isinstance(getattr(model, "head_norm", None), PooledBatchNorm)
+        self.norm_weights = None if isinstance(loss, Pretext) or not weighted else weights
         self.loss = loss
         self.plan = plan
         #: Whether this process reads only its part of a batch.

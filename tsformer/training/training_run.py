@@ -19,7 +19,7 @@ from tsformer._warnings import warn_caller
 from tsformer.data.panel import AnyPanel
 from tsformer.objectives import Pretext
 from tsformer.training.distributed import Ranks
-from tsformer.training.inference import forward, norm_weights, pretext_losses, update_bn
+from tsformer.training.inference import forward, pretext_losses, update_bn
 from tsformer.training.plan import TrainingPlan
 from tsformer.training.step import Loss
 
@@ -225,7 +225,7 @@ class TrainingRun:
                 model,
                 self.panel,
                 plan,
-                norm_weights(model, self.weights, self.loss),
+                None if isinstance(self.loss, Pretext) else self.weights,
                 most=None if self.validation is None else _SERIES_FOR_AVERAGES,
                 part=self.ranks.part if self.ranks.size > 1 else None,
             )
