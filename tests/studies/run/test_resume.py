@@ -83,7 +83,6 @@ def command(processes, study, uri, experiment):
 
 
 @pytest.mark.processes
-@pytest.mark.usefixtures("no_workers")  # in this process: those of the driver are its own
 def test_a_killed_driver_takes_its_workers_along_and_the_next_goes_on(
     uri, experiment, processes, tmp_path, go, study, command
 ):
