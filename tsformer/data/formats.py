@@ -277,7 +277,7 @@ def _read_arff(path: Path) -> Frame:
             elif match := _ATTRIBUTE.match(line):
                 name = match[1].strip("'\"")
                 if not nested:
-                    refuse_repeated(path, [*kinds, name])
+                    refuse_repeated(path, [name] * (1 + (name in kinds)))
                     kind = match[2].strip()
                     kinds[name] = _values(kind.strip("{}")) if kind[:1] == "{" else kind.lower()
                     nested = kind.lower().startswith("relational")

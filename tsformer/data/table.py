@@ -326,13 +326,15 @@ def _complete(
     value = _matching(schema.value or (), names, {*roles, *drop})
     schema = replace(schema, value=tuple(value) or None, drop=tuple(drop) or None)
     if schema.window is not None and schema.time is None:
-        free = [name for name in names if name not in {*roles, *drop, *value}]
-        schema = replace(schema, time=next(filter(is_named_like_time, free), None))
+        used = {*roles, *drop, *value}
+        times = (name for name in names if name not in used and is_named_like_time(name))
+        schema = replace(schema, time=next(times, None))
     named = (*schema.columns, *(() if value else drop))  # a model names its columns of values
     known = {*names, *((schema.label,) if labelled is False else ())}
     if missing := [name for name in named if name not in known]:
         raise ValueError(_about_missing(missing, names, path, by_model, schema.header))
-    others = [name for name in names if name not in {*schema.columns, *drop}]
+    used = {*schema.columns, *drop}
+    others = [name for name in names if name not in used]
     wide = schema.time is None and schema.window is None
     if schema.value is None:
         if "" in others:
@@ -377,9 +379,8 @@ def _matching(wanted: Sequence[str], names: list[str], taken: Collection[str]) -
         elif colon and (first in places or last in places):
             found.append(last if first in places else first)  # the end that is missing
         else:
-            found += [each for each in names if fnmatchcase(each, name) and each not in taken] or [
-                name
-            ]
+            matches = [each for each in names if fnmatchcase(each, name) and each not in taken]
+            found += matches or [name]
     return list(dict.fromkeys(found))
 
 
