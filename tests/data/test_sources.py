@@ -281,12 +281,6 @@ def test_what_is_wrong_with_arrays_of_a_file(arrays, message):
         read_source("cut.npz")
 
 
-def test_arrays_of_a_file_for_the_model_of_a_table():
-    np.savez("x.npz", X=np.zeros((2, 3)), y=[1, 2])
-    with pytest.raises(ValueError, match="'t0,t1' but X, y"):
-        read_source("x.npz", trained=TableSchema(value=("t0", "t1")))
-
-
 @pytest.fixture
 def folder(tmp_path):
     """A folder of two files with series of unequal lengths."""
@@ -328,12 +322,17 @@ def test_what_cannot_be_a_folder(folder, tmp_path, monkeypatch):
         convert_to_folder(["one.ts"], folder)
     new = tmp_path / "new"
     write_ts("other.ts", X[:2, :1])
-    with pytest.raises(ValueError, match=r"one\.ts has 2, other\.ts has 1"):
+    with pytest.raises(ValueError, match=r"files have 2, other\.ts has 1"):
         convert_to_folder(["one.ts", "other.ts"], new)
     for name, values in {"one.csv": "a,b", "other.csv": "b,a"}.items():
         Path(name).write_text(f"id,t,{values}\n1,0,2,3\n")
-    with pytest.raises(ValueError, match=r"one\.csv has \('a', 'b'\), other\.csv has \('b', 'a'\)"):
+    with pytest.raises(ValueError, match=r"files have \('a', 'b'\), other\.csv has \('b', 'a'\)"):
         convert_to_folder(["one.csv", "other.csv"], new, TableSchema(case="id", time="t"))
+    write_ts("bare.ts", X[:2])
+    with pytest.raises(ValueError, match=r"other\.csv has \('b', 'a'\)"):
+        convert_to_folder(
+            ["bare.ts", "one.csv", "other.csv"], new, TableSchema(case="id", time="t")
+        )
     write_ts("other.ts", X[:2])
     with pytest.raises(ValueError, match=r"one\.ts and other\.ts one has labels"):
         convert_to_folder(["one.ts", "other.ts"], new)

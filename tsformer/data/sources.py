@@ -221,7 +221,7 @@ def convert_to_folder(
         names = next((each for _, each in channels if each), None)
         if first != last or (names and others and names != others):
             raise ValueError(
-                f"all series must have the same channels: {sources[0]} has {names or first}, "
+                f"all series must have the same channels: earlier files have {names or first}, "
                 f"{source} has {others or last}; name them in one order, `value=`"
             )
         if labels and (y is None) != (labels[0] is None):
