@@ -12,7 +12,7 @@ from tools import browser
 
 HERE = Path(__file__).parent
 WANTED = "TSFORMER_TEST_UI"
-ENCODINGS = ("none", "tape+erpe")
+ENCODINGS = ("none", "tape+erpe", "learnable+gaussian")
 DATASETS = ("ItalyPowerDemand", "ArrowHead")
 #: Pictures of a fit that no test looks at; a picture takes longer than a fit.
 UNSEEN = ("training.png", "confusion.png", "reliability.png")
@@ -43,7 +43,7 @@ def _why_not() -> str:
 def comparison(
     tmp_path_factory: pytest.TempPathFactory, empty_store: Callable[[Path], str]
 ) -> tuple[str, Any]:
-    """The store of two encodings on two data sets with two seeds, and what came of it."""
+    """The store of three encodings on two data sets with two seeds, and what came of it."""
     from tsformer.studies import Study, compare
     from tsformer.tracking import TrackedRun
 

@@ -7,7 +7,7 @@ import pytest
 from tsformer.plots import encoding_color
 from tsformer.tracking.views import find_experiment
 
-ENCODINGS = {"none", "tape+erpe"}
+ENCODINGS = {"none", "tape+erpe", "learnable+gaussian"}
 pytestmark = pytest.mark.timeout(900)  # every page is drawn by the processor
 PATIENCE = 90_000  # milliseconds: the machine may be busy
 WIDTHS = (1400, pytest.param(2000, marks=pytest.mark.exhaustive))
@@ -91,7 +91,7 @@ def test_encodings_side_by_side(page: Any, pages: dict[str, str], width: int) ->
     page.set_viewport_size({"width": width, "height": 2000})
     page.goto(pages["encodings side by side"])
     for metric in ("test/accuracy", "test/mean_rank", "test/accuracy_spread"):
-        marks = dots(page, f"encoding vs. {metric}", 2)
+        marks = dots(page, f"encoding vs. {metric}", 3)
         assert colors(marks) == OWN_COLORS
     for name in ENCODINGS:
         expect(page.get_by_role("link", name=name, exact=True)).to_be_visible(timeout=PATIENCE)
@@ -99,19 +99,23 @@ def test_encodings_side_by_side(page: Any, pages: dict[str, str], width: int) ->
     assert set(names) == ENCODINGS
     page.get_by_text("Cost", exact=True).first.scroll_into_view_if_needed()
     bars = card(page, "seconds_per_epoch").locator(".bars .point path")
-    expect(bars).to_have_count(2, timeout=PATIENCE)
+    expect(bars).to_have_count(3, timeout=PATIENCE)
     assert colors(bars) == OWN_COLORS
-    page.set_viewport_size({"width": width, "height": 6000})  # MLflow draws what is in sight
+
+
+def test_accuracy_by_data_set_with_error_bars(page: Any, pages: dict[str, str]) -> None:
+    page.set_viewport_size({"width": 1400, "height": 6000})  # MLflow draws what is in sight
+    page.goto(pages["encodings side by side"])
     whole = grid(page, "Each data set: mean and spread over seeds", 1).locator(PICTURE)
     assert width_of(whole) > 700, "the figure of the study, in which words can be read"
     for dataset in ("ItalyPowerDemand", "ArrowHead"):
-        assert colors(dots(page, f"encoding vs. test/accuracy/{dataset}", 2)) == OWN_COLORS
+        assert colors(dots(page, f"encoding vs. test/accuracy/{dataset}", 3)) == OWN_COLORS
 
 
 def test_all_fits_have_dots_lines_and_pictures(page: Any, pages: dict[str, str]) -> None:
     page.set_viewport_size({"width": 1700, "height": 6000})
     page.goto(pages["all fits"])
-    marks = dots(page, "dataset vs. test/accuracy", 8)
+    marks = dots(page, "dataset vs. test/accuracy", 12)
     assert colors(marks) == OWN_COLORS
     assert set(ticks(page, "dataset vs. test/accuracy", "x")) == {"ItalyPowerDemand", "ArrowHead"}
     expect(page.get_by_text("Everything else").first).to_be_attached(timeout=PATIENCE)
@@ -121,28 +125,43 @@ def test_all_fits_have_dots_lines_and_pictures(page: Any, pages: dict[str, str])
     expect(lines.first).to_be_attached(timeout=PATIENCE)
     parallel = card(page, "Parallel Coordinates")
     expect(parallel.get_by_text("dataset", exact=True).first).to_be_visible(timeout=PATIENCE)
-    pictured = grid(page, "The encodings, before and after training", 8)
+    # MLflow shows ten runs in a grid.
+    pictured = grid(page, "The encodings, before and after training", 10)
     assert all(width_of(picture) > 300 for picture in pictured.locator(PICTURE).all())
-    expect(page.get_by_text("8 matching runs")).to_be_visible(timeout=PATIENCE)
+    expect(page.get_by_text("12 matching runs")).to_be_visible(timeout=PATIENCE)
     expect(page.get_by_text("Evaluation runs", exact=True)).to_have_count(0)
     page.get_by_test_id("saved-views-trigger").click()
     for title in ("Encodings side by side: sums of encodings", "All fits"):
         expect(page.get_by_text(title, exact=True).last).to_be_visible(timeout=PATIENCE)
 
 
-def test_links_lead_from_a_fit_to_its_study_and_to_the_view_of_the_study(
+def test_a_run_has_its_command_and_a_link_to_the_study(
     page: Any, server: str, store: Any, study: Any
 ) -> None:
     fit = store.runs("FINISHED", {"tsformer.kind": "fit"})[0]
     page.goto(f"{server}/{store.page_of(fit.info.run_id)}")
+    command = fit.data.tags["tsformer.command"]
+    expect(page.get_by_text(command.split()[0]).first).to_be_visible(timeout=PATIENCE)
+    source = page.get_by_text(fit.data.tags["mlflow.source.name"], exact=True)
+    expect(source.first).to_be_visible(timeout=PATIENCE)
+    parent = page.get_by_role("link", name="sums of encodings", exact=True)
+    expect(parent.first).to_be_visible(timeout=PATIENCE)
     with page.context.expect_page() as opened:
-        page.get_by_role("link", name="this study", exact=True).click(timeout=PATIENCE)
-    page = opened.value
+        page.get_by_role("link", name="this study", exact=True).click()
+    heading = opened.value.get_by_role("heading", name="sums of encodings")
+    expect(heading).to_be_visible(timeout=PATIENCE)
+    assert study.info.run_id in opened.value.url
+    assert "workflowType=machine_learning" in opened.value.url
+
+
+def test_a_study_has_a_name_a_description_and_a_link_to_its_view(
+    page: Any, server: str, store: Any, study: Any
+) -> None:
+    page.goto(f"{server}/{store.page_of(study.info.run_id)}")
     heading = page.get_by_role("heading", name="sums of encodings")
     expect(heading).to_be_visible(timeout=PATIENCE)
     expect(page.locator("strong", has_text="sums")).to_be_visible(timeout=PATIENCE)
-    assert study.info.run_id in page.url
-    assert "workflowType=machine_learning" in page.url
+    expect(page.get_by_text("12 fits.")).to_be_visible(timeout=PATIENCE)
     with page.context.expect_page() as opened:
         page.get_by_role("link", name="Encodings side by side", exact=True).click()
-    dots(opened.value, "encoding vs. test/accuracy", len(ENCODINGS))
+    dots(opened.value, "encoding vs. test/accuracy", 3)
