@@ -59,46 +59,26 @@ def _packages() -> list[str]:
     return [name for _, name, is_package in walked if is_package and "._" not in name]
 
 
-#: Sections of the API index: title, package, and names that come first or alone in it.
-SECTIONS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
-    "Estimators": (
-        (
-            "tsformer",
-            (
-                "TSTransformerClassifier",
-                "TSEnsembleClassifier",
-                "RandomConvolutionClassifier",
-                "TSTransformerRegressor",
-                "TSTransformerEncoder",
-                "EarlyClassifier",
-            ),
-        ),
-        ("tsformer.estimators", ()),
-        ("tsformer.estimators.frameworks", ()),
-        ("tsformer.estimators.summary", ()),
-    ),
-    "Load": (("tsformer", ("load", "load_dataset", "autolog")), ("tsformer.data", ())),
-    "Encodings and augmentations": (("tsformer.encodings", ()), ("tsformer.augmentation", ())),
-    "Comparisons": (
-        ("tsformer.studies", ()),
-        ("tsformer.studies.report.write", ()),
-        ("tsformer.baselines", ()),
-    ),
-    "Tracking, export and pictures": (
-        ("tsformer.tracking", ()),
-        ("tsformer.export", ()),
-        ("tsformer.plots", ()),
-        ("tsformer.explain", ()),
-        ("tsformer.inspection", ()),
-        ("tsformer.metrics", ()),
-    ),
-    "Building blocks": (
-        ("tsformer", ("TSTransformer", "ModelConfig")),
-        ("tsformer.model", ()),
-        ("tsformer.training", ()),
-        ("tsformer.objectives", ()),
-        ("tsformer.features", ()),
-    ),
+#: Sections of the API index: packages, with the names that come first or alone in a section.
+SECTIONS: dict[str, dict[str, str]] = {
+    "Estimators": {
+        "tsformer": "TSTransformerClassifier TSEnsembleClassifier RandomConvolutionClassifier "
+        "TSTransformerRegressor TSTransformerEncoder EarlyClassifier",
+        **{f"tsformer.estimators{room}": "" for room in ("", ".frameworks", ".summary")},
+    },
+    "Load": {"tsformer": "load load_dataset autolog", "tsformer.data": ""},
+    "Encodings and augmentations": {"tsformer.encodings": "", "tsformer.augmentation": ""},
+    "Comparisons": {
+        f"tsformer.{room}": "" for room in ("studies", "studies.report.write", "baselines")
+    },
+    "Tracking, export and pictures": {
+        f"tsformer.{room}": ""
+        for room in ("tracking", "export", "plots", "explain", "inspection", "metrics")
+    },
+    "Building blocks": {
+        "tsformer": "TSTransformer ModelConfig",
+        **{f"tsformer.{room}": "" for room in ("model", "training", "objectives", "features")},
+    },
 }
 
 
@@ -136,8 +116,9 @@ def _index() -> str:
     ]
     for section, rooms in SECTIONS.items():
         parts.append(f"\n{section}\n{'-' * len(section)}\n")
-        for room, chosen in rooms:
-            rows = "".join(f"   ~{room}.{name}\n" for name in chosen or public()[room])
+        for room, chosen in rooms.items():
+            own = chosen.split() or public()[room]
+            rows = "".join(f"   ~{room}.{name}\n" for name in own)
             parts.append(f"\n:doc:`{room}`\n\n.. autosummary::\n   :nosignatures:\n\n{rows}")
     links = "".join(f"   {room}\n" for room in public())
     parts.append(f"\n.. toctree::\n   :hidden:\n   :maxdepth: 1\n\n{links}")

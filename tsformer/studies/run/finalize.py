@@ -44,8 +44,9 @@ if TYPE_CHECKING:
 
 def study_note(study: Study, store: RunStore) -> str:
     """Describe a study's run in Markdown: views, purpose, size, command."""
+    what = "Methods" if study.methods else "Encodings"
     links = ", ".join(  # links first: MLflow folds long descriptions
-        f"[{variant or 'Side by side'}]"
+        f"[{variant or f'{what} side by side'}]"
         f"({store.page_of_view(view_of_study(study.name, digest(variant) if variant else ''))})"
         for variant in study.variants
     )
