@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import faulthandler
 import itertools
-import math
 import os
 import re
 import signal
@@ -29,6 +28,8 @@ from tsformer.studies.run.progress import Progress, ProgressReporter
 from tsformer.studies.run.results import ResultStore
 from tsformer.studies.run.trial import Task, TrialResult, failed, run_task
 
+#: Limit of imports and compilation before a fit with a time limit.
+_PREPARATION_SECONDS = 300
 #: Attempts at a fit whose process ends: memory may have been short for a moment.
 _ATTEMPTS = 2
 _SECONDS_FOR_WORKERS = 60
@@ -133,28 +134,30 @@ class Fits:
                         yield future.result()
                     except losses as error:
                         lost[task.key] += 1
-                        late = time.monotonic() - begun >= (self.time_limit or math.inf)
+                        seconds = time.monotonic() - begun
+                        message, late = self._message(task.trial.method, error, seconds)
                         try:
                             end_left_over(task.store, task.study.name, {task.key})
                         except Exception as problem:  # a later driver ends its run
                             warn_caller(f"the run of {task.trial} could not be ended: {problem}")
                         if late or lost[task.key] == _ATTEMPTS:
-                            yield failed(task, self._message(task.trial.method, error, late))
+                            yield failed(task, message)
                         else:
                             waiting.append(task)
         finally:
             for future in running:
                 future.cancel()
 
-    def _message(self, name: str, error: Exception, late: bool) -> str:
-        """Describe the loss of a fit's process."""
-        if late:
-            return f"FitTimeLimit: {name} had not ended after {self.time_limit:g} seconds"
-        codes = re.search(r"exit codes .* are \{(.*)\}", str(error))
+    def _message(self, name: str, error: Exception, seconds: float) -> tuple[str, bool]:
+        """Describe the loss of a fit's process, and tell whether the time limit ended it."""
+        codes, limit = re.search(r"exit codes .* are \{(.*)\}", str(error)), self.time_limit
+        # The exit code of `faulthandler`.
+        if limit is not None and seconds >= limit and codes and codes[1] == "EXIT(1)":
+            return f"FitTimeLimit: {name} had not ended after {limit:g} seconds", True
         return (
             f"ProcessLost: the process of {name} ended in {_ATTEMPTS} attempts "
             f"({codes[1] if codes else error}), by its own code or for lack of memory"
-        )
+        ), False
 
 
 class Worker:
@@ -207,9 +210,10 @@ def run_within(seconds: float | None, task: Task) -> TrialResult:
         return run_task(task)
     with open(os.devnull, "w") as file:
         # A thread of C: a fit that hangs may never release the interpreter.
-        limit = partial(faulthandler.dump_traceback_later, seconds, exit=True, file=file)
+        limit = partial(faulthandler.dump_traceback_later, exit=True, file=file)
+        limit(seconds + _PREPARATION_SECONDS)
         try:
-            return run_task(task, on_begin=limit)
+            return run_task(task, on_begin=partial(limit, seconds))
         finally:
             faulthandler.cancel_dump_traceback_later()
 
