@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pandas as pd
 from matplotlib.figure import Figure
-from scipy.stats import friedmanchisquare, spearmanr
+from scipy.stats import friedmanchisquare, spearmanr, wilcoxon
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for `experiments` and `tools`
 
@@ -25,6 +25,7 @@ from experiments.encodings.by_stem import ENCODINGS, STEMS
 from experiments.output import COMMITTED, add_output_options
 from tools.pictures import write_figure
 from tsformer._markdown import markdown_table
+from tsformer.data import list_datasets
 from tsformer.studies.analysis.plots import plot_mean_gains
 from tsformer.studies.analysis.statistics import mean_gains, mean_ranks, mean_scores, p_text
 
@@ -90,13 +91,23 @@ def test_table() -> str:
     ]
     for first, second in itertools.combinations(STEMS, 2):
         change = (gains(found[first]) - gains(found[second])).dropna()
-        question = f"gains depend on the stem, {first} or {second}"
+        stems = f"{first} or {second} stem"
+        p = float(wilcoxon(change.mean(axis=1)).pvalue)
+        rows.append((f"mean gain depends on the stem, {stems}", "Wilcoxon", len(change), p))
+        question = f"some gains depend on it more than others, {stems}"
         rows.append((question, "Friedman", len(change), _friedman(change)))
     tokens = pd.read_csv(ROWS).groupby(["stem", "dataset"])["n_tokens"].first()
+    size = list_datasets().set_index("name")["train_size"]
     for stem, table in found.items():
-        r, p = spearmanr(tokens[stem][table.index], gains(table).mean(axis=1))
-        question, test = f"mean gain and tokens, {stem} stem", f"Spearman, r = {r:+.2f}"
-        rows.append((question, test, len(table), p))
+        for what, number in (("tokens", tokens[stem]), ("training series", size)):
+            r, p = spearmanr(number[table.index], gains(table).mean(axis=1))
+            test = f"Spearman, r = {r:+.2f}"
+            rows.append((f"mean gain and {what}, {stem} stem", test, len(table), p))
+    for stem, table in found.items():
+        change = table["lspe"] - table["fixed"]
+        test = f"Wilcoxon, {change.mean():+.3f}"
+        question = f"`lspe` differs from `fixed`, {stem} stem"
+        rows.append((question, test, len(change), float(wilcoxon(change).pvalue)))
     return markdown_table(
         ("question", "test", " data sets", " p"), [(*row, p_text(p)) for *row, p in rows]
     )

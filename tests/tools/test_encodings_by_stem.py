@@ -15,8 +15,8 @@ pytest.importorskip("matplotlib", reason='needs the extra "plots"')
 def rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pd.DataFrame:
     """The n-th encoding gains n hundredths, times 1 to 3 behind a linear stem and 0 elsewhere."""
     rows = [
-        (0, f"d{d}", stem, name, 0.5 + d * place / 100 * (stem == "linear"), 10 * d)
-        for d in (1, 2, 3)
+        (0, dataset, stem, name, 0.5 + d * place / 100 * (stem == "linear"), 10 * d)
+        for d, dataset in enumerate(("ECG200", "GunPoint", "ArrowHead"), start=1)
         for stem in STEMS
         for place, name in enumerate(ENCODINGS)
         if (d, stem, name) != (3, "patch", "lspe")  # not fitted yet
@@ -40,3 +40,13 @@ def test_ranks_and_gains_count_data_sets_with_all_encodings():
     assert best[3].startswith(f"+{0.02 * (n - 1):.3f} [-")
     assert best[4:7] == [f"{(n + 1) / 2:.2f}", "0.500", "+0.000"]
     assert control[:4] == ["`none`", f"{n:.2f}", "0.500", "–"]
+
+
+def test_an_interaction_with_the_stem_is_found():
+    by_question = {line.split("|")[1].strip(): line for line in stems.test_table().splitlines()}
+    some, mean = "some gains depend on it more than others", "mean gain depends on the stem"
+    assert "p<.001" in by_question[f"{some}, linear or conv stem"]
+    assert "p<.001" not in by_question[f"{some}, patch or conv stem"]
+    assert "p=.250" in by_question[f"{mean}, linear or conv stem"], "the least for three data sets"
+    assert "r = +1.00" in by_question["mean gain and tokens, linear stem"]
+    assert "r = -1.00" in by_question["mean gain and training series, linear stem"]
