@@ -91,10 +91,9 @@ def test_table() -> str:
     ]
     for first, second in itertools.combinations(STEMS, 2):
         change = (gains(found[first]) - gains(found[second])).dropna()
-        stems = f"{first} or {second} stem"
-        p = float(wilcoxon(change.mean(axis=1)).pvalue)
-        rows.append((f"mean gain depends on the stem, {stems}", "Wilcoxon", len(change), p))
-        question = f"some gains depend on it more than others, {stems}"
+        of, p = f"{first} or {second} stem", float(wilcoxon(change.mean(axis=1)).pvalue)
+        rows.append((f"mean gain depends on the stem, {of}", "Wilcoxon", len(change), p))
+        question = f"some gains depend on it more than others, {of}"
         rows.append((question, "Friedman", len(change), _friedman(change)))
     tokens = pd.read_csv(ROWS).groupby(["stem", "dataset"])["n_tokens"].first()
     size = list_datasets().set_index("name")["train_size"]
@@ -105,9 +104,8 @@ def test_table() -> str:
             rows.append((f"mean gain and {what}, {stem} stem", test, len(table), p))
     for stem, table in found.items():
         change = table["lspe"] - table["fixed"]
-        test = f"Wilcoxon, {change.mean():+.3f}"
-        question = f"`lspe` differs from `fixed`, {stem} stem"
-        rows.append((question, test, len(change), float(wilcoxon(change).pvalue)))
+        row = f"`lspe` differs from `fixed`, {stem} stem", f"Wilcoxon, {change.mean():+.3f}"
+        rows.append((*row, len(change), float(wilcoxon(change).pvalue)))
     return markdown_table(
         ("question", "test", " data sets", " p"), [(*row, p_text(p)) for *row, p in rows]
     )
@@ -120,7 +118,11 @@ def _friedman(table: pd.DataFrame) -> float:
 def picture() -> Figure:
     """Draw the gains over `none`, one column per stem."""
     tables = {f"{stem} stem": summary(table) for stem, table in scores().items()}
-    return plot_mean_gains(tables, "none")
+    figure = plot_mean_gains(tables, "none")
+    figure.set(size_inches=(6, 5), dpi=160)  # for a phone
+    for ax in figure.axes:
+        ax.set_title(ax.get_title().replace(", ", "\n"))
+    return figure
 
 
 def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
