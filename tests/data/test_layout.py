@@ -451,6 +451,9 @@ def test_a_wide_table_of_short_series_is_no_recording(n_steps, name):
 
 
 def test_features_by_name_and_named_steps_are_no_recording():
+    for columns in (["mon", "tue", "wed", "thu", "fri", "sat", "sun"], ["May", "June"]):
+        steps = pd.DataFrame(RNG.normal(size=(N, len(columns))), columns=columns)
+        refuse_recording(steps, ACTIVITY)
     for columns in (AXES, ["before", "during", "after"], ["before", "after"]):
         refuse_recording(
             RECORDING.iloc[:, : len(columns)].set_axis(columns, axis=1), np.sort(ACTIVITY)

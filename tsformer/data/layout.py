@@ -1,5 +1,6 @@
 """The layout of containers: ids of series, and layouts that are probably misread."""
 
+import calendar
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -35,6 +36,12 @@ _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 #: Most columns of a wide table that are named unlike its steps.
 _MOST_ODD = 3
 _TIME = {"date", "dates", "datetime", "time", "times", "timestamp", "timestamps"}
+#: Names of days and months, which are steps.
+_CALENDAR = {
+    name.lower()
+    for names in (calendar.month_name, calendar.month_abbr, calendar.day_name, calendar.day_abbr)
+    for name in names
+}
 #: Numbered columns with these words are channels of a recording, not steps.
 _SENSORS = {"acc", "ch", "channel", "ecg", "eeg", "emg", "gyro", "imu", "lead", "mag", "sensor"}
 #: A table is a recording only from this number of rows, and of rows per column, on.
@@ -355,6 +362,8 @@ def refuse_recording(X: Any, y: Any = None) -> None:
 
 def _are_channels(names: list[str]) -> bool:
     """Whether columns are named like channels, or too few for steps and without names."""
+    if {name.lower() for name in names} <= _CALENDAR:
+        return False
     words = {word.lower().removesuffix("s") for name in names for word in _WORD.findall(name)}
     if not words:
         return len(names) <= _FEW_STEPS
