@@ -114,3 +114,7 @@ def test_the_run_of_a_study_says_what_it_is_for_and_links_to_its_view():
     for variant in ("stem=conv", "stem=linear"):
         link = "#/experiments/7/runs?compareRunsMode=CHART&viewStateShareKey=encodings-"
         assert f"[{variant}]({link}{study.name}-" in note
+    methods = Study(("ItalyPowerDemand",), methods={"minirocket": {}})
+    assert study_note(methods, store).startswith("[Methods side by side](")
+    encodings = Study(("ItalyPowerDemand",), ("rope",))
+    assert study_note(encodings, store).startswith("[Encodings side by side](")
