@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import tsformer
-from tsformer.data import LayoutWarning, from_long
+from tsformer.data import LayoutWarning, from_long, windows
 from tsformer.data.containers import to_padded
 from tsformer.data.layout import (
     check_ids,
@@ -133,10 +133,7 @@ def test_a_long_table_is_recognised(table):
 def test_a_wide_table_is_not_mistaken_for_a_long_one(draw):
     for n in (20, 60):
         assert warned(pd.DataFrame(draw(n))) == ""
-
-
-def test_two_series_are_too_few_to_recognise_a_long_table():
-    assert warned(long_table(2, 5)) == ""
+    assert warned(long_table(2, 5)) == "", "two series are too few"
 
 
 STEPS = pd.DataFrame(RNG.normal(size=(8, 60)))
@@ -227,21 +224,6 @@ def test_times_and_numbers_of_rows_among_channels_are_warned_of(name, values, is
     assert (f"['{name}']" in warned(with_channel(values, name))) == is_time
 
 
-def test_ids_are_warned_of_in_fit():
-    clf = tsformer.RandomConvolutionClassifier(**CONVOLUTIONS)
-    long = pd.concat(with_channel(np.arange(40), "subject"), keys=range(8)).reset_index()
-    X = from_long(long, case="level_0", time="level_1", value=["a", "subject"])
-    with pytest.warns(LayoutWarning, match=r"\['subject'\]"):
-        clf.fit(X, [0, 1] * 4)
-    with pytest.warns(LayoutWarning, match=r"\['id'\]"):
-        clf.fit(STEPS.assign(id=range(8)).rename(columns=str), [0, 1] * 4)
-    table = STEPS[STEPS.columns[::-1]]
-    with pytest.warns(LayoutWarning, match="order"):
-        clf.fit(table, [0, 1] * 4)
-    with pytest.warns(LayoutWarning, match="order"):
-        clf.predict(table)
-
-
 CONVOLUTIONS = {"n_features": 168, "n_groups": 0}
 
 
@@ -279,8 +261,10 @@ def test_columns_of_steps_and_channels_are_warned_of():
 @pytest.mark.filterwarnings("error")
 def test_what_the_warning_says_silences_it_and_predict_says_how_to_swap():
     clf = tsformer.RandomConvolutionClassifier(**CONVOLUTIONS)
-    with pytest.raises(LayoutWarning) as raised:
-        clf.fit(NOISE, [0, 1] * 4)
+    table = STEPS[STEPS.columns[::-1]]
+    for X, message in ((table, "order"), (NOISE, "np.transpose")):
+        with pytest.raises(LayoutWarning, match=message) as raised:
+            clf.fit(X, [0, 1] * 4)
     exec("import warnings, tsformer; " + str(raised.value).partition("silence this with ")[2])
     clf.fit(NOISE, [0, 1] * 4).fit(NOISE.transpose(0, 2, 1), [0, 1] * 4)
     with pytest.raises(ValueError, match=r"50 .* 3; .*np.transpose\(X, \(0, 2, 1\)\)$"):
@@ -293,16 +277,12 @@ IDS = ["p3", "p1", "p2", "p0"]
 VALUES = np.arange(12.0).reshape(4, 3)
 
 
-def panel(ids=IDS):
-    return pd.concat([pd.DataFrame({"v": row}) for row in VALUES], keys=ids)
-
-
 def wide(ids=IDS):
     return pd.DataFrame(VALUES, index=ids)
 
 
-def nested(ids=IDS):
-    return pd.DataFrame({"v": [pd.Series(row) for row in VALUES]}, index=ids)
+def panel(ids=IDS):
+    return pd.concat([pd.DataFrame({"v": row}) for row in VALUES], keys=ids)
 
 
 def long(ids=IDS):
@@ -318,7 +298,7 @@ def by_dimension(ids=IDS):
 CONTAINERS = {
     "panel": panel,
     "wide": wide,
-    "nested": nested,
+    "nested": lambda ids=IDS: pd.DataFrame({"v": list(map(pd.Series, VALUES))}, index=ids),
     "from_long": long,
     "from_long in an array": lambda ids=IDS: np.fromiter(long(ids), dtype=object),
     "xarray": by_dimension,
@@ -330,18 +310,15 @@ def y(ids):
     return pd.Series([0, 1, 0, 1], index=ids)
 
 
-@pytest.fixture(params=CONTAINERS)
-def container(request):
-    return CONTAINERS[request.param]
-
-
 @pytest.mark.parametrize("ids", [IDS, [7, 3, 5, 1], [1.0, 3.0, 2.0, 4.0], pd.CategoricalIndex(IDS)])
+@pytest.mark.parametrize("container", CONTAINERS.values(), ids=CONTAINERS)
 def test_the_same_ids_in_the_same_order_agree(container, ids):
     assert series_ids(container(ids)).tolist() == list(ids)
     check_ids(container(ids), y(ids), "y")
     check_ids(container(ids), y(ids).to_frame(), "y")
 
 
+@pytest.mark.parametrize("container", CONTAINERS.values(), ids=CONTAINERS)
 def test_the_same_ids_in_another_order_are_refused_with_the_way_to_sort_them(container):
     X, other = container(), y(IDS[::-1])
     with pytest.raises(ValueError, match="another order") as caught:
@@ -464,9 +441,14 @@ def test_features_by_name_and_named_steps_are_no_recording():
 
 
 @pytest.mark.parametrize("kind", ["RandomConvolutionClassifier", "TSTransformerEncoder", "Early"])
-def test_estimators_refuse_a_recording(kind):
-    X, y = RECORDING[["ax", "ay"]].set_index(CLOCK), ACTIVITY
+def test_estimators_refuse_a_recording_and_the_advice_cuts_it(kind):
     clf = tsformer.RandomConvolutionClassifier(**CONVOLUTIONS)
     clf = tsformer.EarlyClassifier(clf) if kind == "Early" else getattr(tsformer, kind)()
-    with pytest.raises(ValueError, match=r"tsformer\.data\.windows"):
-        clf.fit(X, None if kind == "TSTransformerEncoder" else y)
+    X = RECORDING[["ax", "ay"]].set_index(CLOCK)
+    containers = [X, X.rolling(20, min_periods=1).mean().to_numpy()]
+    for recording in containers[:1] if kind == "TSTransformerEncoder" else containers:
+        with pytest.raises(ValueError, match=r"tsformer\.data\.windows") as error:
+            clf.fit(recording, None if kind == "TSTransformerEncoder" else ACTIVITY)
+        call = str(error.value).partition("tsformer.data.")[2].partition(";")[0]
+        names = {"windows": windows, "X": recording, "y": ACTIVITY, "length": 20, "stride": 10}
+        assert eval(call, names).X.shape[1:] == (2, 20)

@@ -15,11 +15,15 @@ from tsformer.data.preprocessor import Preprocessor, Scaler, Vocabulary
 RNG = np.random.default_rng(0)
 WHOLE = RNG.normal(3.0, 2.0, size=(4, 2, 6))
 RAGGED = [x[:, :n] for x, n in zip(WHOLE, (6, 3, 1, 5), strict=True)]
+nan = np.nan
+#: One series of three channels: a gap, gaps at both ends, nothing at all.
+GAPS = np.array([[[0.0, nan, nan, 6.0, 8.0], [nan, 1.0, nan, 3.0, nan], [nan] * 5]])
+TIMES = np.array([[0.0, 10.0, 10.0, 30.0, 31.0]])
 
 
 def test_channel_scaling_is_learned_from_the_values_of_training():
     X = [x.copy() for x in RAGGED]
-    X[0][0, 1:4] = np.nan
+    X[0][0, 1:4] = nan
     scaler = Scaler("channel").fit(to_padded(X))
     steps = np.concatenate(X, axis=1)
     mean, std = np.nanmean(steps, axis=1), np.nanstd(steps, axis=1)
@@ -27,11 +31,12 @@ def test_channel_scaling_is_learned_from_the_values_of_training():
     np.testing.assert_allclose(scaler.std, std)
     assert scaler.flagged.tolist() == [True, False]
     assert scaler.n_inputs == 3
-    panel = scaler.transform(to_padded(WHOLE + 1))
+    found = scaler.transform(to_padded(WHOLE + 1)).values.numpy()[..., :2]
     expected = (WHOLE + 1 - mean[:, None]) / std[:, None]
-    np.testing.assert_allclose(
-        panel.values.numpy()[..., :2], expected.transpose(0, 2, 1), rtol=1e-6
-    )
+    np.testing.assert_allclose(found, expected.transpose(0, 2, 1), rtol=1e-6)
+
+
+def test_series_scaling_is_of_each_series():
     panel = Scaler("series").fit(to_padded(RAGGED)).transform(to_padded(RAGGED))
     for i, x in enumerate(RAGGED):
         own = panel.values[i, : x.shape[1]].numpy()
@@ -43,48 +48,39 @@ def test_channel_scaling_is_learned_from_the_values_of_training():
 @pytest.mark.parametrize("level", [0.1, -123456789.123])
 def test_a_constant_becomes_zero_not_noise(how, level):
     series = to_padded(np.full((3, 1, 50), level))
-    panel = Scaler(how).fit(series).transform(series)
-    assert panel.values.abs().max() < 1e-3
+    assert Scaler(how).fit(series).transform(series).values.abs().max() < 1e-3
 
 
 def test_large_offsets_do_not_drown_small_changes():
     """In float32 a change of 0.001 on 100,000 is lost; scaling comes before the cast."""
     small = RNG.normal(size=(5, 1, 20))
-    panel = Scaler("channel").fit(to_padded(small)).transform(to_padded(small))
-    raised = to_padded(1e5 + 1e-3 * small)
-    restored = Scaler("channel").fit(raised).transform(raised)
-    torch.testing.assert_close(restored.values, panel.values, rtol=1e-3, atol=1e-3)
-
-
-def with_gaps() -> tuple[np.ndarray, np.ndarray]:
-    """One series of three channels: a gap, gaps at both ends, nothing at all."""
-    nan = np.nan
-    X = [[0.0, nan, nan, 6.0, 8.0], [nan, 1.0, nan, 3.0, nan], [nan] * 5]
-    return np.array([X]), np.array([[0.0, 10.0, 10.0, 30.0, 31.0]])
+    panel, restored = (
+        Scaler("channel").fit(series).transform(series).values
+        for series in (to_padded(small), to_padded(1e5 + 1e-3 * small))
+    )
+    torch.testing.assert_close(restored, panel, rtol=1e-3, atol=1e-3)
 
 
 def test_filling_is_numpys_interpolation():
     X = RNG.normal(size=(5, 3, 40))
-    X[RNG.random(X.shape) < 0.6] = np.nan
+    X[RNG.random(X.shape) < 0.6] = nan
     times = np.cumsum(RNG.random((5, 40)), axis=1)
     series = to_padded(X, times)
     panel = Scaler(None).fit(series).transform(series)
     for i, length in enumerate(series.lengths):
+        begun = np.maximum.accumulate(~np.isnan(X[i, :, :length]).all(axis=0))
         for c in range(3):
             x, t = X[i, c, :length], times[i, :length]
             line = np.interp(t, t[~np.isnan(x)], x[~np.isnan(x)])
-            begun = np.maximum.accumulate(~np.isnan(X[i, :, :length]).all(axis=0))
-            np.testing.assert_allclose(
-                panel.values[i, :length, c].numpy()[begun], line[begun], atol=1e-5
-            )
+            found = panel.values[i, :length, c].numpy()
+            np.testing.assert_allclose(found[begun], line[begun], atol=1e-5)
 
 
 def test_steps_before_the_first_value_are_masked():
     X = WHOLE.copy()
-    X[0, :, :2] = np.nan
-    X[1, 0, :3] = np.nan  # the other channel has begun
-    series = to_padded(X)
-    panel = Scaler("channel").fit(series).transform(series)
+    X[0, :, :2] = nan
+    X[1, 0, :3] = nan  # the other channel has begun
+    panel = Scaler("channel").fit(to_padded(X)).transform(to_padded(X))
     assert panel.mask.sum(dim=1).tolist() == [4, 6, 6, 6]
     _, mask, _ = panel.take(torch.tensor([0, 3]))
     assert mask.tolist() == [[False] * 2 + [True] * 4, [True] * 6]
@@ -93,12 +89,10 @@ def test_steps_before_the_first_value_are_masked():
 def test_take_cuts_to_the_longest_of_the_batch():
     panel = Scaler(None).fit(to_padded(RAGGED)).transform(to_padded(RAGGED))
     x, mask, times = panel.take(torch.tensor([1, 2]))
-    assert x.shape == (2, 3, 2)
-    assert times is None
+    assert (x.shape, times) == ((2, 3, 2), None)
     assert mask.tolist() == [[True, True, True], [True, False, False]]
     x, mask, times = panel.take(torch.tensor([3]))
-    assert x.shape == (1, 5, 2)
-    assert mask is None
+    assert (x.shape, mask) == ((1, 5, 2), None)
     assert len(panel) == 4
     assert isinstance(panel.to(torch.device("cpu")), Panel)
 
@@ -114,19 +108,8 @@ def test_codes_are_numbered_in_their_order_and_padding_is_zero():
     with pytest.warns(UserWarning, match=r"not in the training data \(2 distinct\), .*: -4, 9"):
         panel = vocabulary.transform(to_padded(np.array([[9, 2, -4, 9]])))
     assert panel.values[0, :, 0].tolist() == [0, 2, 0, 0]
-    with pytest.warns(UserWarning, match=r"\(20 distinct\), .* 19, \.\.\.$"):
-        vocabulary.transform(to_padded(np.arange(10, 30)[None]))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         vocabulary.transform(to_padded([np.array([1, 2]), np.array([3])]))
-
-
-def test_unknown_options_and_tensors_are_refused():
-    with pytest.raises(ValueError, match="unknown scaling 'chanel': did you mean 'channel'"):
-        Scaler("chanel")
-    described = Scaler().fit(to_padded(RAGGED)).describe()
-    with pytest.raises(ValueError, match=r"are \['mean', 'std'\]; got \['median'\]"):
-        Preprocessor.restore(described, {"scaler.median": torch.zeros(2)})
 
 
 @pytest.mark.parametrize("step", ["fit", "transform"])
@@ -139,10 +122,18 @@ def test_what_is_not_whole_is_refused_with_its_place(step):
         getattr(vocabulary, step)(to_padded(np.array([[1, 1e30]])))  # float64 skips integers
 
 
+def test_unknown_options_and_tensors_are_refused():
+    with pytest.raises(ValueError, match="unknown scaling 'chanel': did you mean 'channel'"):
+        Scaler("chanel")
+    described = Scaler().fit(to_padded(RAGGED)).describe()
+    with pytest.raises(ValueError, match=r"are \['mean', 'std'\]; got \['median'\]"):
+        Preprocessor.restore(described, {"scaler.median": torch.zeros(2)})
+
+
 FITTED = {
     "channel": (Scaler("channel"), RAGGED),
-    "series, gaps": (Scaler("series"), with_gaps()[0]),
-    "size": (Scaler("series+size"), with_gaps()[0]),
+    "series, gaps": (Scaler("series"), GAPS),
+    "size": (Scaler("series+size"), GAPS),
     "views": (Scaler("channel", views="values+difference", view_params={"scale": 2.0}), RAGGED),
     "codes": (Vocabulary(), [np.array([5, -3, 5]), np.array([100])]),
 }
@@ -172,14 +163,13 @@ def test_copies_transform_the_same(case, copied):
 
 @pytest.mark.parametrize("how", ["channel", "series", "series+size", None])
 def test_scaling_and_the_rest_are_the_whole(how):
-    X, times = with_gaps()
-    series = to_padded(X, times)
+    series = to_padded(GAPS, TIMES)
     scaler = Scaler(how, views="values+difference").fit(series)
     x, t = torch.from_numpy(series.values), torch.from_numpy(series.times)
     mean, std = scaler.moments(x, ~x.isnan())
-    rest = scaler.without_scaling()
     size = scaler.size_of(x)
     assert (size is not None) == (how == "series+size")
-    for whole, part in zip(scaler(x, t), rest((x - mean) / std, t, size), strict=True):
+    rest = scaler.without_scaling()((x - mean) / std, t, size)
+    for whole, part in zip(scaler(x, t), rest, strict=True):
         torch.testing.assert_close(part, whole)
     assert scaler.scaling == how, "the original is as it was"

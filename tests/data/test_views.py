@@ -3,23 +3,16 @@
 That a unit changes nothing of what a model reads is tested in tests/estimators/test_series.py.
 """
 
-from math import isnan, nan
-
 import numpy as np
 import pytest
 import torch
 
 from tsformer.data.containers import to_padded
-from tsformer.data.preprocessor import (
-    Scaler,
-    Summary,
-    make_difference,
-    merged,
-    views_in,
-)
+from tsformer.data.preprocessor import Scaler, Summary, make_difference, merged, views_in
 from tsformer.data.series import Padded
 
-# --- moments -------------------------------------------------------------------------------------
+nan = np.nan
+RNG = np.random.default_rng(0)
 
 
 def moments_of(x: torch.Tensor, sizes: list[int]) -> Summary:
@@ -31,16 +24,18 @@ def moments_of(x: torch.Tensor, sizes: list[int]) -> Summary:
 
 @pytest.mark.parametrize("offset", [0.0, 1e4])
 @pytest.mark.parametrize("sizes", [[30], [1] * 30, [3, 20, 7]])
-def test_parts_and_the_whole(sizes, offset):
-    x = torch.randn(30, 11, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    x = x * torch.tensor([1.0, 1e-3, 1e3]) + offset
-    x[4:9, :, 0] = x[20, 3:, 1] = torch.nan
-    x[:3, :, 2] = torch.nan  # the first part knows nothing of this channel
+def test_moments_of_parts_are_those_of_the_whole(sizes, offset):
+    x = torch.randn(30, 11, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    x = x * torch.tensor([1.0, 1e-3, 1e3, 1.0]) + offset
+    x[4:9, :, 0] = x[20, 3:, 1] = nan
+    x[:3, :, 2] = nan  # the first part knows nothing of this channel
+    x[:, :, 3] = nan
     moments = moments_of(x, sizes)
-    values = x.flatten(0, 1).numpy().astype(np.longdouble)
-    np.testing.assert_allclose(moments.mean, np.nanmean(values, axis=0), rtol=1e-12, atol=1e-11)
-    np.testing.assert_allclose(moments.std, np.nanstd(values, axis=0), rtol=1e-9)
-    assert moments.n_known.tolist() == (~np.isnan(values)).sum(axis=0).tolist()
+    values = x[..., :3].flatten(0, 1).numpy().astype(np.longdouble)
+    mean, std = (np.append(f(values, axis=0), 0) for f in (np.nanmean, np.nanstd))
+    np.testing.assert_allclose(moments.mean, mean, rtol=1e-12, atol=1e-11)
+    np.testing.assert_allclose(moments.std, std, rtol=1e-9)
+    assert moments.n_known.tolist() == [*(~np.isnan(values)).sum(axis=0), 0]
 
 
 @pytest.mark.parametrize("offset", [0.0, -1.0, 1e9])
@@ -53,14 +48,8 @@ def test_a_constant_has_values_that_are_equal_to_rounding(offset):
     np.testing.assert_allclose(moments.std[2], 50 * ulp, rtol=1e-6)
 
 
-def test_a_channel_without_values():
-    moments = moments_of(torch.full((4, 3, 1), torch.nan, dtype=torch.float64), [2, 2])
-    assert (moments.mean.item(), moments.std.item(), moments.n_known.item()) == (0, 0, 0)
-
-
 # --- sizes ----------------------------------------------------------------------------------------
 
-RNG = np.random.default_rng(0)
 #: Series [L, C] of several lengths, whose sizes span six decades.
 SERIES = [
     10.0 ** RNG.uniform(-3, 3) * (RNG.standard_normal((n, 2)) + RNG.normal(size=2))
@@ -83,8 +72,10 @@ def expected_sizes(X: list[np.ndarray]) -> np.ndarray:
     return (both - both.mean(axis=0)) / both.std(axis=0)
 
 
-def sizes(scaler: Scaler, X: list[np.ndarray]) -> np.ndarray:
+def sizes(X: list[np.ndarray], training: list[np.ndarray] | None = None) -> np.ndarray:
     """Return what the model reads of the sizes at the first step, having checked the others."""
+    views = "values+difference"
+    scaler = Scaler("series+size", views=views).fit(padded(training or X))
     panel = scaler.transform(padded(X)).with_mask()
     first = scaler.n_inputs - len(scaler.gap_channels) - 4
     found = panel.values[..., first : first + 4]
@@ -92,86 +83,63 @@ def sizes(scaler: Scaler, X: list[np.ndarray]) -> np.ndarray:
     for row, mask in zip(found, masks, strict=True):
         assert (row[mask] == row[0]).all(), "the same at all steps"
         assert not row[~mask].any()
+    plain = Scaler("series", views=views).fit(padded(training or X)).transform(padded(X)).values
+    assert torch.equal(panel.values[..., :first], plain[..., :first])
     return found[:, 0].numpy()
 
 
-def test_sizes_and_levels_are_standardised_on_a_scale_of_decades():
-    scaler = Scaler("series+size", views="values+difference").fit(padded(SERIES))
-    assert scaler.n_inputs == 8
-    np.testing.assert_allclose(sizes(scaler, SERIES), expected_sizes(SERIES), rtol=1e-5, atol=1e-6)
-    plain = Scaler("series", views="values+difference").fit(padded(SERIES))
-    both = scaler.transform(padded(SERIES)).values, plain.transform(padded(SERIES)).values
-    assert torch.equal(both[0][..., :4], both[1])
+@pytest.mark.parametrize("factors", [np.zeros(5), np.logspace(0, 3, 5), np.ones(5)])
+def test_sizes_are_decades_and_levels_too_or_distances_from_a_typical_level(factors):
+    X = [5 * factor + x for factor, x in zip(factors, SERIES, strict=True)]
+    np.testing.assert_allclose(sizes(X), expected_sizes(X), rtol=1e-4, atol=1e-5)
 
 
-def test_levels_are_decades_of_one_sign_or_distances_from_a_typical_level():
-    for factors in (np.logspace(0, 3, len(SERIES)), np.ones(len(SERIES))):
-        X = [5 * factor + x for factor, x in zip(factors, SERIES, strict=True)]
-        scaler = Scaler("series+size").fit(padded(X))
-        np.testing.assert_allclose(sizes(scaler, X), expected_sizes(X), rtol=1e-4, atol=1e-5)
-    far = [x + 1e9 for x in SERIES]
-    np.testing.assert_allclose(
-        sizes(Scaler("series+size").fit(padded(far)), far),
-        sizes(Scaler("series+size").fit(padded(SERIES)), SERIES),
-        atol=1e-5,
-    )
+def test_an_offset_of_all_series_changes_no_size():
+    np.testing.assert_allclose(sizes([x + 1e9 for x in SERIES]), sizes(SERIES), atol=1e-5)
 
 
 def test_constants_have_the_least_size_in_training():
-    X = [*SERIES, np.full((10, 2), 3.0)]
-    scaler = Scaler("series+size").fit(padded(X))
-    found = sizes(scaler, X)[:, :2]
-    np.testing.assert_allclose(found[-1], found[:-1].min(axis=0), rtol=1e-6)
-    assert np.isfinite(found).all()
-    missing = [*SERIES, np.full((10, 2), np.nan)]
-    missing[-1][:, 0] = 1.0
-    assert np.isfinite(sizes(Scaler("series+size").fit(padded(missing)), missing)).all()
-    X = [np.sin(np.arange(12.0) + k)[:, None].repeat(2, axis=1) for k in (0.0, 0.0, 0.0)]
-    for same in (X, [np.zeros((5, 2))] * 3):
-        found = sizes(Scaler("series+size").fit(padded(same)), same)
-        np.testing.assert_allclose(found, 0, atol=1e-12)
+    constant = np.full((10, 2), 3.0)
+    found = sizes([*SERIES, constant])
+    np.testing.assert_allclose(found[-1, :2], found[:-1, :2].min(axis=0), rtol=1e-6)
+    constant[:, 1] = nan
+    assert np.isfinite(sizes([*SERIES, constant])).all()
+    wave = np.sin(np.arange(12.0))[:, None].repeat(2, axis=1)
+    for same in (wave, np.zeros((5, 2))):
+        np.testing.assert_allclose(sizes([same] * 3), 0, atol=1e-12)
 
 
 @pytest.mark.parametrize("factor", [1e-30, 1e30])
 def test_sizes_that_training_had_not_are_five_deviations_at_most(factor):
-    scaler = Scaler("series+size").fit(padded(SERIES))
-    found = sizes(scaler, [factor * x for x in SERIES])
-    assert np.abs(found).max() == 5 if factor > 1 else np.abs(found).max() <= 5
-    assert np.isfinite(found).all()
+    found = np.abs(sizes([factor * x for x in SERIES], SERIES)).max()
+    assert found == 5 if factor > 1 else found <= 5
 
 
 # --- differences ----------------------------------------------------------------------------------
 
 
-def by_hand(series: np.ndarray, times: np.ndarray | None) -> list[list[float]]:
+def differences(x: np.ndarray, times: np.ndarray) -> list[list[float]]:
     """Return the difference over time of one series (C, L), nan where there is none."""
     rows = []
-    for channel in series:
-        steps = [nan]
+    for channel in x:
+        row = [nan]
         for i in range(1, len(channel)):
-            apart = 1.0 if times is None else times[i] - times[i - 1]
-            steps.append((channel[i] - channel[i - 1]) / apart if apart > 0 else nan)
-        observed = [i for i, value in enumerate(channel) if not isnan(value)]
-        if observed and observed[0] + 1 < len(channel):
-            steps[observed[0]] = steps[observed[0] + 1]
-        rows.append(steps)
+            apart = times[i] - times[i - 1]
+            row.append((channel[i] - channel[i - 1]) / apart if apart > 0 else nan)
+        rows.append(row)
     return rows
 
 
-def expected(X: list[np.ndarray], times: list | None, scale: float) -> list[np.ndarray]:
-    when = [None] * len(X) if times is None else times
-    steps = [by_hand(x, t) for x, t in zip(X, when, strict=True)]
-    views = []
-    for channel in range(len(X[0])):
-        # The first value's difference is a copy and does not count twice.
-        known = []
-        for x, own in zip(X, steps, strict=True):
-            first = int(np.flatnonzero(~np.isnan(x[channel]))[0])
-            known += [s for i, s in enumerate(own[channel]) if i != first and not isnan(s)]
-        views.append(np.std(known))
-    return [
-        scale * np.nan_to_num(np.array(own) / np.array(views)[:, None], nan=0.0) for own in steps
-    ]
+def expected(X: list[np.ndarray], times: list[np.ndarray], scale: float) -> list[np.ndarray]:
+    """Divide differences by their deviation; the first value repeats that of the second."""
+    found = [np.array(differences(x, t)) for x, t in zip(X, times, strict=True)]
+    std = np.nanstd(np.concatenate(found, axis=1), axis=1)
+    for x, rows in zip(X, found, strict=True):
+        for channel, row in zip(x, rows, strict=True):
+            first = int(np.flatnonzero(~np.isnan(channel))[0])
+            if first + 1 < len(row):
+                row[first] = row[first + 1]
+    return [scale * np.nan_to_num(rows / std[:, None]) for rows in found]
 
 
 def ragged() -> list[np.ndarray]:
@@ -180,9 +148,7 @@ def ragged() -> list[np.ndarray]:
 
 def with_gaps() -> list[np.ndarray]:
     X = ragged()
-    X[0][0, 3:5] = nan
-    X[0][1, :2] = nan
-    X[1][:, 0] = nan
+    X[0][0, 3:5] = X[0][1, :2] = X[1][:, 0] = nan
     return X
 
 
@@ -197,22 +163,22 @@ def test_against_plain_loops(make, times):
     series = to_padded(X, times)
     panel = scaler.fit(series).transform(series)
     # Times count in median steps, which are 2 apart here.
-    scaled = None if times is None else [t / 2.0 for t in times]
-    for i, wanted in enumerate(expected(X, scaled, 0.5)):
+    steps = [np.arange(9)] * 3 if times is None else [t / 2.0 for t in times]
+    for i, wanted in enumerate(expected(X, steps, 0.5)):
         valid = ~np.isnan(X[i]).all(axis=0)
         got = panel.values[i, : X[i].shape[1]].numpy().T
         np.testing.assert_allclose(got[:, valid], wanted[:, valid], rtol=1e-5, atol=1e-6)
 
 
 def test_differences_follow_the_values_and_flags_come_last():
-    X = with_gaps()
-    series = to_padded(X)
-    both = Scaler("channel", views="values+difference").fit(series)
-    values, difference = (Scaler("channel", views=v).fit(series) for v in ("values", "difference"))
-    assert (both.n_inputs, values.n_inputs, difference.n_inputs) == (6, 4, 4)
-    panel = both.transform(series).values
-    torch.testing.assert_close(panel[..., [0, 1, 4, 5]], values.transform(series).values)
-    torch.testing.assert_close(panel[..., [2, 3, 4, 5]], difference.transform(series).values)
+    series = to_padded(with_gaps())
+    both, values, difference = (
+        Scaler("channel", views=views).fit(series).transform(series).values
+        for views in ("values + difference", "values", "difference")
+    )
+    assert (both.shape[2], values.shape[2], difference.shape[2]) == (6, 4, 4)
+    torch.testing.assert_close(both[..., [0, 1, 4, 5]], values)
+    torch.testing.assert_close(both[..., [2, 3, 4, 5]], difference)
 
 
 @pytest.mark.parametrize(
@@ -225,6 +191,5 @@ def test_differences_follow_the_values_and_flags_come_last():
     ],
 )
 def test_unknown_views_and_options_are_refused(make, value, message):
-    assert views_in("values + difference") == ("values", "difference")
     with pytest.raises(ValueError, match=message):
         make(value)

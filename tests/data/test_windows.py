@@ -58,19 +58,15 @@ def test_windows_are_those_of_a_loop(stride, least_share, mixed):
     assert cut.groups.tolist() == [name for name, *_ in origins]
 
 
-def test_unlabelled_time_may_be_a_class():
+def test_unlabelled_time_may_be_a_class_and_a_recording_without_labels():
     labels = pd.Series([1.0] * 4 + [np.nan] * 6)
     assert windows(signal(10), labels, 4, 3).y.tolist() == [1]
     assert windows(signal(10), labels, 4, 3, unlabelled=0).y.tolist() == [1, 0, 0]
     texts = np.array(["a"] * 4 + [None] * 6, dtype=object)
     assert windows(signal(10), texts, 4, 3, unlabelled="b").y.tolist() == ["a", "b", "b"]
     assert texts.tolist() == ["a"] * 4 + [None] * 6, "the caller's labels stay"
-
-
-def test_a_recording_may_have_no_label():
     cut = windows({"a": signal(9).tolist(), "b": signal(9)}, {"a": ["x"] * 9, "b": None}, 3, 3)
     assert cut.groups.tolist() == ["a"] * 3
-    assert windows([1.0, 2.0, 3.0], [1, 1, 2], 1, 1).y.tolist() == [1, 1, 2]
 
 
 def test_no_window_spans_a_pause():
@@ -123,26 +119,22 @@ def test_columns_name_labels_and_groups():
         windows(signal(20), x["activity"], 5, 5, groups="who")
 
 
-def test_a_file_is_read_by_fit_in_parts(tmp_path):
-    """A view of the memmap, whatever its dtype; gaps stay."""
+def test_windows_of_a_file_are_a_view_of_its_memmap(tmp_path):
+    """Gaps stay; fit reads them in parts."""
     values = signal(400).astype(np.float32)
     values[:, 200:] += 3
     values[0, 7] = np.nan
     np.save(tmp_path / "x.npy", values)
     mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
     labels = np.repeat(["low", "high"], 200)
-    cut = windows(mapped, labels, 20, 10, mixed="low")
+    cut, plain = (windows(x, labels, 20, 10, mixed="low") for x in (mapped, values))
     assert isinstance(cut.X, np.memmap)
     assert np.shares_memory(cut.X, mapped)
-    plain = windows(values, labels, 20, 10, mixed="low")
     np.testing.assert_array_equal(cut.X, plain.X)
-    proba = [
-        RandomConvolutionClassifier(n_features=168, random_state=0)
-        .fit(each.X, each.y, groups=each.groups)
-        .predict_proba(each.X)
-        for each in (cut, plain)
-    ]
-    np.testing.assert_allclose(*proba, atol=1e-5)
+    classifier = RandomConvolutionClassifier(n_features=168, random_state=0)
+    classifier.fit(cut.X, cut.y, groups=cut.groups)
+    found, expected = (classifier.predict_proba(each.X) for each in (cut, plain))
+    np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 @pytest.mark.filterwarnings("ignore:The groups parameter is ignored")
@@ -266,15 +258,3 @@ def test_bad_input_is_an_error_of_one_line(arguments, problem):
     with pytest.raises(ValueError, match=problem) as error:
         windows(*arguments[:4], **dict(*arguments[4:]))
     assert "\n" not in str(error.value)
-
-
-def test_the_sentence_of_fit_on_a_recording_is_true():
-    """What the error tells to call gives windows, from arrays and from frames."""
-    x = np.cumsum(RNG.normal(size=(400, 3)), axis=0)
-    y = np.repeat(["rest", "walk"] * 4, 50)
-    for X in (x, pd.DataFrame(x, columns=["x", "y", "z"])):
-        with pytest.raises(ValueError, match=r"tsformer\.data\.windows") as error:
-            RandomConvolutionClassifier().fit(X, y)
-        call = str(error.value).partition("tsformer.data.")[2].partition(";")[0]
-        names = {"windows": windows, "X": X, "y": y, "length": 20, "stride": 10}
-        assert eval(call, names).X.shape[1:] == (3, 20)
