@@ -60,6 +60,7 @@ def comparison(
     study = Study(DATASETS, ENCODINGS, seeds=2, parameters=small, **titles)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(TrackedRun, "figure", seen)
+        patch.setattr("tsformer.studies.run.finalize.report_of", lambda *args: None)
         return store, compare(study, out=folder / "out", tracking_uri=store)
 
 

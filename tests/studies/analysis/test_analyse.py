@@ -74,10 +74,8 @@ def test_gains_are_differences_with_the_interval_of_their_data_sets():
     assert limits == pytest.approx([-0.148414, 0.348414], abs=1e-6)
     with pytest.raises(ValueError, match="'none'"):
         analyse(study, baseline="nome")
-    assert np.isnan(mean_gains(pd.DataFrame({"a": [0.1, 0.2]}))["low"][0]), "of two data sets"
-    assert np.isnan(mean_gains(pd.DataFrame({"a": [0.1] * 3}))["low"][0]), (
-        "equal gains: no certainty"
-    )
+    for gains in ([0.1, 0.2], [0.1] * 3):  # two data sets, and equal gains, are no certainty
+        assert np.isnan(mean_gains(pd.DataFrame({"a": gains}))["low"][0])
 
 
 @pytest.mark.parametrize("n", [5, 8, 14])
@@ -91,39 +89,33 @@ def test_intervals_of_mean_gains_cover_95_percent(draw, band, n):
     assert band[0] <= covered <= band[1]
 
 
-def test_costs_and_their_front():
+def test_costs_are_medians_and_have_a_front():
     scores = {"none": [0.5] * 6, "rope": [0.6] * 6, "erpe": [0.7] * 6, "slow": [0.6] * 6}
-    rows = results(scores)
+    rows = results(scores, seeds=3)
     seconds = {"none": 1.0, "rope": 2.0, "erpe": 3.0, "slow": 9.0}
     rows = rows.assign(fit_seconds=rows["method"].map(seconds))
+    rows.loc[(rows["method"] == "rope") & (rows["seed"] == 1), "fit_seconds"] = 700.0
     statistics = compare_methods(rows)
     table = costs(rows, statistics).set_index("method")
     assert table["fit_seconds"].to_dict() == seconds
-    front = table["front_fit_seconds"]
-    assert set(front.index[front]) == {"none", "rope", "erpe"}
+    assert set(table.index[table["front_fit_seconds"]]) == {"none", "rope", "erpe"}
     assert "n_parameters" not in table.columns
-    held_up = pd.concat([rows.assign(seed=seed) for seed in range(3)]).reset_index(drop=True)
-    held_up.loc[(held_up["method"] == "rope") & (held_up["seed"] == 1), "fit_seconds"] = 700.0
-    median = costs(held_up, statistics).set_index("method")
-    assert median["fit_seconds"].to_dict() == seconds
     equal = costs(rows.assign(fit_seconds=1.0), statistics).set_index("method")
-    front = equal["front_fit_seconds"]
-    assert list(front.index[front]) == ["erpe"]
+    assert list(equal.index[equal["front_fit_seconds"]]) == ["erpe"]
 
 
 def test_costs_are_over_the_data_sets_that_every_method_has():
     rows = results({"none": [0.5] * 6, "rope": [0.6] * 6})
     statistics = compare_methods(rows)
     seconds = 10.0 ** rows["dataset"].str[1:].astype(int)
-    dear = rows["dataset"] == "d5"
-    unknown = seconds.mask(dear & (rows["method"] == "rope"))
-    table = costs(rows.assign(fit_seconds=unknown), statistics)
+    rope, dear = rows["method"] == "rope", rows["dataset"] == "d5"
+    table = costs(rows.assign(fit_seconds=seconds.mask(dear & rope)), statistics)
     assert table["fit_seconds"].nunique() == 1, "the dearest of one alone makes no mean"
-    never = seconds.mask(dear == (rows["method"] == "rope"))
+    never = seconds.mask(dear == rope)
     assert "fit_seconds" not in costs(rows.assign(fit_seconds=never), statistics)
-    some = rows[~(dear & (rows["method"] == "rope"))]
-    weights = np.where(some["method"] == "rope", np.nan, np.where(some["dataset"] == "d5", 999, 7))
-    table = costs(some.assign(n_parameters=weights), compare_methods(some)).set_index("method")
+    some = rows[~(dear & rope)].assign(n_parameters=np.where(dear, 999.0, 7.0)[~(dear & rope)])
+    some["n_parameters"] = some["n_parameters"].mask(rope)
+    table = costs(some, compare_methods(some)).set_index("method")
     assert table.loc["none", ["n_parameters", "front_n_parameters"]].tolist() == [7, True]
     assert not table.loc["rope", "front_n_parameters"], "without weights to be few"
     memory = {"none": 800.0, "rope": 900.0}

@@ -44,19 +44,21 @@ def test_a_comparison_shows_every_fit_and_the_means():
     assert y_labels(by_title["A"]) == ["none", "lspe"]
     for (dataset, encoding), values in scores.items():
         ax, color = by_title[dataset], encoding_color(encoding)
-        dots = [
-            dot
-            for group in ax.collections
-            if colors.same_color(group.get_facecolor()[0, :3], color)
-            for dot in group.get_offsets()
-        ]
-        assert [x for x, _ in dots] == values
-        assert all(abs(y - ["none", "lspe"].index(encoding)) < 0.2 for _, y in dots)
-        lines = [line for line in ax.lines if colors.same_color(line.get_color(), color)]
-        spread = np.std(values, ddof=1) if len(values) > 1 else 0.0
-        mean = np.mean(values)
-        np.testing.assert_allclose(lines[0].get_xdata(), [mean - spread, mean + spread])
-        np.testing.assert_allclose(lines[1].get_xdata(), [mean, mean])
+        dots = np.concatenate(
+            [
+                group.get_offsets()
+                for group in ax.collections
+                if colors.same_color(group.get_facecolor()[0, :3], color)
+            ]
+        )
+        np.testing.assert_array_equal(dots[:, 0], values)
+        assert (abs(dots[:, 1] - ["none", "lspe"].index(encoding)) < 0.2).all()
+        spread, mean = (
+            line.get_xdata() for line in ax.lines if colors.same_color(line.get_color(), color)
+        )
+        apart = np.std(values, ddof=1) if len(values) > 1 else 0.0
+        np.testing.assert_allclose(spread, np.mean(values) + np.array([-apart, apart]))
+        np.testing.assert_allclose(mean, np.mean(values))
 
 
 def test_boxes_are_of_gains_not_of_data_sets():
@@ -206,8 +208,7 @@ def test_pictures_are_legible(study):
 
 def test_axes_of_scores_end_at_one():
     def limits(*scores: float) -> tuple[float, float]:
-        table = fits({("A", "none"): list(scores)})
-        return plot_comparison(table).axes[0].get_xlim()
+        return plot_comparison(fits({("A", "none"): list(scores)})).axes[0].get_xlim()
 
     assert limits(0.9, 1.0)[1] == 1
     assert limits(0.01, 0.01)[0] >= 0

@@ -18,6 +18,7 @@ pytest.importorskip("distributed", reason='needs the extra "dask"')
 ROOT = Path(__file__).parents[3]
 #: Of schedulers, their dashboards and MLflow's pages, as the pages have them.
 PORTS = ("8786", "8787", "5000")
+COMMANDS = "The three commands"
 LOOPBACK = {"127.0.0.1", "::1"}
 
 
@@ -71,13 +72,9 @@ def start_worker(line: str, processes: Any, **variables: str) -> subprocess.Pope
 @pytest.mark.processes
 def test_all_of_a_cluster_on_one_machine_listens_to_that_machine_only(processes, ports):
     page = "docs/cluster.md"
-    server = processes.shell(elsewhere(commands(page, "Where the runs go"), ports))
-    line = elsewhere(command("dask scheduler", page, "The three commands"), ports)
-    scheduler = processes.shell(line)
-    line = elsewhere(command("dask worker", page, "The three commands"), ports)
-    worker = start_worker(line, processes)
-    wait_until(lambda: server.poll() is not None or listening(server.pid))
-    assert interfaces(server) == {"127.0.0.1"}
+    assert " --host 127.0.0.1 " in command("mlflow server", page, "Where the runs go") + " "
+    scheduler = processes.shell(elsewhere(command("dask scheduler", page, COMMANDS), ports))
+    worker = start_worker(elsewhere(command("dask worker", page, COMMANDS), ports), processes)
     assert {port for _, port in listening(scheduler.pid)} == {ports["8786"], ports["8787"]}
     assert interfaces(scheduler) == {"127.0.0.1"}
     # A nanny, a worker and a dashboard.

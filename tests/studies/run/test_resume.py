@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from foreign_classifiers import in_fits, waiting
-from listening import wait_until
+from listening import listening, wait_until
 from run_once import assert_finished_once, statuses
 
 from tsformer.studies import Progress, Study, compare
@@ -134,6 +134,7 @@ def test_a_tracking_server_that_goes_away_and_comes_back(processes, port, experi
     keys = [OF_LINEAR.key(*trial) for trial in OF_LINEAR.trials()]
     address = f"http://127.0.0.1:{port}"
     servers = [processes.server(port)]
+    assert listening(servers[0].pid) == {("127.0.0.1", port)}
 
     def kill_and_start_again(progress: Progress) -> None:
         if progress.event == "epoch" and progress.done == 1 and progress.epoch == 5:
