@@ -4,10 +4,8 @@ import importlib
 import re
 import sys
 import warnings
-from collections.abc import Callable
 from functools import partial
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -16,6 +14,7 @@ from matplotlib import image
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
+from small_estimators import Raises
 from tracked_runs import SMALL, artifacts, experiment, files_of, only_run, parent_of, runs
 
 import tsformer
@@ -27,7 +26,7 @@ from tsformer import (
 )
 from tsformer.encodings import resolve
 from tsformer.plots import encoding_color
-from tsformer.tracking import MLflowTracker, TrackedRun, prepare_store
+from tsformer.tracking import MLflowTracker, prepare_store
 from tsformer.training import Callback, TrainingState
 
 mlflow = pytest.importorskip("mlflow", reason='needs the extra "tracking"')
@@ -132,12 +131,27 @@ def test_the_card_of_the_model_is_the_description_of_its_run(italy, monkeypatch)
         exec(program, {})
 
 
-def test_options_leave_things_out_and_end_tracking(few, quick):
-    for disable in (False, True):
-        tsformer.autolog(log_models=False, pictures=False, log_datasets=False, disable=disable)
-        TSTransformerClassifier("none", **SMALL, max_epochs=1).fit(*few)
-    assert files_of(only_run()) == set()
-    assert only_run().inputs.dataset_inputs == []
+def test_fits_that_are_not_tracked_or_tracked_already_have_no_run_more(few, quick):
+    """`quick` leaves models, pictures and data sets out."""
+
+    def fit(**options: Any) -> None:
+        TSTransformerClassifier("none", **SMALL, max_epochs=1, **options).fit(*few)
+
+    with prepare_store(experiment=experiment()).start("mine", kind="fit") as mine:
+        fit(callbacks=[MLflowTracker(mine, pictures=False)])
+    assert only_run().info.run_id == mine.run_id
+    tsformer.autolog(disable=True)
+    fit()
+    tsformer.autolog(exclusive=True)
+    with mlflow.start_run() as users:
+        fit()
+    tsformer.autolog(log_models=False, pictures=False, log_datasets=False)
+    fit()
+    tracked, left, logged = runs()
+    assert (left.info.run_id, left.data.params) == (users.info.run_id, {})
+    assert tracked.data.params.keys() < logged.data.params.keys()
+    assert files_of(logged) == set()
+    assert logged.inputs.dataset_inputs == []
 
 
 def test_a_regressor_of_series_with_times(italy, quick):
@@ -187,38 +201,11 @@ def test_an_ensemble_is_one_run(italy, quick):
     assert metrics["fit_seconds"] >= sum(classifier.seconds_.values())
 
 
-def test_exclusive_leaves_the_users_run_alone(few, quick):
-    tsformer.autolog(exclusive=True)
-    with mlflow.start_run() as mine:
-        TSTransformerClassifier("none", **SMALL, max_epochs=1).fit(*few)
-    assert only_run().info.run_id == mine.info.run_id
-    assert only_run().data.params == {}
-
-
-def test_a_fit_that_has_a_tracker_is_tracked_once(italy, quick):
-    with prepare_store(experiment=experiment()).start("mine", kind="fit") as mine:
-        tracker = MLflowTracker(mine, pictures=False)
-        TSTransformerClassifier("none", **SMALL, max_epochs=1, callbacks=[tracker]).fit(*italy)
-    assert only_run().info.run_id == mine.run_id
-
-
-class Do(Callback):
-    """Calls a function at the end of the first epoch."""
-
-    def __init__(self, function: Callable[[], object]):
-        self.function = function
-
-    def on_epoch_end(self, state: TrainingState) -> None:
-        if state.epoch == 1:
-            self.function()
-
-
 @pytest.mark.parametrize(
     ("error", "status"), [(RuntimeError("no more"), "FAILED"), (KeyboardInterrupt(), "KILLED")]
 )
 def test_a_fit_that_does_not_end_says_so(few, quick, error, status):
-    callbacks = [Do(mock.Mock(side_effect=error))]
-    classifier = TSTransformerClassifier(**SMALL, max_epochs=3, callbacks=callbacks)
+    classifier = TSTransformerClassifier(**SMALL, max_epochs=3, callbacks=[Raises(error)])
     # An interrupted fit keeps what it has.
     with pytest.raises(RuntimeError) if status == "FAILED" else pytest.warns(match="interrupted"):
         classifier.fit(*few)
@@ -228,11 +215,18 @@ def test_a_fit_that_does_not_end_says_so(few, quick, error, status):
     assert run.data.metrics["n_epochs"] == 1
 
 
+class EndsTheRun(Callback):
+    """Ends the active run after each epoch, as a user's code may."""
+
+    def on_epoch_end(self, state: TrainingState) -> None:
+        mlflow.end_run()
+
+
 @pytest.mark.parametrize("users_run", [False, True])
-def test_the_users_end_run_in_mid_fit_loses_nothing(italy, quick, users_run):
+def test_the_users_end_run_in_mid_fit_loses_nothing(few, quick, users_run):
     if users_run:
         mlflow.start_run()
-    TSTransformerClassifier(**SMALL, max_epochs=2, callbacks=[Do(mlflow.end_run)]).fit(*italy)
+    TSTransformerClassifier(**SMALL, max_epochs=2, callbacks=[EndsTheRun()]).fit(*few)
     assert mlflow.active_run() is None
     run = only_run()
     assert run.info.status == "FINISHED"
@@ -271,10 +265,10 @@ def test_a_dead_server_costs_one_warning_and_silent_none(few, monkeypatch, work)
         estimator.fit(*few)
 
 
-def test_a_model_that_cannot_be_stored_costs_one_warning(italy):
+def test_a_model_that_cannot_be_stored_costs_one_warning(few):
     tsformer.autolog(pictures=False)
     with pytest.warns(UserWarning, match="the model") as got:
-        TSTransformerClassifier(partial(resolve, "tape"), **SMALL, max_epochs=1).fit(*italy)
+        TSTransformerClassifier(partial(resolve, "tape"), **SMALL, max_epochs=1).fit(*few)
     assert len(got) == 1
     run = only_run()
     assert run.info.status == "FINISHED"
@@ -308,9 +302,8 @@ def test_beside_the_autologging_of_scikit_learn_each_fit_has_one_run(few, quick,
 
 
 def test_other_pictures_and_a_missing_extra_are_named(monkeypatch):
-    for call in (tsformer.autolog, partial(MLflowTracker, TrackedRun(None, ""))):
-        with pytest.raises(ValueError, match="pictures='some'"):
-            call(pictures="some")
+    with pytest.raises(ValueError, match="pictures='some'"):
+        tsformer.autolog(pictures="some")
     monkeypatch.setitem(sys.modules, "mlflow", None)
     with pytest.raises(ImportError, match=r'pip install "tsformer\[tracking\]"'):
         tsformer.autolog()

@@ -67,6 +67,11 @@ def test_an_active_run_gets_the_first_and_the_next_are_nested_in_it(uri):
     mlflow.set_tracking_uri(uri)
     mlflow.set_experiment("mine")
     with mlflow.start_run(run_name="my run") as mine:
+        # What is asked for comes before the active run.
+        store, other = started(experiment="asked for")
+        assert experiment_of(store) == "asked for"
+        assert "mlflow.parentRunId" not in other.data.tags
+        other_uri = started(tracking_uri=uri)[1]
         store, first = started()
         assert first.info.run_id == mine.info.run_id
         assert first.info.status == "RUNNING", "whoever has started it ends it"
@@ -76,17 +81,7 @@ def test_an_active_run_gets_the_first_and_the_next_are_nested_in_it(uri):
         assert run.data.tags["mlflow.parentRunId"] == mine.info.run_id
         assert run.info.status == "FINISHED"
     assert mlflow.get_run(mine.info.run_id).info.status == "FINISHED"
-    assert nested[0].info.run_id != nested[1].info.run_id
-
-
-def test_what_is_asked_for_comes_before_an_active_run(uri):
-    mlflow.set_tracking_uri(uri)
-    with mlflow.start_run() as mine:
-        store, run = started(experiment="asked for")
-        assert experiment_of(store) == "asked for"
-        assert run.info.run_id != mine.info.run_id
-        assert "mlflow.parentRunId" not in run.data.tags
-        assert started(tracking_uri=uri)[1].info.run_id != mine.info.run_id
+    assert len({run.info.run_id for run in (mine, other, other_uri, *nested)}) == 5
 
 
 def test_an_enclosing_run_comes_before_an_active_one(store):

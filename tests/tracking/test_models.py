@@ -81,16 +81,12 @@ def test_pyfunc_takes_what_fit_takes(classifier, folder, container):
     assert np.allclose(answer[["p(1)", "p(2)"]], classifier.predict_proba(ARRAY), rtol=1e-5)
 
 
-def test_a_served_model_opens_no_file(folder, tmp_path):
+def test_a_served_model_opens_no_file_and_other_models_are_still_checked(folder, tmp_path):
     np.save(tmp_path / "secret.npy", ARRAY)
     served = mlflow.pyfunc.load_model(str(folder))
     for path in (f"{tmp_path}/secret.npy", tmp_path / "secret.npy", [f"{tmp_path}/secret.npy"]):
         with pytest.raises(mlflow.exceptions.MlflowException):
             served.predict(path)
-
-
-def test_other_models_of_mlflow_are_still_checked(folder):
-    mlflow.pyfunc.load_model(str(folder))
     types, models = mlflow.types, mlflow.models
     signature = models.ModelSignature(types.Schema([types.ColSpec("double", "x")]))
     described = models.Model(signature=signature)
@@ -122,13 +118,11 @@ def test_mlflow_registers_it(classifier, folder, uri, italy, monkeypatch):
 
 def test_its_files_describe_it_and_hold_no_pickle(folder):
     kept = {path.suffix for path in folder.rglob("*") if path.is_file()}
-    assert kept == {"", ".json", ".md", ".safetensors", ".txt", ".yaml"}, "no pickle"
-    info = mlflow.models.get_model_info(str(folder))
-    assert info.signature.inputs.input_names() == ["series"]
-    answer = info.signature.outputs.to_dict()
-    assert [(column["name"], column["type"]) for column in answer] == [
-        ("prediction", "string"), ("p(1)", "double"), ("p(2)", "double"),
-    ]  # fmt: skip
+    assert kept == {"", ".json", ".md", ".safetensors", ".txt", ".yaml"}
+    signature = mlflow.models.get_model_info(str(folder)).signature
+    assert signature.inputs.input_names() == ["series"]
+    answer = [(column["name"], column["type"]) for column in signature.outputs.to_dict()]
+    assert answer == [("prediction", "string"), ("p(1)", "double"), ("p(2)", "double")]
     requirements = (folder / "requirements.txt").read_text()
     assert "tsformer==" in requirements
     assert "torch==" in requirements
@@ -168,16 +162,17 @@ def test_a_registered_stranger_runs_no_code(folder, tmp_path):
 
 
 def test_what_cannot_be_served_is_refused(classifier, italy, tmp_path):
-    with pytest.raises(ValueError, match="'proba'"):
-        write_model(classifier, tmp_path / "x", output="proba")
     X, y = italy
     regressor = TSTransformerRegressor("none", **SMALL).fit(X, y.astype(float))
-    with pytest.raises(ValueError, match=r"predict_proba.*TSTransformerRegressor"):
-        write_model(regressor, tmp_path / "x", output="predict_proba")
-    with pytest.raises(ValueError, match=r"predict.*TSTransformerEncoder"):
-        write_model(TSTransformerEncoder("none", **SMALL).fit(X), tmp_path / "x")
-    with pytest.raises(ValueError, match="EarlyClassifier"):
-        write_model(EarlyClassifier(), tmp_path / "x")
+    encoder = TSTransformerEncoder("none", **SMALL).fit(X)
+    for estimator, options, message in (
+        (classifier, {"output": "proba"}, "'proba'"),
+        (regressor, {"output": "predict_proba"}, r"predict_proba.*TSTransformerRegressor"),
+        (encoder, {}, r"predict.*TSTransformerEncoder"),
+        (EarlyClassifier(), {}, "EarlyClassifier"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            write_model(estimator, tmp_path / "x", **options)
     assert not list(tmp_path.iterdir()), "nothing is left of them"
     write_model(classifier, tmp_path / "x", output="predict")
     answer = mlflow.pyfunc.load_model(str(tmp_path / "x")).predict({"series": X})
@@ -238,22 +233,19 @@ def test_a_regressor_answers_with_numbers_and_any_model_with_novelty(tmp_path):
 
 
 def test_times_have_a_column_of_their_own():
-    classifier = TSTransformerClassifier("tape", **SMALL)
-    classifier.fit(X, Y, times=NUMBERS)
+    classifier = TSTransformerClassifier("tape", **SMALL).fit(X, Y, times=NUMBERS)
     assert "`times`: the times of its steps, numbers" in describe_input(classifier)
     table = asked(times=[times.tolist() for times in NUMBERS])
-    expected = classifier.predict_proba(X, times=NUMBERS)
-    assert np.array_equal(ServedModel(classifier, "predict_proba").predict(table), expected)
     answer = ServedModel(classifier).predict(table)
+    expected = classifier.predict_proba(X, times=NUMBERS)
     assert np.array_equal(answer[["p(no)", "p(yes)"]], expected)
     regressor = TSTransformerRegressor("tape", **SMALL).fit(X, np.arange(12.0), times=NUMBERS)
     answer = ServedModel(regressor, "table+novelty").predict(table)
     assert np.array_equal(answer["prediction"], regressor.predict(X, NUMBERS))
     assert np.array_equal(answer["novelty"], regressor.novelty_score(X, NUMBERS))
-    with pytest.raises(mlflow.exceptions.MlflowException, match="series 0"):
-        ServedModel(classifier).predict(asked(times=[["soon"]] * 12))
-    with pytest.raises(mlflow.exceptions.MlflowException, match="series 0"):
-        ServedModel(classifier).predict(asked(times=[None] * 12))
+    for times in (["soon"], None):
+        with pytest.raises(mlflow.exceptions.MlflowException, match="series 0"):
+            ServedModel(classifier).predict(asked(times=[times] * 12))
 
     classifier = TSTransformerClassifier("tape", timestamps="index", **SMALL).fit(FRAMES, Y)
     assert signature_of(classifier, "table").inputs.input_names() == ["series", "times"]
@@ -262,19 +254,22 @@ def test_times_have_a_column_of_their_own():
     np.testing.assert_allclose(answer, classifier.predict_proba(FRAMES), rtol=1e-5)
 
 
-def test_what_is_no_series_is_refused_by_its_number():
-    served = ServedModel(RandomConvolutionClassifier(168, random_state=0).fit(X, Y))
-    table = asked()
-    for cell, message in (
+@pytest.mark.parametrize(
+    ("cell", "message"),
+    [
         ([[1, 2], [3]], "series 1 must be 2 lists"),
         ([1, 2], r"series 1 .*\(2,\)"),
         ([[], []], "series 1 is empty"),
         ([[np.inf], [1]], "infinite"),
-    ):
-        table.at[1, "series"] = cell
-        with pytest.raises(mlflow.exceptions.MlflowException, match=message) as refused:
-            served.predict(table)
-        assert refused.value.get_http_status_code() == 400
+    ],
+)
+def test_what_is_no_series_is_refused_by_its_number(cell, message):
+    served = ServedModel(CLASSIFIERS["convolutions"].fit(X, Y))
+    table = asked()
+    table.at[1, "series"] = cell
+    with pytest.raises(mlflow.exceptions.MlflowException, match=message) as refused:
+        served.predict(table)
+    assert refused.value.get_http_status_code() == 400
 
 
 @pytest.fixture(scope="module")
@@ -311,15 +306,11 @@ def invocations(server: str, asked: dict[str, Any]) -> Any:
 
 
 @pytest.mark.slow
-def test_models_are_served_to_this_machine_only(server):
+def test_a_server_listens_here_only_answers_in_all_formats_and_refuses(server, classifier, italy):
+    """Series of unequal lengths, with gaps, once as null and once as the NaN of Python's JSON."""
     address, listens = server
     assert listens == {("127.0.0.1", int(address.rpartition(":")[2]))}
-
-
-@pytest.mark.slow
-def test_a_server_answers_in_all_formats_of_mlflow_and_refuses(server, classifier, italy):
-    """Series of unequal lengths, with gaps, once as null and once as the NaN of Python's JSON."""
-    post = partial(invocations, server[0])
+    post = partial(invocations, address)
     X = [series[:, : 24 - 3 * i].copy() for i, series in enumerate(italy[0][:4])]
     X[1][0, 5:7] = X[2][0, 3] = np.nan
     expected = pd.DataFrame(classifier.predict_proba(X), columns=["p(1)", "p(2)"])

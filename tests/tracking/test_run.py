@@ -142,9 +142,9 @@ def test_what_mlflow_refuses_costs_that_alone_and_is_in_a_tag(store):
 class Flaky:
     """A client of a real store whose methods fail while `broken` names them."""
 
-    def __init__(self, client: Any):
-        self.client = client
-        self.broken: set[str] = set()
+    def __init__(self, run: TrackedRun, broken: str):
+        self.client, self.broken = run.client, {broken}
+        run.client = self
 
     def __getattr__(self, method: str) -> Any:
         def fail(*args: Any, **kwargs: Any) -> None:
@@ -154,18 +154,13 @@ class Flaky:
 
 
 def test_a_picture_that_fails_or_a_full_disk_costs_the_artifacts_alone(store):
-    def draw() -> Any:
-        raise ZeroDivisionError("nothing to divide")
-
     run = store.start("full", kind="fit")
-    run.client = client = Flaky(run.client)
-    client.broken = {"log_text"}
-    with pytest.warns(UserWarning, match="nothing to divide"):
-        run.figure(draw, "x.png")
+    Flaky(run, "log_text")
+    with pytest.warns(UserWarning, match="division by zero"):
+        run.figure(lambda: 1 / 0, "x.png")
     with pytest.warns(UserWarning, match=r"a\.txt could not be tracked.*no space"):
         run.text("", "a.txt")
-    with warnings.catch_warnings(), run:
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"), run:
         run.text("", "b.txt")
         run.metrics({"after": 1.0})
     kept = store.client().get_run(run.run_id)
@@ -176,8 +171,7 @@ def test_a_picture_that_fails_or_a_full_disk_costs_the_artifacts_alone(store):
 
 def test_a_run_with_a_hole_is_not_finished_once_the_store_is_back(store):
     run = store.start("hole", kind="fit", key="hole")
-    run.client = client = Flaky(run.client)
-    client.broken = {"log_batch"}
+    client = Flaky(run, "log_batch")
     with pytest.warns(UserWarning, match="no space left"):
         run.params({"depth": 3})
     client.broken = set()

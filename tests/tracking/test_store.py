@@ -57,19 +57,17 @@ def test_where_a_store_is_and_its_runs_are_shown(tmp_path, monkeypatch, store):
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     assert resolve_uri() == f"sqlite:///{tmp_path / 'mlflow.db'}"
     assert resolve_uri("sqlite:///a/b.db") == f"sqlite:///{tmp_path / 'a' / 'b.db'}"
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://tracker:5000")
-    assert resolve_uri() == "http://tracker:5000"
-    with pytest.raises(ValueError, match="'mlruns'"):
-        resolve_uri("mlruns")
-    monkeypatch.delenv("MLFLOW_TRACKING_URI")
     here = RunStore(resolve_uri(), "1")
     assert here.ui_command() == "tsformer ui"
     assert store.ui_command() == f"tsformer ui --tracking-uri {store.uri}"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", store.uri)
+    assert resolve_uri() == store.uri
     assert here.ui_command() == f"tsformer ui --tracking-uri {here.uri}"
     page = "#/experiments/1/runs/a1?workflowType=machine_learning"
     assert here.run_address("a1") == f"http://127.0.0.1:5000/{page}"
     assert RunStore("http://host:5000/", "1").run_address("a1") == f"http://host:5000/{page}"
+    with pytest.raises(ValueError, match="'mlruns'"):
+        resolve_uri("mlruns")
 
 
 def test_a_store_that_cannot_be_used_says_so(tmp_path, store, monkeypatch):
