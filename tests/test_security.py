@@ -83,8 +83,6 @@ def test_mlflow_runs_no_pickle_to_load_a_registered_model(tmp_path: Path) -> Non
     from tsformer.tracking import write_model
 
     write_model(classifier().fit(X, Y), tmp_path / "model", input_example=X[:2])
-    kept = {path.suffix for path in (tmp_path / "model").rglob("*")}
-    assert kept == {"", ".json", ".md", ".safetensors", ".txt", ".yaml"}
     seen, with_pickle = events(MLFLOW_LOADS, tmp_path / "model")
     assert (seen, with_pickle > 0) == ("[]", True)
 

@@ -24,8 +24,9 @@ def experiment(request):
 
 @pytest.fixture
 def no_figures(monkeypatch):
-    """Log no figures, which take longer than a small fit; test_compare.py looks at them."""
+    """Draw no pictures, which take longer than a small fit; test_compare.py looks at them."""
     monkeypatch.setattr(TrackedRun, "figure", lambda *args, **options: None)
+    monkeypatch.setattr("tsformer.studies.report.write.as_png", lambda figure: b"")
 
 
 @pytest.fixture

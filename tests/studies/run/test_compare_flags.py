@@ -16,7 +16,6 @@ def test_a_study_of_a_file_with_fits_that_fail(run, uri, experiment, tmp_path, m
         'datasets = ["ItalyPowerDemand"]\nencodings = ["none"]\nseeds = [4]\nresamples = 2\n'
         "[parameters]\nd_model = 8\nn_layers = 1\nmax_epochs = 1\n[vary]\nn_heads = [2, 3]\n"
     )
-    monkeypatch.setattr("tsformer.studies.report.write.as_png", lambda figure: b"")
     flags = ("--study", "small.toml", "--tracking-uri", uri, "--experiment", experiment)
     out, err = run("compare", *flags, "--out", "out", exits=2)
     assert "failed: ItalyPowerDemand  none  n_heads=3  4  resample=1  ValueError: n_heads" in out

@@ -110,8 +110,7 @@ def test_a_model_and_a_picture_of_a_path(run, tmp_path):
 
 @pytest.mark.processes
 @pytest.mark.usefixtures("module", "no_figures")
-def test_a_study_of_a_path_resumes_from_its_own_file(run, uri, experiment, tmp_path, monkeypatch):
-    monkeypatch.setattr("tsformer.studies.report.write.as_png", lambda figure: b"")
+def test_a_study_of_a_path_resumes_from_its_own_file(run, uri, experiment, tmp_path):
     store = ("--tracking-uri", uri, "--experiment", experiment, "--jobs", 2)
     flags = ("--encodings", "none,ownencodings.Own", "--seeds", 1, *SMALL, "--allow-import")
     run("compare", "--datasets", "ItalyPowerDemand", *flags, *store)
@@ -125,8 +124,8 @@ def test_a_study_of_a_path_resumes_from_its_own_file(run, uri, experiment, tmp_p
     assert sorted(again["run_id"]) == sorted(rows["run_id"])
 
 
-def test_a_report_prints_no_command_that_cannot_work(tmp_path, monkeypatch):
-    monkeypatch.setattr("tsformer.studies.report.write.as_png", lambda figure: b"")
+@pytest.mark.usefixtures("no_figures")
+def test_a_report_prints_no_command_that_cannot_work(tmp_path):
     rows = [(d, e, 0, 0.5) for d in "AB" for e in ("none", "of a notebook")]
     table = pd.DataFrame(rows, columns=["dataset", "encoding", "seed", "accuracy"])
     table.to_csv(tmp_path / "results.csv", index=False)
