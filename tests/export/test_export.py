@@ -17,6 +17,7 @@ from marks import exhaustive_except
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from torch import nn
+from torch.export import ExportedProgram
 from torch.overrides import TorchFunctionMode
 
 import tsformer
@@ -223,7 +224,9 @@ def test_onnx_replacements_equal_torch(function, arguments):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", exhaustive_except(CASES, ["single steps, at times"]))
-def test_other_models_in_onnx(case, tmp_path):
+def test_other_models_in_onnx(case, tmp_path, monkeypatch):
+    """Without a second trace, which takes seconds."""
+    monkeypatch.delattr(ExportedProgram, "run_decompositions")
     params, data, calls = CASES[case]
     agree_in_onnx(fitted(**params, **data), tmp_path, **calls)
 

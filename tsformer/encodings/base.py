@@ -6,6 +6,7 @@ Shape letters, here and in every encoding: `B` series, `N` tokens, `D` model wid
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial, reduce, wraps
 from operator import contains
 from typing import Any, ClassVar, Literal, TypeAlias
@@ -296,6 +297,13 @@ def encoding_name(encoding: Any) -> str:
 def at_least_float32(t: Tensor) -> Tensor:
     """Cast 16-bit times to float32: bfloat16 cannot represent every integer above 256."""
     return t if t.dtype == torch.float64 else t.float()
+
+
+def without_autocast(device: torch.device) -> AbstractContextManager[None]:
+    """Compute in the dtypes of the inputs."""
+    if torch.is_autocast_enabled(device.type):
+        return torch.autocast(device.type, enabled=False)
+    return nullcontext()
 
 
 def sinusoid(t: Tensor, d_model: int, *, base: float = 10000.0) -> Tensor:

@@ -15,6 +15,7 @@ digits.
 All encodings of the package can be exported, and your own if torch can trace it.
 """
 
+import functools
 import json
 import logging
 import os
@@ -27,12 +28,13 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch.export import ExportedProgram
+from torch.onnx import ONNXProgram
 
 import tsformer
 from tsformer._optional import require
 from tsformer._precision import in_plain_torch
 from tsformer.estimators.series import SeriesEstimator
-from tsformer.export.graph import Graph, InOnnx, graph_of
+from tsformer.export.graph import Graph, InOnnx, graph_of, translations
 
 __all__ = ["to_onnx", "to_torch_export"]
 
@@ -85,8 +87,8 @@ def to_torch_export(
 def to_onnx(estimator: SeriesEstimator, path: str | os.PathLike[str]) -> Path:
     """Write a fitted estimator as an ONNX file, and return its path.
 
-    This takes about 10 s on one core, an ensemble twice as long, and some seconds more the first
-    time in a process, most of it in torch: the size of the model and of its training data do not
+    This takes about 5 s on one core, an ensemble twice as long, and some seconds more the first
+    time in a process, all of it in torch: the size of the model and of its training data do not
     matter. The values of its `metadata_props`, such as "classes", "n_channels" and "model", are
     JSON.
 
@@ -121,19 +123,33 @@ def to_onnx(estimator: SeriesEstimator, path: str | os.PathLike[str]) -> Path:
         with _explained(graph):
             with InOnnx():
                 program = graph.traced()
-            axes = {"X": {0: "n", 2: "length"}, "times": {}}
-            written = torch.onnx.export(
-                program,
-                input_names=list(graph.inputs),
-                output_names=[graph.output],
-                dynamic_shapes={name: axes[name] for name in graph.inputs},  # only to name them
-                dynamo=True,
-                verbose=False,
-            )
-        assert written is not None  # for mypy
+            written = _in_onnx(program, graph)
         written.model.metadata_props.update(_described(estimator, graph))
         written.save(file, external_data=False)
     return Path(path)
+
+
+def _in_onnx(program: ExportedProgram, graph: Graph) -> ONNXProgram:
+    """Translate a program, without a second trace where each operator has a translation."""
+    axes = {"X": {0: "n", 2: "length"}, "times": {}}
+    translated = functools.partial(
+        torch.onnx.export,
+        program,
+        input_names=list(graph.inputs),
+        output_names=[graph.output],
+        dynamic_shapes={name: axes[name] for name in graph.inputs},  # only to name them
+        custom_translation_table=translations(),
+        dynamo=True,
+        verbose=False,
+    )
+    program.run_decompositions = lambda *_: program
+    try:
+        written = translated()
+    except torch.onnx.errors.OnnxExporterError:
+        del program.run_decompositions
+        written = translated()
+    assert written is not None  # for mypy
+    return written
 
 
 def _described(estimator: SeriesEstimator, graph: Graph) -> dict[str, str]:

@@ -30,7 +30,10 @@ _MOST_OFFSET = 1e5
 
 
 class InOnnx(TorchFunctionMode):
-    """While a model is traced, replaces functions that have no ONNX operator."""
+    """While a model is traced, replaces functions that have no ONNX operator.
+
+    A second trace by torch, which takes seconds, would replace most of them.
+    """
 
     replaced: ClassVar[dict[Any, Callable[..., Any]]]
 
@@ -61,16 +64,53 @@ def _searchsorted(edges: Tensor, values: Tensor) -> Tensor:
     return place
 
 
+def _hartley(spectrum: Tensor, n: int, dim: int) -> Tensor:
+    """All `n` numbers of the Hartley transform, real part minus imaginary, of a half spectrum."""
+    real, imaginary = torch.view_as_real(spectrum).unbind(-1)
+    rest = (real + imaginary).narrow(dim, 1, n - real.shape[dim]).flip(dim)
+    return torch.cat([real - imaginary, rest], dim=dim)
+
+
 def _irfft(spectrum: Tensor, n: int, dim: int) -> Tensor:
-    """`torch.fft.irfft` from the full spectrum: onnxruntime cannot invert a half spectrum."""
-    half = torch.view_as_real(spectrum)
-    real, imaginary = half.narrow(dim - 1, 1, n - half.shape[dim - 1]).flip(dim - 1).unbind(-1)
-    whole = torch.cat([half, torch.stack([real, -imaginary], dim=-1)], dim=dim - 1)
-    inverse: Tensor = torch.fft.ifft(torch.view_as_complex(whole), dim=dim).real
-    return inverse.float()
+    """`torch.fft.irfft`, as the Hartley transform is its own inverse, and onnxruntime has none."""
+    transform = _hartley(spectrum, n, dim)
+    return (_hartley(torch.fft.rfft(transform, dim=dim), n, dim) / n).float()
+
+
+def _batch_norm(
+    x: Tensor, mean: Tensor, var: Tensor, weight: Tensor, bias: Tensor, eps: float, **_: Any
+) -> Tensor:
+    """`torch.nn.functional.batch_norm` by running averages."""
+    scale = weight * (var + eps).rsqrt()
+    columns = (-1, *[1] * (x.ndim - 2))
+    return x * scale.view(columns) + (bias - mean * scale).view(columns)
+
+
+def translations() -> dict[Callable[..., Any], Callable[..., Any]]:
+    """ONNX operators of functions that torch otherwise decomposes, in a second trace."""
+    from onnxscript import opset18 as op
+
+    def rfft(x: Any, n: Any, dim: int, *_: Any) -> Any:
+        whole = op.Unsqueeze(x, op.Constant(value_ints=[-1]))
+        return op.DFT(whole, n, axis=dim - 1, onesided=1)
+
+    aten = torch.ops.aten
+    return {
+        aten.to.dtype: lambda x, dtype, *_: op.Cast(x, to=dtype),
+        aten.fft_rfft.default: rfft,
+    }
 
 
 InOnnx.replaced = {
+    Tensor.__and__: torch.logical_and,
+    Tensor.__or__: torch.logical_or,
+    Tensor.__rsub__: lambda x, value: x.neg() + value,
+    Tensor.diff: lambda x, dim=-1: (
+        x.narrow(dim, 1, x.shape[dim] - 1) - x.narrow(dim, 0, x.shape[dim] - 1)
+    ),
+    Tensor.square: lambda x: x * x,
+    Tensor.nan_to_num: lambda x, nan: x.where(~x.isnan(), nan),
+    nn.functional.batch_norm: _batch_norm,
     Tensor.where: _where,
     Tensor.cummax: _cummax,
     torch.searchsorted: _searchsorted,

@@ -69,6 +69,6 @@ class CoPE(PositionalEncoding, name="cope"):
         position = counted - counted.diagonal(dim1=-2, dim2=-1)[..., None]
         row = position.clamp(-self.max_distance, self.max_distance) + self.max_distance
         low = row.detach().long().clamp(0, 2 * self.max_distance - 1)  # also of NaN
-        products = q @ self.table.to(q.dtype).T * scale
+        products = q @ self.table.to(q.dtype).transpose(0, 1) * scale
         share = (row - low).to(q.dtype)
         return torch.lerp(products.gather(-1, low), products.gather(-1, low + 1), share)

@@ -65,5 +65,5 @@ class DAPE(PositionalEncoding, name="dape"):
         scores = q @ k.mT * q.shape[-1] ** -0.5
         # Minus infinity would become NaN in the network.
         inputs = torch.cat([scores, static.clamp(min=NEGLIGIBLE).expand_as(scores)], dim=1)
-        hidden = F.leaky_relu(self.hidden(inputs.movedim(1, -1)))
-        return static + self.out(hidden).movedim(-1, 1)
+        hidden = F.leaky_relu(self.hidden(inputs.permute(0, 2, 3, 1)))
+        return static + self.out(hidden).permute(0, 3, 1, 2)

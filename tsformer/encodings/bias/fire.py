@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tsformer.encodings.base import PositionalEncoding, relative_times
+from tsformer.encodings.base import PositionalEncoding, relative_times, without_autocast
 
 
 class FIRE(PositionalEncoding, name="fire"):
@@ -72,7 +72,7 @@ class FIRE(PositionalEncoding, name="fire"):
         if self.signed:
             sign = torch.arange(-1.0, 2.0, device=t.device)[:, None]
             case, offset = gap.sign().long() + 1, offset + sign * weight[:, 1]
-        with torch.autocast(t.device.type, enabled=False):  # slope and height may cancel
+        with without_autocast(t.device):  # slope and height may cancel
             return relu_network(u, case, weight[:, 0], offset, self.out).to(q.dtype)
 
 
@@ -86,18 +86,17 @@ def relu_network(u: Tensor, case: Tensor, weight: Tensor, offset: Tensor, out: n
     ``[F]`` for each case; the result is ``[B, H, N, N]``.
     """
     n_cases = len(offset)
-    with torch.no_grad():
-        knots = (-offset / weight).nan_to_num(0.0).clamp(0, 1).sort(dim=1).values
-        # Padded, since a tensor made of numbers would be copied to a GPU, which waits for it.
-        bounds = F.pad(F.pad(knots, (1, 0), value=0.0), (0, 1), value=1.0)
-        inside = (bounds[:, :-1] + bounds[:, 1:]) / 2  # a point in each of F + 1 segments
-        active = inside[..., None] * weight + offset[:, None] > 0
-        # One search for all cases: the knots of case s are shifted to [2 s, 2 s + 1].
-        shift = 2.0 * torch.arange(n_cases, device=u.device)
-        all_knots = (knots + shift[:, None]).flatten()
-        segment = torch.searchsorted(all_knots, u + 2.0 * case) + case
-    slope = (active * weight) @ out.weight.T
-    height = (active * offset[:, None]) @ out.weight.T + out.bias
+    knots = (-offset / weight).detach().nan_to_num(0.0).clamp(0, 1).sort(dim=1).values
+    # Padded, since a tensor made of numbers would be copied to a GPU, which waits for it.
+    bounds = F.pad(F.pad(knots, (1, 0), value=0.0), (0, 1), value=1.0)
+    inside = (bounds[:, :-1] + bounds[:, 1:]) / 2  # a point in each of F + 1 segments
+    active = inside[..., None] * weight.detach() + offset[:, None] > 0
+    # One search for all cases: the knots of case s are shifted to [2 s, 2 s + 1].
+    shift = 2.0 * torch.arange(n_cases, device=u.device)
+    all_knots = (knots + shift[:, None]).flatten()
+    segment = torch.searchsorted(all_knots, u + 2.0 * case) + case
+    slope = (active * weight) @ out.weight.transpose(0, 1)
+    height = (active * offset[:, None]) @ out.weight.transpose(0, 1) + out.bias
     lines = torch.stack([slope, height]).flatten(1, 2).mT  # [2, H, S (F + 1)]
     slope, height = lines.index_select(2, segment.flatten()).unflatten(2, u.shape)
     return torch.addcmul(height, slope, u).transpose(0, 1)

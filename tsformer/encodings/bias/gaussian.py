@@ -51,4 +51,4 @@ class GaussianBias(PositionalEncoding, name="gaussian"):
 
     def bias(self, q: Tensor, k: Tensor, t: Tensor) -> Tensor:
         width = self.log_width.exp()[:, None, None]
-        return mask_negligible((relative_times(t) / width).square() / -2).to(q.dtype)
+        return mask_negligible((relative_times(t) / width) ** 2 / -2).to(q.dtype)

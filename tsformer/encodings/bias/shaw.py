@@ -59,7 +59,7 @@ class Shaw(PositionalEncoding, name="shaw"):
         )
 
     def bias(self, q: Tensor, k: Tensor, t: Tensor) -> Tensor:
-        products = q @ self.table.to(q.dtype).T * self.table.shape[1] ** -0.5
+        products = q @ self.table.to(q.dtype).transpose(0, 1) * self.table.shape[1] ** -0.5
         row = relative_times(t).round().clamp(-self.max_distance, self.max_distance).long()
         row = (row + self.max_distance).expand(*q.shape[:2], -1, -1)
         return products.gather(-1, row)

@@ -80,5 +80,7 @@ class T5(PositionalEncoding, name="t5"):
     def bias(self, q: Tensor, k: Tensor, t: Tensor) -> Tensor:
         bucket = self.bucket(relative_times(t))[:, 0]
         # Head by head, so that the kernel reads memory contiguously.
-        values = self.table.T.index_select(1, bucket.flatten()).unflatten(1, bucket.shape)
+        values = (
+            self.table.transpose(0, 1).index_select(1, bucket.flatten()).unflatten(1, bucket.shape)
+        )
         return values.transpose(0, 1).to(q.dtype)

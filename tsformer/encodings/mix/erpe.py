@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from tsformer.encodings.base import PositionalEncoding
+from tsformer.encodings.base import PositionalEncoding, without_autocast
 
 
 class ERPE(PositionalEncoding, name="erpe"):
@@ -59,7 +59,7 @@ class ERPE(PositionalEncoding, name="erpe"):
         kernel = self.table.index_select(1, distance.clamp(-reach, reach) + reach)
         if self.causal:
             kernel = kernel * (distance >= 0)
-        with torch.autocast(v.device.type, enabled=False):  # FFTs do not support 16-bit types
+        with without_autocast(v.device):  # FFTs do not support 16-bit types
             wide = v if v.dtype == torch.float64 else v.float()
             spectrum = torch.fft.rfft(kernel.to(wide.dtype)[..., None], n=2 * n, dim=-2)
             mixed = torch.fft.irfft(

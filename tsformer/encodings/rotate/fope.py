@@ -5,6 +5,7 @@ from math import pi
 import torch
 from torch import Tensor, nn
 
+from tsformer.encodings.base import without_autocast
 from tsformer.encodings.rotate.rope import RoPE
 
 
@@ -72,7 +73,7 @@ class FoPE(RoPE, name="fope"):
     def _cos_sin(self, t: Tensor) -> tuple[Tensor, Tensor]:
         cos, sin = super()._cos_sin(t)
         n_whole = self.weights.shape[-1]
-        with torch.autocast(t.device.type, enabled=False):
+        with without_autocast(t.device):
             series = [
                 part[..., :n_whole] + part[..., :n_whole] @ weight.to(part.dtype)
                 for part, weight in zip((cos, sin), self.weights, strict=True)
