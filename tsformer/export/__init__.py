@@ -34,7 +34,7 @@ import tsformer
 from tsformer._optional import require
 from tsformer._precision import in_plain_torch
 from tsformer.estimators.series import SeriesEstimator
-from tsformer.export.graph import Graph, InOnnx, graph_of, translations
+from tsformer.export.graph import Graph, InOnnx, Translations, graph_of, translations
 
 __all__ = ["to_onnx", "to_torch_export"]
 
@@ -117,19 +117,19 @@ def to_onnx(estimator: SeriesEstimator, path: str | os.PathLike[str]) -> Path:
     (8, 2)
     """
     graph = graph_of(estimator)
-    for module in ("onnx", "onnxscript"):
-        require(module, extra="onnx", purpose="writing ONNX")
+    require("onnx", extra="onnx", purpose="writing ONNX")
+    table = translations()
     with _whole_file(path) as file:  # before the export, which takes seconds
         with _explained(graph):
             with InOnnx():
                 program = graph.traced()
-            written = _in_onnx(program, graph)
+            written = _in_onnx(program, graph, table)
         written.model.metadata_props.update(_described(estimator, graph))
         written.save(file, external_data=False)
     return Path(path)
 
 
-def _in_onnx(program: ExportedProgram, graph: Graph) -> ONNXProgram:
+def _in_onnx(program: ExportedProgram, graph: Graph, table: Translations) -> ONNXProgram:
     """Translate a program, without a second trace where each operator has a translation."""
     axes = {"X": {0: "n", 2: "length"}, "times": {}}
     translated = functools.partial(
@@ -138,7 +138,7 @@ def _in_onnx(program: ExportedProgram, graph: Graph) -> ONNXProgram:
         input_names=list(graph.inputs),
         output_names=[graph.output],
         dynamic_shapes={name: axes[name] for name in graph.inputs},  # only to name them
-        custom_translation_table=translations(),
+        custom_translation_table=table,
         dynamo=True,
         verbose=False,
     )

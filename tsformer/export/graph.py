@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import torch
 from sklearn.utils.validation import check_is_fitted
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
 from torch.overrides import TorchFunctionMode
 
+from tsformer._optional import require
 from tsformer._warnings import warn_caller
 from tsformer.data.preprocessor import Vocabulary
 from tsformer.estimators import (
@@ -27,6 +28,9 @@ from tsformer.export.convolutions import Features
 #: Level of a channel, in deviations, from which on rounding to float32 changes probabilities by
 #: about 0.001.
 _MOST_OFFSET = 1e5
+
+
+Translations: TypeAlias = dict[Callable[..., Any], Callable[..., Any]]
 
 
 class InOnnx(TorchFunctionMode):
@@ -86,9 +90,9 @@ def _batch_norm(
     return x * scale.view(columns) + (bias - mean * scale).view(columns)
 
 
-def translations() -> dict[Callable[..., Any], Callable[..., Any]]:
+def translations() -> Translations:
     """ONNX operators of functions that torch otherwise decomposes, in a second trace."""
-    from onnxscript import opset18 as op
+    op = require("onnxscript", extra="onnx", purpose="writing ONNX").opset18
 
     def rfft(x: Any, n: Any, dim: int, *_: Any) -> Any:
         whole = op.Unsqueeze(x, op.Constant(value_ints=[-1]))
