@@ -20,41 +20,33 @@ OPTIONAL = [
     "typer",
 ]
 
-# Makes each optional library impossible to import, as where its extra is not installed.
-WITHOUT_EXTRAS = f"import sys; sys.modules.update(dict.fromkeys({OPTIONAL!r}))\n"
 
-
-def python(code: str, cwd: Path, *, fails: bool = False) -> str:
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode != 0) == fails, done.stderr
-    return done.stderr if fails else done.stdout
+def python(code: str, cwd: Path) -> list[str]:
+    """Run a program; return the lines that it prints."""
+    command = [sys.executable, "-W", "error", "-c", code]
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
 
 
 @pytest.mark.slow
-def test_import_loads_no_optional_library_and_torch_late(tmp_path):
-    code = (
-        "import sys, tsformer; assert 'torch' not in sys.modules\n"
-        "tsformer.data.from_long; tsformer.TSTransformerClassifier(); tsformer.load\n"
-        f"print([name for name in {OPTIONAL!r} if name in sys.modules])"
-    )
-    assert python(code, tmp_path) == "[]\n"
+def test_the_core_fits_saves_loads_and_shows_progress_without_any_extra(tmp_path):
+    """`import tsformer` loads torch late; the command line names the extra that it misses."""
+    code = f"""
+import sys
+import tsformer
+assert "torch" not in sys.modules
+tsformer.data.from_long; tsformer.TSTransformerClassifier(); tsformer.load
+print([name for name in {OPTIONAL!r} if name in sys.modules])
+sys.modules.update(dict.fromkeys({OPTIONAL!r}))  # as where no extra is installed
 
-
-@pytest.mark.slow
-def test_the_core_fits_saves_loads_and_shows_progress_in_lines(tmp_path):
-    code = """
 import numpy as np
 from tsformer import TSTransformerClassifier, load
+from tsformer.cli import main
 
 rng = np.random.default_rng(0)
 X, y = [rng.normal(size=(2, n)) for n in rng.integers(5, 20, size=12)], ["no", "yes"] * 6
-small = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 2, "random_state": 0}
+small = dict(d_model=8, n_heads=2, n_layers=1, max_epochs=2, random_state=0)
 for encoding in ("lspe", "tape+erpe"):
     clf = TSTransformerClassifier(encoding, early_stopping=True, **small).fit(X, y)
     clf.save("model")
@@ -63,10 +55,20 @@ for encoding in ("lspe", "tape+erpe"):
 sys.stderr = sys.stdout
 clf = TSTransformerClassifier(verbose=1, **small).fit(X, y)
 print(clf.history_[-1]["loss"])
+try:
+    main(["encodings"])
+except SystemExit as stopped:
+    print(stopped.code)
 """
-    first, *_, last, loss = python(WITHOUT_EXTRAS + code, tmp_path).splitlines()
+    loaded, first, *_, last, loss, missing, status = python(code, tmp_path)
+    assert loaded == "[]"
     assert first == "epoch 0/2"
     assert last == f"epoch 2/2  loss {float(loss):.4f}  0:00:00 left"
+    assert missing == (
+        "tsformer: the command line needs typer, which is not installed; "
+        f"install it with: {install_command('cli')}"
+    )
+    assert status == "2"
 
 
 def test_every_public_name_is_there():
@@ -80,14 +82,6 @@ def test_every_public_name_is_there():
     assert "Any" not in dir(tsformer)
     with pytest.raises(AttributeError, match="no attribute 'TSTransformerClasifier'"):
         _ = tsformer.TSTransformerClasifier
-
-
-def test_the_command_line_names_the_extra_it_misses(tmp_path):
-    code = WITHOUT_EXTRAS + "from tsformer.cli import main; main(['encodings'])"
-    assert python(code, tmp_path, fails=True).splitlines() == [
-        "tsformer: the command line needs typer, which is not installed; "
-        f"install it with: {install_command('cli')}"
-    ]
 
 
 @pytest.mark.parametrize(
