@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Browser
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
@@ -45,8 +45,8 @@ def find_chromium() -> str | None:
 
 
 @contextmanager
-def open_page(chromium: str, *, width: int = 1700, height: int = 1300) -> Iterator[Page]:
-    """Open an empty page, and close the browser on exit."""
+def open_browser(chromium: str) -> Iterator[Browser]:
+    """Start a browser, and close it on exit."""
     from playwright.sync_api import sync_playwright
 
     # Root, as in a container, has no sandbox; all pages are served by this machine.
@@ -54,9 +54,7 @@ def open_page(chromium: str, *, width: int = 1700, height: int = 1300) -> Iterat
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=flags)
         try:
-            page = browser.new_page(viewport={"width": width, "height": height})
-            page.set_default_timeout(60_000)
-            yield page
+            yield browser
         finally:
             browser.close()
 

@@ -71,7 +71,17 @@ def pages(comparison: tuple[str, Any]) -> Iterator[dict[str, str]]:
         yield addresses
 
 
+@pytest.fixture(scope="module")
+def window() -> Iterator[Any]:
+    """A browser, which takes longer to start than to show a page."""
+    with browser.open_browser(browser.find_chromium()) as window:
+        yield window
+
+
 @pytest.fixture
-def page() -> Iterator[Any]:
-    with browser.open_page(browser.find_chromium()) as page:
-        yield page
+def page(window: Any) -> Iterator[Any]:
+    """A page that shares nothing with others."""
+    page = window.new_page(viewport={"width": 1700, "height": 1300})
+    page.set_default_timeout(60_000)
+    yield page
+    page.close()

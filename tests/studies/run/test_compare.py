@@ -82,6 +82,7 @@ def done(uri, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(TSTransformerClassifier, "predict_proba", spy)
         patch.setattr(TrackedRun, "figure", first)
+        patch.setattr("tsformer.studies.report.write.as_png", lambda figure: b"")
         # Here: a worker imports for ten seconds, and would draw all pictures.
         patch.setattr(Fits, "elsewhere", lambda self, tasks: map(run_task, tasks))
         found = Done(STUDY, uri, "done", tmp_path_factory.mktemp("done"))
