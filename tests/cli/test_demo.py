@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -12,11 +13,12 @@ SCORES = {"none": 0.5, "fixed": 0.7, "learnable": 0.7, "lspe": 0.79, "rope": 0.6
 
 
 @pytest.fixture
-def demo(monkeypatch, tmp_path, invoke):
+def demo(run, monkeypatch):
     """Run the command with made-up results; return the studies and what it prints."""
-    studies = []
 
-    def run(*arguments: object, **scores: float) -> list[str]:
+    def printed(**scores: float) -> tuple[list[tuple[Any, Any]], list[str]]:
+        studies = []
+
         def instead(study, **options):
             studies.append((study, options))
             rows = [
@@ -34,16 +36,13 @@ def demo(monkeypatch, tmp_path, invoke):
             )
 
         monkeypatch.setattr(demonstration, "run", instead)
-        return invoke("demo", *arguments)[0].splitlines()
+        return studies, run("demo", "--max-epochs", 3)[0].splitlines()
 
-    monkeypatch.chdir(tmp_path)
-    return run, studies
+    return printed
 
 
 def test_short_series_come_first_and_each_step_ranks_its_own(demo):
-    run, studies = demo
-    lines = run("--max-epochs", 3)
-    (first, options), (both, _) = studies
+    ((first, options), (both, _)), lines = demo()
     assert first.datasets == ("ItalyPowerDemand",)
     assert both.datasets == ("ItalyPowerDemand", "ArrowHead")
     assert first.parameters == both.parameters == {"stem": "linear", "max_epochs": 3}
@@ -58,4 +57,4 @@ def test_short_series_come_first_and_each_step_ranks_its_own(demo):
     assert "picture  2.png" in lines
     assert lines[-1].startswith("yours    tsformer compare --data")
     answer = 'No: "erpe" scores 0.80, and without one ("none") 0.79.'
-    assert answer in "\n".join(run(none=0.79))
+    assert answer in "\n".join(demo(none=0.79)[1])

@@ -137,6 +137,7 @@ SAME = {
     "xarray": (lambda: xarray(WHOLE, "case", "channel", "time"), WHOLE),
     "xarray, steps first": (lambda: xarray(STEPS_FIRST, "Time", "samples", "Features"), WHOLE),
     "xarray, an unknown dimension": (lambda: xarray(STEPS_FIRST, "step", "trial", "x"), WHOLE),
+    "xarray without names": (lambda: xarray(WHOLE), WHOLE),
     "xarray, one channel": (lambda: xarray(WHOLE[:, 0].T, "time", "case"), WHOLE[:, 0]),
     "xarray, arrays": (lambda: [xarray(x.T, "time", "lead") for x in RAGGED], RAGGED),
     "xarray, data sets": (
@@ -163,6 +164,7 @@ SAME = {
     "None": (lambda: NONE, GAPS),
     "None, ragged": (lambda: NONE_RAGGED, NONE_RAGGED),
     "None in objects": (lambda: np.array(NONE, dtype=object), GAPS),
+    "None in cells": (lambda: pd.DataFrame(columns(NONE)), GAPS),
     "None in frames": (lambda: OBJECT_FRAMES, GAPS),
     "pd.NA": (lambda: [[pd.NA if v is None else v for v in x[0]] for x in NONE], GAPS_OF_ONE),
     "pd.NA in a table": (lambda: ONE_CHANNEL.fillna(pd.NA), GAPS_OF_ONE),
