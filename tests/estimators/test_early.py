@@ -224,8 +224,9 @@ def test_stream_of_dated_frames():
     with pytest.raises(ValueError, match="series 0 "):
         stream.update(frames[0][2::-1])
     stream.update(frames[0][:3])
-    with pytest.raises(ValueError, match="float64 after datetime64"):
-        stream.update(X[0][:, 3:5], [3.0, 4.0])
+    for chunk in (X[0][:, 3:5], frames[0][3:5]):  # unnamed, and times of another kind
+        with pytest.raises(ValueError):
+            stream.update(chunk, [3.0, 4.0])
 
 
 def test_stream_answers_at_end_in_gap(fitted):
@@ -273,7 +274,7 @@ def test_save_and_load(tmp_path):
     changes += [{"trade_offs": {**table, "accuracy": column}} for column in ([0.5], ["x"], None)]
     for change in changes:
         path.write_text(json.dumps({**state, "rule": {**state["rule"], **change}}))
-        with pytest.raises(ValueError, match=rf"rule\.{next(iter(change))} "):
+        with pytest.raises(ValueError, match="corrupted"):
             load(tmp_path / "model")
     path.write_text(json.dumps({**state, "classifier": {"class": "TSTransformerRegressor"}}))
     with pytest.raises(ValueError, match="TSTransformerRegressor"):

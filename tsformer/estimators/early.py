@@ -1,9 +1,8 @@
 """EarlyClassifier: answers about series that are still arriving."""
 
 import os
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
-from math import inf
 from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
@@ -13,25 +12,27 @@ import torch
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import Tags, check_array
 from sklearn.utils.multiclass import unique_labels
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from tsformer import persistence
 from tsformer._checks import (
+    Finite,
     check_fields_of,
-    read_dataclass,
+    read_fields,
     real,
     shortened,
     whole,
     with_parameters,
 )
 from tsformer._precision import in_plain_torch
-from tsformer.data.containers import as_channels, check_order, common_names, to_items, to_padded
+from tsformer.data.containers import as_channels, to_items, to_padded
 from tsformer.data.layout import check_ids, layout_is_checked, refuse_recording
 from tsformer.data.native import native_item, to_numpy
 from tsformer.data.recordings import read_recordings
 from tsformer.data.series import Padded
-from tsformer.estimators.classification import accuracies
+from tsformer.estimators import classification
 from tsformer.estimators.copies import copies_are_grouped, first_equal, merge_copies
+from tsformer.estimators.labels import Classes
 from tsformer.estimators.random_convolution import RandomConvolutionClassifier
 from tsformer.estimators.saving import fitted_state, restored
 from tsformer.estimators.schema import Schema
@@ -62,26 +63,8 @@ def _check_points(name: str, value: Any) -> None:
         )
 
 
-def _check_increasing(name: str, value: Any) -> None:
-    if value != sorted({*value, 0})[1:]:
-        raise ValueError(f"{name} must be increasing ints >= 1; got {shortened(value)}")
-
-
-def _check_rules(name: str, value: Any) -> None:
-    columns = {"threshold", "n_agreeing", "accuracy", "earliness", "harmonic_mean"}
-    if set(value) != columns or len(lengths := set(map(len, value.values()))) != 1 or 0 in lengths:
-        raise ValueError(f"{name} must have equally long lists: {', '.join(sorted(columns))}")
-
-
-@dataclass
-class _Rule:
-    """The saved fields of a fitted rule."""
-
-    parameters: dict[str, Any]
-    steps: Annotated[list[int], _check_increasing]
-    threshold: Annotated[float, real(-inf)]
-    n_agreeing: Annotated[int, whole(1)]
-    trade_offs: Annotated[dict[str, list[Annotated[float, real(-inf)]]], _check_rules]
+#: Columns of `trade_offs`.
+_RULES = ("threshold", "n_agreeing", "accuracy", "earliness", "harmonic_mean")
 
 
 class _Prefixes(NamedTuple):
@@ -179,6 +162,11 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
     cv: Annotated[int, whole(2)] = 5
     random_state: int | np.random.RandomState | None = None
 
+    target_: Classes = field(init=False)
+
+    classes_ = property(classification.classes)
+    score = classification.score
+
     @in_plain_torch
     def fit(self, X: Any, y: Any, *, groups: Any = None, times: Any = None) -> Self:
         """Train the classifier on prefixes, and choose the rule with held-out answers.
@@ -258,7 +246,7 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
                 proba[np.ix_(test, columns)] = other.predict_proba(
                     _input(other, prefixes.series.part(test))
                 )
-        self.classes_, self.classifier_, self.steps_ = classes, final, steps
+        self.target_, self.classifier_, self.steps_ = Classes(classes), final, steps
         self.n_channels_ = series.n_channels
         sizes = len(steps), len(series)
         answers, shares = prefixes.by_point(proba, *sizes), prefixes.by_point(share, *sizes)
@@ -314,39 +302,13 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         )
 
     def predict(self, X: Any, times: Any = None) -> npt.NDArray[Any]:
-        """Predict the class of each series from all that has arrived.
-
-        Parameters
-        ----------
-        X, times : as in `predict_proba`
+        """Predict the class of each series from all that has arrived, as `predict_proba` does.
 
         Returns
         -------
         ndarray (n,) of labels
         """
-        return self.classes_[self.predict_proba(X, times).argmax(axis=1)]
-
-    def score(
-        self, X: Any, y: Any, sample_weight: npt.ArrayLike | None = None, *, times: Any = None
-    ) -> float:
-        """Compute the accuracy of `predict`.
-
-        Parameters
-        ----------
-        X, times : as in `predict_proba`
-        y : array-like (n,)
-            True labels.
-        sample_weight : array-like (n,), optional
-            Weight of each series.
-
-        Returns
-        -------
-        float
-        """
-        check_ids(X, y, "y")
-        check_ids(X, sample_weight, "sample_weight")
-        (accuracy,) = accuracies([self.predict(X, times)], y, sample_weight)
-        return accuracy
+        return self.target_.decide(self.predict_proba(X, times))
 
     def predict_early(self, X: Any, times: Any = None) -> tuple[npt.NDArray[Any], _Ints]:
         """Replay complete series: predict the class, and the number of steps until the answer.
@@ -455,18 +417,20 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
             kind = type(self.classifier_).__name__
             raise TypeError(f"save writes classifiers of tsformer; got {kind}, which needs pickle")
         described, tensors = fitted_state(self.classifier_)
-        points = self.points if np.ndim(self.points) == 0 else np.array(self.points).tolist()
-        seed = self.random_state if isinstance(self.random_state, (int, np.integer)) else None
-        rule = _Rule(
-            {"points": points, "earliness": self.earliness, "cv": self.cv, "random_state": seed},
-            self.steps_.tolist(),
-            self.threshold_,
-            self.n_agreeing_,
-            {str(name): column.tolist() for name, column in self.trade_offs_.items()},
-        )
-        state = {"class": type(self).__name__, "rule": vars(rule), "classifier": described}
+        parameters = self.get_params(deep=False) | {"points": np.array(self.points).tolist()}
+        del parameters["classifier"]
+        if not isinstance(self.random_state, (int, np.integer)):
+            parameters["random_state"] = None
+        rule = {
+            "parameters": parameters,
+            "steps": self.steps_.tolist(),
+            "threshold": self.threshold_,
+            "n_agreeing": self.n_agreeing_,
+            "trade_offs": self.trade_offs_.to_dict("list"),
+        }
+        state = {"class": type(self).__name__, "rule": rule, "classifier": described}
         text = (
-            f"# {type(self).__name__}\n\nAsked after {rule.steps} steps, it answers if "
+            f"# {type(self).__name__}\n\nAsked after {rule['steps']} steps, it answers if "
             f"{self.n_agreeing_} successive answers agree with a probability of "
             f"{self.threshold_:.3g} or more. The classifier below was trained on prefixes.\n\n"
         )
@@ -477,15 +441,25 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         cls, state: dict[str, Any], tensors: dict[str, torch.Tensor], device: str | torch.device
     ) -> Self:
         """Restore the result of `save`."""
-        rule = read_dataclass(_Rule, state.get("rule"), "rule")
-        fitted = restored(state.get("classifier"), tensors, device, ClassifierMixin)
-        early = cls(clone(fitted), **rule.parameters)
+        steps, table = list[Annotated[int, whole(1)]], dict[str, list[Finite]]
+        rule = read_fields(
+            state.get("rule"),
+            "rule",
+            parameters=dict[str, Any],
+            steps=steps,
+            threshold=Finite,
+            n_agreeing=Annotated[int, whole(1)],
+            trade_offs=table,
+        )
+        early = cls(None, **rule["parameters"])
+        early.classifier_ = restored(state.get("classifier"), tensors, device, ClassifierMixin)
+        early.classifier = clone(early.classifier_)
         check_fields_of(early)
-        early.classifier_, early.classes_ = fitted, fitted.classes_
-        early.n_channels_ = fitted.n_channels_
-        early.steps_ = np.array(rule.steps, dtype=np.int64)
-        early.threshold_, early.n_agreeing_ = rule.threshold, rule.n_agreeing
-        early.trade_offs_ = pd.DataFrame(rule.trade_offs)
+        early.target_, early.n_channels_ = early.classifier_.target_, early.classifier_.n_channels_
+        early.steps_, early.trade_offs_ = np.array(rule["steps"]), pd.DataFrame(rule["trade_offs"])
+        early.threshold_, early.n_agreeing_ = rule["threshold"], rule["n_agreeing"]
+        if (np.diff(early.steps_) <= 0).any() or {*early.trade_offs_} != {*_RULES}:
+            raise ValueError(f"rule must have increasing steps, and trade_offs of {_RULES}")
         return early
 
 
@@ -568,8 +542,6 @@ class StreamingClassifier:
         self._rest: pd.DataFrame | None = None
         self._n_dropped = self._n_answered = 0
         if self.length is None:
-            self._values: npt.NDArray[Any] = np.empty((early.n_channels_, 0))
-            self._times: npt.NDArray[Any] | None = None
             self._answers = np.full((len(early.steps_), 1, len(early.classes_)), np.nan)
             self._point = -1
 
@@ -590,53 +562,8 @@ class StreamingClassifier:
         EarlyAnswer
             It stays the same until the next point or complete window.
         """
-        if self.length is not None:
-            return self._update_windows(chunk, times)
-        if self._answer.decided:
+        if self.length is None and self._answer.decided:
             return self._answer
-        early, item = self.classifier, native_item(chunk, "chunk")
-        values: npt.NDArray[Any] = as_channels(item, "chunk")
-        if len(values) != early.n_channels_:
-            raise ValueError(
-                f"chunk must be (channels, length) with {early.n_channels_} channels, or "
-                f"(length,) with one; got the shape {np.shape(chunk)}"
-            )
-        if isinstance(item, (pd.DataFrame, pd.Series)):
-            check_order([item.index], "x.sort_index(), or x.reset_index(drop=True)")
-            if isinstance(early.classifier_, SeriesEstimator) and (names := common_names([item])):
-                named = pd.DataFrame(columns=list(names))
-                validate_data(early.classifier_, named, reset=False, skip_check_array=True)
-            if times is None and getattr(early.classifier_, "timestamps", None) == "index":
-                times = item.index
-        when = None if times is None else to_numpy(times)
-        values = np.concatenate([self._values, values], axis=1)
-        if self._times is not None and when is not None:
-            try:
-                when = np.concatenate([self._times, when])
-            except TypeError as error:
-                raise ValueError(
-                    f"times of all chunks must be numbers, or dates; got {when.dtype} after "
-                    f"{self._times.dtype}"
-                ) from error
-        if not np.isnan(values).all():
-            series = to_padded([values], None if when is None else [when])
-            prefixes = _cut(series, early.steps_, complete=values.shape[1] >= early.steps_[-1])
-            new = prefixes.point > self._point
-            if new.any():
-                proba = early.predict_proba(prefixes.series.part(new))
-                self._answers[prefixes.point[new], 0] = proba
-                stop = int(_stop(self._answers, early.threshold_, early.n_agreeing_)[0])
-                self._point = int(prefixes.point[-1])
-                point = stop if stop >= 0 else self._point
-                proba = self._answers[point, 0]
-                n_steps = min(int(early.steps_[point]), int(series.lengths[0]))
-                label = early.classes_[proba.argmax()]
-                self._answer = EarlyAnswer(label, stop >= 0, n_steps, proba)
-        self._values, self._times = values, when
-        return self._answer
-
-    def _update_windows(self, chunk: Any, times: Any) -> EarlyAnswer:
-        """Answer to the windows that the chunk completes."""
         item = native_item(chunk, "chunk")
         named = isinstance(item, (pd.DataFrame, pd.Series))
         frame = pd.DataFrame(item if named else as_channels(item, "chunk").T)
@@ -651,8 +578,41 @@ class StreamingClassifier:
                 f"{shortened([*self._rest])}; pass the same"
             )
         known, self.answers = pd.concat([self._rest, frame]), []
+        if self.length is not None:
+            self._update_windows(known)
+        else:
+            self._update_series(known, named, times is not None)
+        return self._answer
+
+    def _update_series(self, known: pd.DataFrame, named: bool, timed: bool) -> None:
+        """Answer at the points that the series has reached."""
+        early = self.classifier
+        if known.shape[1] != early.n_channels_:
+            raise ValueError(
+                f"chunk must be (channels, length) with {early.n_channels_} channels, or "
+                f"(length,) with one; got {known.shape[1]} channels"
+            )
+        if not known.isna().all(axis=None):
+            times = [known.index.to_numpy()] if timed else None
+            series = _read(early.classifier_, [known if named else known.to_numpy().T], times)
+            prefixes = _cut(series, early.steps_, complete=len(known) >= early.steps_[-1])
+            new = prefixes.point > self._point
+            if new.any():
+                proba = early.predict_proba(prefixes.series.part(new))
+                self._answers[prefixes.point[new], 0] = proba
+                stop = int(_stop(self._answers, early.threshold_, early.n_agreeing_)[0])
+                self._point = int(prefixes.point[-1])
+                point = stop if stop >= 0 else self._point
+                proba = self._answers[point, 0]
+                n_steps = min(int(early.steps_[point]), int(series.lengths[0]))
+                label = early.classes_[proba.argmax()]
+                self._answer = EarlyAnswer(label, stop >= 0, n_steps, proba)
+        self._rest = known
+
+    def _update_windows(self, known: pd.DataFrame) -> None:
+        """Answer to the windows that the chunk completes."""
         if known.empty:
-            return self._answer
+            return
         (recording,) = read_recordings(known, None, None, self.pause, "drop")
         length = recording.n_steps(self.length, "length")
         starts = recording.starts(length, recording.n_steps(self.stride, "stride"))
@@ -669,7 +629,6 @@ class StreamingClassifier:
         kept = int([begin, *starts][-1])  # from the last window on, which sets the next
         self._rest, self._n_answered = known.iloc[kept:], min(len(starts), 1)
         self._n_dropped += kept
-        return self._answer
 
 
 def _check_reachable(earliness: float | str, earliest: float) -> None:
@@ -709,13 +668,10 @@ def _cut(series: Padded, steps: _Ints, *, complete: bool) -> _Prefixes:
             f"series {empty.argmax()} has no value in its first {steps[-1]} steps, at which "
             "the rule must decide; drop it"
         )
-    cases = []
-    for step in steps[:-1]:
-        reached = lengths > step if complete else lengths >= step
-        cases.append(np.flatnonzero(reached & with_value[:, min(step, series.n_steps) - 1]))
-    cases.append(np.flatnonzero((lengths >= steps[-1]) | complete))
-    case = np.concatenate(cases)
-    point = np.repeat(np.arange(len(steps)), [len(each) for each in cases])
+    reached = lengths > steps[:, None] if complete else lengths >= steps[:, None]
+    reached &= with_value[:, np.minimum(steps, series.n_steps) - 1].T
+    reached[-1] = (lengths >= steps[-1]) | complete
+    point, case = np.nonzero(reached)
     ends = np.minimum(lengths[case], steps[point])
     whole = series.read(case)
     mask = np.arange(series.n_steps) < ends[:, None]
@@ -751,7 +707,7 @@ def _trade_offs(
             stop = _stop(answers, threshold, n_agreeing)
             right = answers[stop, case].argmax(axis=1) == targets
             rows.append((threshold, n_agreeing, right.mean(), share[stop, case].mean()))
-    table = pd.DataFrame(rows, columns=["threshold", "n_agreeing", "accuracy", "earliness"])
+    table = pd.DataFrame(rows, columns=[*_RULES[:-1]])
     saved = 1 - table.earliness
     mean = 2 * table.accuracy * saved / (table.accuracy + saved)
     return table.assign(harmonic_mean=mean.fillna(0.0))
