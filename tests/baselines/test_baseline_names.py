@@ -14,7 +14,7 @@ from marks import exhaustive_except
 import tsformer
 from tsformer import load_dataset
 from tsformer.baselines import BASELINES, PanelClassifier, find, library_version, load_class
-from tsformer.baselines.resolve import check_names, is_foreign, parameter_names, takes_a_seed
+from tsformer.baselines.resolve import arguments, is_foreign
 
 #: What makes a fit quick, where that is not known of the name.
 _QUICK: dict[str, dict[str, Any]] = {
@@ -83,10 +83,9 @@ def test_what_is_said_of_each_name_is_so(name):
     if missing(name):
         pytest.skip(f"{missing(name)} is not installed")
     cls = load_class(name)
-    check_names(name, cls, {**BASELINES[name].parameters, **quick(name)})
-    seeded = "random_state" in (parameter_names(cls) or ())
+    passed = arguments(name, cls, quick(name), 3)
     # One with a seed may make no use of it; one without is the same for every seed.
-    assert seeded or not BASELINES[name].random
+    assert passed.get("random_state") == 3 or not BASELINES[name].random
 
 
 @pytest.mark.parametrize(("name", "library"), [("hydra", "aeon"), ("arsenal", "numba")])
@@ -109,8 +108,9 @@ def test_what_is_known_of_a_path():
     assert find("sklearn.svm.SVC").random
     base = type("Base", (), {"__init__": lambda self, random_state=None: None})
     passes = type("Passes", (base,), {"__init__": lambda self, **options: None})
-    assert takes_a_seed(passes)
-    assert not takes_a_seed(type("None", (), {"__init__": lambda self, **options: None}))
+    assert arguments("a.b", passes, {"other": 1}, 3) == {"other": 1, "random_state": 3}
+    without = type("None", (), {"__init__": lambda self, **options: None})
+    assert arguments("a.b", without, {}, 3) == {}
     assert is_foreign("sklearn.svm.SVC")
     assert not any(map(is_foreign, [*BASELINES, "tsformer.TSTransformerClassifier"]))
 

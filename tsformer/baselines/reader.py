@@ -13,7 +13,7 @@ import pandas as pd
 import torch
 
 from tsformer._checks import shortened
-from tsformer.baselines.resolve import TRANSFORMER, check_names, find, load_class, takes_a_seed
+from tsformer.baselines.resolve import TRANSFORMER, arguments, find, load_class
 from tsformer.data.containers import to_arrays
 from tsformer.data.layout import check_ids, refuse_nul, refuse_recording
 from tsformer.data.series import Floats
@@ -86,7 +86,8 @@ class PanelClassifier:
 
     def check(self) -> None:
         """Construct the classifier and discard it, to raise its errors before any fit."""
-        cls, parameters = self._resolved()
+        cls = load_class(self.estimator)
+        parameters = arguments(self.estimator, cls, self.parameters, self.random_state)
         try:
             with _isolated(self.random_state), warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # each fit constructs it again, and warns
@@ -107,8 +108,8 @@ class PanelClassifier:
         refuse_recording(X, y)
         refuse_nul(y, "y")
         labels = np.array(y)  # a copy, since foreign code may write into it
-        baseline = find(self.estimator)
-        cls, parameters = self._resolved()
+        baseline, cls = find(self.estimator), load_class(self.estimator)
+        parameters = arguments(self.estimator, cls, self.parameters, self.random_state)
         self._changes: dict[str, None] = {}
         with _isolated(self.random_state):
             self.estimator_ = cls(**parameters)
@@ -135,16 +136,6 @@ class PanelClassifier:
         self._columns = np.argsort(own, kind="stable")
         self.classes_ = own[self._columns]
         return self
-
-    def _resolved(self) -> tuple[type[Any], dict[str, Any]]:
-        """Return the class and its constructor's arguments."""
-        cls = load_class(self.estimator)
-        given = {**find(self.estimator).parameters, **self.parameters}
-        check_names(self.estimator, cls, given)
-        for name, parameter in inspect.signature(cls).parameters.items():
-            if isinstance(given.get(name), list) and isinstance(parameter.default, tuple):
-                given[name] = tuple(given[name])  # TOML has no tuples
-        return cls, given | ({"random_state": self.random_state} if takes_a_seed(cls) else {})
 
     @property
     def helped_(self) -> str:
@@ -246,7 +237,7 @@ def _descends(cls: type[Any], package: str, name: str) -> bool:
 def _trimmed(x: Floats) -> Floats:
     """Return a series (C, L) without trailing steps that have no value."""
     there = np.flatnonzero(~np.isnan(x).all(axis=0))
-    return np.asarray(x[:, : there[-1] + 1] if len(there) else x[:, :1], dtype=float)
+    return np.asarray(x[:, : max([0, *there[-1:]]) + 1], dtype=float)
 
 
 def _interpolated(x: Floats) -> Floats:
@@ -257,10 +248,8 @@ def _interpolated(x: Floats) -> Floats:
 
 def _fitted(x: Floats, length: int) -> Floats:
     """Pad a series with the mean of each channel, or cut it."""
-    there = ~np.isnan(x)
-    means = np.where(there, x, 0.0).sum(axis=1) / np.maximum(there.sum(axis=1), 1)
-    missing = max(length - x.shape[1], 0)
-    return np.concatenate([x[:, :length], np.repeat(means[:, None], missing, axis=1)], axis=1)
+    means = pd.DataFrame(x.T).mean().fillna(0.0).to_numpy()[:, None]
+    return np.hstack([x[:, :length], means.repeat(max(length - x.shape[1], 0), axis=1)])
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from typing import Any
 
 import tsformer
 from tsformer import encodings
-from tsformer._checks import unknown
+from tsformer._checks import check_known, unknown
 from tsformer._optional import install_command
 from tsformer._registry import part_names
 
@@ -63,16 +63,13 @@ class Baseline:
     quick: Mapping[str, Any] = field(default_factory=dict)
 
 
-def _ours(name: str, **options: Any) -> Baseline:
-    return Baseline(f"tsformer.{name}", unequal=True, gaps=True, **options)
+def _ours(name: str) -> Baseline:
+    return Baseline(f"tsformer.{name}", unequal=True, gaps=True)
 
 
-def _sktime(name: str, parameters: Mapping[str, Any] | None = None, **options: Any) -> Baseline:
-    return Baseline(f"sktime.classification.{name}", parameters or {}, ("sktime",), **options)
-
-
-def _numba(name: str, parameters: Mapping[str, Any] | None = None, **options: Any) -> Baseline:
-    return replace(_sktime(name, parameters, compiled=True, **options), needs=("sktime", "numba"))
+def _sktime(name: str, *needs: str, **options: Any) -> Baseline:
+    needed, compiled = ("sktime", *needs), bool(needs)
+    return Baseline(f"sktime.classification.{name}", needs=needed, compiled=compiled, **options)
 
 
 def _aeon(name: str, **options: Any) -> Baseline:
@@ -93,15 +90,13 @@ BASELINES: Mapping[str, Baseline] = {
         random=False,
         chance=("strategy",),
     ),
-    "summary-ridge": Baseline(
-        "tsformer.baselines.summary_ridge.SummaryRidgeClassifier",
-        unequal=True,
-        gaps=True,
-        random=False,
-    ),
+    "summary-ridge": replace(_ours("baselines.summary_ridge.SummaryRidgeClassifier"), random=False),
     "flat-ridge": Baseline("sklearn.linear_model.RidgeClassifierCV", random=False),
-    "1nn-dtw": _numba(  # without a warping window
-        "distance_based.KNeighborsTimeSeriesClassifier", {"distance": "dtw"}, random=False
+    "1nn-dtw": _sktime(  # without a warping window
+        "distance_based.KNeighborsTimeSeriesClassifier",
+        "numba",
+        parameters={"distance": "dtw"},
+        random=False,
     ),
     # sktime passes the features on as tables of 10,000 columns, which takes seconds.
     "rocket": _aeon("convolution_based.RocketClassifier", quick={"n_kernels": 8}),
@@ -114,27 +109,25 @@ BASELINES: Mapping[str, Baseline] = {
         shortest=10,
         quick={"n_kernels": 84},
     ),
-    "arsenal": _numba("kernel_based.Arsenal", quick={"num_kernels": 8, "n_estimators": 2}),
+    "arsenal": _sktime(
+        "kernel_based.Arsenal", "numba", quick={"num_kernels": 8, "n_estimators": 2}
+    ),
     "hydra": _aeon("convolution_based.HydraClassifier"),
     "multirocket-hydra": _aeon("convolution_based.MultiRocketHydraClassifier", shortest=10),
     "quant": _aeon("interval_based.QUANTClassifier"),
     "rdst": _aeon("shapelet_based.RDSTClassifier", quick={"max_shapelets": 50}),
-    "drcif": _numba("interval_based.DrCIF", shortest=10, quick={"n_estimators": 2}),
-    "catch22": _numba("feature_based.Catch22Classifier"),
+    "drcif": _sktime("interval_based.DrCIF", "numba", shortest=10, quick={"n_estimators": 2}),
+    "catch22": _sktime("feature_based.Catch22Classifier", "numba"),
     # The batches of one that are sktime's defaults would take many times as long.
     "inception-time": _sktime(f"{_DEEP}.InceptionTimeClassifierTorch"),
-    "resnet": _sktime(f"{_DEEP}.ResNetClassifierTorch", {"batch_size": 16}),
+    "resnet": _sktime(f"{_DEEP}.ResNetClassifierTorch", parameters={"batch_size": 16}),
     "mvts-transformer": _sktime(
-        f"{_DEEP}.mvts_transformer.MVTSTransformerClassifier", {"verbose": False}
+        f"{_DEEP}.mvts_transformer.MVTSTransformerClassifier", parameters={"verbose": False}
     ),
-    "convtran": _sktime(f"{_DEEP}.convtran.ConvTranClassifierTorch", {"batch_size": 16}),
+    "convtran": _sktime(f"{_DEEP}.convtran.ConvTranClassifierTorch", parameters={"batch_size": 16}),
 }
-
-
-# The comparison sets it.
-_SEED = "random_state"
 #: Part of a base class's name -> kind of estimator, if no base is a classifier.
-_OTHER_KINDS = {
+_KINDS = {
     "Regressor": "a regressor",
     "Cluster": "a clusterer",
     "OutlierMixin": "an outlier detector",
@@ -205,45 +198,31 @@ def load_class(estimator: str) -> type[Any]:
             f"{estimator} is defined in an interactive session, whose code cannot be read again; "
             f"save the class in a file of this folder, as in mine.py, and name it mine.{name}"
         )
-    module = load_module(home, estimator)
-    found = getattr(module, name, None)
-    if found is None:
-        things: dict[str, Any] = {each: getattr(module, each, None) for each in dir(module)}
-        classes = [each for each, thing in things.items() if not _other_kind(thing)]
-        if not classes:
-            raise ValueError(f"{estimator}: {home} has no classifiers")
+    module = vars(load_module(home, estimator))
+    if name not in module:
+        classes = [key for key, found in module.items() if not _other_kind(found)]
         raise ValueError(unknown(f"class of {home}", name, classes))
-    if kind := _other_kind(found):
+    if kind := _other_kind(found := module[name]):
         raise TypeError(f"{estimator} {kind}")
     return found
 
 
-def parameter_names(cls: type[Any]) -> list[str] | None:
-    """Return the names of a class's parameters; None if it takes any."""
-    parameters = inspect.signature(cls).parameters.values()
-    if any(each.kind is each.VAR_KEYWORD for each in parameters):
-        # Only ours list every name; XGBoost and LightGBM accept more.
-        ours = cls.__module__.partition(".")[0] == "tsformer"
-        return list(cls._get_param_names()) if ours else None
-    return [each.name for each in parameters if each.kind is not each.VAR_POSITIONAL]
-
-
-def takes_a_seed(cls: type[Any]) -> bool:
-    """Return whether the constructor of a class or of a base names `random_state`."""
-    names = parameter_names(cls)
-    if names is not None:
-        return _SEED in names
-    bases = (vars(base).get("__init__") for base in cls.__mro__[:-1])
-    return any(_SEED in inspect.signature(each).parameters for each in bases if each)
-
-
-def check_names(estimator: str, cls: type[Any], parameters: Mapping[str, Any]) -> None:
-    """Raise ValueError for a parameter that the class does not have, with the nearest match."""
-    allowed = parameter_names(cls)
-    for name in parameters:
-        if allowed is not None and name not in allowed:
-            choices = [each for each in allowed if each != _SEED]
-            raise ValueError(unknown(f"parameter of {estimator}", name, choices))
+def arguments(
+    estimator: str, cls: type[Any], parameters: Mapping[str, Any], seed: int | None
+) -> dict[str, Any]:
+    """Return the constructor's arguments; ValueError for a parameter that the class lacks."""
+    given = {**find(estimator).parameters, **parameters}
+    known = inspect.signature(cls).parameters
+    names, bases = set(known), cls.__mro__[:-1]
+    if any(each.kind is each.VAR_KEYWORD for each in known.values()):
+        # A class that passes arguments on takes the parameters of its bases, and others.
+        names = {name for base in bases for name in inspect.signature(base).parameters} | {*given}
+    for name in given:
+        check_known(f"parameter of {estimator}", name, sorted(names - {"random_state"}))
+        default = known[name].default if name in known else None
+        if isinstance(given[name], list) and isinstance(default, tuple):
+            given[name] = tuple(given[name])  # TOML has no tuples
+    return given | ({"random_state": seed} if "random_state" in names else {})
 
 
 @cache
@@ -258,11 +237,11 @@ def library_version(path: str) -> str:
     top = path.partition(".")[0]
     if top == "tsformer":
         return f"tsformer {tsformer.__version__}"
-    with suppress(importlib.metadata.PackageNotFoundError):
-        return f"{top} {importlib.metadata.version(top)}"
-    places = _places(top)
+    places, names = _places(top), [top]
     if any(True for place in places for _ in place.parent.glob("*.dist-info")):  # installed
-        for name in _distributions().get(top, ()):
+        names += importlib.metadata.packages_distributions().get(top, ())
+    for name in names:
+        with suppress(importlib.metadata.PackageNotFoundError):
             return f"{name} {importlib.metadata.version(name)}"
     code = hashlib.sha256()
     for place in places:
@@ -281,10 +260,6 @@ def class_version(cls: type[Any]) -> str:
     except (OSError, TypeError):
         return "__main__ of unknown version"
     return f"__main__ {hashlib.sha256(source.encode()).hexdigest()[:8]}"
-
-
-#: The distributions of each importable name, which takes a second.
-_distributions = cache(importlib.metadata.packages_distributions)
 
 
 def _places(top: str) -> list[Path]:
@@ -310,13 +285,11 @@ def load_module(home: str, named: str) -> ModuleType:
                 f"{named}: there is no module {missing!r}; it must be installed, or be a file "
                 "in this folder or on PYTHONPATH"
             ) from error
+        cause = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        problem = f"cannot be imported: its module raised {cause}"
         if missing:
-            raise ImportError(
-                f"{named} needs {missing}, which is not installed; install it with: "
-                f"pip install {missing.partition('.')[0]}"
-            ) from error
-        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        raise ImportError(f"{named} cannot be imported: its module raised {reason}") from error
+            problem = f"needs {missing}: install it with pip install {missing.partition('.')[0]}"
+        raise ImportError(f"{named} {problem}") from error
 
 
 def _other_kind(found: Any) -> str:
@@ -326,5 +299,5 @@ def _other_kind(found: Any) -> str:
     bases = [base.__name__ for base in found.__mro__[1:]]
     if "ClassifierMixin" in bases or "BaseClassifier" in bases:
         return ""
-    kinds = (kind for part, kind in _OTHER_KINDS.items() if any(part in base for base in bases))
-    return next((f"is {kind}; name a classifier" for kind in kinds), "")
+    kinds = [kind for part, kind in _KINDS.items() if any(part in base for base in bases)]
+    return f"is {kinds[0]}; name a classifier" if kinds else ""

@@ -4,6 +4,7 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import RidgeClassifierCV
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -52,12 +53,10 @@ def _features(X: Any) -> Floats:
 
 def summarise(x: Floats) -> Floats:
     """Return means, deviations and slopes of the channels, and the length, [3 C + 1]."""
-    there = ~np.isnan(x)
-    n = np.maximum(there.sum(axis=1), 1)
-    means = np.where(there, x, 0.0).sum(axis=1) / n
-    apart = np.where(there, x - means[:, None], 0.0)
-    steps = np.where(there, np.arange(x.shape[1]), 0.0)
-    steps = np.where(there, steps - (steps.sum(axis=1) / n)[:, None], 0.0)
-    spread = (steps**2).sum(axis=1)
-    slopes = (apart * steps).sum(axis=1) / np.where(spread > 0, spread, 1.0)
-    return np.concatenate([means, np.sqrt((apart**2).sum(axis=1) / n), slopes, [x.shape[1]]])
+    values = pd.DataFrame(x.T)
+    apart = values - values.mean()
+    steps = values.notna().mul(values.index, axis=0).where(values.notna())
+    steps -= steps.mean()
+    slopes = (apart * steps).sum() / (steps**2).sum().replace(0, 1)
+    parts = [values.mean(), values.std(ddof=0), slopes]
+    return np.append(pd.concat(parts).fillna(0.0), len(values))
