@@ -4,7 +4,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from numbers import Real
-from types import NoneType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,7 +16,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import _check_sample_weight, column_or_1d
 from torch import Tensor
 
-from tsformer._checks import shortened, unknown
+from tsformer._checks import shortened
 from tsformer._warnings import warn_caller
 from tsformer.data.layout import check_ids, refuse_alike, refuse_nul
 from tsformer.data.text import number_in
@@ -199,29 +198,26 @@ def check_length(n_series: int, given: npt.NDArray[Any], name: str, of: str = "X
 
 def warn_of_labels(classes: npt.NDArray[Any], counts: npt.NDArray[np.int64]) -> None:
     """Warn of a single class or member, and of text that may be missing or numbers."""
-    if len(classes) == 1:
-        warn_caller(
-            f"all series have the label {shortened(str(classes[0]))}, which is then the only answer"
-        )
     single = classes[counts == 1].tolist()
-    if single and np.sort(counts)[len(counts) // 2] >= _MANY:
-        warn_caller(
-            f"the labels {shortened(single)} have one series each, and most labels {_MANY} or "
-            "more; drop series such as a row of totals"
-        )
     texts = [label for label in classes.tolist() if isinstance(label, str)]
     numbers = [number for text in texts if (number := number_in(text)) is not None]
-    if len(numbers) == len(texts) > 9 and not all(map(float.is_integer, numbers)):
-        warn_caller(
-            f"the {len(texts)} labels such as {texts[0]!r} are read as names of classes; to "
-            "predict numbers use TSTransformerRegressor"
-        )
     missing = [text for text in texts if text.strip().lower() in _MISSING]
-    if missing:
-        warn_caller(
-            f"the labels {missing} are read as classes; where the label is missing, drop the "
-            "series or, in a file, leave the cell empty"
-        )
+    for message, wrong in {
+        f"all series have the label {shortened(str(classes[0]))}, which is then the only answer": (
+            len(classes) == 1
+        ),
+        f"the labels {shortened(single)} have one series each, and most labels {_MANY} or more; "
+        "drop series such as a row of totals": single
+        and np.sort(counts)[len(counts) // 2] >= _MANY,
+        f"the {len(texts)} labels such as {texts[:1]} are read as names of classes; to predict "
+        "numbers use TSTransformerRegressor": (
+            len(numbers) == len(texts) > 9 and not all(map(float.is_integer, numbers))
+        ),
+        f"the labels {missing} are read as classes; where the label is missing, drop the series "
+        "or, in a file, leave the cell empty": missing,
+    }.items():
+        if wrong:
+            warn_caller(message)
 
 
 def _plain(y: Any) -> Any:
@@ -256,36 +252,23 @@ def _check_values(values: pd.Series | npt.NDArray[Any], name: str, advice: str) 
 
 def _refuse_columns(y: Any, name: str) -> None:
     """Raise ValueError for several targets per series."""
-    if fields := getattr(getattr(y, "dtype", None), "names", None):
-        raise ValueError(f"{name} has the fields {fields}; pass one of them, as {name}[field]")
+    dtype: Any = getattr(y, "dtype", None)
     shape: tuple[int, ...] = getattr(y, "shape", ())
-    if isinstance(y, (list, tuple)) and all(isinstance(row, (list, tuple)) for row in y):
-        widths = {len(row) for row in y}
-        shape = (len(y), *widths) if len(widths) == 1 else ()
-    wanted = f"{name} should be a 1d array of one value per series; "
-    several = (
-        "several labels must be columns of 0 and 1; for other targets use sklearn.multioutput."
-        f"MultiOutputClassifier(estimator).fit(X, {name}) or MultiOutputRegressor, which fit one "
-        "model per column"
-    )
-    if len(shape) > 1 and shape[1:] != (1,):
-        problem = f"{wanted}got an array of shape {shape}"
-        if name == "groups":
-            raise ValueError(f"{problem}; pass one column")
-        if len(shape) > 2:
-            raise ValueError(f"{problem}; {several}")
-        columns = list(y.columns) if isinstance(y, pd.DataFrame) else list(range(shape[1]))
-        problem += f"; pass one of its columns {columns[:10]}"
-        # Columns of 0 and 1 come here where several labels are not possible.
-        binary = read_columns(y, labels=True) is not None
-        raise ValueError(problem if binary else f"{problem}; {several}")
-    objects = getattr(getattr(y, "dtype", None), "kind", "O") == "O" and hasattr(y, "__iter__")
-    for i, value in enumerate(y if objects and len(shape) < 2 else ()):
-        if isinstance(value, (list, tuple, set, frozenset)) or np.shape(value) not in ((), (1,)):
-            raise ValueError(
-                f"{wanted}series {i} has {shortened(value, 40)}. Several labels become columns by "
-                f"sklearn.preprocessing.MultiLabelBinarizer().fit_transform({name}); {several}"
-            )
+    fields, given = getattr(dtype, "names", None), None
+    columns: Any = fields or getattr(y, "columns", range(shape[1] if len(shape) > 1 else 0))
+    if fields or (len(shape) > 1 and shape[1:] != (1,)):
+        given = f"an array of shape {shape}"
+    elif getattr(dtype, "kind", "O") == "O" and len(shape) < 2:
+        for row in y:
+            if np.shape(row) not in ((), (1,)) or isinstance(row, (set, frozenset)):
+                given, columns = shortened(row, 40), range(len(row))
+    if given is not None:
+        raise ValueError(
+            f"{name} should be a 1d array of one value per series; got {given}; pass one of its "
+            f"columns {[*columns][:10]}, or several labels as columns of 0 and 1, as of "
+            "sklearn.preprocessing.MultiLabelBinarizer. For other targets use sklearn.multioutput."
+            f"MultiOutputClassifier(estimator).fit(X, {name}) or MultiOutputRegressor"
+        )
 
 
 def class_weights(
@@ -296,24 +279,15 @@ def class_weights(
     """Return the class weight of each series."""
     if isinstance(class_weight, Mapping):
         return _by_label(class_weight, classes.tolist())[targets]
-    if isinstance(class_weight, str) and class_weight != "balanced":
-        raise ValueError(unknown("class_weight", class_weight, ["balanced", None]))
-    if not isinstance(class_weight, (str, NoneType)):
-        raise TypeError(
-            "class_weight must be a dict from labels to weights, 'balanced' or None; got "
-            f"{shortened(class_weight)}"
-        )
     return np.asarray(compute_sample_weight(class_weight, targets))
 
 
 def read_weights(sample_weight: npt.ArrayLike | None, n_series: int) -> npt.NDArray[np.float64]:
     """Return the weight of each series, 1 without any."""
     if isinstance(sample_weight, (Mapping, set, frozenset, str)):
-        given = shortened(sample_weight, 40)
         raise TypeError(
-            f"sample_weight must have one number for each of the {n_series} series; got {given} of "
-            f"type {type(sample_weight).__name__}; for weights of classes pass "
-            "[weights[label] for label in y]"
+            "sample_weight must have one number for each series, as [weights[label] for label in "
+            f"y] has; got {shortened(sample_weight, 40)}"
         )
     sample_weight = _plain(sample_weight)
     if np.asarray(sample_weight).ndim == 1:
