@@ -225,7 +225,7 @@ def test_stream_of_dated_frames():
         stream.update(frames[0][2::-1])
     stream.update(frames[0][:3])
     for chunk in (X[0][:, 3:5], frames[0][3:5]):  # unnamed, and times of another kind
-        with pytest.raises(ValueError, match="channels|times"):
+        with pytest.raises(ValueError, match=r"channels|times"):
             stream.update(chunk, [3.0, 4.0])
 
 

@@ -30,7 +30,7 @@ from tsformer import (
     load,
 )
 from tsformer.tracking import register_model, write_model
-from tsformer.tracking.model import ServedModel, describe_input, signature_of
+from tsformer.tracking.model import ServedModel, signature_of
 
 mlflow = pytest.importorskip("mlflow", reason='needs the extra "tracking"')
 
@@ -234,7 +234,6 @@ def test_a_regressor_answers_with_numbers_and_any_model_with_novelty(tmp_path):
 
 def test_times_have_a_column_of_their_own():
     classifier = TSTransformerClassifier("tape", **SMALL).fit(X, Y, times=NUMBERS)
-    assert "`times`: the times of its steps, numbers" in describe_input(classifier)
     table = asked(times=[times.tolist() for times in NUMBERS])
     answer = ServedModel(classifier).predict(table)
     expected = classifier.predict_proba(X, times=NUMBERS)

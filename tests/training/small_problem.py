@@ -59,7 +59,7 @@ def make_step(
     weights: Tensor | None = None,
     *,
     kind: type[TrainingStep] = TrainingStep,
-    ranks: Ranks | None = None,
+    ranks: Ranks = Ranks(),  # noqa: B008
 ) -> TrainingStep:
     optimizer = make_optimizer(model.train(), plan)
     return kind(model, optimizer, panel, targets, weights, cross_entropy, plan, ranks)

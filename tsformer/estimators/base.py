@@ -477,6 +477,8 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
             member = type(self)(**parameters | {"random_state": member_state(self.random_state, i)})
             member.__dict__.update(learned)
             member.models_, member.histories_ = [model], [history]
+            if "temperatures_" in learned:
+                member.temperatures_ = [self.temperatures_[i]]
             members.append(member)
         return members
 

@@ -559,14 +559,6 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
         tags.classifier_tags.multi_label = True
         return tags
 
-    @property
-    def estimators_(self) -> list[Self]:
-        """Each member as a fitted classifier with ``n_estimators=1``."""
-        members = super().estimators_
-        for member, temperature in zip(members, self.temperatures_, strict=True):
-            member.temperatures_ = [temperature]
-        return members
-
     def describe_models(self) -> dict[str, Any]:
         return super().describe_models() | {"temperatures": self.temperatures_}
 

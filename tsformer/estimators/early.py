@@ -173,15 +173,10 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : ndarray (n, length) or (n, channels, length), or list of (channels, length) arrays
-            Complete series in any container that `TSTransformerClassifier` takes, of any lengths.
-            They are read into memory. NaN marks a missing value.
-        y : array-like (n,)
-            Labels of any type that scikit-learn allows.
+        X, y, times : as in `TSTransformerClassifier.fit`
+            Complete series of any lengths, read into memory, and one label for each.
         groups : array-like (n,), optional
             Group of each series, such as a person. Whole groups are held out.
-        times : as in `TSTransformerClassifier.fit`, optional
-            Times of the steps.
 
         Returns
         -------

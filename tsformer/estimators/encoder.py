@@ -160,45 +160,23 @@ class TSTransformerEncoder(TransformerEstimator):
         times: Any = None,
         times_val: Any = None,
     ) -> Self:
-        """Fit on all of `X`, or on all but the part that `early_stopping` holds out.
+        """Fit as `TSTransformerClassifier.fit` does, without labels.
 
         Parameters
         ----------
-        X : as in `TSTransformerClassifier.fit`
-            Series.
+        X, sample_weight, groups, times, times_val : as in `TSTransformerClassifier.fit`
         y : ignored
             For pipelines, which pass labels to all steps.
-        sample_weight : array-like (n,), optional
-            Weight of the loss of each series; only ratios matter.
-        groups : array-like (n,), optional
-            Group of each series; `early_stopping` holds out whole groups.
         X_val : like `X`, optional
             Validation series, on which the objective is scored after each epoch. Unless
             ``early_stopping=False``, they decide when to stop.
-        times, times_val : as in `TSTransformerClassifier.fit`, optional
-            Times of the steps.
 
         Returns
         -------
         self
-
-        Raises
-        ------
-        ValueError, TypeError
-            For invalid arguments. The estimator stays unchanged.
-        tsformer.training.NonFiniteLossError
-            If the loss is not finite. The estimator is fitted, with the weights of the last good
-            epoch.
         """
-        return super().fit(
-            X,
-            None,
-            sample_weight=sample_weight,
-            groups=groups,
-            X_val=X_val,
-            times=times,
-            times_val=times_val,
-        )
+        weights: dict[str, Any] = {"sample_weight": sample_weight, "groups": groups}
+        return super().fit(X, None, **weights, X_val=X_val, times=times, times_val=times_val)
 
     @in_plain_torch
     def score(self, X: Any, y: Any = None, *, times: Any = None) -> float:
@@ -240,15 +218,11 @@ class TSTransformerEncoder(TransformerEstimator):
 
     def _pretext(self, model: TSTransformer) -> Pretext:
         """Return the objective for the inputs of a model."""
-        preprocessor = self.preprocessor_
-        layout = InputLayout(preprocessor.n_channels, stride=model.stem.stride)
+        preprocessor, flagged, differenced = self.preprocessor_, (), False
         if isinstance(preprocessor, Scaler):
-            layout = InputLayout(
-                n_channels=layout.n_channels,
-                differenced=len(views_in(preprocessor.views)) == 2,
-                flagged=tuple(preprocessor.gap_channels.tolist()),
-                stride=layout.stride,
-            )
+            flagged = tuple(preprocessor.gap_channels.tolist())
+            differenced = len(views_in(preprocessor.views)) == 2
+        layout = InputLayout(preprocessor.n_channels, differenced, flagged, model.stem.stride)
         return Pretext(self.objective_, layout)
 
     def restored_target(self, described: dict[str, Any]) -> PretextTarget:

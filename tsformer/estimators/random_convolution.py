@@ -150,20 +150,14 @@ class RandomConvolutionClassifier(
 
         Parameters
         ----------
-        X : ndarray (n, length) or (n, channels, length), or list of (channels, length) arrays
-            Series in any container that `TSTransformerClassifier` takes; a list may hold series of
-            different lengths. NaN marks a missing value: gaps are interpolated linearly, and steps
-            before the first value and after the last are ignored.
-        y : array-like (n,) or (n, n_labels)
-            Labels of any type that scikit-learn allows, or several labels of 0 and 1 per series.
-        sample_weight : array-like (n,), optional
-            Weight of each series in the ridge regression, multiplied by its class weight; only
-            ratios matter. A series of weight 0 is left out.
+        X, y, sample_weight : as in `TSTransformerClassifier.fit`
+            Series, read into memory, and labels; steps before the first value and after the last
+            are ignored.
         groups : array-like (n,), optional
             Group of each series, such as a person or machine. Penalty, temperature and scaling are
             chosen by leaving out whole groups; if all series are in one group, single series.
         times : ndarray (length,) or (n, length), or list of (length,) arrays, optional
-            Times of the steps, non-decreasing numbers or dates; regular steps by default. Series
+            Times of the steps, as in `TSTransformerClassifier.fit`. Series
             with times are interpolated linearly at regular steps, a median interval of training
             apart, at most four times as many as the series has; a warning reports steps more than
             two intervals apart.

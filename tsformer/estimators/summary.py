@@ -185,7 +185,8 @@ def card(estimator: Any, source: str = '"."') -> str:
         if scores
         else "No score on held-out series is recorded.\n",
         "Use": f"```python\n{_program(estimator, source)}```\n",
-        "Versions": f"{_versions()}\n",
+        "Versions": f"tsformer {__version__}, Python {platform.python_version()}"
+        f"{''.join(f', {name} {metadata.version(name)}' for name in _PACKAGES)}\n",
     }
     text = "\n".join(f"## {title}\n\n{section}" for title, section in sections.items())
     return f"# {type(estimator).__name__}\n\n{_purpose(estimator)}\n\n{text}"
@@ -266,8 +267,3 @@ def _program(estimator: Any, source: str) -> str:
         + f"\nmodel = tsformer.load({source})\nX = [{series}]  # your series\n"
         f"print(model.{method}(X{options}))\n"
     )
-
-
-def _versions() -> str:
-    own = [f"tsformer {__version__}", f"Python {platform.python_version()}"]
-    return ", ".join([*own, *(f"{name} {metadata.version(name)}" for name in _PACKAGES)])

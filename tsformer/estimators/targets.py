@@ -203,10 +203,10 @@ def warn_of_labels(classes: npt.NDArray[Any], counts: npt.NDArray[np.int64]) -> 
     numbers = [number for text in texts if (number := number_in(text)) is not None]
     missing = [text for text in texts if text.strip().lower() in _MISSING]
     for message, wrong in {
-        f"all series have the label {shortened(str(classes[0]))}, which is then the only answer": (
+        f"all series have the label {str(classes[0])!r:.100}, which is then the only answer": (
             len(classes) == 1
         ),
-        f"the labels {shortened(single)} have one series each, and most labels {_MANY} or more; "
+        f"the labels {str(single):.100} have one series each, and most labels {_MANY} or more; "
         "drop series such as a row of totals": single
         and np.sort(counts)[len(counts) // 2] >= _MANY,
         f"the {len(texts)} labels such as {texts[:1]} are read as names of classes; to predict "

@@ -113,21 +113,10 @@ def autolog(
     >>> tsformer.autolog(disable=True)
     """
     check_pictures(pictures)
-    if disable:
-        use(None)
-        return
-    require("mlflow", extra="tracking", purpose="autolog")
-    use(
-        Settings(
-            log_models,
-            log_input_examples,
-            log_datasets,
-            exclusive,
-            silent,
-            pictures,
-            dict(extra_tags or {}),
-        )
-    )
+    if not disable:
+        require("mlflow", extra="tracking", purpose="autolog")
+    logged, tags = (log_models, log_input_examples, log_datasets), dict(extra_tags or {})
+    use(None if disable else Settings(*logged, exclusive, silent, pictures, tags))
 
 
 def use(settings: Settings | None) -> None:
@@ -185,22 +174,9 @@ def _log_fit(
     estimator, data = fit.estimator, fit.data
     pictures = long_enough(seconds) if settings.pictures == "auto" else settings.pictures
 
-    def course() -> None:
-        values = {f"fit_seconds/{k}": v for k, v in getattr(estimator, "seconds_", {}).items()}
-        if values or not summary:
-            values["fit_seconds"] = seconds
-        if not summary:
-            parts = [estimator]
-            if not hasattr(estimator, "models_"):
-                parts = list(fitted_parts(estimator).values())
-            models = [model for part in parts for model in part.models_]
-            encodings = [model.encoding for model in models if hasattr(model, "encoding")]
-            values["n_epochs"] = _replay(run, estimator, pictures)
-            values["n_parameters"] = sum(map(n_parameters, models))
-            values["n_parameters_encoding"] = sum(map(n_parameters, encodings))
-        run.metrics(values, step=int({**summary, **values}.get("n_epochs", 0)))
-
-    run.attempt("the course of the fit", course)
+    run.attempt(
+        "the course of the fit", lambda: _log_course(run, estimator, summary, seconds, pictures)
+    )
     for part, X, y, times in (
         ("train", fit.X, fit.y, data.get("times")),
         ("val", data.get("X_val"), data.get("y_val"), data.get("times_val")),
@@ -221,16 +197,28 @@ def _log_fit(
         run.end("KILLED")
 
 
-def _replay(run: TrackedRun, estimator: Any, pictures: bool) -> int:
-    """Log the curves of members trained elsewhere; return the epochs."""
-    transformer, epochs = getattr(estimator, "transformer_", estimator), 0
-    for history in getattr(transformer, "histories_", ()):
-        for row in history:
-            run.metrics(epoch_metrics(row), step=epochs + int(row["epoch"]))
-        epochs += len(history)
-    if epochs and pictures and importlib.util.find_spec("matplotlib"):
-        run.figure(lambda: plot_history(transformer.history_), "training.png")
-    return epochs
+def _log_course(
+    run: TrackedRun, estimator: Any, summary: Mapping[str, float], seconds: float, pictures: bool
+) -> None:
+    """Log costs; without a tracker, also the curves of members trained elsewhere."""
+    values = {f"fit_seconds/{k}": v for k, v in getattr(estimator, "seconds_", {}).items()}
+    if values or not summary:
+        values["fit_seconds"] = seconds
+    n_epochs = int(summary.get("n_epochs", 0))
+    if not summary:
+        parts = [estimator] if hasattr(estimator, "models_") else fitted_parts(estimator).values()
+        models = [model for part in parts for model in part.models_]
+        encodings = [model.encoding for model in models if hasattr(model, "encoding")]
+        transformer = getattr(estimator, "transformer_", estimator)
+        for history in getattr(transformer, "histories_", ()):
+            for row in history:
+                run.metrics(epoch_metrics(row), step=n_epochs + int(row["epoch"]))
+            n_epochs += len(history)
+        if n_epochs and pictures and importlib.util.find_spec("matplotlib"):
+            run.figure(lambda: plot_history(transformer.history_), "training.png")
+        values |= {"n_epochs": n_epochs, "n_parameters": sum(map(n_parameters, models))}
+        values["n_parameters_encoding"] = sum(map(n_parameters, encodings))
+    run.metrics(values, step=n_epochs)
 
 
 def _log_model(run: TrackedRun, fit: Fit, settings: Settings) -> None:

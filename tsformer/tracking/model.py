@@ -88,30 +88,22 @@ def write_model(
         raise FileExistsError(f"{path} exists already; name a new folder, or delete it")
     folder.mkdir(parents=True)
     estimator.save(folder / _FOLDER)
-    described = models.Model(
-        signature=signature_of(estimator, output),
-        metadata={"input": describe_input(estimator)},
-    )
+    described = models.Model(signature=signature_of(estimator, output))
     example = None if input_example is None else example_table(estimator, input_example)
     if example is not None:
         split = example.to_dict("split", index=False)
-        files = {
-            "input_example.json": split,
-            "serving_input_example.json": {"dataframe_split": split},
-        }
+        wrapped = {"dataframe_split": split}
+        files = {"input_example.json": split, "serving_input_example.json": wrapped}
         for name, content in files.items():
             (folder / name).write_text(json.dumps(content, default=str), encoding="utf-8")
-        info = {"type": "dataframe", "pandas_orient": "split"}
         names = dict(zip(("artifact_path", "serving_input_path"), files, strict=True))
-        described.saved_input_example_info = {**info, **names}
+        info = {"type": "dataframe", "pandas_orient": "split", **names}
+        described.saved_input_example_info = info
     # `pyfunc.save_model` spends seconds on checking and inferring requirements.
     requirements = [f"{name}=={_version(name)}" for name in _PACKAGES]
     requirements += [f"tsformer=={__version__}", f"mlflow=={_version('mlflow')}"]
     (folder / "requirements.txt").write_text("\n".join(requirements) + "\n", encoding="utf-8")
-    environment = {
-        "python": platform.python_version(),
-        "dependencies": ["-r requirements.txt"],
-    }
+    environment = {"python": platform.python_version(), "dependencies": ["-r requirements.txt"]}
     (folder / "python_env.yaml").write_text(json.dumps(environment), encoding="utf-8")
     pyfunc.add_to_model(
         described,
@@ -279,17 +271,6 @@ def example_table(estimator: SeriesEstimator, X: Any) -> pd.DataFrame | None:
     cells = [np.asarray(cell, dtype=np.float64) for cell in table[_SERIES]]
     table[_SERIES] = [np.where(np.isnan(cell), np.array(None), cell).tolist() for cell in cells]
     return table
-
-
-def describe_input(estimator: SeriesEstimator) -> str:
-    """Describe the columns of the input."""
-    text = (
-        f"`{_SERIES}`: one series per row, {_lists(estimator.n_channels_)}; series may differ in "
-        "length, and null or NaN is a missing value."
-    )
-    if estimator.clock_ is not None:
-        text += f" `{_TIMES}`: the times of its steps, {estimator.clock_}."
-    return text
 
 
 def _lists(n_channels: int) -> str:

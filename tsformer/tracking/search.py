@@ -217,13 +217,12 @@ def _short(parameters: Mapping[str, Any]) -> dict[str, str]:
 def _metric_name(key: str, scoring: Any, estimator: Any) -> str:
     """Return the metric of scikit-learn's ``test_score``, such as "test/accuracy"."""
     part, _, name = key.partition("_")
-    if name == "score":
-        scorer = scoring.get(name) if isinstance(scoring, Mapping) else scoring
-        if isinstance(scorer, str):
-            name = scorer
-        elif (function := getattr(scorer, "_score_func", None)) is not None:
-            name = function.__name__.removesuffix("_score")
-            name = f"neg_{name}" if getattr(scorer, "_sign", 1) < 0 else name
-        elif scorer is None or hasattr(scorer, "_estimator"):  # the estimator's own
-            name = main_score(estimator)
-    return f"{part}/{name}"
+    if name != "score":
+        return f"{part}/{name}"
+    scorer = scoring.get(name) if isinstance(scoring, Mapping) else scoring
+    if scorer is None or hasattr(scorer, "_estimator"):  # the estimator's own
+        return f"{part}/{main_score(estimator)}"
+    function, sign = getattr(scorer, "_score_func", None), getattr(scorer, "_sign", 1)
+    if function is not None:
+        scorer = f"{'neg_' * (sign < 0)}{function.__name__.removesuffix('_score')}"
+    return f"{part}/{scorer if isinstance(scorer, str) else name}"

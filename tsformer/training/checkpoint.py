@@ -24,6 +24,9 @@ from tsformer.training.training_run import TrainingRun
 
 #: Fields of a plan that change neither the steps of a training run nor their order.
 _IRRELEVANT = ("device", "compile", "checkpoint_dir", "checkpoint_minutes", "resume")
+#: Attributes of a run and of its early stopping that tell its position.
+_OF_RUN = ("step", "batch", "total", "kept", "shuffling")
+_OF_STOPPING = ("best_epoch", "best_loss", "best_weights")
 
 
 class Checkpointer:
@@ -46,16 +49,12 @@ class Checkpointer:
             # The options depend on the device and on CUDA graphs, so this run's options stay.
             own = self.optimizer.state_dict()["param_groups"]
             self.optimizer.load_state_dict({**saved["optimizer"], "param_groups": own})
-            at = saved["position"]
-            run.step, run.batch = at["step"], at["batch"]
-            run.total = at["total"].to(run.total.device)
-            run.kept = [(epoch, weights) for epoch, weights in at["kept"]]
-            run.shuffling = at["shuffling"]
+            position, device = saved["position"], run.total.device
+            for owner, names in ((run, _OF_RUN), (stopping, _OF_STOPPING), (state, ("stop",))):
+                vars(owner).update({name: position[name] for name in names})
+            run.total = run.total.to(device)
             run.generator.set_state(run.shuffling)
-            state.stop = at["stop"]
-            stopping.best_loss, stopping.best_epoch = at["best_loss"], at["best_epoch"]
-            stopping.best_weights = at["best_weights"]
-            state.history.best_epoch = at["best_epoch"]
+            state.history.best_epoch = stopping.best_epoch
             state.history += saved["history"][len(state.history) :]
             if run.ranks.size == 1:  # only the first process saves its generators
                 torch.Generator().set_state(saved["random"]["cpu"])  # raises if damaged
@@ -67,27 +66,19 @@ class Checkpointer:
         run, state, stopping = self.run, self.run.state, self.run.stopping
         if not run.ranks.leads:
             return
-        position = {
-            "step": run.step,
-            "batch": run.batch,
-            "total": run.total,
-            "kept": run.kept,
-            "shuffling": run.shuffling,
-            "stop": state.stop,
-            "best_epoch": stopping.best_epoch,
-            "best_loss": stopping.best_loss,
-            "best_weights": stopping.best_weights,
+        content = {
+            "model": state.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "position": {
+                **{name: getattr(run, name) for name in _OF_RUN},
+                **{name: getattr(stopping, name) for name in _OF_STOPPING},
+                "stop": state.stop,
+            },
+            "history": list(state.history),
+            "random": run.random.states,
         }
         try:
-            self.file.save(
-                {
-                    "model": state.model.state_dict(),
-                    "optimizer": self.optimizer.state_dict(),
-                    "position": position,
-                    "history": list(state.history),
-                    "random": run.random.states,
-                }
-            )
+            self.file.save(content)
         except OSError as error:
             warn_caller(
                 f"checkpoint {self.file.path} could not be written ({error}); training continues "

@@ -7,11 +7,10 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from tsformer._warnings import warn_caller
 from tsformer.data.panel import AnyPanel, Panel, same_device
@@ -40,8 +39,8 @@ class GraphedStep(TrainingStep):
     ``.item()`` does), samples on the CPU, or if memory runs out.
     """
 
-    def __init__(self, *args: Any, **kwargs: Any):
-        super().__init__(*args, **kwargs)
+    def __post_init__(self, model: nn.Module) -> None:
+        super().__post_init__(model)
         assert isinstance(self.panel, Panel)  # checked by `step_class`
         self.panel = _of_one_length(self.panel.with_mask())  # a captured step cannot read the host
         self._steps: dict[tuple[int, int], int] = {}

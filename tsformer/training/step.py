@@ -1,6 +1,7 @@
 """One optimizer step: forward, loss, backward and update."""
 
 from collections.abc import Callable
+from dataclasses import InitVar, dataclass, field
 from typing import Any
 
 import torch
@@ -19,37 +20,31 @@ from tsformer.training.plan import TrainingPlan
 Loss = Callable[[Tensor, Tensor], Tensor]
 
 
+@dataclass(eq=False)
 class TrainingStep:
     """Takes optimizer steps on batches of a panel."""
 
-    def __init__(
-        self,
-        model: nn.Module,
-        optimizer: torch.optim.Optimizer,
-        panel: AnyPanel,
-        targets: Tensor,
-        weights: Tensor | None,
-        loss: Loss | Pretext,
-        plan: TrainingPlan,
-        ranks: Ranks | None = None,
-    ):
-        self.ranks = Ranks() if ranks is None else ranks
+    model: InitVar[nn.Module]
+    optimizer: torch.optim.Optimizer
+    panel: AnyPanel
+    targets: Tensor
+    weights: Tensor | None
+    loss: Loss | Pretext
+    plan: TrainingPlan
+    ranks: Ranks = field(default_factory=Ranks)
+
+    def __post_init__(self, model: nn.Module) -> None:
         self.shared = self.ranks.size > 1
-        forward: Any = torch.compile(model) if plan.compile is True else model
+        forward: Any = torch.compile(model) if self.plan.compile is True else model
         if self.shared:
-            forward = self.ranks.wrap(forward, plan.device)
+            forward = self.ranks.wrap(forward, self.plan.device)
         self.forward: Callable[..., Tensor] = forward
-        self.optimizer = optimizer
-        self.panel = panel
-        self.targets = targets
-        self.weights = weights
         # An objective may pass several views of each series through the norm.
         weighted = isinstance(getattr(model, "head_norm", None), PooledBatchNorm)
-        self.norm_weights = None if isinstance(loss, Pretext) or not weighted else weights
-        self.loss = loss
-        self.plan = plan
+        weighted = weighted and not isinstance(self.loss, Pretext)
+        self.norm_weights = self.weights if weighted else None
         #: Whether this process reads only its part of a batch.
-        self.divided = self.shared and plan.augmentation is None
+        self.divided = self.shared and self.plan.augmentation is None
 
     def __call__(self, index: Tensor, rows: Tensor, *, number: int = 0) -> Tensor:
         """Take a step on a batch; return this process's sum of losses, on the device."""

@@ -176,37 +176,29 @@ class Validation:
         return {"val_loss": losses.mean().item(), "val_score": self.score(outputs, self.targets)}
 
 
+@dataclass(eq=False)
 class TrainingRun:
     """The training run of one model: its data, and its position, which checkpoints save."""
 
-    def __init__(
-        self,
-        state: TrainingState,
-        panel: AnyPanel,
-        targets: Tensor,
-        loss: Loss | Pretext,
-        weights: Tensor | None = None,
-        validation: Validation | None = None,
-        callbacks: Sequence[Callback] = (),
-        ranks: Ranks | None = None,
-    ):
-        self.state = state
-        self.panel = panel
-        self.targets = targets
-        self.loss = loss
-        self.weights = weights
-        self.validation = validation
-        self.callbacks = callbacks
-        self.ranks = Ranks() if ranks is None else ranks
-        plan = state.plan
-        patience = None if validation is None else plan.n_iter_no_change
-        self.stopping = EarlyStopping(patience, start=state.epochs_before)
+    state: TrainingState
+    panel: AnyPanel
+    targets: Tensor
+    loss: Loss | Pretext
+    weights: Tensor | None = None
+    validation: Validation | None = None
+    callbacks: Sequence[Callback] = ()
+    ranks: Ranks = field(default_factory=Ranks)
+
+    def __post_init__(self) -> None:
+        plan, start = self.state.plan, self.state.epochs_before
+        patience = None if self.validation is None else plan.n_iter_no_change
+        self.stopping = EarlyStopping(patience, start=start)
         self.random = RandomStream(plan.seed + self.ranks.rank, plan.device)
         #: Optimizer steps of the run; batches and the sum of losses of the epoch.
         self.step = self.batch = 0
         self.total = torch.zeros((), device=plan.device)
         #: Weights of the start and of the last two epochs.
-        self.kept = [self.snapshot(state.epochs_before)]
+        self.kept = [self.snapshot(start)]
         self.generator = torch.Generator().manual_seed(plan.seed)
         #: State of the generator at the start of the epoch.
         self.shuffling = self.generator.get_state()

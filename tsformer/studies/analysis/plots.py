@@ -1,8 +1,13 @@
-"""Figures of a study's scores, statistics and costs, made without pyplot."""
+"""Figures of a study's scores, statistics and costs, made without pyplot.
+
+`ax` or `axes` are panels to draw on; by default, a new figure is made. Several panels must be as
+many as the figure has, else ValueError is raised.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -60,7 +65,7 @@ def plot_boxes(results: pd.DataFrame, *, ax: Axes | None = None) -> Figure:
     results : DataFrame
         One row per fit, with the columns `dataset`, `encoding` and `accuracy`.
     ax : Axes, optional
-        Where to draw. By default, a new figure.
+        Where to draw.
 
     Examples
     --------
@@ -101,12 +106,7 @@ def plot_comparison(results: pd.DataFrame, *, axes: Axes | Sequence[Axes] | None
     results : DataFrame
         One row per fit, with the columns `dataset`, `encoding` and `accuracy`.
     axes : Axes or sequence of Axes, optional
-        Where to draw: one panel for each data set. By default, a new figure.
-
-    Raises
-    ------
-    ValueError
-        If `axes` has another number of panels.
+        Where to draw: one panel for each data set.
 
     Examples
     --------
@@ -115,8 +115,7 @@ def plot_comparison(results: pd.DataFrame, *, axes: Axes | Sequence[Axes] | None
     >>> [ax.get_title() for ax in plot_comparison(results).axes]
     ['A', 'B']
     """
-    datasets = list(dict.fromkeys(results["dataset"]))
-    encodings = list(dict.fromkeys(results["encoding"]))
+    datasets, encodings = results["dataset"].unique(), results["encoding"].unique()
     width = 3.2 if len(datasets) > 1 else 5.2
     panels = Panels(
         axes,
@@ -128,39 +127,29 @@ def plot_comparison(results: pd.DataFrame, *, axes: Axes | Sequence[Axes] | None
         sharey=True,
     )
     for ax, dataset in zip(panels.axes, datasets, strict=True):
-        _draw_dataset(ax, results[results["dataset"] == dataset], encodings)
+        rows = results[results["dataset"] == dataset]
+        for y, (encoding, color) in enumerate(encoding_colors(encodings).items()):
+            values = rows.loc[rows["encoding"] == encoding, "accuracy"].to_numpy(dtype=float)
+            if not len(values):
+                continue
+            # Dots of equal value are drawn side by side, in the order of the seeds.
+            beside = np.linspace(-0.16, 0.16, len(values)) if len(values) > 1 else np.zeros(1)
+            dots: dict[str, Any] = {"s": 22, "alpha": 0.65, "linewidths": 0}
+            # A dot at the end of the axis is drawn whole.
+            ax.scatter(values, y + beside, color=color, **dots, zorder=3, clip_on=False)
+            mean, spread = values.mean(), values.std(ddof=1) if len(values) > 1 else 0.0
+            ax.plot([mean - spread, mean + spread], [y, y], color=color, linewidth=2, zorder=2)
+            ax.plot([mean, mean], [y - 0.34, y + 0.34], color=color, linewidth=3, zorder=4)
+        ax.set_yticks(range(len(encodings)), [shortened(name) for name in encodings])
+        ax.set_ylim(len(encodings) - 0.4, -0.6)
+        ax.grid(axis="x", alpha=0.3)
+        ax.tick_params(labelsize=9)
+        ax.margins(x=0.08)
+        fewer_ticks(ax)
+        end_score_axis(ax, rows["accuracy"], "x")
         ax.set_title(wrapped(dataset, width - 0.4, 11), fontsize=11)
     panels.label("test accuracy: one dot per fit, bar = mean ± standard deviation")
     return panels.figure
-
-
-def _draw_dataset(ax: Axes, rows: pd.DataFrame, encodings: list[str]) -> None:
-    for place, (encoding, color) in enumerate(encoding_colors(encodings).items()):
-        values = rows.loc[rows["encoding"] == encoding, "accuracy"].to_numpy(dtype=float)
-        if not len(values):
-            continue
-        # Dots of equal value are drawn side by side, in the order of the seeds.
-        beside = np.linspace(-0.16, 0.16, len(values)) if len(values) > 1 else np.zeros(1)
-        ax.scatter(
-            values,
-            place + beside,
-            color=color,
-            s=22,
-            alpha=0.65,
-            linewidths=0,
-            zorder=3,
-            clip_on=False,  # a dot at the end of the axis is drawn whole
-        )
-        mean, spread = values.mean(), values.std(ddof=1) if len(values) > 1 else 0.0
-        ax.plot([mean - spread, mean + spread], [place, place], color=color, linewidth=2, zorder=2)
-        ax.plot([mean, mean], [place - 0.34, place + 0.34], color=color, linewidth=3, zorder=4)
-    ax.set_yticks(range(len(encodings)), [shortened(name) for name in encodings])
-    ax.set_ylim(len(encodings) - 0.4, -0.6)
-    ax.grid(axis="x", alpha=0.3)
-    ax.tick_params(labelsize=9)
-    ax.margins(x=0.08)
-    fewer_ticks(ax)
-    end_score_axis(ax, rows["accuracy"], "x")
 
 
 def plot_mean_gains(
@@ -179,12 +168,7 @@ def plot_mean_gains(
     baseline : str
         The method over which gains were computed.
     axes : Axes or sequence of Axes, optional
-        Where to draw: one panel for each variant. By default, a new figure.
-
-    Raises
-    ------
-    ValueError
-        If `axes` has another number of panels.
+        Where to draw: one panel for each variant.
 
     Examples
     --------
@@ -206,11 +190,8 @@ def plot_mean_gains(
     )
     colors = encoding_colors([baseline, *methods])
     for ax, (label, table) in zip(panels.axes, tables.items(), strict=True):
-        for row in table.to_dict("records"):
-            y = methods.index(row["method"])
-            color = colors[row["method"]]
-            _draw_interval(ax, y, row["low"], row["gain"], row["high"], color)
-        _name_rows(ax, names)
+        y = [methods.index(name) for name in table["method"]]
+        _draw_intervals(ax, names, y, table, [colors[name] for name in table["method"]])
         n_datasets = f"{int(table['datasets'].iloc[0])} data sets"
         title = f"{label}, {n_datasets}" if label else n_datasets
         if text_width(title, 10) > width - 0.4:
@@ -232,7 +213,7 @@ def plot_ranking(ranking: pd.DataFrame, *, axes: Axes | None = None) -> Figure:
         The `ranking` of a `Comparison`. An encoding without a fit is not drawn; a dropped one is
         hollow.
     axes : Axes, optional
-        Where to draw; by default, a new figure.
+        Where to draw.
 
     Examples
     --------
@@ -243,37 +224,34 @@ def plot_ranking(ranking: pd.DataFrame, *, axes: Axes | None = None) -> Figure:
     """
     shown = ranking[ranking["behind"].notna()]
     names = list(map(shortened, shown["encoding"]))
-    panels = Panels(
-        axes,
-        1,
-        "ranking",
-        n_columns=1,
-        panel=(5.5, 0.9 + 0.26 * len(names)),
-        around=(0.9 + widest(names, 10), 0),
-    )
-    (ax,) = panels.axes
+    ax = one_panel(axes, 6.4 + widest(names, 10), 0.9 + 0.26 * len(names))
+    gain, margin = -shown["behind"], shown["margin"].where(shown["margin"] > 0)
+    table = pd.DataFrame({"gain": gain, "low": gain - margin, "high": gain + margin})
     colors = encoding_colors(ranking["encoding"])
-    for y, row in enumerate(shown.to_dict("records")):
-        x, half = -row["behind"], row["margin"] if row["margin"] > 0 else np.nan
-        fill = "full" if row["outcome"] in REMAINING else "none"
-        _draw_interval(ax, y, x - half, x, x + half, colors[row["encoding"]], fill)
+    fills = ["full" if outcome in REMAINING else "none" for outcome in shown["outcome"]]
     folds = [f"{n} fold{'s' * (n != 1)}" for n in shown["folds"]]
-    _name_rows(ax, [f"{name}, {n}" for name, n in zip(names, folds, strict=True)])
+    rows = [f"{name}, {n}" for name, n in zip(names, folds, strict=True)]
+    _draw_intervals(
+        ax, rows, range(len(rows)), table, [colors[name] for name in shown["encoding"]], fills
+    )
     ax.set_xlabel(f"accuracy minus that of {names[0]} on the same folds, in percentage points")
-    return panels.figure
+    return figure_of(ax)
 
 
-def _draw_interval(
-    ax: Axes, y: int, low: float, x: float, high: float, color: str, fill: Any = "full"
+def _draw_intervals(
+    ax: Axes,
+    names: list[str],
+    rows: Iterable[int],
+    table: pd.DataFrame,
+    colors: list[str],
+    fills: Iterable[Any] = itertools.repeat("full"),
 ) -> None:
-    """Draw a share with its interval, if there is one, in points."""
-    if low == low:  # NaN: too few scores
-        ax.plot([100 * low, 100 * high], [y, y], color=color, linewidth=2)
-    ax.plot([100 * x], [y], "o", color=color, markersize=6, fillstyle=fill)
-
-
-def _name_rows(ax: Axes, names: list[str]) -> None:
-    """Name the rows of a panel around zero."""
+    """Draw shares around zero in points, with their intervals, in named rows."""
+    limits = 100 * table[["low", "gain", "high"]]
+    for y, (low, x, high), color, fill in zip(rows, limits.to_numpy(), colors, fills, strict=False):
+        if low == low:  # NaN: too few scores
+            ax.plot([low, high], [y, y], color=color, linewidth=2)
+        ax.plot([x], [y], "o", color=color, markersize=6, fillstyle=fill)
     ax.axvline(0, color="0.4", linewidth=0.8)
     ax.set_yticks(range(len(names)), names)
     ax.set_ylim(len(names) - 0.5, -0.5)
@@ -292,12 +270,12 @@ def plot_cost(costs: pd.DataFrame, *, axes: Axes | Sequence[Axes] | None = None)
         As `tsformer.studies.analysis.statistics.costs` returns. A method without any cost, a
         published one, is not drawn.
     axes : Axes or sequence of Axes, optional
-        Where to draw: one panel for each cost that the table has. By default, a new figure.
+        Where to draw: one panel for each cost that the table has.
 
     Raises
     ------
     ValueError
-        If the table has no cost column, or `axes` has another number of panels.
+        If the table has no cost column.
 
     Examples
     --------
@@ -325,8 +303,35 @@ def plot_cost(costs: pd.DataFrame, *, axes: Axes | Sequence[Axes] | None = None)
         around=(0.8 + widest(map(shortened, costs["method"]), 8), 0.0),
         sharey=True,
     )
+    colors = encoding_colors(costs["method"])
     for ax, cost in zip(panels.axes, there, strict=True):
-        _draw_cost(ax, costs, cost)
+        known, front = costs[cost].dropna(), costs.get(f"front_{cost}")
+        if front is not None:
+            rows = costs[front].sort_values(cost)
+            ax.plot(
+                rows[cost], rows["score"], color="0.6", linewidth=1, zorder=1, label="Pareto front"
+            )
+        for i, row in enumerate(costs.to_dict("records")):
+            ax.scatter(
+                [row[cost]],
+                [row["score"]],
+                color=colors[row["method"]],
+                marker=MARKERS[i % len(MARKERS)],
+                edgecolors="black" if row.get(f"front_{cost}") else "none",
+                s=55,
+                zorder=3,
+                clip_on=False,
+                label=shortened(row["method"]),
+            )
+        ax.margins(0.08)
+        ax.grid(alpha=0.3)
+        far = 0 < _FAR_APART * known.min() < known.max()
+        ax.set_xlabel(f"{COSTS[cost]}, mean over data sets{' (log scale)' if far else ''}")
+        if far:
+            scale_by_powers(ax, known)
+        else:
+            fewer_ticks(ax, 5)
+            ax.xaxis.set_major_formatter("{x:,.10g}")
         end_score_axis(ax, costs["score"], "y")
     for ax in panels.axes[::n_columns]:
         ax.set_ylabel("mean score")
@@ -339,37 +344,6 @@ def plot_cost(costs: pd.DataFrame, *, axes: Axes | Sequence[Axes] | None = None)
         borderaxespad=0,
     )
     return panels.figure
-
-
-def _draw_cost(ax: Axes, costs: pd.DataFrame, cost: str) -> None:
-    if f"front_{cost}" in costs.columns:
-        front = costs[costs[f"front_{cost}"]].sort_values(cost)
-        ax.plot(
-            front[cost], front["score"], color="0.6", linewidth=1, zorder=1, label="Pareto front"
-        )
-    colors = encoding_colors(costs["method"])
-    for i, row in enumerate(costs.to_dict("records")):
-        ax.scatter(
-            [row[cost]],
-            [row["score"]],
-            color=colors[row["method"]],
-            marker=MARKERS[i % len(MARKERS)],
-            edgecolors="black" if row.get(f"front_{cost}") else "none",
-            s=55,
-            zorder=3,
-            clip_on=False,
-            label=shortened(row["method"]),
-        )
-    ax.margins(0.08)
-    ax.grid(alpha=0.3)
-    known = costs[cost].dropna()
-    if 0 < _FAR_APART * known.min() < known.max():
-        ax.set_xlabel(f"{COSTS[cost]}, mean over data sets (log scale)")
-        scale_by_powers(ax, known)
-        return
-    ax.set_xlabel(f"{COSTS[cost]}, mean over data sets")
-    fewer_ticks(ax, 5)
-    ax.xaxis.set_major_formatter("{x:,.10g}")
 
 
 def plot_critical_difference(
@@ -386,7 +360,7 @@ def plot_critical_difference(
     alpha : float, default=0.05
         Pairs with a lower corrected p differ; none does if Friedman's test is not significant.
     ax : Axes, optional
-        Where to draw. By default, a new figure.
+        Where to draw.
 
     Examples
     --------
@@ -455,7 +429,7 @@ def plot_pairs(statistics: Statistics, *, alpha: float = 0.05, ax: Axes | None =
     alpha : float, default=0.05
         Pairs with a lower corrected p are bold, provided that Friedman's test is significant.
     ax : Axes, optional
-        Where to draw. By default, a new figure.
+        Where to draw.
 
     References
     ----------

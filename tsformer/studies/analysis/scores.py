@@ -113,18 +113,15 @@ def read_study(
     if table.empty:
         raise ValueError(f"{file} has no rows yet")
     written = {name: ours for ours, name in renamed.items()}
-    for name in ("dataset", "method", *COSTS, "score"):
-        if name in table.columns:
-            column, what = table[name], "names nothing"
-            wrong = column == ""
-            if name not in ("dataset", "method"):
-                what = "is not a number"
-                wrong = column.notna() & pd.to_numeric(column, errors="coerce").isna()
-            if wrong.any():
-                raise ValueError(
-                    f"{file}, row {column.index[wrong][0] + 2}: {column[wrong].iloc[0]!r} in "
-                    f"column {written.get(name, name)!r} {what}; correct it, or leave the row out"
-                )
+    for name in filter(table.columns.__contains__, ("dataset", "method", *COSTS, "score")):
+        column, wrong = table[name], table[name] == ""
+        if name not in _WORDS:
+            wrong = column.notna() & pd.to_numeric(column, errors="coerce").isna()
+        if wrong.any():
+            raise ValueError(
+                f"{file}, row {column.index[wrong][0] + 2}: {column[wrong].iloc[0]!r} is no "
+                f"{written.get(name, name)}; correct it, or leave the row out"
+            )
     free = [name for name in table.columns if name not in (*_COLUMNS, "resample")]
     for name in asked or ():
         check_known("column to vary", name, free, where=f"{file}: ")

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from dataclasses import InitVar, dataclass, field
 from functools import partial
 from typing import Any, Self
 
@@ -40,6 +41,7 @@ _THREAD_VARIABLES = (
 )
 
 
+@dataclass(eq=False)
 class Fits:
     """Runs the fits of one comparison.
 
@@ -48,19 +50,13 @@ class Fits:
     a Dask `client`.
     """
 
-    def __init__(
-        self,
-        parent_id: str,
-        listener: Callable[[Progress], None] | None = None,
-        *,
-        jobs: int = 1,
-        time_limit: float | None = None,
-        client: Any = None,
-    ):
-        self.parent_id = parent_id
-        self.listener = listener
-        self.time_limit = time_limit
-        self.client = client
+    parent_id: str
+    listener: Callable[[Progress], None] | None = None
+    jobs: InitVar[int] = field(default=1, kw_only=True)
+    time_limit: float | None = field(default=None, kw_only=True)
+    client: Any = field(default=None, kw_only=True)
+
+    def __post_init__(self, jobs: int) -> None:
         self.pools: list[Any] = [Worker(jobs) for _ in range(jobs)]
 
     def __enter__(self) -> Self:

@@ -41,13 +41,12 @@ def stratified_resample(
     resamples refer to these splits.
     """
     y = np.concatenate([y_train, y_test])
-    n_train = {label: int(np.sum(y_train == label)) for label in np.unique(y)}
     generator = np.random.RandomState(seed)  # not a Generator: published splits use this
-    train: list[int] = []
-    test: list[int] = []
-    for label, n in n_train.items():
+    train, test = list[int](), list[int]()
+    for label in np.unique(y):
         places = np.flatnonzero(y == label)
         generator.shuffle(places)
+        n = int(np.sum(y_train == label))
         train += places[:n].tolist()
         test += places[n:].tolist()
     X: Any = [*X_train, *X_test]
