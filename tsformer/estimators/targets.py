@@ -206,7 +206,7 @@ def warn_of_labels(classes: npt.NDArray[Any], counts: npt.NDArray[np.int64]) -> 
         f"all series have the label {str(classes[0])!r:.100}, which is then the only answer": (
             len(classes) == 1
         ),
-        f"the labels {str(single):.100} have one series each, and most labels {_MANY} or more; "
+        f"the labels {single!s:.100} have one series each, and most labels {_MANY} or more; "
         "drop series such as a row of totals": single
         and np.sort(counts)[len(counts) // 2] >= _MANY,
         f"the {len(texts)} labels such as {texts[:1]} are read as names of classes; to predict "
