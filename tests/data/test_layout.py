@@ -269,6 +269,9 @@ def test_what_the_warning_says_silences_it_and_predict_says_how_to_swap():
     clf.fit(NOISE, [0, 1] * 4).fit(NOISE.transpose(0, 2, 1), [0, 1] * 4)
     with pytest.raises(ValueError, match=r"50 .* 3; .*np.transpose\(X, \(0, 2, 1\)\)$"):
         clf.predict(NOISE)
+    clf.fit(STEPS, [0, 1] * 4)
+    with pytest.raises(LayoutWarning, match="order"):
+        clf.predict(table)
 
 
 # --- ids of series: those of X and of y agree, or neither answers for the other -------------------

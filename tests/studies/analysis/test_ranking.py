@@ -32,6 +32,9 @@ def test_intervals_are_of_pairs_and_wider_than_without_overlap_of_training_sets(
     table = rank(unfinished, {**DROPPED, "alibi": "dropped after round 4"}, n_folds=5)
     assert table["encoding"].tolist() == ["rope", "none", "alibi", "lspe", "dape"]
     assert table["folds"].tolist() == [4, 4, 5, 2, 0], "those that the remaining have"
+    table = rank(pd.DataFrame({"none": [0.6] * 3, "rope": [0.7] * 3}), {}, n_folds=3)
+    assert table["outcome"].tolist() == ["leads", "too few folds to tell"]
+    assert answer(table) == "`rope` leads `none` by 10.0 points over 3 folds."
 
 
 def test_the_answer_names_the_leader_and_every_other_fate():

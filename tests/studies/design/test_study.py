@@ -142,9 +142,8 @@ def test_a_file_with_a_mistake(text, message, tmp_path):
         Study.from_toml(file)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "named"),
-    [
+WRONG = {
+    ValueError: [
         ({"encodings": ["lpse"]}, "'lpse'.*'lspe'"),
         ({"encodings": ["tape+erpe", "tape + erpe"]}, r"'tape\+erpe' twice"),
         ({"seeds": 0}, "seeds"),
@@ -168,6 +167,8 @@ def test_a_file_with_a_mistake(text, message, tmp_path):
         ({"train_sizes": [0]}, "0"),
         ({"train_sizes": ["half"]}, "'half'"),
         ({"train_sizes": ["10%", "10.0 %"]}, "'10%' twice"),
+    ],
+    TypeError: [
         ({"datasets": [3]}, "datasets.* 3"),
         ({"encodings": 3}, "encodings.* 3"),
         ({"parameters": {"encoding_params": {"f": print}}}, "encoding_params"),
@@ -179,9 +180,15 @@ def test_a_file_with_a_mistake(text, message, tmp_path):
         ({"train_sizes": [0.1]}, "10%"),
         ({"train_sizes": "10%"}, "'10%'"),
     ],
+}
+
+
+@pytest.mark.parametrize(
+    ("error", "arguments", "named"),
+    [(error, *row) for error, rows in WRONG.items() for row in rows],
 )
-def test_a_wrong_value_or_type_is_refused_at_once(arguments, named):
-    with pytest.raises((TypeError, ValueError), match=named):
+def test_a_wrong_value_or_type_is_refused_at_once(error, arguments, named):
+    with pytest.raises(error, match=named):
         study(**arguments)
 
 

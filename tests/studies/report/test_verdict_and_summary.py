@@ -43,6 +43,7 @@ def test_of_two_equal_ranks_the_lower_score_is_never_called_better(order):
     found = compared({name: scores[name] for name in (*order, "far")})
     says = "`better` and `worse` share the best mean rank, `better` has the best mean score"
     assert verdict(found).startswith(says)
+    assert contrasts(found.statistics)["leaders"] == ["better", "worse"]
     equal = verdict(compared({"a": [0.5, 0.7], "b": [0.7, 0.5]}))
     assert equal.startswith("`a` and `b` share the best mean rank and mean score, but ")
 
