@@ -161,3 +161,11 @@ def test_a_class_of_a_notebook_is_refused_with_a_file_to_name(monkeypatch):
     monkeypatch.setitem(sys.modules, "__main__", notebook)
     with pytest.raises(ValueError, match=r"mine\.Mine"):
         load_class("__main__.Mine")
+
+
+def test_a_class_that_its_module_imports_on_demand_is_found(monkeypatch):
+    """As `tsformer` does in a new worker process."""
+    module = ModuleType("on_demand")
+    module.__getattr__ = {"Mine": type("Mine", (), {"fit": None, "predict": None})}.__getitem__
+    monkeypatch.setitem(sys.modules, "on_demand", module)
+    assert load_class("on_demand.Mine").__name__ == "Mine"

@@ -198,11 +198,11 @@ def load_class(estimator: str) -> type[Any]:
             f"{estimator} is defined in an interactive session, whose code cannot be read again; "
             f"save the class in a file of this folder, as in mine.py, and name it mine.{name}"
         )
-    module = vars(load_module(home, estimator))
-    if name not in module:
-        classes = [key for key, found in module.items() if not _other_kind(found)]
+    module = load_module(home, estimator)
+    if not hasattr(module, name):
+        classes = [key for key, found in vars(module).items() if not _other_kind(found)]
         raise ValueError(unknown(f"class of {home}", name, classes))
-    if kind := _other_kind(found := module[name]):
+    if kind := _other_kind(found := getattr(module, name)):  # ours are imported on demand
         raise TypeError(f"{estimator} {kind}")
     return found
 
