@@ -265,13 +265,12 @@ def test_what_the_warning_says_silences_it_and_predict_says_how_to_swap():
     for X, message in ((table, "order"), (NOISE, "np.transpose")):
         with pytest.raises(LayoutWarning, match=message) as raised:
             clf.fit(X, [0, 1] * 4)
+    with pytest.raises(LayoutWarning, match="order"):
+        clf.fit(STEPS, [0, 1] * 4).predict(table)
     exec("import warnings, tsformer; " + str(raised.value).partition("silence this with ")[2])
     clf.fit(NOISE, [0, 1] * 4).fit(NOISE.transpose(0, 2, 1), [0, 1] * 4)
     with pytest.raises(ValueError, match=r"50 .* 3; .*np.transpose\(X, \(0, 2, 1\)\)$"):
         clf.predict(NOISE)
-    clf.fit(STEPS, [0, 1] * 4)
-    with pytest.raises(LayoutWarning, match="order"):
-        clf.predict(table)
 
 
 # --- ids of series: those of X and of y agree, or neither answers for the other -------------------
