@@ -14,7 +14,8 @@ from listening import listening, wait_until
 
 from tsformer.studies import Study, compare
 
-dask = pytest.importorskip("dask", reason='needs the extra "dask"')
+pytest.importorskip("distributed", reason='needs the extra "dask"')
+dask = pytest.importorskip("dask")
 
 ROOT = Path(__file__).parents[3]
 #: Of schedulers, their dashboards and MLflow's pages, as the pages have them.
@@ -136,7 +137,8 @@ def test_without_the_certificate_nobody_gets_into_a_cluster_of_several_machines(
             compare(study, out=tmp_path / "refused", tracking_uri=uri, scheduler=address)
     assert not (tmp_path / "mlflow.db").exists()
     empty_store(tmp_path / "mlflow.db")
-    with dask.config.set(dask.config.collect([str(folder)], env={})):
+    own = dask.config.collect([str(folder)], env={})
+    with dask.config.set(dask.config.merge(dask.config.config, own)):
         run(*shlex.split(line)[1:])
     assert (tmp_path / "results/compare/results.csv").read_text().count("\n") == 2
 
