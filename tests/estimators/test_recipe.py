@@ -11,7 +11,7 @@ from tsformer import load
 from tsformer.augmentation import Augmentation, CutMix, Sum, Warp
 from tsformer.data.preprocessor import Scaler
 from tsformer.data.series import Padded
-from tsformer.estimators import random_convolution, recipe
+from tsformer.estimators import recipe
 from tsformer.estimators.recipe import agreement_kept, suited_scaling
 from tsformer.estimators.settings import REGRESSION_SCALINGS
 
@@ -36,8 +36,10 @@ LEVELS = RNG.standard_normal((48, 1, 40)) + 3 * Y[:, None, None]
 STANDARD = (WAVES - WAVES.mean(-1, keepdims=True)) / WAVES.std(-1, keepdims=True)
 #: Classes differ in their frequency, and by a thousand times in their size.
 SIZES = WAVES * np.where(Y, 1e-3, 1.0)[:, None, None]
-#: Two thirds of the second class, which is the small one.
-SOME, OF_SOME = np.r_[:48:2, 1:48:2, 1:48:2], np.repeat([0, 1, 1], 24)
+#: Each of six persons has a shape and a class of its own.
+PERSON = np.arange(48) % 6
+PERSONS = np.sin(np.outer(0.2 + 0.1 * PERSON, STEPS))[:, None] + 0.01 * WAVES
+OF_PERSON = np.array([0, 1, 1, 0, 1, 0])[PERSON]
 
 
 def chosen(X, y=Y, weights=None) -> str:
@@ -56,6 +58,58 @@ def test_scaling_separates_classes():
     assert chosen(UNITS[:10], Y[:10]) == "series+size"
     assert chosen(UNITS[:9], Y[:9]) == "channel", "few series tell nothing"
     assert chosen(UNITS, np.zeros(48, dtype=int)) == "channel", "nor does a single class"
+
+
+def test_mostly_flat_series_are_standardised_by_themselves():
+    """The ridge is better off with channels, which tell it the classes by their size."""
+    assert chosen(SIZES) == "channel", "half of the series may be flat"
+    assert chosen(np.concatenate([SIZES, SIZES[Y == 1][:1]]), np.append(Y, 1)) == "series+size"
+    some, of_some = np.r_[:48:2, 1:48:2, 1:48:2], np.repeat([0, 1, 1], 24)
+    for factor, expected in ((0.05, "series+size"), (0.2, "channel")):  # flat below a tenth
+        assert chosen(STANDARD[some] * (factor**of_some)[:, None, None], of_some) == expected
+    X = np.concatenate([SIZES[Y == 1], LEVELS[Y == 1]], axis=1)
+    X[0, 0] = WAVES[0, 0]  # beside it the others of this channel are flat
+    assert chosen(X, Y[:24]) != "series+size", "23 of 48 channels are flat"
+    constant = np.concatenate([1e3 * LEVELS, np.zeros((72, 1, 40))])
+    y = np.concatenate([Y, np.zeros(72, dtype=int)])
+    assert chosen(constant, y) == "channel", "constants do not count"
+    constant[48:] = np.nan
+    assert chosen(constant, y, np.repeat([1.0, 1e-3], [48, 72])) == "channel", "nor does nothing"
+
+
+def test_fit_looks_scaling_up():
+    assert fitted_scaling(UNITS) == "series+size"
+    assert fitted_scaling(LEVELS) == "channel"
+    for scaling in ("series", None):
+        assert fitted_scaling(UNITS, scaling=scaling) == scaling
+    assert fitted_scaling(UNITS, stem="linear") == "channel"
+    assert encoder(scaling="auto", max_epochs=1).fit(UNITS).preprocessor_.scaling == "channel"
+    for X, expected in ((LEVELS, "channel"), (STANDARD, "series")):
+        assert convolutions(scaling="auto").fit(X, Y).preprocessor_.scaling == expected
+
+
+@pytest.mark.parametrize("make", [convolutions, classifier])
+def test_scaling_counts_weights_and_leaves_out_groups(make):
+    def scaling(X, y, **data) -> str:
+        fitted = make(scaling="auto", max_epochs=1) if make is classifier else make(scaling="auto")
+        return fitted.fit(X, y, **data).preprocessor_.scaling
+
+    drawn = np.exp(np.random.default_rng(1).normal(size=(48, 1, 1)))
+    X, y = np.concatenate([WAVES * drawn, LEVELS]), np.concatenate([Y, Y])
+    for weights, expected in (([1.0, 1e-3], "series"), ([1e-3, 1.0], "channel")):
+        assert scaling(X, y, sample_weight=np.repeat(weights, 48)) == expected
+    for groups, expected in ((None, "series"), (PERSON, "channel")):
+        assert scaling(PERSONS * drawn, OF_PERSON, groups=groups) == expected
+
+
+@pytest.mark.parametrize("scaling", ["auto", "series", "series+size"])
+def test_weights_that_are_taken_over_bring_their_scaling(scaling):
+    source = encoder(scaling=scaling, max_epochs=1)
+    expected = "channel" if scaling == "auto" else scaling
+    for X in (UNITS, LEVELS):
+        assert fitted_scaling(X, init_from=source) == expected, "fitted first"
+    source.fit(LEVELS)
+    assert fitted_scaling(UNITS, init_from=source) == expected, "fitted before"
 
 
 #: The target is how often a wave of any amplitude rises, which its unit hides.
@@ -87,19 +141,19 @@ def test_scaling_and_norm_explain_targets(X, y, options, expected):
     assert fitted_regressor(X, y, **options) == expected
 
 
-def test_a_regressor_leaves_out_groups_and_counts_weights():
-    """Each of six persons has a shape and a target of its own."""
-    person = np.arange(48) % 6
-    X, y = np.sin(np.outer(0.2 + 0.1 * person, STEPS))[:, None], UNRELATED[person]
-    X = X + 1e-3 * np.random.default_rng(0).normal(size=X.shape)  # equal series are one group
-    assert fitted_regressor(X, y)[1] == "batch"
-    assert fitted_regressor(X, y, groups=person)[1] is None
-    assert fitted_regressor(X, y, groups=np.zeros(48))[1] == "batch", "one group counts as none"
-    # The series of half the weight are noise.
+@pytest.mark.parametrize(
+    ("groups", "norm"), [(None, "batch"), (PERSON, None), (np.zeros(48), "batch")]
+)
+def test_norm_leaves_out_groups(groups, norm):
+    assert fitted_regressor(PERSONS, UNRELATED[PERSON], groups=groups)[1] == norm
+
+
+@pytest.mark.parametrize(("light", "norm"), [(1.0, None), (1e-3, "batch")])
+def test_norm_counts_weights(light, norm):
+    """The series of half the weight are noise."""
     y = np.where(np.arange(48) < 24, PERIOD, UNRELATED)
-    for light, norm in ((24, None), (0, "batch")):
-        weights = np.where(np.arange(48) < 24, 1.0, light / 24 + 1e-3)
-        assert fitted_regressor(TONES, y, weights=weights, scaling="series")[1] == norm
+    weights = np.where(np.arange(48) < 24, 1.0, light)
+    assert fitted_regressor(TONES, y, weights=weights, scaling="series")[1] == norm
 
 
 def test_chosen_norm_is_shown_and_continued(tmp_path):
@@ -123,50 +177,6 @@ def test_large_trials_use_a_sample(monkeypatch):
     assert of_all == recipe.regression_recipe(padded(TONES[drawn]), *some, REGRESSION_SCALINGS)
 
 
-def test_series_that_would_be_flat_are_standardised_by_themselves():
-    """The ridge is better off with channels, which tell it the classes by their size."""
-    assert chosen(SIZES) == "channel", "half of the series may be flat"
-    assert chosen(np.concatenate([SIZES, SIZES[Y == 1][:1]]), np.append(Y, 1)) == "series+size"
-
-
-def test_fit_looks_scaling_up():
-    assert fitted_scaling(UNITS) == "series+size"
-    assert fitted_scaling(LEVELS) == "channel"
-    for scaling in ("series", None):
-        assert fitted_scaling(UNITS, scaling=scaling) == scaling
-    assert fitted_scaling(UNITS, stem="linear") == "channel"
-    assert encoder(scaling="auto", max_epochs=1).fit(UNITS).preprocessor_.scaling == "channel"
-    for X, expected in ((LEVELS, "channel"), (STANDARD, "series")):
-        assert convolutions(scaling="auto").fit(X, Y).preprocessor_.scaling == expected
-
-
-def test_flat_channels_of_series_vary_less_than_a_tenth():
-    for factor, flat in ((0.05, True), (0.2, False)):
-        X = STANDARD[SOME] * np.where(OF_SOME, factor, 1.0)[:, None, None]
-        assert (chosen(X, OF_SOME) == "series+size") == flat
-    X = np.concatenate([SIZES[Y == 1], LEVELS[Y == 1]], axis=1)
-    X[0, 0] = WAVES[0, 0]  # beside it the others of this channel are flat
-    assert chosen(X, Y[:24]) != "series+size", "23 of 48 channels are flat"
-
-
-def test_constant_series_do_not_count_as_flat():
-    X = np.concatenate([1e3 * LEVELS, np.zeros((72, 1, 40))])
-    y = np.concatenate([Y, np.zeros(72, dtype=int)])
-    assert chosen(X, y) == "channel"
-    X[48:] = np.nan
-    assert chosen(X, y, np.repeat([1.0, 1e-3], [48, 72])) == "channel", "nor if all is missing"
-
-
-@pytest.mark.parametrize("scaling", ["auto", "series", "series+size"])
-def test_weights_that_are_taken_over_bring_their_scaling(scaling):
-    source = encoder(scaling=scaling, max_epochs=1)
-    expected = "channel" if scaling == "auto" else scaling
-    for X in (UNITS, LEVELS):
-        assert fitted_scaling(X, init_from=source) == expected, "fitted first"
-    source.fit(LEVELS)
-    assert fitted_scaling(UNITS, init_from=source) == expected, "fitted before"
-
-
 # --- augmentation --------------------------------------------------------------------------------
 
 N, LENGTH = 60, 160
@@ -177,11 +187,6 @@ FREQUENCY = np.sin(2 * np.pi * ((40 + LABELS[:, None]) * TIME + RNG.random((N, 1
 #: Steps up or down, wherever they are: a warp moves them and no more.
 SHAPE = np.where(RNG.uniform(0.3, 0.7, (N, 1)) < TIME, 1.0, -1.0) * (2 * LABELS[:, None] - 1)
 SHAPE = (SHAPE + 0.1 * RNG.normal(size=(N, LENGTH)))[:, None]
-
-
-def kept(X: np.ndarray, y: np.ndarray = LABELS, augmentation=None) -> float:
-    augmentation = Warp(p=1.0) if augmentation is None else augmentation
-    return agreement_kept(augmentation, padded(X), y, scaling="channel")
 
 
 class Noise(Augmentation):
@@ -197,36 +202,49 @@ class Noise(Augmentation):
         return replace(batch, values=values)
 
 
-def test_agreement_kept_is_ratio_of_kappas(monkeypatch):
-    values, lengths, noise = SHAPE.mT.copy(), RNG.integers(130, LENGTH, N), Noise(every=2)
+def kept(X, y=LABELS, augmentation=None, scaling="channel", groups=None) -> float:
+    series, augmentation = padded(X), augmentation or Noise()
+    return agreement_kept(augmentation, series, y, scaling=scaling, groups=groups)
+
+
+def test_agreement_kept_is_the_ratio_of_kappas():
+    assert kept(SHAPE, augmentation=Warp(p=1.0)) == 1.0
+    assert kept(FREQUENCY, augmentation=Warp(p=1.0)) == 0.0
+    assert 0 < kept(SHAPE) < kept(SHAPE, augmentation=Noise(every=3)) < 1
+    wrong = np.where(np.arange(N) % 5 == 0, 1 - LABELS, LABELS)
+    assert kept(SHAPE, wrong, lambda batch: batch) == 1.0, "as much as before"
+
+
+def test_augmentations_see_masks_and_times_in_steps():
+    values, lengths, noise = SHAPE.mT.copy(), RNG.integers(130, LENGTH, N), Noise()
     values[np.arange(LENGTH) >= lengths[:, None]] = np.nan
     times = np.where(np.isnan(values[..., 0]), 0.0, np.arange(LENGTH) ** 1.5)
-    series, found = Padded(values, lengths, times, "numbers"), []
-    for groups in (None, np.zeros(N)):  # one group counts as none
-        found.append(agreement_kept(noise, series, LABELS, scaling=None, groups=groups))
-    assert found[0] == found[1]
+    series = Padded(values, lengths, times, "numbers")
+    agreement_kept(noise, series, LABELS, scaling=None)
     np.testing.assert_array_equal(noise.mask.sum(dim=1), lengths)
     time_step = Scaler(None, gap_flag=None).fit(series).time_step
     np.testing.assert_allclose(noise.times, times / time_step, rtol=1e-6)
-    kappas = iter([0.8, 0.2])
-    monkeypatch.setattr("sklearn.metrics.cohen_kappa_score", lambda *_: next(kappas))
-    assert kept(SHAPE, augmentation=noise) == pytest.approx(0.25)
 
 
 def test_series_that_are_not_recognised_say_nothing(monkeypatch):
     independent = np.arange(N) // 2 % 2
     for labels in (independent, np.zeros(N, dtype=int), (np.arange(N) == 0).astype(int)):
-        assert kept(SHAPE, labels, Noise()) == 1.0
-    assert kept(SHAPE[:39], LABELS[:39], Noise()) == 1.0
-    assert kept(SHAPE[:40], LABELS[:40], Noise()) < 1.0
-    assert kept(SHAPE, np.where(np.arange(N) == 0, 2, LABELS)) > 0.8, "a class of one series"
-    by_level = [
-        agreement_kept(Noise(), padded(LEVELS), Y, scaling=s) for s in ("channel", "series")
-    ]
-    assert by_level[0] != by_level[1], "their scaling hides the level"
+        assert kept(SHAPE, labels) == 1.0
+    assert kept(SHAPE[:39], LABELS[:39]) == 1.0
+    assert kept(SHAPE[:40], LABELS[:40]) < 1.0
+    same = np.where(np.arange(N) == 0, 2, LABELS)  # a class of one series
+    assert kept(SHAPE, same, Warp(p=1.0)) > 0.8
+    assert kept(LEVELS, Y) != kept(LEVELS, Y, scaling="series"), "their scaling hides the level"
+    person = np.arange(N) % 6
+    own = np.sin(np.outer(0.2 + 0.1 * person, STEPS))[:, None]
+    of_person = np.array([0, 1, 1, 0, 1, 0])[person]
+    assert kept(own, of_person, groups=person) == 1.0, "of a new person"
+    for groups in (None, np.zeros(N)):  # one group counts as none
+        assert kept(own, of_person, groups=groups) < 1.0
+    assert kept(SHAPE, LABELS, groups=LABELS) == 1.0, "no fold knows both classes"
     monkeypatch.setattr(recipe, "AUGMENTATION_TRIAL", (40, 1000, 8))
     X, y = np.tile(SHAPE, (2, 1, 1)), np.tile(LABELS, 2)
-    assert kept(X[np.argsort(y)], np.sort(y), Noise()) < 1.0, "some of each class are drawn"
+    assert kept(X[np.argsort(y)], np.sort(y)) < 1.0, "some of each class are drawn"
 
 
 BOTH = Sum([Warp(), CutMix()])
@@ -241,6 +259,8 @@ def test_auto_does_not_warp_where_that_harms():
     mild = classifier(augmentation_params={"warp": {"sigma": 0.0, "p": 0.25}})
     mild.fit(FREQUENCY, LABELS)
     assert mild.augmentation_ == Sum([Warp(sigma=0.0, p=0.25), CutMix()])
+    grouped = classifier(max_epochs=1).fit(FREQUENCY, LABELS, groups=LABELS)
+    assert grouped.augmentation_ == BOTH, "no fold knows both classes"
 
 
 @pytest.mark.slow
@@ -268,51 +288,3 @@ def test_of_many_classes_or_series_fewer_are_mixed(n, n_classes, params, p):
     if n_classes == 20:
         clf = classifier(max_epochs=1).fit(NOISE[:16], np.arange(16))
         assert clf.augmentation_ == Sum([Warp(), CutMix(p=5 / 16)])
-
-
-# --- groups of series, such as persons: all in one fold ------------------------------------------
-
-
-@pytest.mark.parametrize("groups", [np.arange(80) % 4, np.repeat([0, 1], 40)])
-def test_augmentations_are_judged_by_folds_of_groups(groups, monkeypatch):
-    from sklearn.linear_model import RidgeClassifierCV
-
-    y = np.repeat([0, 1], 40)  # which the second groups repeat: no fold knows both
-    sizes, fit = [], RidgeClassifierCV.fit
-    monkeypatch.setattr(
-        RidgeClassifierCV, "fit", lambda self, X, y: sizes.append(len(y)) or fit(self, X, y)
-    )
-    kept = agreement_kept(lambda batch: batch, padded(NOISE[:80]), y, scaling=None, groups=groups)
-    assert sizes == ([60] * 4 if len(set(groups)) == 4 else [])
-    rare = np.arange(60) < 10
-    assert [fold[rare].sum() for fold in recipe._folds(rare, np.random.default_rng(0))] == [2] * 5
-    assert kept == 1
-
-
-@pytest.mark.parametrize(
-    ("module", "make"), [(random_convolution, convolutions), (recipe, classifier)]
-)
-def test_the_trial_of_scalings_counts_weights_and_leaves_out_groups(module, make, monkeypatch):
-    real, seen = module.better_scaling, []
-
-    def trial(series, targets, weights, **options):
-        seen.append((weights / weights[0], options["groups"]))
-        return real(series, targets, weights, **options)
-
-    monkeypatch.setattr(module, "better_scaling", trial)
-    weights, groups = np.arange(1.0, 49), np.arange(48) // 4
-    make(scaling="auto").fit(WAVES, Y, sample_weight=weights, groups=groups)
-    np.testing.assert_allclose(seen, [(weights, groups)])
-
-
-def test_augmentations_are_tried_with_the_scaling_and_the_groups_of_the_fit(monkeypatch):
-    seen = []
-
-    def kept(augmentation, *_, scaling, groups=None):
-        seen.append((augmentation.p, scaling, groups.tolist()))
-        return 1.0
-
-    monkeypatch.setattr(recipe, "agreement_kept", kept)
-    auto = classifier(augmentation="auto", stem="conv", scaling="series", max_epochs=1)
-    auto.fit(WAVES, Y, groups=np.arange(48) // 4)
-    assert seen == [(1.0, "series", (np.arange(48) // 4).tolist())]

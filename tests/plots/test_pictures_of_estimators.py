@@ -40,60 +40,38 @@ def drawn(figure: Any) -> bytes:
     return file.getvalue()
 
 
-@pytest.mark.parametrize(
-    ("of_estimator", "of_arrays"),
-    [
-        (plot_history, lambda clf: plot_history(clf.history_)),
+def test_a_classifier_is_drawn_as_its_arrays_are(clf):
+    predicted, maps, encoding = clf.predict(X), clf.attention(X[3:4]), clf.model_.encoding.at(0)
+    sizes = {"d_model": 8, "n_heads": 2, "name": "lspe"}
+    for found, expected in (
+        (plot_history(clf), plot_history(clf.history_)),
+        (plot_confusion(clf, X, list(Y)), plot_confusion(Y, predicted, clf.classes_)),
+        (plot_reliability(clf, X, Y), plot_reliability(Y, clf.predict_proba(X), clf.classes_)),
         (
-            lambda clf: plot_confusion(clf, X, list(Y)),
-            lambda clf: plot_confusion(Y, clf.predict(X), clf.classes_),
+            plot_relevance(clf, X[3]),
+            plot_relevance(X[3], clf.explain(X[3:4])[0], title=f"why {predicted[3]}"),
         ),
-        (
-            lambda clf: plot_reliability(clf, X, Y),
-            lambda clf: plot_reliability(Y, clf.predict_proba(X), clf.classes_),
-        ),
-        (
-            lambda clf: plot_relevance(clf, X[3]),
-            lambda clf: plot_relevance(
-                X[3], clf.explain(X[3:4])[0], title=f"why {clf.predict(X[3:4])[0]}"
-            ),
-        ),
-        (
-            lambda clf: plot_class_relevance(clf, X),
-            lambda clf: plot_class_relevance(clf.explain(X), clf.predict(X)),
-        ),
-        (
-            lambda clf: plot_attention(clf, X[3]),
-            lambda clf: plot_attention(
-                clf.attention(X[3:4]).weights[0], clf.attention(X[3:4]).times[0], X[3]
-            ),
-        ),
-        (
-            plot_encoding,
-            lambda clf: plot_encoding(
-                clf.model_.encoding.at(0), clf.model_.max_tokens, d_model=8, n_heads=2, name="lspe"
-            ),
-        ),
-    ],
-    ids=["history", "confusion", "reliability", "relevance", "classes", "attention", "encoding"],
-)
-def test_a_classifier_is_drawn_as_its_arrays_are(of_estimator, of_arrays, clf):
-    assert drawn(of_estimator(clf)) == drawn(of_arrays(clf))
+        (plot_class_relevance(clf, X), plot_class_relevance(clf.explain(X), predicted)),
+        (plot_attention(clf, X[3]), plot_attention(maps.weights[0], maps.times[0], X[3])),
+        (plot_encoding(clf), plot_encoding(encoding, clf.model_.max_tokens, **sizes)),
+    ):
+        assert drawn(found) == drawn(expected)
 
 
 @pytest.mark.parametrize("plot", [plot_confusion, plot_reliability])
-def test_labels_are_those_of_the_same_series(plot, clf):
+def test_labels_are_those_of_the_same_series(plot):
     ids = [f"s{i}" for i in range(len(Y))]
-    table = pd.DataFrame({"x": list(X[:, 0])}, index=ids)
-    one = classifier().fit(table, Y)
-    with pytest.raises(ValueError, match="same ids"):
-        plot(one, table, pd.Series(Y, index=ids)[::-1])
-    labels = pd.Series(Y, index=ids)
-    with pytest.raises(ValueError, match="same ids"):
-        plot_confusion(labels, labels[::-1])
+    table, labels = pd.DataFrame({"x": list(X[:, 0])}, index=ids), pd.Series(Y, index=ids)
+    one = classifier(max_epochs=1).fit(table, Y)
+    for call in (
+        lambda: plot(one, table, labels[::-1]),
+        lambda: plot_confusion(labels, labels[::-1]),
+    ):
+        with pytest.raises(ValueError, match="same ids"):
+            call()
 
 
-def test_other_estimators_are_drawn_where_they_have_what_is_drawn():
+def test_other_estimators_are_drawn_where_they_have_what_is_drawn(clf):
     other, both, numbers = convolutions().fit(X, Y), ensemble().fit(X, Y), regressor()
     assert plot_relevance(other, X[0]).axes
     losses = [row["loss"] for row in both.transformer_.history_]
@@ -101,25 +79,19 @@ def test_other_estimators_are_drawn_where_they_have_what_is_drawn():
     foreign = DummyClassifier(strategy="constant", constant="a").fit(X[:, 0], Y)
     assert plot_confusion(foreign, X[:, 0], pd.Series(Y)).axes[0].get_title().startswith("4 of 12")
     search = GridSearchCV(other, {"n_groups": [2]}, cv=2).fit(X, Y)
-    for plot, estimator, data, name in (
-        (plot_history, other, (), "history_"),
-        (plot_attention, other, (X[0],), "attention"),
-        (plot_encoding, other, (), "encoding"),
-        (plot_relevance, search, (X[0],), "best_estimator_"),
-        (plot_confusion, numbers.fit(X, np.arange(12.0)), (X, Y), "classes_"),
-        (plot_reliability, numbers, (X, Y), "predict_proba"),
+    for plot, arguments, name in (
+        (plot_history, (other,), "history_"),
+        (plot_attention, (other, X[0]), "attention"),
+        (plot_encoding, (other,), "encoding"),
+        (plot_relevance, (search, X[0]), "best_estimator_"),
+        (plot_confusion, (numbers.fit(X, np.arange(12.0)), X, Y), "classes_"),
+        (plot_reliability, (numbers, X, Y), "predict_proba"),
+        (plot_confusion, (clf, X), "y is missing"),
+        (plot_reliability, (clf, X), "y is missing"),
+        (plot_encoding, ("lspe",), "n_positions is missing"),
+        (plot_attention, (np.eye(3), np.arange(3)), "x is missing"),
     ):
         with pytest.raises(TypeError, match=name):
-            plot(estimator, *data)
-
-
-def test_what_is_missing_is_named(clf):
+            plot(*arguments)
     with pytest.raises(NotFittedError):
         plot_history(TSTransformerClassifier())
-    for plot in (plot_confusion, plot_reliability):
-        with pytest.raises(TypeError, match="y is missing"):
-            plot(clf, X)
-    with pytest.raises(TypeError, match="n_positions is missing"):
-        plot_encoding("lspe")
-    with pytest.raises(TypeError, match="x is missing"):
-        plot_attention(np.eye(3), np.arange(3))

@@ -1,4 +1,4 @@
-"""Pictures of trainings and results show their numbers, and can be read whatever the names."""
+"""Pictures of trainings, results and recordings: their numbers, legible whatever the names."""
 
 from typing import Any
 
@@ -7,8 +7,15 @@ import pandas as pd
 import pytest
 from picture_checks import assert_legible, assert_readable, images, panels, y_labels
 
+from tsformer.data import windows
 from tsformer.metrics import expected_calibration_error, reliability
-from tsformer.plots import plot_confusion, plot_history, plot_learning_curves, plot_reliability
+from tsformer.plots import (
+    plot_confusion,
+    plot_history,
+    plot_learning_curves,
+    plot_recording,
+    plot_reliability,
+)
 from tsformer.plots.figures import shortened
 from tsformer.training import History
 
@@ -18,39 +25,28 @@ HISTORY = [
     {"epoch": n, "loss": 1 / n, "val_loss": 0.2 + abs(n - 30) / 40, "val_score": 1 - 1 / n, "lr": 1}
     for n in range(1, 51)
 ]
+ALONE = [{key: row[key] for key in ("epoch", "loss", "lr")} for row in HISTORY]
 
 
 def lines_of(figure: Any) -> list[Any]:
     return [line for ax in panels(figure) for line in ax.lines if line.get_linestyle() == "-"]
 
 
-@pytest.mark.parametrize("validated", [True, False])
-def test_the_curves_are_those_of_the_history(validated: bool) -> None:
-    columns = ["loss", "val_loss", "val_score", "lr"] if validated else ["loss", "lr"]
-    history = History([{key: row[key] for key in ["epoch", *columns]} for row in HISTORY[:3]])
-    frame = history.to_frame()
-    for figure in (plot_history(history), plot_history(frame)):
-        assert_readable(figure)
-        for line, column in zip(lines_of(figure), columns, strict=True):
-            np.testing.assert_array_equal(line.get_xdata(), [1, 2, 3])
-            np.testing.assert_array_equal(line.get_ydata(), frame[column])
-
-
 @pytest.mark.parametrize(
     "history",
-    [
-        HISTORY,
-        HISTORY[:1],
-        [{key: row[key] for key in ("epoch", "loss", "lr")} for row in HISTORY],
-        [{**row, "loss": 1e7 * row["loss"], "lr": 1e-9} for row in HISTORY],
-    ],
-    ids=["validated", "one epoch", "training alone", "large and small"],
+    [HISTORY, HISTORY[:1], ALONE, [{**row, "loss": 1e7 * row["loss"]} for row in HISTORY]],
+    ids=["validated", "one epoch", "training alone", "large"],
 )
-def test_curves_are_legible(history: list[dict[str, float]]) -> None:
-    figure = plot_history(history)
-    assert_legible(figure)
-    markers = {line.get_marker() for line in lines_of(figure)}
-    assert markers == {"o" if len(history) == 1 else "None"}, "one epoch is a dot"
+def test_curves_are_those_of_the_history(history: list[dict[str, float]]) -> None:
+    frame = History(history).to_frame()
+    columns = [name for name in ("loss", "val_loss", "val_score", "lr") if name in frame]
+    for figure in (plot_history(history), plot_history(frame)):
+        assert_readable(figure)
+        assert_legible(figure)
+        for line, column in zip(lines_of(figure), columns, strict=True):
+            np.testing.assert_array_equal(line.get_xdata(), frame.index)
+            np.testing.assert_array_equal(line.get_ydata(), frame[column])
+            assert line.get_marker() == ("o" if len(history) == 1 else "None")
 
 
 def test_scores_end_at_one_and_the_best_epoch_is_marked() -> None:
@@ -85,17 +81,9 @@ def test_the_confusion_matrix_counts() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "classes",
-    [
-        ["0", "1"],
-        [f"a class whose name is very long, number {i}" for i in range(6)],
-        [f"class {i}" for i in range(20)],
-        [f"a class of many, number {i}" for i in range(60)],
-    ],
-    ids=len,
-)
-def test_confusions_are_legible(classes: list[str]) -> None:
+@pytest.mark.parametrize("n", [2, 6, 20, 60])
+def test_confusions_are_legible(n: int) -> None:
+    classes = [f"a class whose name is very long, number {i}" for i in range(n)]
     labels = np.repeat(classes, 2)
     assert_legible(plot_confusion(labels, labels[::-1], classes))
 
@@ -113,17 +101,16 @@ def test_reliability_has_the_numbers_of_each_bin() -> None:
     np.testing.assert_array_equal(dots.get_ydata(), bins["accuracy"])
     error = expected_calibration_error(y, proba, n_bins=5)
     assert error != expected_calibration_error(y, proba)
-    assert figure.axes[0].get_title() == f"expected calibration error {error:.3f}"
+    assert f"{error:.3f}" in figure.axes[0].get_title()
 
 
 def test_pictures_go_where_they_are_told() -> None:
     figure = figures.Figure(figsize=(12, 8), layout="constrained")
     above, below = figure.subfigures(2, 1)
-    curves = above.subplots(1, 3)
+    curves, ax = above.subplots(1, 3), below.subplots()
     assert plot_history(HISTORY, axes=curves) is figure
-    assert [ax.get_ylabel() for ax in curves] == ["loss", "score", "learning rate"]
-    ax = below.subplots()
     assert plot_confusion([0, 1], [0, 1], [0, 1], ax=ax) is figure
+    assert [ax.get_ylabel() for ax in curves] == ["loss", "score", "learning rate"]
     assert ax.get_title() == "2 of 2 correct: accuracy 1.000"
     assert_legible(figure)
     with pytest.raises(ValueError, match="3 in all; got 1"):
@@ -139,44 +126,30 @@ def test_names_that_differ_at_their_ends_stay_apart() -> None:
 
 # --- learning curves: the means, the spreads and the numbers of series ----------------------------
 
-
 N = {"ArrowHead": 36, "SonyAIBORobotSurface1": 20, "AsphaltObstaclesCoordinates": 390, "C": 7494}
 LONG = ["none", "tape+erpe, stem=convolution, head_norm=None", "a method whose name goes on and on"]
-SHARES = ["10%", "20%", "50%", "100%"]
 
 
-def results(
-    datasets: list[str], methods: list[str], sizes: list[str], n_seeds: int = 3
-) -> pd.DataFrame:
+def results(datasets: list[str], methods: list[str], shares: list[str]) -> pd.DataFrame:
     rng = np.random.default_rng(0)
-    rows = []
-    for name in datasets:
-        for size in sizes:
-            share = size.endswith("%")
-            n = max(1, round(N[name] * float(size[:-1]) / 100)) if share else int(size)
-            rows += [
-                (name, method, size, n, seed, min(1.0, 0.4 + 0.08 * np.log(n) + 0.1 * rng.random()))
-                for method in methods
-                for seed in range(n_seeds)
-            ]
+    rows = [
+        (name, method, size, round(N[name] * float(size[:-1]) / 100), seed, rng.uniform(0.4, 1))
+        for name in datasets
+        for size in shares
+        for method in methods
+        for seed in range(3)
+    ]
     columns = ["dataset", "encoding", "train_size", "n_train", "seed", "accuracy"]
     return pd.DataFrame(rows, columns=columns)
 
 
 @pytest.mark.parametrize(
-    ("datasets", "methods", "sizes"),
-    [
-        (["ArrowHead"], ["none", "rope"], ["5", "20", "100%"]),
-        (list(N), LONG, SHARES),
-        (["C"], ["none"], ["100%"]),
-    ],
-    ids=["one", "long names", "one size"],
+    ("datasets", "methods", "shares"),
+    [(list(N), LONG, ["10%", "20%", "50%", "100%"]), (["C"], ["none"], ["100%"])],
+    ids=["long names", "one size"],
 )
-def test_learning_curves_are_legible(
-    datasets: list[str], methods: list[str], sizes: list[str]
-) -> None:
-    rows = results(datasets, methods, sizes, n_seeds=1 if len(datasets) == 1 else 3)
-    figure = plot_learning_curves(rows)
+def test_learning_curves_are_legible(datasets, methods, shares) -> None:
+    figure = plot_learning_curves(results(datasets, methods, shares))
     assert_legible(figure)
     assert [ax.get_title().replace("\n", "") for ax in panels(figure)] == datasets
 
@@ -185,7 +158,6 @@ def test_a_panel_has_the_means_and_spreads_of_its_data_set() -> None:
     rows = results(["ArrowHead", "C"], ["none", "rope"], ["10%", "50%"])
     rows = rows.rename(columns={"accuracy": "f1_macro"})
     figure = plot_learning_curves(rows, metric="f1_macro")
-    assert figure.get_supxlabel().replace("\n", " ").startswith("training series (log scale)")
     assert figure.get_supylabel() == "test f1 macro"
     (legend,) = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == ["none", "rope"]
@@ -206,8 +178,52 @@ def test_a_share_that_is_another_number_in_each_fold_is_one_point() -> None:
     columns = ["dataset", "method", "train_size", "n_train", "seed", "resample", "accuracy"]
     rows = [("A", "m", "4", 4, 0, fold, 0.5) for fold in range(3)]
     rows += [("A", "m", "50%", n, 0, fold, 0.6 + fold / 10) for fold, n in enumerate((9, 9, 12))]
-    rows += [("A", "m", "100%", n, 0, fold, 0.9) for fold, n in enumerate((18, 18, 24))]
     (ax,) = panels(plot_learning_curves(pd.DataFrame(rows, columns=columns)))
     line = ax.get_lines()[0]
-    np.testing.assert_allclose(line.get_xdata(), [4, 10, 20])
-    np.testing.assert_allclose(line.get_ydata(), [0.5, 0.7, 0.9])
+    np.testing.assert_allclose(line.get_xdata(), [4, 10])
+    np.testing.assert_allclose(line.get_ydata(), [0.5, 0.7])
+
+
+# --- recordings: their values, pauses, and true and predicted events ------------------------------
+
+SECONDS = pd.to_timedelta([*range(30), *range(60, 90)], unit="s")
+INDICES = {
+    "dates": (pd.Timestamp("2024-10-27 00:59:30", tz="UTC") + SECONDS).tz_convert("Europe/Berlin"),
+    "durations": SECONDS,
+    "steps": None,
+}
+
+
+@pytest.mark.parametrize("kind", INDICES)
+def test_bars_are_the_events(kind):
+    values = np.arange(120.0).reshape(2, 60)
+    index = INDICES[kind]
+    x = values if index is None else pd.DataFrame(values.T, index, ["left", "right"])
+    labels = np.array(["rest"] * 15 + ["walk"] * 45, dtype=object)
+    cut = windows({"anna": x}, {"anna": labels}, 1, 1)
+    predicted = np.where(np.arange(60) < 20, "rest", "run")
+    figure = plot_recording(cut, cut.steps(predicted), "anna")
+    assert_readable(figure)
+    assert_legible(figure)
+    top, bottom = panels(figure)
+    assert y_labels(bottom) == ["rest", "run", "walk"]
+    found = [bar.get_paths()[0].get_extents() for bar in bottom.collections]
+    unit = (found[0].x1 - found[0].x0) / 15
+    true, answers = [(0, 15), (15, 60)], [(0, 20), (20, 60)]
+    if index is not None:  # a pause
+        true[1:], answers[1:] = [(15, 30), (60, 90)], [(20, 30), (60, 90)]
+    bars = [tuple((np.array([b.x0, b.x1]) - found[0].x0) / unit) for b in found]
+    np.testing.assert_allclose(bars, [*true, *answers], atol=1e-3)
+    drawn = [line.get_ydata() for line in top.lines]
+    np.testing.assert_array_equal(np.concatenate(drawn)[::2], values.ravel())
+    assert len(drawn) == (2 if index is None else 4)
+
+
+def test_peaks_of_a_long_recording_are_drawn():
+    values = np.zeros((1, 100_000))
+    values[0, 54_321] = 7
+    cut = windows(values, None, 100, 100)
+    figure = plot_recording(cut, cut.steps(np.repeat("a", len(cut))))
+    (line,) = panels(figure)[0].lines
+    assert line.get_ydata().max() == 7
+    assert len(line.get_ydata()) <= 8000
