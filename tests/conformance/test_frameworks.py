@@ -99,9 +99,3 @@ def test_a_framework_is_loaded_when_it_is_used_or_named_with_its_extra(tmp_path)
         f"installed; install it with: {install_command(extra)}"
         for framework, extra in (("sktime", "data"), ("aeon", "aeon"))
     ]
-
-
-def test_names_that_are_not_there():
-    assert set(frameworks.__all__) <= set(dir(frameworks))
-    with pytest.raises(AttributeError, match="no attribute 'SktimeClassifier'"):
-        _ = frameworks.SktimeClassifier

@@ -94,17 +94,20 @@ def test_cape_draws_keep_to_their_ranges():
     assert scale.log().mean().abs() < 0.01, "stretching is as likely as shrinking"
 
 
-def test_time2vec_starts_with_periods_from_two_tokens_to_the_trained_length():
+def test_defaults_follow_the_trained_length():
+    def made(name: str, n: int):
+        return resolve(name, d_model=8, n_heads=2, max_len=n)
+
+    assert [made("t5", n).max_distance for n in (1, 12, 500)] == [1, 11, 128]
+    assert [made("wavelet", n).n_levels for n in (1, 8, 64, 1000)] == [1, 1, 4, 7]
+    heads, told = torch.ones(1, 2, 7, 4), resolve("xpos", **SIZES, scale_base=12.0)
+    found, expected = (e.rotate(heads, heads, steps(7)) for e in (made("xpos", 12), told))
+    assert all(map(torch.equal, found, expected))
     torch.manual_seed(0)
     encoding = resolve("time2vec", d_model=1000, n_heads=1, max_len=50)
     period = 2 * math.pi * 50 / encoding.weight[1:].detach()
-    assert 2 <= period.min() < 2.1
+    assert 2 <= period.min() < 2.1, "two tokens"
     assert 48 < period.max() <= 50
-
-
-def test_t5_max_distance_follows_length():
-    found = {n: resolve("t5", d_model=8, n_heads=2, max_len=n).max_distance for n in (1, 12, 500)}
-    assert found == {1: 1, 12: 11, 500: 128}
 
 
 def test_t5_buckets_equal_original_code():
@@ -164,16 +167,6 @@ def test_tables_are_drawn_with_their_deviation(name):
     for std in (0.02, 1.5):
         table = resolve(name, **sizes, init_std=std).table
         assert table.std().item() == pytest.approx(std, rel=0.2)
-
-
-def test_xpos_fades_over_the_trained_length_by_default():
-    default = resolve("xpos", d_model=8, n_heads=2, max_len=10)
-    same = resolve("xpos", d_model=8, n_heads=2, max_len=10, scale_base=10.0)
-    heads = torch.ones(1, 2, 7, 4)
-    for ours, theirs in zip(
-        *(e.rotate(heads, heads, steps(7)) for e in (default, same)), strict=True
-    ):
-        assert torch.equal(ours, theirs)
 
 
 def test_xpos_stays_finite_far_out():
@@ -289,10 +282,3 @@ def test_filters_are_orthonormal_and_smooth(wavelet):
         assert (high * torch.arange(len(h)) ** float(degree)).sum().item() == pytest.approx(
             0, abs=1e-8
         )
-
-
-def test_levels_follow_the_trained_length():
-    levels = [
-        resolve("wavelet", d_model=8, n_heads=2, max_len=n).n_levels for n in (1, 8, 64, 1000)
-    ]
-    assert levels == [1, 1, 4, 7]

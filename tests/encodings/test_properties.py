@@ -51,12 +51,6 @@ def test_other_orders_of_the_steps(name):
     assert resolve(name, **sizes).symmetric == (name in REVERSAL_INVARIANT)
 
 
-def test_signed_alibi_knows_direction():
-    model, x = make_model("alibi", encoding_params={"signed": True}), series()
-    assert not same(model(x.flip(1)), model(x))
-    assert not model.encoding.symmetric
-
-
 @every_encoding
 def test_shift_in_time(name):
     model, x = make_model(name), series()

@@ -55,8 +55,7 @@ def test_each_estimator_has_a_card_whose_program_runs(name, tmp_path, monkeypatc
     text = (tmp_path / "README.md").read_text()
     assert text.partition("\n---\n")[2].startswith(f"# {type(fitted).__name__}\n")
     rows = rows_of(text)
-    for key, value in {"series": "16", "steps, at least": "24", "steps, at most": "24"}.items():
-        assert rows[key] == [value]
+    assert rows["series"] == ["16"]
     assert rows["`random_state`"] == ["0", "0"]
     if name not in ("regressor", "encoder"):
         assert rows["classes"] == ["no (8), yes (8)"]
@@ -233,11 +232,20 @@ def test_summary_shows_used_values():
     assert recipe[["device", "precision", "temperature"]].tolist() == ["cpu", "float32", "0.75"]
     fitted.temperatures_ = [0.5, 2.0]
     assert "[0.5, 2.0]" in str(fitted.summary())
-    given = classifier(augmentation=CutMix(p=0.25), class_weight="balanced", callbacks=[Callback()])
-    recipe = given.fit(X, Y).summary().recipe.set_index("parameter")
-    assert recipe.loc["class_weight"].tolist() == ["balanced", "balanced"]
+    given = classifier(augmentation=CutMix(p=0.25), class_weight={"<b>": 2}, callbacks=[Callback()])
+    summary = given.fit(X, np.array(["<b>", "b"])[Y]).summary()
+    recipe = summary.recipe.set_index("parameter")
+    assert recipe.loc["class_weight"].tolist() == ["{'<b>': 2}", "{'<b>': 2}"]
     assert "p=0.25" in recipe.loc["augmentation", "used"]
     assert "callbacks" not in recipe.index
+    page = summary._repr_html_()
+    assert "<b>" not in page
+    assert "{'&lt;b&gt;': 2}" in page
+    for layer, _, output, n in summary.layers.to_numpy():
+        assert f"<td>{layer}</td>" in page
+        (line,) = (line for line in str(summary).splitlines() if line.startswith(f"{layer} "))
+        assert output in line
+        assert line.endswith(f"{n:,}")
 
 
 def test_sizes_and_members():
@@ -263,17 +271,3 @@ def test_an_ensemble_lists_its_parts():
     for shown in (str(summary), summary._repr_html_()):
         assert "blocks.0.attention" in shown
         assert "random, not trained" in shown
-
-
-def test_text_and_html_show_the_same_and_html_is_escaped():
-    fitted = classifier(class_weight={"<b>&": 2.0}).fit(X, np.array(["<b>&", "b"])[Y])
-    summary = fitted.summary()
-    page = summary._repr_html_()
-    assert "{'<b>&': 2.0}" in str(summary)
-    assert "<b>" not in page
-    assert "{'&lt;b&gt;&amp;': 2.0}" in page
-    for layer, _, output, n in summary.layers.to_numpy():
-        assert f"<td>{layer}</td>" in page
-        (line,) = (line for line in str(summary).splitlines() if line.startswith(f"{layer} "))
-        assert output in line
-        assert line.endswith(f"{n:,}")

@@ -36,6 +36,7 @@ from tsformer.training import Callback
 #: Their training can be interrupted and leaves a model.
 TRAINED = [name for name in MAKERS if name != "convolutions"]
 every_estimator = pytest.mark.parametrize("name", MAKERS)
+every_classifier = pytest.mark.parametrize("name", ["classifier", "convolutions", "ensemble"])
 
 
 def differ(one: dict[str, Any], other: dict[str, Any]) -> bool:
@@ -208,13 +209,6 @@ def test_names_and_columns(name, fitted):
     assert not hasattr(estimator.fit(X, Y), "feature_names_in_")
 
 
-def test_times_that_count_the_steps_train_the_same_model():
-    times, clf = 3.0 + 2.0 * np.arange(24), classifier(d_model=16, max_epochs=5)
-    expected = clf.fit(X, Y).predict_proba(X)
-    timed = clf.fit(X, Y, times=times).predict_proba(X, times)
-    np.testing.assert_allclose(timed, expected, atol=1e-5)
-
-
 @every_estimator
 def test_weights(name, plain):
     def weighted(weights, series=X, keep=slice(None)):
@@ -231,7 +225,7 @@ def test_weights(name, plain):
     assert_same(weighted(4 * WEIGHTS), found, atol=1e-4, rtol=1e-3)
 
 
-@pytest.mark.parametrize("name", ["classifier", "convolutions", "ensemble"])
+@every_classifier
 def test_class_weights_are_sample_weights(name):
     by_class = MAKERS[name](class_weight={0: 3.0}).fit(X, Y, sample_weight=WEIGHTS)
     by_sample = MAKERS[name]().fit(X, Y, sample_weight=WEIGHTS * np.where(Y == 0, 3.0, 1.0))
@@ -242,7 +236,7 @@ def test_class_weights_are_sample_weights(name):
     assert_same(answers(balanced), answers(inverse), atol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["classifier", "convolutions", "ensemble"])
+@every_classifier
 def test_one_class(name):
     estimator = MAKERS[name]().fit(X, np.full(16, "only"))
     np.testing.assert_array_equal(estimator.predict_proba(X), np.ones((16, 1)))
@@ -254,24 +248,19 @@ def with_training(name: str, **options: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", TRAINED)
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError("now")], ids=["Ctrl-C", "error"])
-def test_a_training_that_ends_early_leaves_a_model(name, error):
-    estimator = with_training(name, max_epochs=5, callbacks=[Raises(error, 2)])
-    if isinstance(error, OSError):
-        with pytest.raises(OSError, match="now"):
-            estimator.fit(X, Y)
-    else:
-        with pytest.warns(UserWarning, match="interrupted|only") as caught:
-            assert estimator.fit(X, Y) is estimator
-        messages = [str(each.message) for each in caught]
-        assert any("interrupted after 2 of 5 epochs" in each for each in messages)
-        assert {each.filename for each in caught} == {__file__}, "the line that called fit"
-        if name != "regressor":
-            assert any("only 1 of 2 members were trained" in each for each in messages)
-        part = estimator.transformer_ if name == "ensemble" else estimator
-        assert part.history_.interrupted
-        assert [len(history) for history in part.histories_] == [2]
-    assert all(np.isfinite(value).all() for value in answers(estimator).values())
+def test_a_training_that_ends_early_leaves_a_model(name):
+    failing = with_training(name, max_epochs=5, callbacks=[Raises(OSError("now"), 2)])
+    with pytest.raises(OSError, match="now"):
+        failing.fit(X, Y)
+    stopped = with_training(name, max_epochs=5, callbacks=[Raises(KeyboardInterrupt(), 2)])
+    with pytest.warns(UserWarning, match="interrupted after 2 of 5 epochs") as caught:
+        assert stopped.fit(X, Y) is stopped
+    assert {each.filename for each in caught} == {__file__}, "the line that called fit"
+    part = stopped.transformer_ if name == "ensemble" else stopped
+    assert part.history_.interrupted
+    assert [len(history) for history in part.histories_] == [2]
+    for estimator in (failing, stopped):
+        assert all(np.isfinite(value).all() for value in answers(estimator).values())
 
 
 class Counts(Callback):

@@ -17,7 +17,7 @@ from tsformer import load
 from tsformer.augmentation import CutMix, Jitter, Sum, Warp
 from tsformer.estimators import settings
 from tsformer.estimators.series import Fit, TrainingData, add_observer, remove_observer
-from tsformer.training import Callback, History
+from tsformer.training import History
 
 make = partial(classifier, d_model=16, max_epochs=3)
 
@@ -122,21 +122,6 @@ def test_the_history_is_the_mean():
     assert clf.history_.to_frame().index.tolist() == [*range(1, max(lengths) + 1)]
 
 
-def test_all_members_share_the_part_held_out():
-    seen = []
-
-    class Sees(Callback):
-        def on_train_begin(self, state):
-            seen.append(state.plan.seed)
-
-    clf = make(n_estimators=2, early_stopping=True, callbacks=[Sees()]).fit(X, Y)
-    assert len(set(seen)) == 2
-    alone = [clone(member).fit(X, Y).history_[0]["val_loss"] for member in clf.estimators_]
-    together = [member.history_[0]["val_loss"] for member in clf.estimators_]
-    assert alone[0] == together[0]
-    assert alone[1] != together[1], "alone it would have held out others"
-
-
 # Budgets
 
 
@@ -167,19 +152,6 @@ def resolved(n: int, n_tokens: int = 4, *, make=classifier, **options) -> settin
 def test_auto_epochs_give_a_budget_of_steps(options, planned):
     used = resolved(**{"n": 64} | options)
     assert (used.max_epochs, used.batch_size, used.learning_rate) == planned
-
-
-def test_smoothed_labels_bound_the_loss():
-    """The loss cannot fall below the entropy of the targets, .75 and .25."""
-    easy = X + 5.0 * Y[:, None, None]
-    lowest = [
-        min(
-            row["loss"]
-            for row in make(max_epochs=20, learning_rate=0.02, **options).fit(easy, Y).history_
-        )
-        for options in ({"label_smoothing": 0.0}, {"label_smoothing": 0.5})
-    ]
-    assert lowest[0] < 0.4 < 0.562 < lowest[1]
 
 
 # Device, display and what is blind

@@ -57,12 +57,10 @@ def test_held_out_groups_are_not_trained_on(name, trained):
 def test_groups_are_routed(trained):
     with sklearn.config_context(enable_metadata_routing=True):
         clf = sklearn.clone(ESTIMATORS["classifier"]).set_fit_request(groups=True)
-        params = {"groups": NAMES}
-        cross_validate(clf, X, Y, cv=GroupKFold(4), params=params, error_score="raise")
-    assert len(trained) == 4
+        cross_validate(clf, X, Y, cv=GroupKFold(2), params={"groups": NAMES}, error_score="raise")
     for on, out in map(groups_of, trained):
         assert not on & out
-        assert len(on | out) == 6
+        assert len(on | out) == 4
 
 
 @pytest.mark.parametrize(
@@ -81,13 +79,6 @@ def test_groups_are_routed(trained):
 def test_invalid_groups_are_refused(groups):
     with pytest.raises(ValueError, match="group"):
         sklearn.clone(ESTIMATORS["ensemble"]).fit(X, Y, groups=groups)
-
-
-def test_groups_change_nothing_where_nothing_is_held_out():
-    plain, grouped = (classifier(**TINY).fit(X, Y, groups=each) for each in (None, np.zeros(N)))
-    np.testing.assert_array_equal(plain.predict_proba(X), grouped.predict_proba(X))
-    given = classifier(**HOLDING_OUT).fit(X, Y, groups=np.zeros(N), X_val=X, y_val=Y)
-    assert "val_loss" in given.history_[0]
 
 
 def test_calibration_divides_series_by_groups(trained):
@@ -115,23 +106,18 @@ def counts(targets: np.ndarray, held_out: np.ndarray) -> list[int]:
         ([50, 30, 20], 0.1, [5, 3, 2]),
         ([50, 30, 20], 0.5, [25, 15, 10]),
         ([2, 1], 0.01, [1, 0]),  # at least one, and not the last of a class
+        ([1, 2, 40], 0.99, [0, 1, 39]),
+        ([3] * 20, 0.1, None),  # small classes give together
     ],
 )
 def test_each_class_gives_its_part(sizes, fraction, given):
     targets = np.repeat(np.arange(len(sizes)), sizes)
     held_out = hold_out(targets, fraction, seed=0)
     assert held_out.dtype == bool
-    assert counts(targets, held_out) == given
+    assert counts(targets, held_out) == given if given else held_out.sum() == 6
 
 
-def test_no_class_loses_its_last_member_and_small_classes_give_together():
-    targets = np.repeat([0, 1, 2], [1, 2, 40])
-    for fraction in (0.1, 0.5, 0.99):
-        given = counts(targets, hold_out(targets, fraction, seed=0))
-        assert given[0] == 0
-        assert given[1] <= 1
-        assert 0 < given[2] < 40
-    assert hold_out(np.repeat(np.arange(20), 3), 0.1, seed=0).sum() == 6
+def test_no_class_can_lose_its_last_member():
     with pytest.raises(ValueError, match="each of the 3 classes has only one member"):
         hold_out(np.arange(3), 0.1, seed=0)
 

@@ -57,7 +57,7 @@ def test_backbone_copied_from_fit_and_folder(source, tmp_path):
     assert not equal(backbone(trained), before)
 
 
-STRIDES, HALF = {"strides": (1, 2)}, {"strides": (2, 1)}
+HALF = {"strides": (2, 1)}
 GAPS = X.copy()
 GAPS[:, 0, 5] = np.nan
 OTHER_GAPS = GAPS[:, ::-1]
@@ -113,15 +113,26 @@ def test_other_strides_copied_with_warning():
     assert equal(backbone(started), backbone(source))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        start(clf.set_params(stem_params=skips | STRIDES))
+        start(clf.set_params(stem_params=skips | {"strides": (1, 2)}))
 
 
-def test_freeze_trains_initialised_weights(source):
+def test_freeze_and_lr_scale(source):
     clf = classifier("tape+erpe", init_from=source, freeze="backbone")
     with pytest.warns(UserWarning, match="encoding"):
         before, after = start(clf).model_.state_dict(), clf.fit(X, Y).model_.state_dict()
     moved = {name.partition(".")[0] for name in after if not torch.equal(before[name], after[name])}
-    assert moved == {"encoding", "head", "head_norm"}
+    assert moved == {"encoding", "head", "head_norm"}, "what was initialised"
+    clf = classifier(init_from=source, freeze="backbone", warm_start=True)
+    assert equal(backbone(clf.fit(X, Y).fit(X, Y)), backbone(source))
+    clf = classifier(warm_start=True).fit(X, Y).set_params(init_from=source, freeze="backbone")
+    with pytest.raises(ValueError, match="freeze='backbone'"):
+        clf.fit(X, Y)
+    clf = classifier(init_from=source, pretrained_lr_scale=0.1, warm_start=True)
+    names = {name for name in backbone(source) if "running" not in name and "num_" not in name}
+    for each in (clone(clf), clf.fit(X, Y)):
+        pretrained = each._prepare(X, Y).plans[0].pretrained
+        assert (pretrained.frozen, pretrained.lr_scale) == (False, 0.1)
+        assert pretrained.names == names
 
 
 def test_unfitted_encoder_pretrained_in_fit(source):
@@ -220,18 +231,3 @@ def test_other_shapes_and_meanings_initialised_and_listed(case):
     assert taken
     for name, tensor in own.items():
         assert torch.equal(tensor, (theirs if name in taken else anew)[name]), name
-
-
-def test_pretrained_lr_scale_and_freeze_are_planned(source):
-    clf = classifier(init_from=source, pretrained_lr_scale=0.1, warm_start=True)
-    names = {name for name in backbone(source) if "running" not in name and "num_" not in name}
-    for each in (clone(clf), clf.fit(X, Y)):
-        pretrained = each._prepare(X, Y).plans[0].pretrained
-        assert (pretrained.frozen, pretrained.lr_scale) == (False, 0.1)
-        assert pretrained.names == names
-    assert not equal(backbone(clf), backbone(source))
-    clf = classifier(init_from=source, freeze="backbone", warm_start=True)
-    assert equal(backbone(clf.fit(X, Y).fit(X, Y)), backbone(source))
-    clf = classifier(warm_start=True).fit(X, Y).set_params(init_from=source, freeze="backbone")
-    with pytest.raises(ValueError, match="freeze='backbone'"):
-        clf.fit(X, Y)

@@ -204,40 +204,17 @@ def test_a_difference_too_large_for_float32_is_refused():
         scaler.transform(to_padded(x))
 
 
-def events(n: int = 240, length: int = 8, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Event codes in which 30 comes before 7 (class 1) or after it (class 0)."""
-    rng = np.random.default_rng(seed)
-    X = rng.choice([1, 2, 1000], size=(n, length))
-    first, second = np.sort(rng.permuted(np.tile(np.arange(length), (n, 1)), axis=1)[:, :2]).T
-    y = np.arange(n) % 2
-    rows = np.arange(n)
-    X[rows, np.where(y == 1, first, second)] = 30
-    X[rows, np.where(y == 1, second, first)] = 7
-    return X, y
+CODES, OF_CODES = RNG.choice([1, 2, 7, 30, 1000], size=(24, 8)), np.arange(24) % 2
 
 
-@pytest.mark.slow
-def test_the_order_of_codes_is_learned():
-    options = {"d_model": 16, "max_epochs": 15, "learning_rate": 0.01}
-    symbolic = classifier("rope", stem="embedding", **options).fit(*events())
-    assert symbolic.score(*events(seed=1)) > 0.95
-    assert symbolic.preprocessor_.known.tolist() == [1, 2, 7, 30, 1000]
-    assert symbolic.model_.stem.embedding.weight.shape == (6, 16)
-
-
-def test_a_stem_of_codes_is_tagged_as_categorical():
-    tags = [
-        get_tags(classifier(stem=stem)).input_tags.categorical for stem in ("embedding", "conv")
-    ]
-    assert tags == [True, False]
-
-
-def test_warm_start_keeps_the_vocabulary():
-    X, y = events()
-    clf = classifier(stem="embedding", warm_start=True).fit(X[:24], y[:24])
+def test_codes_are_numbered_and_warm_starts_keep_their_numbers():
+    clf = classifier(stem="embedding", warm_start=True).fit(CODES, OF_CODES)
+    assert clf.model_.stem.embedding.weight.shape == (6, 8)
     with pytest.warns(UserWarning, match="codes that are not in the training data"):
-        clf.fit(np.where(X == 1, 77, X)[:24], y[:24])
+        clf.fit(np.where(CODES == 1, 77, CODES), OF_CODES)
     assert clf.preprocessor_.known.tolist() == [1, 2, 7, 30, 1000]
+    tagged = [get_tags(classifier(stem=stem)).input_tags for stem in ("embedding", "conv")]
+    assert [tags.categorical for tags in tagged] == [True, False]
 
 
 @pytest.mark.parametrize(

@@ -76,29 +76,15 @@ class Items(torch.utils.data.Dataset):
         return self.series[i], "label"
 
 
-class Columns(Items):
-    """A data set as in Hugging Face: columns by name, lists for arrays."""
-
-    shape = (N, 1)  # rows and columns
-
-    def __getitem__(self, i: int) -> dict[str, list[list[float]]]:
-        return {"series": self.series[i].tolist()}
-
-
 def last_value(x: np.ndarray) -> int:
     return int(np.flatnonzero(~np.isnan(x).all(axis=0))[-1])
 
 
 def kept_in(how: str, X: np.ndarray, folder: Path) -> Any:
-    (folder / "series").mkdir()
-    path = folder / "series/series.npy"
+    path = folder / "series.npy"
     np.save(path, X)
-    return {
-        "path": path,
-        "sliced": Sliced(X, most=8),
-        "float64": X.astype(np.float64),
-        "columns": Columns(X),
-    }[how]
+    float64, items = X.astype(np.float64), Items(X)
+    return {"path": path, "sliced": Sliced(X, 8), "float64": float64, "items": items}[how]
 
 
 def fitted(X: Any, y: Any, **options: Any) -> TSTransformerClassifier:
@@ -117,7 +103,7 @@ def assert_same(one: Any, other: Any, X: Any, X_other: Any) -> None:
     np.testing.assert_array_equal(one.predict_proba(X), other.predict_proba(X_other))
 
 
-@pytest.mark.parametrize("how", ["path", "sliced", "float64", "columns"])
+@pytest.mark.parametrize("how", ["path", "sliced", "float64", "items"])
 @pytest.mark.usefixtures("in_parts")
 def test_the_same_model_wherever_series_are(how, problem, tmp_path):
     X, y = problem
@@ -164,17 +150,15 @@ def test_a_checkpoint_is_of_the_same_run_wherever_series_are(problem, tmp_path, 
 
 
 @pytest.mark.parametrize(
-    ("kind", "hook", "does", "message"),
+    ("hook", "does", "message"),
     [
-        (Columns, "__getitem__", lambda self, i: {"x": [1.0], "label": 0}, "series 0.*'label'"),
-        (Items, "__len__", lambda self: N + 2, "50 series by __len__, and X"),
-        (Items, "__getitem__", lambda self, i: self.series[i][: 2 - (i == 30)], "series 30 "),
+        ("__len__", lambda self: N + 2, "50 series by __len__, and X"),
+        ("__getitem__", lambda self, i: self.series[i][: 2 - (i == 30)], "series 30 "),
     ],
-    ids=["labels", "fewer than said", "channels"],
 )
-def test_items_that_are_no_series(kind, hook, does, message, problem):
+def test_items_that_are_no_series(hook, does, message, problem):
     X, y = problem
-    items = type("Wrong", (kind,), {hook: does})(X)
+    items = type("Wrong", (Items,), {hook: does})(X)
     with pytest.raises((TypeError, ValueError), match=message):
         fitted(items, np.resize(y, len(items)))
 
@@ -193,9 +177,6 @@ def test_probabilities_are_written_to_an_array_of_the_callers(problem, tmp_path,
     for wrong in (np.empty((N, 2)), np.empty((N, 3), dtype=int), [1]):
         with pytest.raises((ValueError, TypeError), match=r"out .*\(48, 3\)"):
             clf.predict_proba(X, out=wrong)
-
-
-# The thread that reads ahead
 
 
 @pytest.mark.usefixtures("in_parts")

@@ -10,6 +10,7 @@ import torch
 from sklearn.base import clone
 from small_estimators import FIVE, convolutions, encoder
 
+from tsformer.estimators.labels import Classes
 from tsformer.estimators.targets import read_targets
 from tsformer.inspection import permutation_importance
 
@@ -85,6 +86,14 @@ def test_labels_that_are_accepted(y, classes):
     assert labels.dtype.kind in "bifU"
     found = np.unique(labels).tolist()
     assert (found, [*map(type, found)]) == (classes, [*map(type, classes)])
+
+
+def test_loss_of_smoothed_labels():
+    logits, targets = torch.randn(5, 3), torch.tensor([0, 2, 1, 1, 0])
+    expected = torch.nn.functional.cross_entropy(
+        logits, targets, reduction="none", label_smoothing=0.3
+    )
+    torch.testing.assert_close(Classes(np.arange(3)).loss(logits, targets, 0.3), expected)
 
 
 @pytest.mark.parametrize(

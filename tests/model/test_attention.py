@@ -1,16 +1,34 @@
-"""Attention against plain arithmetic: the scale, the mask, where each hook is applied."""
+"""Attention and the gradient of a trained bias on the fused kernel, against plain arithmetic."""
 
 import pytest
 import torch
+from tensor_sizes import Sizes
 from torch import Tensor
 
 from tsformer.encodings import PositionalEncoding
+from tsformer.model import layers
+from tsformer.model.layers import attend
 from tsformer.model.transformer import SelfAttention
+
+
+def plainly(q: Tensor, k: Tensor, v: Tensor, bias, mask, scale: float) -> Tensor:
+    scores = q @ k.mT * scale
+    scores = scores if bias is None else scores + bias
+    if mask is not None:
+        scores = scores.masked_fill(~mask[:, None, None, :], float("-inf"))
+    return scores.softmax(-1) @ v
+
+
+# --- the layer: the scale, the mask, where each hook is applied -----------------------------------
 
 B, N, D, H = 2, 6, 8, 2
 E = D // H
 T = torch.arange(N, dtype=torch.float64)[None]
-MASK = torch.arange(N)[None] < torch.tensor([6, 4])[:, None]
+CODE = torch.stack([T.sin(), T.cos(), T / 5], dim=-1)[:, None]
+BIAS = (T[:, None, None, :] - 2 * T[:, None, :, None]) / 7
+padded = pytest.mark.parametrize(
+    "mask", [None, torch.arange(N)[None] < torch.tensor([6, 4])[:, None]], ids=["whole", "padded"]
+)
 
 
 class Plain(PositionalEncoding):
@@ -21,13 +39,13 @@ class Widened(Plain):
     """Position on extra features of q and k: the scores are ``(q k + p_i p_j) / sqrt(E)``."""
 
     def rotate(self, q, k, t):
-        code = torch.stack([t.sin(), t.cos(), t / 5], dim=-1)[:, None].expand(*q.shape[:3], 3)
+        code = CODE.expand(*q.shape[:3], 3)
         return torch.cat([q, code], dim=-1), torch.cat([k, code], dim=-1)
 
 
 class Biased(Plain):
     def bias(self, q, k, t):
-        return (t[:, None, None, :] - 2 * t[:, None, :, None]) / 7
+        return BIAS
 
 
 class Mixed(Plain):
@@ -37,62 +55,92 @@ class Mixed(Plain):
         return v.sum(dim=2, keepdim=True).expand_as(v)
 
 
-def attention() -> tuple[SelfAttention, Tensor]:
+def attention(causal: bool = False) -> tuple[SelfAttention, Tensor, list[Tensor]]:
+    """Return a layer, tokens, and the queries, keys and values of its heads."""
     torch.manual_seed(0)
-    return SelfAttention(D, H).double(), torch.randn(B, N, D, dtype=torch.float64)
+    layer, x = SelfAttention(D, H, causal).double(), torch.randn(B, N, D, dtype=torch.float64)
+    parts = (x @ layer.qkv.weight.T + layer.qkv.bias).split(D, dim=-1)
+    return layer, x, [part.unflatten(-1, (H, E)).transpose(1, 2) for part in parts]
 
 
-def heads(layer: SelfAttention, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    q, k, v = (x @ layer.qkv.weight.T + layer.qkv.bias).split(D, dim=-1)
-    return tuple(each.unflatten(-1, (H, E)).transpose(1, 2) for each in (q, k, v))
-
-
-def finish(layer: SelfAttention, scores: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
-    if mask is not None:
-        scores = scores.masked_fill(~mask[:, None, None, :], -1e300)
-    out = scores.softmax(dim=-1) @ v
+def joined(layer: SelfAttention, out: Tensor) -> Tensor:
     return out.transpose(1, 2).flatten(2) @ layer.out.weight.T + layer.out.bias
 
 
-def plainly(encoding, layer: SelfAttention, x: Tensor, mask: Tensor | None) -> Tensor:
-    """The scale is of a head, the bias is added after it, `mix` after the softmax."""
-    q, k, v = heads(layer, x)
-    if isinstance(encoding, Widened):
-        code = torch.stack([T.sin(), T.cos(), T / 5], dim=-1)[:, None]
-        return finish(layer, (q @ k.mT + code @ code.mT) / E**0.5, v, mask)
-    scores = q @ k.mT / E**0.5
-    if isinstance(encoding, Biased):
-        scores = scores + (T[:, None, None, :] - 2 * T[:, None, :, None]) / 7
-    out = finish(layer, scores, v, mask)
-    if isinstance(encoding, Mixed):
-        valid = torch.ones(B, N, dtype=torch.bool) if mask is None else mask
-        added = (v * valid[:, None, :, None]).sum(dim=2, keepdim=True).expand_as(v)
-        out = out + added.transpose(1, 2).flatten(2) @ layer.out.weight.T
-    return out
-
-
-@pytest.mark.parametrize("mask", [None, MASK], ids=["whole", "padded"])
+@padded
 @pytest.mark.parametrize("encoding", [Plain, Widened, Biased, Mixed])
 def test_attention_is_its_formula(encoding, mask):
-    layer, x = attention()
-    expected = plainly(encoding(), layer, x, mask)
-    torch.testing.assert_close(layer(x, T, encoding(), mask), expected)
+    """The scale is of a head, the bias is added after it, `mix` after the softmax."""
+    layer, x, (q, k, v) = attention()
+    bias = {Widened: CODE @ CODE.mT / E**0.5, Biased: BIAS}.get(encoding)
+    out = plainly(q, k, v, bias, mask, E**-0.5)
+    if encoding is Mixed:
+        valid = torch.ones(B, N, dtype=torch.bool) if mask is None else mask
+        out = out + (v * valid[:, None, :, None]).sum(dim=2, keepdim=True)
+    torch.testing.assert_close(layer(x, T, encoding(), mask), joined(layer, out))
 
 
-@pytest.mark.parametrize("mask", [None, MASK], ids=["whole", "padded"])
+@padded
 @pytest.mark.parametrize("encoding", [Plain, Widened, Biased])
 @pytest.mark.parametrize("causal", [False, True])
 def test_attention_weights_equal_kernel(encoding, mask, causal):
-    torch.manual_seed(0)
-    layer = SelfAttention(D, H, causal).double()
-    x = torch.randn(B, N, D, dtype=torch.float64)
+    layer, x, (_, _, v) = attention(causal)
     weights = layer.weights(x, T, encoding(), mask)
-    assert weights.shape == (B, H, N, N)
     torch.testing.assert_close(weights.sum(-1), torch.ones(B, H, N).double())
     if mask is not None:
         assert (weights[1, :, :, 4:] == 0).all()
     if causal:
         assert (weights.triu(1) == 0).all()
-    _, _, v = heads(layer, x)
-    out = (weights @ v).transpose(1, 2).flatten(2) @ layer.out.weight.T + layer.out.bias
-    torch.testing.assert_close(out, layer(x, T, encoding(), mask))
+    torch.testing.assert_close(joined(layer, weights @ v), layer(x, T, encoding(), mask))
+
+
+# --- the kernel -----------------------------------------------------------------------------------
+
+
+def problem(bias_shape, *, width=3) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    shapes = [(3, 2, 7, width), (3, 2, 7, width), (3, 2, 7, 4), bias_shape]
+    return [
+        torch.randn(shape, generator=generator, dtype=torch.float64).requires_grad_()
+        for shape in shapes
+    ]
+
+
+MASK = torch.arange(7)[None] < torch.tensor([7, 3, 1])[:, None]
+
+
+@pytest.mark.parametrize("chunk", [2**20, 60, 1], ids=["at-once", "in-pieces", "row-by-row"])
+@pytest.mark.parametrize(
+    ("mask", "width"),
+    [(None, 3), (MASK, 4), (MASK, 6)],
+    ids=["all-narrower", "padded-as-wide", "padded-wider"],
+)
+@pytest.mark.parametrize("bias_shape", [(1, 1, 7, 7), (1, 2, 7, 7), (3, 1, 7, 7), (3, 2, 7, 7)])
+def test_values_and_gradients(bias_shape, width, mask, chunk, monkeypatch):
+    monkeypatch.setattr(layers, "_CHUNK", chunk)
+    leaves = problem(bias_shape, width=width)
+    ours, expected = attend(*leaves, mask, 0.5), plainly(*leaves, mask, 0.5)
+    torch.testing.assert_close(ours, expected)
+    probe = torch.randn_like(ours)
+    wanted = torch.autograd.grad((expected * probe).sum(), leaves)
+    for retained in (True, False):  # a graph can be used again
+        found = torch.autograd.grad((ours * probe).sum(), leaves, retain_graph=retained)
+        torch.testing.assert_close(found, wanted)
+
+
+def test_backward_of_shared_bias_holds_one_piece_at_a_time(monkeypatch):
+    monkeypatch.setattr(layers, "_CHUNK", 7 * 7)
+    leaves, largest = problem((1, 2, 7, 7)), []
+    for function in (attend, plainly):
+        with Sizes() as sizes:
+            function(*leaves, None, 0.5).sum().backward()
+        largest.append(sizes.largest)
+    assert largest[0] < largest[1] == 3 * 2 * 7 * 7
+
+
+def test_a_second_derivative_is_refused():
+    leaves = problem((1, 2, 7, 7))
+    once = attend(*leaves, None, 0.5).square().sum()
+    (first,) = torch.autograd.grad(once, leaves[3], create_graph=True)
+    with pytest.raises(RuntimeError, match="differentiate twice"):
+        first.sum().backward()

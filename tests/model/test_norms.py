@@ -4,7 +4,6 @@ import pytest
 import torch
 from torch import nn
 
-from tsformer import ModelConfig, TSTransformer
 from tsformer.model.layers import MaskedBatchNorm, PooledBatchNorm
 
 LENGTHS = torch.tensor([7, 4, 1])
@@ -83,14 +82,6 @@ def test_pooled_norm_dominant_series_uses_averages(weights):
     torch.testing.assert_close(norm.running_var, before["running_var"])
     torch.testing.assert_close(out, norm.eval()(x))
     assert torch.autograd.grad(out.square().sum(), x)[0].isfinite().all()
-
-
-@pytest.mark.parametrize(
-    ("name", "norm"), [("batch", PooledBatchNorm), ("layer", nn.LayerNorm), (None, type(None))]
-)
-def test_the_head_has_the_norm_of_its_name(name, norm):
-    config = ModelConfig(n_channels=1, n_outputs=2, max_len=9, head_norm=name)
-    assert type(TSTransformer(config).head_norm) is norm
 
 
 def test_pooled_norm_of_plain_batches_equals_torch_and_of_one_series_uses_averages():

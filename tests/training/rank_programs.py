@@ -1,14 +1,19 @@
-"""Training that torchrun starts in two processes, and that tests start in one."""
+"""Training in two processes that meet as torchrun's do, and in one, for comparison."""
 
+import importlib
 import json
+import multiprocessing
 import os
 import signal
 import sys
+import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from listening import free_port
 from small_problem import CPU, cross_entropy, fit, make_model, make_panel, make_plan, wrong_labels
 from torch import Tensor
 
@@ -17,8 +22,6 @@ from tsformer.cli import main
 from tsformer.data.panel import Panel
 from tsformer.training import Validation, train
 from tsformer.training.distributed import Ranks, process_group
-
-STORED = ("memory", "memmap")
 
 
 def train_in_double_precision() -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -32,7 +35,7 @@ def train_in_double_precision() -> tuple[dict[str, Any], list[dict[str, Any]]]:
     # Nine series in batches of at most four: parts of unequal size, and of unequal length.
     panel, targets = make_panel(9, ragged=True)
     model = make_model("tape+erpe", dropout=0.0, head_norm="batch").double()
-    plan = make_plan(n_epochs=8, augmentation=resolve("warp+cutmix"))
+    plan = make_plan(augmentation=resolve("warp+cutmix"))
     weights = torch.linspace(0.5, 1.5, 9)
     held_out = wrong_labels()
     held_out = Validation(doubled(held_out.panel), held_out.targets, held_out.score)
@@ -48,20 +51,17 @@ def train_with_checkpoints(folder: Path, deadly_step: int = 0) -> tuple[int, lis
         nonlocal steps
         steps += outputs.requires_grad
         if steps == deadly_step and os.environ["RANK"] == "1":
-            (folder / "died").touch()
             os.kill(os.getpid(), signal.SIGKILL)
         return cross_entropy(outputs, targets)
 
-    plan = make_plan(
-        checkpoint_dir=folder, checkpoint_minutes=0.0, resume=(folder / "died").exists()
-    )
+    plan = make_plan(checkpoint_dir=folder, checkpoint_minutes=0.0, resume=folder.exists())
     history = train(make_model("tape", dropout=0.0), *make_panel(), loss, plan)
     return steps, [row["loss"] for row in history]
 
 
 def fit_stored(X: Any, y: Any) -> tuple[dict[str, Any], list[float]]:
     """Return weights and losses of a classifier."""
-    from tsformer import TSTransformerClassifier  # a program without it begins sooner
+    from tsformer import TSTransformerClassifier
 
     classifier = TSTransformerClassifier(
         "tape", d_model=8, n_heads=2, n_layers=1, batch_size=10, max_epochs=3, dropout=0.0,
@@ -71,33 +71,28 @@ def fit_stored(X: Any, y: Any) -> tuple[dict[str, Any], list[float]]:
     return classifier.model_.state_dict(), [row["loss"] for row in classifier.history_]
 
 
-def fit_and_count_reads(folder: Path) -> dict[str, Any]:
-    """Return what `fit_stored` returns, and which series were read in training, by their place."""
+def fit_and_record_reads(folder: Path) -> dict[str, Any]:
+    """Return what `fit_stored` returns, from memory and a file, and what training reads of it."""
     from tsformer.data import preprocessor, series
     from tsformer.estimators import base
 
-    X, y = np.load(folder / "X.npy"), np.load(folder / "y.npy")
-    stored = {"memory": X, "memmap": folder / "X.npy"}
-    reads: list[list[int]] = []
     read, begun = series.StoredSeries.read, base.train_ensemble
+    reads: list[list[int]] = []
 
-    def counted(self: Any, index: Any) -> Any:
+    def recorded(self: Any, index: Any) -> Any:
         reads.append(self.numbers[index].tolist())
         return read(self, index)
 
     def train(*args: Any, **options: Any) -> None:
-        series.StoredSeries.read = counted
+        reads.clear()
         begun(*args, **options)
-        series.StoredSeries.read = read
 
-    base.train_ensemble = train
+    series.StoredSeries.read, base.train_ensemble = recorded, train
+    X, y = np.load(folder / "X.npy"), np.load(folder / "y.npy")
     preprocessor._KEPT = 0  # so that nothing that was preprocessed is kept
     series._VALUES = 5 * X[0].size  # nor an array that was read
-    found = {}
-    for where in STORED:
-        reads.clear()
-        found[where] = (*fit_stored(stored[where], y), list(reads))
-    return found
+    memory, stored = fit_stored(X, y), fit_stored(folder / "X.npy", y)
+    return {"memory": memory, "stored": stored, "reads": reads}
 
 
 def refusal(**plan: int) -> str:
@@ -109,38 +104,57 @@ def refusal(**plan: int) -> str:
     return "not refused"
 
 
-def train_all(folder: Path, ranks: Ranks) -> dict[str, Any]:
-    """Return all that tests compare."""
-    (folder / "straight").mkdir(exist_ok=True)
-    return {
+def die(folder: Path, ranks: Ranks) -> None:
+    """Train until the second process dies; the first must not go on."""
+    train_with_checkpoints(folder / "killed", deadly_step=8)
+    (folder / "went on").touch()
+
+
+def train_all(folder: Path, ranks: Ranks) -> None:
+    """Write all that tests compare."""
+    found = {
         "double": train_in_double_precision(),
         "resumed": train_with_checkpoints(folder / "killed"),
         "straight": train_with_checkpoints(folder / "straight"),
-        "stored": fit_and_count_reads(folder),
+        "stored": fit_and_record_reads(folder),
         "seeds": refusal(seed=ranks.rank),
         "batch": refusal(batch_size=1),
     }
+    torch.save(found, folder / f"{ranks.rank}.pt")
 
 
-def run_commands(ports_and_arguments: list[tuple[int, list[str]]]) -> None:
-    """Run command lines, each in a process group of its own."""
-    for port, arguments in ports_and_arguments:
-        # The store of torchrun serves one group: the next one meets at another port.
-        os.environ |= {"TORCHELASTIC_USE_AGENT_STORE": "False", "MASTER_PORT": str(port)}
-        try:
-            main(arguments)
-        except SystemExit as ended:
-            if ended.code:
-                raise
+def in_group(program: Callable[[Path, Ranks], None], folder: Path) -> None:
+    with process_group(CPU) as ranks:
+        program(folder, ranks)
+
+
+def run(rank: int, port: int, program: Callable[..., None], arguments: list[Any]) -> None:
+    """Run a program in the environment that torchrun gives to a process."""
+    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"}
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    try:
+        program(*arguments)
+    except RuntimeError:
+        traceback.print_exc()
+        sys.exit(1)
+
+
+def in_two_processes(program: Callable[..., None], *arguments: Any) -> list[int | None]:
+    """Return the exit codes of two forks, which have imported all there is."""
+    fork, port = multiprocessing.get_context("fork"), free_port()
+    ranks = [fork.Process(target=run, args=(rank, port, program, arguments)) for rank in range(2)]
+    for rank in ranks:
+        rank.start()
+    for rank in ranks:
+        rank.join()
+    return [rank.exitcode for rank in ranks]
 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    program, folder = sys.argv[1], Path(sys.argv[2])
-    with process_group(CPU) as ranks:
-        if program == "die":
-            train_with_checkpoints(folder / "killed", deadly_step=8)
-            (folder / "killed/went on").touch()
-        else:
-            torch.save(train_all(folder, ranks), folder / f"{ranks.rank}.pt")
-    run_commands(json.loads(sys.argv[3]))
+    for library in ("torch._dynamo", "sklearn.linear_model", "mlflow", "tsformer.tracking"):
+        importlib.import_module(library)
+    folder = Path(sys.argv[1])
+    codes = [in_two_processes(in_group, program, folder) for program in (die, train_all)]
+    codes += [in_two_processes(main, arguments) for arguments in json.loads(sys.argv[2])]
+    (folder / "codes.json").write_text(json.dumps(codes))

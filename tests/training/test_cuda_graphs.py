@@ -2,7 +2,6 @@
 
 import re
 import warnings
-from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +10,6 @@ import torch
 from small_problem import equal, make_model, make_panel, make_plan, make_step, weights_of
 
 from tsformer.data.panel import Panel, shuffled
-from tsformer.training import cuda_graphs
 from tsformer.training.cuda_graphs import GraphedStep, _of_one_length, step_class
 from tsformer.training.distributed import Ranks
 from tsformer.training.loop import make_optimizer, set_learning_rate
@@ -176,65 +174,3 @@ def test_graphs_many_shapes_warn_once():
     with pytest.warns(UserWarning, match="more than 8 shapes of batches") as caught:
         take(step, *np.arange(1, 11).repeat(5))
     assert (len(caught), step.n_captured) == (1, 8)
-
-
-def hidden(first: BaseException) -> RuntimeError:
-    """Return the error that the end of a capture raises over another one."""
-    try:
-        try:
-            raise first
-        finally:
-            raise RuntimeError("operation failed due to an invalidated capture")
-    except RuntimeError as error:
-        return error
-
-
-@pytest.fixture
-def streams(monkeypatch):
-    """Let captures run as plain steps; return the streams that were made the current one."""
-    for name in ("graph", "device"):
-        monkeypatch.setattr(torch.cuda, name, lambda *_, **__: nullcontext())
-    monkeypatch.setattr(torch.cuda, "CUDAGraph", lambda: None)
-    monkeypatch.setattr(torch.cuda, "current_stream", lambda _: "before")
-    monkeypatch.setattr(cuda_graphs, "_side_stream", lambda _: None)
-    streams = []
-    monkeypatch.setattr(torch.cuda, "set_stream", streams.append)
-    return streams
-
-
-@pytest.mark.parametrize(
-    ("inside", "message"),
-    [
-        (torch.OutOfMemoryError("CUDA out of memory."), None),
-        (RuntimeError("CUDA error: out of memory"), None),
-        (ValueError("of the user"), r"^of the user$"),
-        (RuntimeError("no kernel"), "no kernel.*compile=False"),
-        (hidden(torch.OutOfMemoryError("out")), r"\(out\).*new process"),
-        (hidden(KeyboardInterrupt("stop")), "^stop$"),
-    ],
-)
-def test_capture_error_is_explained(inside, message, streams):
-    class Fails(Replayed):
-        """Its capture is that of CUDA, and after it a plain step has the memory of the graphs."""
-
-        captures = False
-
-        def _capture(self, step):
-            self.captures = True
-            return GraphedStep._capture(self, step)
-
-        def _gradients(self, *args):
-            if self.captures:
-                self.captures = False
-                raise inside
-            return super()._gradients(*args)
-
-    step = make_step(make_model(), *make_panel(8), make_plan(), kind=Fails)
-    take(step, 4, 4, 4)
-    if message is None:
-        with pytest.warns(UserWarning, match="no memory"):
-            take(step, 4)
-    else:
-        with pytest.raises(BaseException, match=message):
-            take(step, 4)
-    assert streams == ["before"], "the stream of the capture is not left to the program"

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,11 +13,10 @@ import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
-from listening import free_port
-from rank_programs import STORED, fit_stored, train_in_double_precision
+from rank_programs import fit_stored, train_in_double_precision
 
 import tsformer
-from tsformer import TSTransformerClassifier, load
+from tsformer import load
 from tsformer.training.distributed import Ranks
 
 pytestmark = [
@@ -25,63 +25,47 @@ pytestmark = [
 ]
 
 HERE = Path(__file__).parent
-FIT = ["fit", "ItalyPowerDemand", "--max-epochs", "2", "--encoding", "tape"]
+FIT = ["--max-epochs", "2", "--encoding", "tape", "--set", "augmentation=None"]
 FIT += ["--set", "dropout=0", "--set", "d_model=16", "--set", "verbose=0"]
-N_STORED = 33  # batches of 8 and 9 series, so that parts are of unequal size
+N = 33  # batches of 8 and 9 series, so that parts are of unequal size
 
 
-def torchrun(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Start two processes of a program."""
-    paths = [str(HERE), str(Path(tsformer.__file__).parents[1])]
-    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2"]
-    launch += ["--master-addr=127.0.0.1", f"--master-port={free_port()}"]
-    return subprocess.run(
-        [*launch, str(HERE / "rank_programs.py"), *arguments],
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, empty_store: Callable[[Path], str]) -> Path:
+    """A folder with stored series, and what pairs of processes did with them."""
+    folder = tmp_path_factory.mktemp("ranks")
+    generator = np.random.default_rng(0)
+    y = np.arange(N) % 3
+    X = generator.normal(5, 3, (N, 2, 20)).astype(np.float32) + y[:, None, None]
+    X[3, :, 12:] = X[10, :, 7:] = np.nan
+    X[5, 1, 3:6] = np.nan
+    (folder / "series").mkdir()
+    for path, array in {"X": X, "y": y, "series/series": X, "series/labels": y.astype(str)}.items():
+        np.save(folder / f"{path}.npy", array)
+    store, series = empty_store(folder / "mlflow.db"), str(folder / "series")
+    commands = [
+        ["fit", series, *FIT, "--tracking-uri", store, "--out", f"{folder}/two"],
+        ["predict", f"{folder}/two", series, "--proba", "--out", f"{folder}/2.csv"],
+    ]
+    paths = [str(HERE), str(HERE.parent), str(Path(tsformer.__file__).parents[1])]
+    ended = subprocess.run(
+        [sys.executable, str(HERE / "rank_programs.py"), str(folder), json.dumps(commands)],
         env=os.environ | {"PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
         timeout=600,
     )
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with stored series and a model."""
-    folder = tmp_path_factory.mktemp("ranks")
-    generator = np.random.default_rng(0)
-    y = np.arange(N_STORED) % 3
-    X = generator.normal(5, 3, (N_STORED, 2, 20)).astype(np.float32) + y[:, None, None]
-    X[3, :, 12:] = X[10, :, 7:] = np.nan
-    X[5, 1, 3:6] = np.nan
-    np.save(folder / "X.npy", X)
-    np.save(folder / "y.npy", y)
-    (folder / "series").mkdir()
-    np.save(folder / "series/series.npy", X)
-    small = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 1, "random_state": 0}
-    TSTransformerClassifier(**small).fit(X, y).save(folder / "model")
+    codes = json.loads((folder / "codes.json").read_text())
+    assert codes == [[1, -signal.SIGKILL], [0, 0], [0, 0], [0, 0]], ended.stderr
+    assert "lost another one" in ended.stderr
+    for once in ("saved in", "/runs/", "33 predictions written to"):
+        assert ended.stdout.count(once) == 1, "the first process alone reports"
     return folder
 
 
 @pytest.fixture(scope="module")
-def left(folder: Path) -> set[str]:
-    """Names of the files of a job after the death of its second process."""
-    (folder / "killed").mkdir()
-    ended = torchrun("die", str(folder), "[]")
-    assert ended.returncode != 0
-    return {path.name for path in (folder / "killed").iterdir()}
-
-
-@pytest.fixture(scope="module")
-def found(folder: Path, left: object, empty_store: Callable[[Path], str]) -> list[dict[str, Any]]:
-    """What each of two processes found, after another job had died."""
-    fitted = [*FIT, "--tracking-uri", empty_store(folder / "mlflow.db"), "--out", f"{folder}/two"]
-    predicted = ["predict", f"{folder}/model", f"{folder}/series/", "--proba"]
-    predicted += ["--out", f"{folder}/2.csv"]
-    commands = [(free_port(), arguments) for arguments in (fitted, predicted)]
-    ended = torchrun("train", str(folder), json.dumps(commands))
-    assert ended.returncode == 0, ended.stderr
-    for once in ("saved in", "/runs/", "33 predictions written to"):
-        assert ended.stdout.count(once) == 1, "the first process alone reports"
+def found(folder: Path) -> list[dict[str, Any]]:
+    """What each of two processes found."""
     return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(2)]
 
 
@@ -95,18 +79,14 @@ def test_two_processes_train_like_one(found):
         torch.testing.assert_close(shared[name], value, rtol=1e-9, atol=1e-9)
 
 
-def test_a_process_that_dies_ends_the_job_and_leaves_a_checkpoint(left, found):
-    assert "died" in left
-    assert "went on" not in left, "the other one went on alone"
-    assert sum(name.startswith("training-") for name in left) == 1
+def test_a_process_that_dies_ends_the_job_and_leaves_a_checkpoint(folder, found):
+    assert not (folder / "went on").exists()
+    assert len(list(folder.glob("killed/training-*"))) == 1
     # Seven of 20 steps were done: the checkpoint is of the step before the deadly one at latest.
     for each in found:
         (steps, losses), (all_steps, expected) = each["resumed"], each["straight"]
-        assert steps == 13
-        assert all_steps == 20
-        assert len(expected) == 4
-        # Of the epoch that was interrupted, the checkpoint has the losses of the first process
-        # alone.
+        assert (steps, all_steps, len(expected)) == (13, 20, 4)
+        # Of the epoch that was interrupted, it has the losses of the first process alone.
         assert losses[1] == pytest.approx(expected[1], rel=0.2)
         del losses[1], expected[1]
         assert losses == pytest.approx(expected, rel=1e-5)
@@ -129,34 +109,32 @@ def assert_same_model(found: dict, expected: dict) -> None:
 
 
 def test_processes_read_own_parts(folder, found):
-    in_memory, stored = ([each["stored"][where] for each in found] for where in STORED)
-    for (weights, losses, _), (same, expected, _) in zip(stored, in_memory, strict=True):
+    for each in found:
+        (weights, losses), (same, expected) = (each["stored"][key] for key in ("stored", "memory"))
         assert losses == pytest.approx(expected, rel=1e-5)  # sums over processes are rounded
         assert_same_model(weights, same)
-    first, second = ([i for index in reads for i in index] for *_, reads in stored)
+    reads = [each["stored"]["reads"] for each in found]
+    first, second = (np.concatenate(of_one) for of_one in reads)
     # Three epochs, and a pass for the batch norms: each series once in each, in one process.
-    assert sorted(first + second) == sorted([*range(N_STORED)] * 4)
+    assert sorted([*first, *second]) == sorted([*range(N)] * 4)
     assert abs(len(first) - len(second)) <= 4 * 4, "one series a batch at most"
-    assert all(len(index) <= 5 for *_, reads in stored for index in reads)
+    assert max(len(index) for of_one in reads for index in of_one) <= 5
     alone, losses = fit_stored(np.load(folder / "X.npy"), np.load(folder / "y.npy"))
-    assert in_memory[0][1] == pytest.approx(losses, rel=1e-3), "one order of batches"
-    assert_same_model(in_memory[0][0], alone)
+    shared, again = found[0]["stored"]["memory"]
+    assert again == pytest.approx(losses, rel=1e-3), "one order of batches"
+    assert_same_model(shared, alone)
 
 
-@pytest.mark.usefixtures("found")
-def test_predict_under_torchrun_reads_and_writes_the_parts_in_order(folder, invoke):
-    invoke("predict", folder / "model", f"{folder}/series/", "--proba", "--out", folder / "1.csv")
+def test_commands_in_two_processes(folder, invoke):
+    series = folder / "series"
+    invoke("predict", folder / "two", series, "--proba", "--out", folder / "1.csv")
     alone, shared = ((folder / f"{n}.csv").read_text() for n in (1, 2))
     assert alone.splitlines()[1].startswith("0,")
-    assert len(alone.splitlines()) == 1 + N_STORED
-    assert shared == alone
-
-
-@pytest.mark.usefixtures("found")
-def test_the_command_line_under_torchrun(folder, invoke):
-    invoke(*FIT, "--no-track", "--out", folder / "one")
+    assert len(alone.splitlines()) == 1 + N
+    assert shared == alone, "the parts, in order"
+    invoke("fit", series, *FIT, "--no-track", "--out", folder / "one")
     one, two = load(folder / "one"), load(folder / "two")
-    X, _ = tsformer.load_dataset("ItalyPowerDemand", "test")
+    X = np.load(folder / "X.npy")
     assert abs(one.predict_proba(X) - two.predict_proba(X)).max() < 0.01
     for row, other in zip(one.history_, two.history_, strict=True):
         assert other["loss"] == pytest.approx(row["loss"], rel=1e-3)
