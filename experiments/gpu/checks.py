@@ -430,7 +430,7 @@ def graphs_that_do_not_fit_are_given_up(device: torch.device) -> str:
 
 def a_prediction_that_does_not_fit_is_halved(device: torch.device) -> str:
     if device.type != "cuda":
-        raise NotHere("a CPU cannot be given less memory; tests/training/test_memory.py simulates")
+        raise NotHere("a CPU cannot be given less memory; tests/training/test_loop.py simulates")
     model = wide_model().to(device).eval()
     panel, _ = panel_of(256, 512)
     panel = replace(panel, values=panel.values.float()).to(device)

@@ -1,4 +1,4 @@
-"""sktime's own checks of a classifier, what the tags of ours say, and its clones."""
+"""sktime's own checks of a classifier, and what the tags of ours say."""
 
 import tomllib
 import warnings
@@ -7,16 +7,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import clone
 
-from tsformer import (
-    TSEnsembleClassifier,
-    TSTransformerClassifier,
-    TSTransformerEncoder,
-)
+from tsformer import TSTransformerClassifier
 
 sktime = pytest.importorskip("sktime", reason='needs the extra "data"')
-from sktime.transformations.padder import PaddingTransformer  # noqa: E402
 from sktime.utils.estimator_checks import check_estimator, parametrize_with_checks  # noqa: E402
 
 from tsformer.estimators.frameworks import (  # noqa: E402
@@ -27,19 +21,6 @@ from tsformer.estimators.frameworks import (  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 3, "random_state": 0}
-
-
-def make(**parameters) -> SktimeTSTransformerClassifier:
-    return SktimeTSTransformerClassifier(**SMALL | parameters)
-
-
-def frames(X, indices=None) -> list[pd.DataFrame]:
-    """The container of sktime that holds everything: a frame (length, channels) a series."""
-    indices = [None] * len(X) if indices is None else indices
-    names = [f"var_{i}" for i in range(len(X[0]))]
-    return [
-        pd.DataFrame(x.T, index=index, columns=names) for x, index in zip(X, indices, strict=True)
-    ]
 
 
 def every_check(*classifiers):
@@ -85,61 +66,24 @@ def test_dependencies_are_those_of_the_package():
     assert tag == [name for name in project["dependencies"] if name.startswith("torch")]
 
 
-class TestTags:
-    """Each capability that a tag claims, compared with the classifier that has it."""
-
-    @pytest.mark.parametrize("dates", [False, True])
-    def test_times_are_those_of_the_index(self, panel, dates):
-        X, y = panel
-        rng = np.random.default_rng(1)  # whole numbers: sktime refuses an index of floats
-        indices = list(rng.integers(1, 30, size=(len(X), X.shape[2])).cumsum(axis=1))
-        if dates:
-            start = pd.Timestamp("2020-02-28")
-            indices = [start + pd.to_timedelta(index, unit="h") for index in indices]
-        native = make(timestamps="index").fit(frames(X, indices), y)
-        asked = native.predict_proba(frames(X, indices))
-        own = TSTransformerClassifier(**SMALL).fit(X, y, times=indices)
-        np.testing.assert_allclose(asked, own.predict_proba(X, times=indices), atol=1e-6)
-
-    def test_containers_agree(self, panel):
-        """An array has no names of channels, and is none the less the same data."""
-        X, y = panel
-        nested = sktime.datatypes.convert(X, "numpy3D", "nested_univ", "Panel")
-        nested.columns = ["x", "y"]
-        fitted = make().fit(nested, y)
-        np.testing.assert_array_equal(fitted.predict_proba(nested), fitted.predict_proba(X))
+@pytest.mark.parametrize("dates", [False, True])
+def test_times_are_those_of_the_index(panel, dates):
+    X, y = panel
+    rng = np.random.default_rng(1)  # whole numbers: sktime refuses an index of floats
+    times = list(rng.integers(1, 30, size=(len(X), X.shape[2])).cumsum(axis=1))
+    if dates:
+        times = [pd.Timestamp("2020-02-28") + pd.to_timedelta(t, unit="h") for t in times]
+    frames = [pd.DataFrame(x.T, index=t, columns=["a", "b"]) for x, t in zip(X, times, strict=True)]
+    native = SktimeTSTransformerClassifier(**SMALL, timestamps="index").fit(frames, y)
+    own = TSTransformerClassifier(**SMALL).fit(X, y, times=times)
+    expected = own.predict_proba(X, times=times)
+    np.testing.assert_allclose(native.predict_proba(frames), expected, atol=1e-6)
 
 
-def test_a_fitted_source_stays_fitted_in_every_clone(panel):
-    (X, y), X_test = panel, panel[0] + 1
-    source = TSTransformerEncoder(**SMALL)
-    clf = make(init_from=source, freeze="backbone")
-    source.fit(X_test)  # after it was passed
-    expected = TSTransformerClassifier(**clf.get_params(deep=False)).fit(X, y).transform(X_test)
-    for twin in (clf, clf.clone(), clone(clf), clone(clf.clone())):
-        np.testing.assert_array_equal(twin.fit(X, y).classifier_.transform(X_test), expected)
-    # Inside a composition sktime clones by parameters alone.
-    pipeline = PaddingTransformer() * clf
-    for each in (pipeline, pipeline.clone()):
-        fitted = each.fit(X, y).classifier_.classifier_
-        np.testing.assert_array_equal(fitted.transform(X_test), expected)
-    with pytest.raises(ValueError, match="is fitted, and the change"):
-        clf.clone().set_params(init_from__d_model=16)
-    assert source.d_model == 8
-
-
-def test_transformers_of_an_ensemble_keep_a_fitted_source(panel):
-    (X, y), X_test = panel, panel[0] + 1
-    source = TSTransformerEncoder(**SMALL).fit(X_test)
-    params = {**SMALL, "init_from": source, "freeze": "backbone"}
-    del params["random_state"]
-    convolutions = {"n_features": 168, "n_groups": 0}
-    ensemble = SktimeTSEnsembleClassifier(
-        "fast", transformer_params=params, convolution_params=convolutions, random_state=0
-    )
-    plain = TSEnsembleClassifier(**ensemble.get_params(deep=False)).fit(X, y)
-    expected = plain.transformer_.transform(X_test)
-    for each in (ensemble, ensemble.clone(), clone(ensemble)):
-        found = each.fit(X, y).classifier_.transformer_.transform(X_test)
-        np.testing.assert_array_equal(found, expected)
-    assert params["init_from"] is source
+def test_containers_agree(panel):
+    """An array has no names of channels, and is none the less the same data."""
+    X, y = panel
+    nested = sktime.datatypes.convert(X, "numpy3D", "nested_univ", "Panel")
+    nested.columns = ["x", "y"]
+    fitted = SktimeTSTransformerClassifier(**SMALL).fit(nested, y)
+    np.testing.assert_array_equal(fitted.predict_proba(nested), fitted.predict_proba(X))

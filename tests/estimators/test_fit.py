@@ -154,6 +154,33 @@ def test_auto_epochs_give_a_budget_of_steps(options, planned):
     assert (used.max_epochs, used.batch_size, used.learning_rate) == planned
 
 
+ON_GPU = {"device": "cuda", "precision": "float32"}
+
+
+@pytest.mark.parametrize(
+    ("setting", "options", "value"),
+    [
+        *(("batch_size", {"n": 1, "n_tokens": n}, size) for n, size in ((2048, 16), (2049, 15))),
+        *(("batch_size", {"n": 1, "n_tokens": n}, 1) for n in (17_984, 10**6)),
+        *(("batch_size", {"n": 1000, "n_tokens": n}, 2**15 // n) for n in (512, 1024)),
+        ("batch_size", {"n": 999, "n_tokens": 64}, 16),
+        ("batch_size", {"n": 1, "n_tokens": 10**6, "batch_size": 7}, 7),
+        *(("n_iter_no_change", {"max_epochs": n}, value) for n, value in ((500, 150), (12, 20))),
+        ("n_iter_no_change", {"max_epochs": 500, "n_iter_no_change": 7}, 7),
+        ("precision", {"n_tokens": 2**11, "device": "cuda"}, "bfloat16"),
+        ("precision", {"n_tokens": 2**11 - 1, "device": "cuda"}, "float32"),
+        ("compile", ON_GPU, "cuda-graphs"),
+        ("compile", ON_GPU | {"freeze": "backbone"}, False),
+        ("compile", ON_GPU | {"freeze": "backbone", "compile": True}, True),
+        ("compile", {"device": "cpu"}, False),
+    ],
+)
+def test_auto_settings(setting, options, value, monkeypatch):
+    monkeypatch.setattr(settings, "resolve_device", torch.device)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: True)
+    assert getattr(resolved(**{"n": 64} | options), setting) == value
+
+
 # Device, display and what is blind
 
 
@@ -163,24 +190,6 @@ def test_bfloat16():
     exact = clf.set_params(precision="float32").predict_proba(X)
     assert not np.array_equal(rounded, exact)
     np.testing.assert_allclose(rounded, exact, atol=0.1)
-
-
-def test_the_size_of_the_model_decides_the_precision(monkeypatch):
-    monkeypatch.setattr(settings, "resolve_device", torch.device)
-    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: True)
-    found = [resolved(64, n, device="cuda").precision for n in (2**11, 2**11 - 1)]
-    assert found == ["bfloat16", "float32"]
-
-
-@pytest.mark.parametrize(
-    ("device", "freeze", "compiled"),
-    [("cuda", None, "cuda-graphs"), ("cuda", "backbone", False), ("cpu", None, False)],
-)
-def test_auto_captures_steps_that_train_all_weights_on_a_gpu(device, freeze, compiled, monkeypatch):
-    monkeypatch.setattr(settings, "resolve_device", torch.device)
-    options = {"device": device, "freeze": freeze, "precision": "float32"}
-    assert resolved(64, **options).compile == compiled
-    assert resolved(64, **options, compile=True).compile is True
 
 
 def test_a_model_blind_to_direction_warns(recwarn):
@@ -275,18 +284,6 @@ def test_each_fit_is_seen_once_and_none_inside_it(seen: list[Any]) -> None:
     fitted.calibrate(X, Y, cv=2)
     both = ensemble().fit(X, Y)
     assert [seen[2].estimator, *seen[3:]] == [both, "done"]
-
-
-def test_batches_shrink_with_the_tokens_and_patience_is_a_share_of_the_epochs():
-    for n_tokens, n, batch_size in (
-        *((24, 1, 16), (2048, 1, 16), (2049, 1, 15), (17_984, 1, 1), (10**6, 1, 1)),
-        *((64, 999, 16), (512, 1000, 64), (1024, 1000, 32), (17_984, 1000, 1)),
-    ):
-        assert resolved(n, n_tokens).batch_size == batch_size
-        assert resolved(n, n_tokens, batch_size=7).batch_size == 7
-    for specified, n_epochs, patience in (("auto", 500, 150), ("auto", 12, 20), (7, 500, 7)):
-        used = resolved(64, max_epochs=n_epochs, n_iter_no_change=specified)
-        assert used.n_iter_no_change == patience
 
 
 def test_validation_data_have_times():

@@ -191,14 +191,6 @@ def test_novelty_score_of_each_estimator(name, fitted, tmp_path):
             estimator.novelty_score(series, [np.arange(x.shape[1]) for x in series])
 
 
-def test_score_of_stored_series(tmp_path, monkeypatch):
-    clf = convolutions().fit(X, Y)
-    np.save(tmp_path / "X.npy", X)
-    stored = convolutions().fit(tmp_path / "X.npy", Y)
-    monkeypatch.setattr("tsformer.estimators.novelty.LEAST_VALUES", 2**19)  # four series a part
-    np.testing.assert_allclose(stored.novelty_score(tmp_path / "X.npy"), clf.novelty_score(X))
-
-
 @pytest.mark.parametrize("series", [np.zeros((6, 2, 24)), np.full((6, 2, 24), 3.0)])
 def test_score_constant_training_series(series):
     clf = convolutions(scaling="series").fit(series, np.arange(6) % 2)

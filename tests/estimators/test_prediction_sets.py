@@ -1,7 +1,6 @@
 """Prediction sets: exact coverage of exchangeable series, and the same contract everywhere."""
 
 import copy
-import json
 import warnings
 from fractions import Fraction
 from math import ceil
@@ -123,14 +122,3 @@ def test_predict_set_refuses_changed_temperatures(calibrated):
         with pytest.raises(ValueError, match="calibrate_sets again"):
             estimator.predict_set(RAGGED, TIMES, coverage=0.75)
         estimator.calibrate_sets(RAGGED, Y, times=TIMES).predict_set(RAGGED, TIMES)
-
-
-def test_load_refuses_scores(calibrated, tmp_path):
-    calibrated["convolutions"].save(tmp_path / "model")
-    path = tmp_path / "model/estimator.json"
-    state = json.loads(path.read_text())
-    for scores in ([], [[0.1], [0.2], [0.3]], [[1.5]], [["a"]], [[None]], "many", [0.1]):
-        state["sets"]["scores"] = scores
-        path.write_text(json.dumps(state))
-        with pytest.raises(ValueError, match=r"sets\.scores "):
-            load(tmp_path / "model")

@@ -13,7 +13,7 @@ from sklearn.utils import get_tags
 from small_estimators import X, Y, classifier, convolutions, encoder
 
 from tsformer import TSTransformerClassifier
-from tsformer.data import LayoutWarning, from_long, to_long
+from tsformer.data import from_long, to_long
 from tsformer.data.containers import to_padded
 from tsformer.data.preprocessor import Scaler
 
@@ -86,17 +86,6 @@ def gaps() -> np.ndarray:
     return gaps
 
 
-def test_channels_with_gaps_get_flags(gaps, fitted):
-    clf = classifier().fit(gaps, Y)
-    assert clf.n_channels_ == 2
-    assert clf.model_.config.n_channels == 5, "values, differences and one flag"
-    assert clf.preprocessor_.flagged.tolist() == [False, True]
-    assert fitted.model_.config.n_channels == 4
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        clf.predict(gaps)
-
-
 @pytest.mark.parametrize("method", ["predict_proba", "transform"])
 def test_gaps_that_training_never_had_are_warned_of(method, gaps, fitted):
     with pytest.warns(UserWarning, match=r"missing values in channels \[1\]") as caught:
@@ -104,18 +93,6 @@ def test_gaps_that_training_never_had_are_warned_of(method, gaps, fitted):
     assert [each.filename for each in caught] == [__file__], "not in decorators"
     assert np.isfinite(output).all()
     np.testing.assert_array_equal(output[1:], getattr(fitted, method)(X)[1:])
-
-
-@pytest.mark.parametrize("lacks", [slice(0, 1), slice(None)], ids=["one", "all"])
-@pytest.mark.parametrize("scaling", ["channel", "series"])
-def test_a_channel_that_series_lack(lacks, scaling):
-    gaps = X.copy()
-    gaps[lacks, 1] = np.nan
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        warnings.simplefilter("ignore", LayoutWarning)  # all lack it
-        proba = classifier(scaling=scaling, max_epochs=1).fit(gaps, Y).predict_proba(gaps)
-    assert np.isfinite(proba).all()
 
 
 def test_values_far_from_training_are_answered_or_refused_and_named(fitted):
@@ -220,7 +197,6 @@ def test_codes_are_numbered_and_warm_starts_keep_their_numbers():
 @pytest.mark.parametrize(
     ("X", "params", "message"),
     [
-        (np.random.default_rng(0).normal(size=(6, 8)), {}, "integers"),
         (np.ones((6, 2, 8), dtype=int), {}, "2 channels"),
         (np.ones((6, 8), dtype=int), {"n_codes": 3}, "n_codes"),
     ],

@@ -18,19 +18,6 @@ from tsformer import (
 
 SMALL = {"d_model": 16, "n_layers": 1, "n_heads": 2, "d_ff": 16, "learning_rate": 5e-3}
 DEFAULT = TSTransformerClassifier(**SMALL | {"learning_rate": 2e-2}, max_epochs=8)
-# Several settings to an estimator; a check that fails names all of them.
-OTHERS = [
-    TSTransformerClassifier(
-        "tape+erpe", **SMALL, n_estimators=2, stem="patch", pooling="attention", norm_first=False,
-        max_epochs=25,
-    ),
-    TSTransformerClassifier(
-        "rope", **SMALL, stem="linear", pooling="max", head_norm=None, early_stopping=True,
-        max_epochs=25,
-    ),
-    TSTransformerRegressor("fixed", **SMALL, dropout=0.0, max_epochs=25),
-]  # fmt: skip
-
 EXPECTED = {
     "check_sample_weight_equivalence_on_dense_data": (
         "a weight of two is not a repetition: the repeated series are drawn into other batches"
@@ -43,24 +30,22 @@ EXPECTED = {
 
 #: Eight epochs are enough for what these expect of predictions.
 NEED_ACCURACY = ("check_classifiers_train", "check_class_weight_classifiers")
-#: Their predictions of one row alone and among others agree to 1e-7.
-INVARIANT = (RandomConvolutionClassifier, TSEnsembleClassifier)
-
-
-def expected(estimator: Any) -> dict[str, str]:
-    """Return the checks that fail, with the reasons."""
-    if isinstance(estimator, INVARIANT):
-        return {name: why for name, why in EXPECTED.items() if "invariance" not in name}
-    return EXPECTED
-
-
 REST = [
-    *OTHERS,
+    TSTransformerClassifier(
+        "tape+erpe", **SMALL, n_estimators=2, stem="patch", pooling="attention", max_epochs=25
+    ),
+    TSTransformerRegressor("fixed", **SMALL, dropout=0.0, max_epochs=25),
     convolutions(random_state=None, scaling="channel"),
     ensemble(transformer={"stem": "linear", "max_epochs": 15, "learning_rate": 5e-3}),
     encoder(random_state=None),
     encoder(random_state=None, objective="contrastive"),
 ]
+
+
+def expected(estimator: Any) -> dict[str, str]:
+    """Return the checks that fail, with the reasons."""
+    invariant = isinstance(estimator, RandomConvolutionClassifier | TSEnsembleClassifier)
+    return {name: why for name, why in EXPECTED.items() if not (invariant and "invar" in name)}
 
 
 @parametrize_with_checks([DEFAULT], expected_failed_checks=lambda estimator: EXPECTED)

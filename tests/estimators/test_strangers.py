@@ -19,7 +19,7 @@ from marks import exhaustive_except
 from safetensors.torch import load_file, save_file
 from small_estimators import FIVE, NETWORK, classifier, ensemble
 
-from tsformer import load
+from tsformer import EarlyClassifier, load
 from tsformer.encodings import PositionalEncoding
 
 RNG = np.random.default_rng(0)
@@ -34,15 +34,21 @@ ESTIMATORS = {
     "members": classifier(n_estimators=2),
     "convolutions": FIVE["convolutions"](),
     "ensemble": ensemble(convolution={"scaling": "channel"}),
+    "labels": FIVE["convolutions"](),
+    "early": EarlyClassifier(FIVE["convolutions"](), points=2, random_state=0),
 }
+TARGETS = {"regressor": np.arange(12.0), "labels": np.eye(3, dtype=int)[np.arange(12) // 2 % 3]}
+TARGETS["labels"][:3] = 1
 
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("models")
     for name, estimator in ESTIMATORS.items():
-        series = CODES if name == "codes" else X
-        estimator.fit(series, np.arange(12.0) if name == "regressor" else Y).save(folder / name)
+        estimator.fit(CODES if name == "codes" else X, TARGETS.get(name, Y))
+        if name == "classifier":
+            estimator.calibrate_sets(X, Y, by_class=True)
+        estimator.save(folder / name)
     return {name: folder / name for name in ESTIMATORS}
 
 
@@ -112,6 +118,11 @@ NAMED: dict[str, dict[str, list[Any]]] = {
         **{"schema.clock": ["sundial"], "schema.names": [["a"]], "gap_flag": [10**30]},
         **{"parameters": [[]], "training": [[]], "class": [["x"]]},
         "parameters.class_weight": [{"pairs": [p]} for p in ([[], 1], ["a", "1"], ["a", 1, 2])],
+        "sets.scores": [[], [[0.1], [0.2]], [[1.5]] * 3, [["a"]] * 3, [[None]] * 3, "many", [0.1]],
+    },
+    "early": {
+        **{"rule.n_agreeing": [0], "rule.threshold": [None], "rule.steps": [[3, 2]]},
+        "rule.trade_offs": [{}],
     },
     "regressor": {"target_std": [0.0]},
     "codes": {"model.stem_params.n_codes": [10**9]},
@@ -143,6 +154,12 @@ UNNAMED: list[tuple[str, str, Any, str]] = [
     ("convolutions", "convolutions", {"n_features": 168}, "n_groups"),
     ("ensemble", "weights.transformer", math.nan, "weights"),
     ("ensemble", "parts.mystery", {}, "mystery"),
+    *(("early", "rule.trade_offs.accuracy", x, "rule.trade_offs") for x in ([0.5], ["x"], None)),
+    ("early", "classifier", {"class": "TSTransformerRegressor"}, "TSTransformerRegressor"),
+    *(
+        ("labels", *field, "several")
+        for field in (("several_labels", 1), ("classes.values", [1, 2, 3]))
+    ),
     # Parameters, which are kept for the next fit; what the card tells, and where it was tracked.
     ("classifier", "parameters.colour", "red", "'colour'"),
     ("ensemble", "parameters.transformer_params.colour", 1, "'colour'"),

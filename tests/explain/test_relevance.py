@@ -32,46 +32,35 @@ def replaced(data, values):
     return X
 
 
-def means(clf) -> np.ndarray:
-    return clf.preprocessor_.mean.numpy()[None, :, None]
+STEMS = [("plain", "conv"), ("everything", "linear"), ("everything", "patch")]
+RECIPES = [
+    *({"encoding": name} for name in ("rope", "tape+erpe")),
+    {"scaling": None, "pooling": "attention"},
+    {"head_norm": None, "norm_first": False, "views": "difference"},
+    {"n_estimators": 2, "temperature": 2.5},
+    {"stem_params": {"strides": (2, 2), "downsampling": "stride"}},
+]
 
 
-@pytest.mark.parametrize("method", COMPLETE)
 @pytest.mark.parametrize(
-    ("kind", "stem"), [("plain", "conv"), ("everything", "linear"), ("everything", "patch")]
+    ("method", "kind", "options"),
+    [
+        *((method, kind, {"stem": stem}) for method in COMPLETE for kind, stem in STEMS),
+        *((COMPLETE[0], "everything", options) for options in RECIPES),
+    ],
 )
-def test_values_add_up_to_the_change_of_the_logit(method, kind, stem, fit, request):
+def test_values_add_up_to_the_change_of_the_logit(method, kind, options, fit, request):
     series = request.getfixturevalue(kind)
-    clf = fit(series, stem=stem)
-    of_c = clf.explain(series.X, method, "c", **series.options, method_params=FEW.get(method)).sum(
-        axis=(1, 2)
-    )
-    before = logits(clf, replaced(series, means(clf)), series.times)
+    clf, baseline, values = fit(series, **options), np.full(series.observed.shape, 2.5), 2.5
+    if "stem" in options:  # by default, compared with the means of training
+        baseline, values = "mean", clf.preprocessor_.mean.numpy()[None, :, None]
+    given = series.options | {"baseline": baseline, "method_params": FEW.get(method)}
+    of_c = clf.explain(series.X, method, "c", **given).sum(axis=(1, 2))
+    before = logits(clf, replaced(series, values), series.times)
     change = (logits(clf, series.X, series.times) - before)[:, 2]
     tolerance = 0.01 if method == "integrated_gradients" else 1e-5
     assert np.abs(of_c - change).max() <= tolerance * max(1, np.abs(change).max())
     assert np.abs(change).max() > 0.05, "there is something to explain"
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        *({"encoding": name} for name in ("rope", "tape+erpe")),
-        {"scaling": None, "pooling": "attention"},
-        {"head_norm": None, "norm_first": False, "views": "difference"},
-        {"n_estimators": 2, "temperature": 2.5},
-        {"stem_params": {"strides": (2, 2), "downsampling": "stride"}},
-    ],
-    ids=str,
-)
-def test_any_encoding_and_recipe_adds_up(options, everything, fit):
-    data = everything
-    clf = fit(data, **options)
-    baseline = np.full(data.observed.shape, 2.5)
-    found = clf.explain(data.X, target="b", baseline=baseline, **data.options)
-    before = logits(clf, replaced(data, 2.5), data.times)
-    change = (logits(clf, data.X, data.times) - before)[:, 1]
-    np.testing.assert_allclose(found.sum(axis=(1, 2)), change, atol=0.01, rtol=0.01)
 
 
 @pytest.mark.parametrize("scaling", ["series", "series+size"])
@@ -158,12 +147,12 @@ def test_explaining_changes_nothing(plain, fit, tmp_path):
     of_numpy = np.random.get_state()[1].tolist()  # noqa: NPY002
     np.testing.assert_array_equal(explained(), explained())
     assert not np.array_equal(explained(None), explained(None))
-    drawn = [explained(generator) for generator in [np.random.RandomState(3)] * 2]
-    again = [explained(generator) for generator in [np.random.RandomState(3)] * 2]
+    drawn, again = ([explained(g) for g in [np.random.RandomState(3)] * 2] for _ in range(2))
     np.testing.assert_array_equal(drawn, again)
     assert not np.array_equal(*drawn)
     assert torch.equal(state, torch.get_rng_state())
     assert np.random.get_state()[1].tolist() == of_numpy, "it is the user's"  # noqa: NPY002
+    clf.attention(plain.X)
     np.testing.assert_array_equal(clf.predict_proba(plain.X), before)
     assert all(weight.requires_grad for weight in clf.model_.parameters())
     assert not clf.model_.training

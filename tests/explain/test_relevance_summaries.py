@@ -33,22 +33,6 @@ def test_windows_below_quarter_are_left_out():
     assert most_relevant_windows(relevance)[0][2] - most_relevant_windows(relevance)[0][1] == 2
 
 
-@pytest.mark.parametrize(
-    ("shape", "options", "message"),
-    [
-        ((5,), {}, r"\(5,\)"),
-        ((0, 5), {}, r"\(0, 5\)"),
-        ((1, 0), {}, r"\(1, 0\)"),
-        ((1, 5), {"width": 6}, "width"),
-        ((1, 5), {"width": 2.5}, "width"),
-        ((1, 5), {"n_windows": "2"}, "n_windows"),
-    ],
-)
-def test_what_does_not_fit_is_refused(shape, options, message):
-    with pytest.raises((TypeError, ValueError), match=message):
-        most_relevant_windows(np.zeros(shape), **options)
-
-
 def test_sums_over_spans_keep_the_total():
     rng = np.random.default_rng(0)
     relevance = rng.normal(size=(3, 2, 20))
@@ -68,15 +52,23 @@ def test_sums_over_spans_keep_the_total():
     assert ends.tolist() == [[[2, 12]]], "what is outside does not count"
 
 
+ZEROS = np.zeros((1, 1, 3))
+
+
 @pytest.mark.parametrize(
-    ("relevance", "times", "edges", "message"),
+    ("function", "arguments", "options", "message"),
     [
-        (np.zeros((2, 3)), np.arange(3), [0, 1], r"\(2, 3\)"),
-        (np.zeros((1, 1, 3)), np.arange(3), [0, 1, 1], "increasing"),
-        (np.zeros((1, 1, 3)), np.arange(4), [0, 1], "series 0 "),
-        (np.zeros((2, 1, 3)), [np.arange(3)], [0, 1], "times has 1"),
+        (most_relevant_windows, (np.zeros(5),), {}, r"\(5,\)"),
+        (most_relevant_windows, (np.zeros((0, 5)),), {}, r"\(0, 5\)"),
+        (most_relevant_windows, (ZEROS[0],), {"width": 6}, "width"),
+        (most_relevant_windows, (ZEROS[0],), {"width": 2.5}, "width"),
+        (most_relevant_windows, (ZEROS[0],), {"n_windows": "2"}, "n_windows"),
+        (relevance_over_time, (np.zeros((2, 3)), np.arange(3), [0, 1]), {}, r"\(2, 3\)"),
+        (relevance_over_time, (ZEROS, np.arange(3), [0, 1, 1]), {}, "increasing"),
+        (relevance_over_time, (ZEROS, np.arange(4), [0, 1]), {}, "series 0 "),
+        (relevance_over_time, (np.zeros((2, 1, 3)), [np.arange(3)], [0, 1]), {}, "times has 1"),
     ],
 )
-def test_times_that_do_not_fit_are_refused(relevance, times, edges, message):
-    with pytest.raises(ValueError, match=message):
-        relevance_over_time(relevance, times, edges)
+def test_what_does_not_fit_is_refused(function, arguments, options, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        function(*arguments, **options)

@@ -1,19 +1,15 @@
 """An exported program computes what the estimator predicts, for any number and length of series."""
 
 import json
-import sys
 import warnings
 from contextlib import nullcontext
-from itertools import zip_longest
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 import numpy as np
 import pytest
 import small_estimators
 import torch
-from marks import exhaustive_except
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from torch import nn
@@ -23,12 +19,11 @@ from torch.overrides import TorchFunctionMode
 import tsformer
 from tsformer import (
     RandomConvolutionClassifier,
-    TSEnsembleClassifier,
     TSTransformerClassifier,
     TSTransformerEncoder,
     TSTransformerRegressor,
 )
-from tsformer.encodings import PositionalEncoding, available
+from tsformer.encodings import PositionalEncoding, names
 from tsformer.export import to_onnx, to_torch_export
 from tsformer.export.graph import Graph, InOnnx, graph_of
 
@@ -102,21 +97,6 @@ def agree_in_onnx(
         inputs = [X, some_times(X)] if with_times else [X]
         (made,) = runner.run(None, dict(zip(names, inputs, strict=True)))
         agree(estimator, made, inputs)
-
-
-ONE_DILATION: dict[str, Any] = {"stem_params": {"dilations": (1,)}}
-# Two per model, since each export takes seconds: one that changes the tokens, one that does not.
-# CASES below has an encoding of each hook in the fast suite.
-EMBEDS = [row["name"] for row in available() if row["kind"] == "embed"]
-OTHERS = [row["name"] for row in available() if row["kind"] != "embed"]
-PAIRS = ["+".join(filter(None, pair)) for pair in zip_longest(EMBEDS, OTHERS)]
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("pair", PAIRS)
-def test_every_encoding_in_onnx(pair, tmp_path):
-    # A stem with a single dilation is enough here, and quicker to trace.
-    agree_in_onnx(fitted(encoding=pair, **ONE_DILATION), tmp_path)
 
 
 RAW = series(12, LENGTH, seed=0)
@@ -222,13 +202,17 @@ def test_onnx_replacements_equal_torch(function, arguments):
     torch.testing.assert_close(tuple(found), tuple(function(*arguments)))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("case", exhaustive_except(CASES, ["single steps, at times"]))
-def test_other_models_in_onnx(case, tmp_path, monkeypatch):
-    """Without a second trace, which takes seconds."""
-    monkeypatch.delattr(ExportedProgram, "run_decompositions")
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("case", CASES)
+def test_other_models_in_onnx(case, tmp_path):
     params, data, calls = CASES[case]
     agree_in_onnx(fitted(**params, **data), tmp_path, **calls)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("encoding", names())
+def test_every_encoding_in_onnx(encoding, tmp_path):
+    agree_in_onnx(fitted(encoding=encoding, stem_params={"dilations": (1,)}), tmp_path)
 
 
 @pytest.mark.exhaustive
@@ -323,59 +307,47 @@ def test_an_offset_that_float32_does_not_hold_is_warned_of(level, is_warned):
         graph_of(estimator.fit(X, np.arange(12) % 3))
 
 
-def test_random_convolutions_with_times_are_refused(tmp_path):
-    X, y = series(12, LENGTH, seed=0), np.arange(12) % 3
-    estimator = RandomConvolutionClassifier(**CONVOLUTIONS).fit(X, y, times=some_times(X))
-    with pytest.raises(ValueError, match="fitted with times cannot be exported"):
-        to_onnx(estimator, tmp_path / "model.onnx")
-    with pytest.raises(NotFittedError):
-        to_torch_export(TSEnsembleClassifier())
-
-
 @pytest.mark.slow
-def test_metadata_describe_the_model(tmp_path):
+def test_onnx_predicts_like_the_estimator_and_describes_it(tmp_path, monkeypatch):
+    """Without a second trace, which takes seconds."""
+    monkeypatch.delattr(ExportedProgram, "run_decompositions")
     onnx = pytest.importorskip("onnx", reason='needs the extra "onnx"')
-    learned = {"max_epochs": 10, "learning_rate": 0.01, "scaling": "channel"}
-    estimator = TSTransformerClassifier("none", **ONE_DILATION, **SIZES | learned)
-    estimator.fit(series(12, LENGTH), ["no", "yes", "perhaps"] * 4)
-    agree_in_onnx(estimator, tmp_path)
+    params = {"stem": "linear", "encoding": "rope", "scaling": "channel"}
+    estimator = TSTransformerClassifier(**SIZES | params)
+    estimator.fit(RAW, ["no", "yes", "perhaps"] * 4, times=some_times(RAW))
+    nn.init.normal_(estimator.model_.head.weight, std=0.3)
+    agree_in_onnx(estimator, tmp_path, with_times=True)
     assert [file.name for file in tmp_path.iterdir()] == ["model.onnx"]
     model = onnx.load(tmp_path / "model.onnx")
     props = {prop.key: json.loads(prop.value) for prop in model.metadata_props}
     assert props["classes"] == ["no", "perhaps", "yes"]
     assert props["tsformer"] == tsformer.__version__
     assert props["estimator"] == "TSTransformerClassifier"
-    assert (props["n_channels"], props["scaling"], props["time_step"]) == (2, "channel", None)
-    assert (props["model"]["encoding"], props["model"]["d_model"]) == ("none", 8)
-    (given,), (made,) = model.graph.input, model.graph.output
-    sizes = [dim.dim_param or dim.dim_value for dim in given.type.tensor_type.shape.dim]
-    assert (given.name, sizes) == ("X", ["n", 2, "length"])
-    sizes = [dim.dim_param or dim.dim_value for dim in made.type.tensor_type.shape.dim]
-    assert (made.name, sizes) == ("probabilities", ["n", 3])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("export", exhaustive_except([to_onnx, to_torch_export], [to_torch_export]))
-def test_invalid_arguments_are_refused(export, tmp_path):
-    for wrong, error in (
-        (make_pipeline(TSTransformerClassifier()), TypeError),
-        (TSTransformerClassifier(), NotFittedError),
-        (fitted(X=np.full((12, 1, 4), 2**24 + 1), stem="embedding"), ValueError),
+    assert (props["n_channels"], props["scaling"]) == (2, "channel")
+    assert props["time_step"] == estimator.preprocessor_.time_step
+    assert (props["model"]["encoding"], props["model"]["d_model"]) == ("rope", 8)
+    given, made = model.graph.input[0], model.graph.output[0]
+    for port, name, expected in (
+        (given, "X", ["n", 2, "length"]),
+        (made, "probabilities", ["n", 3]),
     ):
-        with pytest.raises(error):
+        sizes = [dim.dim_param or dim.dim_value for dim in port.type.tensor_type.shape.dim]
+        assert (port.name, sizes) == (name, expected)
+
+
+@pytest.mark.parametrize("export", [to_onnx, to_torch_export])
+def test_invalid_arguments_are_refused(export, tmp_path, monkeypatch):
+    late = AssertionError("a minute before the error")
+    monkeypatch.setattr(Graph, "traced", mock.Mock(side_effect=late))
+    timed = RandomConvolutionClassifier(**CONVOLUTIONS).fit(**AT_TIMES, y=np.arange(12) % 3)
+    (tmp_path / "folder").mkdir()
+    for wrong, error, message in (
+        (make_pipeline(TSTransformerClassifier()), TypeError, "Pipeline"),
+        (TSTransformerClassifier(), NotFittedError, "not fitted"),
+        (fitted(X=np.full((12, 1, 4), 2**24 + 1), stem="embedding"), ValueError, "float32"),
+        (timed, ValueError, "fitted with times cannot be exported"),
+    ):
+        with pytest.raises(error, match=message):
             export(wrong, tmp_path / "model")
-    model = fitted(encoding="none", stem="linear")
-    with (
-        mock.patch.object(Graph, "traced", side_effect=AssertionError("a minute before the error")),
-        pytest.raises(ValueError, match=f"{tmp_path} is a folder"),
-    ):
-        export(model, tmp_path)
-
-
-def test_onnx_missing(tmp_path, monkeypatch):
-    estimator = fitted(encoding="none", stem="linear")
-    for missing in ("onnx", "onnxscript"):
-        monkeypatch.setitem(sys.modules, missing, None)
-        with pytest.raises(ImportError, match=rf'{missing}, .* pip install "tsformer\[onnx\]"'):
-            to_onnx(estimator, tmp_path / "model.onnx")
-        monkeypatch.undo()
+    with pytest.raises(ValueError, match="folder is a folder"):
+        export(fitted(encoding="none", stem="linear"), tmp_path / "folder")

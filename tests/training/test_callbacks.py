@@ -77,20 +77,6 @@ def test_progress_bar_in_a_terminal(capsys, monkeypatch):
     pickle.dumps(bar)
 
 
-@pytest.mark.parametrize("rich", [True, False])
-def test_progress_in_lines(capsys, monkeypatch, rich):
-    if not rich:
-        monkeypatch.setenv("FORCE_COLOR", "1")
-        monkeypatch.setitem(sys.modules, "rich.console", None)
-    monkeypatch.setattr("tsformer.training.progress.SECONDS_BETWEEN_LINES", 600.0)
-    history = run(bar := ProgressBar())
-    shown = capsys.readouterr()
-    last = f"epoch 2/2  loss {history[-1]['loss']:.4f}  0:00:00 left"
-    assert shown.err.splitlines() == ["epoch 0/2", last]
-    assert shown.out == ""
-    pickle.dumps(bar)
-
-
 def test_a_closed_pipe_ends_the_lines_and_not_the_fit(monkeypatch):
     class Closed:
         def write(self, text):
@@ -114,7 +100,12 @@ def test_a_long_fit_says_once_on_a_terminal_how_to_see_progress(capsys, monkeypa
     assert capsys.readouterr().err == (said if terminal else "")
 
 
-def test_lines_appear_during_training(capsys, monkeypatch):
+@pytest.mark.parametrize("rich", [True, False])
+def test_lines_appear_during_training(capsys, monkeypatch, rich):
+    """One line each ten seconds, where there is no terminal, and where rich is missing."""
+    if not rich:
+        monkeypatch.setenv("FORCE_COLOR", "1")
+        monkeypatch.setitem(sys.modules, "rich.console", None)
     seconds, shown = iter(range(100)), []
     monkeypatch.setattr("tsformer.training.progress.monotonic", lambda: 10.0 * next(seconds))
 
@@ -123,7 +114,10 @@ def test_lines_appear_during_training(capsys, monkeypatch):
             state.history[-1].update(val_loss=0.5, val_score=0.75)
             shown.append(capsys.readouterr().err)
 
-    run(Looks(), ProgressBar(), n_epochs=3)
+    history = run(Looks(), bar := ProgressBar(), n_epochs=3)
     assert [text[:9] for text in shown] == ["epoch 0/3", "epoch 1/3", "epoch 2/3"]
-    assert "val_loss 0.5000  val_score 0.7500" in shown[1]
+    loss = f"loss {history[0]['loss']:.4f}"
+    assert f"{loss}  val_loss 0.5000  val_score 0.7500" in shown[1]
     assert shown[2].endswith("0:00:10 left\n")
+    assert capsys.readouterr().out == ""
+    pickle.dumps(bar)
