@@ -178,7 +178,7 @@ ON_GPU = {"device": "cuda", "precision": "float32"}
 def test_auto_settings(setting, options, value, monkeypatch):
     monkeypatch.setattr(settings, "resolve_device", torch.device)
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: True)
-    assert getattr(resolved(**{"n": 64} | options), setting) == value
+    assert getattr(resolved(**{"n": 64, "device": "cpu"} | options), setting) == value
 
 
 # Device, display and what is blind
