@@ -202,13 +202,13 @@ def test_stream_of_dated_frames():
     labels, n_steps = dated.predict_early(frames[:1])
     assert (answer.label, answer.n_steps) == (labels[0], n_steps[0])
     stream.reset()
-    assert stream.update(frames[0][:3]).label is None
     swapped = [x[["b", "a"]] for x in frames]
-    for ask in (dated.predict, dated.decide, lambda series: stream.update(series[0][3:5])):
+    for ask in (dated.predict, dated.decide, lambda series: stream.update(series[0])):
         with pytest.raises(ValueError, match="order"):
             ask(swapped)
     with pytest.raises(ValueError, match="series 0 "):
         stream.update(frames[0][2::-1])
+    assert stream.update(frames[0][:3]).label is None
     for chunk in (X[0][:, 3:5], frames[0][3:5]):  # unnamed, and times of another kind
         with pytest.raises(ValueError, match=r"channels|times"):
             stream.update(chunk, [3.0, 4.0])

@@ -129,16 +129,6 @@ def test_gaps_in_some_parts_alone(problem):
     assert_same(fitted(X, y, **options), fitted(Sliced(X, most=8), y, **options), X, Sliced(X))
 
 
-@pytest.mark.processes
-def test_stored_series_train_in_processes(problem, tmp_path, monkeypatch):
-    X, y = problem
-    monkeypatch.setattr(preprocessor, "_KEPT", 0)
-    np.save(tmp_path / "X.npy", X)
-    one = fitted(X, y, n_estimators=2)
-    two = fitted(tmp_path / "X.npy", y, n_estimators=2, n_jobs=2)
-    np.testing.assert_array_equal(one.predict_proba(X), two.predict_proba(X))
-
-
 @pytest.mark.usefixtures("in_parts")
 def test_a_checkpoint_is_of_the_same_run_wherever_series_are(problem, tmp_path, monkeypatch):
     X, y = problem

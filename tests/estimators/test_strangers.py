@@ -120,10 +120,6 @@ NAMED: dict[str, dict[str, list[Any]]] = {
         "parameters.class_weight": [{"pairs": [p]} for p in ([[], 1], ["a", "1"], ["a", 1, 2])],
         "sets.scores": [[], [[0.1], [0.2]], [[1.5]] * 3, [["a"]] * 3, [[None]] * 3, "many", [0.1]],
     },
-    "early": {
-        **{"rule.n_agreeing": [0], "rule.threshold": [None], "rule.steps": [[3, 2]]},
-        "rule.trade_offs": [{}],
-    },
     "regressor": {"target_std": [0.0]},
     "codes": {"model.stem_params.n_codes": [10**9]},
     "members": {"members": [3]},
@@ -154,7 +150,11 @@ UNNAMED: list[tuple[str, str, Any, str]] = [
     ("convolutions", "convolutions", {"n_features": 168}, "n_groups"),
     ("ensemble", "weights.transformer", math.nan, "weights"),
     ("ensemble", "parts.mystery", {}, "mystery"),
-    *(("early", "rule.trade_offs.accuracy", x, "rule.trade_offs") for x in ([0.5], ["x"], None)),
+    ("early", "rule.n_agreeing", 0, "corrupted"),
+    ("early", "rule.threshold", None, "corrupted"),
+    ("early", "rule.steps", [3, 2], "corrupted"),
+    ("early", "rule.trade_offs", {}, "corrupted"),
+    *(("early", "rule.trade_offs.accuracy", x, "corrupted") for x in ([0.5], ["x"], None)),
     ("early", "classifier", {"class": "TSTransformerRegressor"}, "TSTransformerRegressor"),
     *(
         ("labels", *field, "several")

@@ -289,6 +289,15 @@ def test_processes_train_like_turns():
         fit_members(models, panel, targets, n_jobs=2)
 
 
+@pytest.mark.slow
+def test_stored_series_train_in_processes(tmp_path):
+    X, y = np.random.default_rng(0).normal(size=(24, 2, 20)), np.arange(24) % 2
+    np.save(tmp_path / "X.npy", X)
+    one = classifier(n_estimators=2).fit(X, y)
+    two = classifier(n_estimators=2, n_jobs=2).fit(tmp_path / "X.npy", y)
+    np.testing.assert_array_equal(one.predict_proba(X), two.predict_proba(X))
+
+
 def test_processes_cannot_call_callbacks():
     with pytest.raises(ValueError, match=r"n_jobs=2 trains in other processes"):
         fit_members(make_members(), *make_panel(), callbacks=[[Callback()], []], n_jobs=2)
