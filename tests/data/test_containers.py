@@ -156,6 +156,7 @@ SAME = {
     "bfloat16 of NumPy": (lambda: BF16_VALUES.astype(Library("ml_dtypes").bfloat16), BF16_VALUES),
     "h5py, channels": (lambda: variable_length(objects(FLAT_CELLS, (4, 2))), RAGGED),
     "mat, a row": (lambda: matlab(objects(RAGGED, (1, 4))), RAGGED),
+    "mat, column vectors": (lambda: matlab(objects([x[:, None] for x in ONE])), ONE),
     "objects, one row": (lambda: objects(FLAT_CELLS[:2], (1, 2)), RAGGED[:1]),
     "datasets": (lambda: hugging_face({"x": LISTS}), RAGGED),
     "datasets, columns": (lambda: hugging_face(columns(RAGGED)), RAGGED),
@@ -217,10 +218,6 @@ REFUSED = {
     "labels": (
         lambda: hugging_face({**columns(RAGGED), "y": [0, 1, 0, 1]}),
         r"single values, and no series, in the columns \['y'\]",
-    ),
-    "column vectors": (
-        lambda: matlab(objects([x[:, None] for x in ONE])),
-        r"4 column vectors, such as \(3, 1\), .* pass ",
     ),
     "a cell by step": (lambda: matlab(objects([x.T for x in RAGGED])), r"pass \[x\.T for x in X"),
     "a cell of panels": (lambda: objects([WHOLE] * 4, (2, 2)), "whose cells are arrays of shapes"),

@@ -61,11 +61,9 @@ def load_dataset(
 
     Raises
     ------
-    DatasetError
-        If there is no such data set, it cannot be downloaded, a file is damaged (the message names
-        the line), or its contents differ from the catalogue.
-    ImportError
-        If it must be downloaded and sktime is not installed.
+    DatasetError, ImportError
+        If there is no such data set, it cannot be downloaded, as without sktime, a file is damaged,
+        or its contents differ from the catalogue.
 
     Examples
     --------
@@ -75,32 +73,25 @@ def load_dataset(
     """
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise DatasetError(
-            f"{shortened(name)} is not a data set name: names "
-            "have at most 100 characters, only letters, digits, '-' and '_', as in 'NATOPS'; pass "
-            "the folder that contains it as folder="
+            f"{shortened(name)} is not a data set name, of at most 100 letters, digits, '-' and "
+            "'_', as in 'NATOPS'; pass the folder that contains it as folder="
         )
     if split is not None and split not in (*_SPLITS, _BOTH):
         raise DatasetError(unknown("split", split, [*_SPLITS, _BOTH]))
 
     places = _places() if folder is None else [("folder", Path(folder))]
-    found = _find(name, places)
-    if found is not None:
-        home = found[1]
-    elif name not in _catalog().index:
-        known = [*_catalog().index, *(home.name for _, home in _own(places))]
-        folder_there = f"For the folder {name} say {name}/. " if Path(name).is_dir() else ""
-        raise DatasetError(
-            f"{unknown('data set', name, known)}; list_datasets() lists them. {folder_there}"
-            f"For a data set of your own, create {_layout(Path(folder or 'data'), name)}"
-        )
-    elif folder is not None:
-        raise DatasetError(
-            f"no {name} in {folder}: expected {_layout(Path(folder), name)}. "
-            "Without folder= other places are searched too, and it is downloaded if necessary"
-        )
-    else:
-        home = _download(name, Path("data"))
-
+    if (found := _find(name, places)) is None:
+        expected = _layout(Path(folder or "data"), name)
+        if name not in _catalog().index:
+            known = [*_catalog().index, *(home.name for _, home in _own(places))]
+            is_folder = f"For the folder {name} say {name}/. " if Path(name).is_dir() else ""
+            raise DatasetError(
+                f"{unknown('data set', name, known)}; list_datasets() lists them. {is_folder}"
+                f"For a data set of your own, create {expected}"
+            )
+        if folder is not None:
+            raise DatasetError(f"no {name} in {folder}: expected {expected}; leave out folder=")
+    home = _download(name, Path("data")) if found is None else found[1]
     parts = [_read(home, part) for part in (split or _BOTH).split("+")]
     X = [series for part, _ in parts for series in part]
     y = np.concatenate([labels for _, labels in parts])
@@ -109,8 +100,7 @@ def load_dataset(
     if split is None:
         warn_caller(
             f"load_dataset({name!r}) returns train and test series together, train before test; "
-            f"pass split='train' and split='test' to score held-out series, or "
-            f"split={_BOTH!r} if both are meant"
+            f"pass split='train' or 'test', or split={_BOTH!r} if both are meant"
         )
     timed = isinstance(X[0], pd.DataFrame)
     return (X if timed or len({series.shape[1] for series in X}) > 1 else np.stack(X)), y
@@ -163,9 +153,7 @@ def _places() -> list[tuple[str, Path]]:
     places = []
     if named := os.environ.get("TSFORMER_DATA"):
         if not Path(named).is_dir():
-            raise DatasetError(
-                f"TSFORMER_DATA is {named!r}, which is not a folder: correct or unset it"
-            )
+            raise DatasetError(f"TSFORMER_DATA={named!r} is no folder: correct or unset it")
         places.append(("TSFORMER_DATA", Path(named)))
     places.append(("data", Path("data")))
     project = Path(__file__).parents[2]
@@ -198,12 +186,14 @@ def _count(home: Path) -> dict[str, int]:
         read = {split: _read_file(path) for split, path in paths.items()}
     except (ValueError, OSError):
         return {}
-    shapes = [_shape(series) for X, _ in read.values() for series in X]
+    channels, lengths = zip(
+        *(_shape(series) for X, _ in read.values() for series in X), strict=True
+    )
     labels = [y for _, y in read.values() if y is not None and y.dtype.kind != "f"]
     return {f"{split}_size": len(X) for split, (X, _) in read.items()} | {
-        "channels": shapes[-1][0],
-        "length_min": min(steps for _, steps in shapes),
-        "length_max": max(steps for _, steps in shapes),
+        "channels": channels[-1],
+        "length_min": min(lengths),
+        "length_max": max(lengths),
         "classes": len({label for y in labels for label in y.tolist()}),
     }
 
@@ -218,11 +208,9 @@ def _layout(folder: Path, name: str) -> str:
 
 
 def _read_file(path: Path) -> tuple[list[Series], Labels | None]:
-    return read_ts(path) if path.suffix == ".ts" else _read_lines(path)
-
-
-def _read_lines(path: Path) -> tuple[list[Series], Labels]:
-    """Read a file with a series in each line, its label first."""
+    """Read a `.ts` file, or one with a series in each line, its label first."""
+    if path.suffix == ".ts":
+        return read_ts(path)
     try:
         with open_text(path) as file:
             first = next(filter(str.strip, file), "")
@@ -253,33 +241,27 @@ def _read(home: Path, split: str) -> tuple[list[Series], Labels]:
         raise DatasetError(f"{home} lacks {name}, the {split} split; add the file")
     X, y = _read_file(path)
     if y is None:
-        raise DatasetError(
-            f"{path} has no labels (@classLabel false), so there is nothing to learn"
-        )
+        raise DatasetError(f"{path} has no labels (@classLabel false)")
     if home.name not in _catalog().index:
         return X, y
     entry: Any = _catalog().loc[home.name]
-    lengths = [_shape(series)[1] for series in X]
+    channels, lengths = zip(*map(_shape, X), strict=True)
     # A split may lack the shortest and longest series, and the test split also a class.
-    classes = 1 if split == "test" else entry["classes"], entry["classes"]
+    least = 1 if split == "test" else entry["classes"]
     wrong = [
-        f"{_range(*found)} {what}, expected {_range(*expected)}"
-        for what, expected, found in (
-            ("series", [entry[f"{split}_size"]] * 2, [len(X)] * 2),
-            ("channels", [entry["channels"]] * 2, [_shape(X[0])[0]] * 2),
-            (
-                "time steps",
-                (entry["length_min"], entry["length_max"]),
-                (min(lengths), max(lengths)),
-            ),
-            ("classes", classes, [len(set(y))] * 2),
+        f"{_range(*found)} {what}, expected {_range(low, high)}"
+        for what, low, high, *found in (
+            ("series", entry[f"{split}_size"], entry[f"{split}_size"], len(X), len(X)),
+            ("channels", entry["channels"], entry["channels"], channels[0], channels[0]),
+            ("time steps", entry["length_min"], entry["length_max"], min(lengths), max(lengths)),
+            ("classes", least, entry["classes"], len({*y}), len({*y})),
         )
-        if not pd.isna(expected[1]) and not expected[0] <= found[0] <= found[1] <= expected[1]
+        if not pd.isna(high) and not low <= found[0] <= found[1] <= high
     ]
     if wrong:
         raise DatasetError(
             f"{path} is not the {home.name} of the catalogue: {'; '.join(wrong)}. Get the "
-            "archive's own file, or rename the folder and its files if you changed the data"
+            "archive's file, or rename the folder and its files if you changed the data"
         )
     return X, y
 
@@ -307,9 +289,8 @@ def _download(name: str, folder: Path) -> Path:
                 _read(Path(temporary) / name, split)
         except Exception as error:
             raise DatasetError(
-                f"{name} is not on this machine, and downloading it failed: "
-                f"{' '.join(str(error).split())}. Try again, or get it from "
-                f"timeseriesclassification.com and create {_layout(folder, name)}"
+                f"downloading {name} failed: {' '.join(str(error).split())}. Try again, or get it "
+                f"from timeseriesclassification.com and create {_layout(folder, name)}"
             ) from error
         try:
             return (Path(temporary) / name).rename(folder / name)

@@ -111,13 +111,8 @@ def to_source(
         X = _numbers_of(X)
     elif not plain and not hasattr(X, "tocsr"):  # scikit-learn refuses sparse matrices
         X = to_numpy(X)
-        if X.dtype.kind == "V":
+        if X.dtype.kind == "V" or (X.dtype == object and X.ndim == 1 and len(X)):
             raise _other_type(X, "X")
-        if X.dtype == object and X.ndim == 1 and len(X):
-            raise TypeError(
-                f"X holds {type(X[0]).__name__}, which is no series; convert each to a NumPy array "
-                "(channels, length)"
-            )
     array = check(X)
     _check_shape(array)
     return lazy(ArrayRows(array), times, names)
@@ -131,62 +126,51 @@ def _in_file(path: Path, times: Any, check: Check) -> SeriesSource | pd.DataFram
         cells = [name for name in table if _is_cell(_first(table[name]))]
         if not cells:
             raise ValueError(
-                f"{path} has no series in its rows, as lists of numbers, but {list(table)[:10]}: "
-                "read it with pandas.read_parquet, and a long table with tsformer.data.from_long"
+                f"{path} has no column of lists of numbers, but {list(table)[:10]}; a long table "
+                "is converted by tsformer.data.from_long"
             )
         return table[cells]
     if path.is_dir():
         raise FileNotFoundError(
             f"{path} has no {SERIES_FILE} and no Parquet files; `tsformer convert FILE... --out "
-            f"FOLDER` writes a folder with {SERIES_FILE}"
+            "FOLDER` writes one"
         )
     if path.suffix.lower() != ".npy":
         _refuse_no_container(str(path))
     header = npy_header(path)
     _check_shape(header)
-    rows: Rows
+    rows: Rows = FileRows(path, header.shape, header.dtype, header.offset)
     if header.fortran_order:  # the values of a series lie apart
         rows = ArrayRows(np.lib.format.open_memmap(path, mode="r"))
-    else:
-        rows = FileRows(path, header.shape, header.dtype, header.offset)
     check(rows.read(np.array([0])).reshape(1, *header.shape[1:]))
     return lazy(rows, times)
 
 
 def _refuse_no_container(X: Any) -> None:
-    if hasattr(X, "__getitem__") and not any(hasattr(X, way) for way in ("__len__", "__array__")):
-        raise TypeError(
-            f"X is a {type(X).__name__} without __len__: collect its series in a list, or pass "
-            + ("X.collect()" if hasattr(X, "collect") else "a data set with __len__")
-        )
+    unsized = hasattr(X, "__getitem__") and not (hasattr(X, "__len__") or hasattr(X, "__array__"))
     ways = ("__getitem__", "__array__", "__arrow_c_stream__", "shape")
-    if isinstance(X, (str, bytes)) or not any(hasattr(X, way) for way in ways):
-        iterable = ", which list(X) makes a list of" if hasattr(X, "__next__") else ""
+    if unsized or isinstance(X, (str, bytes)) or not any(hasattr(X, way) for way in ways):
+        advice = "an array (n, channels, length), or a list of arrays (channels, length)"
+        for way, conversion in (("__next__", "list(X)"), ("collect", "X.collect()")):
+            advice = conversion if hasattr(X, way) else advice
         raise TypeError(
-            f"X must be a container of series; got {type(X).__name__}{iterable}. Convert it to an "
-            "array (n, channels, length), or to a list of arrays (channels, length). Read a data "
-            "set by name with tsformer.load_dataset, a .ts file with tsformer.data.read_ts, a CSV "
-            "file with pandas.read_csv"
+            f"X must be a container of series; got a {type(X).__name__}"
+            f"{' without __len__' * unsized}: pass {advice}. Files are read by "
+            "tsformer.load_dataset, tsformer.data.read_ts and pandas.read_csv"
         )
 
 
 def _refuse_text(X: Any) -> None:
-    """Raise ValueError if `X` is made of strings or of complex numbers."""
-    if getattr(getattr(X, "dtype", None), "kind", "") == "c":
-        raise ValueError(
-            f"Complex data not supported: X is {X.dtype}; pass real and imaginary parts as "
-            "separate channels"
-        )
-    container = type(X).__name__
+    """Raise ValueError if `X` is made of strings."""
     X = X.to_numpy() if isinstance(X, pd.Series) else X
     items = isinstance(X, (list, tuple)) or (isinstance(X, np.ndarray) and X.ndim > 0)
     first: Any = X[0] if items and len(X) else None
     if isinstance(first, (str, bytes, os.PathLike, dict)):
         raise ValueError(
-            f"X is a {container} of {type(first).__name__}, such as {shortened(first, 40)}, and a "
-            "series is made of numbers: convert a long table with tsformer.data.from_long, use "
-            "codes of symbols with stem='embedding', read files first, and pass the series of "
-            "dicts, as in [x[key] for x in X]"
+            f"X is a {type(X).__name__} of {type(first).__name__}, such as "
+            f"{shortened(first, 40)}, and a series is made of numbers: pass codes of symbols with "
+            "stem='embedding', read files first, and pass the series of dicts, as in [x[key] for x "
+            "in X]"
         )
     while isinstance(first, (list, tuple)) and first:
         first = first[0]
@@ -200,7 +184,7 @@ def _refuse_text(X: Any) -> None:
         if isinstance(X, np.ndarray) and X.dtype == object:
             return  # scikit-learn converts these
         convert = "for numbers in text use np.asarray(X, dtype=float)"
-    raise ValueError(f"X holds text, such as {shortened(str(first), 40)}; {convert}")
+    raise ValueError(f"X holds text, such as {shortened(first, 40)}; {convert}")
 
 
 def _numbers_of(X: pd.DataFrame) -> pd.DataFrame:
@@ -208,24 +192,23 @@ def _numbers_of(X: pd.DataFrame) -> pd.DataFrame:
     kinds = [getattr(dtype, "kind", "O") for dtype in X.dtypes]
     if not kinds:
         raise ValueError("X has no columns; pass a table with a row per series, a column per step")
-    if len(set(X.dtypes)) == 1 and isinstance(X.dtypes.iloc[0], np.dtype) and kinds[0] in "fiubc":
+    alike = len(set(X.dtypes)) == 1 and isinstance(X.dtypes.iloc[0], np.dtype)
+    if (alike and kinds[0] in "fiub") or "c" in kinds or not len(X):
         return X
-    columns: list[Any] = []
-    others = []
+    columns, others = [], dict[str, Any]()
     for (name, column), kind in zip(X.items(), kinds, strict=True):
         try:
             columns.append(column.to_numpy(dtype=np.float64, na_value=np.nan))
         except (TypeError, ValueError):
             kind = "M"
-        others += [str(name)] if kind in "mM" else []
-    if "c" in kinds:
-        return X
-    if others and len(X):
-        first = shortened(str(X[[name for name in X if str(name) == others[0]]].iloc[0, 0]), 40)
+        if kind in "mM":
+            others[str(name)] = column.iloc[0]
+    if others:
         raise ValueError(
-            f"X has columns that hold no numbers: {others[:10]}, such as {first}. Each row is a "
-            "series, and each column a step: drop other columns, such as labels, or convert a "
-            "table with one row per observation with tsformer.data.from_long"
+            f"X has columns that hold no numbers: {[*others][:10]}, such as "
+            f"{shortened(str(next(iter(others.values()))), 40)}. Each row is a series, and each "
+            "column a step: drop other columns, or convert a long table with "
+            "tsformer.data.from_long"
         )
     return pd.DataFrame(np.stack(columns, axis=1), index=X.index, columns=X.columns)
 
@@ -242,8 +225,8 @@ def _one_by_one(X: Any) -> tuple[list[Item], Names] | None:
             row = X[i]
         except (KeyError, IndexError, TypeError) as error:
             raise TypeError(
-                f"X is a {type(X).__name__} of {len(X)} series by __len__, and X[{i}] raised "
-                f"{error!r}; convert it to a list of arrays (channels, length)"
+                f"X is a {type(X).__name__} of {len(X)} items, and X[{i}] raised {error!r}; "
+                "convert it to a list of arrays (channels, length)"
             ) from error
         row = row[0] if isinstance(row, tuple) and row else row
         table = native(row) if hasattr(row, "to_pandas") else row
@@ -282,19 +265,14 @@ def _(X: np.ndarray) -> tuple[list[Item], Names] | None:
     if X.ndim == 1:
         return _one_by_one(list(X))
     cells = [np.asarray(cell) for cell in X.flat]
-    if X.ndim == 2 and 1 in X.shape and all(cell.ndim == 2 for cell in cells):
-        if all(cell.shape[1] == 1 < len(cell) for cell in cells):
-            raise ValueError(
-                f"X holds {X.size} column vectors, such as {cells[0].shape}, and cells are read as "
-                "(channels, length); pass [x.ravel() for x in X.ravel()] for series of one channel"
-            )
-        return _one_by_one(list(X.flat))
     vectors = all(cell.ndim == 1 or (cell.ndim == 2 and 1 in cell.shape) for cell in cells)
+    if X.ndim == 2 and 1 in X.shape and all(cell.ndim == 2 for cell in cells):
+        return _one_by_one([cell.ravel() for cell in cells] if vectors else cells)
     if X.ndim != 2 or not vectors:
-        shapes = sorted({cell.shape for cell in cells})[:5]
         raise ValueError(
-            f"X is an array of shape {X.shape} whose cells are arrays of shapes {shapes}; pass a "
-            "list of n arrays (channels, length), or cells (n, channels) that are vectors"
+            f"X is an array of shape {X.shape} whose cells are arrays of shapes "
+            f"{sorted({cell.shape for cell in cells})[:5]}; pass a list of n arrays (channels, "
+            "length), or cells (n, channels) that are vectors"
         )
     rows = [[np.asarray(cell).ravel() for cell in row] for row in X]
     return [from_cells(row, range(len(row)), f"series {i}") for i, row in enumerate(rows)], None
@@ -326,8 +304,7 @@ def _by_first_level(X: pd.DataFrame) -> list[Item]:
     index: Any = X.index
     if index.nlevels != 2:
         raise ValueError(
-            "a DataFrame with a MultiIndex must have two levels, series and step; got "
-            f"{index.nlevels}: {list(index.names)}"
+            f"the index of X must have two levels, series and step; got {list(index.names)}"
         )
     if not len(X):
         raise ValueError(_NO_SERIES)
@@ -343,15 +320,15 @@ def _by_first_level(X: pd.DataFrame) -> list[Item]:
     for code, frame in zip(first, items, strict=True):
         frame.attrs[CASE] = name = names[code]
         if not frame.index.is_unique:
+            step = frame.index[frame.index.duplicated()][0]
             raise ValueError(
-                f"two rows for series {name!r} and step "
-                f"{frame.index[frame.index.duplicated()][0]}; give each series a name of its own, "
-                "or aggregate them, for example with X.groupby(level=[0, 1], sort=False).mean()"
+                f"two rows for series {name!r} and step {step}; give each series its own name, or "
+                "aggregate them with X.groupby(level=[0, 1], sort=False).mean()"
             )
         if not frame.index.is_monotonic_increasing:
             raise ValueError(
-                f"steps of series {name!r} are not sorted; use X.sort_index() first, and y in the "
-                "order of X.index.unique(0) then"
+                f"steps of series {name!r} are not sorted; use X.sort_index() first, and sort y by "
+                "X.index.unique(0) then"
             )
     return list(items)
 
@@ -406,12 +383,8 @@ def warn_of_missing_rows(items: Sequence[Any]) -> None:
     """Warn if the times in the indices of all series have gaps."""
     found = [own for x in items if (own := times_of(x)) is not None]
     if len(found) == len(items):
-        way = "`grid={step}` where the table is read, as in from_long"
-        warn_of_gaps(
-            found,
-            'pass `timestamps="index"`, so that the encoding sees the times, or insert the rows '
-            f"as missing values, with {way if items[0].attrs else 'x.asfreq({step})'}",
-        )
+        way = "`grid={step}` where the table is read" if items[0].attrs else "x.asfreq({step})"
+        warn_of_gaps(found, f'pass `timestamps="index"`, or insert the missing rows with {way}')
 
 
 def check_order(indices: Iterable[Any], fix: str) -> None:
@@ -430,8 +403,7 @@ def check_order(indices: Iterable[Any], fix: str) -> None:
 
 def _no_index(what: str) -> ValueError:
     return ValueError(
-        f"timestamps='index' takes times from a pandas index, and {what} has none: pass a list of "
-        "DataFrames, or times= and timestamps=None"
+        f"timestamps='index' takes times from a pandas index, and {what} has none: pass times="
     )
 
 
@@ -449,16 +421,16 @@ def _check_shape(X: Any) -> None:
         raise ValueError(_NO_SERIES)
     if len(shape) not in (2, 3):
         raise ValueError(
-            "X must be (n, length), (n, channels, length), or a list of (channels, length) "
-            f"arrays; got an array with {len(shape)} dimensions and shape {shape}"
+            f"X must be (n, length), (n, channels, length), or a list of (channels, length); got "
+            f"an array with {len(shape)} dimensions and shape {shape}"
         )
     if X.dtype.kind not in "fiub":
         raise _other_type(X, "X")
     if 0 in shape:
         shape = (shape[0], 1, shape[1]) if len(shape) == 2 else shape
         raise ValueError(
-            f"X contains empty series: 0 feature(s) in an array of shape {shape}, while a "
-            "minimum of 1 is required for channels and time steps"
+            f"X contains empty series: 0 feature(s) in an array of shape {shape}, while a minimum "
+            "of 1 is required"
         )
 
 
@@ -498,9 +470,8 @@ def _finish(
         case, step, channel = np.argwhere(np.isinf(values))[0].tolist()
         raise SeriesError(
             case,
-            f"Input X contains infinity at series {{case}}, channel {channel}, step {step}; "
-            "infinite values are not accepted: replace them by NaN, which marks missing values, or "
-            "drop them",
+            f"Input X contains infinity at series {{case}}, channel {channel}, step {step}; pass "
+            "NaN for missing values",
         )
     clock = None
     if times is not None:
@@ -533,9 +504,7 @@ def _check_channels(series: Sequence[Floats]) -> None:
                 + ("; if they are (length, channels), pass [x.T for x in X]" if swapped else "")
             )
         if x.size == 0:
-            raise ValueError(
-                f"series {i} is empty; every series needs at least one channel and one time step"
-            )
+            raise ValueError(f"series {i} is empty; drop it")
 
 
 def _is_cell(x: object) -> bool:
@@ -563,13 +532,12 @@ def from_cells(row: Iterable[Any], names: Iterable[Any], what: str) -> Item:
     shapes = {name: cell.shape for name, cell in zip(names, cells, strict=True)}
     if scalars := [name for name, shape in shapes.items() if not shape]:
         raise ValueError(
-            f"{what} has single values, and no series, in the columns {scalars[:10]}; drop columns "
-            "such as ids and labels, or drop the series"
+            f"{what} has single values, and no series, in the columns {scalars[:10]}; drop them"
         )
     if any(cell.ndim > 2 for cell in cells) or len({cell.shape[-1] for cell in cells}) > 1:
         raise ValueError(
-            f"the cells of {what} must be (length,) or (channels, length), and of equal length; "
-            f"got shapes {shapes}"
+            f"the cells of {what} must be (length,) or (channels, length), of one length; got "
+            f"{shapes}"
         )
     indices = [cell.index for cell in cells if isinstance(cell, pd.Series)]
     if any(not index.equals(indices[0]) for index in indices):
@@ -595,21 +563,16 @@ def as_channels(x: Item, what: str) -> Floats:
         kinds = {getattr(column.dtype, "kind", "O") for column in columns}
         if not kinds <= set("fiub"):
             times = [name for name, column in values.items() if column.dtype.kind in "mM"]
-            advice = "; convert numbers in text with x.astype(float)"
-            if times:
-                advice = (
-                    "; make the times the index of a pandas DataFrame: "
-                    f"x.set_index({times[0]!r}), or x.to_pandas().set_index(...)"
-                )
+            advice = "convert text with x.astype(float)"
+            advice = f"make times the index: x.set_index({times[0]!r})" if times else advice
             raise ValueError(
                 f"{what} must contain real numbers; its column dtypes are "
-                f"{values.dtypes.astype(str).tolist()}{advice}"
+                f"{values.dtypes.astype(str).tolist()}; {advice}"
             )
         return values.to_numpy(dtype=np.float64, na_value=np.nan).T
-    if x.ndim == 1:
-        x = x[None]
-    if x.ndim != 2:
+    if x.ndim not in (1, 2):
         raise ValueError(f"{what} must be (length,) or (channels, length); its shape is {x.shape}")
+    x = np.atleast_2d(x)
     if x.dtype.kind not in "fiub":
         raise _other_type(x, what)
     return x

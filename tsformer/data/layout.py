@@ -66,17 +66,6 @@ class LayoutWarning(UserWarning):
     See Also
     --------
     tsformer.data.from_long : Converts a long table to series.
-
-    Examples
-    --------
-    >>> import warnings
-    >>> from tsformer import RandomConvolutionClassifier
-    >>> X = np.random.default_rng(0).normal(size=(8, 30, 2))  # (n, length, channels)
-    >>> with warnings.catch_warnings(record=True) as caught:
-    ...     warnings.simplefilter("always")
-    ...     clf = RandomConvolutionClassifier(168).fit(X, [0, 1] * 4)
-    >>> str(caught[0].message).partition(";")[0]
-    'X is read as 8 series of 30 channels and 2 steps'
     """
 
 
@@ -102,13 +91,8 @@ def _warn(message: str) -> None:
     )
 
 
-def series_ids(X: Any) -> pd.Index | None:
-    """Return the id of each series of a container; None if it holds no ids."""
-    return _ids(X)[0]
-
-
-def _ids(X: Any) -> tuple[pd.Index | None, str]:
-    """Return ids, and the expression of them, with {} for the container."""
+def series_ids(X: Any) -> tuple[pd.Index | None, str]:
+    """Return the ids of series, if any, and their expression, with {} for the container."""
     if hasattr(X, "data_vars"):  # a data set of xarray, whose arrays have the same dimensions
         X = next(iter(X.data_vars.values()), None)
     if has_dims(X):
@@ -127,10 +111,10 @@ def _ids(X: Any) -> tuple[pd.Index | None, str]:
 
 def check_ids(X: Any, other: Any, name: str, *, of: str = "X") -> None:
     """Raise ValueError if `X` and `other` carry ids that contradict each other."""
-    others = series_ids(other) if has_dims(other) or isinstance(other, _PANDAS) else None
+    others = series_ids(other)[0] if has_dims(other) or isinstance(other, _PANDAS) else None
     if others is None:
         return
-    ids, index = _ids(X)
+    ids, index = series_ids(X)
     named = ids is not None
     if not named and isinstance(X, (list, tuple)) and all(isinstance(x, _PANDAS) for x in X):
         # Series cut from one table: the rows where they begin are their names.
@@ -149,7 +133,7 @@ def check_ids(X: Any, other: Any, name: str, *, of: str = "X") -> None:
     raise ValueError(
         f"{of} and {name} have {'the same ids in another order' if same else 'different ids'}: "
         f"{of} has {shown} first, {name} {other_shown}; pass {name}.loc[{index.format(of)}], "
-        f"or if they match by position, pass {name}.to_numpy()"
+        f"or {name}.to_numpy() if they match by position"
     )
 
 
@@ -173,10 +157,7 @@ def refuse_nul(values: Any, name: str) -> None:
         return
     for value in np.asarray(values, dtype=object).ravel():
         if isinstance(value, str) and "\0" in value:
-            raise ValueError(
-                f"{name} has text with a NUL character, {shortened(value, 40)}: NumPy and pandas "
-                "cut text there; remove the character"
-            )
+            raise ValueError(f"{name} has text with a NUL character, {shortened(value, 40)}")
 
 
 def refuse_alike(names: Any, what: str) -> None:
@@ -197,10 +178,7 @@ def warn_of_layout(X: Any, series: SeriesSource, *, flat: bool) -> None:
         names = np.array(series.channels or range(series.n_channels), dtype=object)
         n_missing = series.gaps.missing.sum(axis=0, dtype=np.int64)
         if empty := names[n_missing == series.lengths.sum()].tolist():
-            _warn(
-                f"channels {empty} of X have no value in any series, and would change predictions "
-                "at random if they had values in predict; drop these channels"
-            )
+            _warn(f"channels {empty} of X have no value in any series; drop these channels")
     if doubt := _doubt_of_steps(X, series) if flat else _doubt_of_channels(X, series):
         _warn(doubt)
 
@@ -214,8 +192,8 @@ def _doubt_of_steps(X: Any, series: SeriesSource) -> str:
             return ""
         return (
             f"X has columns of {columns.nlevels} levels, such as {columns[0]}, and is read as {n} "
-            f"series of one channel and {length} steps; if the last level has the steps, and "
-            "another the channels, pass X.stack(future_stack=True)"
+            f"series of one channel; if the last level has the steps, pass "
+            "X.stack(future_stack=True)"
         )
     names = _columns(X, length)
     if found := _case_and_time(series, names):
@@ -223,9 +201,8 @@ def _doubt_of_steps(X: Any, series: SeriesSource) -> str:
         values = [name for name in names if name not in found]
         return (
             f"X is read as {n} series of {length} steps, one per row, but its columns {case!r} and "
-            f"{time!r} look like case and time of a long table, with one row per observation: "
-            f"convert it with tsformer.data.from_long(X, case={case!r}, time={time!r}, "
-            f"value={values[:5]})"
+            f"{time!r} look like a long table: convert it with tsformer.data.from_long(X, "
+            f"case={case!r}, time={time!r}, value={values[:5]})"
         )
     if odd := odd_columns(names):
         return (
@@ -267,8 +244,7 @@ def _doubt_of_channels(X: Any, series: SeriesSource) -> str:
         drop = f"X{drop}" if isinstance(X, pd.DataFrame) else f"[x{drop} for x in X]"
         return (
             "X has columns that are read as channels, but count up like ids or times, or do not "
-            f"change within any series: {ids}; leave them out with {drop}, or by `value=` of "
-            "from_long"
+            f"change within any series: {ids}; leave them out with {drop}"
         )
     # Lengths that differ are lengths.
     if isinstance(X, pd.DataFrame) or series.channels is not None or n_channels <= length:
@@ -300,8 +276,7 @@ def warn_of_order(X: Any, n_steps: int) -> None:
     if not _is_checked.get() and is_out_of_order(names):
         _warn(
             "the columns of X are read as steps, but are not in the order of their numbers or "
-            f"dates: {[str(name) for name in names[:5]]}; put them in order, numbers and dates "
-            "with X.sort_index(axis=1)"
+            f"dates: {[str(name) for name in names[:5]]}; use X.sort_index(axis=1)"
         )
 
 
@@ -311,8 +286,8 @@ def warn_of_gaps(indices: Iterable[pd.Index], remedy: str) -> None:
         return
     step, n_missing, share = found
     _warn(
-        f"times are {step} apart, but {n_missing:,} rows are missing, {share:.1%} of all, and the "
-        f"rows beside each gap are read as neighbours: {remedy.format(step=step)}"
+        f"times are {step} apart, but {n_missing:,} rows are missing, {share:.1%} of all, and gaps "
+        f"are not seen: {remedy.format(step=step)}"
     )
 
 
@@ -354,19 +329,16 @@ def refuse_recording(X: Any, y: Any = None) -> None:
         seldom = "" if y is None else f", and y changes only {n_changes} times"
         raise ValueError(
             f"X has {n:,} rows of {k} columns, {shortened(names[:5], 60)}{seldom}: these are the "
-            f"steps of a recording, and each would be read as a series of {k} steps. Cut the "
-            f"recording into series with tsformer.data.windows({roles}, length, stride); if "
-            "each row is a series, pass np.asarray(X)[:, None]"
+            f"steps of a recording. Cut it into series with tsformer.data.windows({roles}, length, "
+            "stride); if each row is a series, pass np.asarray(X)[:, None]"
         )
 
 
 def _are_channels(names: list[str]) -> bool:
     """Whether columns are named like channels, or too few for steps and without names."""
-    if {name.lower() for name in names} <= _CALENDAR:
-        return False
     words = {word.lower().removesuffix("s") for name in names for word in _WORD.findall(name)}
-    if not words:
-        return len(names) <= _FEW_STEPS
+    if not words or {name.lower() for name in names} <= _CALENDAR:
+        return not words and len(names) <= _FEW_STEPS
     numbered = sum(map(bool, map(_NUMBER.search, names)))
     return 2 * numbered < len(names) or (words - {*"xyz"} <= _SENSORS and not words <= {*"xyz"})
 

@@ -66,12 +66,10 @@ def from_long(
 
     Raises
     ------
-    ValueError
+    ValueError, TypeError
         If a column does not exist, a case or time is missing, times have no order, as text such
         as ``"9:58"``, a case has two rows for one time (and channel), two labels or two groups,
         or a time is not on the grid.
-    TypeError
-        If `table` is not a table.
 
     Examples
     --------
@@ -89,21 +87,17 @@ def from_long(
     >>> y.to_dict()
     {'b': False, 'a': True}
     """
+    table = table.to_pandas() if hasattr(table, "to_pandas") else table  # of polars, PyArrow
     if not isinstance(table, pd.DataFrame):
-        if not hasattr(table, "to_pandas"):  # of polars, PyArrow
-            raise TypeError(
-                "table must be a DataFrame of pandas or polars, or a PyArrow table; got "
-                f"{type(table).__name__}"
-            )
-        table = pd.DataFrame(table.to_pandas())
+        raise TypeError(
+            f"table must be of pandas, polars or PyArrow, with columns; got {type(table).__name__}"
+        )
     roles = [name for name in (case, time, channel, label, group) if name is not None]
-    values: list[Hashable]
-    if value is None:
-        values = [name for name in table.columns if name not in roles]
-    else:
+    values: Any = [name for name in table.columns if name not in roles]
+    if value is not None:
         single = isinstance(value, Hashable) and value in table.columns
-        several: Any = value
-        values = [value] if single or not pd.api.types.is_list_like(value) else list(several)
+        values = [value] if single or not pd.api.types.is_list_like(value) else value
+        values = list(values)
     for name in [*roles, *values]:
         check_known("column of the table", name, table.columns)
         if (count := list(table.columns).count(name)) > 1:
@@ -117,9 +111,7 @@ def from_long(
     for name in keys:
         if (missing := table[name].isna()).any():
             row = table.index[missing].tolist()[0]  # of Python, not of NumPy
-            raise ValueError(
-                f"column {name!r} has a missing value in row {row!r}; fill it or drop the row"
-            )
+            raise ValueError(f"column {name!r} has a missing value in row {row!r}; drop the row")
     for name in (each for each in roles if each != time):
         refuse_nul(table[name], f"column {name!r}")
         if name in keys:
@@ -131,9 +123,8 @@ def from_long(
         rows["channel"] = table[channel].array
     if (twice := rows.duplicated().to_numpy()).any():
         raise ValueError(
-            f"two rows for {table.loc[twice, keys].iloc[0].to_dict()}; if {case!r} has the names "
-            f"of the series and {time!r} the times, aggregate them first, for example with "
-            "groupby().mean()"
+            f"two rows for {table.loc[twice, keys].iloc[0].to_dict()}; aggregate them first, as "
+            "with groupby().mean()"
         )
     if channel is None:
         frame, case_of_step = table[values].set_axis(times), codes
@@ -189,8 +180,7 @@ def on_grid(x: pd.DataFrame, grid: str | float, what: str) -> pd.DataFrame:
     if off.any():
         raise ValueError(
             f"time {index[int(off.argmax())]} of {what} is not on the grid of {grid} from "
-            f"{index[0]}, or has two rows there; choose another `grid=`, or leave it out and pass "
-            '`timestamps="index"`'
+            f"{index[0]}, or has two rows there; choose another `grid=`"
         )
     if nearest[-1] > _MOST_INSERTED * len(x):
         raise ValueError(
@@ -239,11 +229,9 @@ def to_long(
 
     Raises
     ------
-    ValueError
+    ValueError, TypeError
         If there are not as many labels or names as series, or values as channels, a name occurs
         twice, or the series differ in channels.
-    TypeError
-        If `X` is not a container of series.
 
     Examples
     --------
@@ -259,9 +247,8 @@ def to_long(
     >>> from_long(table, case="case", time="hour", value="pulse", label="label")[1].to_dict()
     {'b': 'well', 'a': 'ill'}
     """
-    tables = (pd.DataFrame, pd.Series)
     frames = [
-        pd.DataFrame(x if isinstance(x, tables) else as_channels(x, f"series {i}").T)
+        pd.DataFrame(x if hasattr(x, "index") else as_channels(x, f"series {i}").T)
         for i, x in enumerate(to_items(X))
     ]
     common_names(frames)

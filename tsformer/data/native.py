@@ -31,24 +31,19 @@ _ROLES = {
 }
 #: What `pandas.api.types.infer_dtype` calls numbers among missing values.
 _NUMBERS = ("integer", "floating", "mixed-integer-float", "boolean", "decimal", "empty")
-_CONVERT = (
-    "convert X to a NumPy array (n, channels, length), or to a list of n NumPy arrays "
-    "(channels, length)"
-)
 
 
 def native(X: Any) -> Any:
     """Convert a container to NumPy, pandas, a list, or numbered items."""
     if isinstance(X, PackedSequence):
-        return [_by_channel(to_numpy(x)) for x in unpack_sequence(X)]
+        return [to_numpy(x).T for x in unpack_sequence(X)]
     if isinstance(X, torch.Tensor) and X.is_nested:
         nested = [to_numpy(x) for x in X.unbind()]
         jagged = X.layout == torch.jagged and not isinstance(X.shape[1], int)  # along the time
-        return [_by_channel(x) for x in nested] if jagged else nested
+        return [x.T for x in nested] if jagged else nested
+    X = _one_array(X)
     if has_dims(X):
         return _in_order(X, ("case", "channel", "time") if len(X.dims) > 2 else ("case", "time"))
-    if _is_dataset_of_arrays(X):
-        return native(_to_one_array(X))
     if isinstance(X, Mapping) and not hasattr(X, "tocsr"):  # some sparse matrices are mappings
         raise TypeError(
             f"X is a {type(X).__name__} with the keys {list(X)[:10]}; pass a single value, as "
@@ -56,22 +51,21 @@ def native(X: Any) -> Any:
         )
     if _is_table(X):
         return _to_pandas(X)
-    if isinstance(X, (pd.DataFrame, pd.Series)) or not hasattr(X, "__array__"):
+    if isinstance(X, (pd.DataFrame, pd.Series, torch.Tensor)) or not hasattr(X, "__array__"):
         return X
-    if getattr(getattr(X, "dtype", None), "kind", "O") == "O" and not isinstance(X, torch.Tensor):
-        if isinstance(X, np.ma.MaskedArray):
-            return to_numpy(X)
-        try:
-            return np.asarray(X)  # h5py's arrays of variable length
-        except (TypeError, ValueError):  # awkward's
-            return [X[i] for i in range(len(X))]
-    return X
+    if getattr(getattr(X, "dtype", None), "kind", "O") != "O":
+        return X
+    if isinstance(X, np.ma.MaskedArray):
+        return to_numpy(X)
+    try:
+        return np.asarray(X)  # h5py's arrays of variable length
+    except (TypeError, ValueError):  # awkward's
+        return [X[i] for i in range(len(X))]
 
 
 def native_item(x: Any, what: str) -> npt.NDArray[Any] | pd.DataFrame | pd.Series:
     """Convert one series to an array (channels, length), or to a pandas object."""
-    if _is_dataset_of_arrays(x):
-        x = _to_one_array(x)
+    x = _one_array(x)
     if has_dims(x) and len(x.dims) == 2 and not _is_unnamed(x):
         x = _in_order(x, ("time", "channel")).to_pandas()
     elif _is_table(x) and not has_dims(x):
@@ -91,25 +85,30 @@ def native_item(x: Any, what: str) -> npt.NDArray[Any] | pd.DataFrame | pd.Serie
 def to_numpy(x: Any) -> npt.NDArray[Any]:
     """Convert an array, a tensor or nested sequences; None and masked values become NaN."""
     if isinstance(x, torch.Tensor):
-        return _from_tensor(x)
+        if x.layout != torch.strided or x.is_quantized or x.is_nested:
+            raise TypeError(
+                f"X holds a tensor of layout {x.layout} and dtype {x.dtype}; pass X.to_dense(), or "
+                "X.dequantize()"
+            )
+        x = x.detach().cpu().resolve_conj().resolve_neg()
+        wide = x.dtype in (torch.float16, torch.float32, torch.float64)
+        return (x.float() if x.dtype.is_floating_point and not wide else x).numpy()
     if isinstance(x, np.ma.MaskedArray):
         return np.ma.filled(x.astype(np.promote_types(x.dtype, np.float32)), np.nan)
     if _holds_masked(x):  # NumPy makes an array of lists without their masks
         x = [to_numpy(each) for each in x]
     if hasattr(x, "as_py"):  # a cell of Arrow
         x = x.as_py()
+    convert = "convert X to an array (n, channels, length), or to a list of (channels, length)"
     try:
         by_dlpack = hasattr(x, "__dlpack__") and not hasattr(x, "__array__")
         array = np.from_dlpack(x) if by_dlpack else np.asarray(x)
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
-        if isinstance(x, (list, tuple)):
-            array = np.asarray([to_numpy(each) for each in x])
-        elif hasattr(x, "__len__") and hasattr(x, "__getitem__"):
-            array = np.asarray([to_numpy(x[i]) for i in range(len(x))])
-        else:
-            raise TypeError(f"X holds a {type(x).__name__}: {error}; {_CONVERT}") from error
+        if not (hasattr(x, "__len__") and hasattr(x, "__getitem__")):
+            raise TypeError(f"X holds a {type(x).__name__}: {error}; {convert}") from error
+        array = np.asarray([to_numpy(x[i]) for i in range(len(x))])
     if array.dtype == object and not array.ndim and is_series(x):  # such as a sparse matrix
-        raise TypeError(f"X holds a {type(x).__name__}; {_CONVERT}")
+        raise TypeError(f"X holds a {type(x).__name__}; {convert}")
     if array.dtype.kind == "V" and array.dtype.names is None:  # such as bfloat16 of JAX
         return array.astype(np.float32)
     return _from_objects(array) if array.dtype == object else array
@@ -142,24 +141,6 @@ def as_names(names: Iterable[Any]) -> tuple[str, ...] | None:
     return None if found == list(range(len(found))) else tuple(map(str, found))
 
 
-def _from_tensor(x: torch.Tensor) -> npt.NDArray[Any]:
-    """Convert a tensor, bfloat16 to float32."""
-    if x.layout != torch.strided or x.is_quantized or x.is_nested:
-        raise TypeError(
-            f"X holds a tensor of layout {x.layout} and dtype {x.dtype}; pass X.to_dense(), or "
-            "X.dequantize()"
-        )
-    x = x.detach().cpu().resolve_conj().resolve_neg()
-    if x.dtype.is_floating_point and x.dtype not in (torch.float16, torch.float32, torch.float64):
-        x = x.float()
-    return x.numpy()
-
-
-def _by_channel(x: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Transpose (length, channels)."""
-    return x.T if x.ndim == 2 else x
-
-
 def _from_objects(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Convert objects that are numbers, None or arrays; return others unchanged."""
     flat = array.ravel()
@@ -179,13 +160,10 @@ def has_dims(X: Any) -> bool:
     return isinstance(getattr(X, "dims", None), tuple) and hasattr(X, "coords")
 
 
-def _is_dataset_of_arrays(X: Any) -> bool:
-    """Whether this is a data set of xarray: arrays by name."""
-    return hasattr(X, "data_vars") and hasattr(X, "to_dataarray")
-
-
-def _to_one_array(X: Any) -> Any:
-    """Stack the variables of a data set, which are channels."""
+def _one_array(X: Any) -> Any:
+    """Stack the variables of a data set of xarray, which are channels."""
+    if not hasattr(X, "to_dataarray"):
+        return X
     dims = {name: variable.dims for name, variable in X.data_vars.items()}
     if len({frozenset(each) for each in dims.values()}) != 1:
         raise TypeError(
@@ -207,9 +185,8 @@ def _in_order(X: Any, roles: Sequence[str]) -> Any:
         found[found.index(None)] = missing[0]
     if sorted(map(str, found)) != sorted(roles):
         raise TypeError(
-            f"X has the dimensions {dims}, which must be {', '.join(roles)} in any order; rename "
-            "them with X.rename, or pass X.transpose(...).to_numpy() as (n, channels, length); to "
-            "pass a single series use X.expand_dims('case')"
+            f"X has the dimensions {dims}, which must be {', '.join(roles)}; rename them with "
+            "X.rename, or pass a single series as X.expand_dims('case')"
         )
     return X.transpose(*(X.dims[found.index(role)] for role in roles))
 
@@ -231,8 +208,7 @@ def _to_pandas(X: Any) -> Any:
     """Convert a table or a column to pandas."""
     if hasattr(X, "to_numpy_ndarray"):  # tensors of Arrow
         return X.to_numpy_ndarray()
-    fields = getattr(X, "schema", ())
-    types = [getattr(each, "type", None) for each in (X, *fields)]
+    types = [getattr(each, "type", None) for each in (X, *getattr(X, "schema", ()))]
     if any(hasattr(kind, "permutation") for kind in types):
         raise TypeError(
             f"X is a {type(X).__name__} of tensors; pass its column as an array, with "

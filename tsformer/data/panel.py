@@ -55,9 +55,7 @@ class Panel:
 
     def to(self, device: torch.device) -> Panel:
         """Return the panel with everything except `lengths` on `device`."""
-        return (
-            self if device == self.values.device else self.mapped(lambda tensor: tensor.to(device))
-        )
+        return self if device == self.device else self.mapped(lambda tensor: tensor.to(device))
 
     def pinned(self) -> Panel:
         """Return the panel in page-locked memory, for asynchronous copies to a GPU."""
@@ -109,13 +107,11 @@ class Panel:
             mask = self.mask[rows, :longest]
         elif int(lengths.min()) < longest:
             mask = torch.arange(longest, device=here) < send(lengths, here)[:, None]
-        if device is None or device == here:
-            return values, mask, times
-        return (
-            send(values, device),
-            None if mask is None else send(mask, device),
-            None if times is None else send(times, device),
-        )
+        if device is not None and device != here:
+            mask = None if mask is None else send(mask, device)
+            times = None if times is None else send(times, device)
+            values = send(values, device)
+        return values, mask, times
 
 
 def same_device(device: torch.device, wanted: torch.device) -> bool:
@@ -174,10 +170,8 @@ class StoredPanel:
         device: torch.device | None = None,
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """Return a batch; see `Panel.take`."""
-        if self._coming is not None and self._coming[0] is index:
-            batch = self._coming[1].result()
-        else:
-            batch = self.part(index)
+        read_ahead = self._coming is not None and self._coming[0] is index
+        batch = self._coming[1].result() if self._coming and read_ahead else self.part(index)
         return batch.take(torch.arange(len(index)), device=device)
 
     @contextmanager
@@ -252,10 +246,9 @@ def in_order(lengths: Tensor, max_steps: int) -> Iterator[Tensor]:
         yield from order.split(max(max_steps // int(lengths[0]), 1))
         return
     start = 0
-    while start < len(order):
+    for stop, length in enumerate(lengths[order].tolist()):
         # The last series is the longest, so the padded size is its length times their number.
-        stop = start + 1
-        while stop < len(order) and (stop + 1 - start) * int(lengths[order[stop]]) <= max_steps:
-            stop += 1
-        yield order[start:stop]
-        start = stop
+        if stop > start and (stop + 1 - start) * length > max_steps:
+            yield order[start:stop]
+            start = stop
+    yield order[start:]

@@ -20,7 +20,7 @@ from tsformer._checks import Finite, Positive, check_known, check_number, one_of
 from tsformer._registry import check_options
 from tsformer._warnings import warn_caller
 from tsformer.data.panel import AnyPanel, Panel, StoredPanel
-from tsformer.data.series import Gaps, SeriesError, SeriesSource, parts_of
+from tsformer.data.series import SeriesError, SeriesSource, parts_of
 
 SCALINGS = ("channel", "series", "series+size", None)
 VIEWS = ("values", "difference")
@@ -48,8 +48,9 @@ _Result = TypeVar("_Result")
 class Preprocessor(nn.Module):
     """Base of `Scaler`, for measurements, and `Vocabulary`, for codes."""
 
-    #: Prefix of its tensor names in a saved file.
+    #: Prefix of its tensor names in a saved file, and the values that they may have.
     prefix: str
+    learns: str
     #: Whether it returns numbers of codes.
     symbolic = False
     #: Channels `C` of the series that it was fitted to.
@@ -127,7 +128,7 @@ class Preprocessor(nn.Module):
         gaps = series.gaps
         if self.symbolic or gaps is not None:
             self._warn_of_unseen(series)
-        masked = gaps is not None and self._masks(gaps)
+        masked = gaps is not None and bool((gaps.empty if self.symbolic else gaps.late).any())
         of_step = 4 * self.n_inputs + masked + 4 * (series.clock is not None)
         stored = StoredPanel(
             series,
@@ -139,10 +140,6 @@ class Preprocessor(nn.Module):
             n_flags=len(self.gap_channels),
         )
         return stored if not kept and stored.n_bytes > _KEPT else stored.kept()
-
-    def _masks(self, gaps: Gaps) -> bool:
-        """Whether `forward` masks any step that is not past the end of a series."""
-        return bool(gaps.empty.any())
 
     def _warn_of_unseen(self, series: SeriesSource) -> None:
         raise NotImplementedError
@@ -170,15 +167,23 @@ class Preprocessor(nn.Module):
             flagged = torch.tensor(fields["flagged"], dtype=torch.bool)
             made.gap_channels = (flagged & (made.gap_flag is not None)).nonzero()[:, 0]
         own = {name.removeprefix(made.prefix): tensor for name, tensor in tensors.items()}
-        made.check_learned(own)
+        if own.keys() != (names := made.state_dict().keys()):
+            raise ValueError(
+                f"the tensors of these options are {sorted(names)}; got {sorted(own)[:5]}"
+            )
         for name, tensor in own.items():
+            if not made.could_learn(name, tensor):
+                raise ValueError(
+                    f"tensor {made.prefix}{name} must be {made.learns}; got {tuple(tensor.shape)} "
+                    f"of {tensor.dtype}"
+                )
             module, _, buffer = name.rpartition(".")
             setattr(made.get_submodule(module), buffer, tensor)
         made.time_step = fields["time_step"]
         return made
 
-    def check_learned(self, tensors: Mapping[str, Tensor]) -> None:
-        """Raise ValueError if these are not what `fit` would have learned."""
+    def could_learn(self, name: str, tensor: Tensor) -> bool:
+        """Whether `fit` could have learned a tensor."""
         raise NotImplementedError
 
 
@@ -195,6 +200,7 @@ class Scaler(Preprocessor):
     """
 
     prefix = "scaler."
+    learns = "a float64 for each channel, and of deviations positive"
     mean: Tensor | None
     std: Tensor | None
 
@@ -216,8 +222,9 @@ class Scaler(Preprocessor):
         self._with_values = "values" in parts
         self.size = Size() if scaling == "series+size" else None
         self.n_channels = 0
-        self.register_buffer("mean", None)
-        self.register_buffer("std", None)
+        learned = torch.ones(0, dtype=torch.float64) if scaling == "channel" else None
+        self.register_buffer("mean", learned)
+        self.register_buffer("std", learned)
         # `describe` has it, as `flagged`.
         self.register_buffer("gap_channels", torch.zeros(0, dtype=torch.long), persistent=False)
 
@@ -256,9 +263,6 @@ class Scaler(Preprocessor):
             self.difference.fit(self._over(series, self._scaled_and_magnitude))
         return self
 
-    def _masks(self, gaps: Gaps) -> bool:
-        return bool(gaps.late.any())
-
     def _convert(
         self, x: Tensor, elapsed: Tensor | None, size: Tensor | None
     ) -> tuple[Tensor, Tensor]:
@@ -293,23 +297,9 @@ class Scaler(Preprocessor):
             views.append(self.gap_flag * missing.index_select(-1, self.gap_channels))
         return torch.cat([view.float() for view in views], dim=-1), mask
 
-    def check_learned(self, tensors: Mapping[str, Tensor]) -> None:
-        names = {"mean", "std"} if self.scaling == "channel" else set()
-        names |= set() if self.difference is None else {"difference.std"}
-        names |= set() if self.size is None else {f"size.{name}" for name in self.size.state_dict()}
-        if set(tensors) != names:
-            raise ValueError(
-                f"the tensors of a scaler with these options are {sorted(names)}; got "
-                f"{sorted(tensors)[:5]}"
-            )
-        for name, tensor in tensors.items():
-            if tensor.shape != (self.n_channels,) or tensor.dtype != torch.float64:
-                raise ValueError(
-                    f"tensor {self.prefix}{name} must have a float64 for each of the "
-                    f"{self.n_channels} channels; got {tuple(tensor.shape)} of {tensor.dtype}"
-                )
-            if name.endswith(("std", "floor")) and not bool((tensor > 0).all()):
-                raise ValueError(f"tensor {self.prefix}{name} must be positive")
+    def could_learn(self, name: str, tensor: Tensor) -> bool:
+        positive = not name.endswith(("std", "floor")) or bool((tensor > 0).all())
+        return tensor.shape == (self.n_channels,) and tensor.dtype == torch.float64 and positive
 
     def _scaled_and_magnitude(
         self, x: Tensor, elapsed: Tensor | None
@@ -345,12 +335,10 @@ class Scaler(Preprocessor):
         if gaps is None or self.gap_flag is None:
             return  # without a flag a gap is filled and means nothing
         missing = torch.from_numpy(gaps.missing.any(axis=0))
-        new = (missing & ~self.flagged).nonzero()[:, 0]
-        if len(new):
+        if len(new := (missing & ~self.flagged).nonzero()[:, 0]):
             warn_caller(
                 f"X has missing values in channels {new[:10].tolist()}, where the training data "
-                "had none: they are interpolated, but the model never saw gaps in these "
-                "channels"
+                "had none: they are interpolated"
             )
 
     def describe(self) -> dict[str, Any]:
@@ -367,6 +355,7 @@ class Vocabulary(Preprocessor):
     """Number codes from 1; 0 is an unseen code. Missing codes are masked."""
 
     prefix = "codes."
+    learns = "distinct codes of int64, ascending"
     symbolic = True
     n_channels = 1
     known: Tensor
@@ -407,19 +396,13 @@ class Vocabulary(Preprocessor):
         rows = (place + 1) * (known[place] == codes) * observed
         return rows.float()[..., None], observed
 
-    def check_learned(self, tensors: Mapping[str, Tensor]) -> None:
-        known = tensors.get("known")
-        if set(tensors) != {"known"} or known is None or known.dtype != torch.int64:
-            raise ValueError(
-                f"codes must be one tensor, known, of int64; got {sorted(tensors)[:5]}"
-            )
-        if known.dim() != 1 or not len(known) or not bool((known.diff() > 0).all()):
-            raise ValueError("tensor codes.known must be distinct codes, ascending")
+    def could_learn(self, name: str, tensor: Tensor) -> bool:
+        codes = tensor.dtype == torch.int64 and tensor.dim() == 1 and len(tensor) > 0
+        return codes and bool((tensor.diff() > 0).all())
 
     def _warn_of_unseen(self, series: SeriesSource) -> None:
         codes = self._codes(series)
-        new = codes[~torch.isin(codes, self.known)].tolist()
-        if new:
+        if new := codes[~torch.isin(codes, self.known)].tolist():
             few = ", ".join(map(str, new[:10])) + (", ..." if len(new) > 10 else "")
             warn_caller(
                 f"X has codes that are not in the training data ({len(new)} distinct), all read as "
@@ -658,19 +641,18 @@ def _check_unscaled(summary: Summary) -> None:
     """Refuse channels that float32 cannot hold; warn of magnitudes far from 1."""
     largest = summary.low.abs().maximum(summary.high.abs())
     low, high = _USUAL_UNSCALED
-    lost = ((largest > 0) & (largest < _LEAST_UNSCALED)).nonzero()
-    odd = ((largest > 0) & ((largest < low) | (largest > high))).nonzero()
-    if not len(odd):
+    lost = (largest > 0) & (largest < _LEAST_UNSCALED)
+    odd = (largest > 0) & ((largest < low) | (largest > high))
+    if not bool(odd.any()):
         return
-    channel = int((lost if len(lost) else odd)[0])
+    channel = int((lost if bool(lost.any()) else odd).nonzero()[0])
     problem = (
         f"scaling=None: the largest magnitude in channel {channel} of X is "
-        f"{float(largest[channel]):.3g}"
+        f"{float(largest[channel]):.3g}; use scaling='channel', or multiply X by a constant: "
     )
-    advice = "use scaling='channel', or multiply X by a constant"
-    if len(lost):
-        raise ValueError(f"{problem}, too small for float32; {advice}")
-    warn_caller(f"{problem}, but models learn best from values near 1; {advice}", UserWarning)
+    if bool(lost.any()):
+        raise ValueError(f"{problem}it is too small for float32")
+    warn_caller(f"{problem}models learn best from values near 1")
 
 
 def _check_codes(x: Tensor) -> None:
@@ -684,9 +666,8 @@ def _check_codes(x: Tensor) -> None:
         case, step, _ = wrong.nonzero()[0].tolist()
         raise SeriesError(
             case,
-            "stem='embedding' needs codes that are integers; got "
-            f"{float(x[case, step, 0]):g} at series {{case}}, step {step}. For measurements use "
-            "stem='conv' or 'linear', or discretise them first",
+            f"stem='embedding' needs codes that are integers; got {float(x[case, step, 0]):g} at "
+            f"series {{case}}, step {step}. For measurements use stem='conv' or 'linear'",
         )
 
 

@@ -126,9 +126,7 @@ def read_recordings(
         taken = {"labels": label_of[name], "groups": group_of[name]}
         for role, column in (("labels", labels), ("groups", groups)):
             if isinstance(column, str):
-                if not isinstance(x, pd.DataFrame):
-                    raise TypeError(f"{role}: {what} is an array without columns; pass a frame")
-                check_known("column", column, list(x.columns), where=f"{role}: {what}: ")
+                check_known("column", column, list(getattr(x, "columns", ())), where=f"{what}: ")
                 taken[role], x = x[column], x.drop(columns=column)
         if isinstance(groups, str):
             taken["groups"], *others = taken["groups"].unique()
@@ -144,8 +142,8 @@ def read_recordings(
             recording = replace(recording, labels=steps)
         if read and recording.channels != read[0].channels:
             raise ValueError(
-                f"{what} has the channels {shortened(recording.channels)}, but recording "
-                f"{read[0].name!r} has {shortened(read[0].channels)}; pass the same"
+                f"{what} has the channels {shortened(recording.channels)}, another has "
+                f"{shortened(read[0].channels)}; pass the same"
             )
         read.append(recording)
     return read
@@ -183,17 +181,13 @@ def _read(name: Any, x: Any, group: Any, pause: Any) -> Recording:
         except (TypeError, ValueError) as error:
             text = [each for each in x if getattr(x[each].dtype, "kind", "O") not in "iufb"]
             raise ValueError(
-                f"columns {shortened(text)} of {what} are not numbers; drop them, or name one as "
-                "labels= or groups="
+                f"columns {shortened(text)} of {what} are no numbers; drop them, or name labels="
             ) from error
     else:
         values = np.atleast_2d(x if isinstance(x, np.memmap) else np.asarray(x, np.float64))
         index, channels = pd.RangeIndex(values.shape[-1]), [*range(len(values))]
     if values.ndim != 2 or not values.size:
-        raise ValueError(
-            f"{what} must have the shape (channels, steps) and at least one step; got "
-            f"{values.shape}. Pass several recordings as a list"
-        )
+        raise ValueError(f"{what} must be (channels, steps), one or more; got {values.shape}")
     apart = np.diff(index.to_numpy(np.float64 if index.dtype.kind == "f" else np.int64))
     if (apart < 0).any():
         i = int(np.argmax(apart < 0))
@@ -203,8 +197,8 @@ def _read(name: Any, x: Any, group: Any, pause: Any) -> Recording:
         )
     if (share := np.sum(apart == 0) / len(index)) > 0.25:
         raise ValueError(
-            f"{share:.0%} of the steps of {what} have the time of the step before; pass several "
-            "recordings apart, or step numbers if times are coarse"
+            f"{share:.0%} of the steps of {what} have the time of the step before; pass step "
+            "numbers, or several recordings apart"
         )
     dates = index.dtype.kind in "mM"
     step = np.median(apart[apart > 0]).item() if (apart > 0).any() else 1
@@ -274,7 +268,6 @@ def _of_intervals(frame: pd.DataFrame, index: pd.Index, what: str) -> npt.NDArra
     labels: Any = np.array([*frame["label"], None], dtype=object)[codes]
     if pd.isna(labels).all():
         raise ValueError(
-            f"intervals do not cover any step of {what}, which lasts from {index[0]} to "
-            f"{index[-1]}; intervals are in its times, or in steps if it has none"
+            f"intervals do not cover any step of {what}, from {index[0]} to {index[-1]}"
         )
     return labels

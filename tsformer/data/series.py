@@ -189,7 +189,11 @@ class ArrayRows:
         self.in_file = isinstance(mapped, np.memmap)
         self._file = os.fspath(mapped.filename) if self.in_file else ""
         self._version = FileVersion.of(self._file) if os.path.exists(self._file) else None
-        self._mapped = _releasable(mapped) if self.in_file else None
+        self._mapped: mmap.mmap | None = None
+        if self.in_file and mapped.mode != "c" and hasattr(mmap, "MADV_DONTNEED"):  # not on Windows
+            while isinstance(mapped, np.ndarray):
+                mapped = mapped.base
+            self._mapped = mapped if isinstance(mapped, mmap.mmap) else None
         self._touched = 0
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -214,10 +218,9 @@ class ArrayRows:
             filled = isinstance(found, np.ma.MaskedArray)  # integers become floats, for NaN
             if rows.shape != shape or (found if filled else rows).dtype.kind != dtype.kind:
                 raise ValueError(
-                    f"X has shape {tuple(array.shape)} and dtype {array.dtype}, but reading series "
-                    f"{first} to {stop - 1} returned an array of shape {rows.shape} and dtype "
-                    f"{rows.dtype}, not {shape} and {array.dtype}; correct the "
-                    f"{type(array).__name__}, or pass np.asarray(X)"
+                    f"X has shape {tuple(array.shape)} and dtype {array.dtype}, but its series "
+                    f"{first} to {stop - 1} have shape {rows.shape} and dtype {rows.dtype}; pass "
+                    "np.asarray(X)"
                 )
             self._touched += rows.nbytes
         else:
@@ -283,16 +286,6 @@ def is_sliced(X: Any) -> bool:
     return kind in tuple("fiub") and len(getattr(X, "shape", ())) in (2, 3)
 
 
-def _releasable(mapped: np.memmap[Any, Any]) -> mmap.mmap | None:
-    """Return the mapping if its pages can be released."""
-    if not hasattr(mmap, "MADV_DONTNEED"):  # Windows trims working sets
-        return None
-    array: Any = mapped
-    while isinstance(array, np.ndarray):
-        array = array.base
-    return array if mapped.mode != "c" and isinstance(array, mmap.mmap) else None
-
-
 class FileRows:
     """The array in a `.npy` file, in C order; the file is neither mapped nor kept open."""
 
@@ -331,8 +324,8 @@ class NpyHeader(NamedTuple):
     """What the header of a `.npy` file says of its array."""
 
     shape: tuple[int, ...]
-    dtype: np.dtype[Any]
     fortran_order: bool
+    dtype: np.dtype[Any]
     offset: int
 
 
@@ -340,18 +333,15 @@ def npy_header(path: Path) -> NpyHeader:
     """Read the header of a `.npy` file of numbers; a mapping would count as memory."""
     if not path.is_file():
         raise FileNotFoundError(f"no such file: {path}")
-    n_bytes = path.stat().st_size
+    n_bytes, form = path.stat().st_size, np.lib.format
     try:
         with path.open("rb") as file:
-            version = np.lib.format.read_magic(file)
-            read: Any = np.lib.format.read_array_header_2_0
-            if version == (1, 0):
-                read = np.lib.format.read_array_header_1_0
-            shape, fortran_order, dtype = read(file)
-            header = NpyHeader(shape, dtype, fortran_order, file.tell())
-        if dtype.hasobject or min(shape, default=0) < 0:
-            raise ValueError(f"it holds {dtype} of shape {shape}")
-        if header.offset + prod(shape) * dtype.itemsize > n_bytes:
+            first = form.read_magic(file) == (1, 0)
+            read: Any = form.read_array_header_1_0 if first else form.read_array_header_2_0
+            header = NpyHeader(*(*read(file), file.tell()))
+        if header.dtype.hasobject or min(header.shape, default=0) < 0:
+            raise ValueError(f"it holds {header.dtype} of shape {header.shape}")
+        if header.offset + prod(header.shape) * header.dtype.itemsize > n_bytes:
             raise ValueError(f"it is cut off after {n_bytes:,} bytes")
     except (ValueError, OverflowError) as error:
         raise ValueError(f"{path} does not hold an array of numbers: {error}") from error

@@ -105,25 +105,29 @@ def read_source(
         endings = ", ".join((".ts", *TEXT, *FRAMES, ".npz"))
         raise ValueError(
             f"{path} ends in {path.suffix!r}; files of series end in one of {endings}; text may be "
-            f"compressed ({', '.join(COMPRESSED)}); save another spreadsheet as CSV"
+            f"compressed ({', '.join(COMPRESSED)})"
         )
     if schema:
         fields = ", ".join(f"`{name}=`" for name in schema.as_dict())
-        raise ValueError(
-            f"{source} has no columns to name: leave out {fields}, or name a table "
-            f"({', '.join((*TEXT, *FRAMES))})"
-        )
+        raise ValueError(f"{source} has no columns to name: leave out {fields}, or name a table")
     if is_series_folder(source):
-        stored = to_source(source)
-        labels = None if labelled is False else _read_labels(source, len(stored))
-        if labelled and labels is None:
+        stored, file = to_source(source), path / LABELS_FILE
+        if labelled and not file.is_file():
             raise DatasetError(f"the series in {source} have no labels: it has no {LABELS_FILE}")
+        if labelled is False or not file.is_file():
+            return Source(stored, None)
+        try:
+            labels = np.load(file, allow_pickle=False)
+        except (ValueError, EOFError):  # its message may advise to run the content
+            labels = np.zeros(0)
+        if labels.shape != (len(stored),) or labels.dtype.kind != "U":
+            raise ValueError(f"{file} must have a text for each of the {len(stored)} series")
         return Source(stored, labels)
     X, y = read_ts(path) if suffix == ".ts" else load_dataset(source, split)
     if labelled and y is not None and y.dtype.kind == "f":
         raise DatasetError(
-            f"{source} has numbers in place of classes (@targetLabel true): pass what load_dataset "
-            "or read_ts return to TSTransformerRegressor in Python"
+            f"{source} has numbers in place of classes (@targetLabel true): use "
+            "TSTransformerRegressor in Python"
         )
     if labelled and y is None:
         raise DatasetError(f"{path} has no labels (@classLabel false)")
@@ -154,15 +158,11 @@ def _read_npz(path: Path, schema: TableSchema, labelled: bool | None) -> Source:
         raise ValueError(f"{path} cannot be read: {reason}") from error
     X, texts = read.pop("value"), {}
     for role, array in read.items():
+        name = roles[role]
         if array.shape != X.shape[:1]:
-            raise ValueError(
-                f"{path}: {roles[role]} has shape {array.shape}, expected {X.shape[:1]}, an entry "
-                "for each series"
-            )
+            raise ValueError(f"{path}: {name} has shape {array.shape}, expected {X.shape[:1]}")
         if (empty := pd.isna(array)).any():
-            raise ValueError(
-                f"{path}: {roles[role]} is missing for series {empty.argmax()}; leave it out"
-            )
+            raise ValueError(f"{path}: {name} is missing for series {empty.argmax()}; drop it")
         texts[role] = array.astype(str)
     cases = texts["case"].tolist() if "case" in texts else None
     schema = replace(schema, value=(value,), label=roles.get("label") or schema.label)
@@ -185,15 +185,8 @@ def write_series(path: Path, source: Source, *, comment: str | None = None) -> N
         write_ts(path, source.X, labels, comment=comment)
         return
     schema = source.schema or TableSchema()
-    table = to_long(
-        source.X,
-        source.y,
-        cases=source.cases,
-        case=schema.case or "case",
-        time=schema.time or "time",
-        label=schema.label or "label",
-    )
-    write_table(path, table)
+    names = {role: getattr(schema, role) or role for role in ("case", "time", "label")}
+    write_table(path, to_long(source.X, source.y, cases=source.cases, **names))
 
 
 def convert_to_folder(
@@ -225,9 +218,7 @@ def convert_to_folder(
                 f"{source} has {others or last}; name them in one order, `value=`"
             )
         if labels and (y is None) != (labels[0] is None):
-            raise ValueError(
-                f"of {sources[0]} and {source} one has labels and one has none; give all or none"
-            )
+            raise ValueError(f"of {sources[0]} and {source} one has labels and one has none")
         n, n_steps = n + len(X), max(n_steps, X.n_steps)
         labels.append(y)
     shape = n, channels[0][0], n_steps
@@ -236,8 +227,7 @@ def convert_to_folder(
     if needed > free:
         raise OSError(
             f"{folder} has {free / 2**30:.1f} GiB free, and {n} series, padded to the longest of "
-            f"{n_steps} steps, take {needed / 2**30:.1f} GiB; shorten the longest series, or "
-            "choose another disk"
+            f"{n_steps} steps, take {needed / 2**30:.1f} GiB"
         )
     unfinished = folder / f"{SERIES_FILE}.unfinished"
     try:
@@ -272,20 +262,3 @@ def convert_to_folder(
 def is_series_folder(path: str | os.PathLike[str]) -> bool:
     """Whether `convert_to_folder` made this folder."""
     return (Path(path) / SERIES_FILE).is_file()
-
-
-def _read_labels(folder: str, n: int) -> npt.NDArray[np.str_] | None:
-    """Return the labels of the `n` series in a folder, or None."""
-    path = Path(folder) / LABELS_FILE
-    if not path.is_file():
-        return None
-    try:
-        labels = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError):  # its message may advise to run the content
-        labels = None
-    if not isinstance(labels, np.ndarray) or labels.shape != (n,) or labels.dtype.kind != "U":
-        raise ValueError(
-            f"{path} must have a text for each of the {n} series; write it with "
-            "np.save(path, y.astype(str))"
-        )
-    return labels

@@ -66,15 +66,35 @@ def make_order_task(
     ((4, 2, 32), ['first leads', 'second leads'])
     """
     check_known("order task", kind, ORDER_TASKS)
-    _check_sizes(n_cases, noise)
+    check_number("n_cases", n_cases, 2, whole=True)
+    check_number("noise", noise, 0)
+    check_number("lag", lag, 1, whole=True)
     rng = np.random.default_rng(random_state)
     forward = rng.permutation(n_cases) % 2 == 0
+    apart = max(length // 4, 2 * _REACH)
+    first, last = {
+        "order": (_REACH + apart, length - 1 - _REACH),
+        "lag": (_REACH, length - 1 - _REACH - lag),
+        "direction": (1, length - 1),
+    }[kind]
+    if first > last:
+        needed = length + first - last
+        raise ValueError(f"the {kind} task does not fit into {length} steps; it needs {needed}")
     if kind == "order":
-        X, classes = _order(rng, forward, length), ("up first", "down first")
+        earlier, later = np.triu_indices(last + 1 - first)  # all pairs, equally likely
+        drawn = rng.integers(len(earlier), size=n_cases)
+        early, late = earlier[drawn] + _REACH, later[drawn] + first
+        up, down = np.where(forward, early, late), np.where(forward, late, early)
+        X, classes = (_bump(up, length) - _bump(down, length))[:, None], ("up first", "down first")
     elif kind == "lag":
-        X, classes = _lag(rng, forward, length, lag), ("first leads", "second leads")
+        leading = rng.integers(first, last + 1, size=(n_cases, 3))
+        channels = [_bump(leading + shift, length).sum(axis=1) for shift in (0, lag)]
+        X, classes = np.stack(channels, axis=1), ("first leads", "second leads")
+        X[~forward] = X[~forward, ::-1]
     else:
-        X, classes = _direction(rng, forward, length), ("rising", "falling")
+        height = rng.uniform(0.5, 1.5, size=n_cases) * np.where(forward, 1.0, -1.0)
+        X = (height[:, None] * np.linspace(-1.0, 1.0, length))[:, None]
+        classes = ("rising", "falling")
     X = X + noise * rng.standard_normal(X.shape)
     return X, np.where(forward, *classes)
 
@@ -128,7 +148,8 @@ def make_window_task(
     >>> X.shape, decisive.sum(axis=(1, 2)).tolist(), decisive[:, 1:].any()
     ((4, 3, 32), [8, 8, 8, 8], np.False_)
     """
-    _check_sizes(n_cases, noise)
+    check_number("n_cases", n_cases, 2, whole=True)
+    check_number("noise", noise, 0)
     check_number("n_channels", n_channels, 1, whole=True)
     check_number("window", window, 2, length, whole=True)
     rng = np.random.default_rng(random_state)
@@ -144,52 +165,6 @@ def make_window_task(
     return X, np.where(up, "up first", "down first"), decisive
 
 
-def _check_sizes(n_cases: int, noise: float) -> None:
-    check_number("n_cases", n_cases, 2, whole=True)
-    check_number("noise", noise, 0)
-
-
-def _order(
-    rng: np.random.Generator, forward: NDArray[np.bool_], length: int
-) -> NDArray[np.float64]:
-    apart = max(length // 4, 2 * _REACH)
-    last = length - 1 - _REACH
-    _check_room("order", length, _REACH + apart, last)
-    earlier, later = np.triu_indices(last + 1 - _REACH - apart)  # all pairs, equally likely
-    drawn = rng.integers(len(earlier), size=len(forward))
-    early, late = earlier[drawn] + _REACH, later[drawn] + _REACH + apart
-    up, down = np.where(forward, early, late), np.where(forward, late, early)
-    return (_bump(up, length) - _bump(down, length))[:, None]
-
-
-def _lag(
-    rng: np.random.Generator, forward: NDArray[np.bool_], length: int, lag: int
-) -> NDArray[np.float64]:
-    check_number("lag", lag, 1, whole=True)
-    last = length - 1 - _REACH - lag
-    _check_room("lag", length, _REACH, last)
-    leading = rng.integers(_REACH, last + 1, size=(len(forward), 3))
-    channels = [_bump(leading + shift, length).sum(axis=1) for shift in (0, lag)]
-    X = np.stack(channels, axis=1)
-    X[~forward] = X[~forward, ::-1]
-    return X
-
-
-def _direction(
-    rng: np.random.Generator, forward: NDArray[np.bool_], length: int
-) -> NDArray[np.float64]:
-    _check_room("direction", length, 1, length - 1)
-    height = rng.uniform(0.5, 1.5, size=len(forward)) * np.where(forward, 1.0, -1.0)
-    return (height[:, None] * np.linspace(-1.0, 1.0, length))[:, None]
-
-
 def _bump(middle: NDArray[np.int64], length: int) -> NDArray[np.float64]:
     """Return a bump around each centre ``[...]``, as ``[..., length]``."""
     return np.exp(-((np.arange(length) - middle[..., None]) ** 2) / 2)
-
-
-def _check_room(kind: str, length: int, first: int, last: int) -> None:
-    if first > last:
-        raise ValueError(
-            f"the {kind} task does not fit into {length} steps; it needs {length + first - last}"
-        )

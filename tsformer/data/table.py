@@ -296,10 +296,8 @@ def _joined(
     cases = _stripped(table[schema.case])
     unknown = rows.index[~rows.index.isin(cases)]
     if len(unknown) == len(rows):
-        raise ValueError(
-            f"no series of {path} is in {other}: {path} has {listed(cases.unique(), 3)}, and "
-            f"{other} has {listed(rows.index, 3)}"
-        )
+        known, others = listed(cases.unique(), 3), listed(rows.index, 3)
+        raise ValueError(f"no series of {path}, such as {known}, is in {other}, such as {others}")
     if len(unknown):
         warn_caller(f"{len(unknown)} series of {other} are not in {path}: {unknown[0]!r}")
     return schema, table.assign(**{str(name): cases.map(rows[name]) for name in wanted})
@@ -339,8 +337,8 @@ def _complete(
     if schema.value is None:
         if "" in others:
             warn_caller(
-                f"column {names.index('') + 1} of {path} has no name and is left out; if it has "
-                "the names of the series, give it one, and pass it as `case=`"
+                f"column {names.index('') + 1} of {path} has no name and is left out; name it, and "
+                "pass it as `case=` if it identifies the series"
             )
         schema = replace(schema, value=tuple(filter(None, others)))
         if wide and schema.value:
@@ -354,8 +352,7 @@ def _complete(
         raise ValueError(f"{path} has no columns of values: {listed(names)}")
     if schema.channel is not None and len(schema.value) != 1:
         raise ValueError(
-            "with `channel=` one column has the values of all channels; name it, `value=`. "
-            f"{path} has {listed(schema.value)}"
+            f"`channel=` needs one column of all values, `value=`: got {listed(schema.value)}"
         )
     for name in {schema.case, schema.channel, schema.label, schema.group} & {*names}:
         table[name] = _stripped(table[name])
@@ -386,6 +383,7 @@ def _matching(wanted: Sequence[str], names: list[str], taken: Collection[str]) -
 
 def _warn_of_steps(steps: Sequence[str], path: Path) -> None:
     """Warn of the columns of a wide table that are probably no steps."""
+    read = f"{path} has columns that are read as steps, but are not"
     if len(steps) < _FEW_STEPS:
         warn_caller(
             f"each row of {path} is read as a series of {len(steps)} steps: {listed(steps)}. For "
@@ -393,13 +391,12 @@ def _warn_of_steps(steps: Sequence[str], path: Path) -> None:
         )
     elif columns := odd_columns(steps):
         warn_caller(
-            f"{path} has columns that are read as steps, but are not named as other steps: "
-            f"{listed(columns)}. Name the column of ids, `case=`, and leave out others, `drop=`"
+            f"{read} named as other steps: {listed(columns)}. Name the column of ids, `case=`, and "
+            "leave out others, `drop=`"
         )
     elif is_out_of_order(steps):
         warn_caller(
-            f"the columns of {path} are read as steps, but are not in the order of their numbers: "
-            f"{listed(steps, 5)}. `value=` names them in order"
+            f"{read} in the order of their numbers: {listed(steps, 5)}. `value=` names their order"
         )
 
 
@@ -408,7 +405,7 @@ def _about_missing(
 ) -> str:
     """Say which columns are missing, and why that may be."""
     near = nearest(missing[0], names) if header is not False and len(missing) <= 3 else []
-    hint = f" It has {listed(names)}"
+    hint = f"{f' (did you mean {near[0]!r}?)' if near else ''}. It has {listed(names)}"
     if len(names) == 1:
         hint += "; if it has several columns, name their separator, `sep=`"
     elif header is False:
@@ -416,11 +413,8 @@ def _about_missing(
     elif any(number_in(name) is not None for name in names):
         hint += ". If its first line has values, add `header=False`, and name columns 0, 1, ..."
     trained = " that the model was trained on" if by_model else ""
-    return (
-        f"{path} lacks the column{'s' * (len(missing) > 1)}{trained}: {listed(missing, 10)}"
-        + (f" (did you mean {near[0]!r}?)." if near else ".")
-        + hint
-    )
+    plural = "s" * (len(missing) > 1)
+    return f"{path} lacks the column{plural}{trained}: {listed(missing, 10)}{hint}"
 
 
 def _stripped(column: pd.Series) -> pd.Series:
@@ -501,10 +495,9 @@ def _numbers(table: pd.DataFrame, schema: TableSchema, path: Path) -> pd.DataFra
     infinite = np.isinf(table[list(values)].to_numpy(dtype=np.float64, na_value=np.nan))
     if infinite.any():
         row, column = np.argwhere(infinite)[0].tolist()
-        raise ValueError(
-            f"{path}, row {table.index[row]}: the value in column {values.columns[column]!r} is "
-            "infinite; leave the cell empty if it is missing"
-        )
+        name = values.columns[column]
+        where = f"{path}, row {table.index[row]}"
+        raise ValueError(f"{where}: the value in column {name!r} is infinite")
     return table
 
 
@@ -513,11 +506,8 @@ def _decimal_of(cells: npt.NDArray[Any], numbers: pd.DataFrame, path: Path) -> s
     texts = {cell.strip() for cell in cells if isinstance(cell, str)} - {*MISSING}
     commas = {text for text in texts if _COMMA.fullmatch(text)}
     fractions = (numbers.select_dtypes("float").to_numpy(np.float64) % 1 > 0).any()
-    if (
-        fractions
-        or all(map(_THOUSANDS.fullmatch, commas))
-        or any("." in text or number_in(text, ",") is None for text in texts)
-    ):
+    points = fractions or any("." in text or number_in(text, ",") is None for text in texts)
+    if points or all(map(_THOUSANDS.fullmatch, commas)):
         return "."
     warn_caller(
         f"numbers in {path} such as {min(commas)} are read with decimal commas; "

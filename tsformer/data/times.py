@@ -178,7 +178,20 @@ def _first(values: Any) -> str:
 
 def pad_times(times: Any, lengths: npt.NDArray[np.int64]) -> tuple[Floats, str]:
     """Return times since the first step ``[n, L]``, dates in seconds, and their unit."""
-    each = _one_by_one(times, lengths)
+    if isinstance(times, (list, tuple)) and len(times) and np.ndim(times[0]) == 1:
+        each: Sequence[Any] = times
+    elif isinstance(times, (pd.Index, pd.Series)):
+        each = [times] * len(lengths)
+    else:
+        array = np.asanyarray(times)  # with the mask of a masked array
+        if array.ndim not in (1, 2):
+            raise ValueError(
+                "times must be (length,), (n, length), or a list of n (length,) arrays; got "
+                f"{array.ndim} dimensions, shape {array.shape}"
+            )
+        each = [array] * len(lengths) if array.ndim == 1 else list(array)
+    if len(each) != len(lengths):
+        raise ValueError(f"X has {len(lengths)} series, but times has {len(each)}")
     _warn_of_digits(ordered_times(each[0], "times of series 0"))
     padded = np.zeros((len(lengths), int(lengths.max())))
     clocks = set()
@@ -186,16 +199,11 @@ def pad_times(times: Any, lengths: npt.NDArray[np.int64]) -> tuple[Floats, str]:
         numbers, clock = _numbers(given, f"times of series {i}")
         if len(numbers) != length:
             raise ValueError(f"series {i} has {length} steps, but {len(numbers)} times")
-        if not np.isfinite(numbers).all():
-            step = int(np.flatnonzero(~np.isfinite(numbers))[0])
+        if len(lost := np.flatnonzero(~np.isfinite(numbers))):
+            raise ValueError(f"the time of step {lost[0]} of series {i} is missing or infinite")
+        if len(falls := np.flatnonzero(np.diff(numbers) < 0)):
             raise ValueError(
-                f"the time of step {step} of series {i} is missing or infinite; every step needs "
-                "a time, even if its values are missing"
-            )
-        falls = np.flatnonzero(np.diff(numbers) < 0)
-        if len(falls):
-            raise ValueError(
-                f"times of series {i} decrease after step {int(falls[0])}; sort its steps by time"
+                f"times of series {i} decrease after step {falls[0]}; sort its steps by time"
             )
         row[:length] = numbers
         clocks.add(clock)
@@ -217,31 +225,12 @@ def _warn_of_digits(times: pd.Index) -> None:
         )
 
 
-def _one_by_one(times: Any, lengths: npt.NDArray[np.int64]) -> Sequence[Any]:
-    if isinstance(times, (list, tuple)) and len(times) and np.ndim(times[0]) == 1:
-        each: Sequence[Any] = times
-    elif isinstance(times, (pd.Index, pd.Series)):
-        each = [times] * len(lengths)
-    else:
-        array = np.asanyarray(times)  # with the mask of a masked array
-        if array.ndim not in (1, 2):
-            raise ValueError(
-                "times must be (length,), (n, length), or a list of n (length,) arrays; got "
-                f"{array.ndim} dimensions, shape {array.shape}"
-            )
-        each = [array] * len(lengths) if array.ndim == 1 else list(array)
-    if len(each) != len(lengths):
-        raise ValueError(f"X has {len(lengths)} series, but times has {len(each)}")
-    return each
-
-
 def _numbers(given: Any, what: str) -> tuple[Floats, str]:
     """Return the times relative to the first, and their unit."""
     index = ordered_times(given, what)
     if isinstance(index, pd.CategoricalIndex):
         raise ValueError(
-            f"{what} are categories, such as {_first(index)}, with an order but no distances; "
-            f"{_CONVERT}"
+            f"{what} are categories, as {_first(index)}, with an order but no distances; {_CONVERT}"
         )
     if len(index) and index.dtype.kind == "f":
         numbers = index.to_numpy()
@@ -249,7 +238,7 @@ def _numbers(given: Any, what: str) -> tuple[Floats, str]:
         if gap >= 1 and gap * (len(numbers) - 1) > numbers[-1] - numbers[0]:
             raise ValueError(
                 f"{what} are {index.dtype}, which has no numbers closer than {gap:g} there: pass "
-                "times since the first step, integers, or dates"
+                "times since the first step, or dates"
             )
     return _since_first(index)
 
@@ -263,9 +252,7 @@ def _since_first(index: pd.Index) -> tuple[Floats, str]:
     values = index.to_numpy()
     if values.dtype.kind in "iu":  # small types would wrap around
         values = values.astype(np.float64 if values.dtype == np.uint64 else np.int64)
-    apart: Any = (
-        values - values[:1]
-    )  # before the conversion, which would round nanoseconds since 1970
+    apart: Any = values - values[:1]  # before the conversion, which rounds nanoseconds since 1970
     if values.dtype.kind in "Mm":
         return apart / np.timedelta64(1, "s"), "dates"
     return apart.astype(np.float64), "numbers"

@@ -16,9 +16,9 @@ lines, and names the offending line.
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -58,47 +58,26 @@ def read_ts(
 
     Raises
     ------
-    DatasetError
-        If the file is empty, ends early, or has a line that contradicts the header. The message
-        starts with the path and the line number.
-    FileNotFoundError
-        If there is no such file.
+    DatasetError, FileNotFoundError
+        If the file is not there, is empty, ends early, or has a line that contradicts the header.
     """
+    number, raw = 0, "\n"
+
+    def content(file: Iterable[str]) -> Iterator[str]:
+        nonlocal number, raw
+        for raw in file:
+            number += 1
+            if (line := raw.strip()) and line[0] not in "#%":  # both start a comment
+                yield line
+
     # A few headers in the archives use other encodings for names; data and tags are ASCII.
     with open_text(path, errors="replace") as file:
-        lines = _Lines(os.fspath(path), file)
-        header = _read_header(lines)
-        labels, timed = header.get("labels"), header.get("@timestamps")
-        labelled = labels is not None or header.get("@targetlabel")
-        # If the header does not say, all series must match the first; some state the longest.
-        n_channels = header.get("@dimensions", 1 if header.get("@univariate") else None)
-        length = None if header.get("@equallength") is False else header.get("@serieslength")
-        X: list[Any] = []
-        y: list[Any] = []
-        for line in lines:
-            values, label = line.rsplit(":", 1) if labelled and ":" in line else (line, "")
-            if labelled:
-                y.append(_label(lines, label.strip() if ":" in line else line, labels))
-            series: Any
-            shape: Any
-            if timed:
-                series = _read_timed(lines, values, X[0] if X else None)
-                shape = series.shape[1], None
-            else:
-                if labelled and ":" not in line:
-                    lines.refuse("a single field: expected channels and a label, separated by ':'")
-                series = _read_series(lines, values.split(":"))
-                shape = series.shape
-            if n_channels not in (None, shape[0]):
-                lines.refuse(f"{shape[0]} channels, expected {n_channels}")
-            if shape[1] is not None and length not in (None, shape[1]):
-                lines.refuse(f"{shape[1]} values per channel, expected {length}")
-            n_channels = shape[0]
-            length = shape[1] if header.get("@equallength") else length
-            X.append(series)
-    if not X:
-        lines.refuse("no series after @data")
-    return X, np.array(y) if labelled else None
+        try:
+            return _read(content(file))
+        except ValueError as error:
+            where = f"{os.fspath(path)}, line {number}: {error}"
+            hint = "" if raw.endswith("\n") else "; the file stops within this line: is it cut off?"
+            raise DatasetError(f"{where}{hint}" if number else f"{path} is empty") from error
 
 
 def write_ts(
@@ -123,12 +102,10 @@ def write_ts(
 
     Raises
     ------
-    ValueError
+    ValueError, OSError
         If there are not as many labels as series, a label is missing or contains a blank, NUL or
         ``:`` (`writable_labels` replaces them), a series is empty, series differ in channels, or
         times are neither numbers nor dates, decrease or repeat.
-    OSError
-        If the file cannot be written.
 
     Examples
     --------
@@ -153,21 +130,21 @@ def write_ts(
                 raise ValueError(f"y is missing for series {i}; leave the series out")
             if not label or _NOT_IN_LABELS.search(label):
                 raise ValueError(
-                    f"{shortened(label)} cannot be a label of a .ts file, which is not empty and "
-                    "has no blanks, NUL characters and ':'; rename it"
+                    f"{shortened(label)} cannot be a label of a .ts file: it is empty, or has "
+                    "blanks, NUL or ':'; rename it"
                 )
     lengths = {x.shape[1] for x in series}
+    equal = [f"@seriesLength {min(lengths)}"] if len(lengths) == 1 else []
     classes = "false" if labels is None else " ".join(["true", *sorted(set(labels))])
-    truth = {True: "true", False: "false"}
     header = [f"# {line}" for line in (comment or "").splitlines()]
     header += [
         f"@problemName {re.sub('_(TRAIN|TEST)$', '', path.stem)}",
-        f"@timeStamps {truth[times is not None]}",
-        f"@missing {truth[any(bool(np.isnan(x).any()) for x in series)]}",
-        f"@univariate {truth[len(series[0]) == 1]}",
+        f"@timeStamps {str(times is not None).lower()}",
+        f"@missing {str(any(bool(np.isnan(x).any()) for x in series)).lower()}",
+        f"@univariate {str(len(series[0]) == 1).lower()}",
         f"@dimensions {len(series[0])}",
-        f"@equalLength {truth[len(lengths) == 1]}",
-        *([f"@seriesLength {min(lengths)}"] if len(lengths) == 1 else []),
+        f"@equalLength {str(len(lengths) == 1).lower()}",
+        *equal,
         f"@classLabel {classes}",
         "@data",
     ]
@@ -195,10 +172,7 @@ def _times(items: Sequence[Any]) -> list[list[Any]]:
     times, clocks = [], set()
     for i, x in enumerate(items):
         if not isinstance(x, (pd.DataFrame, pd.Series)):
-            raise ValueError(
-                f"some series have times, and series {i} is a {type(x).__name__} without; pass a "
-                "list of DataFrames"
-            )
+            raise ValueError(f"some series have times, and series {i} is a {type(x).__name__}")
         index = ordered_times(x.index, f"times of series {i}")
         dates = isinstance(index, pd.DatetimeIndex)
         if not dates and (index.dtype.kind not in "iuf" or np.isinf(index).any()):
@@ -208,21 +182,20 @@ def _times(items: Sequence[Any]) -> list[list[Any]]:
             )
         if index.hasnans or not (index.is_monotonic_increasing and index.is_unique):
             raise ValueError(
-                f"times of series {i} are missing, decrease or repeat; a .ts file has each time "
-                "once: sort the series by time and aggregate its duplicates"
+                f"times of series {i} are missing, decrease or repeat; sort the series by time, "
+                "with each time once"
             )
         clocks.add(_clock(index))
         if isinstance(index, pd.DatetimeIndex) and index.tz is not None:
             index = index.tz_convert("UTC")
         times.append([time.isoformat() if dates else time for time in index.tolist()])
-    if len(clocks) > 1:
-        raise ValueError(f"some times are {' and others '.join(sorted(clocks))}; convert them")
+    _check_one_clock(clocks)
     return times
 
 
 def writable_labels(y: Any) -> npt.NDArray[np.str_]:
     """Return labels with ``_`` for blanks, NUL and ``:``, and warn of changes."""
-    new_of = {label: _NOT_IN_LABELS.sub("_", label) for label in dict.fromkeys(map(str, y))}
+    new_of = {label: _NOT_IN_LABELS.sub("_", label) for label in map(str, y)}
     written: dict[str, str] = {}
     for label, new in new_of.items():
         if written.setdefault(new, label) != label:
@@ -230,12 +203,11 @@ def writable_labels(y: Any) -> npt.NDArray[np.str_]:
                 f"the labels {written[new]!r} and {label!r} would both be {new!r} in a .ts file; "
                 "rename one of them"
             )
-    changed = {label: new for label, new in new_of.items() if new != label}
-    if changed:
-        label, new = next(iter(changed.items()))
+    if changed := [label for label, new in new_of.items() if new != label]:
+        others = f", and {len(changed) - 1} others likewise" if len(changed) > 1 else ""
         warn_caller(
-            f"labels in .ts files have no blanks, NUL characters and ':': {label!r} is written as "
-            f"{new!r}" + (f", and {len(changed) - 1} others likewise" if len(changed) > 1 else ""),
+            f"labels in .ts files have no blanks, NUL characters and ':': {changed[0]!r} is "
+            f"written as {new_of[changed[0]]!r}{others}"
         )
     return np.array([new_of[str(label)] for label in y])
 
@@ -246,82 +218,86 @@ _NO_FINITE = {"nan", "inf", "infinity", "-nan", "-inf", "-infinity", "+nan", "+i
 _COUNTS = {"@dimensions", "@dimension", "@serieslength"}
 
 
-class _Lines:
-    """The non-comment lines of a file, and errors about the line read last."""
+def _read(lines: Iterator[str]) -> tuple[list[Any], npt.NDArray[Any] | None]:
+    """Return the series and the labels of the lines of a file."""
+    header = _read_header(lines)
+    labels, timed = header.get("labels"), header.get("@timestamps")
+    labelled = labels is not None or header.get("@targetlabel")
+    # If the header does not say, all series must match the first; some state the longest.
+    n_channels = header.get("@dimensions", 1 if header.get("@univariate") else None)
+    length = None if header.get("@equallength") is False else header.get("@serieslength")
+    X: list[Any] = []
+    y: list[Any] = []
+    for line in lines:
+        values, colon, label = line.rpartition(":") if labelled else (line, "", "")
+        if labelled:
+            y.append(_label(label.strip(), labels))
+            if not colon and not timed:
+                raise ValueError("a single field: expected channels and a label, separated by ':'")
+        series: Any = _read_timed(values, X[:1]) if timed else _read_series(values.split(":"))
+        steps, channels = series.shape if timed else series.shape[::-1]
+        if n_channels not in (None, channels):
+            raise ValueError(f"{channels} channels, expected {n_channels}")
+        if not timed and length not in (None, steps):
+            raise ValueError(f"{steps} values per channel, expected {length}")
+        n_channels = channels
+        length = steps if header.get("@equallength") else length
+        X.append(series)
+    if not X:
+        raise ValueError("no series after @data")
+    return X, np.array(y) if labelled else None
 
-    def __init__(self, path: str, lines: Iterator[str]):
-        self.path = path
-        self.number = 0
-        self._lines = lines
-        self._is_cut = False
 
-    def __iter__(self) -> Iterator[str]:
-        for raw in self._lines:
-            self.number += 1
-            self._is_cut = not raw.endswith("\n")
-            line = raw.strip()
-            if line and line[0] not in "#%":  # both start a comment
-                yield line
-
-    def refuse(self, what: str) -> NoReturn:
-        hint = "; the file stops within this line: is it cut off?" if self._is_cut else ""
-        raise DatasetError(f"{self.path}, line {self.number}: {what}{hint}")
-
-
-def _read_header(lines: _Lines) -> dict[str, Any]:
+def _read_header(lines: Iterator[str]) -> dict[str, Any]:
     """Return flags, counts and `labels` up to ``@data``; other tags tell nothing to check."""
     header: dict[str, Any] = {}
     for line in lines:
         if not line.startswith("@"):
-            lines.refuse(f"expected a header line such as '@data', found {shortened(line, 32)}")
-        word, *values = line.split()
-        tag, value = word.lower(), values[0] if values else ""
+            raise ValueError(f"expected a header line such as '@data'; got {shortened(line, 32)}")
+        word, value, *_ = (*line.split(), "")
+        tag = word.lower()
         if tag == "@data":
-            if not header.keys() & {"@classlabel", "@targetlabel"}:
-                lines.refuse("the header has no @classLabel before @data")
-            return header
+            break
         if tag in _FLAGS:
             if value.lower() not in ("true", "false"):
-                lines.refuse(f"{word} must be true or false, not {shortened(value, 32)}")
+                raise ValueError(f"{word} must be true or false, not {shortened(value, 32)}")
             header[tag] = value.lower() == "true"
         elif tag in _COUNTS:
             # Python refuses numbers of thousands of digits.
             if not value.isdecimal() or len(value) > 9 or int(value) == 0:
-                lines.refuse(f"{word} must be a positive whole number, not {shortened(value, 32)}")
+                number = shortened(value, 32)
+                raise ValueError(f"{word} must be a positive whole number, not {number}")
             header["@dimensions" if tag == "@dimension" else tag] = int(value)
         if tag == "@classlabel" and header[tag]:
-            header["labels"] = dict.fromkeys(values[1:])
-            if not values[1:]:
-                lines.refuse("@classLabel true needs the labels after it")
+            header["labels"] = dict.fromkeys(line.split()[2:])
+            if not header["labels"]:
+                raise ValueError("@classLabel true needs the labels after it")
             if "\0" in line or "\ufffd" in line:  # U+FFFD replaces other bytes
-                lines.refuse("a label has NUL or is not UTF-8 text; save the file in UTF-8")
-    if lines.number == 0:
-        raise DatasetError(f"{lines.path} is empty")
-    lines.refuse("the file ends without @data")
+                raise ValueError("a label has NUL or is not UTF-8 text; save the file in UTF-8")
+    else:
+        raise ValueError("the file ends without @data")
+    if not header.keys() & {"@classlabel", "@targetlabel"}:
+        raise ValueError("the header has no @classLabel before @data")
+    return header
 
 
-def _read_timed(lines: _Lines, text: str, first: pd.DataFrame | None) -> pd.DataFrame:
+def _read_timed(text: str, earlier: list[pd.DataFrame]) -> pd.DataFrame:
     """Turn channels of (time,value) into a table with the times of all as index."""
-    if not (text.strip().startswith("(") and text.strip().endswith(")")):
-        lines.refuse(f"expected channels of (time,value), found {shortened(text, 32)}")
-    series = {}
-    for i, channel in enumerate(re.split(r"\)\s*:\s*\(", text.strip()[1:-1])):
+    text = text.strip()
+    if not (text.startswith("(") and text.endswith(")")):
+        raise ValueError(f"expected channels of (time,value); got {shortened(text, 32)}")
+    series: list[Any] = []
+    for i, channel in enumerate(re.split(r"\)\s*:\s*\(", text[1:-1]), 1):
         pairs = [pair.rpartition(",") for pair in re.split(r"\)\s*,\s*\(", channel)]
-        times = [time.strip() for time, *_ in pairs]
-        try:
-            if all(number_in(time) is not None for time in times):
-                index = pd.Index(np.array(times, dtype=np.float64))
-            else:
-                index = ordered_times(times, "times")
-        except ValueError as error:
-            lines.refuse(f"channel {i + 1}: {str(error).partition(';')[0]}")
+        times: Any = [time.strip() for time, *_ in pairs]
+        if all(number_in(time) is not None for time in times):
+            times = np.array(times, dtype=np.float64)
+        index = ordered_times(times, f"channel {i}: times")
         if index.has_duplicates:
-            lines.refuse(f"channel {i + 1}: a time is there twice")
-        series[i] = pd.Series(_read_series(lines, [",".join(v for *_, v in pairs)])[0], index)
-    tables: list[Any] = [*series.values(), *([] if first is None else [first])]
-    if len(clocks := sorted({_clock(each.index) for each in tables})) > 1:
-        lines.refuse(f"some times are {clocks[0]} and others {clocks[1]}")
-    return pd.DataFrame(series).sort_index()
+            raise ValueError(f"channel {i}: a time is there twice")
+        series.append(pd.Series(_read_series([",".join(v for *_, v in pairs)])[0], index))
+    _check_one_clock({_clock(each.index) for each in (*series, *earlier)})
+    return pd.DataFrame(dict(enumerate(series))).sort_index()
 
 
 def _clock(index: pd.Index) -> str:
@@ -331,22 +307,27 @@ def _clock(index: pd.Index) -> str:
     return "dates" if index.tz is None else "dates with an offset from UTC"
 
 
-def _label(lines: _Lines, text: str, labels: dict[str, None] | None) -> str | float:
+def _check_one_clock(clocks: set[str]) -> None:
+    if len(clocks) > 1:
+        raise ValueError(f"some times are {' and others '.join(sorted(clocks))}; convert them")
+
+
+def _label(text: str, labels: dict[str, None] | None) -> str | float:
     """Check the label at the end of a line, or without `labels` the target."""
     if labels is None and (target := number_in(text)) is not None:
         return target
     if labels is None or text not in labels:
         what = "a finite number" if labels is None else f"a label: {', '.join([*labels][:20])}"
-        lines.refuse(f"the line ends in {shortened(text, 32)}, which is not {what}")
+        raise ValueError(f"the line ends in {shortened(text, 32)}, which is not {what}")
     return text
 
 
-def _read_series(lines: _Lines, channels: list[str]) -> npt.NDArray[np.float64]:
+def _read_series(channels: list[str]) -> npt.NDArray[np.float64]:
     """Turn the texts of the channels into an array (channels, length)."""
     lengths = [text.count(",") + 1 for text in channels]
-    for i, length in enumerate(lengths):
+    for i, length in enumerate(lengths, 1):
         if length != lengths[0]:
-            lines.refuse(f"channel {i + 1} has {length} values, channel 1 has {lengths[0]}")
+            raise ValueError(f"channel {i} has {length} values, channel 1 has {lengths[0]}")
     # All channels at once, for speed; the offending value is located only if this fails.
     values = ",".join(channels).split(",")
     if any("?" in text for text in channels):
@@ -359,5 +340,7 @@ def _read_series(lines: _Lines, channels: list[str]) -> npt.NDArray[np.float64]:
         for place, value in enumerate(map(str.strip, values)):
             if number_in(value) is None and value.lower() not in _NO_FINITE:
                 i, j = divmod(place, lengths[0])
-                lines.refuse(f"channel {i + 1}, value {j + 1}: {value!r:.34} is not a number")
+                raise ValueError(
+                    f"channel {i + 1}, value {j + 1}: {value!r:.34} is not a number"
+                ) from None
         raise

@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from operator import itemgetter
 from typing import Any, Literal
 
@@ -58,10 +59,8 @@ class Windows:
             check_known("recording", name, self.recordings)
         held = self.origins["recording"].isin(list(test)).to_numpy()
         if shared := {*self.groups[held].tolist()} & {*self.groups[~held].tolist()}:
-            raise ValueError(
-                f"group {min(shared, key=str)!r} has recordings in train and in test; pass all of "
-                "its recordings as test, or none"
-            )
+            group = min(shared, key=str)
+            raise ValueError(f"group {group!r} has recordings in train and in test; pass all")
         kept = {name: self.recordings[name] for name in test}  # also those without a window
         return self[~held], replace(self[held], recordings=kept)
 
@@ -79,9 +78,8 @@ class Windows:
         for name, start, stop in self._spans(test):
             if seen[name][start:stop].any():
                 raise ValueError(
-                    f"train and test share steps of recording {name!r}, among {start} to "
-                    f"{stop - 1}, so that scores would be too high; split by recording, with "
-                    "Windows.train_test or with GroupKFold and groups=windows.groups"
+                    f"train and test share steps of recording {name!r}, in {start} to {stop - 1}; "
+                    "split by recording, with Windows.train_test or GroupKFold"
                 )
 
     def _spans(self, which: Any = slice(None)) -> Iterator[Any]:
@@ -195,8 +193,12 @@ class Windows:
             recording, hits = self.recordings[name], dict[Run, Run]()
             least = recording.n_steps(least_duration, "least_duration")
             true, found = recording.runs(part["true"]), recording.runs(part["label"], least)
-            pairs = [(_iou(f, t), f, t) for f in found for t in true if f[0] < t[1] and t[0] < f[1]]
-            for iou, f, t in sorted(pairs, key=itemgetter(0), reverse=True):
+            shares = []
+            for f, t in product(found, true):
+                shared = min(f[1], t[1]) - max(f[0], t[0])
+                if shared > 0 and f[2] == t[2]:
+                    shares.append((shared / (f[1] - f[0] + t[1] - t[0] - shared), f, t))
+            for iou, f, t in sorted(shares, key=itemgetter(0), reverse=True):
                 if iou >= least_iou and f not in hits and t not in hits.values():
                     hits[f] = t
             n_hits, n_events, n_true = n_hits + len(hits), n_events + len(found), n_true + len(true)
@@ -207,12 +209,6 @@ class Windows:
             "recall": n_hits / max(n_true, 1),
             "f1": 2 * n_hits / max(n_events + n_true, 1),
         }
-
-
-def _iou(found: Run, true: Run) -> float:
-    """Return intersection over union; 0 for other labels."""
-    shared = min(found[1], true[1]) - max(found[0], true[0])
-    return shared / (found[1] - found[0] + true[1] - true[0] - shared) * (found[2] == true[2])
 
 
 def windows(
@@ -297,9 +293,8 @@ def windows(
     if not sum(counts):
         longest = max(np.diff([0, *each.ends]).max() for each in read)
         raise ValueError(
-            f"length={length!r}, {min(lengths)} steps, is longer than every recording: the longest "
-            f"between pauses has {longest} steps; pass a shorter length, or X.T if an array is "
-            "(n_steps, n_channels)"
+            f"length={length!r}, {min(lengths)} steps, is longer than every recording, of at most "
+            f"{longest} steps between pauses; pass a shorter one, or X.T of (n_steps, n_channels)"
             if longest < min(lengths)
             else "no window is left: labels do not cover any window by least_share="
             f"{least_share}; pass mixed= or unlabelled= a label, or a shorter length"
