@@ -27,7 +27,7 @@ from experiments.output import add_output_options
 from tsformer import augmentation, encodings
 from tsformer._random import seeded
 from tsformer.augmentation import Batch
-from tsformer.plots.encodings import View, curve_range, encoding_views, matrix_range, with_margin
+from tsformer.plots.encodings import View, curve_range, encoding_views, matrix_range
 from tsformer.plots.figures import HEAD_COLORS
 
 __all__ = ["augmentation_gallery", "encoding_gallery", "habit", "write_figure", "write_png"]
@@ -152,7 +152,8 @@ def _curves(figure: Figure, x: float, y: float, width: float, view: View) -> Non
         ax.plot(np.arange(1 - POSITIONS, POSITIONS), curve, color=color, linewidth=0.9)
     ax.axvline(0, color="0.8", linewidth=0.6, zorder=0)
     ax.axhline(0, color="0.8", linewidth=0.6, zorder=0)
-    ax.set(xlim=(1 - POSITIONS, POSITIONS - 1), ylim=with_margin(low, high))
+    margin = 0.05 * (high - low) or 0.05
+    ax.set(xlim=(1 - POSITIONS, POSITIONS - 1), ylim=(low - margin, high + margin))
 
 
 def _axes(figure: Figure, x: float, y: float, width: float, low: float, high: float) -> Any:

@@ -66,22 +66,17 @@ def encoding_views(
     for part in getattr(encoding, "parts", [encoding]):
         # A copy without dropout, since the caller's must not change.
         part = copy.deepcopy(part).cpu().float().eval()
-        found = _part_views(part, *sizes)
-        if by_name and not any(values.any() for view in found for values in view.maps.values()):
-            found = _with_random_weights(part, *sizes) or found
+        found, weights = _part_views(part, *sizes), list(part.parameters())
+        zero = not any(values.any() for view in found for values in view.maps.values())
+        if by_name and zero and weights:
+            for weight in weights:
+                # Smooth along the last axis: the curves of a table of distances are unreadable.
+                rows = weight.reshape(-1, weight.shape[-1] if weight.ndim else 1)
+                weight.data = _smooth_curves(*rows.shape).view_as(weight)
+            note = "random weights: it is initialised to zero"
+            found = [replace(view, note=note) for view in _part_views(part, *sizes)]
         views += found
     return views
-
-
-def _with_random_weights(part: Any, n: int, d_model: int, n_heads: int) -> list[View]:
-    """Evaluate a part initialised to zero with random weights."""
-    weights = list(part.parameters())
-    for weight in weights:
-        # Smooth along the last axis: the curves of a table of distances would be unreadable.
-        rows = weight.reshape(-1, weight.shape[-1] if weight.ndim else 1)
-        weight.data = _smooth_curves(*rows.shape).view_as(weight)
-    views = _part_views(part, n, d_model, n_heads) if weights else []
-    return [replace(view, note="random weights: it is initialised to zero") for view in views]
 
 
 @torch.inference_mode()
@@ -95,7 +90,13 @@ def _part_views(part: Any, n: int, d_model: int, n_heads: int) -> list[View]:
         views.append(_embedded(name, part, t, d_model))
     if "rotate" in own:
         q, k = part.rotate(heads, heads, t)
-        views.append(_rotated(name, q, k, width=heads.shape[-1]))
+        scores, width = (q @ k.transpose(-1, -2) / heads.shape[-1])[0].numpy(), heads.shape[-1]
+        widened = f"widened from {width} features to {q.shape[-1]}"
+        note = "" if q.shape[-1] == width else widened
+        curves = _by_distance(scores)
+        maps = {f"queries, {next(iter(curves))}": q[0, 0].numpy()}
+        says = "queries and keys of ones"
+        views.append(View(name, says, "rotate", maps, scores[0], curves, note))
     if "bias" in own:
         bias = part.bias(heads, heads, t)
         of_queries = not torch.equal(bias, part.bias(0 * heads, heads, t).expand_as(bias))
@@ -126,14 +127,6 @@ def _embedded(name: str, part: Any, t: Tensor, d_model: int) -> View:
     unit = torch.nn.functional.normalize(added[0], dim=-1)
     cosines = (unit @ unit.T).numpy()
     return View(name, "added to the tokens", "embed", {"": added[0].numpy()}, cosines, {}, note)
-
-
-def _rotated(name: str, q: Tensor, k: Tensor, width: int) -> View:
-    scores = (q @ k.transpose(-1, -2) / width)[0].numpy()
-    note = "" if q.shape[-1] == width else f"widened from {width} features to {q.shape[-1]}"
-    curves = _by_distance(scores)
-    maps = {f"queries, {next(iter(curves))}": q[0, 0].numpy()}
-    return View(name, "queries and keys of ones", "rotate", maps, scores[0], curves, note)
 
 
 def _paired(name: str, says: str, hook: str, values: Tensor, note: str = "") -> View:
@@ -265,20 +258,13 @@ def plot_encoding_change(
         for encoding in (before, after)
     )
     for first, then in zip(*both, strict=True):
-        if _same(first, then):
+        old, new = ({**view.curves, **view.maps} for view in (first, then))
+        if old.keys() == new.keys() and all(np.array_equal(old[key], new[key]) for key in old):
             rows.append((f"{then.title}, untouched by training", then, then))
             continue
         rows.append((f"{first.title}, before training", first, then))
         rows.append((f"{then.title}, after training", then, first))
     return _draw(name or encoding_name(after), rows)
-
-
-def _same(first: View, then: View) -> bool:
-    if first.maps.keys() != then.maps.keys():
-        return False
-    pairs = [(first.maps[title], then.maps[title]) for title in then.maps]
-    pairs += [(first.curves[head], then.curves[head]) for head in then.curves]
-    return all(np.array_equal(before, after) for before, after in pairs)
 
 
 def _draw(name: str, rows: list[tuple[str, View, View]]) -> Figure:
@@ -290,7 +276,9 @@ def _draw(name: str, rows: list[tuple[str, View, View]]) -> Figure:
     for band, (title, view, companion) in zip(bands, rows, strict=True):
         band.suptitle(wrapped(title, 0.96 * _WIDTH, 11), fontsize=11)
         if view.hook == "none":
-            _say(band.subplots(), _NOTHING)
+            ax = band.subplots()
+            ax.axis("off")
+            ax.text(0.5, 0.5, _NOTHING, ha="center", va="center", fontsize=15)
             continue
         # One grid for all panels of a row, so that they begin and end at the same height.
         n_rows = 2 if len(view.maps) > 2 else 1
@@ -306,12 +294,6 @@ def _draw(name: str, rows: list[tuple[str, View, View]]) -> Figure:
         if view.curves:
             _draw_curves(band.add_subplot(grid[:, -1]), view, companion)
     return figure
-
-
-def _say(ax: Axes, words: str) -> None:
-    """Write words where there is nothing to draw."""
-    ax.axis("off")
-    ax.text(0.5, 0.5, words, ha="center", va="center", fontsize=15, transform=ax.transAxes)
 
 
 def _draw_maps(panels: list[Axes], view: View, companion: View) -> None:
@@ -339,20 +321,14 @@ def _draw_maps(panels: list[Axes], view: View, companion: View) -> None:
 
 def _draw_matrix(ax: Axes, view: View, companion: View) -> None:
     low, high = matrix_range(view, companion)
-    image = ax.imshow(
-        np.asarray(view.matrix),
-        aspect="auto",
-        cmap="viridis",
-        vmin=low,
-        vmax=high,
-        interpolation="nearest",
-    )
-    of_scores = view.hook == "rotate"
-    ax.set_xlabel("key position" if of_scores else "position")
-    ax.set_ylabel("query position" if of_scores else "position")
-    if of_scores:
+    options: Any = {"aspect": "auto", "cmap": "viridis", "interpolation": "nearest"}
+    image = ax.imshow(np.asarray(view.matrix), vmin=low, vmax=high, **options)
+    label = "cosine similarity"
+    ax.set(xlabel="position", ylabel="position")
+    if view.hook == "rotate":
+        label = "score (1 without the encoding)"
+        ax.set(xlabel="key position", ylabel="query position")
         ax.set_title(f"scores, {next(iter(view.curves))}", fontsize=9)
-    label = "score (1 without the encoding)" if of_scores else "cosine similarity"
     ax.figure.colorbar(image, ax=ax, label=label)
 
 
@@ -363,7 +339,9 @@ def _draw_curves(ax: Axes, view: View, companion: View) -> None:
         x = np.arange(-reach, reach + 1)
         ax.plot(x, curve, color=color, label=head, linewidth=1.6, marker=marker)
     ax.axvline(0, color="0.8", linewidth=0.8, zorder=0)
-    ax.set_ylim(*with_margin(*curve_range(view, companion)))
+    low, high = curve_range(view, companion)
+    margin = 0.05 * (high - low) or 0.05
+    ax.set_ylim(low - margin, high + margin)
     ax.set_xlabel("distance from query to key")
     ax.set_ylabel("mean score" if view.hook == "rotate" else "mean value")
     ax.set_title("by distance", fontsize=9)
@@ -384,12 +362,6 @@ def curve_range(*views: View) -> tuple[float, float]:
     curves = np.concatenate([curve for view in views for curve in view.curves.values()])
     low, high = float(curves.min()), float(curves.max())
     return _lowest_seen(views[0].hook, low, high), high
-
-
-def with_margin(low: float, high: float) -> tuple[float, float]:
-    """Return the limits of an axis that shows the values from `low` to `high`."""
-    margin = 0.05 * (high - low) or 0.05
-    return low - margin, high + margin
 
 
 def _lowest_seen(hook: str, low: float, high: float) -> float:

@@ -86,29 +86,20 @@ def plot_relevance(
         own = of_times(None if times is None else [times])
         title = title or f"why {classifier.predict(X, **own)[0]}"
         x, relevance = to_arrays(X)[0], classifier.explain(X, **own)[0]
-        items = to_items(X)
-        channels = common_names(items) if channels is None else channels
-        if times is None:
-            first: Any = items[0]
-            indexed = getattr(classifier, "timestamps", None) == "index"
-            times = first.index if indexed else clock_of(first)
+        (first,) = to_items(X)
+        channels = common_names([first]) if channels is None else channels
+        times = _own_times(classifier, first) if times is None else times
     values, shown = np.asarray(x, dtype=float), np.asarray(relevance, dtype=float)
-    if (
-        (values.ndim, shown.ndim) != (2, 2)
-        or not values.size
-        or shown.shape[0] != values.shape[0]
-        or shown.shape[1] < values.shape[1]
-    ):
+    L = values.shape[-1] if values.ndim else 0
+    shown = shown[..., :L]  # `explain` pads to the length of the longest series
+    if values.ndim != 2 or shown.shape != values.shape or not values.size:
         raise ValueError(
             "x and relevance must be (channels, length), one or more of each, of one series; got "
             f"{values.shape} and {shown.shape}"
         )
-    C, L = values.shape
-    shown = shown[:, :L]  # `explain` pads to the length of the longest series
-    steps, unit = np.arange(L), "step"
-    if times is not None:
-        clock: Any = times
-        steps, unit = _numbers(pd.Index(clock)[:L])
+    C = len(values)
+    clock: Any = times
+    steps, unit = (np.arange(L), "step") if times is None else _numbers(pd.Index(clock)[:L])
     if len(steps) != L:
         raise ValueError(f"times must be one for each of {L} steps; got {len(steps)}")
     names = _names_of(channels, C)
@@ -128,7 +119,7 @@ def plot_relevance(
         points = _line(ax, steps, values[channel], shown[channel], largest)
         for place, (where, begin, end) in enumerate(windows, start=1):
             if where == channel:
-                left, right = _edges(steps)[[begin, end]]
+                left, right = _edges(steps, 0)[[begin, end]]
                 ax.axvspan(left, right, color="#E69F00", alpha=0.18, linewidth=0)
                 number = ax.text(left + (right - left) / 2, 0.98, str(place), ha="center", va="top")
                 number.set(transform=ax.get_xaxis_transform(), color="#8A5A00")
@@ -151,6 +142,11 @@ def clock_of(x: Any) -> pd.Index | None:
     if isinstance(times, pd.PeriodIndex):
         return times.to_timestamp()
     return times.tz_localize(None) if getattr(times, "tz", None) is not None else times
+
+
+def _own_times(classifier: Any, x: Any) -> pd.Index | None:
+    """Return the times of a series that a classifier reads, or that its index has."""
+    return x.index if getattr(classifier, "timestamps", None) == "index" else clock_of(x)
 
 
 def _clocks(classifier: Any, X: Any, times: Any) -> list[pd.Index] | None:
@@ -182,15 +178,14 @@ def _over_time(
     longest = max(clocks, key=len)
     if all(clock.equals(longest[: len(clock)]) for clock in clocks):
         drawn, label = _numbers(longest)
-        return relevance, _ends(drawn), label
+        return relevance, _edges(drawn), label
     passed = [clock - clock[0] for clock in clocks]
     longest = max(passed, key=len)
-    same = all(clock.equals(longest[: len(clock)]) for clock in passed)
-    unit = _unit(max(clock[-1] for clock in passed))
-    numbers = [np.asarray(clock / unit[0], dtype=float) for clock in passed]
-    label = f"{unit[1]} since the first step"
-    if same:
-        return relevance, _ends(max(numbers, key=len)), label
+    unit, name = _unit(max(clock[-1] for clock in passed))
+    numbers = [np.asarray(clock / unit, dtype=float) for clock in passed]
+    label = f"{name} since the first step"
+    if all(clock.equals(longest[: len(clock)]) for clock in passed):
+        return relevance, _edges(max(numbers, key=len)), label
     edges = np.linspace(0, max(clock[-1] for clock in numbers) or 1.0, relevance.shape[2] + 1)
     return relevance_over_time(relevance, numbers, edges), edges, label
 
@@ -214,22 +209,19 @@ def _numbers(times: pd.Index) -> tuple[npt.NDArray[Any], str]:
     return times.to_numpy(), "time"
 
 
-def _ends(times: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return the edges of steps, the first and last as wide as their neighbours."""
+def _edges(times: npt.NDArray[Any], outer: int = 1) -> npt.NDArray[Any]:
+    """Return the edges of steps; `outer=0` ends at the first and last time."""
     half = (times[1:] - times[:-1]) / 2
     if len(times) == 1:
         half = np.array([np.timedelta64(12, "h") if times.dtype.kind == "M" else 0.5])
-        return np.concatenate([times - half, times + half])
-    return np.concatenate([times[:1] - half[:1], times[:-1] + half, times[-1:] + half[-1:]])
-
-
-def _dates() -> Any:
-    return require("matplotlib.dates", extra="plots", purpose="drawing a figure")
+    ends = outer * half[:1], outer * half[-1:]
+    middles = times[:-1] + half[: len(times) - 1]
+    return np.concatenate([times[:1] - ends[0], middles, times[-1:] + ends[1]])
 
 
 def _date_ticks(axis: Any) -> None:
     """Label dates in full where they change, and short in between."""
-    dates = _dates()
+    dates = require("matplotlib.dates", extra="plots", purpose="drawing a figure")
     locator = dates.AutoDateLocator(minticks=2, maxticks=5)
     axis.set_major_locator(locator)
     axis.set_major_formatter(dates.ConciseDateFormatter(locator))
@@ -240,9 +232,9 @@ def plot_relevance_of(
 ) -> Figure:
     """Draw the first of some series, which is `x`, coloured by relevance."""
     length = int(series.lengths[0])
-    times: Any = None if series.times is None else series.times[0, :length]
-    clock = clock_of(x)
-    times = times if clock is None else clock[:length]
+    times: Any = clock_of(x)
+    if times is None and series.times is not None:
+        times = series.times[0, :length]
     values, names = series.values[0, :length].T, series.channels
     return plot_relevance(values, relevance, times=times, channels=names, title=title)
 
@@ -277,14 +269,6 @@ def _line(
         linewidths=0.3,
         zorder=2,
     )
-
-
-def _edges(steps: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return the edges of steps, half-way between them."""
-    if len(steps) == 1:
-        return np.array([steps[0], steps[0]])
-    middles = steps[:-1] + (steps[1:] - steps[:-1]) / 2
-    return np.concatenate([steps[:1], middles, steps[-1:]])
 
 
 def plot_class_relevance(
@@ -440,7 +424,8 @@ def plot_attention(
             (clock,) = clocks
             series_times, unit = _numbers(clock)
             if dates := series_times.dtype.kind == "M":
-                series_times = _dates().date2num(series_times)
+                module = require("matplotlib.dates", extra="plots", purpose="drawing a figure")
+                series_times = module.date2num(series_times)
             # Tokens are counted in steps, or in seconds or numbers since the first step.
             passed: Any = np.arange(len(clock))
             if timed:
@@ -451,12 +436,8 @@ def plot_attention(
     values, at = np.asarray(weights, dtype=float), np.asarray(times, dtype=float)
     series = np.asarray(x, dtype=float)
     N = len(at)
-    if (
-        values.ndim < 2
-        or values.shape[-2:] != (N, N)
-        or series.ndim != 2
-        or not (values.size and series.size)
-    ):
+    square = values.ndim > 1 and values.shape[-2:] == (N, N)
+    if not (square and series.ndim == 2 and values.size and series.size):
         raise ValueError(
             "weights must be (..., N, N), times (N,) and x (channels, length), one or more of "
             f"each; got {values.shape}, {at.shape} and {series.shape}"
@@ -469,9 +450,7 @@ def plot_attention(
     mean = values.reshape(-1, N, N).mean(axis=0)
     attends = mean.any(axis=1)
     if not attends.any():
-        raise ValueError(
-            "weights are 0 for all tokens: a series without any value has no attention"
-        )
+        raise ValueError("weights are 0 for all tokens, as in a series without any value")
     mean, at = mean[np.ix_(attends, attends)], at[attends]
     if (np.diff(at) < 0).any():
         raise ValueError("times must not decrease; sort tokens, rows and columns by their times")
@@ -480,7 +459,7 @@ def plot_attention(
     matrix = figure.add_subplot(grid[1, 1])
     top = figure.add_subplot(grid[0, 1], sharex=matrix)
     left = figure.add_subplot(grid[1, 0], sharey=matrix)
-    ends = _edges(at) if len(at) > 1 else np.array([at[0] - 0.5, at[0] + 0.5])
+    ends = _edges(at, outer=len(at) == 1)
     image = matrix.pcolormesh(ends, ends, mean, cmap="viridis", vmin=0)
     spread = np.nanstd(series, axis=1, keepdims=True)
     level = (series - np.nanmean(series, axis=1, keepdims=True)) / np.where(spread > 0, spread, 1)
@@ -496,11 +475,8 @@ def plot_attention(
     for ax in (top, left):
         ax.grid(alpha=0.25)
     top.tick_params(labelbottom=False)
-    top.set_yticks([])
-    top.set_ylabel("series", fontsize=9)
-    left.set_ylabel(f"attends, at {unit}")
-    left.set_xticks([])
-    left.set_xlabel("series", fontsize=9)
+    top.set(yticks=[], ylabel="series")
+    left.set(xticks=[], xlabel="series", ylabel=f"attends, at {unit}")
     figure.colorbar(image, ax=[matrix, top], aspect=40, pad=0.02).set_label("attention weight")
     if title:
         figure.suptitle(wrapped(title, 6.3, 11), fontsize=11)

@@ -126,8 +126,8 @@ class Panels:
             self.axes: list[Axes] = list(np.ravel(np.asarray([axes], dtype=object)))
             if len(self.axes) != n:
                 raise ValueError(
-                    f"axes must have one panel for each {of}, {n} in all; got {len(self.axes)}. "
-                    f"Make them with plt.subplots(1, {n}), or leave axes out for a new figure"
+                    f"axes must have one panel for each {of}, {n} in all; got {len(self.axes)}: "
+                    f"make them with plt.subplots(1, {n})"
                 )
             self.figure = figure_of(self.axes[0])
             return
@@ -164,10 +164,9 @@ def end_score_axis(ax: Axes, scores: Iterable[float], axis: Literal["x", "y"]) -
     known = np.asarray(list(scores), dtype=float)
     known = known[np.isfinite(known)]
     low, high = ax.get_xlim() if axis == "x" else ax.get_ylim()
-    if known.size and known.max() <= 1:
-        high = min(high, 1.0)
-    if known.size and known.min() >= 0:
-        low = max(low, 0.0)
+    if known.size:
+        high = min(high, 1.0) if known.max() <= 1 else high
+        low = max(low, 0.0) if known.min() >= 0 else low
     (ax.set_xlim if axis == "x" else ax.set_ylim)(low, high)
 
 
@@ -200,8 +199,7 @@ def text_width(text: str, fontsize: float) -> float:
     path = require("matplotlib.textpath", extra="plots", purpose="drawing a figure")
     fonts = require("matplotlib.font_manager", extra="plots", purpose="drawing a figure")
     font = fonts.FontProperties(size=fontsize)
-    width, _, _ = path.text_to_path.get_text_width_height_descent(text, font, ismath=False)
-    return float(width) / 72
+    return float(path.text_to_path.get_text_width_height_descent(text, font, False)[0]) / 72
 
 
 def widest(names: Iterable[object], fontsize: float) -> float:
@@ -211,23 +209,16 @@ def widest(names: Iterable[object], fontsize: float) -> float:
 
 def wrapped(text: str, width: float, fontsize: float) -> str:
     """Return a text in lines no wider than `width` inches, broken at blanks, `+` and `_`."""
-    lines = []
-    for paragraph in text.split("\n"):
-        line = ""
-        for word in re.findall(r".*?(?:[ +_]|$)", paragraph):
-            while text_width((line + word).rstrip(), fontsize) > width and len(line + word) > 1:
-                if line:
-                    lines.append(line.rstrip())
-                    line = ""
-                    continue
-                fits = 1
-                while text_width(word[: fits + 1], fontsize) <= width:
-                    fits += 1
-                lines.append(word[:fits])
-                word = word[fits:]
-            line += word
-        lines.append(line.rstrip())
-    return "\n".join(lines)
+    lines = [""]
+    for word in re.findall(r"\n|[^ +_\n]*[ +_]|[^ +_\n]+", text):
+        if word == "\n":
+            lines.append("")
+            continue
+        for part in word if text_width(word.rstrip(), fontsize) > width else [word]:
+            if lines[-1] and text_width((lines[-1] + part).rstrip(), fontsize) > width:
+                lines.append("")
+            lines[-1] += part
+    return "\n".join(map(str.rstrip, lines))
 
 
 def shortened(name: object, most: int = 48) -> str:
@@ -248,9 +239,8 @@ def is_estimator(thing: object, needs: str) -> bool:
     if not hasattr(thing, needs):
         check_is_fitted(thing)
         raise TypeError(
-            f"{type(thing).__name__} has no {needs}, which this figure needs: pass a fitted "
-            "TSTransformerClassifier, such as the last step of a pipeline or the best_estimator_ "
-            "of a search"
+            f"{type(thing).__name__} has no {needs}, which this figure needs: pass the classifier "
+            "inside a pipeline or a search, such as best_estimator_"
         )
     return True
 
@@ -262,10 +252,7 @@ def labels_of(X: Any, y: Any) -> Any:
     check_ids(X, y, "y")
     labels = np.asarray(y)
     if labels.ndim > 1 and labels.shape[1] > 1:
-        raise ValueError(
-            f"this figure needs one label per series; y has the shape {labels.shape}: pass one "
-            "column, and arrays in place of the classifier"
-        )
+        raise ValueError(f"this figure needs one label per series; y has the shape {labels.shape}")
     return labels
 
 

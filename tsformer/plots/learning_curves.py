@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -76,8 +76,12 @@ def plot_learning_curves(
     )
     for ax, (dataset, part) in zip(panels.axes, parts.items(), strict=True):
         for place, (method, color) in enumerate(encoding_colors(methods).items()):
-            marker = MARKERS[place % len(MARKERS)]
-            _draw(ax, part[part["method"] == method], method, marker, color)
+            # By size: a percentage is another number of series in each fold.
+            sizes = part[part["method"] == method].groupby("size", sort=False)
+            points = sizes.agg(x=("x", "mean"), mean=("score", "mean"), spread=("score", "std"))
+            x, mean, spread = points.fillna({"spread": 0.0}).sort_values("x").to_numpy().T
+            style: dict[str, Any] = {"color": color, "marker": MARKERS[place % len(MARKERS)]}
+            ax.errorbar(x, mean, yerr=spread, markersize=5, label=shortened(method), **style)
         scale_by_powers(ax, part["x"])
         end_score_axis(ax, part["score"], "y")
         ax.grid(alpha=0.3)
@@ -108,23 +112,4 @@ def _tidy(results: pd.DataFrame, metric: str) -> pd.DataFrame:
             "x": results.get("n_train", sizes).astype(float),
             "score": results[metric].astype(float),
         }
-    )
-
-
-def _draw(ax: Axes, rows: pd.DataFrame, method: str, marker: str, color: str) -> None:
-    # By size: a percentage is another number of series in each fold of a cross-validation.
-    points = rows.groupby("size", sort=False).agg(
-        x=("x", "mean"), mean=("score", "mean"), spread=("score", "std")
-    )
-    points = points.fillna({"spread": 0.0}).sort_values("x")
-    ax.errorbar(
-        points["x"].to_numpy(),
-        points["mean"].to_numpy(),
-        yerr=points["spread"].to_numpy(),  # of length 0 for a single fit
-        color=color,
-        marker=marker,
-        markersize=5,
-        linewidth=1.6,
-        elinewidth=1.0,
-        label=shortened(method),
     )

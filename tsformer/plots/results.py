@@ -56,10 +56,8 @@ def plot_history(history: Any, *, axes: Axes | Sequence[Axes] | None = None) -> 
 
     Raises
     ------
-    ValueError
+    ValueError, TypeError
         If there is nothing to draw, or `axes` has another number of panels.
-    TypeError
-        For an estimator that is not trained in epochs.
 
     Examples
     --------
@@ -74,14 +72,14 @@ def plot_history(history: Any, *, axes: Axes | Sequence[Axes] | None = None) -> 
     if "epoch" in frame:
         frame = frame.set_index("epoch")
     curves = {
-        title: [line for line in lines if line[0] in frame] for title, lines in _CURVES.items()
+        title: drawn
+        for title, lines in _CURVES.items()
+        if (drawn := [line for line in lines if line[0] in frame])
     }
-    curves = {title: lines for title, lines in curves.items() if lines}
     if not curves or frame.empty:
         raise ValueError(
             "the history has no epoch with a loss, a score or a learning rate; got the columns "
-            f"{', '.join(map(str, frame.columns)) or 'of an empty table'}: pass "
-            "classifier.history_ of a fitted classifier"
+            f"{list(frame.columns)}: pass classifier.history_"
         )
     ticker = require("matplotlib.ticker", extra="plots", purpose="drawing a figure")
     panels = Panels(
@@ -90,14 +88,11 @@ def plot_history(history: Any, *, axes: Axes | Sequence[Axes] | None = None) -> 
     marker = "o" if len(frame) < 3 else None  # a line through a single point is invisible
     for ax, (title, lines) in zip(panels.axes, curves.items(), strict=True):
         for column, label, color in lines:
-            ax.plot(
-                frame.index, frame[column], color=color, label=label, marker=marker, clip_on=False
-            )
+            ax.plot(frame.index, frame[column], color, label=label, marker=marker, clip_on=False)
         ax.xaxis.set_major_locator(ticker.MaxNLocator(5, integer=True, min_n_ticks=1))
         if len(frame) == 1:
             ax.set_xlim(frame.index[0] - 0.5, frame.index[0] + 0.5)
-        ax.set_xlabel("epoch")
-        ax.set_ylabel(title)
+        ax.set(xlabel="epoch", ylabel=title)
         ax.grid(alpha=0.3)
         if title == "score":
             end_score_axis(ax, frame["val_score"], "y")
@@ -105,9 +100,7 @@ def plot_history(history: Any, *, axes: Axes | Sequence[Axes] | None = None) -> 
             continue
         if "val_loss" in frame and frame["val_loss"].notna().any():
             best: Any = frame["val_loss"].idxmin()
-            ax.axvline(
-                best, color="0.4", linewidth=1, linestyle="--", label=f"lowest loss, epoch {best}"
-            )
+            ax.axvline(best, color="0.4", lw=1, ls="--", label=f"lowest loss, epoch {best}")
         if len(ax.get_lines()) > 1:
             ax.legend(fontsize=8, framealpha=0.8, edgecolor="none")
     return panels.figure
@@ -172,12 +165,9 @@ def plot_confusion(
             if count:
                 color = "white" if parts[i, j] > 0.6 else "black"
                 ax.text(j, i, count, ha="center", va="center", color=color, fontsize=fontsize)
-    ax.set_xlabel("predicted")
-    ax.set_ylabel("true")
-    accuracy = np.trace(counts) / max(counts.sum(), 1)
-    ax.set_title(
-        f"{np.trace(counts)} of {counts.sum()} correct: accuracy {accuracy:.3f}", fontsize=11
-    )
+    n_right, n = np.trace(counts), counts.sum()
+    ax.set(xlabel="predicted", ylabel="true")
+    ax.set_title(f"{n_right} of {n} correct: accuracy {n_right / max(n, 1):.3f}", fontsize=11)
     figure = figure_of(ax)
     figure.colorbar(image, ax=ax, label="fraction of the true class")
     return figure
@@ -223,17 +213,10 @@ def plot_reliability(
     figure = new_figure(5, 5.5)
     upper, lower = figure.subplots(2, sharex=True, height_ratios=[3, 1])
     centers, width = (bins.index + 0.5) / n_bins, 1 / n_bins
-    upper.bar(
-        centers, bins["accuracy"], width, color="#56B4E9", edgecolor="white", label="accuracy"
-    )
-    upper.plot(
-        bins["confidence"],
-        bins["accuracy"],
-        "o",
-        color="#0072B2",
-        clip_on=False,
-        label="mean confidence",
-    )
+    accuracy, confidence = bins["accuracy"], bins["confidence"]
+    upper.bar(centers, accuracy, width, color="#56B4E9", edgecolor="white", label="accuracy")
+    dots: dict[str, Any] = {"color": "#0072B2", "clip_on": False, "label": "mean confidence"}
+    upper.plot(confidence, accuracy, "o", **dots)
     upper.plot([0, 1], [0, 1], "--", color="#7F7F7F", label="calibrated")
     upper.set(xlim=(0, 1), ylim=(0, 1), ylabel="accuracy", yticks=np.linspace(0, 1, 6))
     upper.legend(loc="upper left", fontsize=9, frameon=False)
