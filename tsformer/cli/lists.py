@@ -30,24 +30,15 @@ def encodings(as_json: Json = False) -> None:
     ranks = {stem: mean_ranks(stem) for stem in ("linear", "patch", "conv")}
     rows = []
     for row in available():
-        stack = EncodingStack(str(row["name"]), n_layers=2, d_model=64, n_heads=4, max_len=64)
-        rows.append(
-            (
-                row["name"],
-                row["kind"],
-                f"{sum(parameter.numel() for parameter in stack.parameters()):,}",
-                row["extrapolation"],
-                "symmetric" if row["symmetric"] else "",
-                f"{cost[row['name']]:.2f}" if row["name"] in cost else "-",
-                {stem: by_name.get(str(row["name"])) for stem, by_name in ranks.items()},
-                row["reference"],
-            )
-        )
-    table(
-        ["name", "hook", " params", "extrapolation", "", " cost", "ranks", "reference"],
-        rows,
-        as_json=as_json,
-    )
+        name, symmetric = str(row["name"]), "symmetric" if row["symmetric"] else ""
+        stack = EncodingStack(name, n_layers=2, d_model=64, n_heads=4, max_len=64)
+        n_parameters = f"{sum(parameter.numel() for parameter in stack.parameters()):,}"
+        ratio = f"{cost[name]:.2f}" if name in cost else "-"
+        places = {stem: by_name.get(name) for stem, by_name in ranks.items()}
+        first = (name, row["kind"], n_parameters, row["extrapolation"], symmetric)
+        rows.append((*first, ratio, places, row["reference"]))
+    header = ["name", "hook", " params", "extrapolation", "", " cost", "ranks", "reference"]
+    table(header, rows, as_json=as_json)
 
 
 def methods(as_json: Json = False) -> None:
@@ -100,22 +91,11 @@ def datasets(
     if available:
         catalogue = catalogue[catalogue["available"] != ""]
     shown = catalogue.astype(object).where(catalogue.notna(), "?")  # unknown in the catalogue
-    table(
-        ["name", " train", " test", " dims", " length", " classes", "available"],
-        (
-            (
-                row.name,
-                row.train_size,
-                row.test_size,
-                row.channels,
-                "-".join(dict.fromkeys((str(row.length_min), str(row.length_max)))),
-                row.classes,
-                row.available,
-            )
-            for row in shown.itertuples(index=False)
-        ),
-        as_json=as_json,
-    )
+    ends = zip(shown["length_min"], shown["length_max"], strict=True)
+    shown["length"] = ["-".join(dict.fromkeys(map(str, each))) for each in ends]
+    columns = ["name", "train_size", "test_size", "channels", "length", "classes", "available"]
+    header = ["name", " train", " test", " dims", " length", " classes", "available"]
+    table(header, shown[columns].itertuples(index=False, name=None), as_json=as_json)
 
 
 def plot_encoding(
@@ -127,10 +107,7 @@ def plot_encoding(
         Path | None,
         option("The file to write; by default encoding_NAME.png.", "FILE.png"),
     ] = None,
-    set_: Annotated[
-        list[str],
-        option("An option of the encoding; can be repeated.", "NAME=VALUE", "--set"),
-    ] = [],  # noqa: B006  Typer reads the default and gives each call its own list
+    set_: parsing.Options = [],  # noqa: B006
     allow_import: parsing.AllowImport = False,
 ) -> None:
     """Draw an encoding before training.
@@ -144,9 +121,7 @@ def plot_encoding(
     options = parsing.settings(set_)
     for name, flag in {"max_len": "length", "d_model": "d-model", "n_heads": "heads"}.items():
         if name in options:
-            raise ValueError(
-                f"--set is for options of the encoding; set {name} with --{flag} {options[name]}"
-            )
+            raise ValueError(f"set {name} with --{flag} {options[name]}")
     out = parsing.picture(out or Path(f"encoding_{encoding}.png"))
     parsing.check_file(out)
     parsing.import_encodings([encoding], allowed=allow_import)

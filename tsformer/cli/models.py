@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 Set = Annotated[
     list[str],
     option(
-        "A parameter of the transformer, e.g. stem=linear or encoding_params.d_hidden=32; can be "
-        "repeated.",
+        "A parameter, as stem=linear or encoding_params.d_hidden=32; can be repeated.",
         "NAME=VALUE",
         "--set",
     ),
@@ -47,33 +46,22 @@ Tracking = dict[str, str | None] | None
 
 def training(
     encoding: Annotated[
-        str,
-        option(
-            "A name, a sum such as tape+erpe, or the path of a class; see `tsformer encodings`."
-        ),
+        str, option("A name, a sum such as tape+erpe, or a class; see `tsformer encodings`.")
     ] = "lspe",
     max_epochs: MaxEpochs = None,
     seed: Annotated[int, option("Random seed.")] = 0,
-    checkpoint: Annotated[
-        Path | None, option("Save checkpoints here during training.", "FOLDER")
-    ] = None,
-    resume: Annotated[
-        bool, option("Resume from the checkpoint of an interrupted run.", None, "--resume")
-    ] = False,
+    checkpoint: Annotated[Path | None, option("Save checkpoints here.", "FOLDER")] = None,
+    resume: Annotated[bool, option("Resume from the checkpoint.", None, "--resume")] = False,
     set_: Set = [],  # noqa: B006  Typer reads the default and gives each call its own list
     allow_import: parsing.AllowImport = False,
 ) -> dict[str, Any]:
     """Return the parameters of an estimator from options of training."""
-    parameters = {
-        "verbose": 1,
-        "encoding": encoding,
-        "random_state": seed,
-        **parsing.settings(set_),
-    }
+    if resume and checkpoint is None:
+        raise ValueError("--resume continues from a checkpoint; name its folder with --checkpoint")
+    parameters = {"verbose": 1, "encoding": encoding, "random_state": seed}
+    parameters |= parsing.settings(set_)
     if checkpoint is not None:
         parameters |= {"checkpoint_dir": str(checkpoint), "resume": resume}
-    elif resume:
-        raise ValueError("--resume continues from a checkpoint; name its folder with --checkpoint")
     if max_epochs is not None:
         parameters["max_epochs"] = max_epochs
     parsing.import_encodings([str(parameters["encoding"])], allowed=allow_import)
@@ -93,8 +81,7 @@ def fit(
     where: Tracking,
     out: Annotated[Path, option("The folder to write.")] = Path("model"),
     init_from: Annotated[
-        Path | None,
-        option("Initialise the weights from this folder, written by `pretrain` or `fit`."),
+        Path | None, option("Initialise the weights from a folder of `pretrain` or `fit`.")
     ] = None,
 ) -> None:
     """Train a transformer on a data set or a file, and save it.
@@ -112,12 +99,11 @@ def fit(
     from tsformer.data.sources import is_file
     from tsformer.data.text import ending
 
-    if init_from is not None:
-        training["init_from"] = str(init_from)
-    one = is_file(dataset) or columns.window is not None
-    new = ["predict", str(out), f"new{ending(dataset) or '.csv'}"]
-    following = shlex.join(new if one else ["evaluate", str(out), dataset])
-    _train(TSTransformerClassifier, training, dataset, columns, out, where, following)
+    training |= {} if init_from is None else {"init_from": str(init_from)}
+    following = ["evaluate", str(out), dataset]
+    if is_file(dataset) or columns.window is not None:
+        following = ["predict", str(out), f"new{ending(dataset) or '.csv'}"]
+    _train(TSTransformerClassifier, training, dataset, columns, out, where, shlex.join(following))
 
 
 def pretrain(
@@ -174,10 +160,7 @@ def _train(
     if (state := estimator.checkpoint_dir) is not None:
         check_output(Path(state), inputs)
         if Path(state).resolve().is_relative_to(out.resolve()):
-            raise ValueError(
-                f"--checkpoint {state} is in --out {out}, which the saved model replaces; name a "
-                "folder beside it"
-            )
+            raise ValueError(f"--checkpoint {state} is in --out {out}, which is replaced")
     estimator.check_parameters()  # before there is a run
     # Checks that a model can be saved there, before training.
     with removed_on_failure(out), process_group(resolve_device(estimator.device)) as ranks:
@@ -191,8 +174,7 @@ def _train(
             typer.echo(described(dataset, source))
         if y is not None and len(set(y)) == len(X) > _SEVERAL:
             raise ValueError(
-                f"each of the {len(X)} series of {dataset} has a label of its own; name the column "
-                "of classes with --label"
+                f"each of the {len(X)} series of {dataset} has its own label: name another --label"
             )
         tracked: Any = nullcontext()
         if where is not None and ranks.leads:
@@ -322,17 +304,16 @@ def evaluate(
 
     if explanations and where is None:
         raise ValueError(
-            "--explanations needs a tracked run: install MLflow, and remove --no-track; "
-            "`tsformer explain` writes the picture of one series to a file"
+            "--explanations needs a tracked run: install MLflow, and remove --no-track; or use "
+            "`tsformer explain`"
         )
     classifier, found = _read_for(model, dataset, columns, allow_import, labelled=True)
     classes = [str(label) for label in classifier.classes_]
-    extra = sorted({*(() if found.y is None else found.y.tolist())} - {*classes})
-    if extra:
+    assert found.y is not None
+    if extra := sorted({*found.y.tolist()} - {*classes}):
         warn_caller(
-            f"{len(extra)} labels are unknown to the model and count as errors: "
-            f"{', '.join(map(repr, extra[:5]))}; "
-            f"its classes are {', '.join(map(repr, classes[:20]))}"
+            f"{len(extra)} labels are unknown to the model and count as errors: {extra[:5]}; its "
+            f"classes are {classes[:20]}"
         )
     test = "series" if is_file(dataset) else "test series"
     test = test if found.windows is None else "windows"
@@ -354,16 +335,9 @@ def evaluate(
 
         # Files have labels as text; a model that was trained elsewhere may have numbers.
         own = dict(zip(classes, classifier.classes_.tolist(), strict=True))
-        y = np.array([own.get(label, label) for label in np.asarray(found.y).tolist()])
-        tracked = track_evaluation(
-            classifier,
-            found.X,
-            y,
-            dataset=dataset,
-            loader=_loader(dataset),
-            explanations=explanations,
-            **where,
-        )
+        y = np.array([own.get(label, label) for label in found.y.tolist()])
+        data: dict[str, Any] = {"dataset": dataset, "loader": _loader(dataset), **where}
+        tracked = track_evaluation(classifier, found.X, y, explanations=explanations, **data)
         say_where(tracked, err=as_json)
 
 
@@ -379,16 +353,10 @@ def explain(
             "gradient_x_input, shapley_sampling or attention_rollout."
         ),
     ] = None,
-    target: Annotated[
-        str | None, option("The class; by default the predicted one.", "CLASS")
-    ] = None,
-    baseline: Annotated[
-        str, option("Reference value of each channel: mean, zero or a number.")
-    ] = "mean",
+    target: Annotated[str | None, option("The class; by default the predicted.", "CLASS")] = None,
+    baseline: Annotated[str, option("Reference of each channel: mean, zero or a number.")] = "mean",
     out: Annotated[Path, option("The file to write.", "FILE.png")] = Path("why.png"),
-    set_: Annotated[
-        list[str], option("An option of the method; can be repeated.", "NAME=VALUE", "--set")
-    ] = [],  # noqa: B006  Typer reads the default and gives each call its own list
+    set_: parsing.Options = [],  # noqa: B006
     allow_import: parsing.AllowImport = False,
 ) -> None:
     """Draw a series coloured by the relevance of each value for a class.
@@ -413,18 +381,14 @@ def explain(
     panel = classifier.read_series(found.X)
     panel = panel.part(np.arange(len(panel)) == row)
     labels = {str(label): label for label in classifier.classes_.tolist()}
-    if target is not None and target not in labels:
-        raise ValueError(unknown("class", target, labels))
     probabilities = classifier.predict_proba(panel)[0]
     predicted = str(classifier.classes_[probabilities.argmax()])
     shown = predicted if target is None else target
-    relevance = classifier.explain(
-        panel,
-        method,
-        labels[shown],
-        parsing.number("--baseline", baseline, *BASELINES),
-        method_params=parsing.settings(set_),
-    )[0]
+    check_known("class", shown, labels)
+    reference = parsing.number("--baseline", baseline, *BASELINES)
+    options = parsing.settings(set_)
+    explained = classifier.explain(panel, method, labels[shown], reference, method_params=options)
+    relevance = explained[0]
     known = "" if found.y is None else f", labelled {found.y[row]}"
     case = row if found.cases is None else found.cases[row]  # --series may be a number
     title = (
@@ -463,9 +427,7 @@ def _row(series: str, found: Source, dataset: str) -> int:
         return int(series)
     if names and not series.isdecimal():
         raise ValueError(unknown("series", series, names))
-    raise ValueError(
-        f"--series takes a number; {dataset} has {n} series, from 0 to {n - 1}; got {series!r}"
-    )
+    raise ValueError(f"--series takes a number from 0 to {n - 1}, for {dataset}; got {series!r}")
 
 
 def _loader(dataset: str) -> str:
@@ -489,17 +451,15 @@ def _read_for(
     if isinstance(encoding, str) and "." in encoding:
         parsing.import_encodings([encoding], allowed=allow_import)
     classifier = tsformer.load(model)
-    if not hasattr(classifier, "classes_"):
-        start = f"; train a classifier from it: tsformer fit DATA --init-from {model}"
-        raise ValueError(
-            f"{model} is a {type(classifier).__name__}, which has no classes to predict"
-            + (start if hasattr(classifier, "transform") else "; use it from Python")
-        )
-    if not isinstance(classifier, SeriesEstimator):
-        raise ValueError(f"{model} is an {type(classifier).__name__}; use it from Python")
-    if classifier.target_.shape:
-        raise ValueError(f"{model} predicts several labels per series; use it from Python")
+    series = isinstance(classifier, SeriesEstimator)
+    several = bool(series and classifier.target_.shape)
+    if not series or several or not hasattr(classifier, "classes_"):
+        problem = "predicts several labels" if several else "has no classes to predict"
+        advice = "use it from Python"
+        if hasattr(classifier, "transform"):
+            advice = f"train a classifier from it: tsformer fit DATA --init-from {model}"
+        kind = type(classifier).__name__
+        raise ValueError(f"{model} is a {kind}, which {problem} per series; {advice}")
     trained = getattr(classifier, "table_schema_", None)
-    return classifier, read_source(
-        source, columns, trained=trained, split="test", labelled=labelled
-    )
+    found = read_source(source, columns, trained=trained, split="test", labelled=labelled)
+    return classifier, found

@@ -54,6 +54,7 @@ def _typed(function: Callable[..., Any]) -> list[inspect.Parameter]:
     return [each.replace(annotation=hints.get(each.name, each.annotation)) for each in signature]
 
 
+Options = Annotated[list[str], option("An option of it; can be repeated.", "NAME=VALUE", "--set")]
 AllowImport = Annotated[
     bool,
     option("Import classes named by their path, as in mine.Log.", None, "--allow-import"),
@@ -122,10 +123,7 @@ def seeds(text: str) -> tuple[int, ...]:
     if "," not in text and len(numbers) == 1:
         numbers = tuple(range(numbers[0]))
     if not numbers or min(numbers) < 0:
-        raise ValueError(
-            f"--seeds takes a number of seeds, as in 3, or the seeds themselves, as in 0,1,2; "
-            f"got {text!r}"
-        )
+        raise ValueError(f"--seeds takes a number, as in 3, or seeds, as in 0,1,2; got {text!r}")
     return numbers
 
 

@@ -43,57 +43,39 @@ def compare(
     columns: TableSchema,
     datasets: Annotated[str, option("Data sets; see `tsformer datasets`.", "A,B")] = "",
     data: Annotated[
-        str | None,
-        option("A table (CSV, Parquet) or .ts file of your own, which is cross-validated.", "FILE"),
+        str | None, option("A table or .ts file of your own, to cross-validate.", "FILE")
     ] = None,
     folds: Annotated[int, option("Number of folds of --data.")] = 5,
     encodings: Annotated[
         str,
-        option(
-            "Encodings, or paths of classes; see `tsformer encodings`. No default with --methods.",
-            "A,B|all",
-        ),
+        option("Encodings or classes; see `tsformer encodings`. None with --methods.", "A,B|all"),
     ] = _ENCODINGS,
     methods: Annotated[str, option("Classifiers; see `tsformer methods`.", "A,B")] = "",
     allow_import: parsing.AllowImport = False,
-    seeds: Annotated[
-        str,
-        option("Number of seeds, or a list of seeds; 1 with --data.", "N|A,B"),
-    ] = "3",
+    seeds: Annotated[str, option("Number or list of seeds; 1 with --data.", "N|A,B")] = "3",
     max_epochs: MaxEpochs = None,
     vary: Annotated[
-        list[str],
-        option("Compare values of a parameter; can be repeated.", "NAME=A,B"),
+        list[str], option("Compare values of a parameter; can be repeated.", "NAME=A,B")
     ] = [],  # noqa: B006  Typer reads the default and gives each call its own list
     resamples: Annotated[
         int, option("Splits per data set: the official one, then stratified resamples.")
     ] = 1,
     train_sizes: Annotated[
-        str,
-        option("Train on parts of the train split, as in 50,10%,100%.", "N,P%"),
+        str, option("Train on parts of the train split, as in 50,10%,100%.", "N,P%")
     ] = "",
-    study: Annotated[
-        Path | None, option("Read the options above from a file.", "FILE.toml")
-    ] = None,
-    name: Annotated[
-        str,
-        option("Name of the study in MLflow; by default the name of the --study file."),
-    ] = "",
+    study: Annotated[Path | None, option("A file of the options above.", "FILE.toml")] = None,
+    name: Annotated[str, option("Name in MLflow; by default that of the --study file.")] = "",
     out: Annotated[Path, option("The folder for results and report.")] = Path("results/compare"),
     jobs: Annotated[int, option("Number of parallel fits; -1 for one per core.")] = 1,
     scheduler: Annotated[
-        str | None,
-        option("A Dask scheduler whose workers run the fits.", "ADDRESS"),
+        str | None, option("A Dask scheduler whose workers run the fits.", "ADDRESS")
     ] = None,
     fit_time_limit: Annotated[
-        float | None,
-        option("Fail fits that take longer; no limit by default.", "SECONDS"),
+        float | None, option("Fail fits that take longer.", "SECONDS")
     ] = None,
     budget: Annotated[
         str | None,
-        option(
-            "Rank encodings on --data within this time, as in 10min, by successive halving.", "TIME"
-        ),
+        option("Rank encodings on --data within a time, as 10min, by halving.", "TIME"),
     ] = None,
     tracking_uri: TrackingUri = None,
     experiment: Annotated[str, option("Name of the MLflow experiment.")] = "tsformer",
@@ -136,14 +118,16 @@ def compare(
         ),
         f"{cross} --datasets, or compare them apart": data is not None and datasets,
         f"{cross} --resamples": data is not None and resamples > 1,
-        "name data sets with --datasets A,B, a file of your own with --data FILE, or a study with "
-        "--study FILE.toml": not (study or datasets or data is not None),
-        f"--methods {methods!r} names none; leave it out": (
-            "methods" in given and not parsing.names(methods)
+        "name --datasets A,B, a file of your own, --data FILE, or a study, --study FILE.toml": not (
+            study or datasets or data is not None
         ),
-        f"--train-sizes {train_sizes!r} names none; leave it out": (
-            "train_sizes" in given and not parsing.names(train_sizes)
-        ),
+        **{
+            f"{flag} {text!r} names none; leave it out": name in given and not parsing.names(text)
+            for flag, name, text in (
+                ("--methods", "methods", methods),
+                ("--train-sizes", "train_sizes", train_sizes),
+            )
+        },
         f"--folds takes a number of folds, 2 or more; got {folds}": folds < 2,
         f"--data takes a file; for a data set, use --datasets {data}": data and not is_file(data),
     }.items():
@@ -154,21 +138,17 @@ def compare(
         asked = Study.from_toml(study)
     else:
         options = parsing.settings(set_)
-        if max_epochs is not None:
-            options["max_epochs"] = max_epochs
+        options |= {} if max_epochs is None else {"max_epochs": max_epochs}
         named: dict[str, dict[str, Any]] = {}
         for path in parsing.names(methods):
             find(path)
             if is_foreign(path) and not allow_import:
                 raise ValueError(
                     f"--methods names {path!r}, whose code would be imported and run: add "
-                    "--allow-import if you trust it, or name it in a file for --study"
+                    "--allow-import if you trust it"
                 )
             if (method := path.rpartition(".")[2]) in named:
-                raise ValueError(
-                    f"--methods names {method!r} twice; name it once, or distinguish the classes "
-                    "in a file for --study"
-                )
+                raise ValueError(f"--methods names {method!r} twice; name it once")
             named[method] = {} if method == path else {"estimator": path}
         own_encodings = [each for each in parsing.names(encodings) if "." in each]
         parsing.import_encodings(own_encodings, allowed=allow_import)
@@ -193,16 +173,10 @@ def compare(
             asked = dataclasses.replace(
                 asked, datasets=(own.name,), splits={own.name: own.split}, resamples=folds
             )
-    comparison = run(
-        dataclasses.replace(asked, title=name) if name else asked,
-        out=out,
-        tracking_uri=tracking_uri,
-        experiment=experiment,
-        jobs=jobs,
-        scheduler=scheduler,
-        fit_time_limit=fit_time_limit,
-        budget=budget,
-    )
+    where = {"out": out, "tracking_uri": tracking_uri, "experiment": experiment}
+    how = {"jobs": jobs, "scheduler": scheduler, "fit_time_limit": fit_time_limit}
+    asked = dataclasses.replace(asked, title=name) if name else asked
+    comparison = run(asked, budget=budget, **where, **how)
     ranking, places = comparison.ranking, comparison.places()
     places["runs"] = as_typed(comparison.ui_command)
     if as_json:
@@ -233,18 +207,11 @@ def report(
         Path | None, option("The folder to write; by default, report beside the scores.")
     ] = None,
     baseline: Annotated[
-        str | None,
-        option(
-            "Gains are relative to this method; by default `none` or, if it was not compared, "
-            "`tsformer`."
-        ),
+        str | None, option("Gains are relative to this method; by default `none` or `tsformer`.")
     ] = None,
     rope: Annotated[float, option("Score differences up to this count as equal.")] = 0.01,
     vary: Annotated[
-        list[str],
-        option(
-            "Columns that distinguish variants; by default as in study.json beside the CSV.", "A,B"
-        ),
+        list[str], option("Columns that distinguish variants; by default of study.json.", "A,B")
     ] = [],  # noqa: B006
 ) -> None:
     """Write a study's report: one HTML page, and Markdown with figures.
@@ -260,13 +227,9 @@ def report(
 
     if out is not None:
         check_output(out)
+    columns = parsing.columns(vary)
     files = write_report(
-        study,
-        out,
-        baseline=baseline,
-        rope=rope,
-        vary=parsing.columns(vary),
-        command=command_line(),
+        study, out, baseline=baseline, rope=rope, vary=columns, command=command_line()
     )
     typer.echo(f"page      {files.html}")
     typer.echo(f"markdown  {files.markdown}, with {len(files.figures)} figures")
@@ -330,13 +293,8 @@ def demo(
             f"Step {number} of {len(DATASETS)}: {len(ENCODINGS)} encodings behind the linear stem "
             f"on {dataset}, {len(SEEDS)} seeds, {max_epochs} epochs."
         )
-        study = Study(
-            DATASETS[:number],
-            ENCODINGS,
-            seeds=SEEDS,
-            parameters={"stem": "linear", "max_epochs": max_epochs},
-            title="demo",
-        )
+        parameters = {"stem": "linear", "max_epochs": max_epochs}
+        study = Study(DATASETS[:number], ENCODINGS, SEEDS, parameters, title="demo")
         compared = run(study, out=out, jobs=jobs)
         finish(compared)
         fits = compared.results[compared.results["dataset"] == dataset]
@@ -344,12 +302,13 @@ def demo(
         typer.echo()
         table(("encoding", " accuracy"), ((name, f"{mean:.3f}") for name, mean in means.items()))
         best, score, control = means.index[0], means.iloc[0], means["none"]
+        said = f'"{best}" scores {score:.2f}, without one ("none") {control:.2f}.'
         close = [f'"{name}"' for name, mean in means.iloc[1:].items() if score - mean < EQUAL]
-        ties = f" {' and '.join(close)} within two points of it." if close else ""
-        said = f'Yes: "{best}" scores {score:.2f}, without one ("none") {control:.2f}.{ties}'
-        if score - control < EQUAL:
-            said = f'No: "{best}" scores {score:.2f}, and without one ("none") {control:.2f}.'
-        typer.echo(f"\nDoes the encoding matter here? {said}\npicture  {compared.figure_path}\n")
+        if close and score - control >= EQUAL:
+            said += f" {' and '.join(close)} within two points of it."
+        answer = "Yes" if score - control >= EQUAL else "No"
+        typer.echo(f"\nDoes the encoding matter here? {answer}: {said}")
+        typer.echo(f"picture  {compared.figure_path}\n")
     if compared.report_path:
         typer.echo(f"report   {compared.report_path}")
     typer.echo(f"runs     {as_typed(compared.ui_command)}")
