@@ -1,5 +1,6 @@
 """Attention weights, computed aside of the fused kernel, and attention rollout."""
 
+from contextlib import ExitStack
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
@@ -42,8 +43,7 @@ def attention_weights(
     """Return weights ``[B, n_layers, H, N, N]``, features ``[B, N, D]``, mask and token times."""
     if not len(model.blocks):
         raise ValueError(
-            "there are no attention weights, as n_layers=0 makes a model without attention blocks; "
-            "fit one with n_layers of 1 or more, or explain it by a method other than "
+            "a model with n_layers=0 has no attention weights; explain it by a method other than "
             "'attention_rollout'"
         )
     weights: list[Tensor] = []
@@ -52,13 +52,11 @@ def attention_weights(
         weights.append(attention.weights(*arguments))
 
     blocks: list[Any] = list(model.blocks)
-    hooks = [block.attention.register_forward_pre_hook(keep) for block in blocks]
-    try:
+    with ExitStack() as hooks:
+        for block in blocks:
+            hooks.enter_context(block.attention.register_forward_pre_hook(keep))
         tokens, mask, t = model.forward_stem(values, mask, times)
         features = model.forward_features(tokens, mask, t)
-    finally:
-        for hook in hooks:
-            hook.remove()
     stacked = torch.stack(weights, dim=1)
     if mask is not None:
         stacked = stacked * mask[:, None, None, :, None]

@@ -57,9 +57,8 @@ def steps_since_start(values: Tensor, times: Tensor | None, time_step: float | N
     """Return the clock ``[B, L]`` of `mean_falls`; 0 past the end of a series."""
     B, L = values.shape[:2]
     within = (~values.isnan()).any(dim=-1).long().flip(1).cumsum(dim=1).flip(1) > 0
-    if times is None or time_step is None:
-        steps = torch.arange(L, dtype=torch.float64).expand(B, L)
-    else:
+    steps = torch.arange(L, dtype=torch.float64).expand(B, L)
+    if times is not None and time_step is not None:
         steps = (times - times[:, :1]) / time_step
     return steps.where(within, 0.0)
 
@@ -112,17 +111,9 @@ class LogitsOfDifference(ABC):
         """Times since the first step ``[B, L]``, in median steps; 0 past the end of a series."""
         return steps_since_start(self.series, self.times, self.preprocessor.time_step)
 
-    def __call__(
-        self,
-        difference: Tensor,
-        baseline: Tensor,
-        observed: Tensor,
-        times: Tensor | None,
-        size: Tensor | None,
-    ) -> Tensor:
+    def __call__(self, difference: Tensor, baseline: Tensor, *context: Any) -> Tensor:
         """Compute logits ``[B, K]`` of float64 for differences from the baseline ``[B, L, F]``."""
-        logits = self._logits(baseline + difference, observed, times, size)
-        return logits.cpu().double() / self.temperature
+        return self._logits(baseline + difference, *context).cpu().double() / self.temperature
 
     @abstractmethod
     def _logits(
@@ -133,10 +124,8 @@ class LogitsOfDifference(ABC):
     def change(self, target: Tensor) -> Tensor:
         """Return the change ``[B]`` of the target logits from the baseline."""
         with torch.no_grad():
-            change = self(self.difference, *self.context) - self(
-                torch.zeros_like(self.difference), *self.context
-            )
-        return change.gather(1, target[:, None])[:, 0]
+            before, after = (self(d, *self.context) for d in (0 * self.difference, self.difference))
+        return (after - before).gather(1, target[:, None])[:, 0]
 
     @torch.no_grad()
     def inputs(self) -> tuple[Tensor, Tensor | None, Tensor | None]:
@@ -156,11 +145,8 @@ class LogitsOfDifference(ABC):
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
         values, mask, times = preprocessed
         device = next(self.model.parameters()).device
-        return (
-            values.to(device),
-            None if bool(mask.all()) else mask.to(device),
-            None if times is None else times.to(device),
-        )
+        times = None if times is None else times.to(device)
+        return values.to(device), None if bool(mask.all()) else mask.to(device), times
 
 
 class LogitsOfValues(LogitsOfDifference):
@@ -188,11 +174,8 @@ class LogitsOfCodes(LogitsOfDifference):
         values, mask, times = self._for_model(self.rest(codes, times))
         vectors = features.float().to(values.device)
         stem: Any = self.model.stem
-        hook = stem.embedding.register_forward_hook(lambda *_: vectors)
-        try:
+        with stem.embedding.register_forward_hook(lambda *_: vectors):
             logits: Tensor = self.model(values, mask, times)
-        finally:
-            hook.remove()
         return logits
 
 
@@ -269,20 +252,17 @@ def _given(baseline: Any, values: Tensor) -> Tensor | None:
         check_known("baseline", baseline, BASELINES)
         return None
     n, L, C = values.shape
-    allowed = (
-        f"baseline must be one of {', '.join(map(repr, BASELINES))}, a number, or an array of "
-        f"numbers, ({C},), ({C}, {L}) or ({n}, {C}, {L}): channels, and steps of the longest series"
-    )
     try:
-        array = None if baseline is None else np.asarray(baseline, dtype=np.float64)
+        array = np.asarray([] if baseline is None else baseline, dtype=np.float64)
     except (TypeError, ValueError):  # what NumPy says of text and of rows of unequal length
-        array = None
-    if array is None:
-        raise ValueError(f"{allowed}; got {shortened(baseline)}")
+        array = np.zeros(0)
     if array.shape == (C,):
         array = array[:, None]
     if array.shape not in ((), (C, 1), (C, L), (n, C, L)):
-        raise ValueError(f"{allowed}; got {array.shape}")
+        raise ValueError(
+            f"baseline must be 'mean', 'zero', a number, or numbers of the shape ({C},), "
+            f"({C}, {L}) or ({n}, {C}, {L}); got {shortened(baseline)} of {np.shape(array)}"
+        )
     numbers = torch.from_numpy(np.broadcast_to(array, (n, C, L)).copy()).transpose(1, 2)
     if bool((~numbers.isfinite() & ~values.isnan()).any()):
         raise ValueError("baseline must be finite wherever X has a value")

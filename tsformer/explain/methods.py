@@ -79,8 +79,7 @@ class IntegratedGradients(Method):
             warn_caller(
                 f"the integrated gradients of {len(left)} of {len(change)} series do not add up to "
                 f"the change of the logit within {self.tolerance:g} of it, even with "
-                f"{self.n_steps * 2**_MOST_DOUBLINGS} steps: the logit changes abruptly on the way "
-                "from the baseline; pass more n_steps, or another baseline"
+                f"{self.n_steps * 2**_MOST_DOUBLINGS} steps: pass more n_steps, or another baseline"
             )
         return logits.by_channel(found, total=True)
 
@@ -120,14 +119,18 @@ class Occlusion(Method):
 
     def relevance(self, logits: LogitsOfDifference, target: Tensor) -> Tensor:
         window, stride = self.sizes(logits.model.config.max_len)
-        found = mean_falls(
-            lambda hidden: self._without(hidden, logits, target),
-            logits.clock,
-            logits.channel,
-            window=window,
-            stride=stride,
-            at_once=_at_once(logits),
-        )
+
+        @torch.no_grad()
+        def without(hidden: Tensor) -> Tensor:
+            """Return logits ``[k, B]`` with features ``[k, B, L, F]`` at the baseline."""
+            k, B = hidden.shape[:2]
+            several = logits.take(torch.arange(B).repeat(k))
+            difference = several.difference.masked_fill(hidden.flatten(0, 1), 0.0)
+            found = several(difference, *several.context)
+            return found.gather(1, target.repeat(k)[:, None]).view(k, B)
+
+        sizes: Any = {"window": window, "stride": stride, "at_once": _at_once(logits)}
+        found = mean_falls(without, logits.clock, logits.channel, **sizes)
         return logits.by_channel(found, total=False)
 
     def sizes(self, length: int) -> tuple[float, float]:
@@ -135,21 +138,10 @@ class Occlusion(Method):
         window = _window(self.window, length)
         stride = max(1.0, window // 2) if self.stride is None else self.stride
         if self.stride is not None and stride > window:
-            by_default = " by default" if self.window is None else ""
             raise ValueError(
-                f"stride of occlusion must be at most its window, which is {window:g}{by_default}, "
-                f"or values between windows would have no relevance; got {stride!r}"
+                f"stride of occlusion exceeds its window, which is {window:g}; got {stride!r}"
             )
         return window, stride
-
-    @torch.no_grad()
-    def _without(self, hidden: Tensor, logits: LogitsOfDifference, target: Tensor) -> Tensor:
-        """Return the logits ``[k, B]`` with features ``[k, B, L, F]`` at the baseline."""
-        k, B = hidden.shape[:2]
-        several = logits.take(torch.arange(B).repeat(k))
-        difference = several.difference.masked_fill(hidden.flatten(0, 1), 0.0)
-        found = several(difference, *several.context).gather(1, target.repeat(k)[:, None])
-        return found.view(k, B)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from tsformer._checks import shortened, unknown
+from tsformer._checks import check_known
+from tsformer._checks import options as check_dict
 from tsformer._registry import check_options
 from tsformer._threads import threads
 from tsformer.data.panel import in_order
@@ -30,18 +31,11 @@ from tsformer.model import TSTransformer
 
 def make_method(name: str, params: Mapping[str, Any] | None) -> Method:
     """Return the method of that name with these options."""
-    if not isinstance(name, str) or name not in METHODS:
-        raise ValueError(unknown("method", name, METHODS))
-    if params is None:
-        params = {}
-    if not isinstance(params, Mapping):
-        raise TypeError(
-            "method_params must be a dict of options by name, as in {'window': 8}, or None; got "
-            f"{shortened(params)}"
-        )
-    options = list(inspect.signature(METHODS[name]).parameters)
-    check_options(name, options, params, argument="method_params")
-    return METHODS[name](**params)
+    check_known("method", name, METHODS)
+    check_dict("method_params", params)
+    names = list(inspect.signature(METHODS[name]).parameters)
+    check_options(name, names, params or {}, argument="method_params")
+    return METHODS[name](**(params or {}))
 
 
 def relevance(
@@ -93,12 +87,8 @@ def occlusion(
         return torch.from_numpy(np.stack(found)[:, np.arange(len(classes)), classes]).double()
 
     window, stride = method.sizes(series.n_steps)
-    falls = mean_falls(
-        without,
-        steps_since_start(values, times, preprocessor.time_step),
-        torch.arange(series.n_channels),
-        window=window,
-        stride=stride,
-    )
+    clock = steps_since_start(values, times, preprocessor.time_step)
+    channels = torch.arange(series.n_channels)
+    falls = mean_falls(without, clock, channels, window=window, stride=stride)
     found: npt.NDArray[np.float64] = falls.where(~values.isnan(), 0.0).transpose(1, 2).numpy()
     return np.ascontiguousarray(found)

@@ -100,7 +100,11 @@ def relevance_over_time(
     if ends.ndim != 1 or len(ends) < 2 or not (np.diff(ends) > 0).all():
         raise ValueError(f"edges must be two or more increasing numbers; got {ends.tolist()[:10]}")
     sums = np.zeros((*values.shape[:2], len(ends) - 1))
-    for i, steps in enumerate(_each(times, len(values))):
+    clocks: Any = times
+    each = [clocks] * len(values) if len(clocks) and np.ndim(clocks[0]) == 0 else clocks
+    if len(each) != len(values):
+        raise ValueError(f"relevance is of {len(values)} series, but times has {len(each)}")
+    for i, steps in enumerate(each):
         at = np.asarray(steps, dtype=np.float64)
         if len(at) > values.shape[2]:
             raise ValueError(
@@ -109,15 +113,5 @@ def relevance_over_time(
         span = np.searchsorted(ends, at, side="right") - 1
         span[at == ends[-1]] = len(ends) - 2
         within = (span >= 0) & (span < len(ends) - 1)
-        for channel, row in zip(sums[i], values[i, :, : len(at)], strict=True):
-            np.add.at(channel, span[within], row[within])
+        np.add.at(sums[i].T, span[within], values[i, :, : len(at)].T[within])
     return sums
-
-
-def _each(times: Any, n: int) -> list[Any]:
-    """Return the times of each series."""
-    if len(times) and np.ndim(times[0]) == 0:
-        return [times] * n
-    if len(times) != n:
-        raise ValueError(f"relevance is of {n} series, but times has {len(times)}")
-    return list(times)

@@ -100,11 +100,6 @@ def to_onnx(estimator: SeriesEstimator, path: str | os.PathLike[str]) -> Path:
     path : str or path
         The file, usually ``.onnx``. The write is atomic: a kill leaves the old file or none.
 
-    Raises
-    ------
-    TypeError, ValueError, sklearn.exceptions.NotFittedError, ImportError
-        As for `to_torch_export`, and if onnx or onnxscript is not installed.
-
     Examples
     --------
     >>> import onnxruntime

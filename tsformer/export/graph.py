@@ -14,7 +14,6 @@ from torch.overrides import TorchFunctionMode
 
 from tsformer._optional import require
 from tsformer._warnings import warn_caller
-from tsformer.data.preprocessor import Vocabulary
 from tsformer.estimators import (
     RandomConvolutionClassifier,
     TSEnsembleClassifier,
@@ -132,8 +131,8 @@ def graph_of(estimator: Any) -> Graph:
             _warn_of_offsets(estimator)
             return kind(estimator)
     raise TypeError(
-        "a fitted TSTransformerClassifier or another estimator of this package can be exported; "
-        f"got {type(estimator).__name__}. Of a pipeline or search, pass the estimator inside it"
+        f"only a fitted estimator of this package can be exported; got {type(estimator).__name__}. "
+        "Of a pipeline or search, pass the estimator inside it"
     )
 
 
@@ -142,14 +141,12 @@ def _warn_of_offsets(estimator: Any) -> None:
     novelty = getattr(estimator, "novelty_", None)
     if novelty is None:  # saved without
         return
-    offsets = novelty.level.abs() / novelty.unit
-    if float(offsets.max()) > _MOST_OFFSET:
-        channel = int(offsets.argmax())
+    channel = int((novelty.level.abs() / novelty.unit).argmax())
+    level, unit = float(novelty.level[channel]), float(novelty.unit[channel])
+    if abs(level) > _MOST_OFFSET * unit:
         warn_caller(
-            f"an exported program reads X in float32 and loses digits of channel {channel}, whose "
-            f"level is {float(novelty.level[channel]):.3g} and whose deviation is "
-            f"{float(novelty.unit[channel]):.3g} in the training series; subtract the level from "
-            "X before fit, and in front of the program"
+            f"an exported program reads X in float32 and loses digits of channel {channel}, of "
+            f"level {level:.3g} and deviation {unit:.3g}; subtract the level from X before fit"
         )
 
 
@@ -186,13 +183,12 @@ class TransformerGraph(Graph):
             copy.deepcopy(model).cpu().requires_grad_(False) for model in estimator.models_
         )
         self.preprocessor = copy.deepcopy(estimator.preprocessor_)
-        if isinstance(self.preprocessor, Vocabulary):
-            largest = int(self.preprocessor.known.abs().max())
-            if largest > 2**24:
-                raise ValueError(
-                    f"an exported model reads codes as float32, exact up to {2**24}, but one code "
-                    f"is {largest}: renumber the codes, then fit and export again"
-                )
+        known = getattr(self.preprocessor, "known", torch.zeros(1))
+        if (largest := int(known.abs().max())) > 2**24:
+            raise ValueError(
+                f"an exported model reads codes as float32, exact up to {2**24}, but one code is "
+                f"{largest}: renumber the codes"
+            )
         self.classifies = isinstance(estimator, TSTransformerClassifier)
         self.embeds = isinstance(estimator, TSTransformerEncoder)
         if not self.classifies:
@@ -221,10 +217,8 @@ class TransformerGraph(Graph):
             return _where_observed(torch.cat(embeddings, dim=1), mask)
         outputs = [model(values, mask, times).double() for model in self.models]
         if self.classifies:
-            outputs = [
-                self.kind.probabilities(out / temperature)
-                for out, temperature in zip(outputs, self.temperatures, strict=True)
-            ]
+            scaled = zip(outputs, self.temperatures, strict=True)
+            outputs = [self.kind.probabilities(out / temperature) for out, temperature in scaled]
         mean = outputs[0] if len(outputs) == 1 else torch.stack(outputs).mean(dim=0)
         mean = _where_observed(mean, mask)
         if self.classifies:
@@ -242,9 +236,8 @@ class ConvolutionGraph(Graph):
         self.preprocessor = copy.deepcopy(estimator.preprocessor_)
         if self.preprocessor.time_step is not None:
             raise ValueError(
-                "random convolutions that were fitted with times cannot be exported: series are "
-                "resampled to regular steps, whose number depends on their values. Resample them "
-                "first, and fit without times"
+                "random convolutions that were fitted with times cannot be exported: resample the "
+                "series to regular steps, and fit without times"
             )
         model = copy.deepcopy(estimator.model_).cpu()
         self.features, self.ridge = Features(model.convolutions), model.ridge

@@ -66,11 +66,9 @@ def permutation_importance(
 
     Raises
     ------
-    TypeError
-        For an estimator that does not read series, such as a pipeline around one, or numbers of
-        windows or repeats that are no ints.
-    ValueError
-        For an unknown `by`, numbers of windows or repeats below 1, or targets that are missing.
+    TypeError, ValueError
+        For an estimator that does not read series, such as a pipeline around one, an unknown `by`,
+        numbers of windows or repeats below 1, or targets that are missing.
 
     References
     ----------
@@ -97,9 +95,7 @@ def permutation_importance(
         )
     check_is_fitted(estimator)
     if y is None and get_tags(estimator).target_tags.required:
-        raise ValueError(
-            "y must be the target of each series in X, with which the score is computed; got None"
-        )
+        raise ValueError("y must be the target of each series in X; got None")
     check_ids(X, y, "y")
     estimator.target_.check_columns(y)
     series = estimator.read_series(X, times)
@@ -117,21 +113,16 @@ def permutation_importance(
         donors = rng.permutation(len(series))  # the same for all groups, which are compared
         exchanged = _from_donors(series, donors)
         for group in range(n_groups):
-            chosen = (
-                np.arange(n_groups) == group
-                if by == "channel"
-                else _window(series, edges[group], edges[group + 1])
-            )
-            values = np.where(chosen, exchanged, series.values)
-            falls[group, repeat] = before - scorer(
-                estimator, replace(series, values=values), targets
-            )
-    found = Bunch(
-        importances=falls, importances_mean=falls.mean(axis=1), importances_std=falls.std(axis=1)
-    )
-    if by == "window":
-        found.edges = edges
-    return found
+            chosen = np.arange(n_groups) == group
+            if by == "window":
+                steps = np.arange(series.values.shape[1])
+                fraction = ((steps + 0.5) / series.lengths[:, None])[..., None]
+                chosen = (fraction >= edges[group]) & (fraction < edges[group + 1])
+            changed = replace(series, values=np.where(chosen, exchanged, series.values))
+            falls[group, repeat] = before - scorer(estimator, changed, targets)
+    mean, std = falls.mean(axis=1), falls.std(axis=1)
+    found = {"importances": falls, "importances_mean": mean, "importances_std": std}
+    return Bunch(**found, **({"edges": edges} if by == "window" else {}))
 
 
 def _from_donors(series: Padded, donors: npt.NDArray[np.int64]) -> Floats:
@@ -143,10 +134,3 @@ def _from_donors(series: Padded, donors: npt.NDArray[np.int64]) -> Floats:
     values = series.values[donors[:, None], place]
     values[~series.mask] = np.nan
     return values
-
-
-def _window(series: Padded, start: float, stop: float) -> npt.NDArray[np.bool_]:
-    """Return the mask ``[n, L, 1]`` of a window of relative time."""
-    steps = np.arange(series.values.shape[1])
-    fraction = (steps + 0.5) / series.lengths[:, None]
-    return ((fraction >= start) & (fraction < stop))[..., None]
