@@ -102,17 +102,11 @@ class Augmentation(Named):
         raise NotImplementedError(f"{type(self).__qualname__} must override __call__")
 
     def check(self, *, symbolic: bool) -> None:
-        """Raise ValueError if series of this kind cannot be augmented.
-
-        Parameters
-        ----------
-        symbolic : bool
-            Whether the series consist of codes.
-        """
+        """Raise ValueError if series, which are codes if `symbolic`, cannot be augmented."""
         if symbolic and not self.symbolic:
             raise ValueError(
-                f"{self.label} cannot augment series of codes, which are numbers without an order; "
-                "choose another augmentation, or another stem than 'embedding' for measurements"
+                f"{self.label} cannot augment series of codes; choose another augmentation, or "
+                "another stem than 'embedding' for measurements"
             )
 
 
@@ -172,12 +166,9 @@ def resolve(augmentation: AugmentationSpec, **augmentation_params: Any) -> Augme
 
     Raises
     ------
-    TypeError
-        If `augmentation` has another type, a factory returns something else, or options come with
-        an instance.
-    ValueError
-        If a name or an option is unknown, with the nearest match and all choices; if a sum names
-        a part twice, or several parts that mix series; or if an option of a sum fits several parts.
+    TypeError, ValueError
+        For another type, options with an instance, an unknown name or option, a sum with a part
+        twice or several parts that mix series, and an option that fits several parts.
 
     Examples
     --------
@@ -212,20 +203,18 @@ def read(batch: Batch, where: Tensor, at: Tensor) -> Tensor:
     steps, codes come from the nearer step. Of several steps at one time the last is read.
     """
     x, mask = batch.values, batch.mask
-    known = where.expand(x.shape[:2]).contiguous()
-    steps = None
-    last: Tensor | int = x.shape[1] - 1
-    if mask is not None:
-        steps, last = _valid_steps(mask)
-        n_valid = torch.arange(x.shape[1], device=x.device) <= last
-        known = known.gather(1, steps).where(n_valid, torch.inf)
+    B, L = x.shape[:2]
+    known = where.expand(B, L).contiguous()
+    steps, last = None, at.new_full((), L - 1, dtype=torch.long)
+    if mask is not None:  # indices of valid steps, zeros after them, and the last place
+        rank = mask.cumsum(dim=1) - 1
+        place = rank.where(mask, L)  # masked steps go to an additional place, which is cut off
+        step = torch.arange(L, device=x.device)
+        steps = place.new_zeros(B, L + 1).scatter(1, place, step.expand(B, L))[:, :L]
+        last = rank[:, -1:].clamp(min=0)
+        known = known.gather(1, steps).where(step <= last, torch.inf)
     after = torch.searchsorted(known, at.contiguous(), right=True)
-    left = (after - 1).clamp(min=0)
-    right = after
-    if isinstance(last, Tensor):
-        left, right = left.minimum(last), right.minimum(last)
-    else:
-        right = right.clamp(max=last)
+    left, right = (after - 1).clamp(min=0).minimum(last), after.minimum(last)
     start, end = known.gather(1, left), known.gather(1, right)
     gap = end - start
     part = ((at - start) / gap.where(gap > 0, 1.0)).clamp(0.0, 1.0)
@@ -246,13 +235,3 @@ def shifted(batch: Batch, where: Tensor, shift: Tensor) -> Tensor:
     if batch.mask is not None:
         moved = moved & batch.mask
     return read(batch, where, where + shift).where(moved[..., None], batch.values)
-
-
-def _valid_steps(mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Return indices of valid steps, zeros after them, and the last place."""
-    B, L = mask.shape
-    rank = mask.cumsum(dim=1) - 1
-    place = rank.where(mask, L)  # masked steps go to an additional place, which is cut off
-    step = torch.arange(L, device=mask.device).expand(B, L)
-    steps = torch.zeros(B, L + 1, dtype=torch.long, device=mask.device).scatter(1, place, step)
-    return steps[:, :L], rank[:, -1:].clamp(min=0)

@@ -41,17 +41,7 @@ class InputLayout:
 
 @dataclass(frozen=True, eq=False)
 class Posed:
-    """A task: a batch, its target and the compared values.
-
-    Parameters
-    ----------
-    batch : Batch
-        Input of the model.
-    target : Tensor, optional
-        Expected output.
-    counted : Tensor, optional
-        True where target and answer are compared.
-    """
+    """A task: the input of the model, its expected output, and where the two are compared."""
 
     batch: Batch
     target: Tensor | None = None
@@ -138,10 +128,7 @@ class Pretext:
 
 
 class PretrainingTransformer(TSTransformer):
-    """A TSTransformer with the head of an objective.
-
-    Stem, encoding, blocks and pooling have the names and shapes that they have in a
-    `TSTransformer`; only the head is the objective's.
+    """A TSTransformer with the head of an objective; all else has its names and shapes.
 
     Parameters
     ----------
@@ -195,17 +182,10 @@ def resolve(objective: ObjectiveSpec, **objective_params: Any) -> Objective:
     **objective_params
         Options of the class.
 
-    Returns
-    -------
-    Objective
-
     Raises
     ------
-    TypeError
-        If `objective` has another type, a factory returns something else, or options come with an
-        instance.
-    ValueError
-        If a name or an option is unknown, with the nearest match and all choices.
+    TypeError, ValueError
+        For another type, options with an instance, and an unknown name or option.
 
     Examples
     --------

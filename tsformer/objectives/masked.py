@@ -128,7 +128,8 @@ def spans(
     starts_hidden = torch.rand(n_series, n_channels, 1, device=device) < ratio
     drawn = torch.rand(n_series, n_channels, n_tokens, device=device)
     odd = torch.arange(n_tokens, device=device) % 2 == 1
-    log_hidden, log_visible = _log_goes_on(span), _log_goes_on(span * (1 - ratio) / ratio)
+    means = span, span * (1 - ratio) / ratio  # a span goes on with probability 1 - 1 / mean
+    log_hidden, log_visible = (log(1 - 1 / m) if m > 1 else -inf for m in means)
     logs = torch.where(starts_hidden ^ odd, log_hidden, log_visible)
     lengths = 1 + torch.log1p(-drawn).div(logs).floor()
     # Each span has at least one token, so that there are at most as many spans as tokens.
@@ -136,11 +137,6 @@ def spans(
     token = torch.arange(n_tokens, device=device, dtype=ends.dtype).expand_as(ends).contiguous()
     n_before = torch.searchsorted(ends, token, right=True)
     return (starts_hidden ^ (n_before % 2 == 1)).transpose(1, 2)
-
-
-def _log_goes_on(mean: float) -> float:
-    """Return the log probability that a span continues, from its mean length."""
-    return log(1 - 1 / mean) if mean > 1 else -inf
 
 
 def _over_gaps(hidden: Tensor, observed: Tensor) -> Tensor:
