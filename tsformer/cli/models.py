@@ -312,8 +312,8 @@ def evaluate(
     assert found.y is not None
     if extra := sorted({*found.y.tolist()} - {*classes}):
         warn_caller(
-            f"{len(extra)} labels are unknown to the model and count as errors: {extra[:5]}; its "
-            f"classes are {classes[:20]}"
+            f"{len(extra)} labels are unknown to the model and count as errors: "
+            f"{', '.join(map(repr, extra[:5]))}; its classes are {classes[:20]}"
         )
     test = "series" if is_file(dataset) else "test series"
     test = test if found.windows is None else "windows"
@@ -451,15 +451,15 @@ def _read_for(
     if isinstance(encoding, str) and "." in encoding:
         parsing.import_encodings([encoding], allowed=allow_import)
     classifier = tsformer.load(model)
-    series = isinstance(classifier, SeriesEstimator)
-    several = bool(series and classifier.target_.shape)
-    if not series or several or not hasattr(classifier, "classes_"):
-        problem = "predicts several labels" if several else "has no classes to predict"
-        advice = "use it from Python"
-        if hasattr(classifier, "transform"):
-            advice = f"train a classifier from it: tsformer fit DATA --init-from {model}"
-        kind = type(classifier).__name__
-        raise ValueError(f"{model} is a {kind}, which {problem} per series; {advice}")
+    kind, advice = type(classifier).__name__, "use it from Python"
+    if not hasattr(classifier, "classes_"):
+        start = f"train a classifier from it: tsformer fit DATA --init-from {model}"
+        advice = start if hasattr(classifier, "transform") else advice
+        raise ValueError(f"{model} is a {kind}, which has no classes to predict; {advice}")
+    if not isinstance(classifier, SeriesEstimator):
+        raise ValueError(f"{model} is an {kind}; {advice}")
+    if classifier.target_.shape:
+        raise ValueError(f"{model} predicts several labels per series; {advice}")
     trained = getattr(classifier, "table_schema_", None)
     found = read_source(source, columns, trained=trained, split="test", labelled=labelled)
     return classifier, found

@@ -133,7 +133,7 @@ def check_ids(X: Any, other: Any, name: str, *, of: str = "X") -> None:
     raise ValueError(
         f"{of} and {name} have {'the same ids in another order' if same else 'different ids'}: "
         f"{of} has {shown} first, {name} {other_shown}; pass {name}.loc[{index.format(of)}], "
-        f"or {name}.to_numpy() if they match by position"
+        f"or if they match by position, pass {name}.to_numpy()"
     )
 
 
@@ -329,8 +329,9 @@ def refuse_recording(X: Any, y: Any = None) -> None:
         seldom = "" if y is None else f", and y changes only {n_changes} times"
         raise ValueError(
             f"X has {n:,} rows of {k} columns, {shortened(names[:5], 60)}{seldom}: these are the "
-            f"steps of a recording. Cut it into series with tsformer.data.windows({roles}, length, "
-            "stride); if each row is a series, pass np.asarray(X)[:, None]"
+            "steps of a recording. Cut the recording into series with "
+            f"tsformer.data.windows({roles}, length, stride); if each row is a series, pass "
+            "np.asarray(X)[:, None]"
         )
 
 

@@ -126,7 +126,9 @@ def read_recordings(
         taken = {"labels": label_of[name], "groups": group_of[name]}
         for role, column in (("labels", labels), ("groups", groups)):
             if isinstance(column, str):
-                check_known("column", column, list(getattr(x, "columns", ())), where=f"{what}: ")
+                if not isinstance(x, pd.DataFrame):
+                    raise TypeError(f"{role}: {what} is an array without columns; pass a frame")
+                check_known("column", column, list(x.columns), where=f"{role}: {what}: ")
                 taken[role], x = x[column], x.drop(columns=column)
         if isinstance(groups, str):
             taken["groups"], *others = taken["groups"].unique()
@@ -187,7 +189,7 @@ def _read(name: Any, x: Any, group: Any, pause: Any) -> Recording:
         values = np.atleast_2d(x if isinstance(x, np.memmap) else np.asarray(x, np.float64))
         index, channels = pd.RangeIndex(values.shape[-1]), [*range(len(values))]
     if values.ndim != 2 or not values.size:
-        raise ValueError(f"{what} must be (channels, steps), one or more; got {values.shape}")
+        raise ValueError(f"{what} must have the shape (channels, steps); got {values.shape}")
     apart = np.diff(index.to_numpy(np.float64 if index.dtype.kind == "f" else np.int64))
     if (apart < 0).any():
         i = int(np.argmax(apart < 0))

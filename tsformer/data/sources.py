@@ -105,7 +105,7 @@ def read_source(
         endings = ", ".join((".ts", *TEXT, *FRAMES, ".npz"))
         raise ValueError(
             f"{path} ends in {path.suffix!r}; files of series end in one of {endings}; text may be "
-            f"compressed ({', '.join(COMPRESSED)})"
+            f"compressed ({', '.join(COMPRESSED)}); save another spreadsheet as CSV"
         )
     if schema:
         fields = ", ".join(f"`{name}=`" for name in schema.as_dict())

@@ -352,7 +352,7 @@ def _complete(
         raise ValueError(f"{path} has no columns of values: {listed(names)}")
     if schema.channel is not None and len(schema.value) != 1:
         raise ValueError(
-            f"`channel=` needs one column of all values, `value=`: got {listed(schema.value)}"
+            f"`channel=` needs one column of values, `value=`; {path} has {listed(schema.value)}"
         )
     for name in {schema.case, schema.channel, schema.label, schema.group} & {*names}:
         table[name] = _stripped(table[name])

@@ -19,7 +19,6 @@ import functools
 import json
 import logging
 import os
-import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -31,6 +30,7 @@ from torch.export import ExportedProgram
 from torch.onnx import ONNXProgram
 
 import tsformer
+from tsformer._files import replacing
 from tsformer._optional import require
 from tsformer._precision import in_plain_torch
 from tsformer.estimators.series import SeriesEstimator
@@ -75,7 +75,7 @@ def to_torch_export(
     torch.Size([5, 2])
     """
     graph = graph_of(estimator)
-    with nullcontext() if path is None else _whole_file(path) as file:
+    with nullcontext() if path is None else replacing(_file(path)) as file:
         with _explained(graph):
             program = graph.traced()
         if file is not None:
@@ -102,7 +102,7 @@ def to_onnx(estimator: SeriesEstimator, path: str | os.PathLike[str]) -> Path:
 
     Examples
     --------
-    >>> import onnxruntime
+    >>> import onnxruntime, tempfile
     >>> from tsformer import TSTransformerClassifier
     >>> X, y = np.random.default_rng(0).normal(size=(8, 2, 20)), ["no", "yes"] * 4
     >>> clf = TSTransformerClassifier(stem="linear", d_model=8, n_layers=1, max_epochs=1).fit(X, y)
@@ -114,13 +114,13 @@ def to_onnx(estimator: SeriesEstimator, path: str | os.PathLike[str]) -> Path:
     graph = graph_of(estimator)
     require("onnx", extra="onnx", purpose="writing ONNX")
     table = translations()
-    with _whole_file(path) as file:  # before the export, which takes seconds
+    with replacing(_file(path)) as file:  # before the export, which takes seconds
         with _explained(graph):
             with InOnnx():
                 program = graph.traced()
             written = _in_onnx(program, graph, table)
         written.model.metadata_props.update(_described(estimator, graph))
-        written.save(file, external_data=False)
+        file.write(written.model_proto.SerializeToString())
     return Path(path)
 
 
@@ -182,12 +182,9 @@ def _explained(graph: Graph) -> Iterator[None]:
         logging.disable(before)
 
 
-@contextmanager
-def _whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a temporary file, renamed to `path` once written."""
+def _file(path: str | os.PathLike[str]) -> Path:
+    """Make the folder of a file; raise ValueError for a folder."""
     if (path := Path(path)).is_dir():
         raise ValueError(f"{path} is a folder; pass the name of a file in it")
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{path.name}-", dir=path.parent) as folder:
-        yield Path(folder, path.name)
-        os.replace(Path(folder, path.name), path)
+    return path

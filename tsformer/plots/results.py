@@ -1,19 +1,24 @@
-"""Figures of training curves and of test results."""
+"""Figures of training, of test results, of learning curves and of recordings."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from tsformer._checks import check_known
 from tsformer._optional import require
 from tsformer.data.layout import check_ids
+from tsformer.data.windows import Windows
 from tsformer.metrics import expected_calibration_error, reliability
 from tsformer.plots.figures import (
+    MARKERS,
     Panels,
+    encoding_colors,
     end_score_axis,
     figure_of,
     is_estimator,
@@ -21,9 +26,11 @@ from tsformer.plots.figures import (
     new_figure,
     of_times,
     one_panel,
+    scale_by_powers,
     shortened,
     text_width,
     widest,
+    wrapped,
 )
 
 if TYPE_CHECKING:
@@ -31,6 +38,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _MOST_NUMBERED = 20
+#: Steps of a longer recording are drawn as the least and the greatest value of equal parts.
+_MOST_STEPS = 4000
 _TRAINING, _VALIDATION = "#0072B2", "#D55E00"
 #: The panels, and the lines in each: column, label, colour.
 _CURVES = {
@@ -224,3 +233,176 @@ def plot_reliability(
     lower.bar(centers, bins["count"], width, color="#7F7F7F", edgecolor="white")
     lower.set(xlabel="confidence", ylabel="series")
     return figure
+
+
+def plot_learning_curves(
+    results: pd.DataFrame,
+    *,
+    metric: str = "accuracy",
+    axes: Axes | Sequence[Axes] | None = None,
+) -> Figure:
+    """Draw scores against the number of training series, a line per method.
+
+    A line joins the means over seeds and resamples; bars are ± one standard deviation. A
+    percentage whose number of series varies between resamples is drawn at the mean number.
+
+    Parameters
+    ----------
+    results : DataFrame
+        One row per fit, as `tsformer.studies.compare` returns them for a study with `train_sizes`:
+        `dataset`, `method` or `encoding`, `train_size` (a number, or a percentage as in
+        ``"10%"``), `seed` and `metric`, and `n_train`, the number of series, which may only be
+        missing where no size is a percentage.
+    metric : str, default="accuracy"
+        The column to show.
+    axes : Axes or sequence of Axes, optional
+        Where to draw: one panel for each data set. By default, a new figure.
+
+    Raises
+    ------
+    ValueError
+        If a column is missing, or if `axes` has another number of panels.
+
+    Examples
+    --------
+    >>> rows = [("A", "none", n, 0, 0.5 + n / 100) for n in (10, 20, 40)]
+    >>> columns = ["dataset", "method", "train_size", "seed", "accuracy"]
+    >>> figure = plot_learning_curves(pd.DataFrame(rows, columns=columns))
+    >>> figure.axes[0].get_title()
+    'A'
+    """
+    rows = _tidy(results, metric)
+    methods = list(dict.fromkeys(rows["method"]))
+    parts = dict(list(rows.groupby("dataset", sort=False)))
+    names = [shortened(name) for name in methods]
+    width = 3.2 if len(parts) > 1 else 4.6
+    panels = Panels(
+        axes,
+        len(parts),
+        "data set",
+        n_columns=3,
+        # Tall enough for the legend of a single row.
+        panel=(width, max(2.9, 0.24 * (len(methods) + 1))),
+        around=(1.1 + widest(names, 8), 0.5),
+    )
+    for ax, (dataset, part) in zip(panels.axes, parts.items(), strict=True):
+        for place, (method, color) in enumerate(encoding_colors(methods).items()):
+            # By size: a percentage is another number of series in each fold.
+            sizes = part[part["method"] == method].groupby("size", sort=False)
+            points = sizes.agg(x=("x", "mean"), mean=("score", "mean"), spread=("score", "std"))
+            x, mean, spread = points.fillna({"spread": 0.0}).sort_values("x").to_numpy().T
+            style: dict[str, Any] = {"color": color, "marker": MARKERS[place % len(MARKERS)]}
+            ax.errorbar(x, mean, yerr=spread, markersize=5, label=shortened(method), **style)
+        scale_by_powers(ax, part["x"])
+        end_score_axis(ax, part["score"], "y")
+        ax.grid(alpha=0.3)
+        ax.set_title(wrapped(str(dataset), width - 0.6, 10), fontsize=10)
+    bars = "; mean ± standard deviation over fits" if panels.own else ""
+    panels.label(f"training series (log scale){bars}", f"test {metric.replace('_', ' ')}")
+    handles, labels = panels.axes[0].get_legend_handles_labels()
+    if panels.own:
+        panels.figure.legend(handles, labels, loc="outside right upper", fontsize=8, frameon=False)
+    else:
+        panels.axes[-1].legend(fontsize=8, framealpha=0.8, edgecolor="none")
+    return panels.figure
+
+
+def _tidy(results: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """Return `dataset`, `method`, `size`, number of series `x` and `score` of each fit."""
+    method = "method" if "method" in results.columns else "encoding"
+    for name in ("dataset", method, "train_size", metric):
+        check_known("column of the results", name, results.columns)
+    sizes = results["train_size"].astype(str)
+    if sizes.str.endswith("%").any():
+        check_known("column of the results", "n_train", results.columns)
+    return pd.DataFrame(
+        {
+            "dataset": results["dataset"],
+            "method": results[method].astype(str),
+            "size": sizes,
+            "x": results.get("n_train", sizes).astype(float),
+            "score": results[metric].astype(float),
+        }
+    )
+
+
+def plot_recording(
+    windows: Windows,
+    steps: pd.DataFrame,
+    recording: Hashable = None,
+    *,
+    least_duration: Any = 1,
+    axes: Sequence[Axes] | None = None,
+) -> Figure:
+    """Draw a recording above its events: true in grey, predicted coloured by confidence.
+
+    Parameters
+    ----------
+    windows : Windows
+        From `tsformer.data.windows`.
+    steps : DataFrame
+        The predictions, from ``windows.steps``.
+    recording : hashable, optional
+        The name of the recording; by default the first.
+    least_duration : int or duration, default=1
+        As in ``windows.events``.
+    axes : sequence of two Axes, optional
+        Where to draw the values and the events. By default, a new figure.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tsformer.data import windows
+    >>> cut = windows(np.arange(9.0)[None], ["rest"] * 5 + ["walk"] * 4, 1, 1)
+    >>> figure = plot_recording(cut, cut.steps(cut.y))
+    >>> [label.get_text() for label in figure.axes[1].get_yticklabels()]
+    ['rest', 'walk']
+    """
+    recording = next(iter(windows.recordings)) if recording is None else recording
+    check_known("recording", recording, windows.recordings)
+    drawn = windows.recordings[recording]
+    steps = steps[steps["recording"] == recording]
+    panels = Panels(
+        axes, 2, "of values, events", n_columns=1, panel=(9.0, 2.2), around=(0.8, 0.0), sharex=True
+    )
+    top, bottom = panels.axes
+    part = -(-len(drawn.index) // _MOST_STEPS)
+    for k, channel in enumerate(drawn.values):
+        for start, stop in pairwise([0, *drawn.ends]):  # no line across a pause
+            begin = np.arange(start, stop, part)
+            ends = [f.reduceat(channel[start:stop], begin - start) for f in (np.fmin, np.fmax)]
+            times, values = np.repeat(_positions(drawn.index[begin]), 2), np.ravel(ends, order="F")
+            name = None if start else shortened(drawn.channels[k], 20)
+            top.plot(times, values, color=f"C{k % 10}", linewidth=0.8, label=name)
+    if len(drawn.channels) > 1:
+        top.legend(fontsize=8, framealpha=0.8, edgecolor="none", loc="upper right", ncols=4)
+    top.set(title=f"recording {shortened(recording)}", ylabel="values")
+    true = windows.events(steps, of="true")
+    found = windows.events(steps, least_duration)
+    labels = sorted({*true["label"], *found["label"]})
+    cm = require("matplotlib.cm", extra="plots", purpose="drawing a figure")
+    colors = require("matplotlib.colors", extra="plots", purpose="drawing a figure")
+    shade = cm.ScalarMappable(colors.Normalize(min([0.5, *found["confidence"]]), 1), "viridis_r")
+    for events, above, height in ((true, 0.08, 0.2), (found, -0.38, 0.42)):
+        for event in events.itertuples(index=False):
+            left, right = _positions(pd.Index([event.start, event.end]))
+            color = "0.45" if events is true else shade.to_rgba(event.confidence)
+            row = labels.index(event.label) + above
+            bottom.broken_barh([(left, right - left)], (row, height), color=color, linewidth=0)
+    bottom.set_yticks(range(len(labels)), [shortened(label, 32) for label in labels])
+    bottom.set(axisbelow=True, ylim=(-0.6, max(len(labels), 1) - 0.4))
+    bottom.set_xlabel("step" if isinstance(drawn.index, pd.RangeIndex) else "time")
+    bottom.set_ylabel("true (grey, thin)\nand predicted", fontsize=8)
+    if isinstance(drawn.index, pd.DatetimeIndex):
+        bottom.xaxis_date(drawn.index.tz)
+    bottom.grid(axis="y", alpha=0.2)
+    panels.colorbar(shade, "confidence")
+    return panels.figure
+
+
+def _positions(index: pd.Index) -> Any:
+    """Return times as matplotlib's numbers, durations in seconds."""
+    if isinstance(index, pd.DatetimeIndex):
+        dates = require("matplotlib.dates", extra="plots", purpose="drawing a figure")
+        return dates.date2num(index.values)  # in UTC
+    return index.total_seconds() if isinstance(index, pd.TimedeltaIndex) else index

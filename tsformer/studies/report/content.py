@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from tsformer.data import list_datasets
-from tsformer.plots.learning_curves import plot_learning_curves
+from tsformer.plots.results import plot_learning_curves
 from tsformer.studies.analysis.plots import (
     plot_comparison,
     plot_cost,
