@@ -55,8 +55,8 @@ def _run(args: list[str], *, debug: bool) -> int:
 
         if args[0] in _ALONE and int(os.environ.get("WORLD_SIZE", "1")) > 1:
             raise ValueError(
-                f"torchrun would run `{args[0]}` once in each process; its processes share only "
-                "fit and predict. Start it without torchrun; compare has --jobs and --scheduler"
+                f"torchrun would run `{args[0]}` once in each process: its processes share only "
+                "fit and predict"
             )
         # Not standalone, or Typer would print a usage error as a box of six lines.
         code: int | None = app(args, prog_name="tsformer", standalone_mode=False)

@@ -73,11 +73,11 @@ def import_encodings(texts: Iterable[str], *, allowed: bool) -> None:
     if allowed:
         sys.path.append(os.getcwd())  # for classes in files of this folder
     for text in texts:
-        for part in text.split("+"):
-            if "." in part and part.strip() not in encodings.names() and not allowed:
+        for part in map(str.strip, text.split("+")):
+            if "." in part and part not in encodings.names() and not allowed:
                 raise ValueError(
-                    f"encoding {part.strip()!r} is the path of a class, whose code would be "
-                    "imported and run: add --allow-import if you trust it"
+                    f"encoding {part!r} is the path of a class, whose code would be imported and "
+                    "run: add --allow-import if you trust it"
                 )
         baselines.import_encodings(text)
 
@@ -116,13 +116,11 @@ def number(option: str, text: str, *names: str) -> float | str:
 
 def seeds(text: str) -> tuple[int, ...]:
     """Read a number of seeds, ``"3"`` for 0, 1, 2, or the seeds, ``"0,5"`` or ``"7,"``."""
-    try:
-        numbers = tuple(int(part) for part in names(text))
-    except ValueError:
-        numbers = ()
+    numbers = tuple(int(part) for part in names(text) if part.isdecimal())
+    whole = len(numbers) == len(names(text))
     if "," not in text and len(numbers) == 1:
         numbers = tuple(range(numbers[0]))
-    if not numbers or min(numbers) < 0:
+    if not numbers or not whole:
         raise ValueError(f"--seeds takes a number, as in 3, or seeds, as in 0,1,2; got {text!r}")
     return numbers
 

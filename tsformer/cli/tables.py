@@ -84,14 +84,10 @@ def described(source: str, found: Source) -> str:
         names = list(found.X[0].columns if cut is None else schema.value or ())
         shown = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
         words.append(f"channel{'s' * (len(names) > 1)} {shown}")
-    if found.y is not None:
-        if found.y.dtype.kind == "f":
-            words.append(f"targets from {found.y.min():g} to {found.y.max():g}")
-            return f"{source}: {', '.join(words)}"
-        known = [label for label in found.y if label is not None]
-        if len(known) < len(found.y):
-            words.append(f"{len(known)} of them labelled")
-        words.append(f"{len(set(known))} classes")
+    if found.y is not None and found.y.dtype.kind == "f":
+        words.append(f"targets from {found.y.min():g} to {found.y.max():g}")
+    elif found.y is not None:
+        words.append(f"{len(set(found.y))} classes")
     return f"{source}: {', '.join(words)}"
 
 
@@ -128,10 +124,7 @@ def convert(
         typer.echo(f"{n} series with{'' if labelled else 'out'} labels written to {out}")
         return
     if len(files) != 2:
-        raise ValueError(
-            f"name one file to read and one to write, or a folder with --out; got {len(files)} "
-            f"name{'s' * (len(files) > 1)}"
-        )
+        raise ValueError(f"name a file to read and one to write, or --out FOLDER; got {files}")
     source, target = files[0], Path(files[1])
     found = read_source(source, columns, split=split, labelled=None)
     write_series(target, found, comment=f"Converted by tsformer from {source}.")

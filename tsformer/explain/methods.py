@@ -205,21 +205,15 @@ class AttentionRollout(Method):
         token = torch.arange(logits.observed.shape[1]) // stride
         given = logits.observed.sum(dim=-1).double()
         per_token = torch.zeros_like(shares).index_add_(1, token, given)
-        shares = _moved_to_neighbours(shares, per_token > 0)
-        per_value = shares / per_token.clamp(min=1.0)
-        return per_value[:, token, None] * logits.observed
-
-
-def _moved_to_neighbours(shares: Tensor, given: Tensor) -> Tensor:
-    """Move shares ``[B, N]`` of empty tokens to their nearest neighbours."""
-    N = shares.shape[1]
-    number = torch.arange(N)
-    before = number.where(given, -1).cummax(dim=1).values
-    after = number.where(given, N).flip(1).cummin(dim=1).values.flip(1)
-    half = shares.where(~given, 0.0) / ((before >= 0).int() + (after < N).int()).clamp(min=1)
-    moved = shares.where(given, 0.0)
-    moved.scatter_add_(1, before.clamp(min=0), half * (before >= 0))
-    return moved.scatter_add_(1, after.clamp(max=N - 1), half * (after < N))
+        # The shares of empty tokens move to their nearest neighbours.
+        full, N = per_token > 0, shares.shape[1]
+        before = torch.arange(N).where(full, -1).cummax(dim=1).values
+        after = torch.arange(N).where(full, N).flip(1).cummin(dim=1).values.flip(1)
+        half = shares.where(~full, 0.0) / ((before >= 0).int() + (after < N).int()).clamp(min=1)
+        moved = shares.where(full, 0.0)
+        moved.scatter_add_(1, before.clamp(min=0), half * (before >= 0))
+        moved.scatter_add_(1, after.clamp(max=N - 1), half * (after < N))
+        return (moved / per_token.clamp(min=1.0))[:, token, None] * logits.observed
 
 
 #: The methods of `explain` by name.

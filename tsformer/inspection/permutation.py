@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 from tsformer._checks import check_known, check_number
 from tsformer._precision import in_plain_torch
 from tsformer.data.layout import check_ids
-from tsformer.data.series import Floats, Padded
 from tsformer.estimators.series import SeriesEstimator
 from tsformer.estimators.targets import check_length, read_as_fitted
 
@@ -107,30 +106,23 @@ def permutation_importance(
     rng = check_random_state(random_state)
     before = float(scorer(estimator, series, targets))
     edges = np.linspace(0.0, 1.0, n_windows + 1)
+    steps = np.arange(series.values.shape[1])
     n_groups = series.values.shape[2] if by == "channel" else n_windows
     falls = np.empty((n_groups, n_repeats))
     for repeat in range(n_repeats):
         donors = rng.permutation(len(series))  # the same for all groups, which are compared
-        exchanged = _from_donors(series, donors)
+        own, theirs = series.lengths - 1, series.lengths[donors] - 1
+        fraction = (steps / np.maximum(own, 1)[:, None]).clip(max=1.0)
+        place = np.rint(fraction * theirs[:, None]).astype(np.int64)
+        exchanged = series.values[donors[:, None], place]  # stretched to the length of each series
+        exchanged[~series.mask] = np.nan
         for group in range(n_groups):
             chosen = np.arange(n_groups) == group
             if by == "window":
-                steps = np.arange(series.values.shape[1])
-                fraction = ((steps + 0.5) / series.lengths[:, None])[..., None]
-                chosen = (fraction >= edges[group]) & (fraction < edges[group + 1])
+                middle = ((steps + 0.5) / series.lengths[:, None])[..., None]
+                chosen = (middle >= edges[group]) & (middle < edges[group + 1])
             changed = replace(series, values=np.where(chosen, exchanged, series.values))
             falls[group, repeat] = before - scorer(estimator, changed, targets)
     mean, std = falls.mean(axis=1), falls.std(axis=1)
     found = {"importances": falls, "importances_mean": mean, "importances_std": std}
     return Bunch(**found, **({"edges": edges} if by == "window" else {}))
-
-
-def _from_donors(series: Padded, donors: npt.NDArray[np.int64]) -> Floats:
-    """Return values of other series, stretched, ``[n, L, C]``."""
-    own, theirs = series.lengths - 1, series.lengths[donors] - 1
-    steps = np.arange(series.values.shape[1])
-    fraction = steps / np.maximum(own, 1)[:, None]
-    place = np.rint(fraction.clip(max=1.0) * theirs[:, None]).astype(np.int64)
-    values = series.values[donors[:, None], place]
-    values[~series.mask] = np.nan
-    return values
