@@ -55,7 +55,7 @@ class Panel:
 
     def to(self, device: torch.device) -> Panel:
         """Return the panel with everything except `lengths` on `device`."""
-        return self if device == self.device else self.mapped(lambda tensor: tensor.to(device))
+        return self if device == self.values.device else self.mapped(lambda x: x.to(device))
 
     def pinned(self) -> Panel:
         """Return the panel in page-locked memory, for asynchronous copies to a GPU."""

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from tsformer._checks import Finite, Positive, check_known, check_number, one_of, read_fields
-from tsformer._registry import check_options, part_names
+from tsformer._registry import check_options
 from tsformer._warnings import warn_caller
 from tsformer.data.panel import AnyPanel, Panel, StoredPanel
 from tsformer.data.series import SeriesError, SeriesSource, parts_of
@@ -503,8 +503,11 @@ def views_in(views: str) -> tuple[str, ...]:
     """Return the parts of a sum of views, such as ``"values+difference"``."""
     if not isinstance(views, str):
         raise TypeError(f"views must be a name or a sum of names; got {views!r}")
-    for part in (parts := tuple(part_names(views))):
+    parts = tuple(part.strip() for part in views.split("+"))
+    for part in parts:
         check_known("view", part, VIEWS)
+        if parts.count(part) > 1:
+            raise ValueError(f"views={views!r} names {part!r} twice")
     return parts
 
 
