@@ -258,7 +258,7 @@ def _refuse_columns(y: Any, name: str) -> None:
     columns: Any = fields or getattr(y, "columns", range(shape[1] if len(shape) > 1 else 0))
     if fields or (len(shape) > 1 and shape[1:] != (1,)):
         given = f"an array of shape {shape}"
-    elif getattr(dtype, "kind", "O") == "O" and len(shape) < 2:
+    elif getattr(dtype, "kind", "O") == "O" and len(shape) < 2 and hasattr(y, "__iter__"):
         for row in y:
             if np.shape(row) not in ((), (1,)) or isinstance(row, (set, frozenset)):
                 given, columns = shortened(row, 40), range(len(row))
