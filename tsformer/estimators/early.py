@@ -290,17 +290,8 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
     def predict_early(self, X: Any, times: Any = None) -> tuple[npt.NDArray[Any], _Ints]:
         """Replay complete series: predict the class, and the number of steps until the answer.
 
-        Parameters
-        ----------
-        X, times : as in `fit`
-            Complete series. At its end a series is answered in any case.
-
-        Returns
-        -------
-        labels : ndarray (n,)
-            The answers.
-        n_steps : ndarray (n,) of int
-            Number of steps that were seen.
+        At its end a series is answered in any case. Returns labels ``(n,)`` and numbers of steps
+        ``(n,)``; `X` and `times` are as in `fit`.
         """
         _, answers, steps = self._ask(X, times, complete=True)
         final = _stop(answers, self.threshold_, self.n_agreeing_), np.arange(answers.shape[1])

@@ -131,20 +131,15 @@ def plan_for(estimator: Any, pretrained: frozenset[str], seed: int) -> TrainingP
 
 def check_continues(estimator: Any, pretrained: frozenset[str]) -> None:
     """Raise ValueError if a warm start cannot continue from the fitted models."""
-    n_fitted, freeze = len(estimator.models_), estimator.freeze
-    if n_fitted != estimator.n_estimators:
-        raise ValueError(
-            f"warm_start=True continues from the {n_fitted} fitted members, but n_estimators is "
-            f"{estimator.n_estimators}; set it to their number, or start from scratch with "
-            "warm_start=False"
-        )
+    freeze = estimator.freeze
     if freeze is not None and not pretrained:
         raise ValueError(
             "warm_start=True continues a fit without pretrained weights, or a loaded model, and "
             f"freeze={freeze!r} would freeze nothing; set freeze=None"
         )
-    fitted = dict(vars(estimator.models_[0].config))
-    wanted = dict(vars(config_for(estimator, fitted["max_len"])))
+    fitted = {"n_estimators": len(estimator.models_), **vars(estimator.models_[0].config)}
+    wanted = {"n_estimators": estimator.n_estimators}
+    wanted |= vars(config_for(estimator, fitted["max_len"]))
     scaler, settings = estimator.preprocessor_, estimator.settings_
     if isinstance(scaler, Scaler):
         fitted |= {"scaling": scaler.scaling, "views": scaler.views}
@@ -188,22 +183,17 @@ def mean_history(histories: list[History]) -> History:
 
 def check_config(config: ModelConfig, preprocessor: Preprocessor, target: Target) -> None:
     """Raise ValueError if a restored model has other inputs or outputs."""
-    expected = {"n_channels": preprocessor.n_inputs, "n_outputs": target.n_outputs}
-    for name, value in expected.items():
-        if getattr(config, name) != value:
+    codes = len(preprocessor.known) if isinstance(preprocessor, Vocabulary) else None
+    for name, given, expected in (
+        ("n_channels", config.n_channels, preprocessor.n_inputs),
+        ("n_outputs", config.n_outputs, target.n_outputs),
+        ("stem == 'embedding'", config.stem == "embedding", preprocessor.symbolic),
+        ("stem_params.n_codes", config.stem_params.get("n_codes"), codes),
+    ):
+        if given != expected:
             raise ValueError(
-                f"model.{name} must be {value}, as in its inputs and outputs; got "
-                f"{getattr(config, name)}"
+                f"model.{name} must be {expected}, as in its preprocessor and target; got {given}"
             )
-    if (config.stem == "embedding") != preprocessor.symbolic:
-        raise ValueError(
-            f"model.stem {config.stem!r} does not fit the saved preprocessor: only 'embedding' "
-            "reads codes"
-        )
-    if isinstance(preprocessor, Vocabulary):
-        n_codes = len(preprocessor.known)
-        if config.stem_params.get("n_codes") != n_codes:
-            raise ValueError(f"model.stem_params.n_codes must be {n_codes}, the number of codes")
 
 
 def check_weights(config: ModelConfig, saved: Mapping[str, Tensor], make: Make) -> None:

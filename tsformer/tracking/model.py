@@ -120,17 +120,8 @@ def register_model(model_uri: str, name: str) -> Any:
     """Add a model to MLflow's registry, with its card as the description.
 
     `mlflow.register_model` and the button on MLflow's page leave the description empty.
-
-    Parameters
-    ----------
-    model_uri : str
-        Address of the model: ``models:/ID``, ``runs:/RUN/model``, or a folder of `write_model`.
-    name : str
-        Name in the registry. A name that exists gets a new version.
-
-    Returns
-    -------
-    mlflow.entities.model_registry.ModelVersion
+    `model_uri` is ``models:/ID``, ``runs:/RUN/model``, or a folder of `write_model`; a `name` that
+    exists gets a new version. Returns the ``ModelVersion`` of MLflow.
     """
     mlflow = require("mlflow", extra="tracking", purpose="registering a model")
     version = mlflow.register_model(model_uri, name).version

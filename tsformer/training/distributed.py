@@ -86,27 +86,31 @@ class Ranks:
         self, model: nn.Module, plan: TrainingPlan, loss: object, n_series: int
     ) -> Iterator[None]:
         """Check that processes can share the run; let batch norms sum over them in the block."""
-        if len(set(self.gather(plan.seed))) > 1:
-            raise ValueError(
-                f"the {self.size} processes of this training run have different seeds, so they "
-                "would not share batches; set random_state to the same int in all of them"
-            )
-        if isinstance(loss, Pretext):
-            raise ValueError(
-                f"{self.size} processes cannot pretrain: an objective compares the series of a "
-                "whole batch; pretrain in one process, then train from its weights in several"
-            )
-        if plan.frozen:
-            raise ValueError(
-                f"{self.size} processes cannot train with frozen parameters; train in one process, "
-                "or without freeze"
-            )
         smallest = n_series // math.ceil(n_series / plan.batch_size)  # sizes differ by at most one
-        if smallest < self.size:
-            raise ValueError(
-                f"{self.size} processes cannot share a batch of {smallest} series: each needs at "
-                "least one; raise batch_size, or start fewer processes"
-            )
+        seeds = set(self.gather(plan.seed))
+        for wrong, problem in (
+            (
+                len(seeds) > 1,
+                "have different seeds, so they would not share batches; set random_state to the "
+                "same int in all of them",
+            ),
+            (
+                isinstance(loss, Pretext),
+                "cannot pretrain: an objective compares the series of a whole batch; pretrain in "
+                "one process, then train from its weights in several",
+            ),
+            (
+                plan.frozen,
+                "cannot train with frozen parameters; train in one process, or without freeze",
+            ),
+            (
+                smallest < self.size,
+                f"cannot share a batch of {smallest} series: each needs at least one; raise "
+                "batch_size, or start fewer processes",
+            ),
+        ):
+            if wrong:
+                raise ValueError(f"{self.size} processes {problem}")
         norms = [m for m in model.modules() if isinstance(m, MaskedBatchNorm)]
         for norm in norms:
             norm.shared = True

@@ -193,13 +193,6 @@ def read_scores(
     -------
     DataFrame
         These columns, `resample` if present, and the columns of `vary` with several values.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such file.
-    ValueError
-        If the file lacks a column, or has no row yet.
     """
     study = read_study(path, vary=vary)
     resample = [name for name in ("resample",) if name in study.rows.columns]

@@ -75,31 +75,14 @@ class Statistics:
         """Return the pairs of one method, oriented so that it is the second of each.
 
         Use this where comparing every method with this one, a control, was the question from the
-        start: `p_holm` is then corrected for these pairs only.
-
-        Parameters
-        ----------
-        reference : str
-            The method to compare the others with.
-
-        Returns
-        -------
-        DataFrame
-            One row per other method, in their order: `method`, and the columns `difference` (its
-            mean score minus the reference's), `wins`, `ties`, `loses`, `p`, `p_holm`, `p_better`,
-            `p_same`, `p_worse` as in `pairs`.
-
-        Raises
-        ------
-        ValueError
-            If there is no such method.
+        start: `p_holm` is then corrected for these pairs only. There is one row per `method`, with
+        the columns of `pairs`; `difference` is its mean score minus the reference's.
         """
         check_known("method", reference, self.ranks.index)
         turn = {"wins": "loses", "loses": "wins", "p_better": "p_worse", "p_worse": "p_better"}
+        turn["worse"] = "method"
         first = self.pairs[self.pairs["worse"] == reference].rename(columns={"better": "method"})
-        second = self.pairs[self.pairs["better"] == reference].rename(
-            columns={"worse": "method", **turn}
-        )
+        second = self.pairs[self.pairs["better"] == reference].rename(columns=turn)
         second = second.assign(difference=-second["difference"])
         columns = [name for name in self.pairs.columns if name not in ("better", "worse")]
         pairs = pd.concat([first, second])[["method", *columns]].reset_index(drop=True)

@@ -132,12 +132,10 @@ def read_methods(
         raise TypeError(f"methods must map names to parameters; got {shortened(methods)}")
     found = {}
     for name, said in methods.items():
-        if not isinstance(name, str) or not name:
-            raise TypeError(f"a method must be named by a string; got {name!r}")
-        if not isinstance(said, Mapping):
+        if not isinstance(name, str) or not name or not isinstance(said, Mapping):
             raise TypeError(
-                f"method {name!r} must be a table of parameters, as in "
-                f'{{"estimator": "minirocket"}}; got {shortened(said)}'
+                "a method must have a name and a table of parameters, as in "
+                f'"minirocket": {{"n_kernels": 84}}; got {name!r}: {shortened(said)}'
             )
         given = dict(said)
         estimator = given.pop("estimator", None) or (name if name in BASELINES else TRANSFORMER)

@@ -34,7 +34,7 @@ from tsformer.studies.report.summary_table import summary_table, to_markdown
 from tsformer.studies.report.verdict import verdict
 from tsformer.studies.report.write import write_findings
 from tsformer.studies.run.results import ResultStore
-from tsformer.studies.run.trial import name_column, plain
+from tsformer.studies.run.trial import COST_COLUMNS, SCORE_COLUMNS, name_column, plain
 from tsformer.tracking import RunStore, TrackedRun
 from tsformer.tracking.views import PLACE_TAG, VARIANT_TAG, view_of_study
 
@@ -59,13 +59,8 @@ def study_note(study: Study, store: RunStore) -> str:
 
 
 T = TypeVar("T")
-#: Scores averaged over the compared fits.
-_SCORES = ("balanced_accuracy", "f1_macro", "log_loss")
 #: Costs averaged over data sets after the median over fits: one slow fit does not shift it.
-_COSTS = (
-    *("fit_seconds", "seconds_per_epoch", "n_parameters", "n_parameters_encoding"),
-    *("peak_memory_mb", "predict_seconds", "predict_memory_mb"),
-)
+_AVERAGED = [name for name in COST_COLUMNS if name not in ("fit_cpu_seconds", "n_epochs")]
 _NOTE = (
     "Means over {fits} fits on {datasets} data sets.{left_out} `test/accuracy_spread` is the "
     "standard deviation over seeds and resamples of one data set, averaged over data sets. "
@@ -154,8 +149,8 @@ def _metrics(fits: pd.DataFrame, *, rank: float) -> dict[str, float]:
         "test/accuracy_spread": spreads.mean(),
         "test/mean_rank": rank,
         "fits/finished": len(fits),
-        **{f"test/{name}": fits[name].mean() for name in _SCORES if name in fits},
-        **fits.groupby("dataset")[[name for name in _COSTS if name in fits]].median().mean(),
+        **{f"test/{name}": fits[name].mean() for name in SCORE_COLUMNS[1:4] if name in fits},
+        **fits.groupby("dataset")[[name for name in _AVERAGED if name in fits]].median().mean(),
         **means.add_prefix("test/accuracy/"),
         **spreads.add_prefix("test/accuracy_spread/"),
     }

@@ -37,16 +37,17 @@ from tsformer.training.training_run import Callback, suppress_interruption_warni
 #: Tag of a fit: hash of its data set.
 SERIES = "tsformer.series"
 
-_SCORES = (
+SCORE_COLUMNS = (
     *("accuracy", "balanced_accuracy", "f1_macro"),
     *("log_loss", "brier_score", "calibration_error"),
 )
-_COSTS = (
+COST_COLUMNS = (
     *("fit_seconds", "fit_cpu_seconds", "seconds_per_epoch", "n_epochs", "n_parameters"),
     *("n_parameters_encoding", "peak_memory_mb", "predict_seconds", "predict_memory_mb"),
 )
 #: Column of the results -> metric of the MLflow run.
-_METRICS = {name: f"test/{name}" for name in _SCORES} | {name: name for name in _COSTS}
+_METRICS = {name: f"test/{name}" for name in SCORE_COLUMNS}
+_METRICS |= {name: name for name in COST_COLUMNS}
 
 #: Columns of the results that are integers.
 COUNTS = ("n_epochs", "n_parameters", "n_parameters_encoding")
@@ -57,10 +58,9 @@ _HELPED = "tsformer.helped"
 
 def columns(study: Study) -> list[str]:
     """Return the columns of the results, in order."""
-    counted = ["n_train"] if study.train_sizes else []
-    trial = ["dataset", name_column(study), *study.varied, *counted, "seed", "resample"]
     others = ["helped"] if study.methods else []
-    return [*trial, *_METRICS, *others, "configuration", "version", "commit", "run_id"]
+    described = describe(study.trials()[0], study)
+    return [*described, *_METRICS, *others, "configuration", "version", "commit", "run_id"]
 
 
 def name_column(study: Study) -> str:
