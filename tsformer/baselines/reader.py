@@ -5,6 +5,7 @@ import random
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -28,6 +29,7 @@ class UnreadableSeries(ValueError):
     """A classifier cannot read these series, padded or interpolated or not."""
 
 
+@dataclass(eq=False)
 class PanelClassifier:
     """Fit any classifier to any series; pad or interpolate series that it cannot read.
 
@@ -74,15 +76,9 @@ class PanelClassifier:
     (['b'], 'padded, cut')
     """
 
-    def __init__(
-        self,
-        estimator: str = TRANSFORMER,
-        parameters: Mapping[str, Any] | None = None,
-        random_state: int | None = None,
-    ):
-        self.estimator = estimator
-        self.parameters = dict(parameters or {})
-        self.random_state = random_state
+    estimator: str = TRANSFORMER
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    random_state: int | None = None
 
     def check(self) -> None:
         """Construct the classifier and discard it, to raise its errors before any fit."""

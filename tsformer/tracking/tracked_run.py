@@ -9,6 +9,7 @@ import re
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -19,7 +20,6 @@ from tsformer.tracking.settings import reason, warn, warn_untracked
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from mlflow import MlflowClient
 
 # A database refuses longer names; some characters are left for a suffix and a prefix.
 _KEY_LENGTH = 220
@@ -81,6 +81,7 @@ class RunEnded(Exception):
     """Another process ended the run: stop the work and discard its result."""
 
 
+@dataclass(eq=False, repr=False)
 class TrackedRun:
     """One run of MLflow, addressed by its id; MLflow's "active run" is never touched.
 
@@ -107,21 +108,14 @@ class TrackedRun:
         ``tsformer.NAME`` if the run has another value.
     """
 
-    def __init__(
-        self,
-        client: MlflowClient | None,
-        run_id: str,
-        *,
-        flush_seconds: float = 5.0,
-        store: Any = None,
-        borrowed: bool = False,
-    ):
-        self.client: Any = client
-        self.run_id = run_id
-        self.flush_seconds = flush_seconds
-        self.store: Any = store  # a RunStore, whose module imports this one
-        self.borrowed = borrowed
-        self.lost = client is None
+    client: Any
+    run_id: str
+    flush_seconds: float = field(default=5.0, kw_only=True)
+    store: Any = field(default=None, kw_only=True)  # a RunStore, whose module imports this one
+    borrowed: bool = field(default=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        self.lost = self.client is None
         self.status: str | None = None
         self.model_id: str | None = None
         self.scores: dict[str, float] = {}  # the last value of each metric, also of a lost run
@@ -132,7 +126,7 @@ class TrackedRun:
         self._missing: list[str] = []
         self._no_artifacts = False
         self._waiting: list[Any] = []
-        self._next_flush = time.monotonic() + flush_seconds
+        self._next_flush = time.monotonic() + self.flush_seconds
 
     def __enter__(self) -> Self:
         return self

@@ -187,12 +187,8 @@ def train_ensemble(
     """
     histories = list(histories) or [History() for _ in models]
     callbacks = list(callbacks) or [() for _ in models]
-    counts = {
-        "models": len(models),
-        "plans": len(plans),
-        "callbacks": len(callbacks),
-        "histories": len(histories),
-    }
+    parts = {"models": models, "plans": plans, "callbacks": callbacks, "histories": histories}
+    counts = {name: len(part) for name, part in parts.items()}
     if len(set(counts.values())) > 1 or not models:
         raise ValueError(
             "train_ensemble needs one plan, one history and one sequence of callbacks per model; "

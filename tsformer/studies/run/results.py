@@ -1,6 +1,7 @@
 """ResultStore: the results of a study so far, in memory and in results.csv."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,21 +24,23 @@ from tsformer.tracking.settings import without_credentials
 from tsformer.tracking.store import commit
 
 
+@dataclass(eq=False)
 class ResultStore:
     """Result rows, errors, and fits without a run in the MLflow store."""
 
-    def __init__(self, study: Study, store: RunStore, path: Path):
-        self.study = study
-        self.store = store
-        self.path = path
-        self.rows: dict[Trial, dict[str, Any]] = {}
-        self.errors: dict[Trial, str] = {}
-        self.unrecorded: set[Trial] = set()
-        self._trials = study.trials()
+    study: Study
+    store: RunStore
+    path: Path
+    rows: dict[Trial, dict[str, Any]] = field(default_factory=dict)
+    errors: dict[Trial, str] = field(default_factory=dict)
+    unrecorded: set[Trial] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._trials = self.study.trials()
         #: Several where seed, variant or name make no difference to a fit.
         self._keys: dict[str, list[Trial]] = {}
         for trial in self._trials:
-            self._keys.setdefault(study.key(*trial), []).append(trial)
+            self._keys.setdefault(self.study.key(*trial), []).append(trial)
 
     def open(self) -> Self:
         """Read the store for the first time, unless that would lose rows of an existing CSV."""
