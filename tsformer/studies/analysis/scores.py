@@ -120,7 +120,7 @@ def read_study(
         if wrong.any():
             raise ValueError(
                 f"{file}, row {column.index[wrong][0] + 2}: {column[wrong].iloc[0]!r} is no "
-                f"{written.get(name, name)}; correct it, or leave the row out"
+                f"{written.get(name, name)!r}; correct it, or leave the row out"
             )
     free = [name for name in table.columns if name not in (*_COLUMNS, "resample")]
     for name in asked or ():
