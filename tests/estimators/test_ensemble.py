@@ -10,7 +10,7 @@ from small_estimators import ensemble as make
 from tools.functions_entered import reads_of
 from tsformer import RandomConvolutionClassifier, TSEnsembleClassifier, load
 from tsformer import TSTransformerClassifier as Transformer
-from tsformer.estimators import ensemble, time_limit
+from tsformer.estimators import ensemble
 from tsformer.training import Callback
 
 Y = np.array(["no", "yes"])[np.arange(16) % 2]
@@ -83,8 +83,7 @@ class Clock:
 
     def __init__(self, monkeypatch, *, convolutions=0.0, choices=0.0, epochs=(1.0,)):
         self.now = 1000.0
-        for module in (ensemble, time_limit):
-            monkeypatch.setattr(module, "perf_counter", lambda: self.now)
+        monkeypatch.setattr(ensemble, "perf_counter", lambda: self.now)
         import_module("torch._dynamo")  # as after the first fit of a process
         for cls, seconds in ((RandomConvolutionClassifier, convolutions), (Transformer, choices)):
             monkeypatch.setattr(cls, "fit", self._slow(cls.fit, seconds))
