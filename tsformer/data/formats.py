@@ -102,9 +102,7 @@ def _read_text(
         text = file.read()
     if "\0" in text:  # pandas cuts text there
         line = text.count("\n", 0, text.index("\0")) + 1
-        raise ValueError(
-            f"{path} is not UTF-8 text; save it in UTF-8: line {line} has a NUL character"
-        )
+        raise ValueError(f"{path} is not UTF-8 text: line {line} has a NUL character")
     usual = "\t" if ending(path) == ".tsv" else ","
     found, stated = separator_of(list(islice(io.StringIO(text, newline=""), _LINES)), usual)
     guessed = sep is None and not stated and found != usual
@@ -127,8 +125,8 @@ def _read_text(
                 read_as = "column names, but has numbers" if header else "values"
                 warn_caller(
                     f"{path} {'may have' if header else 'seems to have'} no header: its first "
-                    f"line, {listed(names, 5)}, is read as {read_as}. Pass `header=True` if it "
-                    "names the columns, `header=False` if it has values"
+                    f"line, {listed(names, 5)}, is read as {read_as}. Pass `header=True` or "
+                    "`header=False`"
                 )
         names = names if header else list(map(str, range(len(names))))
         refuse_repeated(path, names)
@@ -157,8 +155,7 @@ def _read_text(
         if isinstance(error, pd.errors.ParserWarning):
             reason = "rows have more fields than the first line"
         raise ValueError(
-            f"{path} cannot be read as a table: {reason}. Its separator is taken to be {sep!r}; "
-            "`sep=` changes it"
+            f"{path} cannot be read as a table: {reason}. `sep=` changes its separator, {sep!r}"
         ) from error
     first = before + (2 if header else 1)
     table.index = pd.RangeIndex(first, first + len(table))
@@ -179,14 +176,12 @@ def holds_cells(table: pd.DataFrame, names: Sequence[str] | None = None) -> list
     """Return the columns with lists in their cells."""
     chosen = table if names is None else table[list(names)]
     objects = chosen.loc[:, [dtype == "O" for dtype in chosen.dtypes]]
-    firsts = [
-        next(
-            (cell for cell in cells if isinstance(cell, (list, np.ndarray)) or not pd.isna(cell)), 0
-        )
-        for cells in objects.to_numpy().T
-    ]
-    pairs = zip(objects.columns, firsts, strict=True)
-    return [name for name, first in pairs if isinstance(first, (list, np.ndarray))]
+    lists = (list, np.ndarray)
+    found = []
+    for name, cells in zip(objects.columns, objects.to_numpy().T, strict=True):
+        known = (cell for cell in cells if isinstance(cell, lists) or not pd.isna(cell))
+        found += [name] if isinstance(next(known, 0), lists) else []
+    return found
 
 
 def read_cells(table: pd.DataFrame, names: Sequence[str]) -> list[Any]:

@@ -179,13 +179,9 @@ def read_windows(
             labels[name] = rows[read.label].to_numpy() if read.label in rows else None
             frames[name] = rows[[*(read.value or ()), *([schema.group] if grouped else [])]]
         schema = replace(read, case=schema.case, group=schema.group)
+    groups = schema.group if grouped else None
     try:
-        cut = windows(
-            frames,
-            labels if labelled else None,
-            *schema.cut,
-            groups=schema.group if grouped else None,
-        )
+        cut = windows(frames, labels if labelled else None, *schema.cut, groups=groups)
     except ValueError as error:
         raise ValueError(f"{path}: {re.sub('^length', 'window', str(error))}") from error
     if not labelled:  # to compare predictions with
@@ -223,16 +219,10 @@ def read_table(
                     )
         else:
             schema, table = _with_times(schema, _numbers(table, schema, path), path)
-            found = from_long(
-                table,
-                case=schema.case,
-                time=schema.time,
-                value=(schema.value or ())[0 if schema.channel else slice(None)],
-                channel=schema.channel,
-                label=schema.label if labelled else None,
-                group=schema.group,
-                grid=schema.grid,
-            )
+            roles = {r: getattr(schema, r) for r in ("case", "time", "channel", "group", "grid")}
+            value = (schema.value or ())[0 if schema.channel else slice(None)]
+            label = schema.label if labelled else None
+            found = from_long(table, value=value, label=label, **roles)
             X, *found = found if isinstance(found, tuple) else (found,)
             y = found[0] if labelled else None
             groups = None if groups is None else found[-1]
@@ -263,16 +253,10 @@ def _read(path: Path, schema: TableSchema) -> tuple[TableSchema, pd.DataFrame]:
     """Read the rows of a file, and what it declares."""
     time = None if schema.time_format is None else schema.time
     roles = (schema.case, schema.channel, schema.label, schema.group, time)
-    frame = read_frame(
-        path,
-        texts=[name for name in roles if name is not None],
-        named=schema.columns,
-        header=schema.header,
-        sep=schema.sep,
-        decimal=schema.decimal,
-    )
-    label = schema.label or frame.label
-    header = schema.header if frame.header else False
+    texts = [name for name in roles if name is not None]
+    how: Any = {name: getattr(schema, name) for name in ("header", "sep", "decimal")}
+    frame = read_frame(path, texts=texts, named=schema.columns, **how)
+    label, header = schema.label or frame.label, schema.header if frame.header else False
     return replace(schema, label=label, header=header), frame.rows
 
 
