@@ -385,10 +385,7 @@ class SeriesEstimator(BaseEstimator):
     def summary(self) -> Summary:
         """Summarise layers, sizes, and the values that `fit` used for every "auto".
 
-        Returns
-        -------
-        tsformer.estimators.Summary
-            Its `str` is plain text; a notebook shows tables.
+        The `str` of the summary is plain text; a notebook shows tables.
         """
         check_is_fitted(self)
         layers, sizes, parts = self._layout()
