@@ -16,7 +16,7 @@ from functools import cached_property
 from itertools import pairwise
 from math import prod
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -161,22 +161,11 @@ _MAPPED = 2**22
 _SCATTERED = 16
 
 
-class Rows(Protocol):
-    """`n` series of `C` channels and `L` steps."""
-
-    n_channels: int
-    n_steps: int
-    #: Steps of each series, with missing ones at its end.
-    lengths: npt.NDArray[np.int64]
-    #: Whether the rows are in a file, which may change.
-    in_file: bool
-
-    def read(self, index: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
-        """Return series by ascending indices ``[m]``: ``[m, C, L]``."""
-
-
 class ArrayRows:
-    """The rows of one array-like, ``(n, length)`` or ``(n, channels, length)``."""
+    """The rows of one array-like, ``(n, length)`` or ``(n, channels, length)``.
+
+    `in_file` if it is mapped, so that its values may change.
+    """
 
     def __init__(self, array: Any):
         self.array = array
@@ -318,6 +307,9 @@ class FileRows:
                 run[:] = np.frombuffer(data, self._dtype).reshape(run.shape)
             self._version.check(self.path)
         return rows
+
+
+Rows = ArrayRows | FileRows
 
 
 class NpyHeader(NamedTuple):
