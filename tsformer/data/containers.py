@@ -225,8 +225,8 @@ def _one_by_one(X: Any) -> tuple[list[Item], Names] | None:
             row = X[i]
         except (KeyError, IndexError, TypeError) as error:
             raise TypeError(
-                f"X is a {type(X).__name__} of {len(X)} items, and X[{i}] raised {error!r}; "
-                "convert it to a list of arrays (channels, length)"
+                f"X is a {type(X).__name__} of {len(X)} series by __len__, and X[{i}] raised "
+                f"{error!r}; convert it to a list of arrays (channels, length)"
             ) from error
         row = row[0] if isinstance(row, tuple) and row else row
         table = native(row) if hasattr(row, "to_pandas") else row
@@ -403,7 +403,8 @@ def check_order(indices: Iterable[Any], fix: str) -> None:
 
 def _no_index(what: str) -> ValueError:
     return ValueError(
-        f"timestamps='index' takes times from a pandas index, and {what} has none: pass times="
+        f"timestamps='index' takes times from a pandas index, and {what} has none: pass times=, or "
+        "a list of DataFrames"
     )
 
 
