@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,22 +23,14 @@ class Corpus:
     valid: Tensor
 
 
-def read_corpus(paths: Sequence[Path], n_tokens: int, min_count: int) -> Corpus:
+def read_corpus(train_file: Path, valid_file: Path, n_tokens: int, min_count: int) -> Corpus:
     """Read a text to train on and a text to evaluate on.
 
-    No path: the English text that comes with Python, the help topics of pydoc. One: a folder with
-    files named train and valid (or test), with any suffix. Two: the files themselves. Words are
-    separated by whitespace; the end of a line is a token. Words that occur fewer than `min_count`
-    times in the training text become one unknown word.
+    Words are separated by whitespace; the end of a line is a token. Words that occur fewer than
+    `min_count` times in the training text become one unknown word.
     """
-    if not paths:
-        name, (train, valid) = "pydoc topics", _pydoc()
-    else:
-        train_file, valid_file = _files(paths)
-        name = f"{train_file.parent.name}/{train_file.name}, {valid_file.name}"
-        train, valid = (
-            _words(file.read_text(encoding="utf-8")) for file in (train_file, valid_file)
-        )
+    name = f"{train_file.parent.name}/{train_file.name}, {valid_file.name}"
+    train, valid = (_words(file.read_text(encoding="utf-8")) for file in (train_file, valid_file))
     train, valid = train[:n_tokens], valid[:n_tokens]
     counts = Counter(train)
     kept = [word for word, count in counts.most_common() if count >= min_count and word != UNKNOWN]
@@ -87,37 +77,6 @@ def ngram_perplexity(train: Tensor, valid: Tensor, vocab_size: int, order: int) 
                 chance = (own + followers[context] * chance) / (seen[context] + followers[context])
         loss -= math.log(chance)
     return math.exp(loss / len(text))
-
-
-def _pydoc() -> tuple[list[str], list[str]]:
-    from pydoc_data.topics import topics
-
-    texts = [topics[name] for name in sorted(topics)]
-    words = [re.findall(r"\w+|[^\w\s]|\n", text.lower()) for text in texts]
-    words = [[END if word == "\n" else word for word in text] for text in words]
-    # Every fourth topic is held out, so that both texts span the alphabet.
-    return (
-        [word for i, text in enumerate(words) if i % 4 != 3 for word in text],
-        [word for i, text in enumerate(words) if i % 4 == 3 for word in text],
-    )
-
-
-def _files(paths: Sequence[Path]) -> tuple[Path, Path]:
-    if len(paths) == 2:
-        return paths[0], paths[1]
-    if len(paths) > 2 or not paths[0].is_dir():
-        raise SystemExit(
-            f"--corpus takes a folder with a train and a valid file, or two files; got "
-            f"{' '.join(map(str, paths))}"
-        )
-    found = {file.stem: file for file in sorted(paths[0].iterdir()) if file.is_file()}
-    other = found.get("valid", found.get("test"))
-    if "train" not in found or other is None:
-        raise SystemExit(
-            f"{paths[0]} needs a file named train and one named valid or test, with any suffix; it "
-            f"has {', '.join(sorted(found)) or 'none'}. Pass the two files themselves instead"
-        )
-    return found["train"], other
 
 
 def _words(text: str) -> list[str]:

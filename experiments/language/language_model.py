@@ -1,14 +1,12 @@
 """Encodings in a causal language model: loss and perplexity after each epoch.
 
-    python experiments/language/language_model.py --epochs 10 --encoding lspe
-    python experiments/language/language_model.py --encodings none,lspe,rope --seeds 5 --jobs 2
     python experiments/language/language_model.py --corpus folder/valid.txt folder/test.txt
+        --encodings none,lspe,rope --seeds 5 --jobs 2
 
 Trains on the first text and evaluates on the second, beside unigrams and trigrams of the same
 words. The rows of a fit, one per epoch, are appended to language_model.csv when the fit ends;
 running the same command again resumes with the fits that are missing. Each fit is an MLflow run
-with its curves and the encoding before and after. `--corpus` is a folder with files named train and
-valid, or two files; the default is the text that comes with Python.
+with its curves and the encoding before and after.
 """
 
 from __future__ import annotations
@@ -146,7 +144,7 @@ def fit(
 
 def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--corpus", type=Path, nargs="+", default=[])
+    parser.add_argument("--corpus", type=Path, nargs=2, required=True)
     parser.add_argument("--encoding", "--encodings", dest="encodings", default="lspe")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--epochs", type=int, default=10)
@@ -173,7 +171,7 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 def main(argv: Sequence[str] | None = None) -> None:
     options = arguments(argv)
     path = options.out / "language_model.csv"
-    corpus = read_corpus(options.corpus, options.tokens, options.min_count)
+    corpus = read_corpus(*options.corpus, options.tokens, options.min_count)
     sizes = f"{len(corpus.train):,} and {len(corpus.valid):,} tokens"
     print(f"{corpus.name}: {sizes}, {len(corpus.vocabulary):,} words", flush=True)
     same = {"corpus": corpus.name, **{name: getattr(options, name) for name in SETTINGS}}

@@ -31,9 +31,12 @@ def test_ngrams_by_hand():
 def test_script_trains_tracks_prints_and_resumes(tmp_path, monkeypatch, capsys):
     out = tmp_path / "out"
     monkeypatch.chdir(tmp_path)  # where mlflow.db is created
+    texts = [tmp_path / "train.txt", tmp_path / "valid.txt"]
+    for text, n_lines in zip(texts, (200, 50), strict=True):
+        text.write_text("one two three two one\nfour one two\n" * n_lines, encoding="utf-8")
 
     def run(*arguments: str) -> str:
-        language_model.main([*SMALL, "--out", str(out), *arguments])
+        language_model.main([*SMALL, "--corpus", *map(str, texts), "--out", str(out), *arguments])
         return capsys.readouterr().out
 
     assert "none seed 0" in run("--encoding", "none", "--no-track")
