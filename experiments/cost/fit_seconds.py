@@ -35,7 +35,7 @@ ROOT = Path(__file__).parents[2]
 #: The quick ones come first, so that torch is warm before the transformers.
 METHODS = [
     *("minirocket", "quant", "multirocket-hydra", "rdst"),
-    *("random-convolutions", "tsformer", "ensemble"),
+    *("random-convolutions", "tsformer", "tsformer-patch", "ensemble"),
 ]
 KEYS = ["dataset", "method"]
 N_PROBLEMS = 6
@@ -54,11 +54,14 @@ def fit(dataset: str, method: str) -> dict[str, object]:
     """Time a fit on the train split."""
     torch.set_num_threads(1)
     X, y = load_dataset(dataset, split="train")
-    if method not in ("tsformer", "ensemble"):
+    name, parameters = (
+        (method, {}) if method != "tsformer-patch" else ("tsformer", {"stem": "patch"})
+    )
+    if name not in ("tsformer", "ensemble"):
         few = np.concatenate([np.flatnonzero(y == label)[:3] for label in np.unique(y)])
         PanelClassifier(method, find(method).quick, 0).fit([X[i] for i in few], y[few])
     wall, used = time.perf_counter(), time.process_time()
-    PanelClassifier(method, random_state=0).fit(X, y)
+    PanelClassifier(name, parameters, 0).fit(X, y)
     return {
         **dict(zip(KEYS, (dataset, method), strict=True)),
         "cpu_seconds": round(time.process_time() - used, 3),
