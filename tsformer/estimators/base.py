@@ -419,10 +419,17 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
 
     @in_plain_torch
     def transform(self, X: Any, times: Any = None) -> npt.NDArray[np.float32]:
-        """Compute embeddings ``(n, n_estimators * d_model)``: pooled tokens that the head reads.
+        """Compute embeddings of series: the pooled tokens that the head reads.
 
-        Embeddings of several members are concatenated: each has its own space. `X` and `times` are
-        as in `fit`: series of any length, with the same channels.
+        Parameters
+        ----------
+        X, times : as in `fit`
+            Series of any length, with the same channels; times if `fit` had times.
+
+        Returns
+        -------
+        ndarray (n, n_estimators * d_model) of float32
+            Embeddings of several members are concatenated: each has its own space.
         """
         embedded = np.concatenate(list(self._outputs(X, times, "embed")), axis=1)
         return self._by_series(X, embedded)

@@ -185,8 +185,17 @@ class TSTransformerEncoder(TransformerEstimator):
         The reconstruction error is the mean squared error of hidden values after scaling. Every
         call hides the same values. Predicting the mean of each channel scores about -1. For
         "contrastive" the score is minus the NT-Xent loss of batches of 16 series. For several
-        members, the score is the mean. `X` and `times` are as in `transform`, of unseen series; `y`
-        is ignored.
+        members, the score is the mean.
+
+        Parameters
+        ----------
+        X, times : as in `transform`
+            Unseen series.
+        y : ignored
+
+        Returns
+        -------
+        float
         """
         series = self._source(X, times)
         panel = self.preprocessor_.panel(series).to(self.device_)

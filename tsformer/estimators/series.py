@@ -385,7 +385,10 @@ class SeriesEstimator(BaseEstimator):
     def summary(self) -> Summary:
         """Summarise layers, sizes, and the values that `fit` used for every "auto".
 
-        The `str` of the summary is plain text; a notebook shows tables.
+        Returns
+        -------
+        tsformer.estimators.Summary
+            Its `str` is plain text; a notebook shows tables.
         """
         check_is_fitted(self)
         layers, sizes, parts = self._layout()
