@@ -39,10 +39,16 @@ def classes(self: Any) -> npt.NDArray[Any]:
 
 @in_plain_torch
 def decision_function(self: Any, X: Any, times: Any = None) -> npt.NDArray[np.floating[Any]]:
-    """Compute logits ``(n, n_classes)``; for several members, the log of the mean probabilities.
+    """Compute logits; for several members, the log of the mean probabilities.
 
-    With two classes, ``(n,)``: the second logit minus the first. `X` and `times` are as in
-    `predict_proba`.
+    Parameters
+    ----------
+    X, times : as in `predict_proba`
+
+    Returns
+    -------
+    ndarray (n, n_classes), or (n,) for two classes: the second logit minus the first
+        ``(n, n_labels)`` for several labels.
     """
     check_is_fitted(self)
     return self.target_.decisions(self.logits(X, times))
@@ -50,9 +56,15 @@ def decision_function(self: Any, X: Any, times: Any = None) -> npt.NDArray[np.fl
 
 @in_plain_torch
 def predict(self: Any, X: Any, times: Any = None) -> npt.NDArray[Any]:
-    """Predict the label of each series, ``(n,)``; of several labels ``(n, n_labels)`` of 0 and 1.
+    """Predict the class of each series.
 
-    `X` and `times` are as in `predict_proba`.
+    Parameters
+    ----------
+    X, times : as in `predict_proba`
+
+    Returns
+    -------
+    ndarray (n,) of labels, or (n, n_labels) of 0 and 1 for several labels
     """
     series = self._source(X, times)
     chunks = self._in_chunks(series, lambda chunk: self.target_.decide(self.logits(chunk, None)))
@@ -65,8 +77,17 @@ def score(
 ) -> float:
     """Compute the accuracy of `predict`; of several labels, all must be right.
 
-    `y` has the true labels, and `sample_weight` the weight of each series; `X` and `times` are as
-    in `predict_proba`.
+    Parameters
+    ----------
+    X, times : as in `predict_proba`
+    y : array-like (n,) or (n, n_labels)
+        True labels.
+    sample_weight : array-like (n,), optional
+        Weight of each series.
+
+    Returns
+    -------
+    float
     """
     check_ids(X, y, "y")
     check_ids(X, sample_weight, "sample_weight")

@@ -491,9 +491,16 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
 
     @in_plain_torch
     def predict_proba_members(self, X: Any, times: Any = None) -> npt.NDArray[np.float64]:
-        """Compute the probabilities ``(n_estimators, n, n_classes)`` of each member.
+        """Compute the probability of each class according to each member.
 
-        They are in the order of `estimators_`; their mean is `predict_proba`.
+        Parameters
+        ----------
+        X, times : as in `transform`
+
+        Returns
+        -------
+        ndarray (n_estimators, n, n_classes) of float64
+            In the order of `estimators_`; their mean is `predict_proba`.
         """
         return self.target_.probabilities(self._scores(X, times)).numpy()
 

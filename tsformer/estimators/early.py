@@ -251,7 +251,13 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
     def choose_rule(self, earliness: float | str) -> Self:
         """Choose another rule from the held-out answers of `fit`, without training again.
 
-        `earliness` is as in the constructor.
+        Parameters
+        ----------
+        earliness : as in the constructor
+
+        Returns
+        -------
+        self
         """
         check_is_fitted(self)
         _check_earliness("earliness", earliness)
@@ -274,9 +280,16 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
 
     @in_plain_torch
     def predict_proba(self, X: Any, times: Any = None) -> _Floats:
-        """Compute the probability of each class ``(n, n_classes)`` from prefixes of any length.
+        """Compute the probability of each class from prefixes of any length.
 
-        `X` and `times` are as in `fit`: series as far as they have arrived.
+        Parameters
+        ----------
+        X, times : as in `fit`
+            Series as far as they have arrived.
+
+        Returns
+        -------
+        ndarray (n, n_classes)
         """
         check_is_fitted(self)
         return self.classifier_.predict_proba(
@@ -284,7 +297,12 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         )
 
     def predict(self, X: Any, times: Any = None) -> npt.NDArray[Any]:
-        """Predict the class ``(n,)`` of each series from all that has arrived."""
+        """Predict the class of each series from all that has arrived, as `predict_proba` does.
+
+        Returns
+        -------
+        ndarray (n,) of labels
+        """
         return self.target_.decide(self.predict_proba(X, times))
 
     def predict_early(self, X: Any, times: Any = None) -> tuple[npt.NDArray[Any], _Ints]:
@@ -368,9 +386,17 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write classifier and rule to a folder, as `TSTransformerClassifier.save` does.
+        """Write classifier and rule to a folder, to be read with `tsformer.load`.
 
-        TypeError if the classifier is of another library: writing it would need pickle.
+        Parameters
+        ----------
+        path : str or path
+            As in `TSTransformerClassifier.save`.
+
+        Raises
+        ------
+        TypeError
+            If the classifier is of another library: writing it would need pickle.
         """
         check_is_fitted(self)
         if not isinstance(self.classifier_, SeriesEstimator):

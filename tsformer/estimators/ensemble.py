@@ -349,18 +349,36 @@ class TSEnsembleClassifier(ClassifierMixin, SeriesEstimator):
 
     @in_plain_torch
     def predict_proba(self, X: Any, times: Any = None) -> npt.NDArray[np.float64]:
-        """Compute the mean of the probabilities of the parts ``(n, n_classes)``.
+        """Compute the mean of the probabilities of the parts; arguments as of the parts.
 
-        `X` and `times` are as in `TSTransformerClassifier.predict_proba`.
+        Parameters
+        ----------
+        X, times : as in `fit`
+            Series of any length, with the same channels; times if `fit` had times.
+
+        Returns
+        -------
+        ndarray (n, n_classes) of float64
+            Rows sum to 1, unless there are several labels per series.
         """
         parts = self.predict_proba_parts(X, times)
         return sum((self.weights_[name] * proba for name, proba in parts.items()), np.zeros(()))
 
     @in_plain_torch
     def predict_proba_parts(self, X: Any, times: Any = None) -> dict[str, npt.NDArray[np.float64]]:
-        """Compute the probabilities ``(n, n_classes)`` of each part, in a dict by its name.
+        """Compute the probability of each class according to each part.
 
         Their mean with the weights `weights_` is `predict_proba`.
+
+        Parameters
+        ----------
+        X, times : as in `predict_proba`
+
+        Returns
+        -------
+        dict
+            From "random_convolutions", and "transformer" if there is one, to an ndarray
+            ``(n, n_classes)``.
         """
         series = self.read_series(X, times)
         return {name: part.predict_proba(series) for name, part in fitted_parts(self).items()}
@@ -369,9 +387,21 @@ class TSEnsembleClassifier(ClassifierMixin, SeriesEstimator):
     def score_parts(
         self, X: Any, y: Any, sample_weight: npt.ArrayLike | None = None, *, times: Any = None
     ) -> dict[str, float]:
-        """Compute the accuracy of the "ensemble" and of each part alone, in a dict by name.
+        """Compute the accuracy of the ensemble and of each part alone.
 
-        The arguments are those of `score`.
+        Parameters
+        ----------
+        X, times : as in `predict_proba`
+        y : array-like (n,) or (n, n_labels)
+            True labels.
+        sample_weight : array-like (n,), optional
+            Weight of each series.
+
+        Returns
+        -------
+        dict
+            From "ensemble", "random_convolutions", and "transformer" if there is one, to the
+            accuracy.
         """
         check_ids(X, y, "y")
         check_ids(X, sample_weight, "sample_weight")

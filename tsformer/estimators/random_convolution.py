@@ -251,9 +251,16 @@ class RandomConvolutionClassifier(
 
     @in_plain_torch
     def transform(self, X: Any, times: Any = None) -> npt.NDArray[np.float32]:
-        """Compute the scaled features of series, ``(n, n_features_out)`` of float32.
+        """Compute the scaled features of series.
 
-        `X` and `times` are as in `TSTransformerClassifier.transform`.
+        Parameters
+        ----------
+        X, times : as in `fit`
+            Series of any length, with the same channels; times if `fit` had times.
+
+        Returns
+        -------
+        ndarray (n, n_features_out) of float32
         """
         return self._by_series(X, self._outputs(X, times, "embed")[0])
 
@@ -274,9 +281,16 @@ class RandomConvolutionClassifier(
 
     @in_plain_torch
     def predict_proba(self, X: Any, times: Any = None) -> npt.NDArray[np.float64]:
-        """Compute the probability of each class or label ``(n, n_classes)``, as of `classes_`.
+        """Compute the probability of each class or label, in the order of `classes_`.
 
-        Rows sum to 1, unless there are several labels per series.
+        Parameters
+        ----------
+        X, times : as in `transform`
+
+        Returns
+        -------
+        ndarray (n, n_classes) of float64
+            Rows sum to 1, unless there are several labels per series.
         """
         logits = torch.from_numpy(self.logits(X, times)).double()
         return self.target_.probabilities(logits).numpy()

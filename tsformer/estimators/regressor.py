@@ -78,9 +78,15 @@ class TSTransformerRegressor(MultiOutputMixin, RegressorMixin, TransformerEstima
 
     @in_plain_torch
     def predict(self, X: Any, times: Any = None) -> npt.NDArray[np.float64]:
-        """Predict the target of each series, ``(n,)`` or ``(n, n_targets)`` of float64.
+        """Predict the target of each series; for several members, the mean of their predictions.
 
-        For several members, it is the mean of their predictions.
+        Parameters
+        ----------
+        X, times : as in `transform`
+
+        Returns
+        -------
+        ndarray (n,) or (n, n_targets) of float64
         """
         outputs = self._outputs(X, times).astype(np.float64)
         return self.target_.decode(outputs).mean(axis=0)
@@ -91,7 +97,17 @@ class TSTransformerRegressor(MultiOutputMixin, RegressorMixin, TransformerEstima
     ) -> float:
         """Compute the coefficient of determination R² of `predict`; of several targets, the mean.
 
-        The arguments are those of `TSTransformerClassifier.score`.
+        Parameters
+        ----------
+        X, times : as in `transform`
+        y : array-like (n,) or (n, n_targets)
+            True targets.
+        sample_weight : array-like (n,), optional
+            Weight of each series.
+
+        Returns
+        -------
+        float
         """
         check_ids(X, y, "y")
         check_ids(X, sample_weight, "sample_weight")

@@ -147,7 +147,22 @@ class SeriesEstimator(BaseEstimator):
     __setstate__ = saving.setstate
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters of the constructor; ValueError for an unknown name sets none."""
+        """Set parameters of the constructor.
+
+        Parameters
+        ----------
+        **params
+            New values by name.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If a parameter does not exist. Then no parameter is set.
+        """
         check_new_values(self, params)
         return super().set_params(**params)
 
@@ -417,7 +432,16 @@ def autocasts(estimator: Any) -> bool:
 
 
 def get_feature_names_out(self: Any, input_features: Any = None) -> npt.NDArray[Any]:
-    """Return the names of the columns of `transform`; ignores `input_features`."""
+    """Return the names of the columns of `transform`.
+
+    Parameters
+    ----------
+    input_features : ignored
+
+    Returns
+    -------
+    ndarray of str
+    """
     frame = inspect.currentframe()
     caller = "" if frame is None or frame.f_back is None else frame.f_back.f_globals["__name__"]
     # A diagram would append the features of a final classifier to its pipeline.
@@ -429,7 +453,18 @@ def get_feature_names_out(self: Any, input_features: Any = None) -> npt.NDArray[
 
 
 def fit_transform(self: Any, X: Any, y: Any = None, **fit_params: Any) -> Any:
-    """Fit, and transform the same series at the same times; takes the arguments of `fit`."""
+    """Fit, and transform the same series at the same times.
+
+    Parameters
+    ----------
+    X, y : as in `fit`
+    **fit_params
+        Further arguments of `fit`, such as `times`.
+
+    Returns
+    -------
+    The result of `transform`.
+    """
     return self.fit(X, y, **fit_params).transform(X, fit_params.get("times"))
 
 
