@@ -16,7 +16,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import _check_sample_weight, column_or_1d
 from torch import Tensor
 
-from tsformer._checks import shortened
+from tsformer._checks import check_known, shortened
 from tsformer._warnings import warn_caller
 from tsformer.data.layout import check_ids, refuse_alike, refuse_nul
 from tsformer.data.text import number_in
@@ -279,6 +279,13 @@ def class_weights(
     """Return the class weight of each series."""
     if isinstance(class_weight, Mapping):
         return _by_label(class_weight, classes.tolist())[targets]
+    if isinstance(class_weight, str):
+        check_known("class_weight", class_weight, ["balanced"])
+    elif class_weight is not None:
+        raise TypeError(
+            "class_weight must be a dict from labels to weights, 'balanced' or None; got "
+            f"{shortened(class_weight)}"
+        )
     return np.asarray(compute_sample_weight(class_weight, targets))
 
 
