@@ -144,7 +144,9 @@ def fit(
 
 def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--corpus", type=Path, nargs=2, required=True)
+    parser.add_argument(
+        "--corpus", type=Path, nargs=2, default=[Path("valid.txt"), Path("test.txt")]
+    )
     parser.add_argument("--encoding", "--encodings", dest="encodings", default="lspe")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--epochs", type=int, default=10)

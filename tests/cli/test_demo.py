@@ -56,5 +56,5 @@ def test_short_series_come_first_and_each_step_ranks_its_own(demo):
     assert answer in "\n".join(lines)
     assert "picture  2.png" in lines
     assert lines[-1].startswith("yours    tsformer compare --data")
-    answer = 'No: "erpe" scores 0.80, and without one ("none") 0.79.'
+    answer = 'No: "erpe" scores 0.80, without one ("none") 0.79.'
     assert answer in "\n".join(demo(none=0.79)[1])

@@ -50,7 +50,7 @@ def test_warm_start_goes_on_with_all_members():
         assert history[:3] == before
         assert len(before) == 3, "the history of the first fit was written into"
         assert history[3]["loss"] < before[0]["loss"]
-    with pytest.raises(ValueError, match=r"2 fitted members, .* n_estimators is 3"):
+    with pytest.raises(ValueError, match=r"n_estimators changed from 2 to 3"):
         clf.set_params(n_estimators=3).fit(X, Y)
 
 

@@ -259,7 +259,7 @@ def test_times_have_a_column_of_their_own():
         ([[1, 2], [3]], "series 1 must be 2 lists"),
         ([1, 2], r"series 1 .*\(2,\)"),
         ([[], []], "series 1 is empty"),
-        ([[np.inf], [1]], "infinite"),
+        ([[np.inf], [1]], "infinity"),
     ],
 )
 def test_what_is_no_series_is_refused_by_its_number(cell, message):

@@ -61,7 +61,7 @@ def test_a_page_loads_from_here_fits_and_can_be_read(page: Any, address: str, na
         assert page.locator("article p").first.evaluate(FONT_SIZE) >= 14
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
-        page.reload()
+        page.reload(wait_until="networkidle")
         found = axe.Axe().run(page, options={"runOnly": {"type": "rule", "values": RULES}})
         assert found.response["passes"], "axe-core looked at nothing"
         assert found.response["violations"] == [], f"{scheme}: {found.generate_report()}"
