@@ -61,23 +61,16 @@ def fit_missing(
 
     Each row is appended and printed when its fit ends, so an interrupted run resumes.
     """
+    done = set()
+    if path.exists():
+        done = set(pd.read_csv(path)[list(keys)].itertuples(index=False, name=None))
     rows = joblib.Parallel(jobs, return_as="generator_unordered")(
-        joblib.delayed(fit)(*cell) for cell in missing(path, keys, cells)
+        joblib.delayed(fit)(*cell) for cell in cells if cell not in done
     )
     for row in rows:
         append_rows(pd.DataFrame([row]), path)
         print(row, flush=True)
     return pd.read_csv(path)
-
-
-def missing(
-    path: Path, keys: Sequence[str], cells: Iterable[tuple[Any, ...]]
-) -> list[tuple[Any, ...]]:
-    """Return the cells, values of `keys`, without a row in the CSV."""
-    done = set()
-    if path.exists():
-        done = set(pd.read_csv(path)[list(keys)].itertuples(index=False, name=None))
-    return [cell for cell in cells if cell not in done]
 
 
 def append_rows(new: pd.DataFrame, path: Path) -> None:

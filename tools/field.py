@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -28,8 +29,11 @@ __all__ = ["RESULTS", "TUNED", "costs_and_scores", "picture", "seconds_table", "
 
 STUDY = COMMITTED / "default_against_the_field"
 #: Rows of the study; of QUANT and RDST with two seeds, and of today's ensemble on `MANY`; and of
-#: today's transformer on `MANY`.
-RESULTS = (STUDY / "results.csv", STUDY / "rivals.csv", COMMITTED / "confirmation_5.csv")
+#: today's transformer on `MANY`; and of other networks.
+RESULTS = (
+    *(STUDY / "results.csv", STUDY / "rivals.csv", COMMITTED / "confirmation_5.csv"),
+    COMMITTED / "deep_networks/results.csv",
+)
 #: Seconds of all methods, in one run on one machine: `experiments/cost/fit_seconds.py`.
 SECONDS = COMMITTED / "fit_seconds.csv"
 #: The share of the classes' entropy that the random convolutions leave unexplained, by problem and
@@ -41,10 +45,11 @@ MANY = ("LSST", "MelbournePedestrian", "PenDigits")
 TUNED = ("PLAID", *MANY)
 DEFAULT = "tsformer"
 #: Our own methods.
-OURS = (DEFAULT, "ensemble", "random-convolutions")
+OURS = (DEFAULT, "ensemble", "random-convolutions", "tsformer-patch")
 #: Display names of the methods.
 LABELS = {
     DEFAULT: "`TSTransformerClassifier()`",
+    "tsformer-patch": '`TSTransformerClassifier(stem="patch")`',
     "ensemble": "`TSEnsembleClassifier()`",
     "random-convolutions": "`RandomConvolutionClassifier()`",
     "minirocket": "MiniRocket (aeon)",
@@ -52,13 +57,26 @@ LABELS = {
     "rdst": "RDST (aeon)",
     "quant": "QUANT (aeon)",
 }
+#: Networks beside the default, fitted or published.
+NETWORKS = {
+    "tsformer-patch": LABELS["tsformer-patch"],
+    "convtran": "ConvTran (sktime)",
+    "resnet": "ResNet (sktime)",
+}
+PUBLISHED = {
+    "h-inceptiontime": "H-InceptionTime (published)",
+    "inceptiontime": "InceptionTime (published)",
+    "litetime": "LITETime (published)",
+}
 #: Offset and alignment of labels in the picture; by default above their points.
-ABOVE, BELOW, BESIDE = (
+ABOVE, BELOW, BESIDE, BEFORE = (
     ((0, 7), "center", "bottom"),
     ((0, -7), "center", "top"),
     ((7, 0), "left", "center"),
+    ((-7, 0), "right", "center"),
 )
-PLACES = {DEFAULT: BELOW, "rdst": BESIDE, "multirocket-hydra": BELOW, "quant": BESIDE}
+PLACES = {DEFAULT: BELOW, "random-convolutions": BEFORE}
+PLACES |= dict.fromkeys(("quant", "multirocket-hydra"), BESIDE)
 
 
 def untouched(results: Sequence[Path]) -> pd.DataFrame:
@@ -91,6 +109,34 @@ def short_table(results: Sequence[Path] = RESULTS, leave_out: Sequence[str] = ()
         for name, row in methods.iterrows()
     ]
     head = f"method, {methods['problems'].iloc[0]:.0f} data sets", " mean accuracy", " seconds"
+    return markdown_table(head, rows)
+
+
+def networks_table(results: Sequence[Path] = RESULTS) -> str:
+    """Networks beside the default, each on the problems that both were fitted to."""
+    fits = untouched(results)
+    scores, seconds = (
+        fits.pivot_table(column, "dataset", "method") for column in ("accuracy", "fit_cpu_seconds")
+    )
+    for name in PUBLISHED:
+        published = pd.read_csv(COMMITTED / f"published/{name}.csv", index_col="dataset")
+        scores[name] = published["accuracy"]
+    rows = []
+    for name, label in (NETWORKS | PUBLISHED).items():
+        pair = scores[[name, DEFAULT]].dropna()
+        gain = (pair[name] - pair[DEFAULT]).round(9)
+        rows.append(
+            (
+                *(label, str(len(pair)), f"{pair[name].mean():.3f}", f"{pair[DEFAULT].mean():.3f}"),
+                f"{100 * gain.mean():+.1f} ± {100 * gain.sem():.1f}",
+                " / ".join(str((np.sign(gain) == sign).sum()) for sign in (1, 0, -1)),
+                f"{seconds.loc[pair.index, name].median():.0f}" if name in seconds else "–",
+            )
+        )
+    head = (
+        *("network", " problems", " mean accuracy", " of the default", " points ahead of it"),
+        *(" better / equal / worse", " seconds of a fit"),
+    )
     return markdown_table(head, rows)
 
 

@@ -160,6 +160,7 @@ PARTS: dict[str, dict[str, Callable[[], str]]] = {
     "README.md": {"readme": field.short_table},
     "docs/accuracy.md": {"readme": field.short_table},
     "docs/accuracy_protocol.md": {
+        "networks": field.networks_table,
         "seconds": field.seconds_table,
         "untuned": lambda: field.short_table(leave_out=field.TUNED),
     },
