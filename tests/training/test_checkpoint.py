@@ -73,7 +73,9 @@ class Stops(Callback):
         state.stop = state.epoch == 3
 
 
-def end_of_run(folder: Path, *, resume: bool, at_step=0, error=None, stops=False, validated=True):
+def end_of_run(
+    folder: Path, *, resume: bool, at_step=None, error=None, stops=False, validated=True
+):
     """Return all that a run ends with; in a step it may raise an error, or lose its weights."""
     steps = 0
 
