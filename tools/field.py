@@ -44,7 +44,6 @@ MANY = ("LSST", "MelbournePedestrian", "PenDigits")
 #: Held-out problems whose scores were known when a setting that concerns them was chosen.
 TUNED = ("PLAID", *MANY)
 DEFAULT = "tsformer"
-#: Our own methods.
 OURS = (DEFAULT, "ensemble", "random-convolutions", "tsformer-patch")
 #: Display names of the methods.
 LABELS = {

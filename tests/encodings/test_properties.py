@@ -194,6 +194,17 @@ def test_positions_survive_16_bits(name):
         assert (rounded[0][:, 1] != rounded[0][:, 2]).any()
 
 
+@pytest.mark.parametrize("name", ["fire", "fope"])
+def test_autocast_does_not_round_sums_that_may_cancel(name):
+    torch.manual_seed(0)
+    encoding = resolve(name, d_model=16, n_heads=2, max_len=64).eval()
+    heads, t = torch.randn(1, 2, 9, 8), torch.arange(9.0)[None] * 7
+    hook = encoding.bias if name == "fire" else encoding.rotate
+    exact = hook(heads, heads, t)
+    with torch.autocast("cpu", torch.bfloat16):
+        torch.testing.assert_close(hook(heads, heads, t), exact)
+
+
 @every_encoding
 def test_autocast_of_the_whole_model(name):
     model, x = make_model(name, random_tables=False).float(), series().float()
