@@ -369,9 +369,10 @@ def explain(
     """
     import numpy as np
 
+    from tsformer.data.containers import times_of
     from tsformer.data.series import SeriesSource
     from tsformer.explain import BASELINES, most_relevant_windows
-    from tsformer.plots.explanations import clock_of, plot_relevance_of
+    from tsformer.plots.explanations import plot_relevance_of
 
     out = parsing.picture(out)
     parsing.check_file(out, [model, *_paths(dataset)])
@@ -398,7 +399,7 @@ def explain(
     x = None if isinstance(found.X, SeriesSource) else found.X[row]
     plot_relevance_of(panel, relevance, title, x).savefig(out)
     typer.echo(title)
-    relevance, clock = relevance[:, : int(panel.lengths[0])], clock_of(x)
+    relevance, clock = relevance[:, : int(panel.lengths[0])], times_of(x)
     for place, (channel, begin, end) in enumerate(most_relevant_windows(relevance), 1):
         total = relevance[channel, begin:end].sum()
         name = channel if panel.channels is None else panel.channels[channel]

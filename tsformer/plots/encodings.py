@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from tsformer._precision import plain_torch
@@ -22,14 +21,20 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _MOST_HEADS = 4
+_WIDTH = 10
+#: Tokens of a fitted model that are drawn.
+_MOST_TOKENS = 256
+_NOTHING = (
+    "Nothing is encoded: tokens, queries, keys and scores stay as they are,\n"
+    "and to attention all positions are alike."
+)
 
 
 @dataclass(frozen=True)
 class View:
     """Effect of one hook of an encoding on `N` positions."""
 
-    name: str
-    says: str
+    title: str
     #: "embed", "rotate", "bias" or "mix"; "none" if no hook is overridden.
     hook: str
     #: Heat maps ``[N, F]`` or ``[N, N]`` by title.
@@ -41,32 +46,23 @@ class View:
     #: Input of the hook, such as a signal; mostly empty.
     note: str = ""
 
-    @property
-    def title(self) -> str:
-        """Return name, description and note."""
-        return f"{self.name}: {self.says}{self.note and f' ({self.note})'}"
-
 
 def encoding_views(
     encoding: Any, n_positions: int, /, *, d_model: int, n_heads: int, **encoding_params: Any
 ) -> list[View]:
     """Evaluate each hook that an encoding overrides."""
     if d_model % n_heads:
-        raise ValueError(
-            f"the number of heads must divide d_model; got {n_heads} heads, d_model={d_model}"
-        )
+        raise ValueError(f"n_heads must divide d_model; got {n_heads} heads, d_model={d_model}")
+    sizes: Any = {"d_model": d_model, "n_heads": n_heads}
     by_name = isinstance(encoding, str)
     if by_name:
         with plain_torch(), seeded(0, torch.device("cpu")):  # a name always gives the same figure
-            encoding = resolve(
-                encoding, d_model=d_model, n_heads=n_heads, max_len=n_positions, **encoding_params
-            )
-    sizes = (n_positions, d_model, n_heads)
+            encoding = resolve(encoding, max_len=n_positions, **sizes, **encoding_params)
     views = []
     for part in getattr(encoding, "parts", [encoding]):
         # A copy without dropout, since the caller's must not change.
         part = copy.deepcopy(part).cpu().float().eval()
-        found, weights = _part_views(part, *sizes), list(part.parameters())
+        found, weights = _part_views(part, n_positions, **sizes), list(part.parameters())
         zero = not any(values.any() for view in found for values in view.maps.values())
         if by_name and zero and weights:
             for weight in weights:
@@ -74,65 +70,62 @@ def encoding_views(
                 rows = weight.reshape(-1, weight.shape[-1] if weight.ndim else 1)
                 weight.data = _smooth_curves(*rows.shape).view_as(weight)
             note = "random weights: it is initialised to zero"
-            found = [replace(view, note=note) for view in _part_views(part, *sizes)]
+            found = _part_views(part, n_positions, **sizes, note=note)
         views += found
     return views
 
 
 @torch.inference_mode()
-def _part_views(part: Any, n: int, d_model: int, n_heads: int) -> list[View]:
-    own = overridden_hooks(type(part))
-    name = encoding_name(part)
+def _part_views(part: Any, n: int, *, d_model: int, n_heads: int, note: str = "") -> list[View]:
+    own, name = overridden_hooks(type(part)), encoding_name(part)
     t = torch.arange(float(n))[None]
     heads = torch.ones(1, n_heads, n, d_model // n_heads)
     views = []
+
+    def add(hook: str, says: str, remark: str, maps: Any, matrix: Any, curves: Any) -> None:
+        remark = note or remark
+        title = f"{name}: {says}{remark and f' ({remark})'}"
+        views.append(View(title, hook, maps, matrix, curves, remark))
+
     if "embed" in own:
-        views.append(_embedded(name, part, t, d_model))
+        remark, tokens = "", torch.zeros(1, n, d_model)
+        added = part.embed(tokens, t)
+        if torch.equal(added, added[:, :1].expand_as(added)):
+            # Tokens of zeros give the same everywhere: it may act on the signal.
+            tokens = _smooth_curves(d_model, n).T[None]
+            of_signal = part.embed(tokens, t) - tokens
+            if not torch.allclose(of_signal, added, atol=1e-6):
+                added, remark = of_signal, "for a smooth random signal, on which it depends"
+        unit = torch.nn.functional.normalize(added[0], dim=-1)
+        values, cosines = added[0].numpy(), (unit @ unit.T).numpy()
+        add("embed", "added to the tokens", remark, {"": values}, cosines, {})
     if "rotate" in own:
         q, k = part.rotate(heads, heads, t)
-        scores, width = (q @ k.transpose(-1, -2) / heads.shape[-1])[0].numpy(), heads.shape[-1]
-        widened = f"widened from {width} features to {q.shape[-1]}"
-        note = "" if q.shape[-1] == width else widened
+        width = heads.shape[-1]
+        scores = (q @ k.mT / width)[0].numpy()
         curves = _by_distance(scores)
         maps = {f"queries, {next(iter(curves))}": q[0, 0].numpy()}
-        says = "queries and keys of ones"
-        views.append(View(name, says, "rotate", maps, scores[0], curves, note))
+        remark = f"widened from {width} features to {q.shape[-1]}"
+        remark = "" if q.shape[-1] == width else remark
+        add("rotate", "queries and keys of ones", remark, maps, scores[0], curves)
     if "bias" in own:
         bias = part.bias(heads, heads, t)
         of_queries = not torch.equal(bias, part.bias(0 * heads, heads, t).expand_as(bias))
-        note = "for queries of ones, on which it depends" if of_queries else ""
-        views.append(_paired(name, "added to the scores", "bias", bias[0], note))
+        remark = "for queries of ones, on which it depends" if of_queries else ""
+        add("bias", "added to the scores", remark, *_pairs(bias[0].numpy()))
     if "mix" in own:
         # Applied to the identity, a linear map of the values gives its own matrix.
-        weights = part.mix(torch.eye(n).expand(1, n_heads, n, n), t)
-        views.append(_paired(name, "added to the attention weights", "mix", weights[0]))
+        matrices = part.mix(torch.eye(n).expand(1, n_heads, n, n), t)[0].numpy()
+        add("mix", "added to the attention weights", "", *_pairs(matrices))
     if not own:
         nothing, alike = np.zeros((n, d_model)), np.ones((n, n))
-        says = "nothing added, all positions are alike"
-        views.append(View(name, says, "none", {"": nothing}, alike, {}))
+        add("none", "nothing added, all positions are alike", "", {"": nothing}, alike, {})
     return views
 
 
-def _embedded(name: str, part: Any, t: Tensor, d_model: int) -> View:
-    tokens = torch.zeros(1, t.shape[1], d_model)
-    added = part.embed(tokens, t)
-    note = ""
-    if torch.equal(added, added[:, :1].expand_as(added)):
-        # Tokens of zeros give the same everywhere: it may act on the signal.
-        tokens = _smooth_curves(d_model, t.shape[1]).T[None]
-        of_signal = part.embed(tokens, t) - tokens
-        if not torch.allclose(of_signal, added, atol=1e-6):
-            added = of_signal
-            note = "for a smooth random signal, on which it depends"
-    unit = torch.nn.functional.normalize(added[0], dim=-1)
-    cosines = (unit @ unit.T).numpy()
-    return View(name, "added to the tokens", "embed", {"": added[0].numpy()}, cosines, {}, note)
-
-
-def _paired(name: str, says: str, hook: str, values: Tensor, note: str = "") -> View:
-    matrices = values.numpy()
-    maps = dict(zip(_heads(matrices), matrices, strict=False))
-    return View(name, says, hook, maps, None, _by_distance(matrices), note)
+def _pairs(matrices: np.ndarray) -> tuple[dict[str, np.ndarray], None, dict[str, np.ndarray]]:
+    """Return maps, no matrix, and curves of the heads' ``[N, N]``."""
+    return dict(zip(_heads(matrices), matrices, strict=False)), None, _by_distance(matrices)
 
 
 def _by_distance(matrices: np.ndarray) -> dict[str, np.ndarray]:
@@ -145,7 +138,7 @@ def _by_distance(matrices: np.ndarray) -> dict[str, np.ndarray]:
 
 def _heads(matrices: np.ndarray) -> list[str]:
     """Return titles of the first heads, or one if all are alike."""
-    if len(matrices) == 1 or np.array_equal(matrices, matrices[:1].repeat(len(matrices), axis=0)):
+    if (matrices == matrices[:1]).all():
         return ["every head"]
     return [f"head {head}" for head in range(len(matrices[:_MOST_HEADS]))]
 
@@ -156,15 +149,6 @@ def _smooth_curves(n_curves: int, length: int) -> Tensor:
     generator = torch.Generator().manual_seed(0)
     noise = torch.randn(1, n_curves, length + window - 1, generator=generator)
     return torch.nn.functional.avg_pool1d(noise, window, stride=1)[0] * window**0.5
-
-
-_WIDTH = 10
-#: Tokens of a fitted model that are drawn.
-_MOST_TOKENS = 256
-_NOTHING = (
-    "Nothing is encoded: tokens, queries, keys and scores stay as they are,\n"
-    "and to attention all positions are alike."
-)
 
 
 def plot_encoding(
@@ -213,7 +197,6 @@ def plot_encoding(
     'Positional encoding rope'
     """
     if is_estimator(encoding, "encoding"):
-        check_is_fitted(encoding)
         n_positions = n_positions or min(encoding.model_.max_tokens, _MOST_TOKENS)
         config = encoding.model_.config
         d_model, n_heads = config.d_model, config.n_heads
@@ -222,9 +205,8 @@ def plot_encoding(
     if n_positions is None:
         raise TypeError("n_positions is missing: pass plot_encoding(encoding, n_positions)")
     name = name or encoding_name(encoding)
-    views = encoding_views(
-        encoding, n_positions, d_model=d_model, n_heads=n_heads, **encoding_params
-    )
+    sizes = {"d_model": d_model, "n_heads": n_heads}
+    views = encoding_views(encoding, n_positions, **sizes, **encoding_params)
     return _draw(name, [(view.title, view, view) for view in views])
 
 
@@ -252,14 +234,11 @@ def plot_encoding_change(
     >>> [band.get_suptitle().rpartition(", ")[2] for band in figure.subfigs]
     ['before training', 'after training']
     """
-    rows = []
-    both = (
-        encoding_views(encoding, n_positions, d_model=d_model, n_heads=n_heads)
-        for encoding in (before, after)
-    )
+    rows, sizes = [], {"d_model": d_model, "n_heads": n_heads}
+    both = (encoding_views(encoding, n_positions, **sizes) for encoding in (before, after))
     for first, then in zip(*both, strict=True):
         old, new = ({**view.curves, **view.maps} for view in (first, then))
-        if old.keys() == new.keys() and all(np.array_equal(old[key], new[key]) for key in old):
+        if old.keys() == new.keys() and all((old[key] == new[key]).all() for key in old):
             rows.append((f"{then.title}, untouched by training", then, then))
             continue
         rows.append((f"{first.title}, before training", first, then))
@@ -281,18 +260,18 @@ def _draw(name: str, rows: list[tuple[str, View, View]]) -> Figure:
             ax.text(0.5, 0.5, _NOTHING, ha="center", va="center", fontsize=15)
             continue
         # One grid for all panels of a row, so that they begin and end at the same height.
-        n_rows = 2 if len(view.maps) > 2 else 1
-        n_columns = -(-len(view.maps) // n_rows)
-        widths = [(1.25 if view.matrix is None or not view.curves else 1.0) / n_columns] * n_columns
-        widths += [1.15 if view.curves else 1.0] * (view.matrix is not None)
-        widths += [1.0] * bool(view.curves)
-        grid = band.add_gridspec(n_rows, len(widths), width_ratios=widths)
-        places = [grid[i, j] for i in range(n_rows) for j in range(n_columns)]
-        _draw_maps([band.add_subplot(place) for place in places[: len(view.maps)]], view, companion)
+        maps, n_columns = [*view.maps, "."], 2 if len(view.maps) > 1 else 1
+        ends = ["matrix"] * (view.matrix is not None) + ["curves"] * bool(view.curves)
+        n_rows = -(-len(view.maps) // n_columns)
+        cells = [[*maps[i : i + n_columns], *ends] for i in range(0, n_rows * n_columns, n_columns)]
+        widths = [(1.25 if len(ends) == 1 else 1.0) / n_columns] * n_columns
+        widths += [1.15 if len(ends) == 2 else 1.0, 1.0][: len(ends)]
+        axes = band.subplot_mosaic(cells, width_ratios=widths)
+        _draw_maps([axes[title] for title in view.maps], view, companion)
         if view.matrix is not None:
-            _draw_matrix(band.add_subplot(grid[:, n_columns]), view, companion)
+            _draw_matrix(axes["matrix"], view, companion)
         if view.curves:
-            _draw_curves(band.add_subplot(grid[:, -1]), view, companion)
+            _draw_curves(axes["curves"], view, companion)
     return figure
 
 
@@ -301,28 +280,23 @@ def _draw_maps(panels: list[Axes], view: View, companion: View) -> None:
     low, high = min(map(np.min, everything)), max(map(np.max, everything))
     seen = _lowest_seen(view.hook, low, high)
     limit = max(-seen, high) or 1.0
-    of_pairs = view.matrix is None
+    style: Any = {"aspect": "auto", "cmap": "RdBu_r", "interpolation": "nearest"}
+    rows, columns = ("position", "feature")
+    if view.matrix is None:
+        rows, columns = ("query position", "key position")
     for ax, (title, shown) in zip(panels, view.maps.items(), strict=True):
-        image = ax.imshow(
-            shown, aspect="auto", cmap="RdBu_r", vmin=-limit, vmax=limit, interpolation="nearest"
-        )
+        image = ax.imshow(shown, vmin=-limit, vmax=limit, **style)
         ax.set_title(title, fontsize=9)
-        place = ax.get_subplotspec()
-        assert place is not None
-        below, leftmost = place.is_last_row(), place.is_first_col()
-        ax.tick_params(labelbottom=below, labelleft=leftmost)
-        if below:
-            ax.set_xlabel("key position" if of_pairs else "feature")
-        if leftmost:
-            ax.set_ylabel("query position" if of_pairs else "position")
+        ax.set(xlabel=columns, ylabel=rows)
+        ax.label_outer()
     extend = "min" if seen > low else "neither"
     panels[0].figure.colorbar(image, ax=panels, label="value", extend=extend)
 
 
 def _draw_matrix(ax: Axes, view: View, companion: View) -> None:
     low, high = matrix_range(view, companion)
-    options: Any = {"aspect": "auto", "cmap": "viridis", "interpolation": "nearest"}
-    image = ax.imshow(np.asarray(view.matrix), vmin=low, vmax=high, **options)
+    style: Any = {"aspect": "auto", "cmap": "viridis", "interpolation": "nearest"}
+    image = ax.imshow(np.asarray(view.matrix), vmin=low, vmax=high, **style)
     label = "cosine similarity"
     ax.set(xlabel="position", ylabel="position")
     if view.hook == "rotate":
@@ -336,8 +310,7 @@ def _draw_curves(ax: Axes, view: View, companion: View) -> None:
     for color, (head, curve) in zip(HEAD_COLORS, view.curves.items(), strict=False):
         reach = len(curve) // 2
         marker = None if reach else "o"  # a line through a single point is invisible
-        x = np.arange(-reach, reach + 1)
-        ax.plot(x, curve, color=color, label=head, linewidth=1.6, marker=marker)
+        ax.plot(range(-reach, reach + 1), curve, color=color, label=head, lw=1.6, marker=marker)
     ax.axvline(0, color="0.8", linewidth=0.8, zorder=0)
     low, high = curve_range(view, companion)
     margin = 0.05 * (high - low) or 0.05
@@ -351,8 +324,8 @@ def _draw_curves(ax: Axes, view: View, companion: View) -> None:
 
 def matrix_range(*views: View) -> tuple[float, float]:
     """Return the range of the values of the matrices of `views`."""
-    matrices = [view.matrix for view in views if view.matrix is not None]
-    low, high = float(min(map(np.min, matrices))), float(max(map(np.max, matrices)))
+    matrices = np.stack([view.matrix for view in views if view.matrix is not None])
+    low, high = float(matrices.min()), float(matrices.max())
     # A colour scale of rounding errors would show a meaningless pattern.
     return (low, high) if high - low > 1e-3 else (high - 1.0, high)
 

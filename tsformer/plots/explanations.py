@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from tsformer._optional import require
 from tsformer.data.containers import common_names, times_of, to_arrays, to_items
 from tsformer.data.series import Padded
 from tsformer.data.times import ordered_times, pad_times
@@ -20,6 +19,7 @@ from tsformer.plots.figures import (
     is_estimator,
     new_figure,
     of_times,
+    place_times,
     shortened,
     wrapped,
 )
@@ -81,6 +81,7 @@ def plot_relevance(
     >>> figure.axes[0].get_ylabel()
     'channel 0'
     """
+    clock = None if times is None else ordered_times(times, "times")
     if is_estimator(x, "explain"):
         classifier, X = x, [relevance]
         own = of_times(None if times is None else [times])
@@ -88,7 +89,7 @@ def plot_relevance(
         x, relevance = to_arrays(X)[0], classifier.explain(X, **own)[0]
         (first,) = to_items(X)
         channels = common_names([first]) if channels is None else channels
-        times = _own_times(classifier, first) if times is None else times
+        clock = _own_times(classifier, first) if clock is None else clock
     values, shown = np.asarray(x, dtype=float), np.asarray(relevance, dtype=float)
     L = values.shape[-1] if values.ndim else 0
     shown = shown[..., :L]  # `explain` pads to the length of the longest series
@@ -97,134 +98,49 @@ def plot_relevance(
             "x and relevance must be (channels, length), one or more of each, of one series; got "
             f"{values.shape} and {shown.shape}"
         )
-    C = len(values)
-    clock: Any = times
-    steps, unit = (np.arange(L), "step") if times is None else _numbers(pd.Index(clock)[:L])
-    if len(steps) != L:
-        raise ValueError(f"times must be one for each of {L} steps; got {len(steps)}")
-    names = _names_of(channels, C)
+    if clock is not None and len(clock := clock[:L]) != L:
+        raise ValueError(f"times must be one for each of {L} steps; got {len(clock)}")
+    C, names = len(values), _names_of(channels, len(values))
     drawn = np.sort(np.argsort(-np.abs(shown).sum(axis=1), kind="stable")[:_MOST_CHANNELS])
     windows = most_relevant_windows(shown, n_windows, width)
+    size = _WIDTH, max(1.3, 2.6 / len(drawn))
+    around = (0.0, 0.9)
     panels = Panels(
-        axes,
-        len(drawn),
-        "channel",
-        n_columns=1,
-        panel=(_WIDTH, max(1.3, 2.6 / len(drawn))),
-        around=(0.0, 0.9),
-        sharex=True,
+        axes, len(drawn), "channel", n_columns=1, panel=size, around=around, sharex=True
     )
     largest = float(np.abs(shown).max()) or 1.0
     for ax, channel in zip(panels.axes, drawn, strict=True):
-        points = _line(ax, steps, values[channel], shown[channel], largest)
+        at, unit = (np.arange(L), "step") if clock is None else place_times(ax.xaxis, clock)
+        ax.plot(at, values[channel], color="0.75", linewidth=0.8, zorder=1)
+        order = np.argsort(np.abs(shown[channel]), kind="stable")  # the most relevant on top
+        points = ax.scatter(
+            at[order],
+            values[channel, order],
+            c=shown[channel, order],
+            s=np.clip(2400 / L, 6, 26),
+            cmap=_DIVERGING,
+            vmin=-largest,
+            vmax=largest,
+            edgecolors="0.55",
+            linewidths=0.3,
+            zorder=2,
+        )
         for place, (where, begin, end) in enumerate(windows, start=1):
             if where == channel:
-                left, right = _edges(steps, 0)[[begin, end]]
+                left, right = _edges(at, 0)[[begin, end]]
                 ax.axvspan(left, right, color="#E69F00", alpha=0.18, linewidth=0)
-                number = ax.text(left + (right - left) / 2, 0.98, str(place), ha="center", va="top")
-                number.set(transform=ax.get_xaxis_transform(), color="#8A5A00")
-                number.set(fontsize=9, fontweight="bold")
+                style: Any = {"color": "#8A5A00", "fontsize": 9, "fontweight": "bold"}
+                style |= {"ha": "center", "va": "top", "transform": ax.get_xaxis_transform()}
+                ax.text((left + right) / 2, 0.98, str(place), **style)
         ax.margins(x=0.01, y=0.2)
         ax.set_ylabel(wrapped(shortened(names[channel], 24), 1.2, 9), fontsize=9)
         ax.grid(alpha=0.25)
     panels.colorbar(points, "relevance")
     if panels.own:
         left_out = "" if len(drawn) == C else f" ({len(drawn)} of {C} channels)"
-        title = wrapped(f"{title}{left_out}".strip(), 0.94 * _WIDTH, 11)
-        panels.figure.suptitle(title, fontsize=11)
+        panels.figure.suptitle(wrapped(f"{title}{left_out}", 0.94 * _WIDTH, 11), fontsize=11)
     panels.label(unit)
     return panels.figure
-
-
-def clock_of(x: Any) -> pd.Index | None:
-    """Return the times in the index of a series, by the local clock."""
-    times: Any = times_of(x)
-    if isinstance(times, pd.PeriodIndex):
-        return times.to_timestamp()
-    return times.tz_localize(None) if getattr(times, "tz", None) is not None else times
-
-
-def _own_times(classifier: Any, x: Any) -> pd.Index | None:
-    """Return the times of a series that a classifier reads, or that its index has."""
-    return x.index if getattr(classifier, "timestamps", None) == "index" else clock_of(x)
-
-
-def _clocks(classifier: Any, X: Any, times: Any) -> list[pd.Index] | None:
-    """Return the times of each series, passed or in its index."""
-    if times is not None:
-        each = [times] * len(X) if np.ndim(times[0]) == 0 else times
-        return [_steady(ordered_times(clock, "times")) for clock in each]
-    if not isinstance(X, (list, tuple, pd.DataFrame, pd.Series)):
-        return None
-    indexed = getattr(classifier, "timestamps", None) == "index"
-    items: Any = to_items(X)
-    clocks = [x.index if indexed else times_of(x) for x in items]
-    return None if any(clock is None for clock in clocks) else [_steady(each) for each in clocks]
-
-
-def _steady(times: Any) -> pd.Index:
-    """Return times by the clock of the first: a local one goes back in autumn."""
-    if isinstance(times, pd.PeriodIndex):
-        return times.to_timestamp()
-    if getattr(times, "tz", None) is None:
-        return times
-    return times.tz_convert(None) + times[0].utcoffset()
-
-
-def _over_time(
-    relevance: npt.NDArray[np.float64], clocks: list[pd.Index]
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[Any], str]:
-    """Return relevance over common columns, their edges and the label of the axis."""
-    longest = max(clocks, key=len)
-    if all(clock.equals(longest[: len(clock)]) for clock in clocks):
-        drawn, label = _numbers(longest)
-        return relevance, _edges(drawn), label
-    passed = [clock - clock[0] for clock in clocks]
-    longest = max(passed, key=len)
-    unit, name = _unit(max(clock[-1] for clock in passed))
-    numbers = [np.asarray(clock / unit, dtype=float) for clock in passed]
-    label = f"{name} since the first step"
-    if all(clock.equals(longest[: len(clock)]) for clock in passed):
-        return relevance, _edges(max(numbers, key=len)), label
-    edges = np.linspace(0, max(clock[-1] for clock in numbers) or 1.0, relevance.shape[2] + 1)
-    return relevance_over_time(relevance, numbers, edges), edges, label
-
-
-def _unit(longest: Any) -> tuple[Any, str]:
-    """Return a unit for times of this length, and its name."""
-    if not isinstance(longest, pd.Timedelta):
-        return 1, "time"
-    for name in ("days", "hours", "minutes", "seconds"):
-        unit = pd.Timedelta(1, name)
-        if longest >= 2 * unit:
-            break
-    return unit, name
-
-
-def _numbers(times: pd.Index) -> tuple[npt.NDArray[Any], str]:
-    """Return times that matplotlib draws, and the label of their axis."""
-    if isinstance(times, pd.TimedeltaIndex):
-        unit, name = _unit(times[-1])
-        return np.asarray(times / unit, dtype=float), f"time ({name})"
-    return times.to_numpy(), "time"
-
-
-def _edges(times: npt.NDArray[Any], outer: int = 1) -> npt.NDArray[Any]:
-    """Return the edges of steps; `outer=0` ends at the first and last time."""
-    half = (times[1:] - times[:-1]) / 2
-    if len(times) == 1:
-        half = np.array([np.timedelta64(12, "h") if times.dtype.kind == "M" else 0.5])
-    ends = outer * half[:1], outer * half[-1:]
-    middles = times[:-1] + half[: len(times) - 1]
-    return np.concatenate([times[:1] - ends[0], middles, times[-1:] + ends[1]])
-
-
-def _date_ticks(axis: Any) -> None:
-    """Label dates in full where they change, and short in between."""
-    dates = require("matplotlib.dates", extra="plots", purpose="drawing a figure")
-    locator = dates.AutoDateLocator(minticks=2, maxticks=5)
-    axis.set_major_locator(locator)
-    axis.set_major_formatter(dates.ConciseDateFormatter(locator))
 
 
 def plot_relevance_of(
@@ -232,11 +148,24 @@ def plot_relevance_of(
 ) -> Figure:
     """Draw the first of some series, which is `x`, coloured by relevance."""
     length = int(series.lengths[0])
-    times: Any = clock_of(x)
+    times: Any = times_of(x)
     if times is None and series.times is not None:
         times = series.times[0, :length]
     values, names = series.values[0, :length].T, series.channels
     return plot_relevance(values, relevance, times=times, channels=names, title=title)
+
+
+def _own_times(classifier: Any, x: Any) -> pd.Index | None:
+    """Return the times of a series that a classifier reads, or that its index has."""
+    times = x.index if getattr(classifier, "timestamps", None) == "index" else times_of(x)
+    return times.to_timestamp() if isinstance(times, pd.PeriodIndex) else times
+
+
+def _edges(at: npt.NDArray[Any], outer: float = 1) -> npt.NDArray[Any]:
+    """Return the edges of steps; `outer=0` ends at the first and last time."""
+    half = np.diff(at) / 2 if len(at) > 1 else np.array([0.5])
+    first, last = at[:1] - outer * half[:1], at[-1:] + outer * half[-1:]
+    return np.concatenate([first, (at[1:] + at[:-1]) / 2, last])
 
 
 def _names_of(channels: Sequence[Any] | None, n: int) -> list[Any]:
@@ -244,31 +173,6 @@ def _names_of(channels: Sequence[Any] | None, n: int) -> list[Any]:
     if len(names) != n:
         raise ValueError(f"channels must be {n} names; got {len(names)}")
     return names
-
-
-def _line(
-    ax: Axes,
-    steps: npt.NDArray[Any],
-    values: npt.NDArray[np.float64],
-    relevance: npt.NDArray[np.float64],
-    largest: float,
-) -> Any:
-    """Draw a channel as a grey line with coloured dots."""
-    ax.plot(steps, values, color="0.75", linewidth=0.8, zorder=1)
-    there = np.isfinite(values)
-    order = np.argsort(np.abs(relevance[there]), kind="stable")  # the most relevant on top
-    return ax.scatter(
-        steps[there][order],
-        values[there][order],
-        c=relevance[there][order],
-        s=np.clip(2400 / len(values), 6, 26),
-        cmap=_DIVERGING,
-        vmin=-largest,
-        vmax=largest,
-        edgecolors="0.55",
-        linewidths=0.3,
-        zorder=2,
-    )
 
 
 def plot_class_relevance(
@@ -295,8 +199,8 @@ def plot_class_relevance(
         The class of each series. With a classifier, the series.
     times : optional
         With a classifier, times of the steps, as in `predict`; by default those in the index of
-        each series. Columns are steps if all series have the same times, or the same since their
-        first step, and otherwise spans of time, over which relevance is added up.
+        each series. Columns are steps if all series have the same times, and otherwise spans of
+        time since the first step, over which relevance is added up.
     edges : array-like (length + 1,), optional
         The times between the columns; by default the numbers of steps.
     channels : sequence, optional
@@ -316,14 +220,26 @@ def plot_class_relevance(
     >>> [ax.get_title() for ax in figure.axes[:2]]
     ['a: 3 series', 'b: 3 series']
     """
-    unit = "step" if edges is None else "time"
+    unit, clock = "step" if edges is None else "time", None
     if is_estimator(relevance, "explain"):
-        classifier, X = relevance, y
-        keyword = of_times(times)
-        channels = common_names(to_items(X)) if channels is None else channels
-        relevance, y = classifier.explain(X, **keyword), classifier.predict(X, **keyword)
-        if edges is None and (clocks := _clocks(classifier, X, times)) is not None:
-            relevance, edges, unit = _over_time(np.asarray(relevance), clocks)
+        classifier, X, items, own = relevance, y, to_items(y), of_times(times)
+        relevance, y = classifier.explain(X, **own), classifier.predict(X, **own)
+        channels = common_names(items) if channels is None else channels
+        clocks: Any = [_own_times(classifier, x) for x in items]
+        if times is not None:
+            clocks = [times] * len(items) if np.ndim(times[0]) == 0 else times
+            clocks = [ordered_times(each, "times") for each in clocks]
+        if edges is None and all(each is not None for each in clocks):
+            longest = max(clocks, key=len)
+            if all(each.equals(longest[: len(each)]) for each in clocks):
+                clock = longest
+            else:
+                lengths = np.array(list(map(len, clocks)))
+                passed, kind = pad_times(clocks, lengths)
+                edges = np.linspace(0, passed.max() or 1.0, np.shape(relevance)[2] + 1)
+                rows = [row[:n] for row, n in zip(passed, lengths, strict=True)]
+                relevance = relevance_over_time(relevance, rows, edges)
+                unit = f"{'seconds' if kind == 'dates' else 'time'} since the first step"
     values, labels = np.asarray(relevance, dtype=float), np.asarray(y)
     if values.ndim != 3 or labels.shape != values.shape[:1] or not values.size:
         raise ValueError(
@@ -335,34 +251,26 @@ def plot_class_relevance(
     if len(ends) != L + 1:
         raise ValueError(f"edges must be {L + 1}, one more than there are columns; got {len(ends)}")
     names = _names_of(channels, C)
-    classes = np.unique(labels)
+    classes, counts = np.unique(labels, return_counts=True)
     means = [values[labels == label].mean(axis=0) for label in classes]
     largest = max(float(np.abs(mean).max()) for mean in means) or 1.0
     columns = 1 if len(classes) < 3 else 2
+    size, shared = (_WIDTH / columns, min(1.2 + 0.22 * C, 4.0)), {"sharex": True, "sharey": True}
     panels = Panels(
-        axes,
-        len(classes),
-        "class",
-        n_columns=columns,
-        panel=(_WIDTH / columns, min(1.2 + 0.22 * C, 4.0)),
-        around=(1.0, 0.4),
-        sharex=True,
-        sharey=True,
+        axes, len(classes), "class", n_columns=columns, panel=size, around=(1.0, 0.4), **shared
     )
-    every = max(1, -(-C // 12))
-    for ax, label, mean in zip(panels.axes, classes, means, strict=True):
+    shown = range(0, C, max(1, -(-C // 12)))
+    for ax, label, n, mean in zip(panels.axes, classes, counts, means, strict=True):
+        fewer_ticks(ax)
+        if clock is not None:
+            at, unit = place_times(ax.xaxis, clock)
+            ends = _edges(at)
         image = ax.pcolormesh(
             ends, np.arange(C + 1) - 0.5, mean, cmap=_DIVERGING, vmin=-largest, vmax=largest
         )
-        n = int((labels == label).sum())
         ax.set_title(f"{shortened(label, 24)}: {n} series", fontsize=10)
-        shown = range(0, C, every)
         ax.set_yticks(list(shown), [shortened(names[i], 16) for i in shown], fontsize=8)
         ax.set_ylim(C - 0.5, -0.5)
-        if ends.dtype.kind == "M":
-            _date_ticks(ax.xaxis)
-        else:
-            fewer_ticks(ax)
     panels.colorbar(image, "mean relevance")
     panels.label(unit)
     return panels.figure
@@ -387,11 +295,11 @@ def plot_attention(
     ----------
     weights : array-like (..., N, N)
         Of one series, as in ``classifier.attention(X).weights[0, 0, 0]``; the mean over further
-        axes, such as blocks and heads. Padding and missing tokens, with rows of zeros, are left
-        out. Or a fitted classifier.
+        axes, such as blocks and heads. Tokens with rows of zeros, such as padding, are left out.
+        Or a fitted classifier.
     times : array-like (N,)
-        Times of the tokens, as in ``classifier.attention(X).times[0]``; each later than the one
-        before, or as late. With a classifier, the series.
+        Times of the tokens, as in ``classifier.attention(X).times[0]``, not decreasing. With a
+        classifier, the series.
     x : array-like (channels, length)
         The series.
     series_times : array-like (length,), optional
@@ -412,72 +320,63 @@ def plot_attention(
     >>> len(figure.axes)
     4
     """
-    unit = "step" if series_times is None else "time"
-    dates = False
+    clock = None if series_times is None else ordered_times(series_times, "series_times")
+    passed = None
     if is_estimator(weights, "attention"):
-        X = [times]
-        maps = weights.attention(X, None if series_times is None else [series_times])
-        clocks = _clocks(weights, X, None if series_times is None else [series_times])
-        timed = weights.preprocessor_.time_step is not None
+        classifier, X = weights, [times]
+        maps = classifier.attention(X, None if series_times is None else [series_times])
         weights, times, x = maps.weights[0], maps.times[0], to_arrays(X)[0]
-        if clocks is not None:
-            (clock,) = clocks
-            series_times, unit = _numbers(clock)
-            if dates := series_times.dtype.kind == "M":
-                module = require("matplotlib.dates", extra="plots", purpose="drawing a figure")
-                series_times = module.date2num(series_times)
-            # Tokens are counted in steps, or in seconds or numbers since the first step.
-            passed: Any = np.arange(len(clock))
-            if timed:
+        clock = _own_times(classifier, to_items(X)[0]) if clock is None else clock
+        if clock is not None:  # tokens are counted in steps, or in the unit of the times
+            passed = np.arange(len(clock), dtype=float)
+            if classifier.preprocessor_.time_step is not None:
                 passed = pad_times([clock], np.array([len(clock)]))[0][0]
-            times = np.interp(maps.times[0], passed, np.asarray(series_times, dtype=float))
     elif x is None:
         raise TypeError("x is missing: pass plot_attention(weights, times, x) or (classifier, x)")
     values, at = np.asarray(weights, dtype=float), np.asarray(times, dtype=float)
-    series = np.asarray(x, dtype=float)
-    N = len(at)
+    series, N = np.asarray(x, dtype=float), len(at)
     square = values.ndim > 1 and values.shape[-2:] == (N, N)
     if not (square and series.ndim == 2 and values.size and series.size):
         raise ValueError(
             "weights must be (..., N, N), times (N,) and x (channels, length), one or more of "
             f"each; got {values.shape}, {at.shape} and {series.shape}"
         )
-    steps = np.arange(series.shape[1]) if series_times is None else np.asarray(series_times)
-    if len(steps) != series.shape[1]:
-        raise ValueError(f"series_times must be {series.shape[1]} times; got {len(steps)}")
-    if not (np.isfinite(values).all() and np.isfinite(at).all()):
-        raise ValueError("weights and times must be finite; got NaN or infinity")
+    if clock is not None and len(clock) != series.shape[1]:
+        raise ValueError(f"series_times must be {series.shape[1]} times; got {len(clock)}")
     mean = values.reshape(-1, N, N).mean(axis=0)
     attends = mean.any(axis=1)
-    if not attends.any():
-        raise ValueError("weights are 0 for all tokens, as in a series without any value")
     mean, at = mean[np.ix_(attends, attends)], at[attends]
-    if (np.diff(at) < 0).any():
-        raise ValueError("times must not decrease; sort tokens, rows and columns by their times")
+    for wrong, problem in (
+        (not np.isfinite([values.sum(), *at]).all(), "weights and times must be finite"),
+        (not attends.any(), "weights are 0 for all tokens, as in a series without any value"),
+        ((np.diff(at) < 0).any(), "times must not decrease; sort tokens by their times"),
+    ):
+        if wrong:
+            raise ValueError(problem)
     figure = new_figure(6.8, 6.4)
     grid = figure.add_gridspec(2, 2, height_ratios=(1, 4), width_ratios=(1, 4))
     matrix = figure.add_subplot(grid[1, 1])
     top = figure.add_subplot(grid[0, 1], sharex=matrix)
     left = figure.add_subplot(grid[1, 0], sharey=matrix)
+    steps, unit = np.arange(series.shape[1], dtype=float), "step"
+    if clock is not None:
+        for axis in (matrix.xaxis, matrix.yaxis):
+            steps, unit = place_times(axis, clock)
+    if passed is not None:
+        at = np.interp(at, passed, steps)
     ends = _edges(at, outer=len(at) == 1)
     image = matrix.pcolormesh(ends, ends, mean, cmap="viridis", vmin=0)
     spread = np.nanstd(series, axis=1, keepdims=True)
     level = (series - np.nanmean(series, axis=1, keepdims=True)) / np.where(spread > 0, spread, 1)
-    for channel in level:
-        top.plot(steps, channel, linewidth=0.9)
-        left.plot(-channel, steps, linewidth=0.9)
-    if dates:
-        for axis in (matrix.xaxis, matrix.yaxis):
-            _date_ticks(axis)
-    matrix.set(xlim=(ends[0], ends[-1]), ylim=(ends[-1], ends[0]))
-    matrix.set_xlabel(f"attended to, at {unit}")
+    top.plot(steps, level.T, linewidth=0.9)
+    left.plot(-level.T, steps, linewidth=0.9)
+    matrix.set(xlim=(ends[0], ends[-1]), ylim=(ends[-1], ends[0]), xlabel=f"attended to, at {unit}")
     matrix.tick_params(labelleft=False)
+    top.set(yticks=[], ylabel="series")
+    top.tick_params(labelbottom=False)
+    left.set(xticks=[], xlabel="series", ylabel=f"attends, at {unit}")
     for ax in (top, left):
         ax.grid(alpha=0.25)
-    top.tick_params(labelbottom=False)
-    top.set(yticks=[], ylabel="series")
-    left.set(xticks=[], xlabel="series", ylabel=f"attends, at {unit}")
     figure.colorbar(image, ax=[matrix, top], aspect=40, pad=0.02).set_label("attention weight")
-    if title:
-        figure.suptitle(wrapped(title, 6.3, 11), fontsize=11)
+    figure.suptitle(wrapped(title, 6.3, 11), fontsize=11)
     return figure

@@ -1,21 +1,23 @@
-"""What all figures share: panels, text that fits, axes of scores, and one colour per encoding."""
+"""What all figures share: panels, text that fits, axes, and one colour per encoding."""
 
 from __future__ import annotations
 
-import re
+import textwrap
 import zlib
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+import numpy.typing as npt
+import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from tsformer._optional import require
 from tsformer.data.layout import check_ids
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 #: The colour of each encoding, by name. The first six are Okabe and Ito's, which colour-blind
@@ -66,9 +68,8 @@ MARKERS = "osD^vPX<>*ph"
 def encoding_colors(names: Iterable[str]) -> dict[str, str]:
     """Return the colour of each encoding or method of a study, ``"#RRGGBB"``, none twice.
 
-    An encoding of this package has the same colour everywhere. A sum, an encoding of your own or
-    another method has one by a hash of its name, or the next free one. A variant, as in
-    ``"rope, stem=conv"``, has the colour of its encoding.
+    An encoding of this package has the same colour everywhere. Other names have one by a hash, or
+    the next free one. A variant, as in ``"rope, stem=conv"``, has the colour of its encoding.
 
     Examples
     --------
@@ -81,8 +82,7 @@ def encoding_colors(names: Iterable[str]) -> dict[str, str]:
     for name in sorted({*encodings.values()} - {*colors}):
         first = zlib.crc32(name.encode()) % len(OTHER_COLORS)
         choice = (*OTHER_COLORS[first:], *OTHER_COLORS[:first], *spare)
-        taken = colors.values()
-        colors[name] = next((each for each in choice if each not in taken), choice[0])
+        colors[name] = next((c for c in choice if c not in colors.values()), choice[0])
     return {name: colors[encoding] for name, encoding in encodings.items()}
 
 
@@ -91,10 +91,15 @@ def encoding_color(name: str) -> str:
     return encoding_colors([name])[name]
 
 
+def library(name: str) -> Any:
+    """Import a module of matplotlib."""
+    return require(f"matplotlib.{name}", extra="plots", purpose="drawing a figure")
+
+
 def new_figure(width: float, height: float) -> Figure:
     """Return an empty figure; width and height are in hundreds of pixels."""
-    module = require("matplotlib.figure", extra="plots", purpose="drawing a figure")
-    return module.Figure(figsize=(width, height), dpi=100, layout="constrained")
+    figure: Figure = library("figure").Figure((width, height), dpi=100, layout="constrained")
+    return figure
 
 
 def figure_of(ax: Axes) -> Figure:
@@ -121,25 +126,22 @@ class Panels:
         around: tuple[float, float] = (0.0, 0.0),
         **shared: Any,
     ):
-        self.own = axes is None
-        if axes is not None:
-            self.axes: list[Axes] = list(np.ravel(np.asarray([axes], dtype=object)))
-            if len(self.axes) != n:
-                raise ValueError(
-                    f"axes must have one panel for each {of}, {n} in all; got {len(self.axes)}: "
-                    f"make them with plt.subplots(1, {n})"
-                )
-            self.figure = figure_of(self.axes[0])
-            return
-        n_columns = min(n_columns, n)
-        n_rows = -(-n // n_columns)
-        width, height = panel
-        self.figure = new_figure(n_columns * width + around[0], n_rows * height + around[1])
-        grid = self.figure.subplots(n_rows, n_columns, squeeze=False, **shared)
-        for place in range(n, grid.size):
-            grid.flat[place].set_visible(False)
-            grid.flat[place - n_columns].tick_params(labelbottom=True)  # the last of its column
-        self.axes = list(grid.flat[:n])
+        self.own, grid = axes is None, np.asarray(axes, dtype=object)
+        if self.own:
+            n_columns = min(n_columns, n)
+            n_rows = -(-n // n_columns)
+            width, height = n_columns * panel[0] + around[0], n_rows * panel[1] + around[1]
+            grid = new_figure(width, height).subplots(n_rows, n_columns, squeeze=False, **shared)
+            for unused in range(n, grid.size):
+                grid.flat[unused].set_visible(False)
+                grid.flat[unused - n_columns].tick_params(labelbottom=True)
+        elif grid.size != n:
+            raise ValueError(
+                f"axes must have one panel for each {of}, {n} in all; got {grid.size}: "
+                f"make them with plt.subplots(1, {n})"
+            )
+        self.axes: list[Axes] = list(grid.flat)[:n]
+        self.figure = figure_of(self.axes[0])
 
     def colorbar(self, image: Any, label: str) -> None:
         """Add a colour bar beside the panels of a new figure."""
@@ -148,58 +150,59 @@ class Panels:
 
     def label(self, x: str, y: str = "") -> None:
         """Label a new figure once, or each of the caller's panels."""
-        if self.own:
-            width, height = self.figure.get_size_inches()
-            self.figure.supxlabel(wrapped(x, 0.95 * width, 10), fontsize=10)
-            if y:
-                self.figure.supylabel(wrapped(y, 0.95 * height, 10), fontsize=10)
+        if not self.own:
+            for ax in self.axes:
+                ax.set(xlabel=x, ylabel=y)
             return
-        for ax in self.axes:
-            ax.set_xlabel(x)
-            ax.set_ylabel(y)
+        width, height = self.figure.get_size_inches()
+        self.figure.supxlabel(wrapped(x, 0.95 * width, 10), fontsize=10)
+        if y:
+            self.figure.supylabel(wrapped(y, 0.95 * height, 10), fontsize=10)
 
 
 def end_score_axis(ax: Axes, scores: Iterable[float], axis: Literal["x", "y"]) -> None:
     """Let an axis of scores that are at most 1 end at 1, and begin at no less than 0."""
-    known = np.asarray(list(scores), dtype=float)
-    known = known[np.isfinite(known)]
+    values = np.asarray(list(scores), dtype=float)
     low, high = ax.get_xlim() if axis == "x" else ax.get_ylim()
-    if known.size:
-        high = min(high, 1.0) if known.max() <= 1 else high
-        low = max(low, 0.0) if known.min() >= 0 else low
+    low = low if (values < 0).any() else max(low, 0.0)
+    high = high if (values > 1).any() else min(high, 1.0)
     (ax.set_xlim if axis == "x" else ax.set_ylim)(low, high)
 
 
 def fewer_ticks(ax: Axes, n: int = 4) -> None:
     """Let the x axis have at most `n` intervals, whose numbers do not run into each other."""
-    ticker = require("matplotlib.ticker", extra="plots", purpose="drawing a figure")
-    ax.xaxis.set_major_locator(ticker.MaxNLocator(n, steps=(1, 2, 2.5, 5, 10)))
+    ax.xaxis.set_major_locator(library("ticker").MaxNLocator(n, steps=(1, 2, 2.5, 5, 10)))
 
 
 def scale_by_powers(ax: Axes, values: pd.Series[float]) -> None:
     """Make x logarithmic with few plain numbers: matplotlib's own labels overlap."""
-    ticker = require("matplotlib.ticker", extra="plots", purpose="drawing a figure")
     low, high = values.min(), values.max()
+    ticks = sorted({float(f"{tick:.0e}") for tick in np.geomspace(low, high, 4)})
+    ticks = ticks if len(ticks) > 1 else sorted({low, high})
     ax.set_xscale("log")
-    ax.set_xlim(low / 1.4, 1.4 * high)
-    least = 2 if high > 100 * low else 3
-    for steps in ((1,), (1, 3), (1, 2, 5)):
-        numbers = [step * 10**power for power in range(-6, 12) for step in steps]
-        ticks = [number for number in numbers if low / 1.2 <= number <= 1.2 * high]
-        if len(ticks) >= least:
-            break
-    if len(ticks) < 2:
-        ticks = sorted({low, high})
     ax.set_xticks(ticks, [f"{tick:,g}" for tick in ticks])
-    ax.xaxis.set_minor_locator(ticker.NullLocator())
+    ax.set_xlim(low / 1.5, 1.5 * high)
+    ax.xaxis.set_minor_locator(library("ticker").NullLocator())
+
+
+def place_times(axis: Axis, times: pd.Index) -> tuple[npt.NDArray[np.float64], str]:
+    """Return times as numbers of an axis, and its label; dates get ticks by their local clock."""
+    if isinstance(times, pd.DatetimeIndex):
+        dates = library("dates")
+        locator = dates.AutoDateLocator(times.tz, minticks=2, maxticks=5)
+        axis.set_major_locator(locator)
+        axis.set_major_formatter(dates.ConciseDateFormatter(locator, times.tz))
+        return dates.date2num(times.values), "time"  # in UTC
+    if isinstance(times, pd.TimedeltaIndex):
+        return times.total_seconds().to_numpy(), "time (seconds)"
+    return np.asarray(times, dtype=float), "time"
 
 
 def text_width(text: str, fontsize: float) -> float:
     """Return the width of a line of text in inches."""
-    path = require("matplotlib.textpath", extra="plots", purpose="drawing a figure")
-    fonts = require("matplotlib.font_manager", extra="plots", purpose="drawing a figure")
-    font = fonts.FontProperties(size=fontsize)
-    return float(path.text_to_path.get_text_width_height_descent(text, font, False)[0]) / 72
+    font = library("font_manager").FontProperties(size=fontsize)
+    size = library("textpath").text_to_path.get_text_width_height_descent(text, font, False)
+    return float(size[0]) / 72
 
 
 def widest(names: Iterable[object], fontsize: float) -> float:
@@ -208,35 +211,22 @@ def widest(names: Iterable[object], fontsize: float) -> float:
 
 
 def wrapped(text: str, width: float, fontsize: float) -> str:
-    """Return a text in lines no wider than `width` inches, broken at blanks, `+` and `_`."""
-    lines = [""]
-    for word in re.findall(r"\n|[^ +_\n]*[ +_]|[^ +_\n]+", text):
-        if word == "\n":
-            lines.append("")
-            continue
-        for part in word if text_width(word.rstrip(), fontsize) > width else [word]:
-            if lines[-1] and text_width((lines[-1] + part).rstrip(), fontsize) > width:
-                lines.append("")
-            lines[-1] += part
-    return "\n".join(map(str.rstrip, lines))
+    """Return a text in lines of about `width` inches."""
+    n = max(int(width / text_width("n", fontsize)), 1)
+    return "\n".join(textwrap.fill(line, n) for line in text.splitlines())
 
 
 def shortened(name: object, most: int = 48) -> str:
     """Shorten a name to `most` characters by cutting its middle."""
-    text = str(name)
-    if len(text) <= most:
-        return text
-    end = (most - 1) // 2
-    return f"{text[: most - 1 - end].rstrip()}…{text[-end:]}"
+    text, end = str(name), (most - 1) // 2
+    return text if len(text) <= most else f"{text[: most - 1 - end].rstrip()}…{text[-end:]}"
 
 
 def is_estimator(thing: object, needs: str) -> bool:
-    """Tell an estimator from arrays; raise TypeError without the attribute `needs`."""
+    """Tell a fitted estimator from arrays; raise TypeError without the attribute `needs`."""
     if not (hasattr(thing, "fit") and hasattr(thing, "get_params")):
         return False
-    if isinstance(thing, type):
-        raise TypeError(f"got the class {thing.__name__}: construct it and call fit first")
-    if not hasattr(thing, needs):
+    if isinstance(thing, type) or not hasattr(thing, needs):
         check_is_fitted(thing)
         raise TypeError(
             f"{type(thing).__name__} has no {needs}, which this figure needs: pass the classifier "

@@ -11,7 +11,6 @@ import numpy.typing as npt
 import pandas as pd
 
 from tsformer._checks import check_known
-from tsformer._optional import require
 from tsformer.data.layout import check_ids
 from tsformer.data.windows import Windows
 from tsformer.metrics import expected_calibration_error, reliability
@@ -23,12 +22,13 @@ from tsformer.plots.figures import (
     figure_of,
     is_estimator,
     labels_of,
+    library,
     new_figure,
     of_times,
     one_panel,
+    place_times,
     scale_by_powers,
     shortened,
-    text_width,
     widest,
     wrapped,
 )
@@ -40,13 +40,13 @@ if TYPE_CHECKING:
 _MOST_NUMBERED = 20
 #: Steps of a longer recording are drawn as the least and the greatest value of equal parts.
 _MOST_STEPS = 4000
-_TRAINING, _VALIDATION = "#0072B2", "#D55E00"
-#: The panels, and the lines in each: column, label, colour.
-_CURVES = {
-    "loss": (("loss", "training", _TRAINING), ("val_loss", "validation", _VALIDATION)),
-    "score": (("val_score", "validation", _VALIDATION),),
-    "learning rate": (("lr", "", _TRAINING),),
-}
+#: Column of a history, title of its panel, label and colour of its line.
+_CURVES = (
+    ("loss", "loss", "training", "#0072B2"),
+    ("val_loss", "loss", "validation", "#D55E00"),
+    ("val_score", "score", "validation", "#D55E00"),
+    ("lr", "learning rate", "", "#0072B2"),
+)
 
 
 def plot_history(history: Any, *, axes: Axes | Sequence[Axes] | None = None) -> Figure:
@@ -78,36 +78,29 @@ def plot_history(history: Any, *, axes: Axes | Sequence[Axes] | None = None) -> 
     if is_estimator(history, "history_"):
         history = history.history_
     frame = history if isinstance(history, pd.DataFrame) else pd.DataFrame(history)
-    if "epoch" in frame:
-        frame = frame.set_index("epoch")
-    curves = {
-        title: drawn
-        for title, lines in _CURVES.items()
-        if (drawn := [line for line in lines if line[0] in frame])
-    }
+    frame = frame.set_index("epoch") if "epoch" in frame else frame
+    curves = [curve for curve in _CURVES if curve[0] in frame]
     if not curves or frame.empty:
         raise ValueError(
             "the history has no epoch with a loss, a score or a learning rate; got the columns "
             f"{list(frame.columns)}: pass classifier.history_"
         )
-    ticker = require("matplotlib.ticker", extra="plots", purpose="drawing a figure")
-    panels = Panels(
-        axes, len(curves), f"of {', '.join(curves)}", n_columns=len(curves), panel=(3.0, 3.4)
-    )
+    titles = list(dict.fromkeys(title for _, title, *_ in curves))
+    n = len(titles)
+    panels = Panels(axes, n, f"of {', '.join(titles)}", n_columns=n, panel=(3.0, 3.4))
     marker = "o" if len(frame) < 3 else None  # a line through a single point is invisible
-    for ax, (title, lines) in zip(panels.axes, curves.items(), strict=True):
-        for column, label, color in lines:
-            ax.plot(frame.index, frame[column], color, label=label, marker=marker, clip_on=False)
-        ax.xaxis.set_major_locator(ticker.MaxNLocator(5, integer=True, min_n_ticks=1))
+    for column, title, label, color in curves:
+        ax = panels.axes[titles.index(title)]
+        ax.plot(frame.index, frame[column], color, label=label, marker=marker, clip_on=False)
+    for ax, title in zip(panels.axes, titles, strict=True):
+        ax.xaxis.set_major_locator(library("ticker").MaxNLocator(5, integer=True, min_n_ticks=1))
         if len(frame) == 1:
             ax.set_xlim(frame.index[0] - 0.5, frame.index[0] + 0.5)
         ax.set(xlabel="epoch", ylabel=title)
         ax.grid(alpha=0.3)
         if title == "score":
             end_score_axis(ax, frame["val_score"], "y")
-        if title == "learning rate":
-            continue
-        if "val_loss" in frame and frame["val_loss"].notna().any():
+        if title != "learning rate" and "val_loss" in frame and frame["val_loss"].notna().any():
             best: Any = frame["val_loss"].idxmin()
             ax.axvline(best, color="0.4", lw=1, ls="--", label=f"lowest loss, epoch {best}")
         if len(ax.get_lines()) > 1:
@@ -153,27 +146,22 @@ def plot_confusion(
         classes = classifier.classes_
     check_ids(y_true, y_pred, "y_pred", of="y_true")
     found = np.unique(np.concatenate([np.ravel(y_true), np.ravel(y_pred)])).tolist()
-    classes = [] if classes is None else np.asarray(classes).tolist()
-    classes += [label for label in found if label not in classes]
+    classes = [*dict.fromkeys([*([] if classes is None else np.asarray(classes).tolist()), *found])]
     counts = confusion_matrix(y_true, y_pred, labels=classes)
     parts = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    names = [shortened(name, 32) for name in classes]
-    label = widest(names, 9)
-    side = min(max(3.4, 0.42 * len(names)), 7.0)
-    upright = label > 0.8 * side / len(names)
+    names, K = [shortened(name, 32) for name in classes], len(classes)
+    label, side = widest(names, 9), min(max(3.4, 0.42 * K), 7.0)
+    upright = label > 0.8 * side / K
     ax = one_panel(ax, side + label + 1.7, side + (label if upright else 0.2) + 0.9)
     image = ax.imshow(parts, cmap="Blues", vmin=0, vmax=1, aspect="auto")
-    every = max(1, -(-len(names) // 40))  # no more names than can be read
-    shown = range(0, len(names), every)
-    ax.set_xticks(shown, names[::every], rotation=90 if upright else 0, fontsize=9)
-    ax.set_yticks(shown, names[::every], fontsize=9)
-    if len(names) <= _MOST_NUMBERED:
-        widest_count = text_width(str(counts.max()), 9)
-        fontsize = min(9.0, 9.0 * 0.9 * side / len(names) / widest_count)
-        for (i, j), count in np.ndenumerate(counts):
-            if count:
-                color = "white" if parts[i, j] > 0.6 else "black"
-                ax.text(j, i, count, ha="center", va="center", color=color, fontsize=fontsize)
+    fontsize = min(9.0, 55 * side / K)
+    ax.set_xticks(range(K), names, rotation=90 if upright else 0, fontsize=fontsize)
+    ax.set_yticks(range(K), names, fontsize=fontsize)
+    fontsize = min(9.0, 100 * side / K / len(str(counts.max())))
+    for (i, j), count in np.ndenumerate(counts if K <= _MOST_NUMBERED else counts[:0]):
+        if count:
+            color = "white" if parts[i, j] > 0.6 else "black"
+            ax.text(j, i, count, ha="center", va="center", color=color, fontsize=fontsize)
     n_right, n = np.trace(counts), counts.sum()
     ax.set(xlabel="predicted", ylabel="true")
     ax.set_title(f"{n_right} of {n} correct: accuracy {n_right / max(n, 1):.3f}", fontsize=11)
@@ -222,10 +210,10 @@ def plot_reliability(
     figure = new_figure(5, 5.5)
     upper, lower = figure.subplots(2, sharex=True, height_ratios=[3, 1])
     centers, width = (bins.index + 0.5) / n_bins, 1 / n_bins
-    accuracy, confidence = bins["accuracy"], bins["confidence"]
+    accuracy = bins["accuracy"]
     upper.bar(centers, accuracy, width, color="#56B4E9", edgecolor="white", label="accuracy")
-    dots: dict[str, Any] = {"color": "#0072B2", "clip_on": False, "label": "mean confidence"}
-    upper.plot(confidence, accuracy, "o", **dots)
+    dots: Any = {"color": "#0072B2", "clip_on": False, "label": "mean confidence"}
+    upper.plot(bins["confidence"], accuracy, "o", **dots)
     upper.plot([0, 1], [0, 1], "--", color="#7F7F7F", label="calibrated")
     upper.set(xlim=(0, 1), ylim=(0, 1), ylabel="accuracy", yticks=np.linspace(0, 1, 6))
     upper.legend(loc="upper left", fontsize=9, frameon=False)
@@ -271,59 +259,47 @@ def plot_learning_curves(
     >>> figure.axes[0].get_title()
     'A'
     """
-    rows = _tidy(results, metric)
-    methods = list(dict.fromkeys(rows["method"]))
-    parts = dict(list(rows.groupby("dataset", sort=False)))
-    names = [shortened(name) for name in methods]
-    width = 3.2 if len(parts) > 1 else 4.6
+    of_method = "method" if "method" in results.columns else "encoding"
+    sizes = results.get("train_size", pd.Series()).astype(str)
+    shares = ["n_train"] if sizes.str.endswith("%").any() else []
+    for name in ("dataset", of_method, "train_size", metric, *shares):
+        check_known("column of the results", name, results.columns)
+    rows = results.assign(
+        method=results[of_method].astype(str),
+        size=sizes,
+        x=results.get("n_train", sizes).astype(float),
+        score=results[metric].astype(float),
+    )
+    colors = encoding_colors(dict.fromkeys(rows["method"]))
     panels = Panels(
         axes,
-        len(parts),
+        rows["dataset"].nunique(),
         "data set",
         n_columns=3,
-        # Tall enough for the legend of a single row.
-        panel=(width, max(2.9, 0.24 * (len(methods) + 1))),
-        around=(1.1 + widest(names, 8), 0.5),
+        panel=(3.6, max(2.9, 0.24 * (len(colors) + 1))),  # as tall as the legend
+        around=(1.1 + widest(map(shortened, colors), 8), 0.5),
     )
-    for ax, (dataset, part) in zip(panels.axes, parts.items(), strict=True):
-        for place, (method, color) in enumerate(encoding_colors(methods).items()):
+    parts = rows.groupby("dataset", sort=False)
+    for ax, (dataset, part) in zip(panels.axes, parts, strict=True):
+        for marker, (method, color) in zip(MARKERS * len(colors), colors.items(), strict=False):
             # By size: a percentage is another number of series in each fold.
-            sizes = part[part["method"] == method].groupby("size", sort=False)
-            points = sizes.agg(x=("x", "mean"), mean=("score", "mean"), spread=("score", "std"))
+            by_size = part[part["method"] == method].groupby("size", sort=False)
+            points = by_size.agg(x=("x", "mean"), mean=("score", "mean"), spread=("score", "std"))
             x, mean, spread = points.fillna({"spread": 0.0}).sort_values("x").to_numpy().T
-            style: dict[str, Any] = {"color": color, "marker": MARKERS[place % len(MARKERS)]}
-            ax.errorbar(x, mean, yerr=spread, markersize=5, label=shortened(method), **style)
+            style: Any = {"color": color, "marker": marker, "markersize": 5}
+            ax.errorbar(x, mean, yerr=spread, label=shortened(method), **style)
         scale_by_powers(ax, part["x"])
         end_score_axis(ax, part["score"], "y")
         ax.grid(alpha=0.3)
-        ax.set_title(wrapped(str(dataset), width - 0.6, 10), fontsize=10)
+        ax.set_title(wrapped(str(dataset), 3.0, 10), fontsize=10)
     bars = "; mean ± standard deviation over fits" if panels.own else ""
     panels.label(f"training series (log scale){bars}", f"test {metric.replace('_', ' ')}")
-    handles, labels = panels.axes[0].get_legend_handles_labels()
     if panels.own:
+        handles, labels = panels.axes[0].get_legend_handles_labels()
         panels.figure.legend(handles, labels, loc="outside right upper", fontsize=8, frameon=False)
     else:
         panels.axes[-1].legend(fontsize=8, framealpha=0.8, edgecolor="none")
     return panels.figure
-
-
-def _tidy(results: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """Return `dataset`, `method`, `size`, number of series `x` and `score` of each fit."""
-    method = "method" if "method" in results.columns else "encoding"
-    for name in ("dataset", method, "train_size", metric):
-        check_known("column of the results", name, results.columns)
-    sizes = results["train_size"].astype(str)
-    if sizes.str.endswith("%").any():
-        check_known("column of the results", "n_train", results.columns)
-    return pd.DataFrame(
-        {
-            "dataset": results["dataset"],
-            "method": results[method].astype(str),
-            "size": sizes,
-            "x": results.get("n_train", sizes).astype(float),
-            "score": results[metric].astype(float),
-        }
-    )
 
 
 def plot_recording(
@@ -362,47 +338,37 @@ def plot_recording(
     check_known("recording", recording, windows.recordings)
     drawn = windows.recordings[recording]
     steps = steps[steps["recording"] == recording]
+    size, around = (9.0, 2.2), (0.8, 0.0)
     panels = Panels(
-        axes, 2, "of values, events", n_columns=1, panel=(9.0, 2.2), around=(0.8, 0.0), sharex=True
+        axes, 2, "of values, events", n_columns=1, panel=size, around=around, sharex=True
     )
     top, bottom = panels.axes
     part = -(-len(drawn.index) // _MOST_STEPS)
-    for k, channel in enumerate(drawn.values):
+    at, unit = place_times(bottom.xaxis, drawn.index)
+    for k, (name, channel) in enumerate(zip(drawn.channels, drawn.values, strict=True)):
         for start, stop in pairwise([0, *drawn.ends]):  # no line across a pause
             begin = np.arange(start, stop, part)
             ends = [f.reduceat(channel[start:stop], begin - start) for f in (np.fmin, np.fmax)]
-            times, values = np.repeat(_positions(drawn.index[begin]), 2), np.ravel(ends, order="F")
-            name = None if start else shortened(drawn.channels[k], 20)
-            top.plot(times, values, color=f"C{k % 10}", linewidth=0.8, label=name)
+            label = None if start else shortened(name, 20)
+            values = np.ravel(ends, order="F")
+            top.plot(np.repeat(at[begin], 2), values, f"C{k % 10}", linewidth=0.8, label=label)
     if len(drawn.channels) > 1:
         top.legend(fontsize=8, framealpha=0.8, edgecolor="none", loc="upper right", ncols=4)
     top.set(title=f"recording {shortened(recording)}", ylabel="values")
-    true = windows.events(steps, of="true")
-    found = windows.events(steps, least_duration)
+    true, found = windows.events(steps, of="true"), windows.events(steps, least_duration)
     labels = sorted({*true["label"], *found["label"]})
-    cm = require("matplotlib.cm", extra="plots", purpose="drawing a figure")
-    colors = require("matplotlib.colors", extra="plots", purpose="drawing a figure")
-    shade = cm.ScalarMappable(colors.Normalize(min([0.5, *found["confidence"]]), 1), "viridis_r")
+    limits = library("colors").Normalize(min([0.5, *found["confidence"]]), 1)
+    shade = library("cm").ScalarMappable(limits, "viridis_r")
     for events, above, height in ((true, 0.08, 0.2), (found, -0.38, 0.42)):
         for event in events.itertuples(index=False):
-            left, right = _positions(pd.Index([event.start, event.end]))
+            left, right = place_times(bottom.xaxis, pd.Index([event.start, event.end]))[0]
             color = "0.45" if events is true else shade.to_rgba(event.confidence)
             row = labels.index(event.label) + above
             bottom.broken_barh([(left, right - left)], (row, height), color=color, linewidth=0)
     bottom.set_yticks(range(len(labels)), [shortened(label, 32) for label in labels])
     bottom.set(axisbelow=True, ylim=(-0.6, max(len(labels), 1) - 0.4))
-    bottom.set_xlabel("step" if isinstance(drawn.index, pd.RangeIndex) else "time")
+    bottom.set_xlabel("step" if isinstance(drawn.index, pd.RangeIndex) else unit)
     bottom.set_ylabel("true (grey, thin)\nand predicted", fontsize=8)
-    if isinstance(drawn.index, pd.DatetimeIndex):
-        bottom.xaxis_date(drawn.index.tz)
     bottom.grid(axis="y", alpha=0.2)
     panels.colorbar(shade, "confidence")
     return panels.figure
-
-
-def _positions(index: pd.Index) -> Any:
-    """Return times as matplotlib's numbers, durations in seconds."""
-    if isinstance(index, pd.DatetimeIndex):
-        dates = require("matplotlib.dates", extra="plots", purpose="drawing a figure")
-        return dates.date2num(index.values)  # in UTC
-    return index.total_seconds() if isinstance(index, pd.TimedeltaIndex) else index
