@@ -266,40 +266,41 @@ class MiniRocket(
         dilations, counts = (exponents.exp2() + 1e-9).long().unique(return_counts=True)
         n_biases = counts * self.per_kernel // n_exponents
         n_biases[: self.per_kernel - int(n_biases.sum())] += 1
-        self.dilations, self.n_biases = dilations, n_biases
+        self.dilations, self.n_biases, n_biases_of = dilations, n_biases, n_biases.tolist()
         n_groups = N_KERNELS // _TOGETHER
         channels = draw_channels(len(dilations), n_groups, n_channels, generator)
         self.channels = channels.to(x.device)
         quantiles = torch.arange(1, int(n_biases.sum()) * N_KERNELS + 1, dtype=torch.float64)
-        quantiles = (quantiles * _GOLDEN % 1).split([N_KERNELS * k for k in n_biases.tolist()])
+        quantiles = (quantiles * _GOLDEN % 1).to(x.device)
         every = torch.ones_like(x[:, 0], dtype=torch.bool) if mask is None else mask
-        biases = []
-        for place, (dilation, at) in enumerate(zip(dilations.tolist(), quantiles, strict=True)):
+        at_once = min(max(_VALUES // x[0].numel(), 1), N_KERNELS)
+        kernels, place = self._kernels[:, None].to(x.device), 0
+        padded = torch.arange(N_KERNELS, device=x.device)[:, None] < N_KERNELS // 2
+        ends: list[tuple[Tensor, Tensor, Tensor]] = []
+        for number, dilation in enumerate(dilations.tolist()):
             drawn = torch.randint(n_series, (N_KERNELS,), generator=generator).to(x.device)
-            groups = self.channels[place].repeat_interleave(
-                N_KERNELS // len(self.channels[place]), 0
-            )
-            padded = torch.arange(N_KERNELS, device=x.device) // (N_KERNELS // 2) == place % 2
-            at = at.view(N_KERNELS, -1).to(x.device)
-            for some in torch.arange(N_KERNELS).split(max(_VALUES // x[0].numel(), 1)):
+            groups = self.channels[number]
+            groups = groups.repeat_interleave(N_KERNELS // len(groups), 0)
+            for start in range(0, N_KERNELS, at_once):
+                some = slice(start, start + at_once)
                 series = torch.einsum("kcl,kc->kl", x[drawn[some]], groups[some])
-                kernels = self._kernels[some, None].to(x.device)
-                blocks = [block for _, block in responses(series[None], kernels, dilation)]
+                blocks = [block for _, block in responses(series[None], kernels[some], dilation)]
                 valid = every[drawn[some]]
                 (whole,) = _whole(valid, [dilation])
-                valid = valid.where(padded[some, None], whole)
-                convolved = torch.cat(blocks, -1)[0].masked_fill(~valid, torch.inf)
+                valid = valid.where(padded[some] == (number % 2 == 0), whole)
+                convolved = torch.cat(blocks, -1)[0].masked_fill_(~valid, torch.inf)
                 # NumPy sorts ten times faster.
                 ordered = torch.from_numpy(np.sort(convolved.cpu().numpy(), axis=1)).to(x.device)
-                last = valid.sum(dim=1, keepdim=True) - 1
-                quantile = at[some] * last.clamp(min=0)
-                low = ordered.gather(1, quantile.long())
-                high = ordered.gather(1, quantile.ceil().long())
-                bias = low + (quantile - quantile.floor()).float() * (high - low)
-                # Below the value of a single step, which rounding would put on either side.
-                bias = (bias - 1e-5 * bias.abs()).where(last >= 0, 0.0)
-                biases.append(bias.flatten())
-        self.biases = torch.cat(biases)
+                last = (valid.sum(dim=1, keepdim=True) - 1).clamp(min=0)
+                n_places = len(valid) * n_biases_of[number]
+                at = quantiles[place : place + n_places].view(len(valid), -1) * last
+                place += n_places
+                low, high = ordered.gather(1, at.long()), ordered.gather(1, at.ceil().long())
+                ends.append((low.flatten(), high.flatten(), at.flatten()))
+        low, high, at = (torch.cat(each) for each in zip(*ends, strict=True))
+        bias = (low + at.frac().float() * (high - low)).where(low.isfinite(), 0.0)
+        # Below the value of a single step, which rounding would put on either side.
+        self.biases = bias - 1e-5 * bias.abs()
         return self
 
     def check(self, n_channels: int) -> int:

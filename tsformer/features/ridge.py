@@ -108,8 +108,8 @@ class RidgeClassifier(
 
         `groups` ``[n]`` are left out as a whole; a single group counts as none.
         """
-        system, some, chosen = choose(features, targets, kind, weights, groups)
-        problem = system.problem
+        system, some, parts = _system(features, targets, kind, weights, groups)
+        problem, chosen = system.problem, _choice_of(system, kind, some, parts)
         self.alpha, self.scale, self.loss = (each.float() for each in chosen[:3])
         self.unexplained = chosen.unexplained
         self.left_out, self.sampled = (kind.probabilities(chosen.scores), targets[some]), some
@@ -130,27 +130,37 @@ class RidgeClassifier(
 
 
 @torch.no_grad()
-def choose(
+def least_loss(
     features: Tensor,
     targets: Tensor,
     kind: LabelTarget,
     weights: Tensor | None = None,
     groups: Tensor | None = None,
-) -> tuple[_Decomposed | _Solved, slice | Tensor, _Choice]:
-    """Choose the penalty; return its system and the series that it was chosen by, too."""
+) -> Tensor:
+    """Return the least leave-one-out cross-entropy of all penalties."""
+    system, some, parts = _system(features, targets, kind, weights, groups)
+    return _losses(system, _wanted(system, kind, some), kind, some, parts).min()
+
+
+def _system(
+    features: Tensor,
+    targets: Tensor,
+    kind: LabelTarget,
+    weights: Tensor | None,
+    groups: Tensor | None,
+) -> tuple[_Decomposed | _Solved, slice | Tensor, list[Tensor] | None]:
+    """Return the system, the series to choose its penalty by, and their groups."""
     y = kind.signs(targets.to(features.device))
     w = torch.ones_like(y[:, 0]) if weights is None else weights
     problem, parts = _Problem(features, y, w), None if groups is None else group_parts(groups)
     if min(features.shape) > _DECOMPOSED:
         some, parts = _some(len(y), _SAMPLE, parts)
         sample = _Decomposed(_Problem(features[some], y[some], w[some]))
-        solved = _Solved(problem, _choice_of(sample, kind, slice(None), parts).alpha)
-        return solved, some, _choice_of(solved, kind, some, parts)
+        return _Solved(problem, _choice_of(sample, kind, slice(None), parts).alpha), some, parts
     chosen: slice | Tensor = slice(None)
     if len(y) > (n_some := max(_SCORES // y.shape[1], 1)):
         chosen, parts = _some(len(y), n_some, parts)
-    decomposed = _Decomposed(problem)
-    return decomposed, chosen, _choice_of(decomposed, kind, chosen, parts)
+    return _Decomposed(problem), chosen, parts
 
 
 class ConvolutionClassifier(nn.Module):
@@ -236,13 +246,16 @@ class _Decomposed:
     def left_out(
         self, alpha: Tensor, some: slice | Tensor, intercept: Tensor, parts: list[Tensor] | None
     ) -> Tensor:
+        if parts is not None and alpha.ndim:
+            return torch.stack([self.left_out(each[0], some, intercept, parts) for each in alpha])
         kept, vectors = self.values / (self.values + alpha), self.vectors[some]
-        residuals = self.problem.y_root[some] - vectors @ (kept[:, None] * self.projected)
+        residuals = self.problem.y_root[some] - vectors @ (kept[..., None] * self.projected)
         if parts is not None:
             return _groups_left_out(residuals, vectors * kept.sqrt(), intercept, parts)
         # A series that only its own weight fits has no leave-one-out error: 0 / 0.
-        freedom = 1 - vectors.square() @ kept - intercept
-        return residuals / freedom.clamp(min=1e-10)[:, None]
+        squares = vectors.square()
+        freedom = 1 - (squares @ kept.mT).mT if alpha.ndim else 1 - squares @ kept
+        return residuals / (freedom - intercept).clamp(min=1e-10)[..., None]
 
 
 class _Solved:
@@ -307,24 +320,13 @@ def _choice_of(
     """Choose the penalty with the least leave-one-out cross-entropy of some series."""
     problem, shape = system.problem, kind.shape
     y, w, root = problem.y[some], problem.w[some], problem.root[some]
-    intercept = w / len(problem.y)
-    signs = _softmaxed(problem.y, shape)
-    n_series, n_classes = signs.shape[1:]
-    smooth = 1 / (n_series + 2) if n_classes > 1 else 0.0
-    wanted = torch.full(signs.shape, smooth / max(n_classes - 1, 1))
-    wanted.scatter_(-1, signs.argmax(dim=-1, keepdim=True).cpu(), 1 - smooth)
-    wanted = wanted.to(y)[:, some]  # nearly 1 for the class of each series
-    alphas = system.alphas
+    wanted, alphas = _wanted(system, kind, some), system.alphas
     if len(alphas) > 1:
-        losses = []
-        for few in alphas.split(max(_AT_ONCE // y.numel(), 1)):
-            errors = torch.stack([system.left_out(each, some, intercept, parts) for each in few])
-            losses.append(_calibrated(_softmaxed(y - errors / root, shape), wanted, w)[1].mean(1))
-        loss = torch.cat(losses)
+        loss = _losses(system, wanted, kind, some, parts)
         alphas = alphas[loss <= loss.min() * _ROUNDED]
     least = y.new_tensor(torch.inf)
     for alpha in alphas:  # one by one, for the same sums whatever else is computed
-        scores = y - system.left_out(alpha, some, intercept, parts) / root
+        scores = y - system.left_out(alpha, some, w / len(problem.y), parts) / root
         pairs = zip(_softmaxed(scores, shape), wanted, strict=True)
         scales, of_each = zip(*(_calibrated(*pair, w) for pair in pairs), strict=True)
         scale, loss = torch.stack(scales).reshape(shape), torch.stack(of_each).mean()
@@ -336,6 +338,34 @@ def _choice_of(
     highest = torch.stack([entropy(w @ each / total).sum() for each in wanted]).mean()
     span = highest - lowest
     return _Choice(*best, float((least - lowest) / span) if span > 1e-12 else 0.0)
+
+
+def _wanted(system: _Decomposed | _Solved, kind: LabelTarget, some: slice | Tensor) -> Tensor:
+    """Return the targets of the softmax: nearly 1 for the class of each series."""
+    y = system.problem.y
+    signs = _softmaxed(y, kind.shape)
+    n_series, n_classes = signs.shape[1:]
+    smooth = 1 / (n_series + 2) if n_classes > 1 else 0.0
+    wanted = torch.full(signs.shape, smooth / max(n_classes - 1, 1))
+    wanted.scatter_(-1, signs.argmax(dim=-1, keepdim=True).cpu(), 1 - smooth)
+    return wanted.to(y)[:, some]
+
+
+def _losses(
+    system: _Decomposed | _Solved,
+    wanted: Tensor,
+    kind: LabelTarget,
+    some: slice | Tensor,
+    parts: list[Tensor] | None,
+) -> Tensor:
+    """Return the leave-one-out cross-entropy of each penalty."""
+    problem, losses = system.problem, []
+    y, w, root = problem.y[some], problem.w[some], problem.root[some]
+    for few in system.alphas.split(max(_AT_ONCE // y.numel(), 1)):
+        errors = system.left_out(few[:, None], some, w / len(problem.y), parts)
+        scores = (y - errors / root).expand(len(few), *y.shape)
+        losses.append(_calibrated(_softmaxed(scores, kind.shape), wanted, w)[1].mean(1))
+    return torch.cat(losses)
 
 
 def _softmaxed(scores: Tensor, shape: tuple[int, ...]) -> Tensor:
