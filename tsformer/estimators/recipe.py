@@ -22,7 +22,7 @@ from tsformer.data.series import Floats, SeriesSource, parts_of
 from tsformer.estimators.labels import Classes, LabelTarget
 from tsformer.estimators.targets import Groups, Targets, group_folds
 from tsformer.features.random_convolutions import RandomConvolutions, regular
-from tsformer.features.ridge import ConvolutionClassifier, least_loss
+from tsformer.features.ridge import ConvolutionClassifier, losses_of, system_of
 from tsformer.training.inference import forward
 
 #: Smallest remaining agreement on augmented series for ``augmentation="auto"``; see
@@ -171,7 +171,8 @@ def better_scaling(
         convolutions = RandomConvolutions(n_features, n_groups)
         features = _convolved(regular(panel), convolutions, seed=seed, device=device)
         with threads(work=_PASSES * min(features.shape) ** 2):
-            losses.append(least_loss(features, torch.from_numpy(targets), kind, w, g).float())
+            system = system_of(features, torch.from_numpy(targets), kind, w, g)
+            losses.append(losses_of(*system, kind)[1].min().float())
     return scalers[int(losses[1] < losses[0])]
 
 

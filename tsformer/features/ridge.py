@@ -108,8 +108,8 @@ class RidgeClassifier(
 
         `groups` ``[n]`` are left out as a whole; a single group counts as none.
         """
-        system, some, parts = _system(features, targets, kind, weights, groups)
-        problem, chosen = system.problem, _choice_of(system, kind, some, parts)
+        system, some, parts = system_of(features, targets, kind, weights, groups)
+        problem, chosen = system.problem, _choice_of(system, some, parts, kind)
         self.alpha, self.scale, self.loss = (each.float() for each in chosen[:3])
         self.unexplained = chosen.unexplained
         self.left_out, self.sampled = (kind.probabilities(chosen.scores), targets[some]), some
@@ -129,20 +129,7 @@ class RidgeClassifier(
         return (features @ self.coef + self.intercept) * self.scale
 
 
-@torch.no_grad()
-def least_loss(
-    features: Tensor,
-    targets: Tensor,
-    kind: LabelTarget,
-    weights: Tensor | None = None,
-    groups: Tensor | None = None,
-) -> Tensor:
-    """Return the least leave-one-out cross-entropy of all penalties."""
-    system, some, parts = _system(features, targets, kind, weights, groups)
-    return _losses(system, _wanted(system, kind, some), kind, some, parts).min()
-
-
-def _system(
+def system_of(
     features: Tensor,
     targets: Tensor,
     kind: LabelTarget,
@@ -156,7 +143,7 @@ def _system(
     if min(features.shape) > _DECOMPOSED:
         some, parts = _some(len(y), _SAMPLE, parts)
         sample = _Decomposed(_Problem(features[some], y[some], w[some]))
-        return _Solved(problem, _choice_of(sample, kind, slice(None), parts).alpha), some, parts
+        return _Solved(problem, _choice_of(sample, slice(None), parts, kind).alpha), some, parts
     chosen: slice | Tensor = slice(None)
     if len(y) > (n_some := max(_SCORES // y.shape[1], 1)):
         chosen, parts = _some(len(y), n_some, parts)
@@ -313,17 +300,15 @@ class _Choice(NamedTuple):
 
 def _choice_of(
     system: _Decomposed | _Solved,
-    kind: LabelTarget,
     some: slice | Tensor,
     parts: list[Tensor] | None,
+    kind: LabelTarget,
 ) -> _Choice:
     """Choose the penalty with the least leave-one-out cross-entropy of some series."""
     problem, shape = system.problem, kind.shape
     y, w, root = problem.y[some], problem.w[some], problem.root[some]
-    wanted, alphas = _wanted(system, kind, some), system.alphas
-    if len(alphas) > 1:
-        loss = _losses(system, wanted, kind, some, parts)
-        alphas = alphas[loss <= loss.min() * _ROUNDED]
+    wanted, losses = losses_of(system, some, parts, kind)
+    alphas = system.alphas[losses <= losses.min() * _ROUNDED]
     least = y.new_tensor(torch.inf)
     for alpha in alphas:  # one by one, for the same sums whatever else is computed
         scores = y - system.left_out(alpha, some, w / len(problem.y), parts) / root
@@ -340,32 +325,26 @@ def _choice_of(
     return _Choice(*best, float((least - lowest) / span) if span > 1e-12 else 0.0)
 
 
-def _wanted(system: _Decomposed | _Solved, kind: LabelTarget, some: slice | Tensor) -> Tensor:
-    """Return the targets of the softmax: nearly 1 for the class of each series."""
-    y = system.problem.y
-    signs = _softmaxed(y, kind.shape)
+def losses_of(
+    system: _Decomposed | _Solved,
+    some: slice | Tensor,
+    parts: list[Tensor] | None,
+    kind: LabelTarget,
+) -> tuple[Tensor, Tensor]:
+    """Return softmax targets of some series, and the leave-one-out loss of each penalty."""
+    problem, shape, losses = system.problem, kind.shape, []
+    y, w, root = problem.y[some], problem.w[some], problem.root[some]
+    signs = _softmaxed(problem.y, shape)
     n_series, n_classes = signs.shape[1:]
     smooth = 1 / (n_series + 2) if n_classes > 1 else 0.0
     wanted = torch.full(signs.shape, smooth / max(n_classes - 1, 1))
     wanted.scatter_(-1, signs.argmax(dim=-1, keepdim=True).cpu(), 1 - smooth)
-    return wanted.to(y)[:, some]
-
-
-def _losses(
-    system: _Decomposed | _Solved,
-    wanted: Tensor,
-    kind: LabelTarget,
-    some: slice | Tensor,
-    parts: list[Tensor] | None,
-) -> Tensor:
-    """Return the leave-one-out cross-entropy of each penalty."""
-    problem, losses = system.problem, []
-    y, w, root = problem.y[some], problem.w[some], problem.root[some]
+    wanted = wanted.to(y)[:, some]  # nearly 1 for the class of each series
     for few in system.alphas.split(max(_AT_ONCE // y.numel(), 1)):
         errors = system.left_out(few[:, None], some, w / len(problem.y), parts)
         scores = (y - errors / root).expand(len(few), *y.shape)
-        losses.append(_calibrated(_softmaxed(scores, kind.shape), wanted, w)[1].mean(1))
-    return torch.cat(losses)
+        losses.append(_calibrated(_softmaxed(scores, shape), wanted, w)[1].mean(1))
+    return wanted, torch.cat(losses)
 
 
 def _softmaxed(scores: Tensor, shape: tuple[int, ...]) -> Tensor:
