@@ -143,7 +143,8 @@ def system_of(
     if min(features.shape) > _DECOMPOSED:
         some, parts = _some(len(y), _SAMPLE, parts)
         sample = _Decomposed(_Problem(features[some], y[some], w[some]))
-        return _Solved(problem, _choice_of(sample, slice(None), parts, kind).alpha), some, parts
+        alpha = _choice_of(sample, slice(None), parts, kind).alpha
+        return _Solved(problem, alpha, some, parts), some, parts
     chosen: slice | Tensor = slice(None)
     if len(y) > (n_some := max(_SCORES // y.shape[1], 1)):
         chosen, parts = _some(len(y), n_some, parts)
@@ -246,10 +247,11 @@ class _Decomposed:
 
 
 class _Solved:
-    """The ridge for one penalty, by a Cholesky factor."""
+    """The ridge for one penalty, by a Cholesky factor; some series are left out."""
 
-    def __init__(self, problem: _Problem, alpha: Tensor):
+    def __init__(self, problem: _Problem, alpha: Tensor, some: Tensor, parts: list[Tensor] | None):
         self.problem, self.alphas = problem, alpha[None]
+        self.some, self.parts = some, parts
         matrix = problem.gram()
         matrix.diagonal().add_(alpha)
         self.factor = torch.linalg.cholesky(matrix)
@@ -262,22 +264,25 @@ class _Solved:
     def residuals(self, alpha: Tensor) -> Tensor:
         return self.errors
 
-    def left_out(
-        self, alpha: Tensor, some: slice | Tensor, intercept: Tensor, parts: list[Tensor] | None
-    ) -> Tensor:
-        errors = self.errors[some]
+    def left_out(self, *_: Any) -> Tensor:
+        return self.errors_left_out
+
+    @cached_property
+    def errors_left_out(self) -> Tensor:
+        """The leave-one-out errors of some series."""
+        errors, parts = self.errors[self.some], self.parts
+        intercept = self.problem.w[self.some] / len(self.problem.y)
         if not self.problem.dual:
-            centred = self.problem.centred[some]
+            centred = self.problem.centred[self.some]
             half = torch.linalg.solve_triangular(self.factor, centred.mT, upper=False)
             if parts is not None:
                 return _groups_left_out(errors, half.mT, intercept, parts)
             freedom = 1 - half.mT.square() @ torch.ones_like(half[:, 0]) - intercept
             return errors / freedom.clamp(min=1e-10)[:, None]
-        numbers = torch.arange(len(self.errors), device=errors.device)[some]
-        unit = errors.new_zeros(len(self.errors), len(numbers))
-        unit[numbers, torch.arange(len(numbers), device=errors.device)] = 1.0
+        unit = errors.new_zeros(len(self.errors), len(errors))
+        unit[self.some, torch.arange(len(errors), device=errors.device)] = 1.0
         half = torch.linalg.solve_triangular(self.factor, unit, upper=False)
-        freedom = alpha * (half.mT @ half)  # I - H is alpha times the inverse
+        freedom = self.alphas * (half.mT @ half)  # I - H is alpha times the inverse
         freedom -= intercept.sqrt().outer(intercept.sqrt())
         if parts is None:
             return errors / freedom.diagonal().clamp(min=1e-10)[:, None]
