@@ -69,7 +69,7 @@ def test_what_is_exchanged_against_plain_loops():
 def test_windows_cover_each_step_once():
     X, before, after, donors = exchanged(by="window", n_windows=4)
     changed = np.stack([~np.isclose(each.values, before.values, equal_nan=True) for each in after])
-    assert changed.sum(axis=0)[before.mask].max() == 1
+    assert changed.sum(axis=0)[~np.isnan(before.values)].max() == 1
     for i, donor in enumerate(donors):
         assert changed[:, i].any() == (donor != i)
         if donor != i:

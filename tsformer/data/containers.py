@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import singledispatch
 from pathlib import Path
@@ -12,18 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from tsformer._checks import shortened
-from tsformer._warnings import warn_caller
-from tsformer.data.layout import CASE, LayoutWarning, cut_by_case, refuse_alike, warn_of_gaps
-from tsformer.data.native import (
-    as_names,
-    channel_names,
-    has_dims,
-    is_series,
-    native,
-    native_item,
-    to_numpy,
-)
+from tsformer.data.layout import CASE, cut_by_case, refuse_alike, warn_of_gaps
+from tsformer.data.native import as_names, has_dims, is_series, native, native_item, to_numpy
 from tsformer.data.parquet import parquet_files, read_arrow
 from tsformer.data.series import (
     ArrayRows,
@@ -37,7 +26,7 @@ from tsformer.data.series import (
     StoredSeries,
     gathered,
     is_sliced,
-    npy_header,
+    mapped_rows,
     parts_of,
 )
 from tsformer.data.times import ordered_times, pad_times
@@ -75,150 +64,82 @@ def to_source(
         return X
     if index and times is not None:
         raise ValueError("times are given twice: by times= and by timestamps='index'")
-    plain = type(X) is np.ndarray and X.dtype.kind in "fiub"  # nothing to convert
-    if isinstance(X, (str, os.PathLike)):
-        if index:
-            raise _no_index("a file")
-        X = _in_file(Path(X), times, check)
-        if isinstance(X, SeriesSource):
-            return X
-    names = None
-    if not plain:
-        _refuse_no_container(X)
-        X = native(X)
-        names = channel_names(X)
-        if has_dims(X) and X.dims:  # of xarray, of which the last is the time
-            steps, name = X.indexes.get(X.dims[-1]), X.dims[-1]
-            check_order([steps], f"X.sortby({name!r}), or X.drop_vars({name!r})")
-            if steps is not None and times is None:
-                warn_of_gaps([steps], f"pass times=X.indexes[{name!r}], or use X.reindex")
-        _refuse_text(X)
-    if index and isinstance(X, (list, tuple)):
-        _check_index(X)
-    if not plain and (separate := _one_by_one(X)) is not None:
-        return _pad(*separate, times, index=index)
+    given, names = X, None
+    if type(X) is not np.ndarray or X.dtype.kind not in "fiub":  # else nothing to convert
+        X = _in_file(Path(X)) if isinstance(X, (str, os.PathLike)) else mapped_rows(native(X))
+        if has_dims(X):
+            names = as_names(X.coords["channel"].values) if "channel" in X.coords else None
+        if (separate := _one_by_one(X)) is not None:
+            if index:
+                _check_index(given if isinstance(given, (list, tuple)) else separate[0])
+            return _pad(*separate, times, index=index)
+        if not index and (isinstance(X, FileRows) or is_sliced(X)):
+            _check_shape(X)
+            rows = X if isinstance(X, FileRows) else ArrayRows(X)
+            check(rows.read(np.array([0])).reshape(1, *X.shape[1:]))
+            return lazy(rows, times, names)
+        if isinstance(X, pd.DataFrame):
+            X = pd.DataFrame(_floats(X, "X"), X.index, X.columns)
+        elif not hasattr(X, "tocsr"):  # scikit-learn refuses sparse matrices
+            X = to_numpy(X)
     if index:
-        raise _no_index(f"a single {type(X).__name__} of all series")
-    if not plain and is_sliced(X):
-        _check_shape(X)
-        rows = ArrayRows(X)
-        check(rows.read(np.array([0])).reshape(1, *X.shape[1:]))
-        return lazy(rows, times, names)
-    if isinstance(X, pd.DataFrame):
-        columns: Any = X.columns
-        if isinstance(columns, pd.DatetimeIndex) and times is None:
-            warn_of_gaps([columns], "pass times=X.columns, or X.T.asfreq({step}).T")
-        X = _numbers_of(X)
-    elif not plain and not hasattr(X, "tocsr"):  # scikit-learn refuses sparse matrices
-        X = to_numpy(X)
-        if X.dtype.kind == "V" or (X.dtype == object and X.ndim == 1 and len(X)):
-            raise _other_type(X, "X")
+        _check_index([given])
     array = check(X)
     _check_shape(array)
     return lazy(ArrayRows(array), times, names)
 
 
-def _in_file(path: Path, times: Any, check: Check) -> SeriesSource | pd.DataFrame:
-    """Read the series of a `.npy` file or a folder; the columns of series of Parquet."""
+def _in_file(path: Path) -> Any:
+    """Return the rows of a `.npy` file or a folder; the columns of series of Parquet."""
     path = path / SERIES_FILE if (path / SERIES_FILE).is_file() else path
     if files := parquet_files(path):
         table = pd.concat([read_arrow(file) for file in files], ignore_index=True)
-        cells = [name for name in table if _is_cell(_first(table[name]))]
+        cells = [name for name in table if table[name].map(_is_cell).any()]
         if not cells:
             raise ValueError(
                 f"{path} has no column of lists of numbers, but {list(table)[:10]}; a long table "
                 "is converted by tsformer.data.from_long"
             )
         return table[cells]
-    if path.is_dir():
+    if path.suffix.lower() != ".npy" or not path.is_file():
         raise FileNotFoundError(
-            f"{path} has no {SERIES_FILE} and no Parquet files; `tsformer convert FILE... --out "
-            "FOLDER` writes one"
+            f"{path} has no {SERIES_FILE} and no Parquet files, and is no .npy file; `tsformer "
+            "convert FILE... --out FOLDER` writes one, and tsformer.load_dataset reads others"
         )
-    if path.suffix.lower() != ".npy":
-        _refuse_no_container(str(path))
-    header = npy_header(path)
-    _check_shape(header)
-    rows: Rows = FileRows(path, header.shape, header.dtype, header.offset)
-    if header.fortran_order:  # the values of a series lie apart
-        rows = ArrayRows(np.lib.format.open_memmap(path, mode="r"))
-    check(rows.read(np.array([0])).reshape(1, *header.shape[1:]))
-    return lazy(rows, times)
+    try:
+        return mapped_rows(np.lib.format.open_memmap(path, mode="r"))
+    except (ValueError, OverflowError) as error:
+        raise ValueError(f"{path} does not hold an array of numbers: {error}") from error
 
 
-def _refuse_no_container(X: Any) -> None:
-    unsized = hasattr(X, "__getitem__") and not (hasattr(X, "__len__") or hasattr(X, "__array__"))
-    ways = ("__getitem__", "__array__", "__arrow_c_stream__", "shape")
-    if unsized or isinstance(X, (str, bytes)) or not any(hasattr(X, way) for way in ways):
-        advice = "an array (n, channels, length), or a list of arrays (channels, length)"
-        for way, conversion in (("__next__", "list(X)"), ("collect", "X.collect()")):
-            advice = conversion if hasattr(X, way) else advice
-        raise TypeError(
-            f"X must be a container of series; got a {type(X).__name__}"
-            f"{' without __len__' * unsized}: pass {advice}. Files are read by "
-            "tsformer.load_dataset, tsformer.data.read_ts and pandas.read_csv"
-        )
-
-
-def _refuse_text(X: Any) -> None:
-    """Raise ValueError if `X` is made of strings."""
-    X = X.to_numpy() if isinstance(X, pd.Series) else X
-    items = isinstance(X, (list, tuple)) or (isinstance(X, np.ndarray) and X.ndim > 0)
-    first: Any = X[0] if items and len(X) else None
-    if isinstance(first, (str, bytes, os.PathLike, dict)):
+def _floats(table: pd.DataFrame, what: str) -> Floats:
+    """Return the numbers of a table; ValueError for other columns."""
+    kinds = {getattr(dtype, "kind", "O") for dtype in table.dtypes}
+    try:
+        if not kinds or kinds & {*"cmM"}:
+            raise ValueError("dates and complex numbers are no values")
+        if "O" in kinds:
+            table = table.where(table.notna(), np.nan)
+        return table.to_numpy(dtype=np.float64, na_value=np.nan)
+    except (TypeError, ValueError) as error:
         raise ValueError(
-            f"X is a {type(X).__name__} of {type(first).__name__}, such as "
-            f"{shortened(first, 40)}, and a series is made of numbers: pass codes of symbols with "
-            "stem='embedding', read files first, and pass the series of dicts, as in [x[key] for x "
-            "in X]"
-        )
-    while isinstance(first, (list, tuple)) and first:
-        first = first[0]
-    if isinstance(first, np.ndarray) and first.size:
-        first = first.flat[0]
-    if not isinstance(first, str):
-        return
-    convert = "for symbols use their codes, as from pandas.factorize, and stem='embedding'"
-    with suppress(ValueError):
-        float(first)
-        if isinstance(X, np.ndarray) and X.dtype == object:
-            return  # scikit-learn converts these
-        convert = "for numbers in text use np.asarray(X, dtype=float)"
-    raise ValueError(f"X holds text, such as {shortened(first, 40)}; {convert}")
-
-
-def _numbers_of(X: pd.DataFrame) -> pd.DataFrame:
-    """Convert a wide table of several types to float64; refuse columns without numbers."""
-    kinds = [getattr(dtype, "kind", "O") for dtype in X.dtypes]
-    if not kinds:
-        raise ValueError("X has no columns; pass a table with a row per series, a column per step")
-    alike = len(set(X.dtypes)) == 1 and isinstance(X.dtypes.iloc[0], np.dtype)
-    if (alike and kinds[0] in "fiub") or "c" in kinds or not len(X):
-        return X
-    columns, others = [], dict[str, Any]()
-    for (name, column), kind in zip(X.items(), kinds, strict=True):
-        try:
-            columns.append(column.to_numpy(dtype=np.float64, na_value=np.nan))
-        except (TypeError, ValueError):
-            kind = "M"
-        if kind in "mM":
-            others[str(name)] = column.iloc[0]
-    if others:
-        raise ValueError(
-            f"X has columns that hold no numbers: {[*others][:10]}, such as "
-            f"{shortened(str(next(iter(others.values()))), 40)}. Each row is a series, and each "
-            "column a step: drop other columns, or convert a long table with "
-            "tsformer.data.from_long"
-        )
-    return pd.DataFrame(np.stack(columns, axis=1), index=X.index, columns=X.columns)
+            f"{what} must contain real numbers; its columns are "
+            f"{dict(list(table.dtypes.astype(str).items())[:10])} ({error}): drop other columns, "
+            "make times the index with set_index, convert text with astype(float), and a long "
+            "table with tsformer.data.from_long"
+        ) from error
 
 
 @singledispatch
 def _one_by_one(X: Any) -> tuple[list[Item], Names] | None:
     """Return separate series, and the names of their channels; None for one array."""
-    arrays = ("__array__", "__dataframe__", "tocsr", "dtype")
-    if not hasattr(X, "__getitem__") or any(hasattr(X, attribute) for attribute in arrays):
+    if any(hasattr(X, attribute) for attribute in ("__array__", "tocsr", "dtype")):
         return None
+    if not hasattr(X, "__getitem__") or not hasattr(X, "__len__"):
+        raise TypeError(
+            "X must be an array (n, channels, length), or a list of arrays (channels, length); got "
+            f"a {type(X).__name__}, without a length or series by their numbers"
+        )
     rows: list[Any] = []  # of a data set, as in PyTorch and Hugging Face
     for i in range(len(X)):
         try:
@@ -228,10 +149,7 @@ def _one_by_one(X: Any) -> tuple[list[Item], Names] | None:
                 f"X is a {type(X).__name__} of {len(X)} series by __len__, and X[{i}] raised "
                 f"{error!r}; convert it to a list of arrays (channels, length)"
             ) from error
-        row = row[0] if isinstance(row, tuple) and row else row
-        table = native(row) if hasattr(row, "to_pandas") else row
-        cells = isinstance(table, pd.DataFrame) and len(table) == 1 and _has_cells(table)
-        rows.append(table.iloc[0].to_dict() if cells else row)
+        rows.append(row[0] if isinstance(row, tuple) and row else row)
     if not rows:
         raise ValueError(_NO_SERIES)
     if all(isinstance(row, Mapping) for row in rows):
@@ -253,29 +171,13 @@ def _(X: pd.DataFrame) -> tuple[list[Item], Names] | None:
 
 @_one_by_one.register
 def _(X: pd.Series) -> tuple[list[Item], Names] | None:
-    numbers = getattr(X.dtype, "kind", "O") in "fiubcmM"
-    return None if numbers else _one_by_one(X.to_numpy(dtype=object))
+    return _one_by_one(list(X)) if len(X) and _is_cell(X.iloc[0]) else None
 
 
 @_one_by_one.register
 def _(X: np.ndarray) -> tuple[list[Item], Names] | None:
-    """Return the series of an array of arrays, as a cell array of MATLAB."""
-    if X.dtype != object or not _is_cell(_first(X.flat)):
-        return None
-    if X.ndim == 1:
-        return _one_by_one(list(X))
-    cells = [np.asarray(cell) for cell in X.flat]
-    vectors = all(cell.ndim == 1 or (cell.ndim == 2 and 1 in cell.shape) for cell in cells)
-    if X.ndim == 2 and 1 in X.shape and all(cell.ndim == 2 for cell in cells):
-        return _one_by_one([cell.ravel() for cell in cells] if vectors else cells)
-    if X.ndim != 2 or not vectors:
-        raise ValueError(
-            f"X is an array of shape {X.shape} whose cells are arrays of shapes "
-            f"{sorted({cell.shape for cell in cells})[:5]}; pass a list of n arrays (channels, "
-            "length), or cells (n, channels) that are vectors"
-        )
-    rows = [[np.asarray(cell).ravel() for cell in row] for row in X]
-    return [from_cells(row, range(len(row)), f"series {i}") for i, row in enumerate(rows)], None
+    objects = X.dtype == object and X.ndim == 1 and len(X) > 0
+    return _one_by_one(list(X)) if objects and _is_cell(X[0]) else None
 
 
 @_one_by_one.register(list)
@@ -301,34 +203,28 @@ def _one(x: Any, what: str) -> Item:
 
 
 def _by_first_level(X: pd.DataFrame) -> list[Item]:
+    """Return the series of a table with two levels of rows."""
     index: Any = X.index
-    if index.nlevels != 2:
+    if index.nlevels != 2 or not len(X):
         raise ValueError(
-            f"the index of X must have two levels, series and step; got {list(index.names)}"
+            f"the index of X must have two levels, series and step; got {list(index.names)} of "
+            f"{len(X)} rows"
         )
-    if not len(X):
-        raise ValueError(_NO_SERIES)
     cases, steps = (index.get_level_values(level) for level in (0, 1))
-    for level, values in (("series", cases), ("step", steps)):
-        if values.hasnans:
-            row = int(values.isna().argmax())
-            raise ValueError(f"the index of X has no {level} in row {row}; fill it or drop the row")
+    if (missing := cases.isna() | steps.isna()).any():
+        raise ValueError(
+            f"the index of X has no series or no step in row {int(missing.argmax())}; drop the row"
+        )
     refuse_alike(cases.unique(), "the first level of the index of X")
-    codes, first = pd.factorize(index.codes[0])
+    codes, names = pd.factorize(cases)
     items = cut_by_case(X.set_axis(ordered_times(steps, "steps of X")), codes)
-    names = index.levels[0].tolist()  # of Python, not of NumPy
-    for code, frame in zip(first, items, strict=True):
-        frame.attrs[CASE] = name = names[code]
-        if not frame.index.is_unique:
-            step = frame.index[frame.index.duplicated()][0]
+    for name, frame in zip(names.tolist(), items, strict=True):
+        frame.attrs[CASE] = name
+        if not (frame.index.is_unique and frame.index.is_monotonic_increasing):
             raise ValueError(
-                f"two rows for series {name!r} and step {step}; give each series its own name, or "
-                "aggregate them with X.groupby(level=[0, 1], sort=False).mean()"
-            )
-        if not frame.index.is_monotonic_increasing:
-            raise ValueError(
-                f"steps of series {name!r} are not sorted; use X.sort_index() first, and sort y by "
-                "X.index.unique(0) then"
+                f"steps of series {name!r} are not sorted, or a step has two rows; give each "
+                "series its own name, use X.sort_index(), with y sorted by X.index.unique(0), or "
+                "aggregate rows with X.groupby(level=[0, 1], sort=False).mean()"
             )
     return list(items)
 
@@ -359,17 +255,19 @@ def _pad(items: Sequence[Item], names: Names, times: Any, *, index: bool) -> Pad
     names = common_names(items) or names
     _check_channels(series)
     indices = [getattr(x, "index", None) for x in items]
-    check_order(indices, "x.sort_index(), or x.reset_index(drop=True)")
+    _check_order(indices)
     lengths = np.array([x.shape[1] for x in series], dtype=np.int64)
     values = np.full((len(series), int(lengths.max()), len(series[0])), np.nan)
     for row, x in zip(values, series, strict=True):
         row[: x.shape[1]] = x.T
-    if index:
-        _check_index(items)
-        times = indices
-    elif times is None:
+    times, clock = indices if index else times, None
+    if times is None:
         warn_of_missing_rows(items)
-    return _finish(values, lengths, times, names)
+    padded = _finish(values, lengths)
+    if times is not None:
+        times, clock = pad_times(times, lengths)
+        times = times[:, : padded.n_steps]
+    return replace(padded, times=times, clock=clock, channels=names)
 
 
 def times_of(x: Any) -> pd.Index | None:
@@ -387,32 +285,27 @@ def warn_of_missing_rows(items: Sequence[Any]) -> None:
         warn_of_gaps(found, f'pass `timestamps="index"`, or insert the missing rows with {way}')
 
 
-def check_order(indices: Iterable[Any], fix: str) -> None:
-    """Raise ValueError for dates in an index of pandas that are not sorted; warn of numbers."""
+def _check_order(indices: Iterable[Any]) -> None:
+    """Raise ValueError for dates and numbers in an index that are not sorted."""
     for i, index in enumerate(indices):
         if not isinstance(index, pd.Index) or index.is_monotonic_increasing:
             continue
-        message = f"in the index of series {i} are not sorted; use {fix} if the steps are in order"
-        if isinstance(index, _DATES):
-            raise ValueError(f"times {message}")
-        # A table that was sorted by another column leaves such an index, too.
-        if index.dtype.kind in "iuf" and not index.is_monotonic_decreasing:
-            warn_caller(f"numbers {message}", LayoutWarning)
-            return
-
-
-def _no_index(what: str) -> ValueError:
-    return ValueError(
-        f"timestamps='index' takes times from a pandas index, and {what} has none: pass times=, or "
-        "a list of DataFrames"
-    )
+        numbers = index.dtype.kind in "iuf" and not index.is_monotonic_decreasing
+        if numbers or isinstance(index, _DATES):
+            raise ValueError(
+                f"times or numbers in the index of series {i} are not sorted; use x.sort_index(), "
+                "or x.reset_index(drop=True) if the steps are in order"
+            )
 
 
 def _check_index(X: Sequence[Any]) -> None:
     """Raise ValueError if a series has no pandas index."""
-    for i, x in enumerate(X):
-        if not isinstance(x, (pd.DataFrame, pd.Series)) and not hasattr(x, "coords"):
-            raise _no_index(f"series {i}, a {type(x).__name__},")
+    for x in X:
+        if not isinstance(x, (pd.DataFrame, pd.Series)):
+            raise ValueError(
+                "timestamps='index' takes times from a pandas index, and X has a "
+                f"{type(x).__name__}: pass times=, or a list of DataFrames"
+            )
 
 
 def _check_shape(X: Any) -> None:
@@ -422,11 +315,11 @@ def _check_shape(X: Any) -> None:
         raise ValueError(_NO_SERIES)
     if len(shape) not in (2, 3):
         raise ValueError(
-            f"X must be (n, length), (n, channels, length), or a list of (channels, length); got "
+            "X must be (n, length), (n, channels, length), or a list of (channels, length); got "
             f"an array with {len(shape)} dimensions and shape {shape}"
         )
     if X.dtype.kind not in "fiub":
-        raise _other_type(X, "X")
+        raise ValueError(f"X must contain real numbers; its dtype is {X.dtype}")
     if 0 in shape:
         shape = (shape[0], 1, shape[1]) if len(shape) == 2 else shape
         raise ValueError(
@@ -444,7 +337,7 @@ def lazy(rows: Rows, times: Any = None, channels: Names = None) -> SeriesSource:
     for index in parts_of(rows):
         values = gathered(rows, index)
         try:
-            part = _finish(values, np.full(len(index), values.shape[1]), None)
+            part = _finish(values, np.full(len(index), values.shape[1]))
         except SeriesError as error:
             raise error.among(index) from None
         lengths[index] = part.lengths
@@ -463,10 +356,8 @@ def lazy(rows: Rows, times: Any = None, channels: Names = None) -> SeriesSource:
     return StoredSeries(rows, np.arange(n), lengths, n_steps, found, times, clock, channels)
 
 
-def _finish(
-    values: Floats, lengths: npt.NDArray[np.int64], times: Any, channels: Names = None
-) -> Padded:
-    """Check values, cut each series after its last, add times."""
+def _finish(values: Floats, lengths: npt.NDArray[np.int64]) -> Padded:
+    """Check values, and cut each series after its last."""
     if np.isinf(values).any():
         case, step, channel = np.argwhere(np.isinf(values))[0].tolist()
         raise SeriesError(
@@ -474,12 +365,9 @@ def _finish(
             f"Input X contains infinity at series {{case}}, channel {channel}, step {step}; pass "
             "NaN for missing values",
         )
-    clock = None
-    if times is not None:
-        times, clock = pad_times(times, lengths)
     observed: npt.NDArray[np.bool_] = ~np.isnan(values)
     if observed.all():
-        return Padded(values, lengths, times, clock, channels)
+        return Padded(values, lengths)
     with_value = np.asarray(observed.any(axis=-1))
     without = ~with_value.any(axis=1)
     if without.any():
@@ -489,20 +377,17 @@ def _finish(
         )
     # Trailing missing steps are a common way to store a shorter series.
     lengths = values.shape[1] - np.argmax(with_value[:, ::-1], axis=1).astype(np.int64)
-    longest = int(lengths.max())
-    times = None if times is None else times[:, :longest]
-    return Padded(values[:, :longest], lengths, times, clock, channels)
+    return Padded(values[:, : int(lengths.max())], lengths)
 
 
 def _check_channels(series: Sequence[Floats]) -> None:
     """Raise ValueError for empty series or differing channels."""
     for i, x in enumerate(series):
         if len(x) != len(series[0]):
-            swapped = len({x.shape[1] for x in series}) == 1
             raise ValueError(
-                f"all series must have the same channels: series 0 has {len(series[0])}, series "
-                f"{i} has {len(x)} (its shape {x.shape} is read as (channels, length))"
-                + ("; if they are (length, channels), pass [x.T for x in X]" if swapped else "")
+                "all series must have the same channels: series 0 has the shape (channels, length) "
+                f"{series[0].shape}, series {i} {x.shape}; if they are (length, channels), pass "
+                "[x.T for x in X]"
             )
         if x.size == 0:
             raise ValueError(f"series {i} is empty; drop it")
@@ -515,14 +400,7 @@ def _is_cell(x: object) -> bool:
 
 def _has_cells(X: pd.DataFrame) -> bool:
     """Whether the cells of a table are series."""
-    return len(X) > 0 and any(
-        _is_cell(_first(X.iloc[:, i]) if cell is None else cell) for i, cell in enumerate(X.iloc[0])
-    )
-
-
-def _first(cells: Iterable[Any]) -> Any:
-    """Return the first cell that is not None."""
-    return next((cell for cell in cells if cell is not None), None)
+    return len(X) > 0 and any(map(_is_cell, X.iloc[0]))
 
 
 def from_cells(row: Iterable[Any], names: Iterable[Any], what: str) -> Item:
@@ -531,58 +409,30 @@ def from_cells(row: Iterable[Any], names: Iterable[Any], what: str) -> Item:
     if len(cells) == 1 and isinstance(cells[0], pd.DataFrame):
         return cells[0]
     shapes = {name: cell.shape for name, cell in zip(names, cells, strict=True)}
-    if scalars := [name for name, shape in shapes.items() if not shape]:
-        raise ValueError(
-            f"{what} has single values, and no series, in the columns {scalars[:10]}; drop them"
-        )
-    if any(cell.ndim > 2 for cell in cells) or len({cell.shape[-1] for cell in cells}) > 1:
+    if any(cell.ndim not in (1, 2) for cell in cells) or len({x.shape[-1] for x in cells}) > 1:
         raise ValueError(
             f"the cells of {what} must be (length,) or (channels, length), of one length; got "
-            f"{shapes}"
+            f"{shapes}: drop other columns"
         )
     indices = [cell.index for cell in cells if isinstance(cell, pd.Series)]
     if any(not index.equals(indices[0]) for index in indices):
         raise ValueError(f"the cells of {what} differ in their indices; align them by step")
-    if indices and not indices[0].is_unique:
-        step = indices[0][indices[0].duplicated()][0]
-        raise ValueError(f"the cells of {what} have step {step} twice; aggregate them")
-    if isinstance(cells[0], pd.Series):
-        columns = [pd.Series(cell).to_numpy() for cell in cells]
-        frame = pd.DataFrame(dict(enumerate(columns)), index=cells[0].index)
-        return frame.set_axis(list(names), axis=1)
-    return np.concatenate([np.atleast_2d(np.asarray(cell)) for cell in cells])
+    values = np.concatenate([np.atleast_2d(np.asarray(cell)) for cell in cells])
+    if not isinstance(cells[0], pd.Series):
+        return values
+    return pd.DataFrame(values.T, index=cells[0].index, columns=list(names))
 
 
 def as_channels(x: Item, what: str) -> Floats:
     """Return one series as (channels, length)."""
     if isinstance(x, (pd.DataFrame, pd.Series)):
-        values = x.to_frame() if isinstance(x, pd.Series) else x
-        columns = [
-            to_numpy(column.to_numpy()) if column.dtype == object else column
-            for _, column in values.items()
-        ]
-        kinds = {getattr(column.dtype, "kind", "O") for column in columns}
-        if not kinds <= set("fiub"):
-            times = [name for name, column in values.items() if column.dtype.kind in "mM"]
-            advice = "convert text with x.astype(float)"
-            advice = f"make times the index: x.set_index({times[0]!r})" if times else advice
-            raise ValueError(
-                f"{what} must contain real numbers; its column dtypes are "
-                f"{values.dtypes.astype(str).tolist()}; {advice}"
-            )
-        return values.to_numpy(dtype=np.float64, na_value=np.nan).T
-    if x.ndim not in (1, 2):
-        raise ValueError(f"{what} must be (length,) or (channels, length); its shape is {x.shape}")
-    x = np.atleast_2d(x)
-    if x.dtype.kind not in "fiub":
-        raise _other_type(x, what)
-    return x
-
-
-def _other_type(x: Any, what: str) -> ValueError:
-    """Return the error for an array of anything but real numbers."""
-    stack = ", as in np.stack([x[name] for name in x.dtype.names])" if x.dtype.names else ""
-    return ValueError(f"{what} must contain real numbers; its dtype is {x.dtype}{stack}")
+        return _floats(x.to_frame() if isinstance(x, pd.Series) else x, what).T
+    if x.ndim not in (1, 2) or x.dtype.kind not in "fiub":
+        raise ValueError(
+            f"{what} must contain real numbers, as (length,) or (channels, length); its dtype is "
+            f"{x.dtype}, its shape {x.shape}"
+        )
+    return np.atleast_2d(x)
 
 
 def common_names(items: Sequence[Item]) -> Names:

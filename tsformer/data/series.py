@@ -8,7 +8,6 @@ steps of the longest, `C` channels.
 from __future__ import annotations
 
 import mmap
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -35,12 +34,11 @@ class SeriesError(ValueError):
     """A series has a value that cannot be used."""
 
     def __init__(self, case: int, message: str):
-        super().__init__(message.replace("{case}", str(case)))
-        self.case = case
-        self.message = message
+        super().__init__(case, message)  # pickled by its arguments
+        self.case, self.message = case, message
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return SeriesError, (self.case, self.message)
+    def __str__(self) -> str:
+        return self.message.replace("{case}", str(self.case))
 
     def among(self, index: npt.NDArray[np.int64]) -> SeriesError:
         """Return the error with the index in the whole data set."""
@@ -69,14 +67,11 @@ class SeriesSource(ABC):
     clock: str | None
     #: Names of the channels.
     channels: tuple[str, ...] | None
+    #: Time steps `L` of what `read` returns.
+    n_steps: int
 
     def __len__(self) -> int:
         return len(self.lengths)
-
-    @property
-    @abstractmethod
-    def n_steps(self) -> int:
-        """Time steps `L` of what `read` returns."""
 
     @property
     @abstractmethod
@@ -123,14 +118,9 @@ class Padded(SeriesSource):
     def __post_init__(self) -> None:
         _, self.n_steps, self.n_channels = self.values.shape
 
-    @property
-    def mask(self) -> npt.NDArray[np.bool_]:
-        """True at steps that are not padding, ``[n, L]``."""
-        return np.arange(self.values.shape[1]) < self.lengths[:, None]
-
     @cached_property
     def gaps(self) -> Gaps | None:
-        within = np.arange(self.values.shape[1]) < self.lengths[:, None]
+        within = np.arange(self.n_steps) < self.lengths[:, None]
         missing = np.isnan(self.values) & within[..., None]
         if not missing.any():
             return None
@@ -155,12 +145,6 @@ def parts_of(series: SeriesSource | Rows, least: int = 1) -> Iterator[npt.NDArra
     return (np.arange(start, min(start + size, n)) for start in range(0, n, size))
 
 
-#: Bytes to read in order from a mapped file before its pages are released.
-_MAPPED = 2**22
-#: Scattered rows to read before that: each may map two megabytes.
-_SCATTERED = 16
-
-
 class ArrayRows:
     """The rows of one array-like, ``(n, length)`` or ``(n, channels, length)``.
 
@@ -173,52 +157,70 @@ class ArrayRows:
         self.n_steps = int(array.shape[-1])
         self.lengths: npt.NDArray[np.int64] = np.full(int(array.shape[0]), self.n_steps)
         mapped = array
-        while isinstance(mapped, np.ndarray) and getattr(mapped, "filename", None) is None:
+        while isinstance(mapped, np.ndarray) and not isinstance(mapped, np.memmap):
             mapped = mapped.base
         self.in_file = isinstance(mapped, np.memmap)
-        self._file = os.fspath(mapped.filename) if self.in_file else ""
-        self._version = FileVersion.of(self._file) if os.path.exists(self._file) else None
-        self._mapped: mmap.mmap | None = None
-        if self.in_file and mapped.mode != "c" and hasattr(mmap, "MADV_DONTNEED"):  # not on Windows
-            while isinstance(mapped, np.ndarray):
-                mapped = mapped.base
-            self._mapped = mapped if isinstance(mapped, mmap.mmap) else None
-        self._touched = 0
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return ArrayRows, (self.array,)  # a mapping stays in its process
+        self._file = getattr(mapped, "filename", None) if self.in_file else None
+        self._version = None if self._file is None else FileVersion.of(self._file)
 
     def read(self, index: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
         """Return series by ascending indices ``[m]``: ``[m, C, L]``; a view where it can be."""
         # A mapping outlives a replaced file, but changes with its content.
-        if self._version is not None and self._version.is_at(self._file):
+        if self._file is not None and self._version is not None and self._version.is_at(self._file):
             self._version.check(self._file)
-        # Pages of a mapped file stay resident until the machine runs out of memory.
-        if self._mapped is not None and self._touched >= _MAPPED:
-            self._mapped.madvise(mmap.MADV_DONTNEED)
-            self._touched = 0
         array, first, stop = self.array, int(index[0]), int(index[-1]) + 1
-        shape, dtype = (len(index), *array.shape[1:]), np.dtype(array.dtype)
-        in_order = stop - first == len(index)
-        if self._mapped is None or in_order:
-            found = array[first:stop] if in_order else array[index]
-            plain = type(found) is np.ndarray and found.dtype.kind == dtype.kind
-            rows = found if plain else to_numpy(found)
-            filled = isinstance(found, np.ma.MaskedArray)  # integers become floats, for NaN
-            if rows.shape != shape or (found if filled else rows).dtype.kind != dtype.kind:
-                raise ValueError(
-                    f"X has shape {tuple(array.shape)} and dtype {array.dtype}, but its series "
-                    f"{first} to {stop - 1} have shape {rows.shape} and dtype {rows.dtype}; pass "
-                    "np.asarray(X)"
-                )
-            self._touched += rows.nbytes
-        else:
-            rows = np.empty(shape, dtype)
-            for start in range(0, len(index), _SCATTERED):
-                some = slice(start, start + _SCATTERED)
-                rows[some] = array[index[some]]
-                self._mapped.madvise(mmap.MADV_DONTNEED)
+        found = array[first:stop] if stop - first == len(index) else array[index]
+        rows = found if type(found) is np.ndarray else to_numpy(found)
+        shape = (len(index), *array.shape[1:])
+        if rows.shape != shape or rows.dtype.kind not in "fiub":
+            raise ValueError(
+                f"X has shape {tuple(array.shape)} and dtype {array.dtype}, but its series {first} "
+                f"to {stop - 1} have shape {rows.shape} and dtype {rows.dtype}; pass np.asarray(X)"
+            )
         return rows[:, None] if rows.ndim == 2 else rows
+
+
+class FileRows:
+    """The rows of a mapped array in C order, read without its mapping, which fills memory."""
+
+    in_file = True
+
+    def __init__(self, array: np.memmap):
+        self.path = Path(str(array.filename)).absolute()
+        self.shape, self.dtype, self._offset = array.shape, array.dtype, array.offset
+        self.n_channels, self.n_steps = prod(self.shape[1:-1]), self.shape[-1]
+        self.lengths: npt.NDArray[np.int64] = np.full(self.shape[0], self.n_steps)
+        self._version = FileVersion.of(self.path)
+        with self.path.open("rb") as file:
+            self._header = file.read(self._offset)
+
+    def read(self, index: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+        """Return series by ascending indices ``[m]``: ``[m, C, L]``."""
+        rows = np.empty((len(index), self.n_channels, self.n_steps), self.dtype)
+        size = self.n_channels * self.n_steps * self.dtype.itemsize
+        starts = np.flatnonzero(np.diff(index, prepend=-2) != 1).tolist()
+        with self.path.open("rb") as file:
+            self._version.check(self.path)
+            whole = file.read(len(self._header)) == self._header
+            for start, stop in pairwise([*starts, len(index)]):
+                file.seek(self._offset + size * int(index[start]))
+                run = rows[start:stop].view(np.uint8)
+                whole &= file.readinto(run.data) == run.size
+            if not whole:
+                raise OSError(changed(self.path))
+            self._version.check(self.path)
+        return rows
+
+
+Rows = ArrayRows | FileRows
+
+
+def mapped_rows(array: Any) -> Any:
+    """Return the rows of a memmap that is a whole file; other arrays as they are."""
+    whole = isinstance(array, np.memmap) and isinstance(array.base, mmap.mmap)
+    if not whole or array.filename is None or array.mode == "c" or not array.flags.c_contiguous:
+        return array
+    return FileRows(array)
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,9 +263,9 @@ class StoredSeries(SeriesSource):
 def gathered(rows: Rows, index: npt.NDArray[np.int64], n_steps: int | None = None) -> Floats:
     """Read rows in any order; files are read by ascending index."""
     order = np.argsort(index, kind="stable")
-    found = rows.read(index[order])[..., :n_steps]
-    values = np.empty((len(index), found.shape[2], rows.n_channels))
-    values[order] = found.transpose(0, 2, 1)
+    found = rows.read(index[order])[..., :n_steps].transpose(0, 2, 1)
+    values = np.empty(found.shape)
+    values[order] = found
     return values
 
 
@@ -273,68 +275,3 @@ def is_sliced(X: Any) -> bool:
         return False
     kind = getattr(getattr(X, "dtype", None), "kind", None)
     return kind in tuple("fiub") and len(getattr(X, "shape", ())) in (2, 3)
-
-
-class FileRows:
-    """The array in a `.npy` file, in C order; the file is neither mapped nor kept open."""
-
-    in_file = True
-
-    def __init__(self, path: Path, shape: tuple[int, ...], dtype: np.dtype[Any], offset: int):
-        self.path = path.absolute()
-        self.n_channels, self.n_steps = prod(shape[1:-1]), shape[-1]
-        self.lengths: npt.NDArray[np.int64] = np.full(shape[0], self.n_steps)
-        self._dtype, self._offset = dtype, offset
-        self._version = FileVersion.of(self.path)
-        with self.path.open("rb") as file:
-            self._header = file.read(self._offset)
-
-    def read(self, index: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
-        """Return series by ascending indices ``[m]``: ``[m, C, L]``."""
-        rows = np.empty((len(index), self.n_channels, self.n_steps), self._dtype)
-        size = self.n_channels * self.n_steps * self._dtype.itemsize
-        starts = np.flatnonzero(np.diff(index, prepend=-2) != 1).tolist()
-        with self.path.open("rb") as file:
-            self._version.check(self.path)
-            if file.read(len(self._header)) != self._header:
-                raise OSError(changed(self.path))
-            for start, stop in pairwise([*starts, len(index)]):
-                file.seek(self._offset + size * int(index[start]))
-                run = rows[start:stop]
-                data = file.read(run.nbytes)
-                if len(data) < run.nbytes:
-                    raise OSError(changed(self.path))
-                run[:] = np.frombuffer(data, self._dtype).reshape(run.shape)
-            self._version.check(self.path)
-        return rows
-
-
-Rows = ArrayRows | FileRows
-
-
-class NpyHeader(NamedTuple):
-    """What the header of a `.npy` file says of its array."""
-
-    shape: tuple[int, ...]
-    fortran_order: bool
-    dtype: np.dtype[Any]
-    offset: int
-
-
-def npy_header(path: Path) -> NpyHeader:
-    """Read the header of a `.npy` file of numbers; a mapping would count as memory."""
-    if not path.is_file():
-        raise FileNotFoundError(f"no such file: {path}")
-    n_bytes, form = path.stat().st_size, np.lib.format
-    try:
-        with path.open("rb") as file:
-            first = form.read_magic(file) == (1, 0)
-            read: Any = form.read_array_header_1_0 if first else form.read_array_header_2_0
-            header = NpyHeader(*(*read(file), file.tell()))
-        if header.dtype.hasobject or min(header.shape, default=0) < 0:
-            raise ValueError(f"it holds {header.dtype} of shape {header.shape}")
-        if header.offset + prod(header.shape) * header.dtype.itemsize > n_bytes:
-            raise ValueError(f"it is cut off after {n_bytes:,} bytes")
-    except (ValueError, OverflowError) as error:
-        raise ValueError(f"{path} does not hold an array of numbers: {error}") from error
-    return header

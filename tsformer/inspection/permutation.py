@@ -115,7 +115,7 @@ def permutation_importance(
         fraction = (steps / np.maximum(own, 1)[:, None]).clip(max=1.0)
         place = np.rint(fraction * theirs[:, None]).astype(np.int64)
         exchanged = series.values[donors[:, None], place]  # stretched to the length of each series
-        exchanged[~series.mask] = np.nan
+        exchanged[steps >= series.lengths[:, None]] = np.nan
         for group in range(n_groups):
             chosen = np.arange(n_groups) == group
             if by == "window":
