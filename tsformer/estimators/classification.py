@@ -28,7 +28,7 @@ from tsformer.estimators.targets import (
     read_weights,
     warn_of_labels,
 )
-from tsformer.explain.relevance import make_method, occlusion, relevance
+from tsformer.explain.methods import make_method, occlusion, relevance
 
 
 def classes(self: Any) -> npt.NDArray[Any]:

@@ -63,6 +63,7 @@ def attention_weights(
     return stacked, features, mask, t
 
 
+@torch.no_grad()
 def rollout(
     model: TSTransformer, values: Tensor, mask: Tensor | None = None, times: Tensor | None = None
 ) -> Tensor:
@@ -71,9 +72,8 @@ def rollout(
     flow = torch.eye(weights.shape[-1], device=weights.device)
     for layer in weights.mean(dim=2).unbind(dim=1):
         flow = (layer + torch.eye(layer.shape[-1], device=layer.device)) / 2 @ flow
-    with torch.no_grad():
-        pooling: Any = model.pooling
-        shares: Tensor = pooling.shares(features, mask)
+    pooling: Any = model.pooling
+    shares: Tensor = pooling.shares(features, mask)
     return (shares[:, None] @ flow)[:, 0]
 
 
@@ -81,21 +81,17 @@ def attention_maps(model: TSTransformer, panel: Panel, time_step: float | None) 
     """Compute the attention weights of all series of a panel, whose median interval is given."""
     model = deepcopy(model).eval()  # another thread may be predicting
     n, L = panel.values.shape[:2]
-    config = model.config
-    N = model.stem.n_tokens(L)
+    config, stride, N = model.config, model.stem.stride, model.stem.n_tokens(L)
     weights = np.zeros((n, config.n_layers, config.n_heads, N, N), dtype=np.float32)
-    token_times = np.zeros((n, N))
-    token_mask = np.zeros((n, N), dtype=np.bool_)
+    times, valid = np.zeros((n, N)), np.zeros((n, N), dtype=np.bool_)
     device = next(model.parameters()).device
     for rows in in_order(panel.lengths, batch_steps(model)):
         found, _, mask, t = attention_weights(model, *panel.take(rows, device=device))
-        n_tokens = found.shape[-1]
-        weights[rows.numpy(), ..., :n_tokens, :n_tokens] = found.float().cpu().numpy()
-        token_times[rows.numpy(), :n_tokens] = t.cpu().numpy()
-        valid = torch.ones(len(rows), n_tokens, dtype=torch.bool) if mask is None else mask
-        token_mask[rows.numpy(), :n_tokens] = valid.cpu().numpy()
+        n_tokens, index = found.shape[-1], rows.numpy()
+        weights[index, ..., :n_tokens, :n_tokens] = found.float().cpu().numpy()
+        times[index, :n_tokens] = t.cpu().numpy()
+        valid[index, :n_tokens] = True if mask is None else mask.cpu().numpy()
     stem: nn.Module = model.stem
-    stride = model.stem.stride
     centre = (stride - 1) / 2 if isinstance(stem, PatchStem) else 0.0
-    real = np.where(token_mask, token_times * stride + centre, 0.0) * (time_step or 1.0)
-    return AttentionMaps(weights, real, token_mask)
+    real = np.where(valid, times * stride + centre, 0.0) * (time_step or 1.0)
+    return AttentionMaps(weights, real, valid)

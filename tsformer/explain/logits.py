@@ -5,7 +5,6 @@ same way, and for all of them the baseline is 0. Shape letters: `B` series, `L` 
 channels, `F` features of a step, `K` classes, `N` tokens.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import ceil
@@ -19,6 +18,11 @@ from tsformer._checks import check_known, shortened
 from tsformer.data.preprocessor import Preprocessor, Scaler, Vocabulary
 from tsformer.data.series import Padded
 from tsformer.model import TSTransformer
+
+#: The names that ``explain(baseline=...)`` accepts.
+BASELINES = ("mean", "zero")
+#: Steps per forward pass for each step of a token: fits into the cache of a CPU.
+_STEPS = 2**12
 
 
 def mean_falls(
@@ -63,19 +67,15 @@ def steps_since_start(values: Tensor, times: Tensor | None, time_step: float | N
     return steps.where(within, 0.0)
 
 
-#: Steps per forward pass for each step of a token: fits into the cache of a CPU.
-_STEPS = 2**12
-
-
 @dataclass(frozen=True)
-class LogitsOfDifference(ABC):
+class LogitsOfDifference:
     """The logits of one model, in eval mode, by the difference of series from a baseline."""
 
     model: TSTransformer
-    #: From `series`, and from features, to the inputs of the model.
     preprocessor: Preprocessor
-    rest: Preprocessor
     temperature: float
+    #: From features ``[B, L, F]``, `observed`, times and size to the logits of the model.
+    function: Callable[..., Tensor]
     #: ``[B, L, C]``, NaN where a value is missing and past the end of a series.
     series: Tensor
     #: Features ``[B, L, F]`` minus the baseline's, 0 where a value is missing; and the latter.
@@ -89,12 +89,11 @@ class LogitsOfDifference(ABC):
 
     def take(self, rows: Tensor, length: int | None = None) -> Self:
         """Return some of the series, cut to `length` steps."""
-        cut: dict[str, Any] = {
-            name: None if tensor is None else tensor[rows, :length]
-            for name in ("series", "difference", "baseline", "times")
-            for tensor in [getattr(self, name)]
-        }
-        return replace(self, **cut, size=None if self.size is None else self.size[rows])
+        names = ("series", "difference", "baseline", "times", "size")
+        parts: dict[str, Any] = {name: getattr(self, name) for name in names}
+        for name, tensor in parts.items():
+            parts[name] = None if tensor is None else tensor[rows, :length]
+        return replace(self, **parts)
 
     @property
     def observed(self) -> Tensor:
@@ -113,13 +112,7 @@ class LogitsOfDifference(ABC):
 
     def __call__(self, difference: Tensor, baseline: Tensor, *context: Any) -> Tensor:
         """Compute logits ``[B, K]`` of float64 for differences from the baseline ``[B, L, F]``."""
-        return self._logits(baseline + difference, *context).cpu().double() / self.temperature
-
-    @abstractmethod
-    def _logits(
-        self, features: Tensor, observed: Tensor, times: Tensor | None, size: Tensor | None
-    ) -> Tensor:
-        """Return the logits of the model for features ``[B, L, F]``."""
+        return self.function(baseline + difference, *context).cpu().double() / self.temperature
 
     def change(self, target: Tensor) -> Tensor:
         """Return the change ``[B]`` of the target logits from the baseline."""
@@ -130,7 +123,7 @@ class LogitsOfDifference(ABC):
     @torch.no_grad()
     def inputs(self) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """Return the arguments of the model for the series themselves."""
-        return self._for_model(self.preprocessor(self.series, self.times))
+        return _for_model(self.model, self.preprocessor(self.series, self.times))
 
     def by_channel(self, features: Tensor, *, total: bool) -> Tensor:
         """Add up features ``[B, L, F]`` to channels ``[B, L, C]``, or average them."""
@@ -140,52 +133,19 @@ class LogitsOfDifference(ABC):
             channels /= torch.bincount(self.channel, minlength=channels.shape[2])
         return channels.where(self.observed, 0.0)
 
-    def _for_model(
-        self, preprocessed: tuple[Tensor, Tensor, Tensor | None]
-    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        values, mask, times = preprocessed
-        device = next(self.model.parameters()).device
-        times = None if times is None else times.to(device)
-        return values.to(device), None if bool(mask.all()) else mask.to(device), times
 
-
-class LogitsOfValues(LogitsOfDifference):
-    """For measurements: features are values, scaled as the model reads them.
-
-    Mean, deviation and size of a series are held fixed: otherwise scaling would undo fading to the
-    baseline. Filling gaps and adding views is differentiated through.
-    """
-
-    def _logits(
-        self, features: Tensor, observed: Tensor, times: Tensor | None, size: Tensor | None
-    ) -> Tensor:
-        x = features.where(observed, torch.nan)
-        return self.model(*self._for_model(self.rest(x, times, size)))
-
-
-class LogitsOfCodes(LogitsOfDifference):
-    """For symbolic series: features are the vectors of the codes."""
-
-    def _logits(
-        self, features: Tensor, observed: Tensor, times: Tensor | None, size: Tensor | None
-    ) -> Tensor:
-        # Which code stands where no longer matters: its vector is replaced by `features`.
-        codes = torch.zeros_like(features[..., :1]).where(observed, torch.nan)
-        values, mask, times = self._for_model(self.rest(codes, times))
-        vectors = features.float().to(values.device)
-        stem: Any = self.model.stem
-        with stem.embedding.register_forward_hook(lambda *_: vectors):
-            logits: Tensor = self.model(values, mask, times)
-        return logits
+def _for_model(
+    model: TSTransformer, preprocessed: tuple[Tensor, Tensor, Tensor | None]
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    values, mask, times = preprocessed
+    device = next(model.parameters()).device
+    times = None if times is None else times.to(device)
+    return values.to(device), None if bool(mask.all()) else mask.to(device), times
 
 
 def batch_steps(model: TSTransformer) -> int:
     """Return the number of padded steps of a forward pass."""
     return _STEPS * int(model.stem.stride)
-
-
-#: The names that ``explain(baseline=...)`` accepts.
-BASELINES = ("mean", "zero")
 
 
 def logits_from_baseline(
@@ -195,55 +155,73 @@ def logits_from_baseline(
     baseline: Any,
     temperature: float,
 ) -> LogitsOfDifference:
-    """Return the logits of a model in eval mode by the difference of series from a baseline."""
+    """Return the logits of a model in eval mode by the difference of series from a baseline.
+
+    The features of codes are their vectors. Those of measurements are values, scaled as the model
+    reads them, with the mean, deviation and size of each series held fixed: otherwise scaling would
+    undo fading to the baseline.
+    """
     values = torch.from_numpy(series.values)
     times = None if series.times is None else torch.from_numpy(series.times)
-    observed = ~values.isnan()
-    common: dict[str, Any] = {"series": values, "times": times, "temperature": temperature}
-    common |= {"model": model, "preprocessor": preprocessor}
+    observed, size = ~values.isnan(), None
+    function: Callable[..., Tensor]
     if isinstance(preprocessor, Vocabulary):
-        given = _given(baseline, values)
-        stem: Any = model.stem
-        vectors: Tensor = stem.embedding.weight.detach().cpu().double()
+        embedding: Any = model.stem.embedding
+        vectors: Tensor = embedding.weight.detach().cpu().double()
 
         def of_codes(codes: Tensor) -> Tensor:
             with torch.no_grad():
                 return vectors[preprocessor(codes, times)[0][..., 0].long()]
 
-        vector = vectors[1:].mean(dim=0) if baseline == "mean" else vectors[0]
-        empty = vector.expand(*values.shape[:2], -1) if given is None else of_codes(given)
-        difference = (of_codes(values) - empty).where(observed, 0.0)
-        channel = torch.zeros(vectors.shape[1], dtype=torch.long)
-        return LogitsOfCodes(
-            rest=preprocessor, difference=difference, baseline=empty, channel=channel, **common
-        )
-    assert isinstance(preprocessor, Scaler)
-    mean, std = preprocessor.moments(values, observed)
-    empty = (baseline_values(baseline, preprocessor, values) - mean) / std
-    return LogitsOfValues(
-        rest=preprocessor.without_scaling(),
-        difference=((values - mean) / std - empty).where(observed, 0.0),
+        given = _given(baseline, values)
+        if given is not None:
+            empty = of_codes(given)
+        else:
+            vector = vectors[1:].mean(dim=0) if baseline == "mean" else vectors[0]
+            empty = vector.expand(*values.shape[:2], -1)
+        features, channel = of_codes(values), torch.zeros(vectors.shape[1], dtype=torch.long)
+
+        def function(features: Tensor, observed: Tensor, times: Tensor | None, _: Any) -> Tensor:
+            # Which code stands where no longer matters: its vector is replaced by `features`.
+            codes = torch.zeros_like(features[..., :1]).where(observed, torch.nan)
+            replaced = features.float().to(embedding.weight.device)
+            with embedding.register_forward_hook(lambda *_: replaced):
+                return model(*_for_model(model, preprocessor(codes, times)))
+    else:
+        assert isinstance(preprocessor, Scaler)
+        mean, std = preprocessor.moments(values, observed)
+        empty = (baseline_values(baseline, preprocessor, values) - mean) / std
+        features, channel = (values - mean) / std, torch.arange(values.shape[2])
+        rest, size = preprocessor.without_scaling(), preprocessor.size_of(values)
+
+        def function(features: Tensor, observed: Tensor, *context: Any) -> Tensor:
+            return model(*_for_model(model, rest(features.where(observed, torch.nan), *context)))
+
+    return LogitsOfDifference(
+        model=model,
+        preprocessor=preprocessor,
+        temperature=temperature,
+        function=function,
+        series=values,
+        difference=(features - empty).where(observed, 0.0),
         baseline=empty,
-        channel=torch.arange(values.shape[2]),
-        size=preprocessor.size_of(values),
-        **common,
+        times=times,
+        channel=channel,
+        size=size,
     )
 
 
 def baseline_values(baseline: Any, preprocessor: Scaler, values: Tensor) -> Tensor:
     """Return the baseline of series of numbers, ``[n, L, C]``."""
-    given = _given(baseline, values)
+    given, observed = _given(baseline, values), ~values.isnan()
     if given is not None:
         return given
     if baseline == "zero":
         return torch.zeros_like(values)
-    observed = ~values.isnan()
-    if preprocessor.scaling is None:
-        mean = values.nan_to_num(0.0).sum(dim=1, keepdim=True)
-        mean = mean / observed.sum(dim=1, keepdim=True).clamp(min=1)
-    else:
-        mean = preprocessor.moments(values, observed)[0]
-    return mean.expand_as(values)
+    if preprocessor.scaling is not None:
+        return preprocessor.moments(values, observed)[0].expand_as(values)
+    total = values.nan_to_num(0.0).sum(dim=1, keepdim=True)
+    return (total / observed.sum(dim=1, keepdim=True).clamp(min=1)).expand_as(values)
 
 
 def _given(baseline: Any, values: Tensor) -> Tensor | None:
@@ -252,16 +230,13 @@ def _given(baseline: Any, values: Tensor) -> Tensor | None:
         check_known("baseline", baseline, BASELINES)
         return None
     n, L, C = values.shape
-    try:
-        array = np.asarray([] if baseline is None else baseline, dtype=np.float64)
-    except (TypeError, ValueError):  # what NumPy says of text and of rows of unequal length
-        array = np.zeros(0)
+    array = np.asarray(baseline, dtype=np.float64)
     if array.shape == (C,):
         array = array[:, None]
     if array.shape not in ((), (C, 1), (C, L), (n, C, L)):
         raise ValueError(
             f"baseline must be 'mean', 'zero', a number, or numbers of the shape ({C},), "
-            f"({C}, {L}) or ({n}, {C}, {L}); got {shortened(baseline)} of {np.shape(array)}"
+            f"({C}, {L}) or ({n}, {C}, {L}); got {shortened(baseline)} of {array.shape}"
         )
     numbers = torch.from_numpy(np.broadcast_to(array, (n, C, L)).copy()).transpose(1, 2)
     if bool((~numbers.isfinite() & ~values.isnan()).any()):

@@ -4,32 +4,44 @@ They see a function of the difference from the baseline (`LogitsOfDifference`), 
 missing values and padding, which do not differ, have a relevance of exactly 0.
 """
 
+import inspect
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from tsformer._checks import Positive, check_fields_of, check_number, real, whole
+from tsformer._checks import Positive, check_fields_of, check_known, options, real, whole
 from tsformer._optional import require
 from tsformer._random import seeded
+from tsformer._registry import check_options
+from tsformer._threads import threads
 from tsformer._warnings import warn_caller
+from tsformer.data.panel import in_order
+from tsformer.data.preprocessor import Preprocessor, Scaler
+from tsformer.data.series import Padded
 from tsformer.explain.attention import rollout
-from tsformer.explain.logits import LogitsOfDifference, batch_steps, mean_falls, windows
+from tsformer.explain.logits import (
+    LogitsOfDifference,
+    baseline_values,
+    batch_steps,
+    logits_from_baseline,
+    mean_falls,
+    steps_since_start,
+    windows,
+)
+from tsformer.model import TSTransformer
 
 #: Integrated gradients: how often the steps may double.
 _MOST_DOUBLINGS = 5
 
 #: A length in median steps, or None.
 _Span = Annotated[float | None, real(0, also=(None,))]
-
-
-def _check_seed(name: str, value: Any) -> None:
-    """Allow what scikit-learn's `check_random_state` takes."""
-    if value is not None and not isinstance(value, np.random.RandomState):
-        check_number(name, value, 0, 2**32 - 1, whole=True)
 
 
 @dataclass(frozen=True)
@@ -48,9 +60,8 @@ class Method(ABC):
 class IntegratedGradients(Method):
     """The gradient, averaged on the straight line from the baseline, times the difference.
 
-    ``r_i = (x_i - b_i) * integral of df/dx_i (b + a (x - b)) over a from 0 to 1``, with the series
-    `x`, the baseline `b` and the logit `f`. The integral is a Gauss-Legendre sum, whose steps are
-    doubled, at most five times, for series whose relevance misses the change of the logit.
+    ``r_i = (x_i - b_i) * integral of df/dx_i (b + a (x - b)) over a from 0 to 1``, a Gauss-Legendre
+    sum. Its steps double, at most five times, while the relevance misses the change of the logit.
 
     Sundararajan, Taly and Yan, ICML 2017, https://arxiv.org/abs/1703.01365
     """
@@ -148,9 +159,8 @@ class Occlusion(Method):
 class ShapleySampling(Method):
     """The Shapley values of windows of one channel, estimated from random orders.
 
-    In each order windows go from the baseline to the series one after another; the value of a
-    window is the mean change of the logit when its turn comes. It is shared equally by the window's
-    values. The sum is the change of the logit, whatever the number of orders.
+    In each order windows go from the baseline to the series one after another; the mean change of
+    the logit is shared equally by the window's values. The sum is the whole change of the logit.
 
     Štrumbelj and Kononenko, JMLR 11, 2010; Lundberg and Lee, NeurIPS 2017,
     https://arxiv.org/abs/1705.07874
@@ -158,15 +168,15 @@ class ShapleySampling(Method):
 
     n_samples: Annotated[int, whole(1)] = 25
     window: _Span = None
-    random_state: Annotated[int | np.random.RandomState | None, _check_seed] = 0
+    random_state: Annotated[int | None, whole(0, None)] = 0
 
     def relevance(self, logits: LogitsOfDifference, target: Tensor) -> Tensor:
         window = _window(self.window, logits.model.config.max_len)
         groups = windows(logits.clock, logits.channel, window, 0.0)
-        seed: Any = self.random_state
-        if seed is None or isinstance(seed, np.random.RandomState):
-            seed = (seed or np.random.RandomState()).randint(2**31)
-        with seeded(int(seed), torch.device("cpu")):
+        seed = self.random_state
+        if seed is None:
+            seed = int(np.random.default_rng().integers(2**31))
+        with seeded(seed, torch.device("cpu")):
             values = _captum("ShapleyValueSampling", logits).attribute(
                 logits.difference,
                 baselines=0,
@@ -176,11 +186,10 @@ class ShapleySampling(Method):
                 n_samples=self.n_samples,
                 perturbations_per_eval=_at_once(logits),
             )
-        given = logits.observed[..., logits.channel].double()
-        flat = groups.flatten(1)
+        given, flat = logits.observed[..., logits.channel].double(), groups.flatten(1)
         members = torch.zeros(len(flat), int(flat.max()) + 1, dtype=torch.float64)
-        members.scatter_add_(1, flat, given.flatten(1))
-        shared = values.double() * given / members.gather(1, flat).view_as(values).clamp(min=1.0)
+        members = members.scatter_add_(1, flat, given.flatten(1)).gather(1, flat).view_as(values)
+        shared = values.double() * given / members.clamp(min=1.0)
         return logits.by_channel(shared, total=True)
 
 
@@ -190,11 +199,9 @@ class AttentionRollout(Method):
 
     The weights of a block, averaged over its heads, and the identity of the residual branch are
     halved and added; their product over the blocks, weighted by what pooling takes of each token,
-    is the share of each token. It is shared equally by the values of the token's steps; a token
-    in a gap, all of whose steps are filled, has its share from the nearest tokens with values,
-    before and after it, which get half of it each. Attention knows neither channels nor classes,
-    is never negative, and adds up to 1. It leaves out the stem, the values and the feed-forward
-    networks.
+    is the share of each token. The values of its steps share it equally; that of a token without
+    values goes to the nearest tokens before and after it. It knows neither channels nor classes, is
+    never negative, adds up to 1, and leaves out the stem, the values and the feed-forward networks.
 
     Abnar and Zuidema, ACL 2020, https://arxiv.org/abs/2005.00928
     """
@@ -239,3 +246,67 @@ def _at_once(logits: LogitsOfDifference) -> int:
 
 def _window(window: float | None, length: int) -> float:
     return max(1.0, round(length / 10)) if window is None else float(window)
+
+
+def make_method(name: str, params: Mapping[str, Any] | None) -> Method:
+    """Return the method of that name with these options."""
+    check_known("method", name, METHODS)
+    options("method_params", params)
+    names = list(inspect.signature(METHODS[name]).parameters)
+    check_options(name, names, params or {}, argument="method_params")
+    return METHODS[name](**(params or {}))
+
+
+def relevance(
+    models: Sequence[TSTransformer],
+    preprocessor: Preprocessor,
+    series: Padded,
+    targets: npt.NDArray[np.int64],
+    *,
+    method: Method,
+    baseline: Any,
+    temperatures: Sequence[float],
+) -> npt.NDArray[np.float64]:
+    """Return the mean relevance ``(n, C, L)`` over models for the classes `targets` ``(n,)``."""
+    of_class = torch.from_numpy(targets)
+    lengths = torch.from_numpy(series.lengths)
+    total = torch.zeros(series.values.shape, dtype=torch.float64)
+    for fitted, temperature in zip(models, temperatures, strict=True):
+        # Of a copy, as another thread may be predicting; and without gradients of weights.
+        model = deepcopy(fitted).eval().requires_grad_(False)
+        logits = logits_from_baseline(model, preprocessor, series, baseline, temperature)
+        steps = batch_steps(model)
+        with threads(model=model, n_tokens=steps // model.stem.stride):
+            for rows in in_order(lengths, steps):
+                longest = int(lengths[rows].max())
+                found: Tensor = method.relevance(logits.take(rows, longest), of_class[rows])
+                total[rows, :longest] += found.detach()
+    return (total / len(models)).transpose(1, 2).contiguous().numpy()
+
+
+def occlusion(
+    logits: Callable[[Padded], npt.NDArray[np.floating]],
+    preprocessor: Scaler,
+    series: Padded,
+    classes: npt.NDArray[np.int64],
+    *,
+    method: Occlusion,
+    baseline: Any,
+) -> npt.NDArray[np.float64]:
+    """Return the relevance ``(n, C, L)`` by occlusion for any classifier."""
+    values = torch.from_numpy(series.values)
+    times = None if series.times is None else torch.from_numpy(series.times)
+    empty = baseline_values(baseline, preprocessor, values).numpy()
+    empty = np.where(np.isnan(series.values), np.nan, empty)  # a missing value stays missing
+
+    def without(hidden: Tensor) -> Tensor:
+        """Return the logits ``[1, n]`` with hidden values ``[1, n, L, C]`` at the baseline."""
+        occluded = replace(series, values=np.where(hidden[0].numpy(), empty, series.values))
+        found = logits(occluded)[np.arange(len(classes)), classes]
+        return torch.from_numpy(found)[None].double()
+
+    window, stride = method.sizes(series.n_steps)
+    clock = steps_since_start(values, times, preprocessor.time_step)
+    channels = torch.arange(series.n_channels)
+    falls = mean_falls(without, clock, channels, window=window, stride=stride)
+    return falls.where(~values.isnan(), 0.0).transpose(1, 2).contiguous().numpy()

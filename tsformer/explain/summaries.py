@@ -102,16 +102,8 @@ def relevance_over_time(
     sums = np.zeros((*values.shape[:2], len(ends) - 1))
     clocks: Any = times
     each = [clocks] * len(values) if len(clocks) and np.ndim(clocks[0]) == 0 else clocks
-    if len(each) != len(values):
-        raise ValueError(f"relevance is of {len(values)} series, but times has {len(each)}")
-    for i, steps in enumerate(each):
-        at = np.asarray(steps, dtype=np.float64)
+    for i, (channels, at) in enumerate(zip(values, each, strict=True)):
         if len(at) > values.shape[2]:
-            raise ValueError(
-                f"series {i} has {len(at)} times, but relevance of {values.shape[2]} steps"
-            )
-        span = np.searchsorted(ends, at, side="right") - 1
-        span[at == ends[-1]] = len(ends) - 2
-        within = (span >= 0) & (span < len(ends) - 1)
-        np.add.at(sums[i].T, span[within], values[i, :, : len(at)].T[within])
+            raise ValueError(f"series {i} has {len(at)} times, and {values.shape[2]} steps")
+        sums[i] = [np.histogram(at, ends, weights=x[: len(at)])[0] for x in channels]
     return sums
