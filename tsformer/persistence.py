@@ -8,13 +8,13 @@ import hashlib
 import json
 import os
 import re
-import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import torch
@@ -34,16 +34,12 @@ _LEFTOVER = re.compile(
 )
 #: Leftovers older than this many seconds belong to no running process.
 _STALE = 3600
-_DIGEST = re.compile(r"[0-9a-f]{64}")
 #: Bytes that must be free to save a model, which takes a few hundred kilobytes.
 _SPACE = 2**20
 
 
 def write_folder(
-    path: str | os.PathLike[str],
-    state: Mapping[str, Any],
-    tensors: Mapping[str, Tensor],
-    card: str,
+    path: str | os.PathLike[str], state: Mapping[str, Any], tensors: Mapping[str, Tensor], card: str
 ) -> None:
     """Write a description, tensors and a card in Markdown to a folder, atomically."""
     # Imported here, so that training needs only torch and scikit-learn.
@@ -53,14 +49,9 @@ def write_folder(
     # safetensors rejects tensors that share a storage.
     own = {name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}
     weights = serialised({name: tensor.contiguous() for name, tensor in own.items()})
-    state = {
-        "format": FORMAT,
-        "tsformer": __version__,
-        "torch": torch.__version__,
-        **state,
-        "weights_sha256": hashlib.sha256(weights).hexdigest(),
-    }
-    text = json.dumps(state, indent=2, default=_refuse)  # before anything is written
+    versions = {"format": FORMAT, "tsformer": __version__, "torch": torch.__version__}
+    state = {**versions, **state, "weights_sha256": hashlib.sha256(weights).hexdigest()}
+    text = json.dumps(state, indent=2, default=_plain)  # before anything is written
     folder.mkdir(parents=True, exist_ok=True)
     before, new = _weights_in(folder), folder / _weights_name(state)
     with replacing(new) as file:
@@ -72,11 +63,11 @@ def write_folder(
         card_file.write(marked + _MARK.format(weights=new.name, digest=digest).encode())
         card_file.flush()
         file.write(f"{text}\n".encode())
-    since = time.time() - _STALE
     # Another process may have saved the earlier weights again.
     for each in {*folder.iterdir()} - {new, _weights_in(folder)}:
         with suppress(FileNotFoundError):
-            if _LEFTOVER.fullmatch(each.name) and (each == before or each.stat().st_mtime < since):
+            stale = each == before or each.stat().st_mtime < time.time() - _STALE
+            if _LEFTOVER.fullmatch(each.name) and stale:
                 each.unlink()
 
 
@@ -90,11 +81,9 @@ def removed_on_failure(path: str | os.PathLike[str]) -> Iterator[None]:
             folder.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=folder) as file:
                 file.write(bytes(_SPACE))
-                file.flush()
-                os.fsync(file.fileno())
         except OSError as error:
-            reason = f"a model cannot be saved there: {error.strerror}"
-            raise OSError(error.errno, reason, os.fspath(path)) from error
+            error.filename = os.fspath(path)
+            raise
         yield
     except BaseException:
         for each in created:
@@ -109,23 +98,23 @@ def save_or_rescue(save: Callable[[Path], None], path: str | os.PathLike[str]) -
     try:
         save(path)
     except (OSError, ValueError) as error:
-        for parent in (path.absolute().parent, Path.cwd(), Path(tempfile.gettempdir())):
-            folder = None
-            try:
-                folder = Path(tempfile.mkdtemp(prefix=f"{path.name or 'model'}-", dir=parent))
-                save(folder)
-            except (OSError, ValueError):
-                if folder is not None:
-                    shutil.rmtree(folder, ignore_errors=True)
-                continue
-            raise OSError(
-                f"the model could not be saved in {path} ({error}): it is saved in {folder}"
-            ) from error
-        raise
+        for parent in (path.absolute().parent, Path(tempfile.gettempdir())):
+            rescued = parent / f"{path.absolute().name}-{uuid4().hex[:8]}"
+            with suppress(OSError, ValueError):
+                save(rescued)
+                break
+        else:
+            raise
+        raise OSError(
+            f"the model could not be saved in {path} ({error}): it is saved in {rescued}"
+        ) from error
 
 
 def read_folder(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Read a folder written by `write_folder`."""
+    """Read a folder written by `write_folder`: finite tensors of the digest, and a description."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
     path = Path(path)
     if not os.path.isfile(path / _JSON):  # unlike Path's method, also for impossible names
         raise FileNotFoundError(f"there is no saved estimator at {path}: {_JSON} is missing")
@@ -138,21 +127,8 @@ def read_folder(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str,
         )
     file = path / _weights_name(state)
     try:
-        return state, _read_weights(file, state["weights_sha256"])
-    except ValueError:
-        if _weights_in(path) in (file, None):
-            raise
-        return read_folder(path)  # another process has replaced the model
-
-
-def _read_weights(file: Path, digest: str) -> dict[str, Tensor]:
-    """Read finite tensors from a file with this digest."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load
-
-    try:
         content = file.read_bytes()
-        if hashlib.sha256(content).hexdigest() != digest:
+        if hashlib.sha256(content).hexdigest() != state["weights_sha256"]:
             raise ValueError(f"truncated, or not the file that {_JSON} was written with")
         tensors = load(content)
         for name, tensor in tensors.items():
@@ -161,10 +137,12 @@ def _read_weights(file: Path, digest: str) -> dict[str, Tensor]:
             if tensor.is_floating_point() and not bool(comparable.isfinite().all()):
                 raise ValueError(f"tensor {name!r} has values that are not finite")
     except FileNotFoundError as error:
-        raise ValueError(f"{file.parent} is incomplete: {file.name} is missing") from error
+        if _weights_in(path) != file:
+            return read_folder(path)  # another process has replaced the model
+        raise ValueError(f"{path} is incomplete: {file.name} is missing") from error
     except (SafetensorError, ValueError, KeyError, RuntimeError) as error:
         raise ValueError(f"{file} is corrupted: {error}; save the estimator again") from error
-    return tensors
+    return state, tensors
 
 
 def _destination(path: str | os.PathLike[str]) -> Path:
@@ -172,26 +150,24 @@ def _destination(path: str | os.PathLike[str]) -> Path:
     folder = Path(os.path.realpath(path))
     if not folder.exists():
         return folder
-    unexpected = [folder.name]
+    unexpected = {folder.name}
     if folder.is_dir():
         ours = {_JSON} if _weights_in(folder) else set()
         ours |= {_CARD} if ours and _is_unedited(folder / _CARD) else set()
-        names = sorted({*os.listdir(folder)} - ours)
-        unexpected = [name for name in names if not _LEFTOVER.fullmatch(name)]
+        unexpected = {n for n in {*os.listdir(folder)} - ours if not _LEFTOVER.fullmatch(n)}
     if unexpected:
         raise ValueError(
-            f"{path} is not a saved estimator, or holds more: {', '.join(unexpected[:10])}; choose "
-            "another path, or move these first"
+            f"{path} is not a saved estimator, or holds more: {', '.join(sorted(unexpected)[:10])};"
+            " choose another path, or move these first"
         )
     return folder
 
 
 def _is_unedited(path: Path) -> bool:
     """Whether a file is a card as `write_folder` wrote it."""
-    try:
-        content = path.read_bytes().replace(b"\r\n", b"\n")
-    except OSError:
+    if not path.is_file():
         return False
+    content = path.read_bytes().replace(b"\r\n", b"\n")
     text, newline, mark = content.rpartition(b"\n<!-- ")
     return hashlib.sha256(text + newline[:1]).hexdigest().encode() in mark
 
@@ -200,7 +176,7 @@ def _described(folder: Path) -> dict[str, Any]:
     """Return the description of the saved estimator in a folder."""
     try:
         state: dict[str, Any] = json.loads((folder / _JSON).read_text(encoding="utf-8"))
-        if not _DIGEST.fullmatch(str(state["weights_sha256"])):
+        if not re.fullmatch(r"[0-9a-f]{64}", str(state["weights_sha256"])):
             raise ValueError("weights_sha256 is not a SHA-256 digest")
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"{folder / _JSON} is corrupted: {error}") from error
@@ -218,7 +194,8 @@ def _weights_name(state: Mapping[str, Any]) -> str:
     return f"weights-{state['weights_sha256'][:16]}.safetensors"
 
 
-def _refuse(value: object) -> Any:
+def _plain(value: object) -> Any:
+    """Return the number of a NumPy scalar for JSON."""
     if isinstance(value, np.generic) and not isinstance(value, np.longdouble):
         return value.item()
     raise ValueError(

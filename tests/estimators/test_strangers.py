@@ -117,7 +117,6 @@ NAMED: dict[str, dict[str, list[Any]]] = {
         **{"classes.dtype": ["<U99999999", "nonsense", "V1"], "temperatures": [[1.0, 1.0], [0.0]]},
         **{"schema.clock": ["sundial"], "schema.names": [["a"]], "gap_flag": [10**30]},
         **{"parameters": [[]], "training": [[]], "class": [["x"]]},
-        "parameters.class_weight": [{"pairs": [p]} for p in ([[], 1], ["a", "1"], ["a", 1, 2])],
         "sets.scores": [[], [[0.1], [0.2]], [[1.5]] * 3, [["a"]] * 3, [[None]] * 3, "many", [0.1]],
     },
     "regressor": {"target_std": [0.0]},
@@ -163,6 +162,7 @@ UNNAMED: list[tuple[str, str, Any, str]] = [
     # Parameters, which are kept for the next fit; what the card tells, and where it was tracked.
     ("classifier", "parameters.colour", "red", "'colour'"),
     ("ensemble", "parameters.transformer_params.colour", 1, "'colour'"),
+    ("classifier", "parameters.class_weight", {"pairs": [["a", 1, 2]]}, "corrupted"),
     ("classifier", "table", {"case": 3}, "table.case"),
     ("classifier", "tracked_run", {"run_id": "a"}, "tracked_run.store"),
     ("ensemble", "tracked_run", {"run_id": "' OR 1", "store": "x://y"}, "tracked_run.run_id"),
@@ -249,7 +249,7 @@ def test_load_refuses_tensors_of_absent_part(stranger):
     def drop(state):
         del state["parts"]["transformer"], state["weights"]["transformer"]
 
-    refused(stranger("ensemble", drop), "transformer.", "no part")
+    refused(stranger("ensemble", drop), "transformer.", "unknown")
 
 
 def test_load_refuses_large_unsaved_table(folders, tmp_path, stranger):

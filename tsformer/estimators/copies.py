@@ -29,18 +29,13 @@ def copies_are_grouped() -> Iterator[None]:
 
 def first_equal(series: SeriesSource) -> npt.NDArray[np.int64]:
     """Return the index of the first series with the same values, length and times ``[n]``."""
-    if _grouped.get():
-        return np.arange(len(series))
+    found = np.arange(len(series))
     first: dict[bytes, int] = {}
-    found = np.empty(len(series), dtype=np.int64)
-    for index in parts_of(series):
+    for index in () if _grouped.get() else parts_of(series):
         part = series.read(index)
-        values = part.values + 0.0  # -0.0 is 0.0
-        values[np.isnan(values)] = np.nan  # of any sign
-        for case, row, length, i in zip(
-            index, values, part.lengths, range(len(index)), strict=True
-        ):
-            content = blake2b(row[:length].tobytes(), digest_size=16)
+        values = np.where(np.isnan(part.values), np.nan, part.values + 0.0)  # -0.0 is 0.0
+        for i, (case, length) in enumerate(zip(index, part.lengths, strict=True)):
+            content = blake2b(values[i, :length].tobytes(), digest_size=16)
             if part.times is not None:
                 content.update(part.times[i, :length].tobytes())
             found[case] = first.setdefault(content.digest(), int(case))
@@ -49,22 +44,22 @@ def first_equal(series: SeriesSource) -> npt.NDArray[np.int64]:
 
 def merge_copies(groups: Groups | None, first: npt.NDArray[np.int64]) -> Groups | None:
     """Return the groups, joined where they share equal series; warn if any are joined."""
-    copied = first != np.arange(len(first))
-    given = np.arange(len(first)) if groups is None else groups
+    n = len(first)
+    given = np.arange(n) if groups is None else groups
     if (given[first] == given).all():
         return groups
-    n_groups = int(given.max()) + 1
-    shared = coo_array((np.ones(len(first)), (given, given[first])), shape=(n_groups, n_groups))
+    shape = (int(given.max()) + 1,) * 2
+    shared = coo_array((np.ones(n), (given, given[first])), shape=shape)
     joined: Groups = connected_components(shared, directed=False)[1].astype(np.int64)[given]
-    if groups is not None and len(np.unique(joined)) == 1:
-        warn_caller(
-            f"{copied.sum()} of {len(first)} series equal another one, and every group has such a "
-            "series: equal series of different groups are not held out together"
-        )
-        return groups
+    n_copies = np.count_nonzero(first != np.arange(n))
+    all_joined = groups is not None and np.ptp(joined) == 0
     warn_caller(
-        f"{copied.sum()} of {len(first)} series equal another one in values and times: equal series"
-        f"{' and their groups' if groups is not None else ''} are left out and held out together. "
-        "For near copies, such as overlapping windows, pass groups"
+        f"{n_copies} of {n} series equal another one in values and times: "
+        + (
+            "equal series of different groups are not held out together, as every group has one"
+            if all_joined
+            else f"equal series{' and their groups' if groups is not None else ''} are left out "
+            "and held out together. For near copies, such as overlapping windows, pass groups"
+        )
     )
-    return joined
+    return groups if all_joined else joined

@@ -2,12 +2,12 @@
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,8 +22,8 @@ from tsformer._registry import Named
 from tsformer._warnings import warn_caller
 from tsformer.data.preprocessor import Preprocessor
 from tsformer.data.table import TableSchema
-from tsformer.encodings import PositionalEncoding, find, names
-from tsformer.estimators.labels import check_label, described_labels
+from tsformer.encodings import find, names
+from tsformer.estimators.labels import described_labels
 from tsformer.estimators.novelty import Novelty
 from tsformer.estimators.prediction_sets import Conformal
 from tsformer.estimators.schema import Schema
@@ -32,12 +32,12 @@ from tsformer.persistence import read_folder, write_folder
 
 #: Prefix of the tensor names of `novelty_`.
 _NOVELTY = "novelty."
-_PARTS = dict[str, dict[str, Any]]
 #: Fields that a description may have.
-_FACTS = {
+_OPTIONAL: dict[str, Any] = {
     "target_names": list[str],
     "training": dict[str, dict[str, bool | int | float | str | None]],
     "members": list[dict[str, Any]],
+    "parts": dict[str, dict[str, Any]],
 }
 
 
@@ -139,17 +139,29 @@ def fitted_state(estimator: Any) -> tuple[dict[str, Any], dict[str, Tensor]]:
         description["table"] = estimator.table_schema_.as_dict()
     if hasattr(estimator, "conformal_"):
         description["sets"] = estimator.conformal_.describe()
+    if not estimator.parts:
+        description |= estimator.preprocessor_.describe()
+        return description, _tensors(estimator)
+    states = {name: fitted_state(part) for name, part in fitted_parts(estimator).items()}
+    description["parts"] = {name: state for name, (state, _) in states.items()}
+    return description, _tensors(estimator)
+
+
+def _tensors(estimator: Any) -> dict[str, Tensor]:
+    """Return all tensors of an estimator, or of its parts, by name."""
     if estimator.parts:
-        states = {name: fitted_state(part) for name, part in fitted_parts(estimator).items()}
-        description["parts"] = {name: described for name, (described, _) in states.items()}
-        named = ((f"{name}.", tensors) for name, (_, tensors) in states.items())
+        states = {f"{name}.": _tensors(part) for name, part in fitted_parts(estimator).items()}
     else:
         scaler, models = estimator.preprocessor_, estimator.models_
-        description |= scaler.describe()
         modules = dict(zip(_prefixes(len(models)), models, strict=True)) | {scaler.prefix: scaler}
         modules |= {_NOVELTY: estimator.novelty_} if hasattr(estimator, "novelty_") else {}
-        named = ((prefix, module.state_dict()) for prefix, module in modules.items())
-    return description, {prefix + key: t for prefix, own in named for key, t in own.items()}
+        states = {prefix: module.state_dict() for prefix, module in modules.items()}
+    return {prefix + key: t for prefix, state in states.items() for key, t in state.items()}
+
+
+def _prefixes(n_members: int) -> list[str]:
+    """Return the prefix of each member's tensor names."""
+    return ["model.", *(f"members.{i}." for i in range(1, n_members))]
 
 
 def restored(
@@ -172,15 +184,16 @@ def from_fitted_state(
     cls: Any, state: dict[str, Any], tensors: dict[str, Tensor], device: str | torch.device
 ) -> Any:
     """Make an estimator from a `fitted_state`."""
-    facts = {name: kind for name, kind in _FACTS.items() if name in state}
-    fields = read_fields(state, parameters=dict[str, Any], **facts)
-    parameters = restored_parameters(cls, fields["parameters"])
-    estimator = cls(**parameters | {"device": device})
+    optional = {name: kind for name, kind in _OPTIONAL.items() if name in state}
+    fields = read_fields(state, parameters=dict[str, Any], **optional)
+    estimator = cls(**restored_parameters(cls, fields["parameters"]) | {"device": device})
     estimator.schema_ = Schema.restored(state.get("schema"))
     target = estimator.restored_target(state)
     estimator.target_ = replace(target, columns=tuple(fields.get("target_names", ())))
-    if isinstance(weights := parameters.get("class_weight"), dict):
-        estimator.class_weight = _restored_weights(weights, _labels_dtype(estimator))
+    if isinstance(described := getattr(estimator, "class_weight", None), dict):
+        weights, dtype = dict(described["pairs"]), estimator.classes_.dtype
+        labels = np.array([*weights], dtype).tolist() if dtype.kind in "Mm" else weights
+        estimator.class_weight = dict(zip(labels, weights.values(), strict=True))
     check_fields_of(estimator)
     if "training" in fields:
         estimator.facts_ = fields["training"]
@@ -190,8 +203,7 @@ def from_fitted_state(
         run = read_fields(state["tracked_run"], "tracked_run", run_id=str, store=str)
         if not re.fullmatch(r"[\w-]{1,64}", run["run_id"]) or "://" not in run["store"]:
             raise ValueError(
-                f"tracked_run.run_id and tracked_run.store must be an id and a URL; got "
-                f"{shortened(run)}"
+                f"tracked_run.run_id must be an id, and store a URL; got {shortened(run)}"
             )
         estimator.tracked_run_ = run
     if "sets" in state:
@@ -201,6 +213,8 @@ def from_fitted_state(
     else:
         _restore_modules(estimator, state, tensors, len(fields.get("members", [])))
         place(estimator, resolve_device(device))
+    for name in sorted(tensors.keys() - _tensors(estimator).keys()):
+        raise ValueError(f"tensor {name!r} is unknown")
     return estimator
 
 
@@ -208,20 +222,15 @@ def _restore_parts(
     estimator: Any, state: dict[str, Any], tensors: dict[str, Tensor], device: str | torch.device
 ) -> None:
     """Restore the parts of an ensemble."""
-    parts = read_fields(state, parts=_PARTS)["parts"]
-    *own, rest = _by_prefix(tensors, [f"{name}." for name in parts])
-    for key in rest:
-        raise ValueError(f"tensor {key!r} belongs to no part; parts are {sorted(parts)}")
-    weights = dict(zip(parts, own, strict=True))
+    parts, shared = state["parts"], ("schema", *estimator.target_.describe())
     for name, cls in estimator.parts.items():
         part = None
         if name in parts:
             try:
-                part = from_fitted_state(cls, parts[name], weights[name], device)
-                for key in ("schema", *estimator.target_.describe()):
-                    if parts[name].get(key) != state.get(key):
-                        ours, theirs = (shortened(each.get(key)) for each in (parts[name], state))
-                        raise ValueError(f"{key} is {ours}, but {theirs} in the ensemble")
+                part = from_fitted_state(cls, parts[name], _under(f"{name}.", tensors), device)
+                for key in shared:
+                    if parts[name][key] != state[key]:
+                        raise ValueError(f"{key} is not the same in the ensemble")
             except ValueError as error:
                 raise ValueError(f"parts.{name}: {error}") from error
         setattr(estimator, f"{name}_", part)
@@ -232,19 +241,16 @@ def _restore_modules(
     estimator: Any, state: dict[str, Any], tensors: dict[str, Tensor], n_further: int
 ) -> None:
     """Restore preprocessor, novelty and models."""
-    prefixes = [_NOVELTY, *_prefixes(1 + n_further)]
-    novelty, *models, rest = _by_prefix(tensors, prefixes)
-    fitted, schema = Preprocessor.restore(state, rest), estimator.schema_
-    if fitted.n_channels != schema.n_channels:
-        raise ValueError(
-            f"n_channels is {schema.n_channels}, but {fitted.n_channels} in the preprocessor"
-        )
-    if (fitted.time_step is None) != (schema.clock is None):
-        raise ValueError(
-            f"clock is {schema.clock!r}, but time_step {fitted.time_step!r}: series with times "
-            "have both, and others neither"
-        )
-    estimator.preprocessor_ = fitted
+    prefixes, schema = [_NOVELTY, *_prefixes(1 + n_further)], estimator.schema_
+    novelty, *models = (_under(prefix, tensors) for prefix in prefixes)
+    rest = {name: t for name, t in tensors.items() if not name.startswith(tuple(prefixes))}
+    fitted = estimator.preprocessor_ = Preprocessor.restore(state, rest)
+    for name, value, expected in (
+        ("n_channels", schema.n_channels, fitted.n_channels),
+        ("clock or time_step", schema.clock is not None, fitted.time_step is not None),
+    ):
+        if value != expected:
+            raise ValueError(f"{name} is {value} in the schema, but {expected} for preprocessing")
     if novelty:
         estimator.novelty_ = Novelty(schema.n_channels, fitted.time_step)
         load_checked(estimator.novelty_, novelty)
@@ -252,19 +258,9 @@ def _restore_modules(
     estimator.restore_models(state, models)
 
 
-def _prefixes(n_members: int) -> list[str]:
-    """Return the prefix of each member's tensor names."""
-    return ["model.", *(f"members.{i}." for i in range(1, n_members))]
-
-
-def _by_prefix(tensors: Mapping[str, Tensor], prefixes: Iterable[str]) -> list[dict[str, Tensor]]:
-    """Return the tensors of each prefix by the rest of their names, and the others."""
-    rest = dict(tensors)
-    found = [
-        {name.removeprefix(each): rest.pop(name) for name in tensors if name.startswith(each)}
-        for each in prefixes
-    ]
-    return [*found, rest]
+def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the tensors of a prefix by the rest of their names."""
+    return {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
 
 
 def saved_parameters(estimator: Any) -> dict[str, Any]:
@@ -274,11 +270,16 @@ def saved_parameters(estimator: Any) -> dict[str, Any]:
         if isinstance(value, Named):
             parameters[name], parameters[f"{name}_params"] = value.saved()
     if isinstance(weights := parameters.get("class_weight"), Mapping):
-        dtype = _labels_dtype(estimator)
-        parameters["class_weight"] = _described_weights(weights, dtype)
+        # JSON keys are strings, so pairs keep the types of the labels.
+        labels: list[Any] = list(weights)
+        dtype = getattr(estimator, "classes_", np.empty(0)).dtype
+        if dtype.kind in "Mm":
+            labels = described_labels(np.array(labels, dtype=dtype))["values"]
+        pairs = zip(labels, weights.values(), strict=True)
+        parameters["class_weight"] = {"pairs": [list(pair) for pair in pairs]}
     if "encoding" in parameters:
         parameters["encoding"] = by_name(parameters["encoding"])
-    for name, cls in _params_of_parts(estimator).items():
+    for name, cls in zip(estimator.params_of_parts, estimator.parts.values(), strict=True):
         if given := parameters[name]:
             own, default = saved_parameters(cls(**given)), saved_parameters(cls())
             parameters[name] = {k: v for k, v in own.items() if k in given or v != default[k]}
@@ -293,28 +294,16 @@ def restored_parameters(
     for name in described:
         check_known(f"parameter in {of}", name, known)
     parameters = {name: cls.not_saved.get(name, value) for name, value in described.items()}
-    for name, part in _params_of_parts(cls).items():
+    for name, part in zip(cls.params_of_parts, cls.parts.values(), strict=True):
         if isinstance(parameters.get(name), dict):
             parameters[name] = restored_parameters(part, parameters[name], f"{of}.{name}")
     return parameters
 
 
-def _params_of_parts(estimator: Any) -> dict[str, Any]:
-    """Return the classes of the parts by the parameter with their options."""
-    return dict(zip(estimator.params_of_parts, estimator.parts.values(), strict=True))
-
-
-def _labels_dtype(estimator: Any) -> np.dtype[Any]:
-    """Return the dtype of the class labels, or of floats without labels."""
-    return getattr(estimator, "classes_", np.empty(0)).dtype
-
-
 def by_name(encoding: Any) -> Any:
     """Replace a registered encoding class by its name."""
-    named = isinstance(encoding, type) and issubclass(encoding, PositionalEncoding)
-    if named and encoding.name in names() and find(encoding.name) is encoding:
-        return encoding.name
-    return encoding
+    name = getattr(encoding, "name", None)
+    return name if name in names() and find(name) is encoding else encoding
 
 
 @in_plain_torch
@@ -346,29 +335,6 @@ def place(estimator: Any, device: str | torch.device) -> None:
         trainable(model).to(estimator.device_)
 
 
-def _described_weights(weights: Mapping[Any, float], dtype: np.dtype[Any]) -> dict[str, Any]:
-    """Serialise class weights for JSON."""
-    # JSON keys are strings, so pairs keep the types of the labels.
-    labels: list[Any] = list(weights)
-    if dtype.kind in "Mm":
-        labels = described_labels(np.array(labels, dtype=dtype))["values"]
-    return {"pairs": [list(pair) for pair in zip(labels, weights.values(), strict=True)]}
-
-
-def _restored_weights(described: Any, dtype: np.dtype[Any]) -> dict[Any, float]:
-    """Deserialise class weights."""
-    pairs = list[list[Annotated[Any, check_label]]]
-    given = read_fields(described, "parameters.class_weight", pairs=pairs)["pairs"]
-    if not all(len(pair) == 2 and type(pair[1]) in (int, float) for pair in given):
-        raise ValueError(
-            f"parameters.class_weight must be labels with weights; got {shortened(given)}"
-        )
-    labels: list[Any] = [label for label, _ in given]
-    if dtype.kind in "Mm":
-        labels = np.array(labels, dtype=dtype).tolist()
-    return dict(zip(labels, (weight for _, weight in given), strict=True))
-
-
 def load_checked(module: nn.Module, saved: Mapping[str, Tensor]) -> None:
     """Load saved tensors; raise ValueError for other names or dtypes."""
     compare_tensors(module.state_dict(), saved, shapes=False)
@@ -382,9 +348,8 @@ def compare_tensors(
     for name in sorted(planned.keys() ^ saved.keys()):
         raise ValueError(f"tensor {name!r} is {'unknown' if name in saved else 'missing'}")
     for name, tensor in planned.items():
-        if saved[name].dtype != tensor.dtype or (shapes and saved[name].shape != tensor.shape):
-            expected = f"{tuple(tensor.shape)} of " if shapes else ""
-            raise ValueError(
-                f"tensor {name!r} must be {expected}{tensor.dtype}, as described; got "
-                f"{tuple(saved[name].shape)} of {saved[name].dtype}"
-            )
+        expected, found = (
+            (each.dtype, tuple(each.shape) if shapes else ()) for each in (tensor, saved[name])
+        )
+        if expected != found:
+            raise ValueError(f"tensor {name!r} must be {expected}, as described; got {found}")
