@@ -28,12 +28,10 @@ from tsformer._checks import (
     whole,
     with_parameters,
 )
-from tsformer._devices import resolve_device
 from tsformer._precision import in_plain_torch
 from tsformer._warnings import warn_caller
 from tsformer.data.layout import check_ids, layout_is_checked
 from tsformer.estimators import classification
-from tsformer.estimators.classification import accuracies
 from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.estimators.labels import LabelTarget
 from tsformer.estimators.members import probe_model
@@ -53,18 +51,9 @@ _TOLERANCE = 1.2
 #: Smallest share of its epochs for which a model is trained. On four of six development problems,
 #: models of a tenth of the epochs worsened the log loss of the mean.
 _LEAST_SHARE = 0.2
-#: Weights of the probabilities of the parts.
-WEIGHTS = {"random_convolutions": 0.5, "transformer": 0.5}
-#: Parameters of the parts that cannot be overridden, with the reason.
-_OWN = "it is a parameter of TSEnsembleClassifier itself"
-_RESERVED = {
-    **dict.fromkeys(
-        ("timestamps", "class_weight", "device", "n_jobs", "n_threads", "random_state", "verbose"),
-        _OWN,
-    ),
-    "n_estimators": "quality chooses the number of members",
-    "warm_start": "an ensemble is always fitted from scratch",
-}
+#: Parameters that both parts share, and parameters of the parts that cannot be overridden.
+_SHARED = ("timestamps", "class_weight", "device", "n_threads")
+_RESERVED = {*_SHARED, "random_state", "n_jobs", "verbose", "n_estimators", "warm_start"}
 
 
 @with_parameters
@@ -74,27 +63,26 @@ class TSEnsembleClassifier(ClassifierMixin, SeriesEstimator):
     ``p = (p_convolutions + p_transformer) / 2``: the mean of the probabilities of a
     `RandomConvolutionClassifier` and a `TSTransformerClassifier`. The weights are fixed, as small
     data sets leave too few series to learn weights. Members of the transformer differ in their
-    seeds only. `score_parts` returns the accuracy of each part.
+    seeds only.
 
     Parameters
     ----------
     quality : {"fast", "good", "best"}, default="fast"
         1, 2 or 4 members of the transformer. The random convolutions are the same.
     time_limit : float, optional
-        Seconds for `fit`. The random convolutions are always fitted in full, even if they take
-        longer. The transformer gets the remaining time: after its first epoch, as many epochs as
-        fit are planned, and then further members that fit in full, at most the number of `quality`.
-        Without time for a fifth of the epochs there is no transformer. A warning reports a limit
-        that was exceeded by a fifth, with the seconds of each part. The result depends on the
-        machine and its load; for repeatable results use `quality` alone.
+        Seconds for `fit`. The random convolutions are always fitted in full. The transformer gets
+        the remaining time: after its first epoch, as many epochs as fit are planned, and then
+        further members that fit in full, at most the number of `quality`. Without time for a fifth
+        of the epochs there is no transformer. A warning reports a limit that was exceeded by a
+        fifth. The result depends on the machine and its load; for repeatable results use `quality`
+        alone.
     gate : float, default=0.02
         No transformer is trained if the leave-one-out predictions of the random convolutions leave
         less than this share of the classes' entropy unexplained. 0 always trains a transformer.
         From 1,000 training series on, it is always trained, since it makes fewer errors there.
-    transformer_params : dict, optional
-        Parameters of the `TSTransformerClassifier`, such as ``{"encoding": "tape"}``.
-    convolution_params : dict, optional
-        Parameters of the `RandomConvolutionClassifier`, such as ``{"n_features": 5000}``.
+    transformer_params, convolution_params : dict, optional
+        Parameters of the `TSTransformerClassifier`, such as ``{"encoding": "tape"}``, and of the
+        `RandomConvolutionClassifier`, such as ``{"n_features": 5000}``.
     timestamps, class_weight : default=None, None
         As in `TSTransformerClassifier`.
     n_jobs : int or None, default=1
@@ -121,10 +109,8 @@ class TSEnsembleClassifier(ClassifierMixin, SeriesEstimator):
     unexplained_ : float
         Share of the classes' entropy that the leave-one-out predictions of the random convolutions
         leave unexplained: 0 for the least possible log loss, 1 for that of the class frequencies.
-    weights_ : dict
-        The weight of each part by its name, "random_convolutions" and "transformer".
-    seconds_ : dict
-        Seconds of `fit` for each part, with the choice of its settings.
+    weights_, seconds_ : dict
+        Weight and seconds of `fit` of each part, "random_convolutions" and "transformer".
     classes_, n_features_in_, n_channels_, device_
         As in `TSTransformerClassifier`.
 
@@ -222,44 +208,34 @@ class TSEnsembleClassifier(ClassifierMixin, SeriesEstimator):
         tsformer.training.NonFiniteLossError
             If the loss of the transformer is not finite. The epochs before are kept.
         """
-        begun = perf_counter()
-        limit = inf if self.time_limit is None else self.time_limit
+        begun, limit = perf_counter(), self.time_limit or inf
         with self._fitting(X, y, times=times) as (copied, observation):
             fitted: Self = copied
             convolutions, transformer = fitted._unfitted()
             data = fitted._read_training(X, y, sample_weight, groups, times)
-            series = data.series.padded()
+            data.series = series = data.series.padded()
             probe_model(transformer, series)
-            data.series = series
             if self.verbose:
                 note("random convolutions")
-            reading = perf_counter() - begun
+            start = perf_counter()
             fitted._fit_part(convolutions, data)
-            seconds = perf_counter() - begun - reading
+            fitted.seconds_ = {"random_convolutions": perf_counter() - start}
+            fitted.weights_ = {"random_convolutions": 1.0}
             fitted.random_convolutions_, fitted.transformer_ = convolutions, None
-            fitted.weights_, fitted.seconds_ = (
-                {"random_convolutions": value} for value in (1.0, seconds)
-            )
             fitted.unexplained_ = convolutions.model_.ridge.unexplained
             fitted._record(data)
             # Before training, so that callbacks find a fitted estimator.
             self.__dict__ = fitted.__dict__
             # Of many series the transformer errs less often even then: see PenDigits in
             # ``experiments/results/many_series.csv``.
-            if self.unexplained_ < self.gate and len(series) < MANY_SERIES:
-                if self.verbose:
-                    left = f"{self.unexplained_:.2%}"
-                    note(f"random convolutions leave {left} unexplained, no transformer is needed")
-            else:
+            if self.unexplained_ >= self.gate or len(series) >= MANY_SERIES:
                 self._add_transformer(transformer, data, observation, begun + limit)
+            elif self.verbose:
+                note(f"{self.unexplained_:.2%} are left unexplained: no transformer is needed")
         taken = perf_counter() - begun
         if taken > _TOLERANCE * limit:
-            parts = {"reading the series": reading, **self.seconds_}
-            listed = ", ".join(f"{n.replace('_', ' ')} {s:.1f} s" for n, s in parts.items())
-            warn_caller(
-                f"time_limit={limit:g} s was exceeded: fit took {taken:.1f} s ({listed})"
-                + ("; random convolutions are always fitted in full" if seconds > limit else "")
-            )
+            seconds = ", ".join(f"{name} {value:.1f} s" for name, value in self.seconds_.items())
+            warn_caller(f"time_limit={limit:g} s was exceeded: fit took {taken:.1f} s ({seconds})")
         return self
 
     def _fit_part(
@@ -282,12 +258,8 @@ class TSEnsembleClassifier(ClassifierMixin, SeriesEstimator):
                 transformer.callbacks.append(Deadline(end))
                 filterwarnings("ignore", "only .* members were trained")
                 import_module("torch._dynamo")  # seconds, at the first optimizer of a process
-            # Random convolutions choose settings, at most in the time of the first part.
-            automatic = "auto" in (transformer.scaling, transformer.augmentation)
-            automatic = automatic and transformer.stem == "conv"
-            choices = self.seconds_["random_convolutions"] if automatic else 0.0
             try:
-                if perf_counter() + choices < end:
+                if perf_counter() < end:
                     self._fit_part(transformer, data)
             except KeyboardInterrupt:
                 interrupted = True
@@ -296,25 +268,28 @@ class TSEnsembleClassifier(ClassifierMixin, SeriesEstimator):
                 self.seconds_["transformer"] = perf_counter() - start
                 histories = getattr(transformer, "histories_", [])
                 if any(histories):
-                    self.transformer_, self.weights_ = transformer, dict(WEIGHTS)
+                    self.transformer_ = transformer
+                    self.weights_ = {"random_convolutions": 0.5, "transformer": 0.5}
                 observation.interrupted = interrupted or any(h.interrupted for h in histories)
         if interrupted:
-            alone = " before the transformer; the ensemble consists of random convolutions only"
-            warn_caller("training was interrupted" + ("" if self.transformer_ else alone))
+            warn_caller(f"training was interrupted; the parts are {', '.join(self.weights_)}")
 
     def _unfitted(self) -> tuple[RandomConvolutionClassifier, TSTransformerClassifier]:
         """Make both parts; raise ValueError or TypeError for an invalid parameter."""
         for name, cls in zip(self.params_of_parts, self.parts.values(), strict=True):
-            known = cls().get_params(deep=False).keys() - _RESERVED
+            known = cls().get_params(deep=False).keys()
             for option in getattr(self, name) or {}:
                 if option in _RESERVED:
-                    raise ValueError(f"{name} must not contain {option!r}: {_RESERVED[option]}")
-                check_known(f"parameter of {cls.__name__} in {name}", option, sorted(known))
-        names = ("timestamps", "class_weight", "device", "n_threads")
+                    raise ValueError(
+                        f"{name} must not contain {option!r}: quality and the other parameters of "
+                        "TSEnsembleClassifier determine it"
+                    )
+                kind = f"parameter of {cls.__name__} in {name}"
+                check_known(kind, option, sorted(known - _RESERVED))
         seed = self.random_state
         if not isinstance(seed, (int, np.integer)):
             seed = int(np.random.SeedSequence(drawn_seed(seed)).generate_state(1)[0])
-        shared = {name: getattr(self, name) for name in names} | {"random_state": int(seed)}
+        shared = {name: getattr(self, name) for name in _SHARED} | {"random_state": int(seed)}
         convolutions = RandomConvolutionClassifier(**shared, **(self.convolution_params or {}))
         transformer = TSTransformerClassifier(
             n_estimators=QUALITIES[self.quality],
@@ -334,7 +309,6 @@ class TSEnsembleClassifier(ClassifierMixin, SeriesEstimator):
                 f"n_jobs={self.n_jobs} trains members in other processes, without callbacks and "
                 "without a progress bar; use n_jobs=1 with verbose=1 or callbacks"
             )
-        resolve_device(self.device)
         return convolutions, transformer
 
     @property
@@ -349,7 +323,7 @@ class TSEnsembleClassifier(ClassifierMixin, SeriesEstimator):
 
     @in_plain_torch
     def predict_proba(self, X: Any, times: Any = None) -> npt.NDArray[np.float64]:
-        """Compute the mean of the probabilities of the parts; arguments as of the parts.
+        """Compute the mean of the probabilities of the parts, with the weights `weights_`.
 
         Parameters
         ----------
@@ -367,8 +341,6 @@ class TSEnsembleClassifier(ClassifierMixin, SeriesEstimator):
     @in_plain_torch
     def predict_proba_parts(self, X: Any, times: Any = None) -> dict[str, npt.NDArray[np.float64]]:
         """Compute the probability of each class according to each part.
-
-        Their mean with the weights `weights_` is `predict_proba`.
 
         Parameters
         ----------
@@ -405,11 +377,8 @@ class TSEnsembleClassifier(ClassifierMixin, SeriesEstimator):
         """
         check_ids(X, y, "y")
         check_ids(X, sample_weight, "sample_weight")
-        self.target_.check_columns(y)
-        logits = self._logits(X, times)
-        predicted = [self.target_.decide(each.numpy()) for each in logits.values()]
-        scores = accuracies(predicted, y, sample_weight, self.target_.shape)
-        return dict(zip(logits, scores, strict=True))
+        series, parts = self.read_series(X, times), {"ensemble": self, **fitted_parts(self)}
+        return {name: part.score(series, y, sample_weight) for name, part in parts.items()}
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -419,18 +388,10 @@ class TSEnsembleClassifier(ClassifierMixin, SeriesEstimator):
 
     def logits(self, X: Any, times: Any = None) -> npt.NDArray[np.floating[Any]]:
         """Return the logits of all classes, ndarray ``(n, n_classes)``."""
-        return self._logits(X, times)["ensemble"].numpy()
-
-    def _logits(self, X: Any, times: Any) -> dict[str, Tensor]:
-        """Return the logits of the weighted mean of probabilities, and of each part."""
-        series = self.read_series(X, times)
-        logits = {
-            name: torch.from_numpy(part.logits(series, None)).double()
-            for name, part in fitted_parts(self).items()
-        }
-        weights = [self.weights_[name] for name in logits]
-        mean = self.target_.mean_logits(torch.stack([*logits.values()]), weights)
-        return {"ensemble": mean, **logits}
+        series, parts = self.read_series(X, times), fitted_parts(self)
+        logits = [torch.from_numpy(part.logits(series, None)).double() for part in parts.values()]
+        weights = [self.weights_[name] for name in parts]
+        return self.target_.mean_logits(torch.stack(logits), weights).numpy()
 
     def used_values(self) -> dict[str, Any]:
         n_threads = "by operation" if self.n_threads == "auto" else self.n_threads
@@ -453,11 +414,7 @@ class TSEnsembleClassifier(ClassifierMixin, SeriesEstimator):
         }
 
     def describe_models(self) -> dict[str, Any]:
-        return {
-            "weights": self.weights_,
-            "seconds": self.seconds_,
-            "unexplained": self.unexplained_,
-        }
+        return {name: getattr(self, f"{name}_") for name in ("weights", "seconds", "unexplained")}
 
     def restore_models(
         self, described: dict[str, Any], saved: Sequence[Mapping[str, Tensor]]
@@ -485,31 +442,30 @@ class Deadline(Callback):
     """
 
     stateless = True  # in other processes each member measures its own epochs
+    _epoch_seconds: float | None = None
 
     def __init__(self, end: float):
         self.end = end  # by `perf_counter`
-        self._epoch_seconds: float | None = None
 
     def on_train_begin(self, state: TrainingState) -> None:
         self._n_epochs, self._useful = state.plan.n_epochs, True
-        if self._epoch_seconds is None:
-            state.stop = perf_counter() > self.end
-        else:
-            state.stop = self._fitting() < self._n_epochs
+        state.stop = self._fitting() < self._n_epochs
 
     def on_epoch_end(self, state: TrainingState) -> None:
         self._epoch_seconds = median(row["seconds"] for row in state.history)
         n_epochs = min(state.epoch + self._fitting(), self._n_epochs)
         self._useful = n_epochs >= _LEAST_SHARE * self._n_epochs
         state.stop = state.stop or not self._useful
-        state.plan = replace(state.plan, n_epochs=max(n_epochs, state.epoch))
+        state.plan = replace(state.plan, n_epochs=n_epochs)
 
     def on_train_end(self, state: TrainingState) -> None:
         if not self._useful:
             state.history.clear()
 
     def _fitting(self) -> int:
-        """Return the number of epochs that still fit."""
-        assert self._epoch_seconds is not None
+        """Return the number of epochs that still fit; all, before any is timed."""
+        left = self.end - perf_counter()
+        if self._epoch_seconds is None:
+            return self._n_epochs if left >= 0 else 0
         # The forward pass for batch norms takes half an epoch.
-        return max(int((self.end - perf_counter()) / self._epoch_seconds - 0.5), 0)
+        return max(int(left / self._epoch_seconds - 0.5), 0)
