@@ -13,13 +13,14 @@ from tsformer.data.preprocessor import Scaler
 from tsformer.data.series import Padded
 from tsformer.estimators import recipe
 from tsformer.estimators.recipe import agreement_kept, suited_scaling
+from tsformer.estimators.series import TrainingData
 from tsformer.estimators.settings import REGRESSION_SCALINGS
 
 RNG = np.random.default_rng(0)
 
 
-def padded(X: np.ndarray) -> Padded:
-    return Padded(X.mT, np.full(len(X), X.shape[2]))
+def training(X, y, weights=None, groups=None) -> TrainingData:
+    return TrainingData(Padded(X.mT, np.full(len(X), X.shape[2])), y, weights, groups)
 
 
 # --- scaling -------------------------------------------------------------------------------------
@@ -43,7 +44,7 @@ OF_PERSON = np.array([0, 1, 1, 0, 1, 0])[PERSON]
 
 
 def chosen(X, y=Y, weights=None) -> str:
-    return suited_scaling(padded(X), y, weights)
+    return suited_scaling(training(X, y, weights))
 
 
 def fitted_scaling(X, y=Y, **options) -> str | None:
@@ -172,9 +173,9 @@ def test_large_trials_use_a_sample(monkeypatch):
     assert chosen(np.where(drawn[:, None, None], LEVELS, UNITS)) == "channel"
     assert chosen(np.where(drawn[:, None, None], UNITS, LEVELS)) == "series+size"
     weights, pairs = RNG.uniform(0.5, 2, 48), np.arange(48) // 2
-    of_all = recipe.regression_recipe(padded(TONES), PERIOD, weights, pairs, REGRESSION_SCALINGS)
-    some = (each[drawn] for each in (PERIOD, weights, pairs))
-    assert of_all == recipe.regression_recipe(padded(TONES[drawn]), *some, REGRESSION_SCALINGS)
+    data = training(TONES, PERIOD, weights, pairs)
+    of_all = recipe.regression_recipe(data, REGRESSION_SCALINGS)
+    assert of_all == recipe.regression_recipe(data.part(drawn), REGRESSION_SCALINGS)
 
 
 # --- augmentation --------------------------------------------------------------------------------
@@ -203,8 +204,7 @@ class Noise(Augmentation):
 
 
 def kept(X, y=LABELS, augmentation=None, scaling="channel", groups=None) -> float:
-    series, augmentation = padded(X), augmentation or Noise()
-    return agreement_kept(augmentation, series, y, scaling=scaling, groups=groups)
+    return agreement_kept(augmentation or Noise(), training(X, y, None, groups), scaling=scaling)
 
 
 def test_agreement_kept_is_the_ratio_of_kappas():
@@ -220,7 +220,7 @@ def test_augmentations_see_masks_and_times_in_steps():
     values[np.arange(LENGTH) >= lengths[:, None]] = np.nan
     times = np.where(np.isnan(values[..., 0]), 0.0, np.arange(LENGTH) ** 1.5)
     series = Padded(values, lengths, times, "numbers")
-    agreement_kept(noise, series, LABELS, scaling=None)
+    agreement_kept(noise, TrainingData(series, LABELS), scaling=None)
     np.testing.assert_array_equal(noise.mask.sum(dim=1), lengths)
     time_step = Scaler(None, gap_flag=None).fit(series).time_step
     np.testing.assert_allclose(noise.times, times / time_step, rtol=1e-6)
@@ -282,7 +282,7 @@ NOISE = np.random.default_rng(0).normal(size=(400, 1, 12))
     ],
 )
 def test_of_many_classes_or_series_fewer_are_mixed(n, n_classes, params, p):
-    given = CutMix(max_share=0.3), params, padded(NOISE[:n]), np.arange(n) % n_classes, None
+    given = CutMix(max_share=0.3), params, training(NOISE[:n], np.arange(n) % n_classes)
     found = recipe.fit_augmentation(*given, n_classes=n_classes, scaling="channel")
     assert found == CutMix(p=p, max_share=0.3)
     if n_classes == 20:

@@ -34,21 +34,8 @@ from tsformer.data.layout import check_ids
 from tsformer.data.panel import AnyPanel
 from tsformer.data.preprocessor import SCALINGS, Scaler, Vocabulary, make_difference, views_in
 from tsformer.encodings import EncodingSpec
+from tsformer.estimators import members
 from tsformer.estimators.init_from import fitted_source, is_fitted, source_of, take_over
-from tsformer.estimators.members import (
-    CPU,
-    Seeds,
-    check_config,
-    check_continues,
-    check_weights,
-    config_for,
-    mean_history,
-    member_state,
-    plan_for,
-    probe_model,
-    seeds_of,
-    warn_if_blind,
-)
 from tsformer.estimators.novelty import Novelty
 from tsformer.estimators.saving import by_name, load_checked
 from tsformer.estimators.series import (
@@ -65,13 +52,7 @@ from tsformer.model.layers import HEAD_NORMS
 from tsformer.model.stems import STEMS
 from tsformer.model.transformer import POOLINGS
 from tsformer.objectives import Pretext
-from tsformer.training import (
-    Callback,
-    History,
-    ProgressBar,
-    TrainingPlan,
-    Validation,
-)
+from tsformer.training import Callback, History, ProgressBar, TrainingPlan, Validation
 from tsformer.training.loop import train_ensemble
 from tsformer.training.progress import ProgressHint
 from tsformer.training.step import Loss
@@ -181,20 +162,21 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         augmentation = specified_augmentation(self)
         if augmentation is not None:
             augmentation.check(symbolic=self.stem == "embedding")
-        if self.stem == "embedding" and "n_codes" in (self.stem_params or {}):
-            raise ValueError("stem_params must not contain n_codes: fit counts the codes in X")
-        if self.freeze is not None and self.init_from is None:
-            raise ValueError(
-                f"freeze={self.freeze!r} freezes weights from init_from, but init_from is None; "
-                "set init_from"
-            )
-        if self.checkpoint_dir is not None and not isinstance(self.checkpoint_dir, (str, Path)):
-            raise TypeError(f"checkpoint_dir must be a path or None; got {self.checkpoint_dir!r}")
-        if self.resume and (self.checkpoint_dir is None or self.random_state is None):
-            missing = "checkpoint_dir" if self.checkpoint_dir is None else "random_state, an int"
-            raise ValueError(
-                f"resume=True continues from the checkpoint of the same training run; set {missing}"
-            )
+        frozen, codes = self.freeze is not None, "n_codes" in (self.stem_params or {})
+        folder = self.checkpoint_dir
+        for wrong, sentence in (
+            (self.stem == "embedding" and codes, "stem_params must not contain n_codes of X"),
+            (frozen and self.init_from is None, f"freeze={self.freeze!r} needs init_from"),
+            (
+                self.resume and (folder is None or self.random_state is None),
+                "resume=True needs the checkpoint_dir and the random_state, an int, of the training"
+                f" run that it continues; got {folder!r} and {self.random_state!r}",
+            ),
+        ):
+            if wrong:
+                raise ValueError(sentence)
+        if folder is not None and not isinstance(folder, (str, Path)):
+            raise TypeError(f"checkpoint_dir must be a path or None; got {folder!r}")
         for callback in self.callbacks or ():
             if not isinstance(callback, Callback):
                 raise TypeError(
@@ -220,8 +202,8 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         ----------
         X : ndarray (n, length) or (n, channels, length), or list of (channels, length) arrays
             Series; a list may hold series of different lengths. Also tensors, lists of (length,
-            channels) DataFrames, DataFrames with two index levels (series, step), DataFrames with
-            a series in each cell, data sets of items, and paths of Parquet. Larger than memory: a
+            channels) DataFrames, DataFrames with two index levels (series, step) or with a series
+            in each cell, data sets of items, and paths of Parquet. Larger than memory: a
             `numpy.memmap`, the path of a ``.npy`` file or of a folder made by ``tsformer convert``,
             or an array that is read by slices; see ``docs/guide/large_data.md``. NaN marks a
             missing value: gaps are interpolated linearly and, if the training series have gaps,
@@ -235,17 +217,14 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
             Weight of each series, multiplied by its class weight; only ratios matter, and a series
             of weight 0 is left out.
         groups : array-like (n,), optional
-            Group of each series, such as a person or machine. `early_stopping` holds out whole
-            groups, and so do ``scaling="auto"`` and ``augmentation="auto"`` of a classifier. Equal
-            series are always one group.
+            Group of each series, such as a person or machine. `early_stopping` and the choices of
+            a classifier's "auto" hold out whole groups. Equal series are always one group.
         X_val, y_val : optional
             Validation data like `X` and `y`, scored after each epoch. Unless
             ``early_stopping=False``, they decide when to stop. Models are never trained on them.
-        times : ndarray (length,) or (n, length), or list of (length,) arrays, optional
-            Times of the steps, non-decreasing numbers or dates; regular steps by default. If
-            `fit` gets times, predictions need times too. See also `timestamps`.
-        times_val : like `times`, optional
-            The times of `X_val`.
+        times, times_val : ndarray (length,) or (n, length), or list of (length,) arrays, optional
+            Times of the steps of `X` and `X_val`, non-decreasing numbers or dates; regular steps by
+            default. If `fit` gets times, predictions need times too. See also `timestamps`.
 
         Returns
         -------
@@ -298,15 +277,13 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
     ) -> TrainingJob:
         """Do all of `fit` except training."""
         reset = not (self.warm_start and hasattr(self, "models_"))
-        source = None
-        if reset and self.init_from is not None:
-            source = source_of(self.init_from, TransformerEstimator)
-        seeds = seeds_of(self.random_state, self.n_estimators)
-
+        starts = reset and self.init_from is not None
+        source = source_of(self.init_from, TransformerEstimator) if starts else None
+        seeds = members.seeds_of(self.random_state, self.n_estimators)
         data = self._read_training(
             X, y, sample_weight, groups, times, class_weight=self.class_weight, reset=reset
         )
-        probe = probe_model(self, data.series)
+        probe = members.probe_model(self, data.series)
         data, held_out = self._held_out(data, seeds[0].split, **validation)
         self.settings_ = resolve(
             self,
@@ -322,12 +299,12 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
             names = self._make_models(data, source, seeds)
             self._pretrained = names[0]  # all members have the same
         else:
-            check_continues(self, self._pretrained)
+            members.check_continues(self, self._pretrained)
             names = [self._pretrained] * len(self.models_)
             self.histories_ = [History(earlier) for earlier in self.histories_]
         if hasattr(self.target_, "classes"):
             self.temperatures_ = [self.settings_.temperature] * len(self.models_)
-        plans = [plan_for(self, own, each.training) for own, each in zip(names, seeds, strict=True)]
+        runs = zip(names, (each.training for each in seeds), strict=True)
         self.novelty_ = Novelty(data.series.n_channels, self.preprocessor_.time_step)
         self.novelty_.fit(data.series, data.groups)
         self._record(
@@ -336,24 +313,20 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
             initial_weights="pretrained" if any(names) else "",
         )
         loss: Any = self.target_.loss
-        progress = [ProgressHint()] if self.n_jobs in (1, None) and not self.verbose else []
+        if self.label_smoothing:
+            loss = partial(loss, label_smoothing=self.label_smoothing)
+        n, hint = self.n_estimators, self.n_jobs in (1, None) and not self.verbose
+        labels = [f"member {i + 1} of {n}" if n > 1 else "" for i in range(n)]
+        given = self.callbacks or ([ProgressHint()] if hint else [])
         return TrainingJob(
             models=self.models_,
             panel=self.preprocessor_.panel(data.series),
             targets=torch.from_numpy(data.targets),
-            loss=partial(loss, label_smoothing=self.label_smoothing)
-            if self.label_smoothing
-            else loss,
-            plans=plans,
+            loss=loss,
+            plans=[members.plan_for(self, *run) for run in runs],
             weights=_normalised(data.weights),
             validation=None if held_out is None else self._validation(held_out),
-            callbacks=[
-                [*(self.callbacks or progress), *([ProgressBar(name)] if self.verbose else ())]
-                for name in (
-                    f"member {i + 1} of {self.n_estimators}" if self.n_estimators > 1 else ""
-                    for i in range(self.n_estimators)
-                )
-            ],
+            callbacks=[[*given, *([ProgressBar(x)] if self.verbose else ())] for x in labels],
             histories=self.histories_,
         )
 
@@ -372,10 +345,8 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
             targets = self.target_.encode(y_val, "y_val", len(series), of="X_val")
             weights = self.target_.weights(None, targets, self.class_weight)
             return data, TrainingData(series, targets, weights)
-        if y_val is not None:
-            raise ValueError("X_val and y_val go together; X_val is missing")
-        if times_val is not None:
-            raise ValueError("times_val are the times of X_val, which is missing")
+        if y_val is not None or times_val is not None:
+            raise ValueError("y_val and times_val need X_val, which is missing")
         if self.early_stopping == "auto" or not self.early_stopping:
             return data, None
         # The same series for all members, so that they are unseen by the whole ensemble.
@@ -384,38 +355,32 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         return data.part(~chosen), data.part(chosen)
 
     def _make_models(
-        self, data: TrainingData, source: Any, seeds: list[Seeds]
+        self, data: TrainingData, source: Any, seeds: list[members.Seeds]
     ) -> list[frozenset[str]]:
         """Fit the preprocessor, make the models, return names of pretrained weights."""
         settings = self.settings_
-        made = (
-            Vocabulary()
-            if self.stem == "embedding"
-            else Scaler(settings.scaling, views=settings.views, view_params=self.view_params)
-        )
+        scaler: Any = Scaler(settings.scaling, views=settings.views, view_params=self.view_params)
+        made = Vocabulary() if self.stem == "embedding" else scaler
         self.preprocessor_ = made.fit(data.series)
-        config = config_for(self, int(data.series.lengths.max()))
+        config = members.config_for(self, int(data.series.lengths.max()))
         self.models_, self.histories_ = [], [History() for _ in seeds]
         for each in seeds:
-            with seeded(each.weights, CPU):
+            with seeded(each.weights, members.CPU):
                 self.models_.append(self.target_.make_model(config))
         pretrained: list[frozenset[str]] = [frozenset()] * len(seeds)
         if source is not None:
             source = fitted_source(source, data.series, seeds[0].pretraining, data.groups)
             pretrained = take_over(self, source)
-        warn_if_blind(self)
+        members.warn_if_blind(self)
         return pretrained
 
     def _validation(self, data: TrainingData) -> Validation:
         panel = self.preprocessor_.panel(data.series).to(self.device_)
+        targets = torch.from_numpy(data.targets).to(self.device_)
         # The validation loss is weighted like the training loss.
         weights = _normalised(data.weights)
-        return Validation(
-            panel,
-            torch.from_numpy(data.targets).to(self.device_),
-            self.target_.score,
-            None if weights is None else weights.to(self.device_),
-        )
+        weights = None if weights is None else weights.to(self.device_)
+        return Validation(panel, targets, self.target_.score, weights)
 
     @in_plain_torch
     def transform(self, X: Any, times: Any = None) -> npt.NDArray[np.float32]:
@@ -456,7 +421,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
     @property
     def history_(self) -> History:
         """The training history; for several members, the mean and the total seconds."""
-        return self.histories_[0] if len(self.histories_) == 1 else mean_history(self.histories_)
+        return members.mean_history(self.histories_)
 
     @property
     def n_iter_(self) -> int:
@@ -472,15 +437,16 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         """
         parameters = self.get_params(deep=False) | {"n_estimators": 1}
         learned = {key: value for key, value in vars(self).items() if key not in parameters}
-        members = []
+        fitted = []
         for i, (model, history) in enumerate(zip(self.models_, self.histories_, strict=True)):
-            member = type(self)(**parameters | {"random_state": member_state(self.random_state, i)})
+            seed = members.member_state(self.random_state, i)
+            member = type(self)(**parameters | {"random_state": seed})
             member.__dict__.update(learned)
             member.models_, member.histories_ = [model], [history]
             if "temperatures_" in learned:
                 member.temperatures_ = [self.temperatures_[i]]
-            members.append(member)
-        return members
+            fitted.append(member)
+        return fitted
 
     def _layout(self) -> tuple[pd.DataFrame, dict[str, int], dict[str, Summary]]:
         model, layers = self.model_, layers_of(self.model_)
@@ -520,26 +486,20 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
     def restore_models(
         self, described: dict[str, Any], saved: Sequence[Mapping[str, Tensor]]
     ) -> None:
-        models: list[TSTransformer] = []
-        histories: list[History] = []
+        self.models_, self.histories_ = [], []
+        epochs = list[Annotated[dict[str, float], _check_epoch]]
+        best = Annotated[int | None, whole(0, None)]
         for part, own in zip([described, *described["members"]], saved, strict=True):
-            member = read_fields(
-                part,
-                history=list[Annotated[dict[str, float], _check_epoch]],
-                best_epoch=Annotated[int | None, whole(0, None)],
-                interrupted=bool,
-            )
-            history = History(member.pop("history"))
-            vars(history).update(member)
-            histories.append(history)
+            run = read_fields(part, history=epochs, best_epoch=best, interrupted=bool)
+            self.histories_.append(History(run.pop("history")))
+            vars(self.histories_[-1]).update(run)
             config = read_dataclass(ModelConfig, part.get("model"), "model")
-            check_config(config, self.preprocessor_, self.target_)
-            check_weights(config, own, self.target_.make_model)
-            with seeded(0, CPU):
+            members.check_config(config, self.preprocessor_, self.target_)
+            members.check_weights(config, own, self.target_.make_model)
+            with seeded(0, members.CPU):
                 model = self.target_.make_model(config)
             load_checked(model, own)
-            models.append(model.eval())
-        self.models_, self.histories_ = models, histories
+            self.models_.append(model.eval())
 
 
 def _check_epoch(name: str, row: dict[str, float]) -> None:

@@ -26,8 +26,6 @@ _PARTS = {
 }
 #: Options of stems that do not change the meaning of weights, or are compared separately.
 _ELSEWHERE = ("n_residual", "n_codes", "strides", "n_tokens", "downsampling")
-#: Most tensors that a message lists.
-_MOST_LISTED = 8
 
 
 def is_fitted(estimator: Any) -> bool:
@@ -37,20 +35,13 @@ def is_fitted(estimator: Any) -> bool:
 
 def source_of(init_from: Any, kind: type[Any]) -> Any:
     """Return the estimator of `init_from`, fitted or not."""
-    if isinstance(init_from, (str, os.PathLike)):
-        source: Any = load(init_from, device="cpu")
-        if not isinstance(source, kind):
-            raise ValueError(
-                f"init_from={os.fspath(init_from)!r} is a saved {type(source).__name__}, which has "
-                "no transformer to start from; save a TSTransformerEncoder or "
-                "TSTransformerClassifier there"
-            )
-        return source
     source = init_from.estimator if isinstance(init_from, FrozenEstimator) else init_from
+    if isinstance(init_from, (str, os.PathLike)):
+        source = load(init_from, device="cpu")
     if not isinstance(source, kind):
         raise TypeError(
             "init_from must be a TSTransformerEncoder or another transformer of this package, the "
-            f"folder of a saved one, or None; got {init_from!r}"
+            f"folder of a saved one, or None; got {source!r}"
         )
     if not is_fitted(source) and get_tags(source).target_tags.required:
         raise ValueError(
@@ -70,9 +61,10 @@ def fitted_source(source: Any, series: SeriesSource, random_state: int, groups: 
     with unobserved(), suppress_interruption_warning():
         copied.fit(series, groups=groups)
     if any(history.interrupted for history in copied.histories_):
-        folder = copied.checkpoint_dir
-        advice = f"; resume=True continues from a checkpoint in {folder}, if any" if folder else ""
-        warn_caller(f"pretraining was interrupted, and its weights are lost{advice}")
+        warn_caller(
+            "pretraining was interrupted, and its weights are lost, but for checkpoints in "
+            f"checkpoint_dir={copied.checkpoint_dir!r} of init_from, which resume=True continues"
+        )
         raise KeyboardInterrupt
     return copied
 
@@ -102,54 +94,50 @@ def _copy(
     source_preprocessor: Preprocessor,
 ) -> tuple[frozenset[str], list[str]]:
     """Copy the matching weights of stem, encoding and blocks; return their names and warnings."""
-    ours, theirs = model.state_dict(), source.state_dict()
-    configs = model.config, source.config
+    ours, theirs = vars(model.config), vars(source.config)
     differences = {
-        part: [name for name in names if getattr(configs[0], name) != getattr(configs[1], name)]
+        part: [name for name in names if ours[name] != theirs[name]]
         for part, names in _PARTS.items()
     }
-    strides, source_strides = (tuple(getattr(each.stem, "strides", ())) for each in (model, source))
+    strides, other_strides = (tuple(getattr(each.stem, "strides", ())) for each in (model, source))
     if not differences["stem"]:
         meaning, other = _meaning(model), _meaning(source)
-        if strides != source_strides:
+        if strides != other_strides:
             del meaning["downsampling"]
         if preprocessor.n_inputs == source_preprocessor.n_inputs:
             meaning |= _inputs(preprocessor)
             other |= _inputs(source_preprocessor)
         differences["stem"] = [name for name, value in meaning.items() if value != other[name]]
-    same = {part for part, names in differences.items() if not names}
     reasons = [f"{part} (another {', '.join(n)})" for part, n in differences.items() if n]
-    fitting = {}
-    for name in {**ours, **theirs}:
-        if name.partition(".")[0] not in same:
+    fitting, tensors, other_tensors = {}, model.state_dict(), source.state_dict()
+    for name in {**tensors, **other_tensors}:
+        if differences.get(name.partition(".")[0], ["not copied"]):
             continue
-        shapes = [tuple(state[name].shape) for state in (theirs, ours) if name in state]
-        if len(shapes) == 1:
-            reasons.append(f"{name} ({'missing' if name in ours else 'of init_from alone'})")
-        elif shapes[0] != shapes[1]:
-            reasons.append(f"{name} ({shapes[0]} in place of {shapes[1]})")
+        given, shape = (
+            tuple(state[name].shape) if name in state else "none"
+            for state in (other_tensors, tensors)
+        )
+        if given == shape:
+            fitting[name] = other_tensors[name]
         else:
-            fitting[name] = theirs[name]
-    if model.config.n_layers and not any(name.startswith("blocks.") for name in fitting):
-        sizes = [
-            ", ".join(f"{n}={getattr(c, n)}" for n in ("d_model", "n_heads", "d_ff", "norm_first"))
-            for c in configs
-        ]
+            reasons.append(f"{name} ({given} in place of {shape})")
+    if ours["n_layers"] and not any(name.startswith("blocks.") for name in fitting):
+        own, its = (
+            ", ".join(f"{name}={c[name]}" for name in ("d_model", "n_heads", "d_ff", "norm_first"))
+            for c in (ours, theirs)
+        )
         raise ValueError(
-            f"no block of init_from fits: it has {sizes[1]}, and this estimator {sizes[0]}; set "
-            "the same values in both"
+            f"no block of init_from fits: it has {its}, and this estimator {own}; set the same "
+            "values in both"
         )
     model.load_state_dict(fitting, strict=False)
     messages = []
     if reasons:
-        more = len(reasons) - _MOST_LISTED
-        listed = ", ".join(reasons[:_MOST_LISTED]) + (f" and {more} more" if more > 0 else "")
-        messages.append(f"not all weights of init_from fit; initialised at random: {listed}")
-    if "stem" in same and strides != source_strides:
+        messages = [f"weights of init_from do not fit; initialised at random: {reasons[:8]}"]
+    if not differences["stem"] and strides != other_strides:
         messages.append(
-            f"the stem of init_from has strides {source_strides}, and this stem {strides}: the "
-            "copied weights of its second layer see other steps than in training; set "
-            f"stem_params={{'strides': {source_strides}}} for the same strides"
+            f"init_from has strides {other_strides}, and this stem {strides}: its copied weights "
+            f"see other steps than in training; set stem_params={{'strides': {other_strides}}}"
         )
     return frozenset(name for name, _ in model.named_parameters() if name in fitting), messages
 
@@ -158,9 +146,11 @@ def _meaning(model: TSTransformer) -> dict[str, Any]:
     """Return the stem options that change the meaning of weights."""
     parameters = inspect.signature(STEMS[model.config.stem]).parameters.values()
     options = {each.name: each.default for each in parameters} | dict(model.config.stem_params)
-    # A list stands for a tuple, as in JSON.
-    meaning = {n: list(v) if isinstance(v, tuple) else v for n, v in options.items()}
-    meaning = {name: value for name, value in meaning.items() if name not in _ELSEWHERE}
+    meaning = {
+        name: list(value) if isinstance(value, tuple) else value  # a list in JSON
+        for name, value in options.items()
+        if name not in _ELSEWHERE
+    }
     return meaning | {"downsampling": isinstance(model.stem, ConvStem) and model.stem.first.pools}
 
 

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from itertools import zip_longest
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -16,7 +17,6 @@ from tsformer._random import seeded
 from tsformer._warnings import warn_caller
 from tsformer.data.preprocessor import Preprocessor, Scaler, Vocabulary
 from tsformer.data.series import SeriesSource
-from tsformer.encodings import names
 from tsformer.estimators.saving import compare_tensors
 from tsformer.estimators.series import drawn_seed
 from tsformer.estimators.targets import Target
@@ -71,24 +71,24 @@ def _derived(drawn: int, member: int) -> int:
 
 def config_for(estimator: Any, max_len: int, *, probed: SeriesSource | None = None) -> ModelConfig:
     """Return the configuration for the preprocessor's outputs, or for a probe of raw series."""
-    default = estimator.conv_params if estimator.stem == "conv" else {}
+    stem, symbolic = estimator.stem_params or {}, estimator.stem == "embedding"
     if probed is None:
-        preprocessor = estimator.preprocessor_
-        learned = {"n_codes": len(preprocessor.known)} if preprocessor.symbolic else {}
-        n_channels = preprocessor.n_inputs
-        outputs = {"n_outputs": estimator.target_.n_outputs}
-        outputs["head_norm"] = estimator.settings_.head_norm
+        inputs, n_outputs = estimator.preprocessor_, estimator.target_.n_outputs
+        n_channels, head_norm = inputs.n_inputs, estimator.settings_.head_norm
+        codes = {"n_codes": len(inputs.known)} if symbolic else {}
     else:
-        learned = {"n_codes": 1} if estimator.stem == "embedding" else {}
-        n_channels, outputs = probed.n_channels, {"n_outputs": 1, "head_norm": None}
+        n_channels, n_outputs, head_norm = probed.n_channels, 1, None
+        codes = {"n_codes": 1} if symbolic else {}
+    default = estimator.conv_params if estimator.stem == "conv" else {}
     return ModelConfig(
         n_channels=n_channels,
+        n_outputs=n_outputs,
+        head_norm=head_norm,
         max_len=max_len,
         encoding_params=dict(estimator.encoding_params or {}),
         norm_first=bool(estimator.norm_first),
-        stem_params={**default, **(estimator.stem_params or {}), **learned},
+        stem_params={**default, **stem, **codes},
         **{name: getattr(estimator, name) for name in _CONFIG},
-        **outputs,
     )
 
 
@@ -131,11 +131,10 @@ def plan_for(estimator: Any, pretrained: frozenset[str], seed: int) -> TrainingP
 
 def check_continues(estimator: Any, pretrained: frozenset[str]) -> None:
     """Raise ValueError if a warm start cannot continue from the fitted models."""
-    freeze = estimator.freeze
-    if freeze is not None and not pretrained:
+    if estimator.freeze is not None and not pretrained:
         raise ValueError(
-            "warm_start=True continues a fit without pretrained weights, or a loaded model, and "
-            f"freeze={freeze!r} would freeze nothing; set freeze=None"
+            f"freeze={estimator.freeze!r} would freeze nothing: warm_start=True continues a fit "
+            "without pretrained weights, or a loaded model; set freeze=None"
         )
     fitted = {"n_estimators": len(estimator.models_), **vars(estimator.models_[0].config)}
     wanted = {"n_estimators": estimator.n_estimators}
@@ -147,9 +146,8 @@ def check_continues(estimator: Any, pretrained: frozenset[str]) -> None:
     for name, value in wanted.items():
         if fitted[name] != value:
             raise ValueError(
-                f"warm_start=True continues from the fitted model, but {name} changed from "
-                f"{fitted[name]!r} to {value!r}; set it back, or start from scratch with "
-                "warm_start=False"
+                f"{name} changed from {fitted[name]!r} to {value!r}, and warm_start=True continues "
+                "from the fitted model; set it back, or start from scratch with warm_start=False"
             )
 
 
@@ -159,24 +157,24 @@ def warn_if_blind(estimator: Any) -> None:
     directed = getattr(estimator.preprocessor_, "difference", None) is not None
     blind = model.encoding.symmetric and model.stem.pointwise and not directed
     if blind and encoding != "none":  # "none" is chosen as a control
-        signed = "; or give it a direction: encoding_params={'signed': True}"
         warn_caller(
             f"encoding {encoding!r} sees only distances, and the {estimator.stem!r} stem only "
             "single steps: this model cannot tell a series from its reverse. Use stem='conv', or "
             f"add an encoding with a direction, as in 'tape+{encoding}'"
-            + (signed if encoding == "alibi" else "")
         )
 
 
 def mean_history(histories: list[History]) -> History:
     """Average each epoch over its members, and sum the seconds."""
+    if len(histories) == 1:
+        return histories[0]
     mean = History()
-    for epoch in range(max(map(len, histories))):
-        rows = [history[epoch] for history in histories if len(history) > epoch]
-        keys = [key for key in rows[0] if all(key in row for row in rows)]
-        row = {key: fmean(row[key] for row in rows) for key in keys}
-        row |= {"epoch": rows[0]["epoch"], "seconds": sum(row["seconds"] for row in rows)}
-        mean.append(row)
+    for rows in zip_longest(*histories):
+        present = [row for row in rows if row is not None]
+        keys = [key for key in present[0] if all(key in row for row in present)]
+        row = {key: fmean(row[key] for row in present) for key in keys}
+        seconds = sum(row["seconds"] for row in present)
+        mean.append(row | {"epoch": present[0]["epoch"], "seconds": seconds})
     mean.interrupted = any(history.interrupted for history in histories)
     return mean
 
@@ -191,9 +189,7 @@ def check_config(config: ModelConfig, preprocessor: Preprocessor, target: Target
         ("stem_params.n_codes", config.stem_params.get("n_codes"), codes),
     ):
         if given != expected:
-            raise ValueError(
-                f"model.{name} must be {expected}, as in its preprocessor and target; got {given}"
-            )
+            raise ValueError(f"model.{name} must be {expected}, by its data; got {given}")
 
 
 def check_weights(config: ModelConfig, saved: Mapping[str, Tensor], make: Make) -> None:
@@ -203,30 +199,21 @@ def check_weights(config: ModelConfig, saved: Mapping[str, Tensor], make: Make) 
     """
     for n_layers in (config.n_layers, config.stem_params.get("n_residual", 0)):
         if isinstance(n_layers, int) and n_layers > len(saved):
-            raise ValueError(
-                f"{n_layers} layers are more than the {len(saved)} tensors in the file"
-            )
+            raise ValueError(f"{n_layers} layers, but {len(saved)} tensors in the file")
     try:
-        try:
-            with torch.device("meta"):
+        with torch.device("meta"):
+            try:
                 model = make(config)
-        except RuntimeError:
-            # A user's encoding may read values, which do not exist on the meta device.
-            saved = {name: each for name, each in saved.items() if not name.startswith("encoding.")}
-            with torch.device("meta"):
+            except RuntimeError:
+                # A user's encoding may read values, which do not exist on the meta device.
+                saved = {name: t for name, t in saved.items() if not name.startswith("encoding.")}
                 model = make(replace(config, encoding="none", encoding_params={}))
         compare_tensors(model.state_dict(), saved)
     except ValueError as error:
-        if all(part.strip() in names() for part in str(config.encoding).split("+")):
-            raise
         raise ValueError(
-            f"{error}. If the encoding {config.encoding!r} is your own, import its module before "
-            "loading"
+            f"{error}. If the encoding {config.encoding!r} is your own, import its module first"
         ) from error
     stored = set(map(id, model.state_dict(keep_vars=True).values()))
     n_bytes = sum(each.nbytes for each in model.buffers() if id(each) not in stored)
     if n_bytes > _MOST_UNSAVED:
-        raise ValueError(
-            f"the model would allocate {n_bytes:,} bytes of tables that are not in the file, more "
-            f"than {_MOST_UNSAVED:,}"
-        )
+        raise ValueError(f"{n_bytes:,} bytes of tables that are not in the file are too many")

@@ -18,8 +18,9 @@ from tsformer._threads import threads
 from tsformer.augmentation import Augmentation, Batch, CutMix, Sum
 from tsformer.data.panel import Panel
 from tsformer.data.preprocessor import Scaler
-from tsformer.data.series import Floats, SeriesSource, parts_of
+from tsformer.data.series import SeriesSource, parts_of
 from tsformer.estimators.labels import Classes, LabelTarget
+from tsformer.estimators.series import TrainingData
 from tsformer.estimators.targets import Groups, Targets, group_folds
 from tsformer.features.random_convolutions import RandomConvolutions, regular
 from tsformer.features.ridge import ConvolutionClassifier, losses_of, system_of
@@ -30,6 +31,12 @@ from tsformer.training.inference import forward
 LEAST_KEPT = 0.25
 #: Largest sample, features and groups of each of the two computations for a choice.
 SCALING_TRIAL, AUGMENTATION_TRIAL = (512, 1250, 8), (256, 1000, 8)
+#: Bound on the probability of cutmix times the number of classes: mixing half of the series helps
+#: with up to ten classes, and harms with 26 and more.
+MIXED = 5.0
+#: Bound on the mean number of mixed series per epoch: on 400 and 600 series, mixing half of them
+#: lowered accuracy by up to three points.
+MOST_MIXED = 100.0
 #: Smallest number of series for a choice.
 _FEWEST_FOR_SCALING, _FEWEST_FOR_AUGMENTATION = 10, 40
 #: Largest difference of equal values, in standard deviations.
@@ -49,96 +56,70 @@ _SEED = 0
 _CPU = torch.device("cpu")
 
 
-def suited_scaling(
-    series: SeriesSource, targets: Targets, weights: Targets | None, groups: Groups | None = None
-) -> str:
-    """Choose the scaling for a transformer by a sample of the training series."""
+def suited_scaling(data: TrainingData) -> str | None:
+    """Choose the scaling for a transformer by a sample of the series and their classes."""
     most, n_features, n_groups = SCALING_TRIAL
-    if len(targets) > most:
-        drawn = trial_sample(len(targets), most)
-        series, targets = series.part(drawn), targets[drawn]
-        weights, groups = (None if x is None else x[drawn] for x in (weights, groups))
-    classes, of_class = np.unique(targets, return_inverse=True)
+    if len(data.targets) > most:
+        data = data.part(trial_sample(len(data.targets), most))
+    classes, of_class = np.unique(data.targets, return_inverse=True)
     if len(of_class) < _FEWEST_FOR_SCALING or len(classes) == 1:
         return "channel"
     # Random convolutions are invariant to the amplitude, but a network is not.
-    over_all, by_itself = (Scaler(name).fit(series) for name in ("channel", "series"))
+    over_all, by_itself = (Scaler(name).fit(data.series) for name in ("channel", "series"))
     n_flat = n_varying = 0
-    for index in parts_of(series):
-        x = torch.from_numpy(series.read(index).values)
-        observed = ~x.isnan()
-        whole, own = (scaler.moments(x, observed)[1] for scaler in (over_all, by_itself))
+    for index in parts_of(data.series):
+        x = torch.from_numpy(data.series.read(index).values)
+        whole, own = (scaler.moments(x, ~x.isnan())[1] for scaler in (over_all, by_itself))
         n_flat += int((own < _FLAT * whole).sum())
         n_varying += int(own.isfinite().sum())
     if n_flat > _MOST * n_varying:
         return "series+size"
-    scaler = better_scaling(
-        series,
+    return better_scaling(
+        data.series,
         of_class,
-        weights,
+        data.weights,
         scalings=("channel", "series"),
-        groups=groups,
+        groups=data.groups,
         n_features=n_features,
         n_groups=n_groups,
         kind=Classes(classes),
         seed=_SEED,
         device=_CPU,
-    )
-    assert scaler.scaling is not None
-    return scaler.scaling
+    ).scaling
 
 
 def regression_recipe(
-    series: SeriesSource,
-    targets: Targets,
-    weights: Targets | None,
-    groups: Groups | None,
-    scalings: tuple[str | None, ...],
+    data: TrainingData, scalings: tuple[str | None, ...]
 ) -> tuple[str | None, float]:
     """Choose the scaling for a regressor; return it and the share of the variance it explains.
 
     Ridge regression on random convolutions predicts the targets ``[n]`` or ``[n, n_targets]`` of
     left-out series. Another scaling replaces the first if its squared error is a tenth lower.
     """
-    drawn = trial_sample(len(targets), SCALING_TRIAL[0])
-    y = targets[drawn].reshape(int(drawn.sum()), -1).astype(np.float64)
+    data = data.part(trial_sample(len(data.targets), SCALING_TRIAL[0]))
+    y = data.targets.reshape(len(data.targets), -1).astype(np.float64)
     if len(y) < _FEWEST_FOR_SCALING:
         return scalings[0], 0.0
-    some = series.part(drawn)
-    weights = np.ones(len(y)) if weights is None else weights[drawn]
-    if groups is None or len(np.unique(groups[drawn])) == 1:
-        left_out = _folds(y[:, 0], np.random.default_rng(_SEED))
-    else:
-        left_out = group_folds(np.zeros(len(y), dtype=np.int64), groups[drawn], _N_FOLDS, _SEED)
-    errors = {}
+    weights = np.ones(len(y)) if data.weights is None else data.weights
+    left_out = _folds(
+        y[:, 0], np.zeros(len(y), np.int64), data.groups, np.random.default_rng(_SEED)
+    )
+    varying = np.ptp(y, axis=0) > 0
+    deviations = np.square((y - np.average(y, axis=0, weights=weights))[:, varying])
+    unexplained, errors = {}, np.empty_like(y)
     for name in scalings:
-        panel = Scaler(name, gap_flag=None).fit(some).transform(some)
-        errors[name] = _unexplained_variance(panel, y, weights, left_out)
-    best = min(errors, key=lambda name: errors[name])
-    if errors[best] > _CLEARLY_LESS * errors[scalings[0]]:
+        panel = Scaler(name, gap_flag=None).fit(data.series).transform(data.series)
+        features = _convolved(regular(panel), _trial_convolutions()).numpy()
+        for out in left_out:
+            ridge = imported("sklearn.linear_model").RidgeCV(_PENALTIES)
+            ridge.fit(features[~out], y[~out], weights[~out])
+            errors[out] = y[out] - ridge.predict(features[out]).reshape(errors[out].shape)
+        shares = weights @ np.square(errors[:, varying]) / (weights @ deviations)
+        unexplained[name] = float(shares.mean()) if varying.any() else 1.0
+    best = min(unexplained, key=lambda name: unexplained[name])
+    if unexplained[best] > _CLEARLY_LESS * unexplained[scalings[0]]:
         best = scalings[0]
-    return best, 1.0 - errors[best]
-
-
-def _unexplained_variance(
-    panel: Panel, targets: Floats, weights: Targets, left_out: list[Any]
-) -> float:
-    """Return the squared error of left-out series, in units of the variance of the targets."""
-    features = _convolved(regular(panel), _trial_convolutions()).numpy()
-    errors = np.empty_like(targets)
-    for out in left_out:
-        ridge = (
-            imported("sklearn.linear_model")
-            .RidgeCV(_PENALTIES)
-            .fit(features[~out], targets[~out], weights[~out])
-        )
-        errors[out] = targets[out] - ridge.predict(features[out]).reshape(errors[out].shape)
-    deviations = targets - np.average(targets, axis=0, weights=weights)
-    varying = np.ptp(targets, axis=0) > 0
-    if not varying.any():
-        return 1.0
-    squared = [weights @ np.square(each[:, varying]) for each in (errors, deviations)]
-    return float((squared[0] / squared[1]).mean())
+    return best, 1.0 - unexplained[best]
 
 
 def trial_sample(n_series: int, most: int) -> npt.NDArray[np.bool_]:
@@ -203,44 +184,32 @@ def fitted_convolutions(
     return model
 
 
-def agreement_kept(
-    augmentation: Augmentation,
-    series: SeriesSource,
-    targets: Targets,
-    *,
-    scaling: str | None,
-    groups: Groups | None = None,
-) -> float:
+def agreement_kept(augmentation: Augmentation, data: TrainingData, *, scaling: str | None) -> float:
     """Return the share of a classifier's agreement with the labels on augmented series.
 
     The agreement is Cohen's kappa of labels and cross-validated predictions. The result is the
     ratio of kappa after and before augmentation, clipped to [0, 1].
     """
-    generator = np.random.default_rng(_SEED)
-    most = AUGMENTATION_TRIAL[0]
-    if len(targets) > most:
-        drawn = generator.permutation(len(targets)) < most
-        series, targets = series.part(drawn), targets[drawn]
-        groups = None if groups is None else groups[drawn]
-    classes, targets = np.unique(targets, return_inverse=True)
+    generator, most = np.random.default_rng(_SEED), AUGMENTATION_TRIAL[0]
+    if len(data.targets) > most:
+        data = data.part(generator.permutation(len(data.targets)) < most)
+    classes, targets = np.unique(data.targets, return_inverse=True)
     if len(targets) < _FEWEST_FOR_AUGMENTATION or len(classes) == 1:
         return 1.0
-    panel = Scaler(scaling, gap_flag=None).fit(series).transform(series)
-    plain, changed = _features(panel, augmentation)
+    panel = Scaler(scaling, gap_flag=None).fit(data.series).transform(data.series)
+    whole = panel.with_mask()
+    with seeded(_SEED, _CPU):
+        values = augmentation(Batch(whole.values, whole.mask, whole.times)).values
+    convolutions = _trial_convolutions()
+    plain = _convolved(regular(panel), convolutions).numpy()
+    changed = forward(convolutions, regular(replace(panel, values=values))).numpy()
     answers = np.empty((2, len(targets)), dtype=np.int64)
-    if groups is None or len(np.unique(groups)) == 1:
-        left_out = _folds(targets, generator)
-    else:
-        left_out = group_folds(targets, groups, _N_FOLDS, _SEED)
-    for out in left_out:
+    for out in _folds(targets, targets, data.groups, generator):
         if len(np.unique(targets[~out])) == 1:
             answers[:, out] = targets[~out][0]
             continue
-        ridge = (
-            imported("sklearn.linear_model")
-            .RidgeClassifierCV(alphas=_PENALTIES)
-            .fit(plain[~out], targets[~out])
-        )
+        ridge = imported("sklearn.linear_model").RidgeClassifierCV(alphas=_PENALTIES)
+        ridge.fit(plain[~out], targets[~out])
         for row, features in zip(answers, (plain, changed), strict=True):
             row[out] = ridge.predict(features[out])
     kappa = imported("sklearn.metrics").cohen_kappa_score
@@ -248,15 +217,27 @@ def agreement_kept(
     return 1.0 if before < _LEAST_AGREEMENT else min(max(after / before, 0.0), 1.0)
 
 
-def _features(panel: Panel, augmentation: Augmentation) -> tuple[Floats, Floats]:
-    """Return the features ``[n, F]`` of plain and augmented series."""
-    whole = panel.with_mask()
-    with seeded(_SEED, _CPU):
-        values = augmentation(Batch(whole.values, whole.mask, whole.times)).values
-    convolutions = _trial_convolutions()
-    features = _convolved(regular(panel), convolutions)
-    changed = regular(replace(panel, values=values))
-    return features.numpy(), forward(convolutions, changed).numpy()
+def fit_augmentation(
+    augmentation: Augmentation,
+    params: Mapping[str, Any],
+    data: TrainingData,
+    *,
+    n_classes: int,
+    scaling: str | None,
+) -> Augmentation | None:
+    """Adapt ``augmentation="auto"`` to the training series; explicit `params` stay."""
+    suited: list[Augmentation] = []
+    for part in augmentation.parts if isinstance(augmentation, Sum) else (augmentation,):
+        if isinstance(part, CutMix):
+            if "p" not in params.get("cutmix", {}):
+                most = min(MIXED / n_classes, MOST_MIXED / len(data.targets))
+                part = CutMix(p=min(part.p, most), max_share=part.max_share)
+            suited.append(part)
+            continue
+        everywhere = type(part)(**vars(part) | {"p": 1.0})
+        if agreement_kept(everywhere, data, scaling=scaling) >= LEAST_KEPT:
+            suited.append(part)
+    return Sum(suited) if len(suited) > 1 else suited[0] if suited else None
 
 
 def _trial_convolutions() -> RandomConvolutions:
@@ -284,45 +265,17 @@ def _convolved(
     return features
 
 
-def _folds(targets: npt.NDArray[Any], generator: np.random.Generator) -> list[Any]:
-    """Return a mask of the series of each fold, stratified by target."""
+def _folds(
+    targets: npt.NDArray[Any],
+    classes: npt.NDArray[np.int64],
+    groups: Groups | None,
+    generator: np.random.Generator,
+) -> list[npt.NDArray[np.bool_]]:
+    """Return a mask of each fold, stratified by target, or by class of whole groups."""
+    if groups is not None and len(np.unique(groups)) > 1:
+        return group_folds(classes, groups, _N_FOLDS, _SEED)
     shuffled = generator.permutation(len(targets))
     by_class = shuffled[np.argsort(targets[shuffled], kind="stable")]
     folds = np.empty(len(targets), dtype=np.int64)
     folds[by_class] = np.arange(len(targets)) % _N_FOLDS
     return [folds == fold for fold in range(_N_FOLDS)]
-
-
-#: Bound on the probability of cutmix times the number of classes: mixing half of the series helps
-#: with up to ten classes, and harms with 26 and more.
-MIXED = 5.0
-#: Bound on the mean number of mixed series per epoch: on 400 and 600 series, mixing half of them
-#: lowered accuracy by up to three points.
-MOST_MIXED = 100.0
-
-
-def fit_augmentation(
-    augmentation: Augmentation,
-    params: Mapping[str, Any],
-    series: SeriesSource,
-    targets: Targets,
-    groups: Groups | None,
-    *,
-    n_classes: int,
-    scaling: str | None,
-) -> Augmentation | None:
-    """Adapt ``augmentation="auto"`` to the training series; explicit `params` stay."""
-    parts = augmentation.parts if isinstance(augmentation, Sum) else (augmentation,)
-    suited: list[Augmentation] = []
-    for part in parts:
-        if isinstance(part, CutMix):
-            if "p" not in params.get("cutmix", {}):
-                most = min(MIXED / n_classes, MOST_MIXED / len(targets))
-                part = CutMix(p=min(part.p, most), max_share=part.max_share)
-            suited.append(part)
-            continue
-        everywhere = type(part)(**vars(part) | {"p": 1.0})
-        kept = agreement_kept(everywhere, series, targets, scaling=scaling, groups=groups)
-        if kept >= LEAST_KEPT:
-            suited.append(part)
-    return Sum(suited) if len(suited) > 1 else suited[0] if suited else None

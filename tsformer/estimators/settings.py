@@ -1,6 +1,6 @@
 """Settings: the value of every parameter that may be "auto", resolved once for a fit."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any, NamedTuple
 
@@ -116,9 +116,7 @@ def resolve(
         augmentation = fit_augmentation(
             augmentation,
             params.augmentation_params or {},
-            data.series,
-            target.strata(data.targets),
-            data.groups,
+            replace(data, targets=target.strata(data.targets)),
             n_classes=target.n_outputs,
             scaling=scaling,
         )
@@ -166,14 +164,11 @@ def _scaling_and_norm(
         scaling = "channel" if source is None or source.scaling == "auto" else source.scaling
     if isinstance(target, Numbers) and (chooses or head_norm == "auto"):
         scalings = REGRESSION_SCALINGS if chooses else (scaling,)
-        scaling, explained = regression_recipe(
-            data.series, data.targets, data.weights, data.groups, scalings
-        )
+        scaling, explained = regression_recipe(data, scalings)
         if head_norm == "auto":
             head_norm = "batch" if explained >= LEAST_EXPLAINED else None
     elif isinstance(target, Classes | Labels) and chooses:
-        strata = target.strata(data.targets)
-        scaling = suited_scaling(data.series, strata, data.weights, data.groups)
+        scaling = suited_scaling(replace(data, targets=target.strata(data.targets)))
     return None if params.stem == "embedding" else scaling, head_norm
 
 
