@@ -76,8 +76,9 @@ class Summary:
 
     def __str__(self) -> str:
         """Return plain-text tables."""
-        parts = (f"{name}: {part}" for name, part in self.parts.items())
-        return "\n\n".join([self.title, *map(_text, self._tables), *parts])
+        tables = (table.set_index(table.columns[0]) for table in self._tables)
+        texts = [self.title, *(table.to_string(index_names=False) for table in tables)]
+        return "\n\n".join([*texts, *(f"{name}: {part}" for name, part in self.parts.items())])
 
     __repr__ = __str__
 
@@ -111,13 +112,14 @@ def layers_of(model: TSTransformer) -> pd.DataFrame:
     if len(rows) == 1:
         rows.append(("stem", config.stem, tokens, _count(model.stem)))
     rows.append(("encoding", encoding_name(config.encoding), tokens, _count(model.encoding)))
+    kinds = {
+        "attention": f"{config.n_heads} heads",
+        "feed_forward": f"width {config.d_ff or 2 * config.d_model}",
+    }
     for i, block in enumerate(model.blocks):
-        parts: Any = block
-        attention = _count(parts.attention, parts.norm_attention)
-        feed_forward = _count(parts.feed_forward, parts.norm_feed_forward)
-        d_ff = config.d_ff or 2 * config.d_model
-        rows.append((f"blocks.{i}.attention", f"{config.n_heads} heads", tokens, attention))
-        rows.append((f"blocks.{i}.feed_forward", f"width {d_ff}", tokens, feed_forward))
+        for name, kind in kinds.items():
+            n = _count(getattr(block, name), getattr(block, f"norm_{name}"))
+            rows.append((f"blocks.{i}.{name}", kind, tokens, n))
     if config.norm_first:
         rows.append(("norm", "layer", tokens, _count(model.norm)))
     rows.append(("pooling", config.pooling, width, _count(model.pooling)))
@@ -151,18 +153,6 @@ def _count(*modules: nn.Module) -> int:
     return sum(each.numel() for module in modules for each in module.parameters())
 
 
-def _text(table: pd.DataFrame) -> str:
-    """Return a table as aligned text, numbers to the right."""
-    columns = []
-    for name in table:
-        side = ">" if table[name].dtype.kind == "i" else "<"
-        values = [f"{each:,}" if side == ">" else str(each) for each in table[name]]
-        cells = [str(name), *values]
-        width = max(map(len, cells))
-        columns.append([f"{cell:{side}{width}}" for cell in cells])
-    return "\n".join("  ".join(row).rstrip() for row in zip(*columns, strict=True))
-
-
 _PACKAGES = ("torch", "numpy", "scikit-learn")
 _OF_SCORES = (
     "These series may have chosen the epoch, the temperature or the penalty: expect slightly lower "
@@ -178,57 +168,50 @@ def card(estimator: Any, source: str = '"."') -> str:
         (escaped(name), f"{value:.4g}" if isinstance(value, float) else escaped(value))
         for name, value in estimator.held_out_scores().items()
     ]
+    shown = "No score on held-out series is recorded.\n"
+    if scores:
+        shown = f"{markdown_table(['score', ' value'], scores)}\n{_OF_SCORES}\n"
+    versions = "".join(f", {name} {metadata.version(name)}" for name in _PACKAGES)
     sections = {
         "Training data": markdown_table(["", ""], data),
         "Recipe": "\n".join(_recipes(estimator.summary())),
-        "Scores": f"{markdown_table(['score', ' value'], scores)}\n{_OF_SCORES}\n"
-        if scores
-        else "No score on held-out series is recorded.\n",
+        "Scores": shown,
         "Use": f"```python\n{_program(estimator, source)}```\n",
-        "Versions": f"tsformer {__version__}, Python {platform.python_version()}"
-        f"{''.join(f', {name} {metadata.version(name)}' for name in _PACKAGES)}\n",
+        "Versions": f"tsformer {__version__}, Python {platform.python_version()}{versions}\n",
     }
     text = "\n".join(f"## {title}\n\n{section}" for title, section in sections.items())
-    return f"# {type(estimator).__name__}\n\n{_purpose(estimator)}\n\n{text}"
+    codes = " of integer codes" if getattr(estimator, "stem", None) == "embedding" else ""
+    times = {None: "", "numbers": ", with times in numbers", "dates": ", with dates"}
+    return (
+        f"# {type(estimator).__name__}\n\n{estimator.target_.purpose} for each time series{codes} "
+        f"of {estimator.n_channels_} channel{'s' * (estimator.n_channels_ > 1)}"
+        f"{times[estimator.clock_]}; series may differ in length, and NaN is a missing value.\n\n"
+        f"{text}"
+    )
 
 
 def front_matter(estimator: Any) -> str:
     """Return what model hubs read at the head of a card: YAML, its values as JSON."""
     tasks = {"classifier": "time-series-classification", "regressor": "time-series-regression"}
     task = tasks.get(get_tags(estimator).estimator_type, "feature-extraction")
-    scores = [
-        {
-            "type": next((kind for kind in _METRICS if kind in name), name),
-            "name": name,
-            "value": value,
-        }
-        for name, value in estimator.held_out_scores().items()
+    name, scores = type(estimator).__name__, estimator.held_out_scores()
+    metrics = [
+        {"type": next((m for m in _METRICS if m in score), score), "name": score, "value": value}
+        for score, value in scores.items()
         if isinstance(value, float) and isfinite(value)
     ]
     fields: dict[str, Any] = {
         "license": "unknown",
         "library_name": "tsformer",
-        "tags": ["time-series", task, type(estimator).__name__],
+        "tags": ["time-series", task, name],
     }
-    if scores:
+    if metrics:
         data = {"type": "held-out", "name": "held-out series of the training data"}
-        results = [{"task": {"type": task}, "dataset": data, "metrics": scores}]
-        fields["metrics"] = sorted({score["type"] for score in scores})
-        fields["model-index"] = [{"name": type(estimator).__name__, "results": results}]
+        results = [{"task": {"type": task}, "dataset": data, "metrics": metrics}]
+        fields["metrics"] = sorted({metric["type"] for metric in metrics})
+        fields["model-index"] = [{"name": name, "results": results}]
     lines = "".join(f"{name}: {json.dumps(value)}\n" for name, value in fields.items())
     return f"---\n{lines}---\n"
-
-
-def _purpose(estimator: Any) -> str:
-    """Describe in one sentence what the model reads and returns."""
-    codes = " of integer codes" if getattr(estimator, "stem", None) == "embedding" else ""
-    channels = f"{estimator.n_channels_} channel{'s' if estimator.n_channels_ > 1 else ''}"
-    times = {None: "", "numbers": ", with times in numbers", "dates": ", with dates"}
-    return (
-        f"{estimator.target_.purpose} for each time series{codes} of {channels}"
-        f"{times[estimator.clock_]}; "
-        "series may differ in length, and NaN is a missing value."
-    )
 
 
 def _recipes(summary: Summary) -> Iterator[str]:
@@ -248,22 +231,21 @@ def _recipes(summary: Summary) -> Iterator[str]:
 def _program(estimator: Any, source: str) -> str:
     """Return a program that loads the model and predicts."""
     length = estimator.facts_.get("data", {}).get("steps, at most", 100)
-    series = f"np.zeros(({estimator.n_channels_}, {length}))"
-    imports = {"numpy as np", "tsformer", *(["mlflow"] if "mlflow" in source else [])}
+    series, times = f"np.zeros(({estimator.n_channels_}, {length}))", ""
+    imports = ["mlflow"] * ("mlflow" in source) + ["numpy as np"]
     if len(getattr(estimator, "feature_names_in_", ())) == estimator.n_channels_:
-        imports.add("pandas as pd")
+        imports.append("pandas as pd")
         series = f"pd.DataFrame({series}.T, columns=model.feature_names_in_)"
-    options = ""
     if estimator.clock_:
         step = estimator.novelty_.scaler.time_step
-        options = f", times=[{step:.6g} * np.arange({length})]"
+        steps = f"{step:.6g} * np.arange({length})"
         if estimator.clock_ == "dates":
-            imports.add("pandas as pd")
-            interval = f'freq=pd.Timedelta({step:.6g}, "s")'
-            options = f', times=[pd.date_range("2024-01-01", periods={length}, {interval})]'
+            unit = f'np.timedelta64({round(step * 1e9)}, "ns")'
+            steps = f'np.datetime64("2024-01-01") + np.arange({length}) * {unit}'
+        times = f", times=[{steps}]"
     method = "predict" if hasattr(estimator, "predict") else "transform"
     return (
-        "".join(f"import {name}\n" for name in sorted(imports))
+        "".join(f"import {name}\n" for name in [*imports, "tsformer"])
         + f"\nmodel = tsformer.load({source})\nX = [{series}]  # your series\n"
-        f"print(model.{method}(X{options}))\n"
+        f"print(model.{method}(X{times}))\n"
     )
