@@ -264,8 +264,7 @@ class Sum(Chain, PositionalEncoding):
         self.kind = "+".join(part.kind for part in parts)
         self.symmetric = all(part.symmetric for part in parts)
         # Past the trained length a sum behaves as its first part that does not extend.
-        limited = (part.extrapolation for part in parts if part.extrapolation != "extends")
-        self.extrapolation = next(limited, "extends")
+        self.extrapolation = min((part.extrapolation for part in parts), key="extends".__eq__)
         references = [part.reference for part in parts if part.reference]
         self.reference = "; ".join(dict.fromkeys(references))
 
@@ -357,14 +356,7 @@ _parts = partial(parts_of, PositionalEncoding, sizes=_SIZES, sum_of="tape+erpe")
 
 def _make(factory: Factory, params: Mapping[str, Any]) -> PositionalEncoding:
     """Make an encoding; raise TypeError if it cannot be used."""
-    try:
-        made = make(PositionalEncoding, factory, **params)
-    except (AttributeError, TypeError) as error:
-        error.add_note(
-            f"encoding={encoding_name(factory)} is called with the keywords {', '.join(_SIZES)} "
-            "and its options, and must call super().__init__() first"
-        )
-        raise
+    made = make(PositionalEncoding, factory, **params)
     if made.kind == "none" != made.name:
         raise TypeError(
             f"{type(made).__qualname__} implements none of the hooks {', '.join(HOOKS)}: define "
@@ -375,7 +367,7 @@ def _make(factory: Factory, params: Mapping[str, Any]) -> PositionalEncoding:
             if isinstance(value, Tensor):
                 raise TypeError(
                     f"{type(module).__qualname__} of an encoding keeps a tensor in self.{name}, "
-                    f"which is not saved: assign torch.nn.Parameter(...) if it is trained, else "
+                    "which is not saved: assign torch.nn.Parameter(...) if it is trained, else "
                     f"call self.register_buffer({name!r}, ...)"
                 )
     return made
@@ -396,17 +388,14 @@ def _checked(hook: str, function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
     def checked(self: PositionalEncoding, *inputs: Tensor) -> Any:
         found, x = function(self, *inputs), inputs[0]
-        if _fits(hook, found, x):
-            return found
-        each = found if isinstance(found, tuple | list) else [found]
-        got = [
-            f"{list(one.shape)} of {one.dtype}" if isinstance(one, Tensor) else type(one).__name__
-            for one in each
-        ]
-        raise ValueError(
-            f"the hook {hook} of {type(self).__qualname__} must return {_RESULTS[hook]}, for an "
-            f"input {list(x.shape)} of {x.dtype}; it returned {' and '.join(got)}"
-        )
+        if not _fits(hook, found, x):
+            given = found if isinstance(found, tuple) else (found,)
+            kinds = [(tuple(getattr(t, "shape", ())), getattr(t, "dtype", type(t))) for t in given]
+            raise ValueError(
+                f"the hook {hook} of {type(self).__qualname__} must return {_RESULTS[hook]}, for "
+                f"an input {tuple(x.shape)} of {x.dtype}; it returned {kinds}"
+            )
+        return found
 
     return checked
 
@@ -415,23 +404,23 @@ def _fits(hook: str, found: Any, x: Tensor) -> bool:
     """Whether a hook may return this for `x`, its first input."""
     if found is None:
         return hook in ("bias", "mix")
-    if hook == "rotate" and not (isinstance(found, tuple | list) and len(found) == 2):
+    tensors = found if isinstance(found, tuple) else (found,)
+    # Booleans would be a mask or numbers. Autocast mixes float32 and 16 bits.
+    if len(tensors) != 1 + (hook == "rotate") or not all(
+        isinstance(each, Tensor)
+        and each.is_floating_point()
+        and (each.dtype == torch.float64) == (x.dtype == torch.float64)
+        for each in tensors
+    ):
         return False
-    for one in found if hook == "rotate" else [found]:
-        # Booleans would be a mask or numbers. Autocast mixes float32 and 16 bits.
-        if not isinstance(one, Tensor) or not one.dtype.is_floating_point:
-            return False
-        if one.dtype != x.dtype and torch.float64 in (one.dtype, x.dtype):
-            return False
     capturing = torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
     if torch.compiler.is_compiling() or capturing:
         return True  # sizes are symbols, and values unknown
     if hook == "rotate":
-        q, k = found
+        q, k = tensors
         return q.dim() == 4 and q.shape[:3] == x.shape[:3] and q.shape == k.shape
     if hook == "bias":
         B, H, N, _ = x.shape
-        sizes = ({1, B}, {1, H}, {N}, {N})
-        fits = found.dim() == 4 and all(map(contains, sizes, found.shape))
+        fits = found.dim() == 4 and all(map(contains, ({1, B}, {1, H}, {N}, {N}), found.shape))
         return fits and not bool((found == float("-inf")).all(dim=-1).any())
-    return found.shape == x.shape
+    return bool(found.shape == x.shape)

@@ -30,7 +30,6 @@ class NoEncoding(PositionalEncoding, name="none"):
     True
     """
 
-    extrapolation = "extends"
     symmetric = True
     reference = "Haviv et al. 2022"
 

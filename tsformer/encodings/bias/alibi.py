@@ -36,7 +36,6 @@ class ALiBi(PositionalEncoding, name="alibi"):
     """
 
     bias_of_times = True
-    extrapolation = "extends"
     symmetric = True
     reference = "Press et al. 2022"
 

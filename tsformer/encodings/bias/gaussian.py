@@ -38,7 +38,6 @@ class GaussianBias(PositionalEncoding, name="gaussian"):
     """
 
     bias_of_times = True
-    extrapolation = "extends"
     symmetric = True
     reference = "Guo et al. 2019"
 

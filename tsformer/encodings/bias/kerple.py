@@ -41,7 +41,6 @@ class Kerple(PositionalEncoding, name="kerple"):
     """
 
     bias_of_times = True
-    extrapolation = "extends"
     symmetric = True
     reference = "Chi et al. 2022"
 

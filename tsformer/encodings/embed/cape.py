@@ -47,7 +47,6 @@ class CAPE(PositionalEncoding, name="cape"):
     tensor([0., 1., 0., 1.])
     """
 
-    extrapolation = "extends"
     reference = "Likhomanenko et al. 2021"
 
     def __init__(

@@ -39,7 +39,6 @@ class ConvEncoding(PositionalEncoding, name="conv"):
     torch.Size([2, 5, 8])
     """
 
-    extrapolation = "extends"
     reference = "Chu et al. 2023"
 
     def __init__(

@@ -35,7 +35,6 @@ class FixedEncoding(PositionalEncoding, name="fixed"):
     tensor([0., 1., 0., 1.])
     """
 
-    extrapolation = "extends"
     reference = "Vaswani et al. 2017"
 
     def __init__(self, *, d_model: int, n_heads: int, max_len: int, base: float = 10000.0):

@@ -45,7 +45,6 @@ class FourierEncoding(PositionalEncoding, name="fourier"):
     torch.Size([2, 3, 4])
     """
 
-    extrapolation = "extends"
     reference = "Li et al. 2021"
 
     def __init__(

@@ -48,7 +48,6 @@ class LSPE(PositionalEncoding, name="lspe"):
     torch.Size([2, 3, 4])
     """
 
-    extrapolation = "extends"
     reference = "Wang et al. 2022"
 
     def __init__(

@@ -34,7 +34,6 @@ class TAPE(PositionalEncoding, name="tape"):
     torch.Size([1, 8, 4])
     """
 
-    extrapolation = "extends"
     reference = "Foumani et al. 2024"
 
     def __init__(self, *, d_model: int, n_heads: int, max_len: int, base: float = 10000.0):

@@ -38,7 +38,6 @@ class Time2Vec(PositionalEncoding, name="time2vec"):
             [-0.5000, -0.1667,  0.1667]], grad_fn=<SelectBackward0>)
     """
 
-    extrapolation = "extends"
     reference = "Kazemi et al. 2019"
 
     def __init__(self, *, d_model: int, n_heads: int, max_len: int):

@@ -115,7 +115,6 @@ class WaveletEncoding(PositionalEncoding, name="wavelet"):
     torch.Size([2, 20, 8])
     """
 
-    extrapolation = "extends"
     reference = "Irani and Metsis 2026"
 
     low_pass: Tensor

@@ -46,7 +46,6 @@ class FoPE(RoPE, name="fope"):
     torch.Size([1, 2, 5, 4])
     """
 
-    extrapolation = "extends"
     reference = "Hua et al. 2025"
 
     def __init__(

@@ -43,7 +43,6 @@ class LearnableRoPE(RoPE, name="learnable_rope"):
     torch.Size([1, 2, 5, 4])
     """
 
-    extrapolation = "extends"
     per_block = True
     reference = "Huang and Chen 2025"
 

@@ -42,7 +42,6 @@ class PoPE(PositionalEncoding, name="pope"):
     torch.Size([1, 2, 5, 8])
     """
 
-    extrapolation = "extends"
     reference = "Gopalakrishnan et al. 2025"
 
     def __init__(self, *, d_model: int, n_heads: int, max_len: int, base: float = 10000.0):

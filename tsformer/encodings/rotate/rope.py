@@ -40,7 +40,6 @@ class RoPE(PositionalEncoding, name="rope"):
     torch.Size([1, 2, 5, 4])
     """
 
-    extrapolation = "extends"
     reference = "Su et al. 2021"
 
     def __init__(

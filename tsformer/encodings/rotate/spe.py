@@ -31,7 +31,6 @@ class StochasticEncoding(PositionalEncoding):
     kernel is ``(1 - g) P_e + g``.
     """
 
-    extrapolation = "extends"
     reference = "Liutkus et al. 2021"
 
     noise: Tensor

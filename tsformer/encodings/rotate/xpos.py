@@ -48,7 +48,6 @@ class XPos(RoPE, name="xpos"):
     torch.Size([1, 2, 5, 4])
     """
 
-    extrapolation = "extends"
     reference = "Sun et al. 2023"
 
     def __init__(
