@@ -2,7 +2,6 @@
 
 import copy
 import re
-import warnings
 from typing import Any
 
 import numpy as np
@@ -161,15 +160,6 @@ def test_without_scaling_float32_is_the_limit(power, message):
     for make in (classifier, convolutions):
         with pytest.raises(ValueError, match=message):
             make(scaling=None).fit(WHOLE * 2.0**power, Y)
-
-
-@pytest.mark.parametrize(("power", "warned"), [(-40, True), (0, False), (20, True)])
-def test_without_scaling_magnitudes_far_from_1_are_warned_of(power, warned):
-    one = WHOLE[:, :1] * 2.0**power
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        Scaler(None).fit(to_padded(one))
-    assert [str(each.message)[:13] for each in caught] == ["scaling=None:"] * warned
 
 
 def test_a_difference_too_large_for_float32_is_refused():

@@ -37,84 +37,62 @@ def from_long(
         One row per observation, in any order.
     case, time : column name
         Columns with the series that a row belongs to, and the time of the observation: a number,
-        date, duration, period, ordered category, or ISO 8601 text, all with or all without an
-        offset from UTC.
+        date, duration, period, ordered category, or ISO 8601 text, all with an offset from UTC or
+        none.
     value : column name or sequence of column names, optional
         Columns of values, one per channel; by default all columns without another role.
     channel : column name, optional
-        Column that names the channel of a row, if `value` is a single column for all channels.
-        Channels that were not observed at some time are missing (NaN) there.
-    label : column name, optional
-        Column of class labels or targets, constant within a series.
-    group : column name, optional
-        Column of groups, such as patients, for `groups` of `fit`; constant within a series.
+        Column that names the channel of a row, if `value` is a single column. Channels without a
+        row at some time are missing (NaN) there.
+    label, group : column name, optional
+        Columns of labels or targets, and of groups for `groups` of `fit`; constant within a series.
     grid : str or float, optional
         Step of the times, as ``"1min"`` or, for times that are numbers, ``1.0``. Steps without a
-        row are inserted as missing values (NaN), from the first to the last row of each series.
-        Times may be a tenth of a step off.
+        row are inserted as missing values between the first and the last row of each series. Times
+        may be a tenth of a step off.
 
     Returns
     -------
     X : list of DataFrame (length, channels)
         The series, in the order of their first rows; steps are sorted by time, which is the index.
-        ``timestamps="index"`` passes these times to the encoding. ``attrs["case"]`` of each
-        series is its case, by which `fit` checks that `y` is in the same order.
-    y : Series, only with `label`
-        The label of each series, in the order of `X`, indexed by case.
-    groups : Series, only with `group`
-        The group of each series, likewise.
+        ``timestamps="index"`` passes these times to the encoding. By ``attrs["case"]``, the case of
+        a series, `fit` checks that `y` is in the same order.
+    y, groups : Series, only with `label` and `group`
+        The label and the group of each series, indexed by case.
 
     Raises
     ------
     ValueError, TypeError
-        If a column does not exist, a case or time is missing, times have no order, as text such
-        as ``"9:58"``, a case has two rows for one time (and channel), two labels or two groups,
-        or a time is not on the grid.
+        If a column does not exist, a case or time is missing, times have no order, a case has two
+        rows for one time (and channel), two labels or groups, or a time is not on the grid.
 
     Examples
     --------
-    >>> table = pd.DataFrame(
-    ...     {
-    ...         "patient": ["b", "b", "a"],
-    ...         "hour": [1.5, 0.0, 0.0],
-    ...         "pulse": [71.0, 64.0, 80.0],
-    ...         "ill": [False, False, True],
-    ...     }
-    ... )
-    >>> X, y = from_long(table, case="patient", time="hour", value="pulse", label="ill")
-    >>> [list(x["pulse"]) for x in X]
-    [[64.0, 71.0], [80.0]]
-    >>> y.to_dict()
-    {'b': False, 'a': True}
+    >>> table = pd.DataFrame({"id": ["b", "b", "a"], "hour": [1.5, 0.0, 0.0], "v": [71, 64, 80]})
+    >>> [x["v"].tolist() for x in from_long(table, case="id", time="hour")]
+    [[64, 71], [80]]
     """
     table = table.to_pandas() if hasattr(table, "to_pandas") else table  # of polars, PyArrow
-    if not isinstance(table, pd.DataFrame):
-        raise TypeError(
-            f"table must be of pandas, polars or PyArrow, with columns; got {type(table).__name__}"
-        )
+    if not isinstance(table, pd.DataFrame) or table.empty:
+        raise TypeError(f"table must be a DataFrame with rows; got {shortened(table)}")
+    _check_distinct("columns of the table", table.columns)
     roles = [name for name in (case, time, channel, label, group) if name is not None]
-    values: Any = [name for name in table.columns if name not in roles]
-    if value is not None:
-        single = isinstance(value, Hashable) and value in table.columns
-        values = [value] if single or not pd.api.types.is_list_like(value) else value
-        values = list(values)
+    values: Any = [name for name in table.columns if name not in roles] if value is None else value
+    single = isinstance(values, Hashable) and values in table.columns
+    values = [values] if single or not pd.api.types.is_list_like(values) else list(values)
     for name in [*roles, *values]:
         check_known("column of the table", name, table.columns)
-        if (count := list(table.columns).count(name)) > 1:
-            raise ValueError(f"the table has {count} columns {name!r}; rename all but one")
     _check_distinct("columns of values", values)
     if channel is not None and len(values) != 1:
         raise ValueError(f"channel= needs a single column of values; got value={values}")
-    if table.empty:
-        raise ValueError("the table has no rows")
     keys = [case, time] if channel is None else [case, time, channel]
-    for name in keys:
-        if (missing := table[name].isna()).any():
+    for name in roles:
+        if name in keys and (missing := table[name].isna()).any():
             row = table.index[missing].tolist()[0]  # of Python, not of NumPy
             raise ValueError(f"column {name!r} has a missing value in row {row!r}; drop the row")
-    for name in (each for each in roles if each != time):
-        refuse_nul(table[name], f"column {name!r}")
-        if name in keys:
+        if name != time:
+            refuse_nul(table[name], f"column {name!r}")
+        if name in (case, channel):
             refuse_alike(table[name].unique(), f"column {name!r}")
     times = ordered_times(table[time], f"times in column {time!r}")
     codes, cases = pd.factorize(table[case])
@@ -137,55 +115,48 @@ def from_long(
         frame = frame.set_axis(times).rename_axis(columns=None)
     order = times.argsort()
     X = cut_by_case(frame.iloc[order].set_axis(times[order].rename(time)), case_of_step[order])
+    names = cases.tolist()
     if grid is not None:
-        X = [on_grid(x, grid, f"series {i!r}") for x, i in zip(X, cases.tolist(), strict=True)]
-    for x, name in zip(X, cases.tolist(), strict=True):
+        X = [_on_grid(x, grid, f"series {i!r}") for x, i in zip(X, names, strict=True)]
+    for x, name in zip(X, names, strict=True):
         x.attrs[CASE] = name
     found: list[Any] = [X]
-    for role, name in (("label", label), ("group", group)):
-        if name is None:
-            continue
-        several = table[name].groupby(codes).nunique(dropna=False) > 1
+    for role in (each for each in (label, group) if each is not None):
+        several = (table[role].groupby(codes).nunique(dropna=False) > 1).to_numpy()
         if several.any():
-            i = int(several.to_numpy().argmax())
-            hint = "; steps with labels are for tsformer.data.windows" if role == "label" else ""
+            i = int(several.argmax())
             raise ValueError(
-                f"series {cases.tolist()[i]!r} has several {role}s: "
-                f"{table[name][codes == i].unique().tolist()[:10]}; check that column {case!r} "
-                f"identifies a series, and that column {name!r} has its {role}{hint}"
+                f"series {names[i]!r} has several values of {role!r}: "
+                f"{table[role][codes == i].unique().tolist()[:10]}; check that column {case!r} "
+                "identifies a series. Steps with labels are for tsformer.data.windows"
             )
-        firsts = table[name][~pd.Series(codes).duplicated().to_numpy()]
+        firsts = table[role][~pd.Series(codes).duplicated().to_numpy()]
         found.append(firsts.set_axis(pd.Index(cases, name=case)))
     return X if len(found) == 1 else tuple(found)
 
 
-def on_grid(x: pd.DataFrame, grid: str | float, what: str) -> pd.DataFrame:
+def _on_grid(x: pd.DataFrame, grid: str | float, what: str) -> pd.DataFrame:
     """Insert the steps that a regular grid has and a series lacks."""
     index: Any = x.index.to_timestamp() if isinstance(x.index, pd.PeriodIndex) else x.index
     dates = isinstance(index, (pd.DatetimeIndex, pd.TimedeltaIndex))
-    if isinstance(index, pd.CategoricalIndex):
-        raise ValueError("`grid=` needs times that are numbers, dates or durations")
     try:
-        text = f"1{grid}" if isinstance(grid, str) and not grid[:1].isdigit() else grid
-        step: Any = pd.Timedelta(text) if dates else float(grid)
+        step: Any = pd.Timedelta(grid) if dates else float(grid)
         if not step > 0 * step or (dates and isinstance(grid, (int, float))):
             raise ValueError(grid)
+        numbers = np.asarray((index - index[0]) / step, dtype=np.float64)
     except (ValueError, TypeError) as error:
-        kind = "a duration, as in '1min', for dates" if dates else "a positive number, for numbers"
-        raise ValueError(f"`grid={shortened(grid, 32)}` must be {kind}") from error
-    numbers = np.asarray((index - index[0]) / step, dtype=np.float64)
+        raise ValueError(
+            f"`grid={shortened(grid, 32)}` must be a duration, as in '1min', for dates, and a "
+            f"positive number for numbers; the times are {index.dtype}"
+        ) from error
     nearest = np.round(numbers)
     off = np.abs(numbers - nearest) > _OFF_GRID
     off[1:] |= np.diff(nearest) == 0
-    if off.any():
+    if off.any() or nearest[-1] > _MOST_INSERTED * len(x):
         raise ValueError(
             f"time {index[int(off.argmax())]} of {what} is not on the grid of {grid} from "
-            f"{index[0]}, or has two rows there; choose another `grid=`"
-        )
-    if nearest[-1] > _MOST_INSERTED * len(x):
-        raise ValueError(
-            f"`grid={grid}` makes {nearest[-1] + 1:,.0f} steps of the {len(x):,} rows of {what}; "
-            "choose a larger step"
+            f"{index[0]}, or has two rows there, or the grid makes {nearest[-1] + 1:,.0f} steps of "
+            f"{len(x):,} rows; choose another `grid=`"
         )
     full = pd.Index(index[0] + step * np.arange(int(nearest[-1]) + 1), name=index.name)
     return x.set_axis(full[nearest.astype(np.intp)]).reindex(full)
@@ -211,14 +182,12 @@ def to_long(
     y : sequence of n labels, optional
         The label of each series, repeated in each of its rows.
     cases : sequence of n distinct names, optional
-        The names of the series; by default the index of `y` if that is a Series, as `from_long`
-        returns it, else 0, 1, 2, ...
+        The names of the series; by default the index of `y` if that is a Series, else 0, 1, 2, ...
     case, time, label : str
         Columns to write; `label` only with `y`.
     value : str or sequence of str, optional
-        Columns of values, one per channel; by default the columns of the series, or for channels
-        without names ``"value"`` or ``"value_0"``, ``"value_1"``, ... With `channel`, the one
-        column of all values, by default ``"value"``.
+        Columns of values, one per channel; by default the columns of the series, ``"value"``, or
+        ``"value_0"``, ``"value_1"``, ... With `channel`, the one column of all values.
     channel : str, optional
         Write one row per channel, and the name of the channel into this column.
 
@@ -230,22 +199,15 @@ def to_long(
     Raises
     ------
     ValueError, TypeError
-        If there are not as many labels or names as series, or values as channels, a name occurs
-        twice, or the series differ in channels.
+        If numbers of labels, names or values do not match, or the series differ in channels.
 
     Examples
     --------
-    >>> X = [np.array([[64.0, 71.0]]), np.array([[80.0]])]
-    >>> table = to_long(X, ["well", "ill"], cases=["b", "a"], time="hour", value="pulse")
-    >>> table.to_dict("list") == {
-    ...     "case": ["b", "b", "a"],
-    ...     "hour": [0, 1, 0],
-    ...     "pulse": [64.0, 71.0, 80.0],
-    ...     "label": ["well", "well", "ill"],
-    ... }
-    True
-    >>> from_long(table, case="case", time="hour", value="pulse", label="label")[1].to_dict()
-    {'b': 'well', 'a': 'ill'}
+    >>> print(to_long([np.array([64.0, 71.0]), np.array([80.0])], ["well", "ill"]))
+       case  time  value label
+    0     0     0   64.0  well
+    1     0     1   71.0  well
+    2     1     0   80.0   ill
     """
     frames = [
         pd.DataFrame(x if hasattr(x, "index") else as_channels(x, f"series {i}").T)
@@ -266,11 +228,12 @@ def to_long(
         names = [value] if isinstance(value, str) else list(value)
     elif channel is None and not all(isinstance(name, str) for name in columns):
         names = ["value"] if len(columns) == 1 else [f"value_{i}" for i in range(len(columns))]
-    if len(names) != len(columns):
-        raise ValueError(f"the series have {len(columns)} channels, but value names {len(names)}")
     value = "value" if value is None else value
-    if channel is not None and not isinstance(value, str):
-        raise ValueError(f"channel= needs a single column of values; got value={list(value)}")
+    if len(names) != len(columns) or (channel is not None and not isinstance(value, str)):
+        raise ValueError(
+            f"the series have {len(columns)} channels, but value names {len(names)}; with channel= "
+            f"it is a single column; got value={value}"
+        )
     ends = [case, time, *([] if y is None else [label])]
     _check_distinct("columns", [*ends, *(names if channel is None else [channel, value])])
     lengths = [len(frame) for frame in frames]
@@ -287,7 +250,8 @@ def to_long(
     return rows
 
 
-def _check_distinct(what: str, names: Sequence[Any]) -> None:
-    name, count = Counter(names).most_common(1)[0]
-    if count > 1:
-        raise ValueError(f"{what} must be distinct; {name!r} occurs {count} times")
+def _check_distinct(what: str, names: Any) -> None:
+    """Raise ValueError if a name occurs twice."""
+    for name, count in Counter(list(names)).items():
+        if count > 1:
+            raise ValueError(f"{what} must be distinct; {name!r} occurs {count} times")

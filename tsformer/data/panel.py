@@ -19,6 +19,12 @@ from torch import Tensor
 
 from tsformer.data.series import SeriesError, SeriesSource, parts_of
 
+#: Values, mask and times: the arguments of a model. The mask is None if every step is valid.
+Taken = tuple[Tensor, Tensor | None, Tensor | None]
+Device = torch.device | None
+#: Batches to read ahead.
+_AHEAD = 2
+
 
 @dataclass(frozen=True)
 class Panel:
@@ -26,7 +32,7 @@ class Panel:
 
     #: Scaled float32 ``[n, L, C]``.
     values: Tensor
-    #: ``[n]`` on the CPU, so that forming a batch never waits for a device.
+    #: ``[n]`` on the CPU: forming a batch never waits for a device.
     lengths: Tensor
     #: ``[n, L]``, False at padding, before the first value and at missing codes.
     mask: Tensor | None = None
@@ -50,8 +56,7 @@ class Panel:
     @property
     def n_bytes(self) -> int:
         """Memory of the tensors in bytes."""
-        held = (self.values, self.mask, self.times)
-        return sum(tensor.numel() * tensor.element_size() for tensor in held if tensor is not None)
+        return sum(x.nbytes for x in (self.values, self.mask, self.times) if x is not None)
 
     def to(self, device: torch.device) -> Panel:
         """Return the panel with everything except `lengths` on `device`."""
@@ -83,26 +88,14 @@ class Panel:
         times = None if self.times is None else change(self.times)
         return replace(self, values=change(self.values), mask=mask, times=times)
 
-    def take(
-        self,
-        index: Tensor,
-        *,
-        rows: Tensor | None = None,
-        device: torch.device | None = None,
-    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """Return the arguments of a model for series by their `index` on the CPU.
-
-        `rows` are the same indices on a device, perhaps the panel's. The mask is None if every step
-        is valid.
-        """
-        lengths = self.lengths[index]
+    def take(self, index: Tensor, *, rows: Tensor | None = None, device: Device = None) -> Taken:
+        """Return series by their `index` on the CPU; `rows` are the same indices on a device."""
+        lengths, here = self.lengths[index], self.values.device
         longest = int(lengths.max())
-        here = self.values.device
         if rows is None or rows.device != here:
             rows = index if here.type == "cpu" else send(index, here)
-        values = self.values[rows, :longest]
+        values, mask = self.values[rows, :longest], None
         times = None if self.times is None else self.times[rows, :longest]
-        mask = None
         if self.mask is not None:
             mask = self.mask[rows, :longest]
         elif int(lengths.min()) < longest:
@@ -126,10 +119,6 @@ def send(tensor: Tensor, device: torch.device) -> Tensor:
     return tensor.to(device)
 
 
-#: Batches to read ahead.
-_AHEAD = 2
-
-
 @dataclass(eq=False)
 class StoredPanel:
     """Series that are read and preprocessed batch by batch, equal to `kept` bit for bit."""
@@ -137,7 +126,7 @@ class StoredPanel:
     device: ClassVar = torch.device("cpu")
 
     series: SeriesSource
-    preprocess: Callable[[Tensor, Tensor | None], tuple[Tensor, Tensor, Tensor | None]]
+    preprocess: Callable[[Tensor, Tensor | None], Taken]
     lengths: Tensor
     #: Memory of the panel that `kept` returns, in bytes.
     n_bytes: int
@@ -162,16 +151,10 @@ class StoredPanel:
         kept = mask if self.masked else None
         return Panel(values, lengths, kept, times, self.symbolic, self.n_flags)
 
-    def take(
-        self,
-        index: Tensor,
-        *,
-        rows: Tensor | None = None,
-        device: torch.device | None = None,
-    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    def take(self, index: Tensor, *, rows: Tensor | None = None, device: Device = None) -> Taken:
         """Return a batch; see `Panel.take`."""
-        read_ahead = self._coming is not None and self._coming[0] is index
-        batch = self._coming[1].result() if self._coming and read_ahead else self.part(index)
+        ahead = self._coming
+        batch = self.part(index) if ahead is None or ahead[0] is not index else ahead[1].result()
         return batch.take(torch.arange(len(index)), device=device)
 
     @contextmanager
@@ -203,7 +186,7 @@ class StoredPanel:
         for index in parts_of(self.series):
             yield self.part(torch.from_numpy(index))
 
-    def kept(self, device: torch.device | None = None) -> Panel:
+    def kept(self, device: Device = None) -> Panel:
         """Return all series in the memory of a device."""
         whole: Panel | None = None
         for index in parts_of(self.series):
@@ -231,20 +214,14 @@ AnyPanel = Panel | StoredPanel
 
 
 def shuffled(n: int, batch_size: int, generator: torch.Generator) -> Iterator[Tensor]:
-    """Yield the batches of one epoch: every series once, in random order.
-
-    Sizes differ by at most one: a small last batch would overweight its series. Lengths are mixed:
-    batch norms would otherwise see one length at a time, which costs accuracy.
-    """
+    """Yield the batches of one epoch: every series once, in random order, lengths mixed."""
+    # Sizes differ by at most one: a small last batch would overweight its series.
     yield from torch.randperm(n, generator=generator).tensor_split(ceil(n / batch_size))
 
 
 def in_order(lengths: Tensor, max_steps: int) -> Iterator[Tensor]:
     """Yield batches for prediction, sorted by length, each of at most `max_steps` padded steps."""
     order = lengths.argsort(stable=True)
-    if int(lengths.min()) == int(lengths.max()):  # there may be millions
-        yield from order.split(max(max_steps // int(lengths[0]), 1))
-        return
     start = 0
     for stop, length in enumerate(lengths[order].tolist()):
         # The last series is the longest, so the padded size is its length times their number.

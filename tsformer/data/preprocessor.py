@@ -1,13 +1,12 @@
 """Preprocessor: everything that happens to values before they reach a model.
 
-`fit`, `predict`, saving and both exports share one implementation: a fitted preprocessor is a torch
-module, which export traces and whose `state_dict` is saved. `Difference` and `Size` are views:
-inputs derived from each channel. Shape letters: `B` series, `L` time steps, `C` channels.
+A fitted preprocessor is a torch module: `fit`, `predict`, saving and exports share its arithmetic.
+`Difference` and `Size` are views, inputs derived from each channel. Shapes: `B` series, `L` time
+steps, `C` channels.
 """
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
 from typing import Annotated, Any, NamedTuple, Self, TypeVar
@@ -30,15 +29,12 @@ ROUNDING = 8 * torch.finfo(torch.float64).eps
 _MOST_DEVIATIONS = 5.0
 #: Ratio of the levels of a channel from which their logarithms matter.
 _WIDE = 10.0
-#: Flags a missing value, next to values of magnitude 1. Larger flags cost accuracy where gaps carry
-#: no information; see experiments/results/missing_values.csv.
+#: Flags a missing value; larger flags cost accuracy (experiments/results/missing_values.csv).
 GAP_FLAG = -0.1
 #: Most bytes of preprocessed series that are kept in memory; more are preprocessed batch by batch.
 _KEPT = 2**26
-#: Without scaling, float32 keeps the digits of channels whose largest magnitude is this...
+#: Without scaling, float32 keeps the digits of channels whose largest magnitude is this.
 _LEAST_UNSCALED = 2.0**-102
-#: ... and models, whose weights start near 1, learn slowly if it is outside this range.
-_USUAL_UNSCALED = 2.0**-7, 2.0**12
 #: Days are 24 hours; other factors between units are larger.
 _OTHER_UNIT = 20
 
@@ -48,9 +44,8 @@ _Result = TypeVar("_Result")
 class Preprocessor(nn.Module):
     """Base of `Scaler`, for measurements, and `Vocabulary`, for codes."""
 
-    #: Prefix of its tensor names in a saved file, and the values that they may have.
+    #: Prefix of its tensor names in a saved file.
     prefix: str
-    learns: str
     #: Whether it returns numbers of codes.
     symbolic = False
     #: Channels `C` of the series that it was fitted to.
@@ -59,11 +54,14 @@ class Preprocessor(nn.Module):
     gap_channels: Tensor
     #: Unit of the times that the model reads.
     time_step: float | None = None
+    #: Return the values and the mask of `forward`; warn of series unlike those of training.
+    _convert: Callable[[Tensor, Tensor | None, Tensor | None], tuple[Tensor, Tensor]]
+    _warn_of_unseen: Callable[[SeriesSource], None]
 
     @property
     def n_inputs(self) -> int:
         """Channels that the model reads."""
-        raise NotImplementedError
+        return 1
 
     def fit(self, series: SeriesSource) -> Self:
         """Learn what `transform` needs, from one part of the series after another."""
@@ -87,10 +85,9 @@ class Preprocessor(nn.Module):
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         """Preprocess series ``x [B, L, C]`` of float64, NaN where a value is missing.
 
-        `times` ``[B, L]`` are ignored past the end of a series; `size` ``[B, 1, 2 C]`` replaces the
-        channels that ``scaling="series+size"`` adds. Returns values ``[B, L, n_inputs]``, float32
-        and zero where masked; the mask ``[B, L]``; and times ``[B, L]`` in units of `time_step`, or
-        None.
+        `size` ``[B, 1, 2 C]`` replaces what ``scaling="series+size"`` adds. Returns float32 values
+        ``[B, L, n_inputs]``, zero where masked; the mask ``[B, L]``; and times ``[B, L]`` in units
+        of `time_step`, or None.
         """
         elapsed = None if times is None or self.time_step is None else self._elapsed(times)
         values, mask = self._convert(x, elapsed, size)
@@ -98,12 +95,6 @@ class Preprocessor(nn.Module):
 
     def _elapsed(self, times: Tensor) -> Tensor:
         return (times - times[:, :1]) / (self.time_step or 1.0)
-
-    def _convert(
-        self, x: Tensor, elapsed: Tensor | None, size: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
-        """Return the values and the mask of `forward`."""
-        raise NotImplementedError
 
     @torch.no_grad()
     def transform(self, series: SeriesSource) -> Panel:
@@ -114,10 +105,7 @@ class Preprocessor(nn.Module):
 
     @torch.no_grad()
     def panel(self, series: SeriesSource, *, kept: bool = False) -> AnyPanel:
-        """Convert series to a panel; beyond 64 MiB batch by batch, unless it must be `kept`.
-
-        Warns of another unit, and of gaps or codes that training did not have.
-        """
+        """Convert series to a panel; beyond 64 MiB batch by batch, unless it must be `kept`."""
         if self.time_step is not None and (interval := _interval(series)) is not None:
             factor = interval / self.time_step
             if not 1 / _OTHER_UNIT < factor < _OTHER_UNIT:
@@ -130,19 +118,10 @@ class Preprocessor(nn.Module):
             self._warn_of_unseen(series)
         masked = gaps is not None and bool((gaps.empty if self.symbolic else gaps.late).any())
         of_step = 4 * self.n_inputs + masked + 4 * (series.clock is not None)
-        stored = StoredPanel(
-            series,
-            self,
-            torch.from_numpy(series.lengths),
-            n_bytes=len(series) * series.n_steps * of_step,
-            masked=masked,
-            symbolic=self.symbolic,
-            n_flags=len(self.gap_channels),
-        )
-        return stored if not kept and stored.n_bytes > _KEPT else stored.kept()
-
-    def _warn_of_unseen(self, series: SeriesSource) -> None:
-        raise NotImplementedError
+        n_bytes = len(series) * series.n_steps * of_step
+        lengths, n_flags = torch.from_numpy(series.lengths), len(self.gap_channels)
+        stored = StoredPanel(series, self, lengths, n_bytes, masked, self.symbolic, n_flags)
+        return stored if not kept and n_bytes > _KEPT else stored.kept()
 
     def describe(self) -> dict[str, Any]:
         """Return what `state_dict` does not hold, ready for JSON."""
@@ -172,35 +151,37 @@ class Preprocessor(nn.Module):
                 f"the tensors of these options are {sorted(names)}; got {sorted(own)[:5]}"
             )
         for name, tensor in own.items():
-            if not made.could_learn(name, tensor):
+            if made.symbolic:
+                learned, right = (
+                    "int64, ascending",
+                    tensor.dtype == torch.int64 and tensor.dim() == 1,
+                )
+                right = right and len(tensor) > 0 and bool((tensor.diff() > 0).all())
+            else:
+                learned, positive = "a float64 for each channel", name.endswith(("std", "floor"))
+                right = tensor.shape == (made.n_channels,) and tensor.dtype == torch.float64
+                right = right and not (positive and bool((tensor <= 0).any()))
+            if not right:
                 raise ValueError(
-                    f"tensor {made.prefix}{name} must be {made.learns}; got {tuple(tensor.shape)} "
-                    f"of {tensor.dtype}"
+                    f"tensor {made.prefix}{name} must be {learned}, deviations > 0; got "
+                    f"{tuple(tensor.shape)} of {tensor.dtype}"
                 )
             module, _, buffer = name.rpartition(".")
             setattr(made.get_submodule(module), buffer, tensor)
         made.time_step = fields["time_step"]
         return made
 
-    def could_learn(self, name: str, tensor: Tensor) -> bool:
-        """Whether `fit` could have learned a tensor."""
-        raise NotImplementedError
-
 
 class Scaler(Preprocessor):
     """Standardise values, fill gaps and flag them.
 
     A gap is filled linearly in time, or with the nearest value at either end; a channel without
-    any value in a series becomes 0. Each channel with gaps in training gets a flag channel after
-    all others: `gap_flag` where a value is missing, else 0; none if `gap_flag` is None. Steps
-    before the first value are masked.
-
-    `mean` and `std` ``[C]`` are learned with "channel"; `std` is infinite for a channel that is
-    constant up to rounding.
+    any value in a series becomes 0. Steps before the first value are masked. Each channel with gaps
+    in training gets a flag after all others, unless `gap_flag` is None: `gap_flag` where a value is
+    missing, else 0. `std` ``[C]`` is infinite for a channel that is constant up to rounding.
     """
 
     prefix = "scaler."
-    learns = "a float64 for each channel, and of deviations positive"
     mean: Tensor | None
     std: Tensor | None
 
@@ -253,10 +234,14 @@ class Scaler(Preprocessor):
                 summary = merged(summary, x, observed)
             assert summary is not None
             std = summary.deviation(torch.inf)
+            largest = summary.low.abs().maximum(summary.high.abs())
             if self.scaling is not None:
                 self.mean, self.std = summary.mean, std
-            elif self._with_values:
-                _check_unscaled(summary)
+            elif self._with_values and ((largest > 0) & (largest < _LEAST_UNSCALED)).any():
+                raise ValueError(
+                    "scaling=None: a channel of X is too small for float32; use scaling='channel', "
+                    "or multiply X by a constant"
+                )
         if self.size is not None:
             self.size.fit(self._over(series, lambda x, _: _size_of(x)))
         if self.difference is not None:
@@ -296,10 +281,6 @@ class Scaler(Preprocessor):
         if self.gap_flag is not None and len(self.gap_channels):
             views.append(self.gap_flag * missing.index_select(-1, self.gap_channels))
         return torch.cat([view.float() for view in views], dim=-1), mask
-
-    def could_learn(self, name: str, tensor: Tensor) -> bool:
-        positive = not name.endswith(("std", "floor")) or bool((tensor > 0).all())
-        return tensor.shape == (self.n_channels,) and tensor.dtype == torch.float64 and positive
 
     def _scaled_and_magnitude(
         self, x: Tensor, elapsed: Tensor | None
@@ -355,7 +336,6 @@ class Vocabulary(Preprocessor):
     """Number codes from 1; 0 is an unseen code. Missing codes are masked."""
 
     prefix = "codes."
-    learns = "distinct codes of int64, ascending"
     symbolic = True
     n_channels = 1
     known: Tensor
@@ -364,11 +344,6 @@ class Vocabulary(Preprocessor):
         super().__init__()
         self.gap_channels = torch.zeros(0, dtype=torch.long)
         self.register_buffer("known", self.gap_channels)
-
-    @property
-    def n_inputs(self) -> int:
-        """One channel, the code numbers."""
-        return 1
 
     def fit(self, series: SeriesSource) -> Self:
         self.time_step = None if series.clock is None else _interval(series) or 1.0
@@ -396,17 +371,12 @@ class Vocabulary(Preprocessor):
         rows = (place + 1) * (known[place] == codes) * observed
         return rows.float()[..., None], observed
 
-    def could_learn(self, name: str, tensor: Tensor) -> bool:
-        codes = tensor.dtype == torch.int64 and tensor.dim() == 1 and len(tensor) > 0
-        return codes and bool((tensor.diff() > 0).all())
-
     def _warn_of_unseen(self, series: SeriesSource) -> None:
         codes = self._codes(series)
         if new := codes[~torch.isin(codes, self.known)].tolist():
-            few = ", ".join(map(str, new[:10])) + (", ..." if len(new) > 10 else "")
             warn_caller(
                 f"X has codes that are not in the training data ({len(new)} distinct), all read as "
-                f"one unknown code: {few}"
+                f"one unknown code, such as {new[:10]}"
             )
 
 
@@ -414,8 +384,8 @@ class Difference(nn.Module):
     """The first difference of each channel, in units of its standard deviation.
 
     ``d[t] = scale (x[t] - x[t-1]) / (std dt)``, with the deviation `std` over the training series
-    and the time `dt` between the steps, in median steps. It is 0 without two observed values at
-    different times; the first value of a series takes the difference of the second.
+    and the time `dt` in median steps; 0 without two values at different times. The first value of a
+    series takes the difference of the second.
     """
 
     std: Tensor
@@ -459,11 +429,10 @@ class Difference(nn.Module):
 class Size(nn.Module):
     """The size and the level of each channel of a series, on scales for several decades.
 
-    ``size = log(std)`` and ``level = asinh((mean - c) / u)``, with the mean and deviation of the
-    channel in the series, and `u` the geometric mean of the deviations of the training series. The
-    centre `c` is the median of the means; it is 0 if all means have one sign and span a factor of
-    ten, as their logarithms matter then. Both are standardised over the training series and cut at
-    five deviations. `floor`, the least deviation in training, is the size of a constant channel.
+    ``size = log(std)`` and ``level = asinh((mean - c) / u)``, with the geometric mean `u` of the
+    deviations of the training series. The centre `c` is the median of the means, or 0 if these have
+    one sign and span a factor of ten. Both are standardised over the training series and cut at
+    five deviations. A constant channel has the size of `floor`, the least deviation in training.
     """
 
     floor: Tensor
@@ -513,8 +482,7 @@ def views_in(views: str) -> tuple[str, ...]:
 
 def make_difference(params: Mapping[str, Any] | None) -> Difference:
     """Return a Difference with these options, or raise ValueError with the nearest match."""
-    options = list(inspect.signature(Difference).parameters)
-    check_options("the difference", options, params or {}, argument="view_params")
+    check_options("the difference", ["scale"], params or {}, argument="view_params")
     return Difference(**(params or {}))
 
 
@@ -544,11 +512,8 @@ class Summary(NamedTuple):
 
 
 def summarise(x: Tensor, known: Tensor, dim: tuple[int, ...]) -> Summary:
-    """Return the moments of known values over some dimensions, which stay with size 1.
-
-    Values are mapped to [0, 1] first: no square overflows, an offset costs no digits, and a power
-    of two scales the results exactly.
-    """
+    """Return the moments of known values over some dimensions, which stay with size 1."""
+    # In [0, 1] no square overflows, an offset costs no digits, and a power of two is exact.
     count = known.sum(dim=dim, keepdim=True)
     low = x.where(known, torch.inf).amin(dim=dim, keepdim=True).where(count > 0, 0.0)
     high = x.where(known, -torch.inf).amax(dim=dim, keepdim=True).where(count > 0, 0.0)
@@ -636,29 +601,9 @@ def _size_of(x: Tensor) -> tuple[Tensor, Tensor]:
     return summary.mean, summary.deviation(0.0)
 
 
-def _check_unscaled(summary: Summary) -> None:
-    """Refuse channels that float32 cannot hold; warn of magnitudes far from 1."""
-    largest = summary.low.abs().maximum(summary.high.abs())
-    low, high = _USUAL_UNSCALED
-    lost = (largest > 0) & (largest < _LEAST_UNSCALED)
-    odd = (largest > 0) & ((largest < low) | (largest > high))
-    if not bool(odd.any()):
-        return
-    channel = int((lost if bool(lost.any()) else odd).nonzero()[0])
-    problem = (
-        f"scaling=None: the largest magnitude in channel {channel} of X is "
-        f"{float(largest[channel]):.3g}; use scaling='channel', or multiply X by a constant: "
-    )
-    if bool(lost.any()):
-        raise ValueError(f"{problem}it is too small for float32")
-    warn_caller(f"{problem}models learn best from values near 1")
-
-
 def _check_codes(x: Tensor) -> None:
     if x.shape[2] != 1:
-        raise ValueError(
-            f"stem='embedding' needs one channel of codes; X has {x.shape[2]} channels"
-        )
+        raise ValueError(f"stem='embedding' needs one channel of codes; X has {x.shape[2]}")
     # Beyond 2^53 float64 skips integers. NaN, a missing code, passes both comparisons.
     wrong = ((x.round() != x) & ~x.isnan()) | (x.abs() > 2**53)
     if bool(wrong.any()):
@@ -672,8 +617,5 @@ def _check_codes(x: Tensor) -> None:
 
 def _interval(series: SeriesSource) -> float | None:
     """Return the median nonzero interval between steps, if any."""
-    if series.clock is None:
-        return None
-    apart = series.intervals()
-    apart = apart[apart > 0]
-    return float(np.median(apart)) if len(apart) else None
+    apart = np.zeros(0) if series.clock is None else series.intervals()
+    return float(np.median(apart[apart > 0])) if (apart > 0).any() else None

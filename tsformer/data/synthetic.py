@@ -6,8 +6,8 @@ from numpy.typing import NDArray
 from tsformer._checks import check_known, check_number
 
 ORDER_TASKS = ("order", "lag", "direction")
-
-_REACH = 3  # steps from its centre within which a bump of width 1 is visible
+#: Steps from its centre within which a bump of width 1 is visible.
+_REACH = 3
 
 
 def make_order_task(
@@ -21,25 +21,20 @@ def make_order_task(
 ) -> tuple[NDArray[np.float64], NDArray[np.str_]]:
     """Make series of two classes that differ only in the order of their steps.
 
-    For each kind, the reverse of a series of one class is equally likely in the other, and without
-    their order the steps of both classes have the same distribution. A model that sees a bag of
-    steps, or only the distances between steps, is therefore at chance level by construction.
+    The reverse of a series of one class is equally likely in the other, and without their order the
+    steps of both classes have the same distribution: a model that sees a bag of steps, or only the
+    distances between steps, is at chance level.
 
     Parameters
     ----------
     kind : {"order", "lag", "direction"}
-        - "order": one channel with a bump up and a bump down, at random times at least a quarter
-          of the length apart. Classes "up first" and "down first".
-        - "lag": two channels with the same three bumps at random times, in one channel `lag` steps
-          later than in the other. Classes "first leads" and "second leads".
-        - "direction": one channel with a straight line from ``-a`` to `a` or back, with `a` drawn
-          uniformly from 0.5 to 1.5. Classes "rising" and "falling".
-
-        A bump is ``exp(-(t - m)^2 / 2)``, where its centre `m` is a step.
-    n_cases : int, default=200
-        Number of series; class sizes differ by at most one.
-    length : int, default=32
-        Number of steps.
+        "order" has a bump ``exp(-(t - m)^2 / 2)`` up and one down, at random steps `m` at least a
+        quarter of the length apart: classes "up first" and "down first". "lag" has two channels
+        with the same three bumps, in one `lag` steps later: "first leads" and "second leads".
+        "direction" has a line from ``-a`` to `a` or back, with `a` uniform in 0.5 to 1.5: "rising"
+        and "falling".
+    n_cases, length : int
+        Number of series, of classes whose sizes differ by at most one, and of steps.
     lag : int, default=4
         Steps between the two channels of "lag".
     noise : float, default=0.1
@@ -50,9 +45,7 @@ def make_order_task(
     Returns
     -------
     X : ndarray (n_cases, n_channels, length)
-        The series.
     y : ndarray (n_cases,) of str
-        Their classes.
 
     Raises
     ------
@@ -115,10 +108,8 @@ def make_window_task(
 
     Parameters
     ----------
-    n_cases : int, default=200
-        Number of series; class sizes differ by at most one.
-    length : int, default=32
-        Number of steps.
+    n_cases, length : int
+        Number of series, of classes whose sizes differ by at most one, and of steps.
     n_channels : int, default=3
         Number of channels. The window is in the first.
     window : int, default=8
@@ -131,9 +122,8 @@ def make_window_task(
     Returns
     -------
     X : ndarray (n_cases, n_channels, length)
-        The series.
     y : ndarray (n_cases,) of str
-        Their classes, "up first" and "down first".
+        "up first" or "down first".
     decisive : ndarray (n_cases, n_channels, length) of bool
         True in the window.
 
