@@ -227,19 +227,19 @@ def test_stream_answers_at_end_in_gap(fitted):
 def test_points_without_rounding_error():
     sixth = early(points=6, earliness=1 / 6).fit(X[:10], Y[:10])
     assert (sixth.predict_early(X)[1] == 4).all()
-    assert early(points=[1e-9, 1 / 6, 1])._steps(24).tolist() == [1, 4, 24]
+    assert early(points=[1e-9, 1 / 6, 1]).fit(X, Y).steps_.tolist() == [1, 4, 24]
 
 
 @pytest.mark.parametrize(
     "options",
     [
         *({"points": points} for points in (0, [0.5, 0.2], [50, 100], "all")),
-        *({"earliness": 1.5}, {"earliness": 0.1}, {"cv": 1}, {"made": BaseEstimator()}),
+        *({"earliness": 1.5}, {"earliness": 0.1}, {"cv": 1}),
     ],
 )
 def test_fit_refuses_parameter(options):
     (name,) = options
-    with pytest.raises((ValueError, TypeError), match=name.replace("made", "BaseEstimator")):
+    with pytest.raises((ValueError, TypeError), match=name):
         early(**options).fit(X, Y)
 
 
@@ -277,7 +277,7 @@ def test_refused_data_leave_fit(fitted):
             (f, (frame, labels[::-1]), "same ids")
             for f in (by_id.score, by_id.trade_offs, by_id.fit)
         ),
-        *((stream.update, (np.ones(n), [0.0]), "chunk") for n in (1, (1, 1), (4, 1))),
+        (stream.update, (np.ones(1), [0.0]), "channels"),
         (stream.update, (np.ones((2, 12)),), "times"),
         (stream.update, (np.ones((2, 2)), masked), "step 1"),
         (clone(fitted).decide, (X,), "not fitted"),

@@ -70,11 +70,10 @@ def test_groups_are_routed(trained):
         np.where(GROUPS == 3, np.nan, GROUPS),
         [None, *NAMES[1:]],
         np.zeros(N),
-        np.c_[GROUPS, GROUPS],
         Y,  # each fold has all series of some class
         np.where(np.arange(N) == 9, "person 1 ", NAMES),
     ],
-    ids=["fewer", "NaN", "None", "one", "two columns", "classes", "blank"],
+    ids=["fewer", "NaN", "None", "one", "classes", "blank"],
 )
 def test_invalid_groups_are_refused(groups):
     with pytest.raises(ValueError, match="group"):

@@ -215,7 +215,7 @@ def test_several_targets(tmp_path):
 def test_several_labels_where_one_is_needed():
     clf = convolutions().fit(X, Y[:, 0])
     for use in (clf.score, EarlyClassifier(clf, points=1).fit):
-        with pytest.raises(ValueError, match=r"\[0, 1, 2\]"):
+        with pytest.raises(ValueError, match="1d array"):
             use(X, Y)
     with pytest.warns(UserWarning, match="argmax"):
         clf.fit(X, np.eye(2)[Y[:, 0]])

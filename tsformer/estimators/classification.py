@@ -12,16 +12,9 @@ from tsformer._checks import check_number, check_type
 from tsformer._precision import in_plain_torch
 from tsformer._random import imported
 from tsformer.data.layout import check_ids
-from tsformer.estimators.labels import (
-    Classes,
-    Labels,
-    LabelTarget,
-    read_labels,
-    restored_labels,
-)
+from tsformer.estimators.labels import Classes, Labels, LabelTarget, read_labels, restored_labels
 from tsformer.estimators.prediction_sets import Conformal
 from tsformer.estimators.targets import (
-    Targets,
     check_length,
     read_as_fitted,
     read_columns,
@@ -56,7 +49,7 @@ def decision_function(self: Any, X: Any, times: Any = None) -> npt.NDArray[np.fl
 
 @in_plain_torch
 def predict(self: Any, X: Any, times: Any = None) -> npt.NDArray[Any]:
-    """Predict the class of each series.
+    """Predict the class or the labels of each series.
 
     Parameters
     ----------
@@ -110,24 +103,22 @@ def explain(
     """Compute the relevance of every value of series to the logit of a class.
 
     The logit is the model's, divided by its temperature, or the mean over several members.
-    Relevance refers to the raw values: gap filling and views are differentiated. With
-    ``scaling="series"``, mean and deviation of each series are constants.
-    ``docs/explanations.md`` describes the limits of each method. Only
-    `TSTransformerClassifier` has methods other than "occlusion". Except "attention_rollout",
-    they need the extra ``explain``.
+    Relevance refers to the raw values: gap filling and views are differentiated, and mean and
+    deviation of ``scaling="series"`` are constants. ``docs/explanations.md`` describes the limits.
 
     Parameters
     ----------
     X, times : as in `predict_proba`
     method : str, optional
-        By default "integrated_gradients" for a transformer, and "occlusion" otherwise.
+        By default "integrated_gradients" for a transformer, and "occlusion" otherwise. Only
+        `TSTransformerClassifier` has others than "occlusion"; all but "attention_rollout" need the
+        extra ``explain``.
 
         - "integrated_gradients": the gradient, averaged along the path from the baseline, times
           the difference from the baseline. Sums to the change of the logit from the baseline,
           up to 1 %, or .01 if the change is less than 1.
         - "occlusion": the drop of the logit when a window of a channel is replaced by the
-          baseline, averaged over the windows that contain the value. It takes two predictions
-          for each window's length of each channel.
+          baseline, averaged over the windows that contain the value.
         - "gradient_x_input": the gradient times the difference from the baseline.
         - "shapley_sampling": Shapley values of windows of a channel, from random orders. Sums
           to the change of the logit, up to float32 rounding.
@@ -140,14 +131,13 @@ def explain(
         series with ``scaling="channel"``, and over the series itself otherwise; for codes, the
         mean of their embeddings. "zero" is 0; for codes, the unknown code.
     method_params : dict, optional
-        Options of the method, such as ``{"n_steps": 64}`` or ``{"window": 8}``; see
-        `tsformer.explain.methods`.
+        Options of the method, such as ``{"n_steps": 64}``; see `tsformer.explain.methods`.
 
     Returns
     -------
     ndarray (n, channels, length) of float64
-        Zero at missing values and padding; length is the maximum over the series. Positive
-        values support the class, except with "attention_rollout".
+        Zero at missing values and padding. Positive values support the class, except with
+        "attention_rollout".
 
     Raises
     ------
@@ -169,11 +159,8 @@ def explain(
     refuse_several(self, "explain")
     method = self.default_method if method is None else method
     if method != "occlusion" == self.default_method:
-        raise ValueError(
-            f"method must be 'occlusion' for {type(self).__name__}, which has no gradients; "
-            f"got {method!r}. TSTransformerClassifier has more methods"
-        )
-    made = make_method(method, method_params)
+        raise ValueError(f"method must be 'occlusion' for {type(self).__name__}; got {method!r}")
+    options = {"method": make_method(method, method_params), "baseline": baseline}
     series = self.read_series(X, times)
     if target is None:
         classes = self.logits(series, None).argmax(axis=1)
@@ -183,17 +170,9 @@ def explain(
         classes = self.target_.encode(labels, "target", len(series))
     if self.default_method == "occlusion":
         scaler = getattr(self, "random_convolutions_", self).preprocessor_
-        options = {"method": made, "baseline": baseline}
         return occlusion(lambda part: self.logits(part, None), scaler, series, classes, **options)
-    return relevance(
-        self.models_,
-        self.preprocessor_,
-        series,
-        classes,
-        method=made,
-        baseline=baseline,
-        temperatures=self.temperatures_,
-    )
+    options["temperatures"] = self.temperatures_
+    return relevance(self.models_, self.preprocessor_, series, classes, **options)
 
 
 @in_plain_torch
@@ -203,12 +182,11 @@ def calibrate_sets(
     """Calibrate `predict_set` with series that the model was not trained on.
 
     The attribute `conformal_` keeps the score ``1 - p`` of each calibration series, with the
-    probability `p` of its true class [1]_. Scores are saved with the model; `fit` discards
-    them. `predict_proba` and `predict` stay unchanged.
+    probability `p` of its true class [1]_. Scores are saved with the model; `fit` discards them.
 
     Parameters
     ----------
-    X, y : as in `fit`, optional
+    X, y, times : as in `fit`, optional
         Held-out series, exchangeable with the series to predict: neither trained on nor passed
         to `calibrate`, and of other groups, such as persons, if new series come from new
         groups. Without them, random convolutions use their leave-one-out predictions of the
@@ -217,8 +195,6 @@ def calibrate_sets(
         Whether each class has a threshold of its own, so that the coverage holds for the series
         of each class [2]_. It needs enough calibration series of every class: 9 for a coverage
         of 0.9, 19 for 0.95.
-    times : as in `fit`, optional
-        Times of the steps, if `fit` had times.
 
     Returns
     -------
@@ -250,7 +226,13 @@ def calibrate_sets(
     if (X is None) != (y is None):
         raise ValueError(f"X and y go together; {'X' if X is None else 'y'} is missing")
     if X is None:
-        proba, targets = _left_out(self)
+        gated = getattr(self, "transformer_", self) is None  # an ensemble of convolutions alone
+        convolutions = self.random_convolutions_ if gated else self
+        if not hasattr(convolutions, "left_out"):
+            raise ValueError(
+                "only random convolutions have leave-one-out predictions; pass X and y"
+            )
+        proba, targets = convolutions.left_out()
     else:
         check_ids(X, y, "y")
         series = self._source(X, times)
@@ -269,15 +251,9 @@ def predict_set(
     A class is in the set if its score ``1 - p`` is at most the calibration score of rank
     ``ceil((n + 1) * coverage)`` among `n` [1]_. For held-out calibration series, exchangeable
     with `X`, the true class is in the set with a probability from `coverage` to
-    ``coverage + 1 / (n + 1)``,
-    on average over calibration series and `X` (the upper bound without ties). With
-    ``by_class=True`` it holds for the series of each class. Leave-one-out predictions have no
-    such guarantee [2]_: their coverage is approximate.
-
-    The more accurate the classifier, the smaller the sets. A set of several classes is a
-    decision not to choose. An empty set means that no class is likely enough: reject the
-    series. Where a series has one class at least, it is the prediction of `predict`, unless
-    thresholds differ between the classes.
+    ``coverage + 1 / (n + 1)`` (the upper bound without ties), on average over both; with
+    ``by_class=True`` for the series of each class. Leave-one-out predictions have no such
+    guarantee [2]_. An empty set means that no class is likely enough: reject the series.
 
     Parameters
     ----------
@@ -311,14 +287,10 @@ def predict_set(
     check_is_fitted(self)
     check_number("coverage", coverage, 0, 1, excluded=True)
     if not hasattr(self, "conformal_"):
-        raise ValueError(
-            f"this {type(self).__name__} has no calibration scores; call calibrate_sets(X, y) "
-            "with held-out series after fit"
-        )
+        raise ValueError("there are no calibration scores; call calibrate_sets(X, y) after fit")
     if self.conformal_.mixture != _mixture(self):
         raise ValueError(
-            "the probabilities changed since calibrate_sets, by calibrate or by a choice of "
-            "members; call calibrate_sets again"
+            "the probabilities changed since calibrate_sets; call calibrate_sets again"
         )
     self.conformal_.warn_of_few(self.classes_.tolist(), coverage)
     return self.conformal_.sets(self.predict_proba(X, times), coverage)
@@ -329,8 +301,8 @@ def learn_target(self: Any, y: Any, sample_weight: Any) -> LabelTarget:
     if (columns := read_columns(y, labels=True)) is not None:
         unknown = self.masks_unknown
         return Labels.learn(y, columns.shape[1], sample_weight, unknown=unknown)
-    classes, counts = np.unique(read_labels(y, "y", pretrains=True), return_counts=True)
-    warn_of_labels(classes, counts)
+    classes = np.unique(read_labels(y, "y"))
+    warn_of_labels(classes)
     return Classes(classes)
 
 
@@ -347,24 +319,7 @@ def restored_target(self: Any, described: dict[str, Any]) -> LabelTarget:
 def refuse_several(classifier: Any, method: str) -> None:
     """Raise ValueError for a method that needs one label per series."""
     if classifier.target_.shape:
-        raise ValueError(
-            f"{method} needs one label per series, but this {type(classifier).__name__} was fitted "
-            f"with {len(classifier.classes_)} labels per series; fit one classifier for each label"
-        )
-
-
-def _left_out(classifier: Any) -> tuple[npt.NDArray[Any], Targets]:
-    """Return leave-one-out probabilities and classes of the training series."""
-    convolutions = classifier
-    if hasattr(classifier, "random_convolutions_") and not classifier.transformer_:
-        convolutions = classifier.random_convolutions_
-    if not hasattr(convolutions, "left_out"):
-        raise ValueError(
-            f"{type(classifier).__name__} has no leave-one-out predictions of its training series; "
-            "pass held-out series: calibrate_sets(X, y)"
-        )
-    left_out: tuple[npt.NDArray[Any], Targets] = convolutions.left_out()
-    return left_out
+        raise ValueError(f"{method} needs one label per series; fit a classifier for each label")
 
 
 def _mixture(classifier: Any) -> list[float]:

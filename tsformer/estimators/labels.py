@@ -1,7 +1,7 @@
 """Targets of classifiers: one of `K` classes or `K` labels of 0 and 1 for each series.
 
-`Classes` and `Labels` have the same methods. Everything that differs between the kinds is
-in them: encoding, loss, probabilities, decision, the targets of a ridge, and the words of the card.
+Everything that differs between the kinds is in them: encoding, loss, probabilities, decision, the
+targets of a ridge, and the words of the card.
 """
 
 from collections.abc import Sequence
@@ -41,7 +41,6 @@ class Classes(Target):
 
     classes: npt.NDArray[Any]
     score_name: ClassVar = "accuracy"
-    shape: ClassVar = ()
 
     @property
     def n_outputs(self) -> int:
@@ -55,11 +54,9 @@ class Classes(Target):
         return {"classes": described_labels(self.classes)}
 
     def encode(self, y: Any, name: str, n_series: int, *, of: str = "X") -> Targets:
-        """Return the class index of each label."""
         labels = read_labels(y, name)
         check_length(n_series, labels, name, of=of)
-        position = np.searchsorted(self.classes, labels).clip(max=len(self.classes) - 1)
-        index = position.astype(np.int64)
+        index = np.searchsorted(self.classes, labels).clip(max=len(self.classes) - 1)
         new = self.classes[index] != labels
         if np.any(new):
             raise ValueError(
@@ -67,7 +64,7 @@ class Classes(Target):
                 f"{np.unique(labels[new]).tolist()[:10]}; "
                 f"the known labels are {self.classes.tolist()[:20]}"
             )
-        return index
+        return index.astype(np.int64)
 
     def decode(self, targets: Targets) -> npt.NDArray[Any]:
         """Return the labels of targets."""
@@ -82,7 +79,6 @@ class Classes(Target):
         if sample_weight is None and class_weight is None:
             return None
         weights = read_weights(sample_weight, len(targets)).copy()
-        refuse_no_weight(weights)
         counted = weights > 0
         weights[counted] *= class_weights(class_weight, targets[counted], self.classes)
         refuse_no_weight(weights)
@@ -115,7 +111,7 @@ class Classes(Target):
         return (logs + _logs(weights, logs)).logsumexp(dim=0)
 
     def decide(self, scores: npt.NDArray[Any], least: float = 0.0) -> npt.NDArray[Any]:
-        """Return the predicted labels of logits or probabilities."""
+        """Return the predictions of logits, or of probabilities (for labels, with `least` 0.5)."""
         return self.decode(scores.argmax(axis=1))
 
     def decisions(self, logits: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -129,24 +125,15 @@ class Classes(Target):
 
 
 @dataclass(frozen=True, eq=False)
-class Labels(Target):
-    """`K` labels of 0 and 1: a sigmoid for each. Targets are ``[n, K]``, NaN if unknown.
+class Labels(Classes):
+    """`K` labels of 0 and 1: a sigmoid for each. Targets are ``[n, K]``, NaN if unknown."""
 
-    Same methods as `Classes`.
-    """
-
-    classes: npt.NDArray[np.int64]
     #: Whether labels may be unknown.
     unknown: bool = field(default=False, kw_only=True)
-    score_name: ClassVar = "accuracy"
 
     @property
     def shape(self) -> tuple[int, ...]:
         return (len(self.classes),)
-
-    @property
-    def n_outputs(self) -> int:
-        return len(self.classes)
 
     @property
     def purpose(self) -> str:
@@ -158,9 +145,7 @@ class Labels(Target):
         target = cls(np.arange(n_labels), unknown=unknown, columns=columns_of(y))
         labels = target._read(y, "y")
         if np.isnan(labels[read_weights(sample_weight, len(labels)) > 0]).all(axis=0).any():
-            raise ValueError(
-                "a column of y has no known label: all of its values are NaN, or of weight 0"
-            )
+            raise ValueError("a column of y has no known label of positive weight")
         if (labels.sum(axis=1) == 1).all():
             warn_caller(
                 f"each series has exactly one label in y; if the {n_labels} columns are classes, "
@@ -169,7 +154,7 @@ class Labels(Target):
         return target
 
     def describe(self) -> dict[str, Any]:
-        return {"classes": described_labels(self.classes), "several_labels": True}
+        return super().describe() | {"several_labels": True}
 
     def _read(self, y: Any, name: str) -> npt.NDArray[Any]:
         labels = read_as_fitted(y, name, self.shape, labels=True)
@@ -199,17 +184,13 @@ class Labels(Target):
         self, sample_weight: npt.ArrayLike | None, targets: Targets, class_weight: Any = None
     ) -> Targets | None:
         if class_weight is not None:
-            raise ValueError(
-                f"class_weight={class_weight!r} weights classes of one label per series; of "
-                "several labels, pass sample_weight"
-            )
-        return super().weights(sample_weight, targets)
+            raise ValueError("class_weight needs one label per series; pass sample_weight")
+        return Target.weights(self, sample_weight, targets)
 
     def facts(self, targets: Targets) -> dict[str, Any]:
         return {"labels": listed(self.classes.tolist(), (targets == 1).sum(axis=0).tolist())}
 
     def loss(self, logits: Tensor, targets: Tensor, label_smoothing: float = 0.0) -> Tensor:
-        """Return the mean loss of each series over its known labels, ``[n]``."""
         known = ~targets.isnan()
         wanted = targets.nan_to_num(0.5) * (1 - label_smoothing) + label_smoothing / 2
         losses = F.binary_cross_entropy_with_logits(logits, wanted, reduction="none")
@@ -217,9 +198,6 @@ class Labels(Target):
 
     def correct(self, logits: Tensor, targets: Tensor) -> Tensor:
         return (((logits > 0) == (targets > 0.5)) | targets.isnan()).all(dim=1)
-
-    def score(self, logits: Tensor, targets: Tensor) -> float:
-        return self.correct(logits, targets).float().mean().item()
 
     def probabilities(self, logits: Tensor) -> Tensor:
         return logits.sigmoid()
@@ -232,7 +210,6 @@ class Labels(Target):
         return present - absent
 
     def decide(self, scores: npt.NDArray[Any], least: float = 0.0) -> npt.NDArray[Any]:
-        """Return the predicted labels of logits, or with `least` 0.5 of probabilities."""
         return (scores > least).astype(np.int64)
 
     def decisions(self, logits: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -245,20 +222,16 @@ class Labels(Target):
 LabelTarget = Classes | Labels
 
 
-def read_labels(y: Any, name: str, *, pretrains: bool = False) -> npt.NDArray[Any]:
+def read_labels(y: Any, name: str) -> npt.NDArray[Any]:
     """Read one label per series."""
-    use = ", or pretrain on them with TSTransformerEncoder and init_from"
-    labels = read_targets(y, name, advice=use if pretrains else "")
+    labels = read_targets(y, name)
     assert_all_finite(labels, input_name=name)
     try:
         check_classification_targets(labels)
     except ValueError as error:
-        if labels.dtype == object:  # such as the intervals of pandas.cut
-            raise ValueError(
-                f"{name} holds labels of type {type(labels[0]).__name__}; convert them to "
-                f"text, as in [str(label) for label in {name}]"
-            ) from error
-        raise ValueError(f"{error} To predict numbers use TSTransformerRegressor") from error
+        raise ValueError(
+            f"{error} Convert {name} to text or ints, or use TSTransformerRegressor for numbers"
+        ) from error
     return labels
 
 

@@ -48,7 +48,7 @@ class Numbers(Target):
         columns = read_columns(y)
         targets = _read_numbers(y, "y", () if columns is None else columns.shape[1:])
         weights = None if sample_weight is None else read_weights(sample_weight, len(targets))
-        moments = [_moments(column, "y", weights) for column in np.atleast_2d(targets.T)]
+        moments = [_moments(column, weights) for column in np.atleast_2d(targets.T)]
         mean, std = np.array(moments).T if targets.ndim > 1 else moments[0]
         return cls(mean, std, columns=columns_of(y))
 
@@ -73,10 +73,9 @@ class Numbers(Target):
         scaled: Targets = (targets - self.mean) / self.std
         too_large = np.abs(scaled) > np.finfo(np.float32).max
         if too_large.any():
-            case, *column = np.argwhere(too_large)[0].tolist()
             raise ValueError(
-                f"{name} is too large for float32 after scaling by the mean and standard "
-                f"deviation of y: {targets[case, *column]:.3g} at series {case}; remove the outlier"
+                f"{name} of series {np.argwhere(too_large)[0, 0]} is too large for float32 in "
+                "standard deviations of y; remove the outlier"
             )
         return scaled.astype(np.float32)
 
@@ -101,23 +100,18 @@ class Numbers(Target):
 def _read_numbers(y: Any, name: str, shape: tuple[int, ...]) -> npt.NDArray[np.float64]:
     """Read finite numbers of the shape for each series."""
     targets = read_as_fitted(y, name, shape)
-    if targets.dtype.kind in "mM":  # their numbers depend on the unit of the dtype
+    if targets.dtype.kind not in "biuf":  # the numbers of dates depend on the unit of the dtype
         raise ValueError(
-            f"{name} must hold numbers; its dtype is {targets.dtype}: convert dates and "
-            "durations first, as with y.dt.total_seconds()"
+            f"{name} must be numbers; its dtype is {targets.dtype}. For class labels use "
+            "TSTransformerClassifier, for durations y.dt.total_seconds()"
         )
-    try:
-        targets = targets.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"{name} must hold numbers: {error}. For class labels use TSTransformerClassifier"
-        ) from error
+    targets = targets.astype(np.float64)
     assert_all_finite(targets, input_name=name)
     return targets
 
 
 def _moments(
-    targets: npt.NDArray[np.float64], name: str, weights: npt.NDArray[np.float64] | None
+    targets: npt.NDArray[np.float64], weights: npt.NDArray[np.float64] | None
 ) -> tuple[float, float]:
     """Return mean and standard deviation; for constant targets, the rounding error."""
     if weights is not None:
@@ -126,10 +120,7 @@ def _moments(
     summary = summarise(values, torch.ones_like(values, dtype=torch.bool), dim=(0,))
     mean, std = summary.mean.item(), summary.std.item()
     if not np.isfinite(std):
-        raise ValueError(
-            f"the variance of {name} overflows float64: its targets are from {targets.min():.3g} "
-            f"to {targets.max():.3g}; divide {name} by a constant first"
-        )
+        raise ValueError("the variance of y overflows float64; divide y by a constant")
     if summary.deviation(0.0).item() == 0:
         return mean, ROUNDING * abs(mean) or 1.0
     if weights is None or np.ptp(weights) == 0:

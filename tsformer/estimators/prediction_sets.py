@@ -27,12 +27,7 @@ class Conformal:
 
     @classmethod
     def fit(
-        cls,
-        proba: _Proba,
-        targets: Targets,
-        *,
-        by_class: bool = False,
-        mixture: Sequence[float] = (),
+        cls, proba: _Proba, targets: Targets, *, by_class: bool = False, mixture: Any = ()
     ) -> Self:
         """Compute the scores from probabilities ``[n, K]`` and class indices ``[n]``."""
         own = 1.0 - proba[np.arange(len(targets)), targets]
@@ -52,12 +47,11 @@ class Conformal:
         counts = list(map(len, self.scores))
         few = [i for i, count in enumerate(counts) if count < needed]
         if few:
-            by_class = len(counts) == len(classes) > 1
-            counted = {classes[i]: counts[i] for i in few} if by_class else counts[0]
+            each = len(counts) == len(classes) > 1
+            counted = {classes[i]: counts[i] for i in few} if each else counts[0]
             warn_caller(
-                f"coverage={coverage:g} needs {needed} calibration series"
-                f"{' of each class' if by_class else ''}; got {counted}. Every set contains "
-                f"{'these' if by_class else 'all'} classes; calibrate with more series"
+                f"coverage={coverage:g} needs {needed} series{' of each class' * each}; "
+                f"got {counted}. Sets contain all of these classes; calibrate with more series"
             )
 
     def describe(self) -> dict[str, Any]:

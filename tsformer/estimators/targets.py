@@ -3,7 +3,6 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,25 +11,23 @@ import pandas as pd
 import torch
 from pandas.api.extensions import ExtensionDtype
 from scipy.sparse import issparse
-from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.class_weight import compute_class_weight, compute_sample_weight
 from sklearn.utils.validation import _check_sample_weight, column_or_1d
 from torch import Tensor
 
-from tsformer._checks import check_known, shortened
+from tsformer._checks import shortened
 from tsformer._warnings import warn_caller
 from tsformer.data.layout import check_ids, refuse_alike, refuse_nul
 from tsformer.data.text import number_in
 from tsformer.model import TSTransformer
 
-#: One number per series [n], the index of its class or the target of a regression; or several
-#: labels or targets per series [n, K].
+#: A class index or number per series [n], or several labels or numbers [n, K].
 Targets = npt.NDArray[Any]
-#: Text that stands for a missing value.
-_MISSING = {"", "?", "na", "n/a", "#n/a", "<na>", "nan", "nat", "null"}
-#: Series of a usual class beside which a class of one series is probably a mistake.
-_MANY = 10
 #: The index of the group of each series.
 Groups = npt.NDArray[np.int64]
+#: Text that stands for a missing value.
+_MISSING = {"", "?", "na", "n/a", "#n/a", "<na>", "nan", "nat", "null"}
+_INSTEAD = ", so that early_stopping can hold out none; pass X_val and y_val, or switch it off"
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,10 +95,8 @@ class Target(ABC):
         """Raise ValueError if `y` has columns of `fit` in another order or beside others."""
         names = columns_of(y)
         if names != self.columns and not set(names).isdisjoint(self.columns):
-            raise ValueError(
-                f"the columns of {name} are {list(names)}, and in fit they were others or in "
-                f"another order; pass {name}[{list(self.columns)}]"
-            )
+            right = f"{name}[{list(self.columns)}]"
+            raise ValueError(f"the columns of {name} are {list(names)}; pass {right}, as in fit")
 
 
 def columns_of(y: Any) -> tuple[str, ...]:
@@ -111,17 +106,10 @@ def columns_of(y: Any) -> tuple[str, ...]:
     return tuple(map(str, columns)) if len(columns) > 1 else ()
 
 
-def read_targets(y: Any, name: str, *, advice: str = "") -> npt.NDArray[Any]:
+def read_targets(y: Any, name: str) -> npt.NDArray[Any]:
     """Return targets as an array ``(n,)``, of a dtype that fits their values."""
-    if y is None and name == "y":
-        raise ValueError("fit requires y to be passed, but the target y is None")
     if y is None:
-        raise ValueError(f"X_val and {name} go together; {name} is missing")
-    if isinstance(y, str):
-        raise ValueError(
-            f"{name} should be a 1d array of one value per series; got the string {y!r}. For a "
-            f"column of a table pass table[{y!r}]"
-        )
+        raise ValueError(f"fit requires {name} to be passed, but the target {name} is None")
     y = _plain(y)
     refuse_nul(y, name)
     dtype: Any = getattr(y, "dtype", None)
@@ -130,12 +118,11 @@ def read_targets(y: Any, name: str, *, advice: str = "") -> npt.NDArray[Any]:
         y = y.tolist()  # scikit-learn converts nullable integers and booleans to floats
     if isinstance(y, (list, tuple)):
         # Before NumPy converts a NaN among strings to the label "nan", and 1 to "1".
-        _check_values(pd.Series(y, dtype=object), name, advice)
-    _refuse_columns(y, name)
+        _check_values(pd.Series(y, dtype=object), name)
     column: npt.NDArray[Any] = column_or_1d(y, warn=name != "groups")
     if column.dtype == object:  # such as a column of a mixed table
         column = pd.Series(column).infer_objects().to_numpy()
-    _check_values(column, name, advice)
+    _check_values(column, name)
     # JSON has no numbers beyond float64.
     return column.astype(np.float64) if column.dtype == np.longdouble else column
 
@@ -149,13 +136,11 @@ def read_columns(y: Any, *, labels: bool = False) -> npt.NDArray[np.float64] | N
         y = np.where(y.isna(), np.nan, y.astype(object))  # NaN for pandas.NA
     try:
         values = np.asarray(y)
-        numeric = values.dtype.kind in "biufO" and not any(
-            isinstance(value, str) for value in values.flat if values.dtype.kind == "O"
-        )
-        if values.ndim != 2 or values.shape[1] < 2 or not numeric:
-            return None
         columns = values.astype(np.float64)
     except (TypeError, ValueError):  # rows of unlike length, or of other types
+        return None
+    text = values.dtype == object and any(isinstance(value, str) for value in values.flat)
+    if values.ndim != 2 or values.shape[1] < 2 or text or values.dtype.kind not in "biufO":
         return None
     binary = (columns == 0) | (columns == 1) | np.isnan(columns)
     return columns if binary.all() or not labels else None
@@ -170,9 +155,8 @@ def read_as_fitted(
     columns = read_columns(y, labels=labels)
     if columns is None or columns.shape[1:] != shape:
         values = "0 and 1" if labels else "numbers"
-        given = shortened(y, 40) if columns is None else f"the shape {columns.shape}"
         raise ValueError(
-            f"{name} must be {values} of shape (n, {shape[0]}), as in fit; got {given}"
+            f"{name} must be {values} of shape (n, {shape[0]}), as in fit; got {shortened(y)}"
         )
     return columns
 
@@ -190,32 +174,20 @@ def read_groups(groups: Any, X: Any, n_series: int) -> Groups:
 def check_length(n_series: int, given: npt.NDArray[Any], name: str, of: str = "X") -> None:
     """Raise ValueError unless there is one value for each series in `of`."""
     if len(given) != n_series:
-        raise ValueError(
-            f"{of} has {n_series} series, but {name} has {len(given)} values; pass one value per "
-            "series"
-        )
+        raise ValueError(f"{of} has {n_series} series, but {name} has {len(given)} values")
 
 
-def warn_of_labels(classes: npt.NDArray[Any], counts: npt.NDArray[np.int64]) -> None:
-    """Warn of a single class or member, and of text that may be missing or numbers."""
-    single = classes[counts == 1].tolist()
+def warn_of_labels(classes: npt.NDArray[Any]) -> None:
+    """Warn of a single class, and of text that may be missing or numbers."""
     texts = [label for label in classes.tolist() if isinstance(label, str)]
     numbers = [number for text in texts if (number := number_in(text)) is not None]
+    fractions = len(numbers) == len(texts) > 9 and not all(map(float.is_integer, numbers))
     missing = [text for text in texts if text.strip().lower() in _MISSING]
-    for message, wrong in {
-        f"all series have the label {str(classes[0])!r:.100}, which is then the only answer": (
-            len(classes) == 1
-        ),
-        f"the labels {single!s:.100} have one series each, and most labels {_MANY} or more; "
-        "drop series such as a row of totals": single
-        and np.sort(counts)[len(counts) // 2] >= _MANY,
-        f"the {len(texts)} labels such as {texts[:1]} are read as names of classes; to predict "
-        "numbers use TSTransformerRegressor": (
-            len(numbers) == len(texts) > 9 and not all(map(float.is_integer, numbers))
-        ),
-        f"the labels {missing} are read as classes; where the label is missing, drop the series "
-        "or, in a file, leave the cell empty": missing,
-    }.items():
+    for wrong, message in (
+        (len(classes) == 1, f"all series have the label {str(classes[0])!r:.100}"),
+        (fractions, f"{len(texts)} labels are numbers as text; convert them for a regressor"),
+        (missing, f"the labels {missing} are classes; drop series without a label"),
+    ):
         if wrong:
             warn_caller(message)
 
@@ -233,107 +205,48 @@ def _plain(y: Any) -> Any:
     return np.ma.filled(y.astype(object), np.nan) if isinstance(y, np.ma.MaskedArray) else y
 
 
-def _check_values(values: pd.Series | npt.NDArray[Any], name: str, advice: str) -> None:
+def _check_values(values: pd.Series | npt.NDArray[Any], name: str) -> None:
     """Raise ValueError for missing values, and for text beside other values."""
-    missing = np.flatnonzero(pd.isna(values))
-    if len(missing):
-        places = ", ".join(map(str, missing[:10])) + (", ..." if len(missing) > 10 else "")
+    if len(missing := np.flatnonzero(pd.isna(values))):
         raise ValueError(
             f"Input {name} contains NaN: {len(missing)} of {len(values)} values are missing, at "
-            f"series {places}; drop these series, or complete {name}{advice}"
+            f"series {missing[:10].tolist()}; drop these series"
         )
     if values.dtype == object and len({isinstance(value, str) for value in values}) > 1:
         kinds = sorted({type(value).__name__ for value in values})
-        raise ValueError(
-            f"{name} mixes values of types {', '.join(kinds)}; make all of them strings, as in "
-            f"[str(label) for label in {name}]"
-        )
-
-
-def _refuse_columns(y: Any, name: str) -> None:
-    """Raise ValueError for several targets per series."""
-    dtype: Any = getattr(y, "dtype", None)
-    shape: tuple[int, ...] = getattr(y, "shape", ())
-    fields, given = getattr(dtype, "names", None), None
-    columns: Any = fields or getattr(y, "columns", range(shape[1] if len(shape) > 1 else 0))
-    if fields or (len(shape) > 1 and shape[1:] != (1,)):
-        given = f"an array of shape {shape}"
-    elif getattr(dtype, "kind", "O") == "O" and len(shape) < 2 and hasattr(y, "__iter__"):
-        for row in y:
-            if np.shape(row) not in ((), (1,)) or isinstance(row, (set, frozenset)):
-                given, columns = shortened(row, 40), range(len(row))
-    if given is not None:
-        raise ValueError(
-            f"{name} should be a 1d array of one value per series; got {given}; pass one of its "
-            f"columns {[*columns][:10]}, or several labels as columns of 0 and 1, as of "
-            "sklearn.preprocessing.MultiLabelBinarizer. For other targets use sklearn.multioutput."
-            f"MultiOutputClassifier(estimator).fit(X, {name}) or MultiOutputRegressor"
-        )
+        raise ValueError(f"{name} mixes values of types {', '.join(kinds)}; convert all to str")
 
 
 def class_weights(
-    class_weight: Mapping[Any, float] | str | None,
-    targets: npt.NDArray[np.int64],
-    classes: npt.NDArray[Any],
+    class_weight: Mapping[Any, float] | str | None, targets: Targets, classes: npt.NDArray[Any]
 ) -> npt.NDArray[np.float64]:
     """Return the class weight of each series."""
-    if isinstance(class_weight, Mapping):
-        return _by_label(class_weight, classes.tolist())[targets]
-    if isinstance(class_weight, str):
-        check_known("class_weight", class_weight, ["balanced"])
-    elif class_weight is not None:
-        raise TypeError(
-            "class_weight must be a dict from labels to weights, 'balanced' or None; got "
-            f"{shortened(class_weight)}"
+    if not isinstance(class_weight, Mapping):
+        return np.asarray(compute_sample_weight(class_weight, targets))
+    labels = classes.astype(object)
+    weights: Any = compute_class_weight(dict(class_weight), classes=labels, y=labels)
+    if not (np.isfinite(weights).all() and (weights >= 0).all()):
+        raise ValueError(
+            f"class_weight must have finite weights of at least 0; got {shortened(class_weight)}"
         )
-    return np.asarray(compute_sample_weight(class_weight, targets))
+    return np.asarray(weights[targets])
 
 
 def read_weights(sample_weight: npt.ArrayLike | None, n_series: int) -> npt.NDArray[np.float64]:
     """Return the weight of each series, 1 without any."""
-    if isinstance(sample_weight, (Mapping, set, frozenset, str)):
-        raise TypeError(
-            "sample_weight must have one number for each series, as [weights[label] for label in "
-            f"y] has; got {shortened(sample_weight, 40)}"
-        )
-    sample_weight = _plain(sample_weight)
-    if np.asarray(sample_weight).ndim == 1:
-        check_length(n_series, np.asarray(sample_weight), "sample_weight")
     weights: npt.NDArray[np.float64] = _check_sample_weight(
-        sample_weight, np.empty((n_series, 0)), dtype=np.float64, ensure_non_negative=True
+        _plain(sample_weight), np.empty((n_series, 0)), dtype=np.float64, ensure_non_negative=True
     )
     refuse_no_weight(weights)
-    with np.errstate(over="ignore"):
-        if np.isinf(weights.sum()):
-            raise ValueError("the sum of sample_weight overflows float64; divide it by its maximum")
+    if weights.max() > np.finfo(np.float64).max / n_series:
+        raise ValueError("the sum of sample_weight overflows float64; divide it by its maximum")
     return weights
 
 
 def refuse_no_weight(weights: npt.NDArray[np.float64]) -> None:
     """Raise ValueError if all weights are zero."""
-    if weights.sum() <= 0:
-        raise ValueError(
-            "all weights are zero; sample_weight and class_weight must leave some series with a "
-            "positive weight"
-        )
-
-
-def _by_label(given: Mapping[Any, Any], labels: list[Any]) -> npt.NDArray[np.float64]:
-    """Look up class weights; unlike scikit-learn, "1" is not 1."""
-    unknown_keys = [key for key in given if key not in labels]
-    missing = [label for label in labels if label not in given]
-    if unknown_keys and missing:  # unknown keys alone may be classes missing from a subset
-        raise ValueError(
-            f"class_weight has keys that are not labels, {unknown_keys[:10]}, and lacks the labels "
-            f"{missing[:10]}; its keys must be labels, of the same type"
-        )
-    for label, weight in given.items():
-        if not (isinstance(weight, Real) and 0 <= float(weight) < np.inf):
-            raise ValueError(
-                f"class_weight must have finite weights of at least 0; got {shortened(weight, 40)} "
-                f"for {label!r}"
-            )
-    return np.array([given.get(label, 1.0) for label in labels], dtype=np.float64)
+    if not weights.any():
+        raise ValueError("all weights are zero; give some series a positive weight")
 
 
 def hold_out(
@@ -357,10 +270,7 @@ def hold_out(
     if not held_out.any():
         classes, counts = np.unique(targets, return_counts=True)
         if counts.max() < 2:
-            raise ValueError(
-                f"early_stopping holds out validation data, but each of the {len(classes)} classes "
-                "has only one member; pass X_val and y_val, or early_stopping=False"
-            )
+            raise ValueError(f"each of the {len(classes)} classes has only one member{_INSTEAD}")
         held_out[rng.choice(np.flatnonzero(targets == classes[counts.argmax()]))] = True
     return held_out
 
@@ -369,27 +279,16 @@ def _hold_out_groups(
     targets: npt.NDArray[np.int64], fraction: float, seed: int, groups: Groups
 ) -> npt.NDArray[np.bool_]:
     """Choose the fold of groups with the share nearest to `fraction`."""
-    n_groups = len(np.unique(groups))
-    if n_groups < 2:
-        raise ValueError(
-            f"early_stopping holds out whole groups, but all {len(groups)} series are in one "
-            "group; pass X_val and y_val, or early_stopping=False"
-        )
-    classes = np.unique(targets)
     wanted = round(1 / min(fraction, 1 - fraction))
-    candidates = [
-        test if fraction <= 0.5 else ~test for test in group_folds(targets, groups, wanted, seed)
-    ]
+    folds = group_folds(targets, groups, wanted, seed)
+    n_classes = len(np.unique(targets))
     parts = [
         part
-        for part in candidates
-        if part.any() and np.array_equal(np.unique(targets[~part]), classes)
+        for part in (fold if fraction <= 0.5 else ~fold for fold in folds)
+        if part.any() and len(np.unique(targets[~part])) == n_classes
     ]
     if not parts:
-        raise ValueError(
-            f"early_stopping holds out whole groups, but each fold of the {n_groups} groups has "
-            "all series of some class; pass X_val and y_val, or early_stopping=False"
-        )
+        raise ValueError(f"each fold of groups has all series of some class{_INSTEAD}")
     return min(parts, key=lambda part: abs(float(part.mean()) - fraction))
 
 

@@ -264,13 +264,13 @@ def own_problem(
     items: Sequence[Any] = X if timestamps is None else to_items(source.X)
     if timestamps is None and isinstance(source.X, (list, tuple)):
         warn_of_missing_rows(source.X)
-    classes, counts = np.unique(labels, return_counts=True)
+    classes = np.unique(labels)
     if len(classes) < 2:
         raise ValueError(
             f"all series have the label {shortened(str(classes[0]))}; a comparison needs two "
             "labels or more"
         )
-    warn_of_labels(classes, counts)
+    warn_of_labels(classes)
     folds = cross_validation_folds(labels, source.groups, n_folds=n_folds)
     equal = pd.factorize(pd.Series([(x.shape, x.tobytes()) for x in X]))[0]
     if copies := int(pd.Series(folds).groupby(equal).transform("nunique").gt(1).sum()):
