@@ -70,7 +70,11 @@ def fitted(estimator=TSTransformerClassifier, X=None, times=None, **params):
 
 def session(estimator, path: Path):
     onnxruntime = pytest.importorskip("onnxruntime", reason='needs the extra "test"')
-    return onnxruntime.InferenceSession(to_onnx(estimator, path / "model.onnx"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delattr(ExportedProgram, "run_decompositions")  # a second trace takes seconds
+        written = to_onnx(estimator, path / "model.onnx")
+    assert str(Path(tsformer.__file__).parent).encode() not in written.read_bytes()
+    return onnxruntime.InferenceSession(written)
 
 
 def agree(estimator, made: np.ndarray, inputs: list[np.ndarray]) -> None:
@@ -81,7 +85,7 @@ def agree(estimator, made: np.ndarray, inputs: list[np.ndarray]) -> None:
         warnings.filterwarnings("ignore", ".*codes that are not in the training data")
         expected = predict(*inputs)
     if len(expected) > 3:
-        assert np.ptp(expected, axis=0).max() > 0.01
+        assert np.ptp(expected, axis=0).max() > 0.001
     rtol = 1e-4 if isinstance(estimator, TSTransformerEncoder) else 1e-7
     np.testing.assert_allclose(made, expected, rtol=rtol, atol=1e-5)
 
@@ -308,9 +312,7 @@ def test_an_offset_that_float32_does_not_hold_is_warned_of(level, is_warned):
 
 
 @pytest.mark.slow
-def test_onnx_predicts_like_the_estimator_and_describes_it(tmp_path, monkeypatch):
-    """Without a second trace, which takes seconds."""
-    monkeypatch.delattr(ExportedProgram, "run_decompositions")
+def test_onnx_predicts_like_the_estimator_and_describes_it(tmp_path):
     onnx = pytest.importorskip("onnx", reason='needs the extra "onnx"')
     params = {"stem": "linear", "encoding": "rope", "scaling": "channel"}
     estimator = TSTransformerClassifier(**SIZES | params)

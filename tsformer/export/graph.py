@@ -97,10 +97,14 @@ def translations() -> Translations:
         whole = op.Unsqueeze(x, op.Constant(value_ints=[-1]))
         return op.DFT(whole, n, axis=dim - 1, onesided=1)
 
+    def conv_transpose1d(x: Any, weight: Any, bias: None, strides: list[int], *_: Any) -> Any:
+        return op.ConvTranspose(x, weight, strides=strides)
+
     aten = torch.ops.aten
     return {
         aten.to.dtype: lambda x, dtype, *_: op.Cast(x, to=dtype),
         aten.fft_rfft.default: rfft,
+        aten.conv_transpose1d.default: conv_transpose1d,
     }
 
 
