@@ -153,7 +153,7 @@ def better_scaling(
         features = _convolved(regular(panel), convolutions, seed=seed, device=device)
         with threads(work=_PASSES * min(features.shape) ** 2):
             system = system_of(features, torch.from_numpy(targets), kind, w, g)
-            losses.append(losses_of(*system, kind)[1].min().float())
+            losses.append(losses_of(system, kind)[1].min().float())
     return scalers[int(losses[1] < losses[0])]
 
 

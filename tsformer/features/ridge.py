@@ -5,9 +5,10 @@ Shape letters: `n` training series, `F` features, `K` classes.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 from math import nan
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, Self
 
 import torch
 import torch.nn.functional as F
@@ -29,24 +30,6 @@ _SCORES = 2**19
 _DECOMPOSED, _SAMPLE = 4096, 2048
 #: Scores calibrated at once, and the factor by which a loss may exceed the least by rounding.
 _AT_ONCE, _ROUNDED = 2**19, 1 + 1e-9
-
-
-class LabelTarget(Protocol):
-    """The targets of a ridge: one of several classes, or several labels of 0 and 1."""
-
-    @property
-    def classes(self) -> Any:
-        """The classes, or the labels ``[K]``."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of the prediction for one series."""
-
-    def signs(self, targets: Tensor) -> Tensor:
-        """Return the targets of a ridge ``[n, K]``: 1 or -1."""
-
-    def probabilities(self, logits: Tensor) -> Tensor:
-        """Return the probabilities of logits ``[..., n, K]``."""
 
 
 class RidgeClassifier(
@@ -100,26 +83,28 @@ class RidgeClassifier(
         features: Tensor,
         targets: Tensor,
         *,
-        kind: LabelTarget,
+        kind: Any,
         weights: Tensor | None = None,
         groups: Tensor | None = None,
     ) -> Self:
         """Fit to features ``[n, F]`` and targets of a kind, with weights ``[n]`` above 0.
 
-        `groups` ``[n]`` are left out as a whole; a single group counts as none.
+        `kind` is what the targets are, such as `tsformer.estimators.labels.Classes`. `groups`
+        ``[n]`` are left out as a whole; a single group counts as none.
         """
-        system, some, parts = system_of(features, targets, kind, weights, groups)
-        problem, chosen = system.problem, _choice_of(system, some, parts, kind)
-        self.alpha, self.scale, self.loss = (each.float() for each in chosen[:3])
-        self.unexplained = chosen.unexplained
-        self.left_out, self.sampled = (kind.probabilities(chosen.scores), targets[some]), some
-        dual = system.residuals(chosen.alpha) / chosen.alpha * problem.root
+        system = system_of(features, targets, kind, weights, groups)
+        problem = system.problem
+        alpha, scale, loss, scores, unexplained = _choice_of(system, kind)
+        self.alpha, self.scale, self.loss = alpha.float(), scale.float(), loss.float()
+        self.unexplained, self.sampled = unexplained, problem.some
+        self.left_out = kind.probabilities(scores), targets[problem.some]
+        dual = system.residuals(alpha) / alpha * problem.root
         parts_of_coef = [(part.double() - mean).mT @ dual for part, mean in problem.chunks]
         self.coef = torch.cat(parts_of_coef).float()
         self.intercept = (problem.centre - problem.mean @ self.coef.double()).float()
         return self
 
-    def check(self, n_features: int, kind: LabelTarget) -> None:
+    def check(self, n_features: int, kind: Any) -> None:
         """Raise ValueError if loaded tensors are not for these features and labels."""
         n, scalars = len(kind.classes), {"alpha": (), "scale": kind.shape, "loss": ()}
         self._check_shapes(coef=(n_features, n), intercept=(n,), **scalars)
@@ -130,25 +115,22 @@ class RidgeClassifier(
 
 
 def system_of(
-    features: Tensor,
-    targets: Tensor,
-    kind: LabelTarget,
-    weights: Tensor | None,
-    groups: Tensor | None,
-) -> tuple[_Decomposed | _Solved, slice | Tensor, list[Tensor] | None]:
-    """Return the system, the series to choose its penalty by, and their groups."""
+    features: Tensor, targets: Tensor, kind: Any, weights: Tensor | None, groups: Tensor | None
+) -> _Decomposed | _Solved:
+    """Return the ridge of features and targets; a large one for the penalty of a sample."""
     y = kind.signs(targets.to(features.device))
     w = torch.ones_like(y[:, 0]) if weights is None else weights
-    problem, parts = _Problem(features, y, w), None if groups is None else group_parts(groups)
-    if min(features.shape) > _DECOMPOSED:
-        some, parts = _some(len(y), _SAMPLE, parts)
-        sample = _Decomposed(_Problem(features[some], y[some], w[some]))
-        alpha = _choice_of(sample, slice(None), parts, kind).alpha
-        return _Solved(problem, alpha, some, parts), some, parts
-    chosen: slice | Tensor = slice(None)
-    if len(y) > (n_some := max(_SCORES // y.shape[1], 1)):
-        chosen, parts = _some(len(y), n_some, parts)
-    return _Decomposed(problem), chosen, parts
+    parts = None if groups is None else group_parts(groups)
+    solves = min(features.shape) > _DECOMPOSED
+    n_some = _SAMPLE if solves else max(_SCORES // y.shape[1], 1)
+    some: slice | Tensor = slice(None)
+    if solves or len(y) > n_some:
+        some, parts = _some(len(y), n_some, parts)
+    problem = _Problem(features, y, w, some, parts)
+    if not solves:
+        return _Decomposed(problem)
+    sample = _Decomposed(_Problem(features[some], y[some], w[some], slice(None), parts))
+    return _Solved(problem, _choice_of(sample, kind)[0])
 
 
 class ConvolutionClassifier(nn.Module):
@@ -159,7 +141,7 @@ class ConvolutionClassifier(nn.Module):
         self.convolutions = RandomConvolutions(n_features, n_groups)
         self.ridge = RidgeClassifier()
 
-    def check(self, n_channels: int, kind: LabelTarget) -> None:
+    def check(self, n_channels: int, kind: Any) -> None:
         """Raise ValueError if loaded tensors do not belong together, or to these sizes."""
         n_features = self.convolutions.check(n_channels)
         self.ridge.check(n_features, kind)
@@ -177,19 +159,30 @@ class ConvolutionClassifier(nn.Module):
         return self.ridge(self.embed(values, mask, times))
 
 
+@dataclass(eq=False)
 class _Problem:
-    """Features ``[n, F]`` and targets ``[n, K]``, weighted; both are centred where needed."""
+    """Features ``[n, F]`` and targets ``[n, K]``, weighted; both are centred where needed.
 
-    def __init__(self, features: Tensor, y: Tensor, weights: Tensor):
-        self.features, self.y = features, y
+    The penalty is chosen by leaving out some series, one by one or by the groups `parts`.
+    """
+
+    features: Tensor
+    y: Tensor
+    weights: Tensor
+    some: slice | Tensor
+    parts: list[Tensor] | None
+
+    def __post_init__(self) -> None:
+        features, y, weights = self.features, self.y, self.weights
         self.w = (weights / weights.mean()).to(y)
         self.root = self.w.sqrt()[:, None]
+        self.intercept = self.w[self.some] / len(y)
         self.centre = self.w @ y / len(y)
         self.y_root = (y - self.centre) * self.root
-        parts = features.split(_CHUNK, dim=1)
-        self.mean = torch.cat([self.w @ part.double() / len(y) for part in parts])
+        chunks = features.split(_CHUNK, dim=1)
+        self.mean = torch.cat([self.w @ chunk.double() / len(y) for chunk in chunks])
         #: Some of the features at a time, and their means.
-        self.chunks = list(zip(parts, self.mean.split(_CHUNK), strict=True))
+        self.chunks = list(zip(chunks, self.mean.split(_CHUNK), strict=True))
         self.dual = len(features) <= features.shape[1]
 
     @cached_property
@@ -204,8 +197,8 @@ class _Problem:
         """
         size = min(self.features.shape)
         gram = self.y.new_zeros(size, size)
-        parts = ((part.double() - mean) * self.root for part, mean in self.chunks)
-        for a in parts if self.dual else [self.centred.mT]:
+        chunks = ((chunk.double() - mean) * self.root for chunk, mean in self.chunks)
+        for a in chunks if self.dual else [self.centred.mT]:
             for start in range(0, size, _ROWS):
                 stop = start + _ROWS
                 gram[start:stop, :stop].addmm_(a[start:stop], a[:stop].mT)
@@ -231,11 +224,10 @@ class _Decomposed:
         kept = self.values / (self.values + alpha)
         return self.problem.y_root - self.vectors @ (kept[:, None] * self.projected)
 
-    def left_out(
-        self, alpha: Tensor, some: slice | Tensor, intercept: Tensor, parts: list[Tensor] | None
-    ) -> Tensor:
+    def left_out(self, alpha: Tensor) -> Tensor:
+        some, intercept, parts = self.problem.some, self.problem.intercept, self.problem.parts
         if parts is not None and alpha.ndim:
-            return torch.stack([self.left_out(each[0], some, intercept, parts) for each in alpha])
+            return torch.stack([self.left_out(each[0]) for each in alpha])
         kept, vectors = self.values / (self.values + alpha), self.vectors[some]
         residuals = self.problem.y_root[some] - vectors @ (kept[..., None] * self.projected)
         if parts is not None:
@@ -247,11 +239,10 @@ class _Decomposed:
 
 
 class _Solved:
-    """The ridge for one penalty, by a Cholesky factor; some series are left out."""
+    """The ridge for one penalty, by a Cholesky factor."""
 
-    def __init__(self, problem: _Problem, alpha: Tensor, some: Tensor, parts: list[Tensor] | None):
+    def __init__(self, problem: _Problem, alpha: Tensor):
         self.problem, self.alphas = problem, alpha[None]
-        self.some, self.parts = some, parts
         matrix = problem.gram()
         matrix.diagonal().add_(alpha)
         self.factor = torch.linalg.cholesky(matrix)
@@ -264,23 +255,23 @@ class _Solved:
     def residuals(self, alpha: Tensor) -> Tensor:
         return self.errors
 
-    def left_out(self, *_: Any) -> Tensor:
+    def left_out(self, alpha: Tensor) -> Tensor:
         return self.errors_left_out
 
     @cached_property
     def errors_left_out(self) -> Tensor:
         """The leave-one-out errors of some series."""
-        errors, parts = self.errors[self.some], self.parts
-        intercept = self.problem.w[self.some] / len(self.problem.y)
+        some, intercept, parts = self.problem.some, self.problem.intercept, self.problem.parts
+        errors = self.errors[some]
         if not self.problem.dual:
-            centred = self.problem.centred[self.some]
+            centred = self.problem.centred[some]
             half = torch.linalg.solve_triangular(self.factor, centred.mT, upper=False)
             if parts is not None:
                 return _groups_left_out(errors, half.mT, intercept, parts)
             freedom = 1 - half.mT.square() @ torch.ones_like(half[:, 0]) - intercept
             return errors / freedom.clamp(min=1e-10)[:, None]
         unit = errors.new_zeros(len(self.errors), len(errors))
-        unit[self.some, torch.arange(len(errors), device=errors.device)] = 1.0
+        unit[some, torch.arange(len(errors), device=errors.device)] = 1.0
         half = torch.linalg.solve_triangular(self.factor, unit, upper=False)
         freedom = self.alphas * (half.mT @ half)  # I - H is alpha times the inverse
         freedom -= intercept.sqrt().outer(intercept.sqrt())
@@ -293,30 +284,20 @@ class _Solved:
         return found
 
 
-class _Choice(NamedTuple):
-    """A penalty, the inverse temperatures and loss of its leave-one-out scores, scaled."""
-
-    alpha: Tensor
-    scale: Tensor
-    loss: Tensor
-    scores: Tensor
-    unexplained: float
-
-
 def _choice_of(
-    system: _Decomposed | _Solved,
-    some: slice | Tensor,
-    parts: list[Tensor] | None,
-    kind: LabelTarget,
-) -> _Choice:
-    """Choose the penalty with the least leave-one-out cross-entropy of some series."""
+    system: _Decomposed | _Solved, kind: Any
+) -> tuple[Tensor, Tensor, Tensor, Tensor, float]:
+    """Choose the penalty with the least leave-one-out cross-entropy of some series.
+
+    Return it, the inverse temperatures and loss of its scores, these scaled, and `unexplained`.
+    """
     problem, shape = system.problem, kind.shape
-    y, w, root = problem.y[some], problem.w[some], problem.root[some]
-    wanted, losses = losses_of(system, some, parts, kind)
-    alphas = system.alphas[losses <= losses.min() * _ROUNDED]
+    y, w, root = (each[problem.some] for each in (problem.y, problem.w, problem.root))
+    wanted, losses = losses_of(system, kind)
     least = y.new_tensor(torch.inf)
-    for alpha in alphas:  # one by one, for the same sums whatever else is computed
-        scores = y - system.left_out(alpha, some, w / len(problem.y), parts) / root
+    # One by one, for the same sums whatever else is computed.
+    for alpha in system.alphas[losses <= losses.min() * _ROUNDED]:
+        scores = y - system.left_out(alpha) / root
         pairs = zip(_softmaxed(scores, shape), wanted, strict=True)
         scales, of_each = zip(*(_calibrated(*pair, w) for pair in pairs), strict=True)
         scale, loss = torch.stack(scales).reshape(shape), torch.stack(of_each).mean()
@@ -327,27 +308,21 @@ def _choice_of(
     lowest = torch.stack([w @ entropy(each).sum(dim=1) / total for each in wanted]).mean()
     highest = torch.stack([entropy(w @ each / total).sum() for each in wanted]).mean()
     span = highest - lowest
-    return _Choice(*best, float((least - lowest) / span) if span > 1e-12 else 0.0)
+    return *best, float((least - lowest) / span) if span > 1e-12 else 0.0
 
 
-def losses_of(
-    system: _Decomposed | _Solved,
-    some: slice | Tensor,
-    parts: list[Tensor] | None,
-    kind: LabelTarget,
-) -> tuple[Tensor, Tensor]:
+def losses_of(system: _Decomposed | _Solved, kind: Any) -> tuple[Tensor, Tensor]:
     """Return softmax targets of some series, and the leave-one-out loss of each penalty."""
     problem, shape, losses = system.problem, kind.shape, []
-    y, w, root = problem.y[some], problem.w[some], problem.root[some]
+    y, w, root = (each[problem.some] for each in (problem.y, problem.w, problem.root))
     signs = _softmaxed(problem.y, shape)
     n_series, n_classes = signs.shape[1:]
     smooth = 1 / (n_series + 2) if n_classes > 1 else 0.0
     wanted = torch.full(signs.shape, smooth / max(n_classes - 1, 1))
     wanted.scatter_(-1, signs.argmax(dim=-1, keepdim=True).cpu(), 1 - smooth)
-    wanted = wanted.to(y)[:, some]  # nearly 1 for the class of each series
+    wanted = wanted.to(y)[:, problem.some]  # nearly 1 for the class of each series
     for few in system.alphas.split(max(_AT_ONCE // y.numel(), 1)):
-        errors = system.left_out(few[:, None], some, w / len(problem.y), parts)
-        scores = (y - errors / root).expand(len(few), *y.shape)
+        scores = (y - system.left_out(few[:, None]) / root).expand(len(few), *y.shape)
         losses.append(_calibrated(_softmaxed(scores, shape), wanted, w)[1].mean(1))
     return wanted, torch.cat(losses)
 
@@ -390,11 +365,10 @@ def _some(
     if parts is None:
         return torch.randperm(n_series, generator=generator)[:n_some].sort().values, None
     order = torch.randperm(len(parts), generator=generator).tolist()
-    sizes = torch.tensor([len(parts[part]) for part in order])
-    n_parts = max(int((sizes.cumsum(0) < n_some).sum()) + 1, 2)  # one is left out, one is fitted
-    chosen = [parts[part] for part in order[:n_parts]]
-    numbers = torch.arange(sum(map(len, chosen)))
-    return torch.cat(chosen), list(numbers.split([len(part) for part in chosen]))
+    sizes = [len(parts[part]) for part in order]
+    n_parts = max(int((torch.tensor(sizes).cumsum(0) < n_some).sum()) + 1, 2)  # one is left out
+    chosen = torch.cat([parts[part] for part in order[:n_parts]])
+    return chosen, list(torch.arange(len(chosen)).split(sizes[:n_parts]))
 
 
 def _calibrated(scores: Tensor, wanted: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
