@@ -25,7 +25,7 @@ def test_every_command_has_an_example():
         ("fit BasicMotions --set n_layers", "'n_layers'"),
         ("fit BasicMotions --out .", "mine.csv"),
         ("plot-encoding fixed --set d_model=32", "--d-model 32"),
-        ("fit BasicMotions --resume", "--checkpoint"),
+        ("fit BasicMotions --resume", "checkpoint_dir"),
         ("predict m x.csv --out nowhere/x.csv", "nowhere"),
         ("ui", "mlflow.db"),
     ],

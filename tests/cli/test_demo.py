@@ -52,8 +52,7 @@ def test_short_series_come_first_and_each_step_ranks_its_own(demo):
     best_first = ["erpe", "lspe", "fixed", "learnable", "rope", "none"]
     assert [name for name, _ in ranked] == 2 * best_first
     assert [score for _, score in ranked[::6]] == ["0.700", "0.800"]
-    answer = 'Yes: "erpe" scores 0.80, without one ("none") 0.50. "lspe" within two points'
-    assert answer in "\n".join(lines)
+    assert 'Yes: "erpe" scores 0.80, without one ("none") 0.50.' in "\n".join(lines)
     assert "picture  2.png" in lines
     assert lines[-1].startswith("yours    tsformer compare --data")
     answer = 'No: "erpe" scores 0.80, without one ("none") 0.79.'

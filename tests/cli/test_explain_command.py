@@ -46,7 +46,7 @@ def test_a_series_of_a_table_is_explained(run):
     for arguments, message in [
         (["--series", "patient-33"], "did you mean 'patient-3'?"),
         (["--target", "q"], "unknown class 'q'"),
-        (["--out", "model"], "model is a folder; name a file, as in --out model/why.png"),
+        (["--out", "model"], "model is a folder; name a file"),
     ]:
         _, error = run("explain", "model", "long.csv", *arguments, exits=2)
         assert message in error

@@ -135,17 +135,17 @@ def test_the_model_of_a_stranger_names_no_server_and_no_file(folder, invoke, mon
 
 def test_no_password_is_kept_with_a_model(folder, monkeypatch):
     from tsformer import TSTransformerClassifier
-    from tsformer.tracking import RunStore, model_run
+    from tsformer.tracking import RunStore, autologging
 
     X, y = load_dataset("ItalyPowerDemand", "train")
     classifier = TSTransformerClassifier(d_model=8, n_heads=1, n_layers=0, max_epochs=1)
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     store = RunStore("http://me:s3cret@127.0.0.1:9?token=s3cret", "1")
-    real = model_run.RunStore(f"sqlite:///{folder}/mlflow.db", runs(folder)[0].info.experiment_id)
+    real = autologging.RunStore(f"sqlite:///{folder}/mlflow.db", runs(folder)[0].info.experiment_id)
     started = real.start("secret", kind="fit")
     started.store = store
-    monkeypatch.setattr(model_run, "start_run", lambda *_, **__: started)
-    with model_run.tracked_fit(classifier, dataset="Italy") as run:
+    monkeypatch.setattr(autologging, "start_run", lambda *_, **__: started)
+    with autologging.tracked_fit(classifier, dataset="Italy") as run:
         address = run.address
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")

@@ -1,6 +1,5 @@
 """What `tsformer.autolog` leaves in MLflow of each fit, and that it never costs one."""
 
-import importlib
 import re
 import sys
 import warnings
@@ -97,23 +96,6 @@ def test_a_fit_is_kept_with_all_that_came_of_it(italy):
     assert np.array_equal(served.predict(X[:7])["prediction"], classifier.predict(X[:7]))
     assert served.model_id == model.model_id
     assert np.allclose(served.input_example["series"].tolist(), X[:2])
-
-
-def test_a_server_before_mlflow_3_has_the_model_as_an_artifact(few, monkeypatch):
-    codes = importlib.import_module("mlflow.protos.databricks_pb2")
-
-    def unknown(*_: Any, **__: Any) -> None:
-        raise mlflow.MlflowException("404 != 200", error_code=codes.ENDPOINT_NOT_FOUND)
-
-    monkeypatch.setattr(mlflow.MlflowClient, "create_logged_model", unknown)
-    tsformer.autolog()
-    classifier = TSTransformerClassifier("none", **SMALL, max_epochs=1).fit(*few)
-    run = only_run()
-    assert "model" in files_of(run)
-    assert "tsformer.missing" not in run.data.tags
-    served = mlflow.pyfunc.load_model(f"runs:/{run.info.run_id}/model")
-    assert np.array_equal(served.predict(few[0])["prediction"], classifier.predict(few[0]))
-    assert f"runs:/{run.info.run_id}/model/estimator" in run.data.tags["mlflow.note.content"]
 
 
 def test_the_card_of_the_model_is_the_description_of_its_run(italy, monkeypatch):

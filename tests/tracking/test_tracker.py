@@ -14,7 +14,7 @@ from tsformer import TSTransformerClassifier, TSTransformerRegressor
 from tsformer.metrics import expected_calibration_error
 from tsformer.plots import plot_encoding_change
 from tsformer.tracking import MLflowTracker
-from tsformer.tracking.model_run import track_evaluation
+from tsformer.tracking.autologging import track_evaluation
 from tsformer.tracking.scores import classification_scores, scored
 
 mlflow = pytest.importorskip("mlflow", reason='needs the extra "tracking"')

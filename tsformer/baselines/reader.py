@@ -4,7 +4,7 @@ import inspect
 import random
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -13,7 +13,6 @@ import numpy.typing as npt
 import pandas as pd
 import torch
 
-from tsformer._checks import shortened
 from tsformer.baselines.resolve import TRANSFORMER, arguments, find, load_class
 from tsformer.data.containers import to_arrays
 from tsformer.data.layout import check_ids, refuse_nul, refuse_recording
@@ -35,13 +34,10 @@ class PanelClassifier:
 
     Classifiers of this package get the series as given. Classes with sktime's ``get_tag`` (aeon's
     too) and scikit-learn classes with the tag ``three_d_array`` get an array (B, C, L), tslearn's
-    (B, L, C), and others one row of C times L values per series. Short series are padded at the
-    end with the mean of each channel, long series are cut, to the length of the longest training
-    series; gaps are interpolated linearly. A class with another contract needs a wrapper:
-    ``fit(X, y)``, ``predict(X)``, and for probabilities ``predict_proba(X)`` with ``classes_``.
-
-    Global generators of Python, NumPy and torch are seeded for each call and restored after it,
-    torch's number of threads too.
+    (B, L, C), and others one row of C times L values per series. Short series are padded with the
+    mean of each channel and long series cut to the length of the longest training series; gaps are
+    interpolated linearly. Global generators of Python, NumPy and torch are seeded for each call
+    and restored after it, torch's number of threads too.
 
     Parameters
     ----------
@@ -89,10 +85,8 @@ class PanelClassifier:
                 warnings.simplefilter("ignore")  # each fit constructs it again, and warns
                 cls(**parameters)
         except (Exception, SystemExit) as error:
-            kind = ImportError if isinstance(error, ImportError) else ValueError
-            given = f" with {shortened(self.parameters)}" if self.parameters else ""
             reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
-            raise kind(f"{self.estimator} cannot be constructed{given}: {reason}") from error
+            raise ValueError(f"{self.estimator} cannot be constructed: {reason}") from error
 
     def fit(self, X: Any, y: npt.ArrayLike, groups: npt.ArrayLike | None = None) -> Self:
         """Fit the classifier to series X, in any container, and labels y (B,).
@@ -103,7 +97,7 @@ class PanelClassifier:
         check_ids(X, y, "y")
         refuse_recording(X, y)
         refuse_nul(y, "y")
-        labels = np.array(y)  # a copy, since foreign code may write into it
+        series, labels = X, np.array(y)  # a copy, since foreign code may write into it
         baseline, cls = find(self.estimator), load_class(self.estimator)
         parameters = arguments(self.estimator, cls, self.parameters, self.random_state)
         self._changes: dict[str, None] = {}
@@ -111,7 +105,6 @@ class PanelClassifier:
             self.estimator_ = cls(**parameters)
             self._layout, gaps, several = _reads(self.estimator_)
             self._gaps = gaps or baseline.gaps
-            series: Any = X
             if self._layout != "any":
                 arrays = to_arrays(X)
                 if len(arrays[0]) > 1 and not several:
@@ -153,42 +146,31 @@ class PanelClassifier:
         ValueError
             If the classifier answers with an array of another shape.
         """
-        try:
-            if not self.has_probabilities_:
-                raise NotImplementedError
-            answer = self._answer("predict_proba", X, len(self.classes_))
-            if hasattr(self.estimator_, "get_tag") and np.isin(answer, (0, 1)).all():
-                raise NotImplementedError("predict_proba returns only zeros and ones")
-        except (AttributeError, NotImplementedError) as error:
-            # sklearn's SVC(probability=False) raises AttributeError.
-            if isinstance(error, AttributeError) and "predict_proba" not in str(error):
-                raise
+        answer = None
+        if self.has_probabilities_:
+            with suppress(NotImplementedError):
+                answer = self._answer("predict_proba", X, len(self.classes_))[:, self._columns]
+        if answer is None or (
+            hasattr(self.estimator_, "get_tag") and np.isin(answer, (0, 1)).all()
+        ):
             self.has_probabilities_ = False
-            reason = f": {error}" if str(error) else ""
-            raise AttributeError(f"{self.estimator} has no probabilities{reason}") from error
-        if self._layout != "any":
-            answer = answer[:, self._columns]
-        probabilities: npt.NDArray[np.float64] = answer.astype(float, copy=False)
-        sums = probabilities.sum(axis=1, keepdims=True)
+            raise AttributeError(f"{self.estimator} has no probabilities")
+        sums = answer.sum(axis=1, keepdims=True, dtype=np.float64)
         if answer.dtype == np.float32 and np.allclose(sums, 1, rtol=0, atol=1e-3):
-            return probabilities / sums  # rounded: scikit-learn's scores want sums of one
-        return probabilities
+            return np.asarray(answer / sums)  # rounded: scikit-learn's scores want sums of one
+        return np.asarray(answer, dtype=np.float64)
 
     def _answer(self, method: str, X: Any, *columns: int) -> npt.NDArray[Any]:
         """Call a method of the classifier and check the shape, (B, *columns)."""
         with _isolated(self.random_state):
             series = X if self._layout == "any" else self._read(to_arrays(X))
             answer = np.asarray(getattr(self.estimator_, method)(series))
-        if self._layout == "any":
-            return answer
-        expected = (len(series), *columns)
-        if method == "predict" and answer.shape == (len(series), 1):
-            return answer[:, 0]
-        if answer.shape != expected:
-            of = f" and {columns[0]} classes" if columns else ""
+        if not columns and answer.ndim == 2 and answer.shape[1] == 1:
+            answer = answer[:, 0]
+        if self._layout != "any" and answer.shape != (expected := (len(series), *columns)):
             raise ValueError(
-                f"{method} of {self.estimator} must return an array of shape {expected} for "
-                f"{expected[0]} series{of}; got shape {answer.shape}"
+                f"{method} of {self.estimator} must return an array of shape {expected}; got "
+                f"shape {answer.shape}"
             )
         return answer
 
@@ -210,16 +192,15 @@ class PanelClassifier:
 def _reads(estimator: Any) -> tuple[str, bool, bool]:
     """Return the layout, and whether gaps and several channels are readable."""
     tags = getattr(estimator, "__sklearn_tags__", None)
-    ours = type(estimator).__module__.startswith("tsformer.")
-    if ours and estimator.__sklearn_tags__().input_tags.allow_nan:
+    inputs = None if tags is None else tags().input_tags
+    gaps = inputs is not None and bool(inputs.allow_nan)
+    if gaps and type(estimator).__module__.startswith("tsformer."):
         return "any", True, True
     if hasattr(estimator, "get_tag"):
         # Tags of gaps and lengths are unreliable: sktime's neighbours claim both and raise.
         # Keywords, because sktime and aeon order these arguments differently.
         tag = {"tag_value_default": False, "raise_error": False}
         return "panel", False, bool(estimator.get_tag("capability:multivariate", **tag))
-    inputs = None if tags is None else tags().input_tags
-    gaps = inputs is not None and bool(inputs.allow_nan)
     if _descends(type(estimator), *_STEPS_FIRST):
         return "steps first", gaps, True
     return "panel" if inputs is not None and inputs.three_d_array else "flat", gaps, True

@@ -4,9 +4,7 @@ import hashlib
 import importlib.metadata
 import importlib.util
 import inspect
-import sys
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
@@ -32,13 +30,12 @@ class Baseline:
     ----------
     path : str
         Dotted path of its class.
-    parameters : mapping
-        Overrides of the class's defaults.
+    parameters, quick : mapping
+        Overrides of the class's defaults, and of a small fit that compiles.
     needs : tuple of str
         Modules without which it cannot be used; the extra `baselines` installs them.
     unequal, gaps : bool
-        Whether it reads unequal lengths and missing values. Other series are padded or
-        interpolated first.
+        Whether it reads unequal lengths and missing values, or series are changed first.
     shortest : int
         The fewest steps it reads; shorter series are padded.
     random : bool
@@ -47,8 +44,6 @@ class Baseline:
         Parameters that make a deterministic method depend on `random_state`.
     compiled : bool
         Whether the first fit in a process compiles; measured seconds exclude it.
-    quick : mapping
-        Parameters of the small fit that compiles.
     """
 
     path: str
@@ -83,11 +78,8 @@ BASELINES: Mapping[str, Baseline] = {
     "tsformer": _ours("TSTransformerClassifier"),
     "random-convolutions": _ours("RandomConvolutionClassifier"),
     "ensemble": _ours("TSEnsembleClassifier"),
-    "majority": Baseline(
-        "sklearn.dummy.DummyClassifier",
-        {"strategy": "prior"},
-        gaps=True,
-        random=False,
+    "majority": replace(
+        Baseline("sklearn.dummy.DummyClassifier", {"strategy": "prior"}, gaps=True, random=False),
         chance=("strategy",),
     ),
     "summary-ridge": replace(_ours("baselines.summary_ridge.SummaryRidgeClassifier"), random=False),
@@ -127,11 +119,7 @@ BASELINES: Mapping[str, Baseline] = {
     "convtran": _sktime(f"{_DEEP}.convtran.ConvTranClassifierTorch", parameters={"batch_size": 16}),
 }
 #: Part of a base class's name -> kind of estimator, if no base is a classifier.
-_KINDS = {
-    "Regressor": "a regressor",
-    "Cluster": "a clusterer",
-    "OutlierMixin": "an outlier detector",
-}
+_KINDS = {"Regressor": "a regressor", "Cluster": "a clusterer", "Outlier": "an outlier detector"}
 
 
 def find(estimator: str) -> Baseline:
@@ -151,10 +139,8 @@ def find(estimator: str) -> Baseline:
     if "." not in estimator.strip("."):
         message = unknown("classifier", estimator, BASELINES)
         raise ValueError(f"{message}; or name a class by its dotted path, as in sklearn.svm.SVC")
-    for known in BASELINES.values():
-        if known.path == estimator:
-            return replace(known, parameters={})
-    return Baseline(estimator)
+    known = {baseline.path: replace(baseline, parameters={}) for baseline in BASELINES.values()}
+    return known.get(estimator, Baseline(estimator))
 
 
 def import_encodings(encoding: str) -> None:
@@ -180,8 +166,7 @@ def load_class(estimator: str) -> type[Any]:
         If a library is not installed, with the command that installs it, or if the module raises
         or exits on import.
     ValueError
-        If there is no such name, module or class. If the class was defined in an interactive
-        session: a fit is identified by the code of its class, which is unreadable there.
+        If there is no such class, or it is of a script or notebook: workers cannot import it.
     TypeError
         If it is not a class with `fit` and `predict`, or is a regressor or a clusterer.
     """
@@ -193,17 +178,18 @@ def load_class(estimator: str) -> type[Any]:
                 f"{install_command('baselines')}"
             )
     home, _, name = baseline.path.rpartition(".")
-    if home == "__main__" and not _places(home):
-        raise ValueError(
-            f"{estimator} is defined in an interactive session, whose code cannot be read again; "
-            f"save the class in a file of this folder, as in mine.py, and name it mine.{name}"
-        )
+    if home == "__main__":
+        raise ValueError(f"{estimator}: save the class in a file mine.py, and name it mine.{name}")
     module = load_module(home, estimator)
-    if not hasattr(module, name):
-        classes = [key for key, found in vars(module).items() if not _other_kind(found)]
-        raise ValueError(unknown(f"class of {home}", name, classes))
-    if kind := _other_kind(found := getattr(module, name)):  # ours are imported on demand
-        raise TypeError(f"{estimator} {kind}")
+    found = getattr(module, name, None)  # ours are imported on demand
+    if found is None:
+        raise ValueError(unknown(f"class of {home}", name, vars(module)))
+    if not (inspect.isclass(found) and hasattr(found, "fit") and hasattr(found, "predict")):
+        raise TypeError(f"{estimator} must be a class with fit and predict; got {found!r}")
+    bases = " ".join(base.__name__ for base in found.__mro__[1:])
+    kind = next((kind for part, kind in _KINDS.items() if part in bases), "")
+    if kind and "Classifier" not in bases:
+        raise TypeError(f"{estimator} is {kind}; name a classifier")
     return found
 
 
@@ -212,17 +198,19 @@ def arguments(
 ) -> dict[str, Any]:
     """Return the constructor's arguments; ValueError for a parameter that the class lacks."""
     given = {**find(estimator).parameters, **parameters}
-    known = inspect.signature(cls).parameters
-    names, bases = set(known), cls.__mro__[:-1]
-    if any(each.kind is each.VAR_KEYWORD for each in known.values()):
-        # A class that passes arguments on takes the parameters of its bases, and others.
-        names = {name for base in bases for name in inspect.signature(base).parameters} | {*given}
-    for name in given:
-        check_known(f"parameter of {estimator}", name, sorted(names - {"random_state"}))
-        default = known[name].default if name in known else None
-        if isinstance(given[name], list) and isinstance(default, tuple):
-            given[name] = tuple(given[name])  # TOML has no tuples
-    return given | ({"random_state": seed} if "random_state" in names else {})
+    known = dict(inspect.signature(cls).parameters)
+    passes_on = any(each.kind is each.VAR_KEYWORD for each in known.values())
+    for base in cls.__mro__[1:-1] if passes_on else ():  # it takes their parameters, and others
+        known = {**inspect.signature(base).parameters, **known}
+    for name, value in given.items():
+        if not passes_on:
+            check_known(f"parameter of {estimator}", name, sorted({*known} - {"random_state"}))
+        if isinstance(value, list) and isinstance(getattr(known.get(name), "default", 0), tuple):
+            given[name] = tuple(value)  # TOML has no tuples
+    return given | ({"random_state": seed} if "random_state" in known else {})
+
+
+_packages = cache(importlib.metadata.packages_distributions)  # takes a while
 
 
 @cache
@@ -237,18 +225,17 @@ def library_version(path: str) -> str:
     top = path.partition(".")[0]
     if top == "tsformer":
         return f"tsformer {tsformer.__version__}"
-    places, names = _places(top), [top]
-    if any(True for place in places for _ in place.parent.glob("*.dist-info")):  # installed
-        names += importlib.metadata.packages_distributions().get(top, ())
-    for name in names:
-        with suppress(importlib.metadata.PackageNotFoundError):
-            return f"{name} {importlib.metadata.version(name)}"
+    for name in _packages().get(top, ()):
+        return f"{name} {importlib.metadata.version(name)}"
+    spec: Any = importlib.util.find_spec(top)
+    if spec is None:
+        return f"{top} of unknown version"
     code = hashlib.sha256()
-    for place in places:
+    for place in map(Path, spec.submodule_search_locations or [spec.origin]):
         for file in [place] if place.is_file() else sorted(place.rglob("*.py")):
             name = file.relative_to(place.parent).as_posix()
             code.update(f"{name}\n".encode() + file.read_bytes())
-    return f"{top} {code.hexdigest()[:8]}" if places else f"{top} of unknown version"
+    return f"{top} {code.hexdigest()[:8]}"
 
 
 def class_version(cls: type[Any]) -> str:
@@ -262,42 +249,13 @@ def class_version(cls: type[Any]) -> str:
     return f"__main__ {hashlib.sha256(source.encode()).hexdigest()[:8]}"
 
 
-def _places(top: str) -> list[Path]:
-    """Return the folders of a package, or the file of a module."""
-    try:
-        spec = importlib.util.find_spec(top)
-    except (ImportError, ValueError):  # a script has a file and no spec
-        spec = None
-    origin = spec.origin if spec is not None else getattr(sys.modules.get(top), "__file__", None)
-    inside: Any = spec.submodule_search_locations if spec is not None else None
-    places = inside or [origin]
-    return [Path(place) for place in places if place and Path(place).exists()]
-
-
 def load_module(home: str, named: str) -> ModuleType:
     """Import a module; errors say what named it."""
     try:
         return import_module(home)
     except (Exception, SystemExit) as error:
-        missing = error.name or "" if isinstance(error, ModuleNotFoundError) else ""
-        if missing and f"{home}.".startswith(f"{missing}."):
-            raise ValueError(
-                f"{named}: there is no module {missing!r}; it must be installed, or be a file "
-                "in this folder or on PYTHONPATH"
-            ) from error
         cause = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        problem = f"cannot be imported: its module raised {cause}"
-        if missing:
-            problem = f"needs {missing}: install it with pip install {missing.partition('.')[0]}"
-        raise ImportError(f"{named} {problem}") from error
-
-
-def _other_kind(found: Any) -> str:
-    """Return what makes it no classifier; "" for a classifier or an unknown kind."""
-    if not inspect.isclass(found) or not (hasattr(found, "fit") and hasattr(found, "predict")):
-        return f"must be a class with fit and predict; got {found!r}"
-    bases = [base.__name__ for base in found.__mro__[1:]]
-    if "ClassifierMixin" in bases or "BaseClassifier" in bases:
-        return ""
-    kinds = [kind for part, kind in _KINDS.items() if any(part in base for base in bases)]
-    return f"is {kinds[0]}; name a classifier" if kinds else ""
+        raise ImportError(
+            f"{named} cannot be imported ({cause}): its module must be installed, or be a file in "
+            "this folder or on PYTHONPATH"
+        ) from error

@@ -3,7 +3,6 @@
 import os
 import re
 import shlex
-import signal
 import sys
 import warnings
 from collections.abc import Sequence
@@ -19,8 +18,7 @@ USER_ERRORS = (ValueError, TypeError, ImportError, OSError)
 
 #: An argument of a table in a message.
 _ARGUMENT = re.compile(
-    "`(case|time|value|drop|channel|labels?|group|grid|header|sep|decimal|time_format|timestamps|"
-    "window|stride)"
+    "`(case|time|value|drop|channel|labels?|group|grid|sep|decimal|time_format|window|stride)"
     "=([^`]*)`"
 )
 
@@ -34,8 +32,6 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     An error is printed as one line on standard error; ``--debug``, at any position, shows the
     traceback.
     """
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, _interrupt)
     args = list(sys.argv[1:] if args is None else args)
     debug = "--debug" in args
     args = [arg for arg in args if arg != "--debug"]
@@ -72,14 +68,6 @@ def _run(args: list[str], *, debug: bool) -> int:
     return code or 0
 
 
-def _interrupt(*_: object) -> None:
-    """Stop at Ctrl-C; an exception in the C++ code that imports torch would abort."""
-    if getattr(getattr(sys.modules.get("torch"), "__spec__", None), "_initializing", False):
-        _say("stopped by Ctrl-C")
-        os._exit(130)
-    raise KeyboardInterrupt
-
-
 def _message(error: Exception) -> str:
     if hasattr(error, "format_message"):  # Typer's own: a wrong option, a missing argument
         context = getattr(error, "ctx", None)
@@ -102,13 +90,9 @@ def _say(message: str) -> None:
 
 def in_flags(message: str) -> str:
     r"""Show arguments in a message, ``\`time=\```, as options of the command line."""
-    return _ARGUMENT.sub(lambda match: _flag(match[1], match[2].strip("'\"")), message)
 
+    def flag(argument: re.Match[str]) -> str:
+        value = argument[2].strip("'\"")
+        return f"--{argument[1].replace('_', '-')} {shlex.quote(value) if value else ''}".strip()
 
-def _flag(name: str, value: str) -> str:
-    if name == "header" and value:
-        return "--header" if value == "True" else "--no-header"
-    if name == "timestamps":
-        return f"--set timestamps={value}"
-    flag = f"--{name.replace('_', '-')}"
-    return f"{flag} {shlex.quote(value)}" if value else flag
+    return _ARGUMENT.sub(flag, message.replace("`header=False`", "--no-header"))

@@ -32,11 +32,10 @@ def encodings(as_json: Json = False) -> None:
     for row in available():
         name, symmetric = str(row["name"]), "symmetric" if row["symmetric"] else ""
         stack = EncodingStack(name, n_layers=2, d_model=64, n_heads=4, max_len=64)
-        n_parameters = f"{sum(parameter.numel() for parameter in stack.parameters()):,}"
-        ratio = f"{cost[name]:.2f}" if name in cost else "-"
+        n_parameters = sum(parameter.numel() for parameter in stack.parameters())
         places = {stem: by_name.get(name) for stem, by_name in ranks.items()}
         first = (name, row["kind"], n_parameters, row["extrapolation"], symmetric)
-        rows.append((*first, ratio, places, row["reference"]))
+        rows.append((*first, cost.get(name), places, row["reference"]))
     header = ["name", "hook", " params", "extrapolation", "", " cost", "ranks", "reference"]
     table(header, rows, as_json=as_json)
 
@@ -90,9 +89,9 @@ def datasets(
     catalogue = list_datasets()
     if available:
         catalogue = catalogue[catalogue["available"] != ""]
-    shown = catalogue.astype(object).where(catalogue.notna(), "?")  # unknown in the catalogue
+    shown = catalogue.astype(object).where(catalogue.notna(), None)  # unknown in the catalogue
     ends = zip(shown["length_min"], shown["length_max"], strict=True)
-    shown["length"] = ["-".join(dict.fromkeys(map(str, each))) for each in ends]
+    shown["length"] = ["-".join(dict.fromkeys(map(str, filter(None, each)))) for each in ends]
     columns = ["name", "train_size", "test_size", "channels", "length", "classes", "available"]
     header = ["name", " train", " test", " dims", " length", " classes", "available"]
     table(header, shown[columns].itertuples(index=False, name=None), as_json=as_json)
@@ -122,8 +121,7 @@ def plot_encoding(
     for name, flag in {"max_len": "length", "d_model": "d-model", "n_heads": "heads"}.items():
         if name in options:
             raise ValueError(f"set {name} with --{flag} {options[name]}")
-    out = parsing.picture(out or Path(f"encoding_{encoding}.png"))
-    parsing.check_file(out)
+    out = parsing.output(out or Path(f"encoding_{encoding}.png"), ending=".png")
     parsing.import_encodings([encoding], allowed=allow_import)
     figure = plot_encoding(encoding, length, d_model=d_model, n_heads=heads, **options)
     figure.savefig(out)

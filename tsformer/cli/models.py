@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import sys
 from contextlib import nullcontext
 from dataclasses import replace
@@ -12,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tsformer._checks import check_known, unknown
+from tsformer._checks import check_known
 from tsformer._files import check_output, csv_cell
 from tsformer._warnings import warn_caller
 from tsformer.cli import parsing
 from tsformer.cli.parsing import argument, option
-from tsformer.cli.printing import Json, as_typed
+from tsformer.cli.printing import Json
 from tsformer.cli.tables import described
 from tsformer.cli.tracking import say_where
 
@@ -56,14 +55,10 @@ def training(
     allow_import: parsing.AllowImport = False,
 ) -> dict[str, Any]:
     """Return the parameters of an estimator from options of training."""
-    if resume and checkpoint is None:
-        raise ValueError("--resume continues from a checkpoint; name its folder with --checkpoint")
-    parameters = {"verbose": 1, "encoding": encoding, "random_state": seed}
+    parameters = {"verbose": 1, "encoding": encoding, "random_state": seed, "resume": resume}
     parameters |= parsing.settings(set_)
-    if checkpoint is not None:
-        parameters |= {"checkpoint_dir": str(checkpoint), "resume": resume}
-    if max_epochs is not None:
-        parameters["max_epochs"] = max_epochs
+    parameters |= {} if checkpoint is None else {"checkpoint_dir": str(checkpoint)}
+    parameters |= {} if max_epochs is None else {"max_epochs": max_epochs}
     parsing.import_encodings([str(parameters["encoding"])], allowed=allow_import)
     return parameters
 
@@ -96,14 +91,9 @@ def fit(
       tsformer fit recording.csv --window 10s --stride 5s --label activity --group person
     """
     from tsformer import TSTransformerClassifier
-    from tsformer.data.sources import is_file
-    from tsformer.data.text import ending
 
     training |= {} if init_from is None else {"init_from": str(init_from)}
-    following = ["evaluate", str(out), dataset]
-    if is_file(dataset) or columns.window is not None:
-        following = ["predict", str(out), f"new{ending(dataset) or '.csv'}"]
-    _train(TSTransformerClassifier, training, dataset, columns, out, where, shlex.join(following))
+    _train(TSTransformerClassifier(**training), dataset, columns, out, where)
 
 
 def pretrain(
@@ -131,33 +121,23 @@ def pretrain(
     """
     from tsformer import TSTransformerEncoder
 
-    parameters = {"objective": objective, **training}
-    following = f"fit DATA --init-from {shlex.quote(str(out))}"
-    _train(TSTransformerEncoder, parameters, dataset, columns, out, where, following)
+    _train(
+        TSTransformerEncoder(**{"objective": objective, **training}), dataset, columns, out, where
+    )
 
 
-def _train(
-    kind: type[Any],
-    parameters: dict[str, Any],
-    dataset: str,
-    columns: TableSchema,
-    out: Path,
-    where: Tracking,
-    following: str,
-) -> None:
-    """Fit and save an estimator; print a summary and the command `following`."""
+def _train(estimator: Any, dataset: str, columns: TableSchema, out: Path, where: Tracking) -> None:
+    """Fit and save an estimator; print a summary."""
     from tsformer._devices import resolve_device
     from tsformer.data.sources import is_file, is_folder, read_folder, read_source
     from tsformer.persistence import removed_on_failure, save_or_rescue
     from tsformer.training.distributed import process_group
 
-    known, labelled = kind().get_params(), hasattr(kind, "predict")
-    for name in parameters:
-        check_known("parameter", name, known)
-    estimator = kind(**parameters)
-    inputs = [*_paths(dataset), *_paths(parameters.get("init_from"))]
+    labelled, state = hasattr(estimator, "predict"), estimator.checkpoint_dir
+    init_from = estimator.get_params().get("init_from")
+    inputs = [*_paths(dataset), *_paths(init_from)]
     check_output(out, inputs, replaces=True)
-    if (state := estimator.checkpoint_dir) is not None:
+    if state is not None:
         check_output(Path(state), inputs)
         if Path(state).resolve().is_relative_to(out.resolve()):
             raise ValueError(f"--checkpoint {state} is in --out {out}, which is replaced")
@@ -178,7 +158,7 @@ def _train(
             )
         tracked: Any = nullcontext()
         if where is not None and ranks.leads:
-            from tsformer.tracking.model_run import tracked_fit
+            from tsformer.tracking.autologging import tracked_fit
 
             tracked = tracked_fit(estimator, dataset=dataset, loader=_loader(dataset), **where)
         with tracked as run:
@@ -190,12 +170,10 @@ def _train(
             return
         save_or_rescue(estimator.save, out)
     history = estimator.history_
-    n_parameters = sum(w.numel() for model in estimator.models_ for w in model.parameters())
     typer.echo(
         f"{estimator.encoding} on {dataset}: {len(X)} series, {estimator.n_iter_} epochs in "
-        f"{sum(row['seconds'] for row in history):.1f} s, {n_parameters:,} parameters, "
-        f"loss {history[-1]['loss']:.3f}\n"
-        f"saved in {out}; next: {as_typed('tsformer ' + following)}"
+        f"{sum(row['seconds'] for row in history):.1f} s, loss {history[-1]['loss']:.3f}\n"
+        f"saved in {out}"
     )
     say_where(run)
     if history.interrupted:
@@ -240,11 +218,10 @@ def predict(
     from tsformer.data.table import steps_or_time
     from tsformer.training.distributed import process_group
 
-    if out is not None:
-        parsing.check_file(out, [model, *_paths(file)])
+    out = None if out is None else parsing.output(out, [model, *_paths(file)])
     with process_group(resolve_device("auto")) as ranks:
         classifier, found = _read_for(model, file, columns, allow_import, labelled=False)
-        cut = found.windows
+        cut, named = found.windows, (found.schema is not None and found.schema.case) or "series"
         if cut is not None and (proba or novelty):
             raise ValueError("--proba and --novelty are for series; intervals have a confidence")
         if cut is None and least_duration is not None:
@@ -257,23 +234,21 @@ def predict(
         if cut is None:
             rows["label"] = classifier.predict(X)
         if proba or cut is not None:
-            names = [f"p({label})" for label in classifier.classes_]
-            rows[names] = classifier.predict_proba(X)
+            rows[[f"p({label})" for label in classifier.classes_]] = classifier.predict_proba(X)
         if novelty:
-            rows["novelty"] = classifier.novelty_score(X).round(6)
+            rows["novelty"] = classifier.novelty_score(X)
         rows = pd.concat(ranks.gather(rows))
     if not ranks.leads:
         return
-    what, named = "predictions", (found.schema is not None and found.schema.case) or "series"
     if cut is not None:
-        what, named = "intervals", "recording"
+        named = "recording"
         steps = cut.steps(rows.to_numpy(), classes=classifier.classes_)
         rows = cut.events(steps, steps_or_time(least_duration or "1")).set_index(named)
-    rows = rows.round({"confidence": 6} if cut is not None else 6)
+    rows = rows.round({name: 6 for name in rows if name not in ("start", "end")})
     rows = rows.assign(label=rows["label"].map(csv_cell)).rename(index=csv_cell)
     rows.to_csv(out or sys.stdout, index_label=csv_cell(named))
     if out:
-        typer.echo(f"{len(rows)} {what} written to {out}")
+        typer.echo(f"{len(rows)} predictions written to {out}")
 
 
 def evaluate(
@@ -300,8 +275,6 @@ def evaluate(
     import numpy as np
     from sklearn.metrics import classification_report
 
-    from tsformer.data.sources import is_file
-
     if explanations and where is None:
         raise ValueError(
             "--explanations needs a tracked run: install MLflow, and remove --no-track; or use "
@@ -315,23 +288,19 @@ def evaluate(
             f"{len(extra)} labels are unknown to the model and count as errors: "
             f"{', '.join(map(repr, extra[:5]))}; its classes are {classes[:20]}"
         )
-    test = "series" if is_file(dataset) else "test series"
-    test = test if found.windows is None else "windows"
     name = getattr(classifier, "encoding", type(classifier).__name__)
-    typer.echo(f"{name} on the {len(found.X)} {test} of {dataset}", err=as_json)
+    typer.echo(f"{name} on the {len(found.X)} series of {dataset}", err=as_json)
     predicted = np.asarray(classifier.predict(found.X)).astype(str)
-    scores = classification_report(
-        found.y, predicted, digits=4, zero_division=0, output_dict=as_json
-    )
+    options: dict[str, Any] = {"digits": 4, "zero_division": 0, "output_dict": as_json}
+    scores = classification_report(found.y, predicted, **options)
     if found.windows is not None:  # also windows of several labels
-        cut = _read_for(model, dataset, columns, allow_import, labelled=False)[1].windows
-        assert cut is not None
+        cut: Any = _read_for(model, dataset, columns, allow_import, labelled=False)[1].windows
         of_steps = cut.scores(cut.steps(classifier.predict_proba(cut.X), classes=classes))
         listed = ", ".join(f"{name} {score:.4f}" for name, score in of_steps.items())
         scores = scores | {"recordings": of_steps} if as_json else f"{scores}\nrecordings: {listed}"
     typer.echo(json.dumps(scores, indent=2) if as_json else scores)
     if where is not None:
-        from tsformer.tracking.model_run import track_evaluation
+        from tsformer.tracking.autologging import track_evaluation
 
         # Files have labels as text; a model that was trained elsewhere may have numbers.
         own = dict(zip(classes, classifier.classes_.tolist(), strict=True))
@@ -371,14 +340,12 @@ def explain(
 
     from tsformer.data.containers import times_of
     from tsformer.data.series import SeriesSource
-    from tsformer.explain import BASELINES, most_relevant_windows
+    from tsformer.explain import most_relevant_windows
     from tsformer.plots.explanations import plot_relevance_of
 
-    out = parsing.picture(out)
-    parsing.check_file(out, [model, *_paths(dataset)])
+    out = parsing.output(out, [model, *_paths(dataset)], ending=".png")
     classifier, found = _read_for(model, dataset, columns, allow_import, labelled=False)
-    method = method or classifier.default_method
-    row = _row(series, found, dataset)
+    row, method = _row(series, found), method or classifier.default_method
     panel = classifier.read_series(found.X)
     panel = panel.part(np.arange(len(panel)) == row)
     labels = {str(label): label for label in classifier.classes_.tolist()}
@@ -386,10 +353,8 @@ def explain(
     predicted = str(classifier.classes_[probabilities.argmax()])
     shown = predicted if target is None else target
     check_known("class", shown, labels)
-    reference = parsing.number("--baseline", baseline, *BASELINES)
-    options = parsing.settings(set_)
+    reference, options = parsing.value(baseline), parsing.settings(set_)
     explained = classifier.explain(panel, method, labels[shown], reference, method_params=options)
-    relevance = explained[0]
     known = "" if found.y is None else f", labelled {found.y[row]}"
     case = row if found.cases is None else found.cases[row]  # --series may be a number
     title = (
@@ -397,13 +362,13 @@ def explain(
         f"{method.replace('_', ' ')} for {shown}"
     )
     x = None if isinstance(found.X, SeriesSource) else found.X[row]
-    plot_relevance_of(panel, relevance, title, x).savefig(out)
+    plot_relevance_of(panel, explained[0], title, x).savefig(out)
     typer.echo(title)
-    relevance, clock = relevance[:, : int(panel.lengths[0])], times_of(x)
+    relevance, clock = explained[0][:, : int(panel.lengths[0])], times_of(x)
     for place, (channel, begin, end) in enumerate(most_relevant_windows(relevance), 1):
-        total = relevance[channel, begin:end].sum()
         name = channel if panel.channels is None else panel.channels[channel]
         times = (f"steps {begin}", end - 1) if clock is None else (clock[begin], clock[end - 1])
+        total = relevance[channel, begin:end].sum()
         typer.echo(f"{place}. channel {name}, {times[0]} to {times[1]}: {total:+.3f}")
     typer.echo(f"drawn to {out}")
 
@@ -419,16 +384,13 @@ def _paths(source: str | None) -> list[Path]:
     return [] if found is None else [found]
 
 
-def _row(series: str, found: Source, dataset: str) -> int:
+def _row(series: str, found: Source) -> int:
     """Find a series by name or number."""
-    names, n = [str(name) for name in found.cases or ()], len(found.X)
-    if series in names:
-        return names.index(series)
-    if series.isdecimal() and int(series) < n:
-        return int(series)
-    if names and not series.isdecimal():
-        raise ValueError(unknown("series", series, names))
-    raise ValueError(f"--series takes a number from 0 to {n - 1}, for {dataset}; got {series!r}")
+    numbers = map(str, range(len(found.X)))
+    names = [*map(str, found.cases or ())]
+    if series not in names:
+        check_known("series", series, [*names, *numbers])
+    return names.index(series) if series in names else int(series)
 
 
 def _loader(dataset: str) -> str:
@@ -452,15 +414,15 @@ def _read_for(
     if isinstance(encoding, str) and "." in encoding:
         parsing.import_encodings([encoding], allowed=allow_import)
     classifier = tsformer.load(model)
-    kind, advice = type(classifier).__name__, "use it from Python"
+    kind = type(classifier).__name__
     if not hasattr(classifier, "classes_"):
-        start = f"train a classifier from it: tsformer fit DATA --init-from {model}"
-        advice = start if hasattr(classifier, "transform") else advice
-        raise ValueError(f"{model} is a {kind}, which has no classes to predict; {advice}")
+        raise ValueError(
+            f"{model} is a {kind}, which has no classes to predict; use it from Python"
+        )
     if not isinstance(classifier, SeriesEstimator):
-        raise ValueError(f"{model} is an {kind}; {advice}")
+        raise ValueError(f"{model} is an {kind}; use it from Python")
     if classifier.target_.shape:
-        raise ValueError(f"{model} predicts several labels per series; {advice}")
+        raise ValueError(f"{model} predicts several labels per series; use it from Python")
     trained = getattr(classifier, "table_schema_", None)
     found = read_source(source, columns, trained=trained, split="test", labelled=labelled)
     return classifier, found

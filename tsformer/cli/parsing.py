@@ -82,47 +82,24 @@ def import_encodings(texts: Iterable[str], *, allowed: bool) -> None:
         baselines.import_encodings(text)
 
 
-def picture(path: Path) -> Path:
-    """Return the file of a picture, which is PNG if its name has no ending."""
-    if path.is_dir():
-        raise ValueError(f"{path} is a folder; name a file, as in --out {path / 'why.png'}")
-    return path if path.suffix else path.with_suffix(".png")
-
-
-def check_file(path: Path, inputs: Iterable[Path] = ()) -> None:
-    """Raise before any work if a file cannot be written to `path`."""
-    check_output(path, inputs)
+def output(path: Path, inputs: Iterable[Path] = (), *, ending: str = "") -> Path:
+    """Return the file to write; raise before any work if it cannot be written."""
     if path.is_dir():
         raise ValueError(f"{path} is a folder; name a file")
+    path = path if path.suffix else path.with_suffix(ending)
+    check_output(path, inputs)
     if not path.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {path.parent} for {path}; create it first")
-
-
-def columns(lists: list[str]) -> list[str] | None:
-    """Read lists of column names, ``["a,b", "c"]``; None for an empty list."""
-    return [name for text in lists for name in names(text)] if lists else None
-
-
-def number(option: str, text: str, *names: str) -> float | str:
-    """Read a number, or one of these names; `option` is its name in errors."""
-    if text in names:
-        return text
-    try:
-        return float(text)
-    except ValueError as error:
-        allowed = ", ".join((*names, "a number"))
-        raise ValueError(f"{option} takes {allowed}; got {text!r}") from error
+    return path
 
 
 def seeds(text: str) -> tuple[int, ...]:
     """Read a number of seeds, ``"3"`` for 0, 1, 2, or the seeds, ``"0,5"`` or ``"7,"``."""
-    numbers = tuple(int(part) for part in names(text) if part.isdecimal())
-    whole = len(numbers) == len(names(text))
-    if "," not in text and len(numbers) == 1:
-        numbers = tuple(range(numbers[0]))
-    if not numbers or not whole:
+    numbers = tuple(int(part) if part.isdecimal() else -1 for part in names(text))
+    found = numbers if "," in text else tuple(range(max(numbers, default=0)))
+    if not found or min(numbers) < 0:
         raise ValueError(f"--seeds takes a number, as in 3, or seeds, as in 0,1,2; got {text!r}")
-    return numbers
+    return found
 
 
 def settings(pairs: list[str]) -> dict[str, Any]:
@@ -134,9 +111,9 @@ def settings(pairs: list[str]) -> dict[str, Any]:
     for path, text in _pairs("--set", pairs, "stem=linear"):
         name, dot, entry = path.partition(".")
         if dot:
-            found.setdefault(name, {})[entry] = _value(text)
+            found.setdefault(name, {})[entry] = value(text)
         else:
-            found[name] = _value(text)
+            found[name] = value(text)
     return found
 
 
@@ -146,11 +123,8 @@ def varied(pairs: list[str]) -> dict[str, list[Any]]:
     for name, text in _pairs("--vary", pairs, "stem=conv,linear"):
         if name in found:
             raise ValueError(f"--vary names {name!r} twice; give all its values at once")
-        parts, depth = [""], 0
-        for sign in text:  # commas outside lists and dicts
-            depth += (sign in "([{") - (sign in ")]}")
-            parts = [*parts, ""] if sign == "," and not depth else [*parts[:-1], parts[-1] + sign]
-        found[name] = [_value(part.strip()) for part in parts if part.strip()]
+        listed = value(f"[{text}]")
+        found[name] = listed if isinstance(listed, list) else [*map(value, names(text))]
     return found
 
 
@@ -163,7 +137,8 @@ def _pairs(flag: str, pairs: list[str], example: str) -> Iterator[tuple[str, str
         yield name, text
 
 
-def _value(text: str) -> Any:
+def value(text: str) -> Any:
+    """Read a Python literal, or else a string."""
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):

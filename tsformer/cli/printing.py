@@ -1,4 +1,4 @@
-"""Tables, the progress bar, and commands as they have to be typed."""
+"""Tables, and commands as they have to be typed."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import os
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
-from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -28,17 +26,12 @@ def table(
 ) -> None:
     """Print rows as a table, or as a JSON list of objects.
 
-    A column whose name starts with a blank is right-aligned, and has numbers in JSON. A column
-    without a name is `note` in JSON. Of a dict, the table shows the values.
+    A column whose name starts with a blank is right-aligned. A column without a name is `note` in
+    JSON. Of a dict, the table shows the values.
     """
     if as_json:
         keys = [name.strip().replace(" ", "_") or "note" for name in header]
-        kinds = [_number if name.startswith(" ") else lambda cell: cell for name in header]
-        found = [
-            {key: kind(cell) for key, kind, cell in zip(keys, kinds, row, strict=True)}
-            for row in rows
-        ]
-        typer.echo(json.dumps(found, indent=2))
+        typer.echo(json.dumps([dict(zip(keys, row, strict=True)) for row in rows], indent=2))
         return
     # No padding: the longest names of the archives and six numbers take 78 columns.
     shown = Table(box=SIMPLE_HEAD, padding=0, show_edge=False, header_style="bold")
@@ -46,25 +39,16 @@ def table(
         side: Literal["left", "right"] = "right" if name.startswith(" ") else "left"
         shown.add_column(name.strip(), justify=side, no_wrap=i == 0)  # names are never cut
     for row in rows:
-        shown.add_row(*map(_text, row))
+        shown.add_row(*(Text(_text(cell)) for cell in row))  # Rich would parse [B, D] as markup
     _console().print(shown)
 
 
-def _text(cell: object) -> Text:
-    if isinstance(cell, bool):
-        cell = ("no", "yes")[cell]
-    words = cell.values() if isinstance(cell, dict) else [cell]
-    shown = ("-" if word is None else str(word) for word in words)
-    return Text(" ".join(shown))  # Rich would parse [B, D] in a string as markup
-
-
-def _number(cell: object) -> object:
-    """Return the number that a cell shows, or its text."""
-    text = str(cell)
-    for kind in (int, float):
-        with suppress(ValueError):
-            return kind(text.replace(",", ""))
-    return text
+def _text(cell: object) -> str:
+    if isinstance(cell, dict):
+        return " ".join(map(_text, cell.values()))
+    if isinstance(cell, bool) or cell is None:
+        return {True: "yes", False: "no", None: "-"}[cell]
+    return f"{cell:.3g}" if isinstance(cell, float) else str(cell)
 
 
 def markdown(text: str) -> None:
@@ -82,11 +66,5 @@ def _console() -> Console:
 
 def as_typed(command: str) -> str:
     """Return a command of tsformer as the user has to type it: it may not be on the path."""
-    return command.replace("tsformer", _program(), 1)
-
-
-def _program() -> str:
-    if shutil.which("tsformer"):
-        return "tsformer"
-    beside = Path(sys.executable).with_name("tsformer")
-    return os.path.relpath(beside) if beside.is_file() else f"{sys.executable} -m tsformer"
+    program = "tsformer" if shutil.which("tsformer") else f"{sys.executable} -m tsformer"
+    return command.replace("tsformer", program, 1)

@@ -104,31 +104,24 @@ def compare(
         check_output(out / file, [] if data is None else [Path(data)])
     sources = ((each, context.get_parameter_source(each)) for each in _OF_A_STUDY)
     given = {each for each, source in sources if source and source.name != "DEFAULT"}
-    flag = "".join(f"--{each.strip('_').replace('_', '-')} " for each in sorted(given)[:1])
-    cross = "--data is cross-validated, and its folds are the splits: remove"
+    flags = ", ".join(f"--{each.strip('_').replace('_', '-')}" for each in sorted(given))
     for message, wrong in {
-        f"--study defines the whole study; remove {flag.strip()}, or put it into the file": (
+        f"--study defines the whole study; remove {flags}, or put it into the file": (
             study is not None and given
         ),
-        "--folds and the options for columns are for a file named with --data": (
-            data is None and (columns or "folds" in given)
+        "--folds, --budget and the options for columns are for a file named with --data": (
+            data is None and (columns or "folds" in given or (budget and study is None))
         ),
-        "--budget chooses by cross-validation of --data; name a file with it": (
-            budget is not None and data is None and study is None
+        "--data is cross-validated, and its folds are the splits: remove --datasets, --resamples": (
+            data is not None and (datasets or resamples > 1)
         ),
-        f"{cross} --datasets, or compare them apart": data is not None and datasets,
-        f"{cross} --resamples": data is not None and resamples > 1,
         "name --datasets A,B, a file of your own, --data FILE, or a study, --study FILE.toml": not (
             study or datasets or data is not None
         ),
-        **{
-            f"{flag} {text!r} names none; leave it out": name in given and not parsing.names(text)
-            for flag, name, text in (
-                ("--methods", "methods", methods),
-                ("--train-sizes", "train_sizes", train_sizes),
-            )
-        },
-        f"--folds takes a number of folds, 2 or more; got {folds}": folds < 2,
+        "--methods names none; leave it out": "methods" in given and not parsing.names(methods),
+        "--train-sizes names none; leave it out": (
+            "train_sizes" in given and not parsing.names(train_sizes)
+        ),
         f"--data takes a file; for a data set, use --datasets {data}": data and not is_file(data),
     }.items():
         if wrong:
@@ -193,12 +186,9 @@ def compare(
         for name, place in places.items():
             if place is not None:
                 typer.echo(f"{name:<8}{place}")
-    unranked = budget is not None and ranking is None
-    if unranked:
+    if budget is not None and ranking is None:
         typer.echo("no ranking: no fit ended within the budget", err=True)
     finish(comparison, err=as_json)
-    if unranked:
-        raise typer.Exit(2)
 
 
 def report(
@@ -227,7 +217,7 @@ def report(
 
     if out is not None:
         check_output(out)
-    columns = parsing.columns(vary)
+    columns = [name for text in vary for name in parsing.names(text)] or None
     files = write_report(
         study, out, baseline=baseline, rope=rope, vary=columns, command=command_line()
     )
@@ -262,8 +252,9 @@ def finish(comparison: Comparison, *, err: bool = False) -> None:
     for kind, fit in zip(kinds, fits, strict=True):
         error = " ".join(fit.pop("error", "").split())
         bare = ("dataset", "encoding", "method", "seed")
-        shown = {name: value for name, value in fit.items() if name != "resample" or value}
-        words = [str(v) if k in bare else f"{k}={v}" for k, v in shown.items()]
+        words = [
+            str(v) if k in bare else f"{k}={v}" for k, v in fit.items() if k != "resample" or v
+        ]
         typer.echo("  ".join(filter(None, (f"{kind}: {words[0]}", *words[1:], error))), err=err)
     if len(comparison.unrecorded):
         typer.echo("run the same command once the store is back to repeat these", err=err)
@@ -301,14 +292,12 @@ def demo(
         means = fits.groupby("encoding")["accuracy"].mean().sort_values(ascending=False)
         typer.echo()
         table(("encoding", " accuracy"), ((name, f"{mean:.3f}") for name, mean in means.items()))
-        best, score, control = means.index[0], means.iloc[0], means["none"]
-        said = f'"{best}" scores {score:.2f}, without one ("none") {control:.2f}.'
-        close = [f'"{name}"' for name, mean in means.iloc[1:].items() if score - mean < EQUAL]
-        if close and score - control >= EQUAL:
-            said += f" {' and '.join(close)} within two points of it."
+        score, control = means.iloc[0], means["none"]
         answer = "Yes" if score - control >= EQUAL else "No"
-        typer.echo(f"\nDoes the encoding matter here? {answer}: {said}")
-        typer.echo(f"picture  {compared.figure_path}\n")
+        typer.echo(
+            f'\nDoes the encoding matter here? {answer}: "{means.index[0]}" scores {score:.2f}, '
+            f'without one ("none") {control:.2f}.\npicture  {compared.figure_path}\n'
+        )
     if compared.report_path:
         typer.echo(f"report   {compared.report_path}")
     typer.echo(f"runs     {as_typed(compared.ui_command)}")

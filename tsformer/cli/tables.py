@@ -70,24 +70,20 @@ def described(source: str, found: Source) -> str:
 
     from tsformer.data.series import SeriesSource
 
-    if isinstance(found.X, SeriesSource):
-        lengths = found.X.lengths.tolist()
+    X, y, cut, schema = found.X, found.y, found.windows, found.schema
+    if isinstance(X, SeriesSource):
+        lengths = X.lengths.tolist()
     else:
-        lengths = [np.shape(x)[-1 if isinstance(x, np.ndarray) else 0] for x in found.X]
-    low, high = min(lengths), max(lengths)
-    cut, schema = found.windows, found.schema
+        lengths = [np.shape(x)[-1 if isinstance(x, np.ndarray) else 0] for x in X]
+    steps = " to ".join(map(str, sorted({min(lengths), max(lengths)})))
     what = "series" if cut is None else f"windows of {len(cut.recordings)} recordings"
-    words = [f"{len(lengths)} {what}", f"{low if low == high else f'{low} to {high}'} steps"]
-    if cut is not None and schema is not None and schema.time is not None:
-        words.append(f"times in {schema.time}")
+    words = [f"{len(lengths)} {what}", f"{steps} steps"]
     if schema is not None and (cut is not None or schema.time is not None):
-        names = list(found.X[0].columns if cut is None else schema.value or ())
-        shown = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
-        words.append(f"channel{'s' * (len(names) > 1)} {shown}")
-    if found.y is not None and found.y.dtype.kind == "f":
-        words.append(f"targets from {found.y.min():g} to {found.y.max():g}")
-    elif found.y is not None:
-        words.append(f"{len(set(found.y))} classes")
+        names = X[0].columns if cut is None else schema.value or ()
+        words.append(f"channels {', '.join(names[:10])}{', ...' * (len(names) > 10)}")
+    if y is not None:
+        numbers = y.dtype.kind == "f"
+        words.append(f"targets from {y.min():g}" if numbers else f"{len(set(y))} classes")
     return f"{source}: {', '.join(words)}"
 
 

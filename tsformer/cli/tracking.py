@@ -36,7 +36,7 @@ def where(
     ] = None,
     run_name: Annotated[str | None, option("Name of the run.", **_PANEL)] = None,
 ) -> dict[str, str | None] | None:
-    """Return arguments of `tsformer.tracking.model_run`; None without tracking or MLflow."""
+    """Return arguments of `tracked_fit`; None without tracking or MLflow."""
     place = {"tracking_uri": tracking_uri, "experiment": experiment, "run_name": run_name}
     anything = any(value is not None for value in place.values())
     if no_track and anything:
@@ -92,4 +92,4 @@ def ui(
 
 
 def _as_text(pages: dict[str, str]) -> str:
-    return "\n".join(f"{shown:<24}{address}" for shown, address in pages.items())
+    return "\n".join(f"{title}\n  {address}" for title, address in pages.items())

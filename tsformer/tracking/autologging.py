@@ -1,32 +1,38 @@
-"""autolog: every fit of this package as a run of MLflow.
+"""autolog: every fit of this package as a run of MLflow; evaluations are added to it.
 
 Estimators call their observers, where MLflow's flavours replace methods: an observer follows the
 epochs, and tells an interrupted fit from a failed one.
 """
 
-import importlib.util
+import re
 import sys
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from tsformer._optional import require
-from tsformer.data.containers import to_source
-from tsformer.estimators.ensemble import QUALITIES
 from tsformer.estimators.saving import fitted_parts
 from tsformer.estimators.series import Fit, add_observer, remove_observer
 from tsformer.plots import encoding_color, plot_confusion, plot_history, plot_reliability
+from tsformer.plots.explanations import plot_relevance_of
 from tsformer.tracking import search
-from tsformer.tracking.context import activated, hides_fits, start_run, user_run_is_active
-from tsformer.tracking.model import card_of_run, write_model
-from tsformer.tracking.scores import array_of, in_text, scored
+from tsformer.tracking.context import (
+    Enclosing,
+    activated,
+    hides_fits,
+    start_run,
+    user_run_is_active,
+    within,
+)
+from tsformer.tracking.model import card_at, write_model
+from tsformer.tracking.scores import in_text, scored
 from tsformer.tracking.settings import (
     Settings,
     current_settings,
@@ -34,23 +40,22 @@ from tsformer.tracking.settings import (
     set_settings,
     speaking,
     warn,
+    warn_untracked,
+    without_credentials,
 )
-from tsformer.tracking.tracked_run import CONTEXTS, TrackedRun
+from tsformer.tracking.store import RunStore, resolve_uri
+from tsformer.tracking.tracked_run import CONTEXTS, TrackedRun, padded
 from tsformer.tracking.tracker import (
     MLflowTracker,
     check_pictures,
     encoding_of,
     epoch_metrics,
-    long_enough,
     n_parameters,
     name_of,
     parameters_of,
+    worth_drawing,
 )
 from tsformer.training.distributed import Ranks
-
-_N_EXAMPLES = 2
-#: Values of the data that are digested: 256 MiB of float64. Larger data: the first series.
-_MOST_VALUES = 2**25
 
 
 def autolog(
@@ -66,19 +71,15 @@ def autolog(
 ) -> None:
     """Track every fit of this package in MLflow from now on.
 
-    Each fit gives a run: the parameters, loss and validation score by epoch, scores on the training
-    data, and with `X_val` on the validation data, the confusion matrix, the encoding before and
-    after training, seconds, peak memory and number of parameters, the data by name, shape and
-    digest, and the model, which `mlflow.pyfunc.load_model` loads; an encoder, which predicts
-    nothing, is stored as the folder that `tsformer.load` reads. `tsformer.tracking.context`
-    documents the experiment and the store of a run.
+    Each fit gives a run: the parameters, loss and validation score by epoch, scores on training and
+    validation data, pictures, seconds, peak memory, number of parameters, the data by name, shape
+    and digest, and the model, which `mlflow.pyfunc.load_model` loads; an encoder is stored as the
+    folder that `tsformer.load` reads. `tsformer.tracking.context` documents the experiment and the
+    store of a run.
 
     A run ends FINISHED, KILLED if Ctrl-C ended training, or FAILED with the error in the tag
-    ``tsformer.error``. A character that MLflow refuses in a name is stored as ``_``. The tag
-    ``tsformer.missing`` lists entries that could not be stored. If the store fails, one warning is
-    issued, the fit continues, and the run is not FINISHED.
-
-    Call it again to change the options.
+    ``tsformer.error``. The tag ``tsformer.missing`` lists entries that could not be stored. If the
+    store fails, one warning is issued, the fit continues, and the run is not FINISHED.
 
     Parameters
     ----------
@@ -151,11 +152,9 @@ def _observe(fit: Fit) -> Iterator[None]:
                 stack.enter_context(activated(run))
                 stack.enter_context(run)
                 run.attempt("the parameters", lambda: run.params(parameters_of(fit.estimator)))
-                # Epochs are heard of if members train one after another in this process.
-                members = own.get("n_estimators")
-                if "quality" in own:
-                    members = QUALITIES.get(own["quality"])
-                if members == 1 or (members is not None and own["n_jobs"] in (1, None)):
+                # Members may train in other processes.
+                alone = own.get("n_estimators") == 1 or own.get("quality") == "fast"
+                if alone or own.get("n_jobs") in (1, None):
                     tracker = MLflowTracker(run, pictures=settings.pictures)
                     fit.callbacks.append(tracker)
         except Exception as error:  # tracking never fails a fit
@@ -172,27 +171,23 @@ def _log_fit(
 ) -> None:
     """Log the fitted estimator."""
     estimator, data = fit.estimator, fit.data
-    pictures = long_enough(seconds) if settings.pictures == "auto" else settings.pictures
-
-    run.attempt(
-        "the course of the fit", lambda: _log_course(run, estimator, summary, seconds, pictures)
+    pictures = worth_drawing(settings.pictures, seconds)
+    course = partial(_log_course, run, estimator, summary, seconds, pictures)
+    run.attempt("the course of the fit", course)
+    if settings.log_models:  # before the scores, which become those of the model
+        run.attempt("the model", partial(_log_model, run, fit, settings))
+    passed = (
+        f"passed to {type(estimator).__name__}.fit in {sys.argv[0] or 'an interactive session'}"
     )
+    loader = settings.loader if settings.dataset else passed
     for part, X, y, times in (
         ("train", fit.X, fit.y, data.get("times")),
         ("val", data.get("X_val"), data.get("y_val"), data.get("times_val")),
     ):
-        if X is None:
-            continue
-        if y is not None:  # an encoder has no targets
-            log_scores(run, part, estimator, X, y, times, pictures=pictures)
-        if settings.log_datasets:
-            context = CONTEXTS[part]
-            fitted_in = sys.argv[0] or "an interactive session"
-            loader = f"passed to {type(estimator).__name__}.fit in {fitted_in}"
-            named = (settings.dataset, settings.loader) if settings.dataset else (context, loader)
-            log_data(run, context, estimator, X, y, times, name=named[0], loader=named[1])
-    if settings.log_models:
-        run.attempt("the model", lambda: _log_model(run, fit, settings))
+        named = {"name": settings.dataset or CONTEXTS[part], "loader": loader}
+        described = named if settings.log_datasets else None
+        if X is not None:
+            log_part(run, part, estimator, X, y, times, pictures=pictures, data=described)
     if fit.interrupted:
         run.end("KILLED")
 
@@ -214,7 +209,7 @@ def _log_course(
             for row in history:
                 run.metrics(epoch_metrics(row), step=n_epochs + int(row["epoch"]))
             n_epochs += len(history)
-        if n_epochs and pictures and importlib.util.find_spec("matplotlib"):
+        if n_epochs and pictures:
             run.figure(lambda: plot_history(transformer.history_), "training.png")
         values |= {"n_epochs": n_epochs, "n_parameters": sum(map(n_parameters, models))}
         values["n_parameters_encoding"] = sum(map(n_parameters, encodings))
@@ -223,72 +218,161 @@ def _log_course(
 
 def _log_model(run: TrackedRun, fit: Fit, settings: Settings) -> None:
     estimator: Any = fit.estimator
-    with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
+    with warnings.catch_warnings(), tempfile.TemporaryDirectory() as parent:
+        folder = Path(parent) / "encoder"
         if not hasattr(estimator, "predict"):  # MLflow's models answer by `predict`
-            estimator.save(Path(folder) / "encoder")
-            run.folder(Path(folder) / "encoder", "encoder")
-            run.describe(card_of_run(estimator, run.run_id, "encoder"))
+            estimator.save(folder)
+            run.folder(folder, "encoder")
+            run.describe(card_at(estimator, f"runs:/{run.run_id}/encoder"))
             return
         # Importing mlflow.pyfunc warns of a type hint of its own.
         warnings.filterwarnings("ignore", ".*Any type hint", UserWarning)
         example = None
         if settings.log_input_examples:
-            example = _padded_array(estimator, fit.X, fit.data.get("times"), most=_N_EXAMPLES)
-        write_model(estimator, Path(folder) / "model", input_example=example)
+            reading = {"times": fit.data.get("times"), "index": estimator.timestamps == "index"}
+            example = padded(fit.X, **reading, most=2)
+        write_model(estimator, folder, input_example=example)
         params = parameters_of(estimator) | {"dataset": settings.dataset}
-        run.model(Path(folder) / "model", type(estimator).__name__, params)
-        run.describe(card_of_run(estimator, run.run_id))
+        run.model(folder, type(estimator).__name__, params)
+        run.describe(card_at(estimator, f"runs:/{run.run_id}/model/estimator"))
 
 
-def log_scores(
-    run: TrackedRun, part: str, estimator: Any, X: Any, y: Any, times: Any, *, pictures: bool
-) -> None:
-    """Log the scores on "train", "val" or "test" data, and their pictures."""
-
-    def log() -> None:
-        scores, predicted, probabilities = scored(estimator, X, y, times)
-        run.metrics({f"{part}/{name}": value for name, value in scores.items()})
-        one_label = probabilities is not None and predicted.ndim == 1
-        if pictures and one_label and importlib.util.find_spec("matplotlib"):
-            true, classes = np.asarray(y), estimator.classes_
-            named = in_text(classes, true)
-            run.figure(lambda: plot_confusion(true, predicted, named), f"confusion_{part}.png")
-            if "log_loss" in scores:  # no label is unknown to the model
-                run.figure(
-                    lambda: plot_reliability(true, probabilities, classes),
-                    f"reliability_{part}.png",
-                )
-
-    run.attempt(f"the {part} scores", log)
-
-
-def log_data(
+def log_part(
     run: TrackedRun,
-    context: str,
+    part: str,
     estimator: Any,
     X: Any,
     y: Any,
-    times: Any,
+    times: Any = None,
     *,
-    name: str,
-    loader: str,
+    pictures: bool,
+    data: Mapping[str, str] | None,
 ) -> None:
-    """Log data by name and digest."""
+    """Log the scores on "train", "val" or "test" data, pictures, and name and digest of `data`."""
 
-    def log() -> None:
-        series = _padded_array(estimator, X, times)
-        targets = None if y is None else array_of(y)[: len(series)]
-        run.dataset(series, targets, name=name, context=context, loader=loader)
+    def log_data() -> None:
+        reading = {"times": times, "index": estimator.timestamps == "index"}
+        run.dataset(X, y, context=CONTEXTS[part], **reading, **(data or {}))
 
-    run.attempt(f"the {context} data", log)
+    def log_scores() -> None:
+        scores, predicted, probabilities = scored(estimator, X, y, times)
+        run.metrics({f"{part}/{name}": value for name, value in scores.items()})
+        if pictures and probabilities is not None and predicted.ndim == 1:
+            true, classes = np.asarray(y), estimator.classes_
+            draw = partial(plot_confusion, true, predicted, in_text(classes, true))
+            run.figure(draw, f"confusion_{part}.png")
+            if "log_loss" in scores:  # no label is unknown to the model
+                draw = partial(plot_reliability, true, probabilities, classes)
+                run.figure(draw, f"reliability_{part}.png")
+
+    if data is not None:
+        run.attempt(f"the {CONTEXTS[part]} data", log_data)
+    if y is not None:  # an encoder has no targets
+        run.attempt(f"the {part} scores", log_scores)
 
 
-def _padded_array(
-    estimator: Any, X: Any, times: Any, *, most: int | None = None
-) -> npt.NDArray[Any]:
-    """Return the first series as an array [n, C, L], padded with NaN."""
-    series = to_source(X, times, index=estimator.timestamps == "index")
-    if most is None:
-        most = max(_MOST_VALUES // (series.n_steps * series.n_channels), 1)
-    values = series.read(np.arange(min(len(series), most))).values
-    return values.swapaxes(1, 2)
+@contextmanager
+def tracked_fit(
+    estimator: Any,
+    *,
+    dataset: str,
+    loader: str = "",
+    tracking_uri: str | None = None,
+    experiment: str | None = None,
+    run_name: str | None = None,
+) -> Iterator[TrackedRun]:
+    """Track the fit in the block, as `tsformer.autolog` does."""
+    name = run_name or f"{name_of(estimator)} on {dataset}"
+    run = start_run(name, kind="fit", tracking_uri=tracking_uri, experiment=experiment)
+    if run.store is None or run.lost:  # already reported
+        yield run
+        return
+    before = current_settings()
+    use(Settings(pictures=True, dataset=dataset, loader=loader))  # one fit, to be looked at
+    try:
+        with run, within(Enclosing(run, free=True)):
+            run.params({**parameters_of(estimator), "dataset": dataset})
+            yield run
+            kept = {"run_id": run.run_id, "store": without_credentials(run.store.uri)}
+            estimator.tracked_run_ = kept
+    finally:
+        use(before)
+
+
+def track_evaluation(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    dataset: str,
+    loader: str = "",
+    tracking_uri: str | None = None,
+    experiment: str | None = None,
+    run_name: str | None = None,
+    explanations: int = 0,
+) -> TrackedRun:
+    """Add test scores, and the data by name and digest, to the run of the model's fit.
+
+    The run must be in the store in use: a stranger's model must not choose a server or a file.
+    Else, and with an experiment or a name, a new run is made.
+    """
+    own = None if experiment or run_name else _own_run(estimator, tracking_uri)
+    if own is None:
+        own = start_run(
+            run_name or f"{name_of(estimator)} on {dataset}",
+            kind="evaluation",
+            tracking_uri=tracking_uri,
+            experiment=experiment,
+        )
+        own.params({**parameters_of(estimator), "dataset": dataset})
+    if own.lost:
+        return own
+    with own as run:
+        data = {"name": dataset, "loader": loader}
+        log_part(run, "test", estimator, X, y, pictures=True, data=data)
+        run.attempt(
+            "the explanations", lambda: _log_explanations(run, estimator, X, y, explanations)
+        )
+    return own
+
+
+def _log_explanations(run: TrackedRun, estimator: Any, X: Any, y: Any, n_per_class: int) -> None:
+    """Draw the first series of each class as ``explanations/LABEL/NUMBER.png``."""
+    if n_per_class < 1 or not hasattr(estimator, "explain"):
+        return
+    series, labels = estimator.read_series(X), np.asarray(y)
+    for label in np.unique(labels):
+        folder = re.sub(r"[^\w.-]", "_", str(label))
+        for row in np.flatnonzero(labels == label)[:n_per_class].tolist():
+            alone = series.part(np.arange(len(series)) == row)
+            x = X[row] if isinstance(X, (list, tuple)) else None
+            title = f"series {row}, labelled {label}: why {estimator.predict(alone)[0]}"
+            draw = partial(plot_relevance_of, alone, estimator.explain(alone)[0], title, x)
+            run.figure(draw, f"explanations/{folder}/{row}.png")
+
+
+def _own_run(estimator: Any, tracking_uri: str | None) -> TrackedRun | None:
+    """Return the run of the model's fit, if the store in use has it."""
+    kept = getattr(estimator, "tracked_run_", None)
+    if kept is None:
+        return None
+    uri, recorded = resolve_uri(tracking_uri), kept["store"]
+    if without_credentials(uri) != recorded:
+        warn(
+            f"the model was tracked in {recorded}, which is not the store in use; --tracking-uri "
+            f"{recorded} adds the scores to its own run"
+        )
+        return None
+    store = RunStore(uri, "")
+    try:
+        if not store.has(kept["run_id"]):
+            return None
+        found = store.client().get_run(kept["run_id"])
+    except Exception as error:  # tracking never fails a fit
+        warn_untracked("this evaluation", error)
+        return TrackedRun(None, "")
+    store = RunStore(uri, found.info.experiment_id)
+    run = TrackedRun(store.client(), kept["run_id"], store=store, borrowed=True)
+    models = found.outputs.model_outputs if found.outputs else []
+    run.model_id = models[-1].model_id if models else None
+    return run

@@ -9,9 +9,8 @@
 """
 
 import os
-import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
@@ -20,8 +19,6 @@ from tsformer._optional import require
 from tsformer.tracking.settings import warn_untracked
 from tsformer.tracking.store import SQLITE, RunStore, prepare_store, resolve_uri, tags_of
 from tsformer.tracking.tracked_run import TrackedRun
-
-DEFAULT_EXPERIMENT = "tsformer"
 
 
 @dataclass
@@ -38,16 +35,14 @@ class Enclosing:
 _enclosing: ContextVar[Enclosing | None] = ContextVar("enclosing run", default=None)
 # Ids of runs that `activated` made MLflow's active run.
 _made_active: set[str] = set()
-# Two threads must not both find an active run free.
-_taking = threading.Lock()
 
 
 @contextmanager
-def within(enclosing: Enclosing) -> Iterator[Enclosing]:
+def within(enclosing: Enclosing) -> Iterator[None]:
     """Track fits of this thread in this run inside the block."""
     token = _enclosing.set(enclosing)
     try:
-        yield enclosing
+        yield
     finally:
         _enclosing.reset(token)
 
@@ -65,8 +60,7 @@ def hides_fits() -> bool:
 
 def user_run_is_active() -> bool:
     """Return whether the user started a run in this thread."""
-    mlflow = require("mlflow", extra="tracking", purpose="tracking")
-    active = mlflow.active_run()
+    active = _mlflow().active_run()
     return active is not None and active.info.run_id not in _made_active
 
 
@@ -79,73 +73,64 @@ def start_run(
     tags: Mapping[str, str] | None = None,
 ) -> TrackedRun:
     """Return the run by the rules of this module; without a store it records nothing."""
-    mlflow = require("mlflow", extra="tracking", purpose="tracking")
+    enclosing, parent = _enclosing.get(), None
+    placed = tracking_uri is not None or experiment is not None
     try:
-        if tracking_uri is None and experiment is None:
-            if (enclosing := _enclosing.get()) is not None:
-                run, store = enclosing.run, enclosing.run.store
-                if run.lost or store is None:
-                    return TrackedRun(None, "")  # already reported
-                if enclosing.free:
-                    enclosing.free = False
-                    run.tags(tags or {})
-                    return run
-                name = " ".join(filter(None, (enclosing.label, name)))
-                started: TrackedRun = store.start(
-                    name, kind=enclosing.kind or kind, tags=tags, parent=run
-                )
-                return started
-            if (active := mlflow.active_run()) is not None:
-                store = RunStore(_uri_of(mlflow), active.info.experiment_id)
-                client, run_id = store.client(), active.info.run_id
-                run = TrackedRun(client, run_id, store=store, borrowed=True)
-                with _taking:
-                    if "tsformer.kind" not in run.client.get_run(run.run_id).data.tags:
-                        run.tags({**tags_of(kind), **(tags or {})})
-                        return run
-                return store.start(name, kind=kind, tags=tags, parent=run)
-        experiment_id = os.environ.get("MLFLOW_EXPERIMENT_ID")  # mlflow.set_experiment sets it
-        uri = resolve_uri(tracking_uri)
-        if experiment is None and experiment_id and uri == resolve_uri():
-            store = RunStore(uri, experiment_id)
-            store.client().get_experiment(experiment_id)
+        if not placed and enclosing is not None:
+            parent, store = enclosing.run, enclosing.run.store
+            if parent.lost or store is None:
+                return TrackedRun(None, "")  # already reported
+            if enclosing.free:
+                enclosing.free = False
+                parent.tags(tags or {})
+                return parent
+            name = " ".join(filter(None, (enclosing.label, name)))
+            kind = enclosing.kind or kind
+        elif not placed and (active := _mlflow().active_run()) is not None:
+            store = RunStore(_uri_of_mlflow(), active.info.experiment_id)
+            client, run_id = store.client(), active.info.run_id
+            parent = TrackedRun(client, run_id, store=store, borrowed=True)
+            if "tsformer.kind" not in client.get_run(run_id).data.tags:
+                parent.tags({**tags_of(kind), **(tags or {})})
+                return parent
         else:
-            named = experiment or os.environ.get("MLFLOW_EXPERIMENT_NAME") or DEFAULT_EXPERIMENT
-            store = prepare_store(tracking_uri, named)
+            uri, own = resolve_uri(tracking_uri), os.environ.get("MLFLOW_EXPERIMENT_ID")
+            if experiment is None and own and uri == resolve_uri():  # mlflow.set_experiment sets it
+                store = RunStore(uri, own)
+                store.client().get_experiment(own)
+            else:
+                named = experiment or os.environ.get("MLFLOW_EXPERIMENT_NAME") or "tsformer"
+                store = prepare_store(tracking_uri, named)
     except Exception as error:  # tracking never fails a fit
         warn_untracked(f"this {kind}", error)
         return TrackedRun(None, "")
-    return store.start(name, kind=kind, tags=tags)
-
-
-def _uri_of(mlflow: Any) -> str:
-    """Return the address of MLflow's own store."""
-    uri: str = mlflow.get_tracking_uri()
-    return resolve_uri(uri) if uri.startswith(SQLITE) else uri
+    return store.start(name, kind=kind, tags=tags, parent=parent)
 
 
 @contextmanager
 def activated(run: TrackedRun) -> Iterator[None]:
     """Make a new run MLflow's active run inside the block, as MLflow's own flavours do."""
-    mlflow = require("mlflow", extra="tracking", purpose="tracking")
-    if run.store is None or run.borrowed or run.lost or run.store.uri != _uri_of(mlflow):
-        yield
-        return
-    try:
-        mlflow.start_run(run_id=run.run_id, nested=True)
-    except Exception as error:  # the run is written to by its id
-        warn_untracked("MLflow's active run", error)
+    mlflow = _mlflow()
+    if run.store is None or run.borrowed or run.lost or run.store.uri != _uri_of_mlflow():
         yield
         return
     _made_active.add(run.run_id)
+    with suppress(Exception):  # the run is written to by its id
+        mlflow.start_run(run_id=run.run_id, nested=True)
     try:
         yield
     finally:
         _made_active.discard(run.run_id)
         active = mlflow.active_run()
         if active is not None and active.info.run_id == run.run_id:
-            try:
+            with suppress(Exception):  # the run has ended itself, or reported the failure
                 mlflow.end_run(run.status or "KILLED")
-            except Exception as error:  # tracking never fails a fit
-                if not run.lost:
-                    warn_untracked("MLflow's active run", error)
+
+
+def _mlflow() -> Any:
+    return require("mlflow", extra="tracking", purpose="tracking")
+
+
+def _uri_of_mlflow() -> str:
+    uri: str = _mlflow().get_tracking_uri()
+    return resolve_uri(uri) if uri.startswith(SQLITE) else uri

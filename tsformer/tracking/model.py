@@ -10,7 +10,6 @@ import functools
 import json
 import os
 import platform
-import re
 from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
@@ -91,14 +90,10 @@ def write_model(
     described = models.Model(signature=signature_of(estimator, output))
     example = None if input_example is None else example_table(estimator, input_example)
     if example is not None:
-        split = example.to_dict("split", index=False)
-        wrapped = {"dataframe_split": split}
-        files = {"input_example.json": split, "serving_input_example.json": wrapped}
-        for name, content in files.items():
-            (folder / name).write_text(json.dumps(content, default=str), encoding="utf-8")
-        names = dict(zip(("artifact_path", "serving_input_path"), files, strict=True))
-        info = {"type": "dataframe", "pandas_orient": "split", **names}
-        described.saved_input_example_info = info
+        info = {"artifact_path": "input_example.json", "type": "dataframe"}
+        described.saved_input_example_info = info | {"pandas_orient": "split"}
+        text = json.dumps(example.to_dict("split", index=False), default=str)
+        (folder / info["artifact_path"]).write_text(text, encoding="utf-8")
     # `pyfunc.save_model` spends seconds on checking and inferring requirements.
     requirements = [f"{name}=={_version(name)}" for name in _PACKAGES]
     requirements += [f"tsformer=={__version__}", f"mlflow=={_version('mlflow')}"]
@@ -126,22 +121,14 @@ def register_model(model_uri: str, name: str) -> Any:
     mlflow = require("mlflow", extra="tracking", purpose="registering a model")
     version = mlflow.register_model(model_uri, name).version
     address = f"models:/{name}/{version}/{_FOLDER}"
-    folder = Path(mlflow.artifacts.download_artifacts(address))
-    text = (folder / "README.md").read_text(encoding="utf-8")  # may be edited
-    text = re.sub(r"\A---\n.*?^---\n", "", text, flags=re.DOTALL | re.MULTILINE)  # for hubs
-    program = f"import mlflow\nimport tsformer\n\nmodel = tsformer.load({_downloaded(address)})"
-    text = text.replace('import tsformer\n\nmodel = tsformer.load(".")', program)
+    text = card_at(load(mlflow.artifacts.download_artifacts(address)), address)
     client = mlflow.MlflowClient()
     return client.update_model_version(name, version, storable(text, TAG_LENGTH))
 
 
-def card_of_run(estimator: SeriesEstimator, run_id: str, folder: str = f"model/{_FOLDER}") -> str:
-    """Return the card of an estimator that a run has."""
-    return card(estimator, _downloaded(f"runs:/{run_id}/{folder}"))
-
-
-def _downloaded(address: str) -> str:
-    return f'mlflow.artifacts.download_artifacts("{address}")'
+def card_at(estimator: SeriesEstimator, address: str) -> str:
+    """Return the card of an estimator that is an artifact of MLflow."""
+    return card(estimator, f'mlflow.artifacts.download_artifacts("{address}")')
 
 
 def _load_pyfunc(
@@ -195,7 +182,6 @@ class ServedModel:
 
     def _answer(self, data: Any) -> Any:
         estimator: Any = self.estimator
-        passed: dict[str, Any] = {}
         if isinstance(data, (str, os.PathLike)):
             raise ValueError(f"a served model opens no files: pass series; got {shortened(data)}")
         rows = isinstance(data, list) and data and isinstance(data[0], Mapping)
@@ -205,17 +191,14 @@ class ServedModel:
         series = list(data[_SERIES]) if named else data
         if isinstance(series, (list, tuple)):
             series = [_values(cell, estimator.n_channels_, i) for i, cell in enumerate(series)]
+        passed: dict[str, Any] = {}
         if named and estimator.clock_ is not None and _TIMES in data:
-            times = []
-            for row, cell in enumerate(data[_TIMES]):
-                if np.ndim(cell) != 1:
-                    raise ValueError(f"times of series {row} must be a list; got {shortened(cell)}")
-                times.append(ordered_times(list(cell), f"times of series {row}"))
+            cells = [[] if cell is None else list(cell) for cell in data[_TIMES]]
+            times = [ordered_times(cell, f"times of series {i}") for i, cell in enumerate(cells)]
+            passed = {"times": times}
             if estimator.timestamps == "index":
-                pairs = zip(series, times, strict=True)
+                pairs, passed = zip(series, times, strict=True), {}
                 series = [pd.DataFrame(values.T, index=index) for values, index in pairs]
-            else:
-                passed = {"times": times}
         if self.output in ("predict", "predict_proba"):
             return getattr(estimator, self.output)(series, **passed)
         names = _prediction_names(estimator)
@@ -241,17 +224,15 @@ def signature_of(estimator: SeriesEstimator, output: str) -> ModelSignature:
     classes = getattr(estimator, "classes_", np.empty(0))
     kind = _KINDS.get(classes.dtype.kind, "string")
     answers = [types.ColSpec(kind, name) for name in _prediction_names(estimator)]
-    shares = [types.ColSpec("double", name) for name in _probability_names(estimator)]
-    tensor = types.TensorSpec(np.dtype("float64"), (-1, len(classes)))
-    numbers = np.dtype("int64" if kind == "long" else "float64")
-    several = types.TensorSpec(numbers, (-1, len(answers)))
-    outputs = {
-        "table": [*answers, *shares],
-        "table+novelty": [*answers, *shares, types.ColSpec("double", "novelty")],
-        "predict": [several if estimator.target_.shape else types.ColSpec(kind)],
-        "predict_proba": [tensor],
-    }
-    return models.ModelSignature(inputs=types.Schema(inputs), outputs=types.Schema(outputs[output]))
+    numbers = [*_probability_names(estimator), *["novelty"] * (output == "table+novelty")]
+    outputs = [*answers, *(types.ColSpec("double", name) for name in numbers)]
+    if output == "predict_proba":
+        outputs = [types.TensorSpec(np.dtype("float64"), (-1, len(classes)))]
+    elif output == "predict":
+        several = np.dtype("int64" if kind == "long" else "float64")
+        shape = estimator.target_.shape
+        outputs = [types.TensorSpec(several, (-1, *shape)) if shape else types.ColSpec(kind)]
+    return models.ModelSignature(inputs=types.Schema(inputs), outputs=types.Schema(outputs))
 
 
 def example_table(estimator: SeriesEstimator, X: Any) -> pd.DataFrame | None:
@@ -262,12 +243,6 @@ def example_table(estimator: SeriesEstimator, X: Any) -> pd.DataFrame | None:
     cells = [np.asarray(cell, dtype=np.float64) for cell in table[_SERIES]]
     table[_SERIES] = [np.where(np.isnan(cell), np.array(None), cell).tolist() for cell in cells]
     return table
-
-
-def _lists(n_channels: int) -> str:
-    if n_channels == 1:
-        return "a list of numbers"
-    return f"{n_channels} lists of numbers, one for each channel, all of one length"
 
 
 def _columns(estimator: SeriesEstimator) -> list[str]:
@@ -290,14 +265,13 @@ def _values(cell: Any, n_channels: int, row: int) -> Any:
         return cell
     try:
         values = np.asarray(to_numpy(cell), dtype=np.float64)
+        values = values[None] if values.ndim == 1 == n_channels else values
+        if values.ndim == 2 and len(values) == n_channels:
+            return values
+        problem = f"got an array of shape {values.shape}"
     except (ValueError, TypeError) as error:
-        raise ValueError(
-            f"series {row} must be {_lists(n_channels)}, with null for missing values ({error})"
-        ) from error
-    if values.ndim == 1 and n_channels == 1:
-        values = values[None]
-    if values.ndim != 2 or len(values) != n_channels:
-        raise ValueError(
-            f"series {row} must be {_lists(n_channels)}; got an array of shape {values.shape}"
-        )
-    return values
+        problem = str(error)
+    raise ValueError(
+        f"series {row} must be a list of numbers for each of {n_channels} channels, all of one "
+        f"length, with null for missing values; {problem}"
+    )

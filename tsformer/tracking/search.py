@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.base import BaseEstimator
 from sklearn.model_selection import _validation
 from sklearn.model_selection._search import BaseSearchCV
 
@@ -32,15 +31,13 @@ from tsformer.tracking.context import (
 )
 from tsformer.tracking.scores import main_score
 from tsformer.tracking.settings import current_settings, speaking
-from tsformer.tracking.tracked_run import TrackedRun, storable_name
+from tsformer.tracking.tracked_run import TrackedRun
 from tsformer.tracking.tracker import name_of
 from tsformer.tracking.views import PLACE_TAG, make_views
 
 _WRAPPED = "_tsformer_tracks"
-_NOTE = (
-    "Means over {n} folds. Metrics ending in `_spread` are standard deviations over folds; "
-    "`test/mean_rank` is 1 for the best candidate in every fold."
-)
+_NOTE = "Means over folds. Metrics ending in `_spread` are standard deviations over folds."
+_SUFFIXES = {"mean": "", "std": "_spread", "rank": "_rank"}
 
 
 def install() -> None:
@@ -49,7 +46,7 @@ def install() -> None:
     for kind in kinds:
         kinds += kind.__subclasses__()
         if "fit" in vars(kind):  # its own, or MLflow's replacement
-            kind.fit = _wrapped(kind.fit, _fit)
+            kind.fit = _wrapped(kind.fit, _search)
     original = _validation.cross_validate
     tracked = _wrapped(original, _cross_validate)
     for module in list(sys.modules.values()):  # `from sklearn.model_selection import ...`
@@ -69,14 +66,12 @@ def _wrapped(original: Callable[..., Any], wrapper: Callable[..., Any]) -> Calla
     return function
 
 
-def _fit(original: Callable[..., Any], search: Any, *args: Any, **kwargs: Any) -> Any:
+def _search(original: Callable[..., Any], search: Any, *args: Any, **kwargs: Any) -> Any:
     """Run `fit` of a search in a run."""
-    found = getattr(search, "param_grid", None) or getattr(search, "param_distributions", None)
-    grids = found if isinstance(found, list) else [found or {}]
-    over = ", ".join(_short(dict.fromkeys(name for grid in grids for name in grid)))
-    name = " over ".join(filter(None, (type(search).__name__, over)))
-    # Grids may hold estimators.
-    with _tracked(name, search.get_params(deep=False), search) as run:
+    grid = getattr(search, "param_grid", None) or getattr(search, "param_distributions", {})
+    grids = grid if isinstance(grid, list) else [grid]
+    names = _short({name: "" for each in grids for name in each})
+    with _tracked(f"{type(search).__name__} over {', '.join(names)}", search) as run:
         result = original(search, *args, **kwargs)
         if run is not None:
             run.attempt("the results of the search", lambda: _log_search(run, search))
@@ -89,51 +84,42 @@ def _cross_validate(original: Callable[..., Any], *args: Any, **kwargs: Any) -> 
     with _tracked("", estimator) as run:
         found = original(*args, **kwargs)
         if run is not None:
-            scores = {key: found[key] for key in found if key.startswith(("test_", "train_"))}
-            row = {f"split{i}_{key}": x for key in scores for i, x in enumerate(scores[key])}
-            row["mean_fit_time"] = np.mean(found["fit_time"])
-            run.attempt(
-                "the results of the search",
-                lambda: _log_candidates(run, estimator, kwargs.get("scoring"), [({}, row)]),
-            )
+            parts = ("test_", "train_", "fit_time")
+            folds = pd.DataFrame({key: found[key] for key in found if key.startswith(parts)})
+            row = {**folds.mean().add_prefix("mean_"), **folds.std(ddof=0).add_prefix("std_")}
+            scoring = kwargs.get("scoring")
+            run.attempt("the scores", lambda: run.metrics(_metrics(row, estimator, scoring)))
     return found
 
 
 @contextmanager
-def _tracked(name: str, estimator: Any, search: Any = None) -> Iterator[TrackedRun | None]:
+def _tracked(name: str, estimator: Any) -> Iterator[TrackedRun | None]:
     """Give a search of our estimators its run, and update the views at its end."""
     settings, ours = current_settings(), _ours(estimator)
-    untracked = settings is None or hides_fits() or not ours
+    untracked = settings is None or ours is None or hides_fits()
     if settings is None or untracked or (settings.exclusive and user_run_is_active()):
         yield None
         return
-    outermost = current() is None
-    before = None if search is None else vars(search).get("best_params_")
+    outermost, before = current() is None, getattr(estimator, "best_params_", None)
 
-    def in_folds() -> bool:  # `best_params_` is set before the refit
-        return search is None or vars(search).get("best_params_") is before
+    def in_folds() -> bool:  # a search sets `best_params_` before the refit
+        return getattr(estimator, "best_params_", None) is before
 
     with speaking(settings):
-        name = name or f"cross-validation of {name_of(ours[0])}"
+        name = name or f"cross-validation of {name_of(ours)}"
         run = start_run(name, kind="search", tags=settings.extra_tags)
         refit = Enclosing(run, kind="refit", label="refit of", hides_fits=in_folds)
         with activated(run), run, within(refit):
             yield run
             if outermost and not run.lost:
-                make_views(run.store, "" if search is None else _study(run))
+                make_views(run.store, _study(run))
 
 
-def _ours(value: Any) -> list[Any]:
-    """Return the estimators of this package in an estimator or a collection."""
-    if isinstance(value, (SeriesEstimator, FrameworkClassifier)):
-        return [value]
-    if isinstance(value, BaseEstimator) and not isinstance(value, type):
-        value = value.get_params(deep=False)
-    if isinstance(value, Mapping):
-        value = list(value.values())
-    if not isinstance(value, (list, tuple)):
-        return []
-    return [each for part in value for each in _ours(part)]
+def _ours(estimator: Any) -> Any:
+    """Return the first estimator of this package in an estimator, if any."""
+    parts = estimator.get_params().values() if hasattr(estimator, "get_params") else ()
+    kinds = (SeriesEstimator, FrameworkClassifier)
+    return next((part for part in (estimator, *parts) if isinstance(part, kinds)), None)
 
 
 def _log_search(run: TrackedRun, search: Any) -> None:
@@ -145,58 +131,25 @@ def _log_search(run: TrackedRun, search: Any) -> None:
         run.metrics({"best_score": float(search.best_score_)})
     table = pd.DataFrame(search.cv_results_)
     run.text(table.to_csv(index=False, lineterminator="\n"), "cv_results.csv")
-    resource = getattr(search, "resource", None)  # a halving search repeats its best candidates
-    rows: dict[Any, tuple[Any, Any]] = {}
-    for row in table.to_dict("records"):
-        params = {name: value for name, value in row["params"].items() if name != resource}
-        rows[str(_short(params)) if resource else len(rows)] = params, row
-    _log_candidates(run, search.estimator, search.scoring, [*rows.values()], ranked=not resource)
-
-
-def _log_candidates(
-    parent: TrackedRun,
-    estimator: Any,
-    scoring: Any,
-    rows: Sequence[tuple[Mapping[str, Any], Mapping[Any, Any]]],
-    ranked: bool = True,
-) -> None:
-    """Log a run for each candidate, the best first; a single one in the parent's run too."""
-    folds = []  # of each candidate: a column for each metric, a row for each fold
-    for _, row in rows:
-        scores: dict[str, list[float]] = {}
-        for column, value in row.items():
-            split, _, key = str(column).partition("_")
-            if split.startswith("split"):
-                name = _metric_name(key, scoring, estimator)
-                scores.setdefault(name, []).append(float(value))
-        folds.append(pd.DataFrame(scores))
-    main = next(name for name in map(str, folds[0]) if name.startswith("test/"))
-    table = pd.DataFrame({i: scores[main] for i, scores in enumerate(folds)})
-    ranks = table.rank(axis=1, ascending=False).mean()
-    study = {"tsformer.study": _study(parent)}
-    parent.tags({**study, PLACE_TAG: "000"})
-    parent.metrics({"fits/finished": int(table.notna().sum().sum())})
-    for place, i in enumerate(table.mean().sort_values(ascending=False).index, start=1):
-        params, row = rows[i]
-        searched, name = _short(params), name_of((_ours(params) or _ours(estimator))[0])
-        name = searched.get("encoding", name)
+    study = {"tsformer.study": _study(run)}
+    run.tags({**study, PLACE_TAG: "000"})
+    main = next(name for name in map(str, table) if name.startswith("mean_test_"))
+    # A halving search repeats its best candidates: the last round counts.
+    last = table[~table["params"].map(str).duplicated(keep="last")]
+    rows = last.sort_values(main, ascending=False).to_dict("records")
+    for place, row in enumerate(rows, start=1):
+        searched = _short(row["params"])
+        name = searched.get("encoding", name_of(_ours(search)))
         others = [f"{key}={text}" for key, text in searched.items() if key != "encoding"]
-        label = ", ".join([name] * ("encoding" in searched) + others) or name
-        spread = folds[i].std().add_suffix("_spread")
-        summary = {"fit_seconds": row["mean_fit_time"], **folds[i].mean(), **spread}
-        summary["fits/finished"] = int(table[i].notna().sum())
-        if not searched:
-            parent.metrics(summary)
+        label = ", ".join([name] * ("encoding" in searched) + others)
         tags = {**study, "mlflow.runColor": encoding_color(name), PLACE_TAG: f"{place:03d}"}
-        tags["mlflow.note.content"] = _NOTE.format(n=len(table))
-        with parent.store.start(label, kind="encoding", parent=parent, tags=tags) as run:
-            named = {} if label == name else {"candidate": label}
-            run.params({"encoding": name, **named, **searched})
-            run.metrics(summary | ({"test/mean_rank": ranks[i]} if ranked and rows[1:] else {}))
-            for fold, score in enumerate(table[i], start=1):
-                run.metrics({f"fold/{main.removeprefix('test/')}": score}, step=fold)
-            if table[i].isna().all():
-                run.end("FAILED")
+        tags["mlflow.note.content"] = _NOTE
+        with run.store.start(label, kind="encoding", parent=run, tags=tags) as candidate:
+            named = {"encoding": name} | ({"candidate": label} if others else {})
+            candidate.params(named | searched)
+            candidate.metrics(_metrics(row, search.estimator, search.scoring))
+            if np.isnan(row[main]):
+                candidate.end("FAILED")
 
 
 def _study(run: TrackedRun) -> str:
@@ -207,22 +160,22 @@ def _short(parameters: Mapping[str, Any]) -> dict[str, str]:
     """Return parameters as text under short, unambiguous names."""
     last = [name.rpartition("__")[2] for name in parameters]
     return {
-        storable_name(end if last.count(end) == 1 else name): (
+        (end if last.count(end) == 1 else name): (
             getattr(value, "__name__", None) or " ".join(str(value).split())
         )
         for (name, value), end in zip(parameters.items(), last, strict=True)
     }
 
 
-def _metric_name(key: str, scoring: Any, estimator: Any) -> str:
-    """Return the metric of scikit-learn's ``test_score``, such as "test/accuracy"."""
-    part, _, name = key.partition("_")
-    if name != "score":
-        return f"{part}/{name}"
-    scorer = scoring.get(name) if isinstance(scoring, Mapping) else scoring
-    if scorer is None or hasattr(scorer, "_estimator"):  # the estimator's own
-        return f"{part}/{main_score(estimator)}"
-    function, sign = getattr(scorer, "_score_func", None), getattr(scorer, "_sign", 1)
-    if function is not None:
-        scorer = f"{'neg_' * (sign < 0)}{function.__name__.removesuffix('_score')}"
-    return f"{part}/{scorer if isinstance(scorer, str) else name}"
+def _metrics(row: Mapping[Any, Any], estimator: Any, scoring: Any) -> dict[str, float]:
+    """Return metrics of columns of scikit-learn's, such as ``mean_test_score``."""
+    metrics = {"fit_seconds": row["mean_fit_time"]}
+    scorer = scoring.get("score") if isinstance(scoring, Mapping) else scoring  # cross_val_score's
+    own = scorer is None or hasattr(scorer, "_estimator")  # the score of the estimator
+    only = main_score(estimator) if own else scorer
+    for column, value in row.items():
+        kind, part, name = [*str(column).split("_", 2), "", ""][:3]
+        if kind in _SUFFIXES and part in ("test", "train"):
+            name = name if name != "score" else only if isinstance(only, str) else "score"
+            metrics[f"{part}/{name}{_SUFFIXES[kind]}"] = value
+    return metrics

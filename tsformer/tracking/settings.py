@@ -7,26 +7,16 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Literal
-from urllib.parse import urlsplit, urlunsplit
 
 from tsformer._warnings import warn_caller
 
-_USER = re.compile(r"(?<=://)[^/\s?#@]*(?:@[^/\s?#@]*)*@")
-#: In an address or, as HTTP libraries quote it, in the path of one.
-_QUERY = re.compile(r"(?<=\S)\?(?=\w)[^\s'\")]*")
+#: User and query of an address, which HTTP libraries also quote in the path of another.
+_SECRETS = re.compile(r"(?<=://)[^/\s?#@]*(?:@[^/\s?#@]*)*@|(?<=\S)\?(?=\w)[^\s'\")]*")
 
 
-def without_credentials(uri: str) -> str:
-    """Return the address of a store without user, password and query."""
-    if uri.startswith("sqlite:"):
-        return uri
-    parts = urlsplit(uri)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
-
-
-def masked(text: str) -> str:
-    """Return a message without the credentials of the addresses in it."""
-    return _QUERY.sub("", _USER.sub("", text))
+def without_credentials(text: str) -> str:
+    """Return an address or a message without the users, passwords and queries of addresses."""
+    return _SECRETS.sub("", text)
 
 
 @dataclass(frozen=True)
@@ -82,7 +72,7 @@ def warn(message: str) -> None:
 
 def reason(error: Exception) -> str:
     """Return the first line of the error's message, without passwords."""
-    message = masked(str(error).partition("\n")[0])
+    message = without_credentials(str(error).partition("\n")[0])
     return f"({type(error).__name__}: {message[:200]})"
 
 

@@ -7,6 +7,7 @@ import hashlib
 import os
 import re
 import shlex
+import shutil
 import socket
 import sqlite3
 import subprocess
@@ -21,14 +22,14 @@ from urllib.parse import unquote
 
 from tsformer._optional import require
 from tsformer._version import __version__
-from tsformer.tracking.settings import masked, reason, warn_untracked, without_credentials
+from tsformer.tracking.settings import reason, warn_untracked, without_credentials
 from tsformer.tracking.tracked_run import (
     MISSING_TAG,
     NAME_LENGTH,
     TAG_LENGTH,
-    Names,
     TrackedRun,
     storable,
+    storable_texts,
 )
 
 if TYPE_CHECKING:
@@ -36,26 +37,6 @@ if TYPE_CHECKING:
     from mlflow.entities import Run
 
 SQLITE = "sqlite:///"
-#: Creating the tables takes seconds, on a busy machine a minute.
-_CREATION_SECONDS = 300
-
-
-def creating(uri: str) -> AbstractContextManager[object]:
-    """Return a context in which no other process creates this store."""
-    if not uri.startswith(SQLITE):
-        return nullcontext()
-    filelock = require("filelock", extra="tracking", purpose="tracking")
-    path = user_lock_path(str(Path(uri.removeprefix(SQLITE)).resolve()))
-    # A new object each time: the thread that holds a shared one could acquire it again.
-    return filelock.FileLock(path, timeout=_CREATION_SECONDS)
-
-
-def user_lock_path(name: str) -> Path:
-    """Return a lock file of this user, since users cannot open each other's files."""
-    hashed = hashlib.sha256(f"{Path.home()} {name}".encode(errors="replace")).hexdigest()[:16]
-    return Path(tempfile.gettempdir()) / f"tsformer-{hashed}.lock"
-
-
 _EXPERIMENT_TAGS = {
     "mlflow.experimentKind": "custom_model_development",  # training runs, not evaluations
     "mlflow.note.content": (
@@ -64,7 +45,23 @@ _EXPERIMENT_TAGS = {
         "`study`, `search`, `encoding` (the summary of its fits), `fit`."
     ),
 }
-_COMMAND_LENGTH = 2000
+
+
+def creating(uri: str) -> AbstractContextManager[object]:
+    """Return a context in which no other process creates this store."""
+    if not uri.startswith(SQLITE):
+        return nullcontext()
+    filelock = require("filelock", extra="tracking", purpose="tracking")
+    path = user_lock_path(str(Path(uri.removeprefix(SQLITE)).resolve()))
+    # Creating the tables takes seconds, on a busy machine a minute.
+    # A new object each time: the thread that holds a shared one could acquire it again.
+    return filelock.FileLock(path, timeout=300)
+
+
+def user_lock_path(name: str) -> Path:
+    """Return a lock file of this user, since users cannot open each other's files."""
+    hashed = hashlib.sha256(f"{Path.home()} {name}".encode(errors="replace")).hexdigest()[:16]
+    return Path(tempfile.gettempdir()) / f"tsformer-{hashed}.lock"
 
 
 def resolve_uri(uri: str | None = None) -> str:
@@ -101,17 +98,15 @@ def prepare_store(uri: str | None = None, experiment: str = "tsformer") -> RunSt
     """
     require("mlflow", extra="tracking", purpose="tracking")
     uri = resolve_uri(uri)
-    shown = without_credentials(uri)
     artifacts = None  # a server has its own location for them
     try:
         if uri.startswith(SQLITE):
-            folder = Path(uri.removeprefix(SQLITE)).parent
-            folder.mkdir(parents=True, exist_ok=True)
+            path = Path(unquote(uri.removeprefix(SQLITE).partition("?")[0]))  # as SQLAlchemy does
+            path.parent.mkdir(parents=True, exist_ok=True)
             # A name such as /Users/me/x or ../x must not lead out of the folder.
             part = re.sub(r"[/\\]", "_", experiment).lstrip(".")
-            artifacts = (folder / "mlruns" / part).as_uri()
+            artifacts = (path.parent / "mlruns" / part).as_uri()
             # MLflow would try for two minutes to open what is no database.
-            path = unquote(uri.removeprefix(SQLITE).partition("?")[0])  # as SQLAlchemy does
             with closing(sqlite3.connect(path)) as connection:
                 connection.execute("PRAGMA schema_version")
         client = _client(uri)
@@ -122,14 +117,11 @@ def prepare_store(uri: str | None = None, experiment: str = "tsformer") -> RunSt
                 return RunStore(uri, made)
     except Exception as error:
         raise ConnectionError(
-            f"the tracking store {shown} cannot be used. Start its server, or name another store, "
-            f"such as 'sqlite:///mlflow.db'. {reason(error)}"
+            f"the tracking store {without_credentials(uri)} cannot be used. Start its server, or "
+            f"name another store, such as 'sqlite:///mlflow.db'. {reason(error)}"
         ) from error
     if found.lifecycle_stage == "deleted":
-        raise ValueError(
-            f"experiment {experiment!r} in {shown} was deleted; restore it with `mlflow "
-            f"experiments restore --experiment-id {found.experiment_id}`, or choose another name"
-        )
+        raise ValueError(f"experiment {experiment!r} was deleted; restore it, or name another")
     return RunStore(uri, found.experiment_id)
 
 
@@ -138,10 +130,7 @@ def command_line(argv: Sequence[str] | None = None) -> str:
     argv = sys.argv if argv is None else argv
     path = PurePath(argv[0] if argv else "")
     program = path.parent.name if path.name == "__main__.py" else path.name
-    if program == "ipykernel_launcher.py":
-        return "notebook"
-    words = [program or "python", *map(masked, argv[1:])]
-    return shlex.join(words)[:_COMMAND_LENGTH]
+    return shlex.join([program or "python", *map(without_credentials, argv[1:])])[:2000]
 
 
 @dataclass(frozen=True)
@@ -163,8 +152,7 @@ class RunStore:
     def runs(self, status: str | None = None, tags: Mapping[str, str] | None = None) -> list[Run]:
         """Return the runs with this status, such as "FINISHED", and these tags, oldest first."""
         wanted = [f"tags.`{name}` = '{value}'" for name, value in (tags or {}).items()]
-        if status is not None:
-            wanted.append(f"attributes.status = '{status}'")
+        wanted += [] if status is None else [f"attributes.status = '{status}'"]
         filters, order = " and ".join(wanted), ["attributes.start_time ASC"]
         found: list[Run] = []
         token: str | None = None
@@ -214,20 +202,20 @@ class RunStore:
         (summary of its fits), "model", "search" or "study", and the tag ``tsformer.kind``; `key`
         identifies the work, as the tag ``tsformer.key``; the run is shown under `parent`.
         """
-        note, names = f"Made by `{self.command}`.", Names()
-        everything = {**tags_of(kind), **({"tsformer.key": key} if key else {})}
-        if parent is not None and parent.run_id:
-            note += f" Part of [this study]({self.page_of(parent.run_id)})."
-            everything["mlflow.parentRunId"] = parent.run_id
         program = re.match(r"tsformer \w\S*|\S+", self.command)  # at a slash pages would cut it
-        source = {"name": program[0] if program else "", "type": "LOCAL"}
-        everything |= {f"mlflow.source.{part}": value for part, value in source.items()}
-        everything |= {
+        own = {
+            **tags_of(kind),
             "tsformer.command": self.command,
-            "mlflow.note.content": note,
-            **(tags or {}),
+            "mlflow.source.name": program[0] if program else "",
+            "mlflow.source.type": "LOCAL",
+            "mlflow.note.content": f"Made by `{self.command}`.",
         }
-        everything = {names[tag]: storable(v, TAG_LENGTH) for tag, v in everything.items()}
+        own |= {"tsformer.key": key} if key else {}
+        if parent is not None and parent.run_id:
+            own["mlflow.note.content"] += f" Part of [this study]({self.page_of(parent.run_id)})."
+            own["mlflow.parentRunId"] = parent.run_id
+        own |= tags or {}
+        own = storable_texts(own, TAG_LENGTH)
         name = storable(name, NAME_LENGTH)
         try:
             client = self.client()
@@ -237,10 +225,10 @@ class RunStore:
                 client.update_run(info.run_id, status="RUNNING", name=name)
                 if MISSING_TAG in earlier[-1].data.tags:
                     client.delete_tag(info.run_id, MISSING_TAG)
-                for tag, value in everything.items():
+                for tag, value in own.items():
                     client.set_tag(info.run_id, tag, value)
             else:
-                info = client.create_run(self.experiment_id, tags=everything, run_name=name).info
+                info = client.create_run(self.experiment_id, tags=own, run_name=name).info
         except Exception as error:  # tracking never fails a fit
             warn_untracked(name, error)
             return TrackedRun(None, "", store=self)
@@ -294,14 +282,7 @@ def _client(uri: str) -> Any:
 @functools.cache
 def commit() -> str:
     """Return the last commit of the package's own files, "" outside a checkout."""
-    package = Path(__file__).parents[1]
-    try:
-        return subprocess.run(
-            ["git", "log", "-1", "--format=%H", "--", "."],
-            cwd=package,
-            capture_output=True,
-            text=True,
-            timeout=5,
-        ).stdout.strip()
-    except (OSError, subprocess.TimeoutExpired):  # git is not installed
+    if shutil.which("git") is None:
         return ""
+    command = ["git", "-C", str(Path(__file__).parents[1]), "log", "-1", "--format=%H", "--", "."]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()

@@ -3,8 +3,11 @@
 import copy
 import importlib.util
 import math
+import os
+import re
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal
@@ -20,40 +23,32 @@ from tsformer.training.training_run import Callback, TrainingState
 
 _CLEAR = Path("/proc/self/clear_refs")
 _STATUS = Path("/proc/self/status")
+_MOST_POSITIONS = 256  # a map of more shows no more
+# Pictures take up to three seconds, 5 % of a fit of this length.
+_LONG_ENOUGH_SECONDS = 60.0
+_NOT_LOGGED = ("callbacks", "verbose")
 
 
 def reset_peak_memory(device: torch.device) -> None:
     """Reset the peak of the device's memory or, on Linux, of this process."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
-    elif _CLEAR.exists():
-        try:
+    elif os.access(_CLEAR, os.W_OK):
+        with suppress(OSError):  # a hardened container: the peak is that since the process started
             _CLEAR.write_text("5")
-        except OSError:  # a hardened container: the peak is then that since the process started
-            return
 
 
 def peak_memory_mb(device: torch.device) -> float:
     """Return the peak in MB (10^6 bytes); NaN if the system does not report it."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) / 1e6
-    if sys.platform == "win32":
-        return math.nan
-    if _STATUS.exists():
-        # Not ru_maxrss: a new process inherits its parent's, and it cannot be reset.
-        for line in _STATUS.read_text(encoding="ascii", errors="replace").splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024 / 1e6
-    import resource
-
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / 1e6 if sys.platform == "darwin" else peak * 1024 / 1e6
-
-
-_MOST_POSITIONS = 256  # a map of more shows no more
-# Pictures take up to three seconds, 5 % of a fit of this length.
-_LONG_ENOUGH_SECONDS = 60.0
-_NOT_LOGGED = ("callbacks", "verbose")
+    # Linux. Not ru_maxrss: a new process inherits its parent's, and it cannot be reset.
+    if _STATUS.exists() and (peak := re.search(r"VmHWM:\s*(\d+)", _STATUS.read_text("latin-1"))):
+        return int(peak[1]) * 1024 / 1e6
+    if sys.platform == "darwin":
+        resource = importlib.import_module("resource")
+        return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) / 1e6
+    return math.nan
 
 
 class MLflowTracker(Callback):
@@ -96,8 +91,7 @@ class MLflowTracker(Callback):
     def on_train_begin(self, state: TrainingState) -> None:
         run = None if self.summary_ else self.mlflow_run.read()  # another tracker may have logged
         self._earlier = self.summary_ if run is None else dict(run.data.metrics)
-        learned = getattr(state.model, "encoding", nn.Identity()).state_dict()
-        self._before = {name: tensor.detach().cpu().clone() for name, tensor in learned.items()}
+        self._before: Any = copy.deepcopy(getattr(state.model, "encoding", None))
         reset_peak_memory(state.plan.device)
         self._begun = perf_counter()
 
@@ -123,15 +117,13 @@ class MLflowTracker(Callback):
         }
         self.mlflow_run.metrics(self.summary_)  # at step 0: MLflow draws later steps as a curve
         self.mlflow_run.flush()  # a copy of this tracker has a buffer that nobody else flushes
-        wanted = long_enough(seconds) if self.pictures == "auto" else self.pictures
-        if wanted and state.history and importlib.util.find_spec("matplotlib"):
+        if state.history and worth_drawing(self.pictures, seconds):
             self.mlflow_run.figure(lambda: plot_history(state.history), "training.png")
             if encoding is not None:
                 model: Any = state.model
-                before: Any = copy.deepcopy(encoding)
-                before.load_state_dict(self._before)
+                before = self._before.at(0)
                 draw = lambda: plot_encoding_change(  # noqa: E731
-                    before.at(0),
+                    before,
                     encoding.at(0),
                     min(model.max_tokens, _MOST_POSITIONS),
                     d_model=model.config.d_model,
@@ -154,9 +146,10 @@ def epoch_metrics(row: Mapping[str, float]) -> dict[str, float]:
     return {names[key]: row[key] for key in names if key in row}
 
 
-def long_enough(seconds: float) -> bool:
-    """Return whether pictures cost little beside a fit of this length."""
-    return seconds >= _LONG_ENOUGH_SECONDS
+def worth_drawing(pictures: bool | Literal["auto"], seconds: float) -> bool:
+    """Return whether to draw the pictures of a fit of this length."""
+    wanted = seconds >= _LONG_ENOUGH_SECONDS if pictures == "auto" else pictures
+    return wanted and importlib.util.find_spec("matplotlib") is not None
 
 
 def n_parameters(module: nn.Module) -> int:
@@ -168,9 +161,7 @@ def encoding_of(estimator: Any) -> str:
     """Return the name of the encoding, or ""."""
     own = estimator.get_params(deep=False)
     if "transformer_params" in own:
-        given = own["transformer_params"]
-        own = TSTransformerClassifier().get_params(deep=False)
-        own |= given if isinstance(given, Mapping) else {}
+        own = {"encoding": TSTransformerClassifier().encoding, **(own["transformer_params"] or {})}
     return encoding_name(own["encoding"]) if "encoding" in own else ""
 
 
@@ -185,10 +176,8 @@ def parameters_of(estimator: Any) -> dict[str, Any]:
     flat: dict[str, Any] = {"estimator": type(estimator).__name__}
     flat |= {"encoding": encoding} if encoding else {}
     for name, value in estimator.get_params(deep=False).items():
-        if name in _NOT_LOGGED or name in flat:
-            continue
         if isinstance(value, Mapping) and value:
-            flat |= {f"{name}.{inner}": own for inner, own in value.items()}
-        else:
-            flat[name] = value
+            flat |= {f"{name}.{key}": entry for key, entry in value.items()}
+        elif name not in _NOT_LOGGED:
+            flat.setdefault(name, value)
     return flat

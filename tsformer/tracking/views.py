@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tsformer._checks import unknown
-from tsformer._optional import require
 from tsformer.tracking.settings import reason, warn_untracked, without_credentials
 from tsformer.tracking.store import SQLITE, RunStore, resolve_uri
 
@@ -28,7 +27,8 @@ SERVER_ENVIRONMENT = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
 VARIANT_TAG = "tsformer.variant"
 #: Tag that orders the runs of a study by rank.
 PLACE_TAG = "tsformer.place"
-_TAG, _TAG_LENGTH = "mlflow.sharedViewState.", 20_000
+_TAG = "mlflow.sharedViewState."
+_MOST_CARDS = 48  # MLflow takes a tag of 20,000 characters
 _SCORES = ("test/accuracy", "test/mean_rank", "test/accuracy_spread", "test/balanced_accuracy")
 _COSTS = ("fit_seconds", "seconds_per_epoch", "n_parameters", "n_parameters_encoding")
 _PICTURES = "The encodings, before and after training"
@@ -82,7 +82,7 @@ def _side_by_side(runs: Sequence[Run]) -> list[Section]:
     return [
         ("Scores", 320, [*(_dots(axis, name) for name in _SCORES), costly]),
         ("Each data set: mean and spread over seeds", 1060, of_study),
-        ("Each data set: means", 320, [_dots(axis, name) for name in datasets[:24]]),
+        ("Each data set: means", 320, [_dots(axis, name) for name in datasets[:16]]),
         ("Cost", 320, [_card("BAR", metricKey=name) for name in _COSTS]),
         (_PICTURES, 760, [_image("encoding")]),
     ]
@@ -100,17 +100,15 @@ def _all_fits(fits: Sequence[Run]) -> list[Section]:
     ]
 
 
-def _state(
-    where: str, order: str, runs: Sequence[Run], sections: list[Section], spare: int = 60
-) -> str:
+def _state(where: str, order: str, runs: Sequence[Run], sections: list[Section]) -> str:
     """Return the JSON of a view; further metrics are folded."""
     axis, shown = _axis(runs), {card.get("metricKey") for *_, cards in sections for card in cards}
-    rest = [_dots(axis, name) for name in _metrics(runs) if name not in shown][:spare]
-    rest.append(_image("scores"))
+    rest = [_dots(axis, name) for name in _metrics(runs) if name not in shown]
+    rest = [_image("scores"), *rest[: _MOST_CARDS - len(shown)]]
     names = {run.data.params.get(axis, "") for run in runs}
     narrow = len(names) * max(map(len, names), default=0) <= 48  # letters below half a window
     filled = [part for part in (*sections, ("Everything else", 320, rest)) if part[2]]
-    state = {  # charts reverse the order of the runs: descending ranks put the best first
+    return json.dumps({  # charts reverse the order of the runs: descending ranks put the best first
         "searchFilter": f"{where} and attributes.status = 'FINISHED'",
         "orderByKey": order, "orderByAsc": False, "startTime": "ALL", "lifecycleFilter": "Active",
         "datasetsFilter": [], "modelVersionFilter": "All Runs", "runsHiddenMode": "SHOW_ALL",
@@ -124,10 +122,7 @@ def _state(
             {**card, "uuid": f"{name}-{i}", "metricSectionId": name}
             for name, _, cards in filled for i, card in enumerate(cards)
         ],
-    }  # fmt: skip
-    text = json.dumps(state)
-    whole = spare == 0 or len(json.dumps(text)) < _TAG_LENGTH - 200
-    return text if whole else _state(where, order, runs, sections, spare - 10)
+    })  # fmt: skip
 
 
 def _axis(runs: Sequence[Run]) -> str:
@@ -163,51 +158,41 @@ def find_experiment(uri: str | None = None, name: str | None = None) -> RunStore
             f"there is no {uri.removeprefix(SQLITE)}; go to the folder where `tsformer compare` "
             "ran, or name the store with --tracking-uri"
         )
-    require("mlflow", extra="tracking", purpose="reading tracked runs")
     client = RunStore(uri, "").client()
     try:
-        experiments = {found.name: found.experiment_id for found in client.search_experiments()}
-        if name is not None and name not in experiments:
-            raise ValueError(unknown("experiment", name, experiments))
-        ids = [experiments[name]] if name is not None else list(experiments.values())
-        newest = client.search_runs(ids, max_results=1, order_by=["attributes.start_time DESC"])
-    except ValueError:
-        raise
+        ids = {found.name: found.experiment_id for found in client.search_experiments()}
+        order = ["attributes.start_time DESC"]
+        wanted = [ids[name]] if name in ids else [*ids.values()]
+        newest = client.search_runs(wanted, max_results=1, order_by=order)
     except Exception as error:
         raise ConnectionError(
             f"the tracking store {without_credentials(uri)} cannot be read {reason(error)}"
         ) from error
+    if name is not None and name not in ids:
+        raise ValueError(unknown("experiment", name, ids))
     if not newest:
-        where = f"experiment {name!r}" if name is not None else without_credentials(uri)
         raise ValueError(
-            f"{where} has no runs yet; `tsformer compare` or MLflowTracker creates some"
+            f"{name or without_credentials(uri)!r} has no runs; `tsformer compare` makes some"
         )
     return RunStore(uri, newest[0].info.experiment_id)
 
 
 def pages_of(store: RunStore, server: str) -> dict[str, str]:
-    """Return the addresses of the views of the newest study, and of all fits."""
+    """Return the addresses of the views of the newest study, and of all fits, by title."""
     summaries = store.runs("FINISHED", {"tsformer.kind": "encoding"})
     newest = max(summaries, key=lambda run: run.info.end_time or 0, default=None)
     study = newest.data.tags.get("tsformer.study", "") if newest is not None else ""
-    pages: dict[str, str] = {}
-    for view, title in make_views(store, study).items():
-        shown = title if pages and view != "fits" else title.partition(":")[0].lower()
-        pages[shown] = f"{server.rstrip('/')}/{store.page_of_view(view)}"
-    return pages
+    views = make_views(store, study).items()
+    return {title: f"{server.rstrip('/')}/{store.page_of_view(view)}" for view, title in views}
 
 
 def server_command(store: RunStore, port: int) -> list[str]:
     """Return the command that serves a SQLite store; needs `SERVER_ENVIRONMENT`."""
-    with socket.socket() as probe:
-        # As the server does: a port whose connections were just closed is free.
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError as error:
-            raise ConnectionError(
-                f"port {port} is not available ({error.strerror}); choose another, as in "
-                f"--port {port % 65535 + 1}"
-            ) from error
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError as error:
+        raise ConnectionError(
+            f"port {port} is not available ({error.strerror}); choose another with --port"
+        ) from error
     options = ["--backend-store-uri", store.uri, "--host", "127.0.0.1", "--port", str(port)]
     return [sys.executable, "-m", "mlflow", "ui", *options, "--workers", "1"]
