@@ -5,6 +5,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from packaging.version import Version
@@ -84,27 +85,12 @@ def test_every_public_name_is_there():
         _ = tsformer.TSTransformerClasifier
 
 
-@pytest.mark.parametrize(
-    ("installed", "has_pip", "on_path", "command"),
-    [
-        (True, True, "/env/bin/pip", 'pip install "tsformer[cli]"'),
-        (True, True, None, '/env/bin/python -m pip install "tsformer[cli]"'),
-        (True, False, "/usr/bin/pip", 'uv pip install --python /env/bin/python "tsformer[cli]"'),
-        (False, True, "/env/bin/pip", f'pip install "{ROOT}[cli]"'),
-    ],
-)
-def test_an_extra_is_installed_by(installed, has_pip, on_path, command, monkeypatch):
-    """tsformer is on no package index, so that a copy that is not installed goes by its folder."""
-
-    def distribution(name):
-        if not installed:
-            raise _optional.PackageNotFoundError(name)
-
-    monkeypatch.setattr(_optional.sys, "executable", "/env/bin/python")
-    monkeypatch.setattr(_optional, "distribution", distribution)
-    monkeypatch.setattr(_optional.shutil, "which", lambda name: on_path)
-    monkeypatch.setattr(_optional.importlib.util, "find_spec", lambda name: has_pip or None)
-    assert install_command("cli") == command
+def test_a_copy_that_is_not_installed_goes_by_its_folder(monkeypatch):
+    """No package index has tsformer."""
+    assert install_command("cli") in ('pip install "tsformer[cli]"', f'pip install "{ROOT}[cli]"')
+    absent = mock.Mock(side_effect=_optional.PackageNotFoundError)
+    monkeypatch.setattr(_optional, "distribution", absent)
+    assert install_command("cli") == f'pip install "{ROOT}[cli]"'
 
 
 def test_errors_and_baselines_name_extras_that_exist():

@@ -1,9 +1,6 @@
 """Import an optional library, or name the extra that installs it."""
 
 import importlib
-import importlib.util
-import shutil
-import sys
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from types import ModuleType
@@ -24,17 +21,10 @@ def require(module: str, *, extra: str, purpose: str) -> ModuleType:
 
 
 def install_command(extra: str) -> str:
-    """Return the pip command that installs an extra into the running Python."""
-    beside = Path(sys.executable).parent
-    if importlib.util.find_spec("pip") is None:
-        pip = f"uv pip install --python {sys.executable}"
-    elif (found := shutil.which("pip")) and Path(found).parent == beside:
-        pip = "pip install"
-    else:
-        pip = f"{sys.executable} -m pip install"
-    home = Path(__file__).parents[1]
+    """Return the pip command that installs an extra."""
+    package = "tsformer"
     try:
-        distribution("tsformer")
-    except PackageNotFoundError:
-        return f'{pip} "{home}[{extra}]"'
-    return f'{pip} "tsformer[{extra}]"'
+        distribution(package)
+    except PackageNotFoundError:  # on no package index: a copy goes by its folder
+        package = str(Path(__file__).parents[1])
+    return f'pip install "{package}[{extra}]"'

@@ -64,7 +64,7 @@ def test_a_fit_is_a_run_and_its_evaluation_is_added_to_it(folder, invoke):
     assert err == ""
     page = f"/#/experiments/{run.info.experiment_id}/runs/{run.info.run_id}"
     address = f"http://127.0.0.1:5000{page}?workflowType=machine_learning"
-    assert out.endswith(f"see it  tsformer ui\nthen open {address}\n")
+    assert out.endswith(f"run     {address}\nsee it  tsformer ui\n")
     (run,) = runs(folder)
     accuracy = load("model").score(*load_dataset("ItalyPowerDemand", "test"))
     assert run.data.metrics["test/accuracy"] == pytest.approx(accuracy)

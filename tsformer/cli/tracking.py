@@ -54,12 +54,8 @@ def where(
 
 def say_where(run: TrackedRun | None, *, err: bool = False) -> None:
     """Print the address of a run, and the command that shows it."""
-    if run is not None and run.store is not None and run.address is not None:
-        command = f"see it  {as_typed(run.store.ui_command())}"
-        if run.store.uri.startswith("sqlite:"):  # no server answers yet
-            typer.echo(f"{command}\nthen open {run.address}", err=err)
-        else:
-            typer.echo(f"run     {run.address}\n{command}", err=err)
+    if run is not None and run.address is not None:
+        typer.echo(f"run     {run.address}\nsee it  {as_typed(run.store.ui_command())}", err=err)
 
 
 def ui(
