@@ -47,13 +47,7 @@ def test_short_series_come_first_and_each_step_ranks_its_own(demo):
     assert both.datasets == ("ItalyPowerDemand", "ArrowHead")
     assert first.parameters == both.parameters == {"stem": "linear", "max_epochs": 3}
     assert options == {"out": Path("results/demo"), "jobs": 2}
-    assert lines[0].startswith("Step 1 of 2: 6 encodings behind the linear stem")
-    ranked = [line.split() for line in lines if line.endswith(("00", "90"))]
-    best_first = ["erpe", "lspe", "fixed", "learnable", "rope", "none"]
-    assert [name for name, _ in ranked] == 2 * best_first
-    assert [score for _, score in ranked[::6]] == ["0.700", "0.800"]
+    ranked = [line.split()[0] for line in lines if line.endswith(("00", "90"))]
+    assert ranked == 2 * ["erpe", "lspe", "fixed", "learnable", "rope", "none"]
     assert 'Yes: "erpe" scores 0.80, without one ("none") 0.50.' in "\n".join(lines)
-    assert "picture  2.png" in lines
-    assert lines[-1].startswith("yours    tsformer compare --data")
-    answer = 'No: "erpe" scores 0.80, without one ("none") 0.79.'
-    assert answer in "\n".join(demo(none=0.79)[1])
+    assert 'No: "erpe" scores 0.80, without one ("none") 0.79.' in "\n".join(demo(none=0.79)[1])

@@ -16,10 +16,7 @@ def test_methods_are_listed_with_what_is_missing(run, monkeypatch):
     rows = {words[0]: words for line in lines if (words := line.split())}
     assert set(rows) >= set(BASELINES)
     assert (rows["arsenal"][-1], rows["majority"][-1]) == ("no", "yes")
-    (line,) = [line for line in lines if ": needs numba: " in line]
-    names, _, command = line.partition(": needs numba: ")
-    assert "arsenal" in names.split(", ")
-    assert "pip install" in command
+    assert lines[-1].startswith("numba: not installed; pip install")
 
 
 def test_a_file_has_long_names_whole_and_json_has_numbers(capsys, monkeypatch):

@@ -130,12 +130,8 @@ PERSONS = "--label activity --value x,y --case person"
     [
         (f"{PERSONS} --window 10min", "window='10min', 6000 steps, is longer than every recording"),
         (f"{PERSONS} --stride 2s", "--stride needs --window"),
-        (f"{PERSONS} --window 2s --group day", "has 2 groups"),
         ("--label activity --value x,y --case lost --window 2s", "row 6: no name in column 'lost'"),
-        (f"{PERSONS} --window 2s --grid 1s", "--grid is for tables of series"),
-        ("--label activity --value x,y --window 2s", "'recording' run backwards after step 299"),
         ("--label full --value x,y", "Cut the recording into series with --window and --stride\n"),
-        ("--label full --case person --time time --value x,y", "are for --window and --stride\n"),
     ],
 )
 def test_an_error_is_one_line(options, problem, folder, run):

@@ -127,8 +127,7 @@ def test_the_model_of_a_stranger_names_no_server_and_no_file(folder, invoke, mon
         state["tracked_run"]["store"] = store
         (folder / "strange/estimator.json").write_text(json.dumps(state))
         before = len(runs(folder))
-        _, err = invoke("evaluate", "strange", "ItalyPowerDemand")
-        assert f"the model was tracked in {store}" in err
+        invoke("evaluate", "strange", "ItalyPowerDemand")
         assert len(runs(folder)) == before + 1, "the scores have a run of their own"
     assert file.read_bytes() == content
 

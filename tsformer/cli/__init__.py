@@ -43,7 +43,7 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
 
 def _run(args: list[str], *, debug: bool) -> int:
     if not debug:
-        warnings.showwarning = _show_warning
+        warnings.showwarning = lambda message, *_, **__: _say(f"warning: {message}")
     try:
         for library in ("typer", "rich"):
             require(library, extra="cli", purpose="the command line")
@@ -78,10 +78,6 @@ def _message(error: Exception) -> str:
     if isinstance(error, USER_ERRORS):
         return str(error)
     return f"{type(error).__name__}: {error} (--debug shows the traceback)"
-
-
-def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    _say(f"warning: {message}")
 
 
 def _say(message: str) -> None:

@@ -56,17 +56,17 @@ def methods(as_json: Json = False) -> None:
     from tsformer.baselines import BASELINES
 
     rows = []
-    lacking: dict[str, list[str]] = {}
+    lacking: dict[str, None] = {}
     for name, each in BASELINES.items():
         missing = [needed for needed in each.needs if importlib.util.find_spec(needed) is None]
+        lacking |= dict.fromkeys(missing)
         reads = [word for word, can in (("lengths", each.unequal), ("gaps", each.gaps)) if can]
-        if missing:
-            lacking.setdefault(f"{missing[0]}: {install_command('baselines')}", []).append(name)
         class_name = each.path.rpartition(".")[2]
         rows.append((name, class_name, ", ".join(reads), each.random, not missing))
     table(["name", "class", "reads", "random", "installed"], rows, as_json=as_json)
-    for need, names in lacking.items():
-        typer.echo(f"\n{', '.join(names)}: needs {need}", err=as_json)
+    if lacking:
+        command = install_command("baselines")
+        typer.echo(f"\n{', '.join(lacking)}: not installed; {command}", err=as_json)
 
 
 def datasets(
@@ -106,7 +106,7 @@ def plot_encoding(
         Path | None,
         option("The file to write; by default encoding_NAME.png.", "FILE.png"),
     ] = None,
-    set_: parsing.Options = [],  # noqa: B006
+    set_: parsing.Set = [],  # noqa: B006
     allow_import: parsing.AllowImport = False,
 ) -> None:
     """Draw an encoding before training.

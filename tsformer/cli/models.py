@@ -23,14 +23,6 @@ from tsformer.cli.tracking import say_where
 if TYPE_CHECKING:
     from tsformer.data.table import Source, TableSchema
 
-Set = Annotated[
-    list[str],
-    option(
-        "A parameter, as stem=linear or encoding_params.d_hidden=32; can be repeated.",
-        "NAME=VALUE",
-        "--set",
-    ),
-]
 MaxEpochs = Annotated[
     int | None, option("Maximum number of epochs; by default chosen from the data size.")
 ]
@@ -51,7 +43,7 @@ def training(
     seed: Annotated[int, option("Random seed.")] = 0,
     checkpoint: Annotated[Path | None, option("Save checkpoints here.", "FOLDER")] = None,
     resume: Annotated[bool, option("Resume from the checkpoint.", None, "--resume")] = False,
-    set_: Set = [],  # noqa: B006  Typer reads the default and gives each call its own list
+    set_: parsing.Set = [],  # noqa: B006  Typer reads the default and gives each call its own list
     allow_import: parsing.AllowImport = False,
 ) -> dict[str, Any]:
     """Return the parameters of an estimator from options of training."""
@@ -325,7 +317,7 @@ def explain(
     target: Annotated[str | None, option("The class; by default the predicted.", "CLASS")] = None,
     baseline: Annotated[str, option("Reference of each channel: mean, zero or a number.")] = "mean",
     out: Annotated[Path, option("The file to write.", "FILE.png")] = Path("why.png"),
-    set_: parsing.Options = [],  # noqa: B006
+    set_: parsing.Set = [],  # noqa: B006
     allow_import: parsing.AllowImport = False,
 ) -> None:
     """Draw a series coloured by the relevance of each value for a class.

@@ -54,7 +54,14 @@ def _typed(function: Callable[..., Any]) -> list[inspect.Parameter]:
     return [each.replace(annotation=hints.get(each.name, each.annotation)) for each in signature]
 
 
-Options = Annotated[list[str], option("An option of it; can be repeated.", "NAME=VALUE", "--set")]
+Set = Annotated[
+    list[str],
+    option(
+        "A parameter, as stem=linear or encoding_params.d_hidden=32; can be repeated.",
+        "NAME=VALUE",
+        "--set",
+    ),
+]
 AllowImport = Annotated[
     bool,
     option("Import classes named by their path, as in mine.Log.", None, "--allow-import"),

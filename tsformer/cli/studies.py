@@ -14,7 +14,7 @@ import typer
 
 from tsformer._files import check_output
 from tsformer.cli import parsing
-from tsformer.cli.models import MaxEpochs, Set
+from tsformer.cli.models import MaxEpochs
 from tsformer.cli.parsing import argument, option
 from tsformer.cli.printing import Json, as_typed, markdown, table
 from tsformer.cli.tables import described
@@ -80,7 +80,7 @@ def compare(
     tracking_uri: TrackingUri = None,
     experiment: Annotated[str, option("Name of the MLflow experiment.")] = "tsformer",
     as_json: Json = False,
-    set_: Set = [],  # noqa: B006
+    set_: parsing.Set = [],  # noqa: B006
 ) -> None:
     """Compare encodings or methods across data sets and seeds.
 

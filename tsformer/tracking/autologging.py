@@ -273,17 +273,10 @@ def log_part(
 
 @contextmanager
 def tracked_fit(
-    estimator: Any,
-    *,
-    dataset: str,
-    loader: str = "",
-    tracking_uri: str | None = None,
-    experiment: str | None = None,
-    run_name: str | None = None,
+    estimator: Any, *, dataset: str, loader: str = "", run_name: str | None = None, **where: Any
 ) -> Iterator[TrackedRun]:
-    """Track the fit in the block, as `tsformer.autolog` does."""
-    name = run_name or f"{name_of(estimator)} on {dataset}"
-    run = start_run(name, kind="fit", tracking_uri=tracking_uri, experiment=experiment)
+    """Track the fit in the block, as `tsformer.autolog` does; `where` is as in `start_run`."""
+    run = start_run(run_name or f"{name_of(estimator)} on {dataset}", kind="fit", **where)
     if run.store is None or run.lost:  # already reported
         yield run
         return
@@ -306,24 +299,20 @@ def track_evaluation(
     *,
     dataset: str,
     loader: str = "",
-    tracking_uri: str | None = None,
-    experiment: str | None = None,
     run_name: str | None = None,
     explanations: int = 0,
+    **where: Any,
 ) -> TrackedRun:
     """Add test scores, and the data by name and digest, to the run of the model's fit.
 
     The run must be in the store in use: a stranger's model must not choose a server or a file.
     Else, and with an experiment or a name, a new run is made.
     """
-    own = None if experiment or run_name else _own_run(estimator, tracking_uri)
+    named = run_name or where.get("experiment")
+    own = None if named else _own_run(estimator, where.get("tracking_uri"))
     if own is None:
-        own = start_run(
-            run_name or f"{name_of(estimator)} on {dataset}",
-            kind="evaluation",
-            tracking_uri=tracking_uri,
-            experiment=experiment,
-        )
+        name = run_name or f"{name_of(estimator)} on {dataset}"
+        own = start_run(name, kind="evaluation", **where)
         own.params({**parameters_of(estimator), "dataset": dataset})
     if own.lost:
         return own
@@ -353,15 +342,8 @@ def _log_explanations(run: TrackedRun, estimator: Any, X: Any, y: Any, n_per_cla
 
 def _own_run(estimator: Any, tracking_uri: str | None) -> TrackedRun | None:
     """Return the run of the model's fit, if the store in use has it."""
-    kept = getattr(estimator, "tracked_run_", None)
-    if kept is None:
-        return None
-    uri, recorded = resolve_uri(tracking_uri), kept["store"]
-    if without_credentials(uri) != recorded:
-        warn(
-            f"the model was tracked in {recorded}, which is not the store in use; --tracking-uri "
-            f"{recorded} adds the scores to its own run"
-        )
+    kept, uri = getattr(estimator, "tracked_run_", None), resolve_uri(tracking_uri)
+    if kept is None or without_credentials(uri) != kept["store"]:
         return None
     store = RunStore(uri, "")
     try:

@@ -134,24 +134,19 @@ def card_at(estimator: SeriesEstimator, address: str) -> str:
 def _load_pyfunc(
     path: str | os.PathLike[str], model_config: Mapping[str, Any] | None = None
 ) -> ServedModel:
-    """Load a model for `mlflow.pyfunc.load_model`."""
-    _leave_input_alone(vars(require("mlflow.pyfunc", extra="tracking", purpose="loading a model")))
-    return ServedModel(load(path), **(model_config or {}))
-
-
-def _leave_input_alone(pyfunc: dict[str, Any]) -> None:
-    """Let MLflow pass input to our models without a conversion."""
+    """Load a model for `mlflow.pyfunc.load_model`; MLflow passes it input as it is."""
     # No public way: without a signature Unity Catalog refuses the model; one "from type hints"
     # leaves input alone, but then the server refuses tables (`dataframe_split`, CSV).
-    check = pyfunc["_enforce_schema"]  # which makes a table of it: arrays [n, C, L] fail
-    if hasattr(check, "__wrapped__"):
-        return
+    pyfunc = require("mlflow.pyfunc", extra="tracking", purpose="loading a model")
+    check = vars(pyfunc)["_enforce_schema"]  # which makes a table of it: arrays [n, C, L] fail
 
     @functools.wraps(check)
     def unless_ours(data: Any, schema: Any, loader: str | None = None) -> Any:
         return data if loader == __name__ else check(data, schema, loader)
 
-    pyfunc["_enforce_schema"] = unless_ours
+    if not hasattr(check, "__wrapped__"):
+        vars(pyfunc)["_enforce_schema"] = unless_ours
+    return ServedModel(load(path), **(model_config or {}))
 
 
 def _version(package: str) -> str:
@@ -217,10 +212,9 @@ class ServedModel:
 
 def signature_of(estimator: SeriesEstimator, output: str) -> ModelSignature:
     """Return MLflow's signature of the model, for one of `OUTPUTS`."""
-    types = require("mlflow.types", extra="tracking", purpose="registering a model")
-    schema = require("mlflow.types.schema", extra="tracking", purpose="registering a model")
+    types = require("mlflow.types.schema", extra="tracking", purpose="registering a model")
     models = require("mlflow.models", extra="tracking", purpose="registering a model")
-    inputs = [types.ColSpec(schema.AnyType(), name) for name in _columns(estimator)]
+    inputs = [types.ColSpec(types.AnyType(), name) for name in _columns(estimator)]
     classes = getattr(estimator, "classes_", np.empty(0))
     kind = _KINDS.get(classes.dtype.kind, "string")
     answers = [types.ColSpec(kind, name) for name in _prediction_names(estimator)]

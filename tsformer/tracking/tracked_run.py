@@ -72,11 +72,10 @@ class RunEnded(Exception):
 class TrackedRun:
     """One run of MLflow, addressed by its id; MLflow's "active run" is never touched.
 
-    Metrics are sent in batches, at most every `flush_seconds`, in about 2 % of the time. An entry
-    that MLflow refuses costs a warning and is listed in the tag ``tsformer.missing``. If the store
-    fails, one warning is issued, `lost` is true, and nothing more is sent. Such a run is not
-    FINISHED: it is KILLED if the store is back at the end, else it stays RUNNING. Scores are those
-    of the logged model, and of the data, that the run has by then.
+    Metrics are sent in batches, in about 2 % of the time. An entry that MLflow refuses costs a
+    warning and is listed in the tag ``tsformer.missing``. If the store fails, one warning is
+    issued, `lost` is true, and nothing more is sent: the run is KILLED if the store is back at the
+    end, else it stays RUNNING. Scores are those of the model and the data logged before.
 
     As a context manager it ends the run: FINISHED, KILLED by Ctrl-C, or FAILED with the tag
     ``tsformer.error`` and the traceback in ``error.txt``. RunEnded leaves the run as it is.
@@ -86,7 +85,7 @@ class TrackedRun:
     client : MlflowClient or None
         Client of the store; None for a run that could not be created.
     run_id : str
-        Id of the run.
+        Its id.
     flush_seconds : float, default=5.0
         Minimum time between two batches of metrics.
     store : RunStore, optional

@@ -60,8 +60,7 @@ class MLflowTracker(Callback):
     ``encoding.png``, the encoding before and after training.
 
     `tsformer.autolog` adds a tracker to every fit. Pass one to `tsformer.training.train` for a
-    module of your own. Several trainings, such as members of an ensemble, follow each other in the
-    run: curves continue; seconds, epochs and parameters add up.
+    module of your own. Curves of several trainings continue; seconds and parameters add up.
 
     Parameters
     ----------
