@@ -24,7 +24,6 @@ def test_every_command_has_an_example():
         ("fit", "'dataset'. (see tsformer fit --help)"),
         ("fit BasicMotions --set n_layers", "'n_layers'"),
         ("fit BasicMotions --out .", "mine.csv"),
-        ("plot-encoding fixed --set d_model=32", "--d-model 32"),
         ("fit BasicMotions --resume", "checkpoint_dir"),
         ("predict m x.csv --out nowhere/x.csv", "nowhere"),
         ("ui", "mlflow.db"),

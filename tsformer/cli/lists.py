@@ -117,12 +117,10 @@ def plot_encoding(
     """
     from tsformer.plots import plot_encoding
 
-    options = parsing.settings(set_)
-    for name, flag in {"max_len": "length", "d_model": "d-model", "n_heads": "heads"}.items():
-        if name in options:
-            raise ValueError(f"set {name} with --{flag} {options[name]}")
     out = parsing.output(out or Path(f"encoding_{encoding}.png"), ending=".png")
     parsing.import_encodings([encoding], allowed=allow_import)
-    figure = plot_encoding(encoding, length, d_model=d_model, n_heads=heads, **options)
+    figure = plot_encoding(
+        encoding, length, d_model=d_model, n_heads=heads, **parsing.settings(set_)
+    )
     figure.savefig(out)
     typer.echo(f"{encoding} drawn to {out}")
