@@ -54,17 +54,6 @@ def test_called_in_order_and_ended_like_nested_blocks(fails_at, expected):
     assert ", ".join(log) == expected
 
 
-def test_history_as_a_frame():
-    """Validation columns are there as soon as one epoch has them."""
-    assert list(History().to_frame().columns) == ["loss", "lr", "seconds"]
-    plain = {"epoch": 1, "loss": 1.0, "lr": 0.1, "seconds": 0.5}
-    judged = plain | {"epoch": 2, "val_loss": 2.0, "val_score": 0.5}
-    frame = History([plain, judged]).to_frame()
-    assert frame.index.tolist() == [1, 2]
-    assert frame["val_loss"].isna().tolist() == [True, False]
-    assert frame.loc[2].tolist() == [1.0, 0.1, 0.5, 2.0, 0.5]
-
-
 def test_progress_bar_in_a_terminal(capsys, monkeypatch):
     pytest.importorskip("rich", reason='the progress bar needs the extra "cli"')
     monkeypatch.setenv("FORCE_COLOR", "1")
@@ -118,6 +107,6 @@ def test_lines_appear_during_training(capsys, monkeypatch, rich):
     assert [text[:9] for text in shown] == ["epoch 0/3", "epoch 1/3", "epoch 2/3"]
     loss = f"loss {history[0]['loss']:.4f}"
     assert f"{loss}  val_loss 0.5000  val_score 0.7500" in shown[1]
-    assert shown[2].endswith("0:00:10 left\n")
+    assert shown[2].endswith("0:00:15 left\n")
     assert capsys.readouterr().out == ""
     pickle.dumps(bar)

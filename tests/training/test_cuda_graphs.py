@@ -9,7 +9,7 @@ import pytest
 import torch
 from small_problem import equal, make_model, make_panel, make_plan, make_step, weights_of
 
-from tsformer.data.panel import Panel, shuffled
+from tsformer.data.panel import shuffled
 from tsformer.training.cuda_graphs import GraphedStep, _of_one_length, step_class
 from tsformer.training.distributed import Ranks
 from tsformer.training.loop import make_optimizer, set_learning_rate
@@ -59,18 +59,6 @@ def test_replayed_steps_are_the_steps(ragged):
     assert step.n_taken == 6 < len(losses), "three plain steps before each capture"
     assert 1 <= step.n_watched <= 2
     assert (step.panel.mask is not None) == ragged, "a captured mask would stay"
-
-
-def test_graphs_one_long_series_keeps_lengths():
-    panel, _ = make_panel(40, ragged=True)
-    lengths = torch.full_like(panel.lengths, 2)
-    lengths[0] = 12
-    panel = Panel(panel.values, lengths).with_mask()
-    assert _of_one_length(panel) is panel
-    lengths = torch.full_like(panel.lengths, 4)
-    padded = _of_one_length(Panel(panel.values, lengths).with_mask())
-    assert padded.lengths.tolist() == [12] * 40
-    assert padded.take(torch.arange(3))[1].sum(dim=1).tolist() == [4] * 3, "the mask stays"
 
 
 @pytest.mark.parametrize(("size", "why"), [(1, "batch by batch"), (2, "several processes")])

@@ -1,7 +1,6 @@
 """Runs: each validation scores what would be returned; runs that end early; several models."""
 
 import copy
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -34,7 +33,6 @@ from tsformer.training import (
     training_run,
 )
 from tsformer.training.plan import Pretrained
-from tsformer.training.training_run import EarlyStopping
 
 
 class Stops(Callback):
@@ -167,32 +165,6 @@ def test_a_training_that_ends_early_returns_to_the_best_epoch(callback, catches)
     assert history.best_epoch < 5
     row = history[history.best_epoch - 1]
     assert judged.evaluate(model, cross_entropy, plan) == validated(row)
-
-
-@pytest.mark.parametrize(
-    ("losses", "patience", "start", "best", "end"),
-    [
-        ([3.0, 2.0, 1.0, 0.5], 1, 0, 4, None),
-        ([3.0, 1.0, 2.0, 2.0, 2.0], 2, 0, 2, 4),
-        ([3.0, 1.0, 2.0, 0.5, 2.0, 2.0], 2, 0, 4, 6),
-        ([1.0, 1.0, 1.0], 2, 0, 1, 3),  # an equal loss is no improvement
-        ([1.0, 2.0], 2, 0, 1, None),
-        ([1.0, 2.0, 3.0], 2, 10, 11, 13),  # epochs of an earlier run do not count
-        ([math.nan] * 5, 2, 5, None, 7),  # nan is never best, and is waited for from the start
-        ([math.nan, 1.0, math.nan], 2, 0, 2, None),
-        ([1.0] + [2.0] * 50, None, 0, None, None),  # without patience it does nothing
-    ],
-)
-def test_best_epoch_and_end(losses, patience, start, best, end):
-    stopping, stopped = EarlyStopping(patience, start=start), None
-    for epoch, loss in enumerate(losses, start=start + 1):
-        stopping.update(epoch, loss, {"weight": torch.tensor(float(epoch))})
-        if stopping.should_stop(epoch):
-            stopped = epoch
-            break
-    assert (stopped, stopping.best_epoch) == (end, best)
-    assert stopping.best_weights == (None if best is None else {"weight": torch.tensor(best)})
-    assert best is None or stopping.best_loss == losses[best - start - 1]
 
 
 @pytest.mark.parametrize("judged", [None, held_out()], ids=["alone", "validated"])

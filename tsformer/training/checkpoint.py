@@ -115,12 +115,10 @@ class CheckpointFile:
     def load(self) -> dict[str, Any] | None:
         """Return the saved state, or None without a checkpoint of this run."""
         if not self.path.exists():
-            others = len(list(self.path.parent.glob("training-*.pt")))
-            if others:
+            if others := len(list(self.path.parent.glob("training-*.pt"))):
                 warn_caller(
-                    f"resume=True found no checkpoint of this training run in {self.path.parent}: "
-                    f"the {others} checkpoints there have other data, parameters or seeds; "
-                    "training starts from scratch"
+                    f"resume=True found no checkpoint of this run in {self.path.parent}: the "
+                    f"{others} checkpoints there are of other runs; training starts from scratch"
                 )
             return None
         with self.to_be_read():
@@ -165,8 +163,8 @@ def fingerprint(run: TrainingRun) -> str:
     for panel in panels:
         _add(digest, (part.values for part in panel.parts()), len(panel))
         _add(digest, [panel.lengths])
-        _add(digest, (part.mask for part in panel.parts()), len(panel))
-        _add(digest, (part.times for part in panel.parts()), len(panel))
+        for name in ("mask", "times"):
+            _add(digest, (getattr(part, name) for part in panel.parts()), len(panel))
     for other in others:
         _add(digest, [other])
     return digest.hexdigest()

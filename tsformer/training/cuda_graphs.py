@@ -4,9 +4,9 @@ import functools
 import pickle
 import random
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,14 +28,11 @@ _MOST_SHAPES = 8
 
 
 class GraphedStep(TrainingStep):
-    """Training steps replayed from CUDA graphs.
+    """Training steps replayed from CUDA graphs: small models spend their time launching kernels.
 
-    Small models spend their time launching kernels. Here gathering the batch, forward, backward,
-    clipping and the update are captured once for each batch shape, and replayed with other series.
-    The panel and the targets must be on the device, and the optimizer "capturable", with its
-    learning rate in a tensor. The parameters are the same as of `TrainingStep`.
-
-    Steps fall back to plain steps, with a warning, if the model waits for the device (as
+    All of a step is captured once for each batch shape, and replayed with other series. Panel and
+    targets must be on the device, and the optimizer "capturable", with its learning rate in a
+    tensor. Steps fall back to plain steps, with a warning, if the model waits for the device (as
     ``.item()`` does), samples on the CPU, or if memory runs out.
     """
 
@@ -76,11 +73,11 @@ class GraphedStep(TrainingStep):
             clip_and_update(self.optimizer, self.plan.max_grad_norm)
             return total
 
-        captured = None
         try:
             captured = self._capture(step)
         except Exception as error:
             released(error)
+            captured = None
             self._give_up("there is no memory for another graph")
         if captured is None:
             return self._plain(index, rows, number)
@@ -104,12 +101,8 @@ class GraphedStep(TrainingStep):
         before, draws = torch.cuda.current_stream(device), _states_of_the_cpu()
         try:
             # Other threads may use the device during the capture.
-            with (
-                torch.cuda.device(device),
-                torch.cuda.graph(
-                    graph, stream=_side_stream(device), capture_error_mode="thread_local"
-                ),
-            ):
+            side: Any = {"stream": _side_stream(device), "capture_error_mode": "thread_local"}
+            with torch.cuda.device(device), torch.cuda.graph(graph, **side):
                 total = step()
         except BaseException as error:
             with torch.cuda.device(device):  # an error leaves the side stream current
@@ -142,18 +135,22 @@ class GraphedStep(TrainingStep):
 
     def _watched(self, step: Callable[[], Tensor]) -> Tensor:
         """Take the step; disable captures if it waited for the device."""
-        draws = _states_of_the_cpu()
+        draws, mode = _states_of_the_cpu(), torch.cuda.get_sync_debug_mode()
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
-            with _sync_debug_mode("warn"):
+            torch.cuda.set_sync_debug_mode("warn")
+            try:
                 total = step()
-        waited = [each for each in seen if _WAITS in str(each.message)]
+            finally:
+                torch.cuda.set_sync_debug_mode(mode)
+        waits = ""
         for each in seen:
-            if _WAITS not in str(each.message) and _PROTOTYPE not in str(each.message):
+            if _WAITS in str(each.message):
+                waits = waits or f"{each.filename}:{each.lineno}"
+            elif _PROTOTYPE not in str(each.message):
                 warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
-        if waited:
-            where = f"{waited[0].filename}:{waited[0].lineno}"
-            self._give_up(f"they wait for the device, as .item() does ({where})")
+        if waits:
+            self._give_up(f"they wait for the device, as .item() does ({waits})")
         elif draws != _states_of_the_cpu():
             self._give_up(_DRAWS)
         return total
@@ -186,16 +183,6 @@ def _side_stream(device: torch.device) -> torch.cuda.Stream:
     return torch.cuda.Stream(device)
 
 
-@contextmanager
-def _sync_debug_mode(mode: str) -> Iterator[None]:
-    before = torch.cuda.get_sync_debug_mode()
-    try:
-        torch.cuda.set_sync_debug_mode(mode)
-        yield
-    finally:
-        torch.cuda.set_sync_debug_mode(before)
-
-
 def _of_a_capture(error: BaseException) -> BaseException:
     """Translate an error of a CUDA capture for the user."""
     # Graphs use memory of the driver, outside of torch's allocator.
@@ -206,14 +193,10 @@ def _of_a_capture(error: BaseException) -> BaseException:
         return first
     if not isinstance(error, RuntimeError):
         return error
-    if first is not None and is_out_of_memory(first):
-        return RuntimeError(
-            f"memory ran out while a training step was captured in a CUDA graph ({first}), and the "
-            f"capture could not be ended: {error}. Start a new process, and set compile=False"
-        )
+    memory = f" (memory ran out: {first})" if first is not None and is_out_of_memory(first) else ""
     return RuntimeError(
-        f"a training step cannot be captured in a CUDA graph: {error}. Set compile=False to take "
-        "it one kernel at a time"
+        f"a training step cannot be captured in a CUDA graph: {error}{memory}. Set compile=False, "
+        "in a new process, to take it one kernel at a time"
     )
 
 
@@ -226,11 +209,8 @@ def _states_of_the_cpu() -> tuple[bytes, object, bytes]:
 
 def step_class(plan: TrainingPlan, panel: AnyPanel, ranks: Ranks) -> type[TrainingStep]:
     """Return the class of captured steps; warn and return plain steps if there can be none."""
-    if ranks.size > 1:
-        reason = "several processes share each step"
-    elif not same_device(panel.device, plan.device):
-        reason = f"the data do not fit on {plan.device} and are sent batch by batch"
-    else:
+    if ranks.size == 1 and same_device(panel.device, plan.device):
         return GraphedStep
-    warn_caller(_NOT_CAPTURED + reason)
+    sent = f"the data do not fit on {plan.device} and are sent batch by batch"
+    warn_caller(_NOT_CAPTURED + ("several processes share each step" if ranks.size > 1 else sent))
     return TrainingStep

@@ -21,9 +21,8 @@ from tsformer.training.plan import TrainingPlan
 class Ranks:
     """Rank of this process, and the number of processes.
 
-    Each process takes its part of every batch. DistributedDataParallel averages the gradients, and
-    batch norms sum over the processes, so that a step equals the step of a single process, except
-    for rounding and dropout.
+    Each takes its part of every batch. DistributedDataParallel averages the gradients, and batch
+    norms sum over the processes: but for rounding and dropout, a step is that of one process.
     """
 
     rank: int = 0
@@ -44,10 +43,7 @@ class Ranks:
     def shard(self, n: int) -> slice:
         """Return the slice of `n` series that this process predicts."""
         if n < self.size > 1:
-            raise ValueError(
-                f"{self.size} processes cannot share {n} series: each needs at least one; start "
-                "fewer processes"
-            )
+            raise ValueError(f"{self.size} processes cannot share {n} series; start fewer")
         return slice(n * self.rank // self.size, n * (self.rank + 1) // self.size)
 
     def gather(self, value: Any) -> list[Any]:
@@ -87,27 +83,15 @@ class Ranks:
     ) -> Iterator[None]:
         """Check that processes can share the run; let batch norms sum over them in the block."""
         smallest = n_series // math.ceil(n_series / plan.batch_size)  # sizes differ by at most one
-        seeds = set(self.gather(plan.seed))
+        few = f"cannot share a batch of {smallest} series: raise batch_size, or start fewer"
+        seeds = "have different seeds: set random_state to the same int in all of them"
+        pretrains = "cannot pretrain: an objective compares all series of a batch; start one"
+        frozen = "cannot train with frozen parameters: start one, or train without freeze"
         for wrong, problem in (
-            (
-                len(seeds) > 1,
-                "have different seeds, so they would not share batches; set random_state to the "
-                "same int in all of them",
-            ),
-            (
-                isinstance(loss, Pretext),
-                "cannot pretrain: an objective compares the series of a whole batch; pretrain in "
-                "one process, then train from its weights in several",
-            ),
-            (
-                plan.frozen,
-                "cannot train with frozen parameters; train in one process, or without freeze",
-            ),
-            (
-                smallest < self.size,
-                f"cannot share a batch of {smallest} series: each needs at least one; raise "
-                "batch_size, or start fewer processes",
-            ),
+            (len(set(self.gather(plan.seed))) > 1, seeds),
+            (isinstance(loss, Pretext), pretrains),
+            (plan.frozen, frozen),
+            (smallest < self.size, few),
         ):
             if wrong:
                 raise ValueError(f"{self.size} processes {problem}")

@@ -58,10 +58,7 @@ def released(error: Exception) -> str:
 
 
 def in_halves(
-    function: Callable[[Tensor], Tensor],
-    index: Tensor,
-    device: torch.device,
-    lengths: Tensor | None = None,
+    function: Callable[[Tensor], Tensor], index: Tensor, device: torch.device, lengths: Tensor
 ) -> Tensor:
     """Call a function on all series, or on halves if memory runs out; return all rows."""
     try:
@@ -69,10 +66,9 @@ def in_halves(
     except Exception as error:
         reason = released(error)
     if len(index) == 1:
-        steps = "" if lengths is None else f" of {int(lengths[index])} steps"
         raise MemoryError(
-            f"one series{steps} does not fit into the memory of {device}; use a stem with a "
-            f"larger stride, which makes fewer tokens{reason}"
+            f"one series of {int(lengths[index])} steps does not fit into the memory of {device}; "
+            f"use a stem with a larger stride, which makes fewer tokens{reason}"
         )
     halves = index.tensor_split(2)
     return torch.cat([in_halves(function, half, device, lengths) for half in halves])
@@ -88,12 +84,10 @@ def forward(
 ) -> Tensor:
     """Run `function`, by default the model, over all series, in eval mode without gradients.
 
-    Series of similar length share a batch of a few thousand tokens. Batches that do not fit into
-    memory are halved. The model is on `device`, by default the panel's, and its mode stays.
-    Returns float32 ``[n, ...]`` on the CPU, in the panel's order.
+    Series of similar length share a batch; batches that do not fit into memory are halved. The
+    model is on `device`, by default the panel's. Returns float32 ``[n, ...]`` on the CPU.
     """
-    function, was_training = model if function is None else function, model.training
-    device = panel.device if device is None else device
+    function, device = function or model, device or panel.device
     stride = getattr(getattr(model, "stem", None), "stride", 1)
     n_steps = _TOKENS.get(device.type, _TOKENS_ELSEWHERE) * stride
     outputs: Tensor | None = None
@@ -104,7 +98,7 @@ def forward(
         torch.autocast(device.type, torch.bfloat16, enabled=bfloat16),
         panel.ahead(in_order(panel.lengths, n_steps)) as batches,
     ):
-        after.callback(model.train, was_training)
+        after.callback(model.train, model.training)
         model.eval()
         for index in batches:
             output = in_halves(
@@ -167,10 +161,9 @@ def update_bn(
     The pass is over all series, or over about `most` random series. Norms of frozen weights keep
     their averages. Norms that sum over all processes need only this process's `part` of each batch.
     """
-    frozen = plan.frozen
     norms, momenta = [], []
     for name, module in model.named_modules():
-        if isinstance(module, _BatchNorm) and f"{name}.weight" not in frozen:
+        if isinstance(module, _BatchNorm) and f"{name}.weight" not in plan.frozen:
             norms.append(module)
             momenta.append(module.momentum)
     if not norms:

@@ -73,8 +73,7 @@ def train(
     Returns
     -------
     History
-        One row per epoch. After Ctrl-C it is shorter and marked `interrupted`, with a warning; in
-        the first epoch Ctrl-C raises KeyboardInterrupt.
+        One row per epoch. Ctrl-C marks it `interrupted`, with a warning, but in the first epoch.
 
     Raises
     ------
@@ -86,17 +85,11 @@ def train(
     model.to(plan.device)
     history = History() if history is None else history
     ranks = Ranks.current()
-    run = TrainingRun(
-        TrainingState(model, plan, history, epochs_before=len(history)),
-        place(panel, plan.device),
-        targets.to(plan.device),
-        loss,
-        None if weights is None else weights.to(plan.device),
-        validation,
-        callbacks if ranks.rank == 0 else (),
-        ranks,
-    )
-    state = run.state
+    state = TrainingState(model, plan, history, epochs_before=len(history))
+    panel, targets = place(panel, plan.device), targets.to(plan.device)
+    weights = None if weights is None else weights.to(plan.device)
+    callbacks = callbacks if ranks.rank == 0 else ()
+    run = TrainingRun(state, panel, targets, loss, weights, validation, callbacks, ranks)
     with (
         plain_torch(),
         threads(model=model, n_tokens=plan.batch_size * getattr(model, "max_tokens", 0)),
@@ -104,7 +97,7 @@ def train(
     ):
         if ranks.size > 1:
             stack.enter_context(ranks.sharing(model, plan, loss, len(panel)))
-        for callback in run.callbacks:
+        for callback in callbacks:
             callback.on_train_begin(state)
             stack.callback(callback.on_train_end, state)
         history.interrupted, history.best_epoch = False, None
@@ -138,10 +131,9 @@ def train_ensemble(
     histories: Sequence[History] = (),
     n_jobs: int | None = 1,
 ) -> list[History]:
-    """Train several models in place, on the same series.
+    """Train several models in place, on the same series, each as in a training run of its own.
 
-    They train one after another, or on a CPU in `n_jobs` processes. Each gets the weights of a
-    separate training run; in a process up to rounding, since the number of threads is lower.
+    They train one after another, or on a CPU in `n_jobs` processes, which changes the rounding.
 
     Parameters
     ----------
@@ -159,8 +151,7 @@ def train_ensemble(
     Returns
     -------
     list of History
-        One per model; after Ctrl-C only for the models trained so far. In the first epoch of the
-        first model Ctrl-C raises KeyboardInterrupt.
+        One per model; after Ctrl-C only for the models trained so far.
 
     Raises
     ------
@@ -187,17 +178,10 @@ def train_ensemble(
     """
     histories = list(histories) or [History() for _ in models]
     callbacks = list(callbacks) or [() for _ in models]
-    parts = {"models": models, "plans": plans, "callbacks": callbacks, "histories": histories}
-    counts = {name: len(part) for name, part in parts.items()}
-    if len(set(counts.values())) > 1 or not models:
-        raise ValueError(
-            "train_ensemble needs one plan, one history and one sequence of callbacks per model; "
-            f"got {counts}"
-        )
+    members = list(zip(models, plans, histories, callbacks, strict=True))
     on_gpu = plans[0].device.type == "cuda"
     n_processes = 1 if on_gpu else min(joblib.effective_n_jobs(n_jobs), len(models))
     shared: dict[str, Any] = {"weights": weights, "validation": validation}
-    members = list(zip(models, plans, histories, callbacks, strict=True))
     trained: Iterable[Any] = (
         train(model, panel, targets, loss, plan, history=history, callbacks=own, **shared)
         for model, plan, history, own in members
@@ -260,9 +244,8 @@ def _epochs(run: TrainingRun) -> None:
     """Train until the plan ends, early stopping or a callback stops, or the loss is not finite."""
     state, model, plan, panel = run.state, run.state.model, run.state.plan, run.panel
     optimizer = make_optimizer(model, plan)
-    cls = TrainingStep
-    if plan.compile == "cuda-graphs":
-        cls = step_class(plan, panel, run.ranks)
+    graphed = plan.compile == "cuda-graphs"
+    cls = step_class(plan, panel, run.ranks) if graphed else TrainingStep
     step = cls(model, optimizer, panel, run.targets, run.weights, run.loss, plan, run.ranks)
     checkpointer = None
     if plan.checkpoint_dir is not None:

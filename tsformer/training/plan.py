@@ -88,18 +88,14 @@ class TrainingPlan:
     def __post_init__(self) -> None:
         if self.compile == "cuda-graphs":
             check_graphs(self.device)
-        if self.compile == "cuda-graphs" and self.frozen:
-            raise ValueError(
-                "compile='cuda-graphs' needs all parameters trained; with frozen parameters choose "
-                "True or False"
-            )
+            if self.frozen:
+                raise ValueError("compile='cuda-graphs' excludes frozen parameters; choose False")
 
     @property
     def frozen(self) -> frozenset[str]:
         """The names of the frozen parameters."""
-        if self.pretrained is None or not self.pretrained.frozen:
-            return frozenset()
-        return self.pretrained.names
+        slow = self.pretrained
+        return slow.names if slow is not None and slow.frozen else frozenset()
 
     def rate(self, step: int, n_steps: int) -> float:
         """Return the learning rate of step number `step` of `n_steps`, from 0."""

@@ -39,16 +39,14 @@ class ProgressBar(Callback):
 
     def on_train_begin(self, state: TrainingState) -> None:
         console = _terminal()
-        self._display = _Lines() if console is None else _Bar(console)
+        self._display = _Lines(state.epoch) if console is None else _Bar(console)
         self._display.update(state.epoch, state.n_epochs, self._name)
 
     def on_epoch_end(self, state: TrainingState) -> None:
         row = state.history[-1]
-        text = f"{self._name}  " if self._name else ""
-        text += f"loss {row['loss']:.4f}"
-        if "val_score" in row:
-            text += f"  val_loss {row['val_loss']:.4f}  val_score {row['val_score']:.4f}"
+        losses = [f"{k} {row[k]:.4f}" for k in ("loss", "val_loss", "val_score") if k in row]
         assert self._display is not None
+        text = "  ".join([self._name, *losses] if self._name else losses)
         self._display.update(state.epoch, state.n_epochs, text)
 
     def on_train_end(self, state: TrainingState) -> None:
@@ -90,14 +88,10 @@ class _Bar:
 
     def __init__(self, console: Any) -> None:
         progress = _rich("progress")
-        self._progress = progress.Progress(
-            progress.TextColumn("epoch"),
-            progress.MofNCompleteColumn(),
-            progress.BarColumn(),
-            progress.TimeRemainingColumn(),
-            progress.TextColumn("{task.description}"),
-            console=console,
-        )
+        last = progress.TextColumn("{task.description}")
+        columns = (progress.BarColumn(), progress.TimeRemainingColumn(), last)
+        counts = ("epoch", progress.MofNCompleteColumn())
+        self._progress = progress.Progress(*counts, *columns, console=console)
         self._task = self._progress.add_task("", total=None)
         self._progress.start()
 
@@ -111,21 +105,16 @@ class _Bar:
 class _Lines:
     """Progress lines: the first, the last, and at most one every few seconds."""
 
-    def __init__(self) -> None:
+    def __init__(self, done: int) -> None:
         self._line = ""  # not printed yet
-        self._printed = -inf
-        self._begun: tuple[float, int] | None = None
+        self._printed, self._start, self._before = -inf, monotonic(), done
 
     def update(self, done: int, total: int, text: str) -> None:
-        now = monotonic()
-        if self._begun is None:
-            self._begun = now, done
-        words = [f"epoch {done}/{total}", *([text] if text else [])]
-        start, before = self._begun
-        if done > before:
-            left = (now - start) / (done - before) * (total - done)
-            words.append(f"{timedelta(seconds=round(left))} left")
-        self._line = "  ".join(words)
+        now, left = monotonic(), ""
+        if done > self._before:
+            seconds = (now - self._start) / (done - self._before) * (total - done)
+            left = f"{timedelta(seconds=round(seconds))} left"
+        self._line = "  ".join(filter(None, [f"epoch {done}/{total}", text, left]))
         if now - self._printed >= SECONDS_BETWEEN_LINES:
             self.close()
             self._printed = now

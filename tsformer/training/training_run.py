@@ -133,10 +133,8 @@ class EarlyStopping:
 
     def should_stop(self, epoch: int) -> bool:
         """Whether `patience` epochs have passed since the best epoch or the start."""
-        if self.patience is None or epoch == self.best_epoch:
-            return False
         since = self.start if self.best_epoch is None else self.best_epoch
-        return epoch - since >= self.patience
+        return self.patience is not None and epoch - since >= max(self.patience, 1)
 
 
 @dataclass(frozen=True)
@@ -211,16 +209,11 @@ class TrainingRun:
 
     def update_averages(self) -> None:
         """Recompute the averages of batch norms, as at the end of training."""
-        model, plan = self.state.model, self.state.plan
+        plan, weights = self.state.plan, None if isinstance(self.loss, Pretext) else self.weights
+        most = None if self.validation is None else _SERIES_FOR_AVERAGES
+        part = self.ranks.part if self.ranks.size > 1 else None
         with seeded(plan.seed, plan.device):
-            update_bn(
-                model,
-                self.panel,
-                plan,
-                None if isinstance(self.loss, Pretext) else self.weights,
-                most=None if self.validation is None else _SERIES_FOR_AVERAGES,
-                part=self.ranks.part if self.ranks.size > 1 else None,
-            )
+            update_bn(self.state.model, self.panel, plan, weights, most=most, part=part)
 
     def end_epoch(self, loss: float, lr: float, start: float) -> None:
         """Record the epoch, decide whether to stop, and call the callbacks."""
@@ -262,15 +255,12 @@ class TrainingRun:
         for snapshot in reversed(kept):
             model.load_state_dict(snapshot[1])
             self.update_averages()
-            outputs = forward(
-                model, self.panel, bfloat16=plan.bfloat16, function=function, device=plan.device
-            )
-            if outputs.isfinite().all():
+            options: Any = {"bfloat16": plan.bfloat16, "device": plan.device}
+            if forward(model, self.panel, function=function, **options).isfinite().all():
                 break
         raise NonFiniteLossError(
-            f"the training loss became {loss} in epoch {state.epoch + 1} of {state.n_epochs}; "
-            f"the weights of epoch {snapshot[0]} are kept. A lower learning_rate "
-            f"(it was {plan.learning_rate:g}) usually helps"
+            f"the training loss became {loss} in epoch {state.epoch + 1} of {state.n_epochs}; the "
+            f"weights of epoch {snapshot[0]} are kept; lower learning_rate={plan.learning_rate:g}"
         )
 
 
