@@ -14,7 +14,7 @@ from marks import exhaustive_except
 import tsformer
 from tsformer import load_dataset
 from tsformer.baselines import BASELINES, PanelClassifier, find, library_version, load_class
-from tsformer.baselines.resolve import arguments, is_foreign
+from tsformer.baselines.resolve import arguments
 
 #: What makes a fit quick, where that is not known of the name.
 _QUICK: dict[str, dict[str, Any]] = {
@@ -101,10 +101,6 @@ def test_what_is_known_of_a_path():
     base = type("Base", (), {"__init__": lambda self, random_state=None: None})
     passes = type("Passes", (base,), {"__init__": lambda self, **options: None})
     assert arguments("a.b", passes, {"other": 1}, 3) == {"other": 1, "random_state": 3}
-    without = type("None", (), {"__init__": lambda self, **options: None})
-    assert arguments("a.b", without, {}, 3) == {}
-    assert is_foreign("sklearn.svm.SVC")
-    assert not any(map(is_foreign, [*BASELINES, "tsformer.TSTransformerClassifier"]))
 
 
 def test_other_code_anywhere_in_a_file_or_package_is_another_classifier(tmp_path, monkeypatch):

@@ -81,29 +81,6 @@ def test_values_of_vary_are_split_outside_brackets():
     assert found == expected
 
 
-@pytest.mark.slow
-def test_a_model_that_cannot_be_saved_where_asked_is_saved_elsewhere(run, monkeypatch, tmp_path):
-    """The folder is looked at before training, and somebody may take it meanwhile."""
-    import tsformer
-    from tsformer.data import sources
-
-    read = sources.load_dataset
-
-    def meanwhile(*args):
-        (tmp_path / "model").rmdir()
-        (tmp_path / "model").write_text("mine")
-        return read(*args)
-
-    monkeypatch.setattr(sources, "load_dataset", meanwhile)
-    small = ("--max-epochs", 1, "--set", "d_model=8", "--set", "n_layers=0", "--set", "verbose=0")
-    _, err = run("fit", "--no-track", "ItalyPowerDemand", *small, exits=2)
-    (rescued,) = tmp_path.glob("model-*")
-    assert "the model could not be saved in model" in err
-    assert err.endswith(f"it is saved in {rescued}\n"), err
-    assert tsformer.load(rescued).encoding == "lspe"
-    assert (tmp_path / "model").read_text() == "mine"
-
-
 def test_models_that_only_python_uses(run):
     X, y = np.random.default_rng(0).normal(size=(8, 12)), np.arange(8) % 2
     classifier = RandomConvolutionClassifier(168, n_groups=0, scaling="series")

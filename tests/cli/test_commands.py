@@ -9,7 +9,6 @@ import urllib.request
 import pytest
 from listening import answers, listening, wait_until
 
-from tsformer.encodings import names
 from tsformer.tracking import prepare_store
 
 #: MLflow's telemetry is off where one of these is set.
@@ -40,13 +39,3 @@ def test_pages_are_served_to_this_machine_only_and_send_no_telemetry(
     finally:
         server.send_signal(signal.SIGINT)
         server.wait(timeout=60)
-
-
-def test_encodings_and_datasets_fit_a_terminal_of_80_columns(run, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    encodings, datasets = run("encodings")[0], run("datasets", "--available")[0]
-    for name in names():
-        assert f"\n{name} " in encodings
-    for name in ("BasicMotions", "ItalyPowerDemand", "JapaneseVowels"):
-        assert f"\n{name} " in datasets
-    assert max(len(line) for line in (encodings + datasets).splitlines()) <= 80

@@ -100,7 +100,7 @@ def test_a_tag_has_the_length_that_mlflow_takes_and_a_lost_store_costs_a_warning
     assert 10_000 < len(tags[f"mlflow.sharedViewState.{view_of_study('many')}"]) <= 20_000
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     with pytest.warns(UserWarning, match="the saved views"):
-        assert make_views(RunStore("http://127.0.0.1:9", "1")) == {}
+        assert make_views(RunStore("http://127.0.0.1:9", "1"), "many") == {}
 
 
 def test_the_experiment_of_the_newest_run_or_the_one_named(uri, tmp_path, monkeypatch):

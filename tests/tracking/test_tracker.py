@@ -10,12 +10,12 @@ import pytest
 import torch
 from sklearn.metrics import balanced_accuracy_score, f1_score, log_loss
 
-from tsformer import TSTransformerClassifier, TSTransformerRegressor
+from tsformer import TSTransformerClassifier
 from tsformer.metrics import expected_calibration_error
 from tsformer.plots import plot_encoding_change
 from tsformer.tracking import MLflowTracker
 from tsformer.tracking.autologging import track_evaluation
-from tsformer.tracking.scores import classification_scores, scored
+from tsformer.tracking.scores import classification_scores
 
 mlflow = pytest.importorskip("mlflow", reason='needs the extra "tracking"')
 
@@ -96,17 +96,6 @@ def test_scores_of_a_classifier_without_a_class():
     assert "log_loss" not in scores
     scores = classification_scores(np.array(["0", "1", "zzz"]), p[:3, :2], np.arange(2))
     assert scores["accuracy"] == pytest.approx((p[:2, :2].argmax(axis=1) == [0, 1]).sum() / 3)
-
-
-def test_scores_of_a_regressor():
-    X = np.random.default_rng(0).normal(size=(10, 1, 12))
-    y = X.mean(axis=(1, 2))
-    regressor = TSTransformerRegressor(**SMALL, max_epochs=1).fit(X, y)
-    scores, predicted, probabilities = scored(regressor, X, y)
-    assert probabilities is None
-    assert scores["r2"] == pytest.approx(regressor.score(X, y))
-    assert scores["rmse"] == pytest.approx(np.sqrt(((predicted - y) ** 2).mean()))
-    assert scores["mae"] == pytest.approx(np.abs(predicted - y).mean())
 
 
 def test_some_series_of_each_class_are_explained_if_requested(store, uri):

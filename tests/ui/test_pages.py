@@ -72,7 +72,7 @@ def grid(page: Any, section: str, count: int) -> Any:
 
 @pytest.fixture(scope="module")
 def server(pages: dict[str, str]) -> str:
-    return pages["all fits"].partition("/#/")[0]
+    return pages["All fits"].partition("/#/")[0]
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +89,7 @@ def study(store: Any) -> Any:
 @pytest.mark.parametrize("width", WIDTHS)
 def test_encodings_side_by_side(page: Any, pages: dict[str, str], width: int) -> None:
     page.set_viewport_size({"width": width, "height": 2000})
-    page.goto(pages["encodings side by side"])
+    page.goto(pages["Encodings side by side: sums of encodings"])
     for metric in ("test/accuracy", "test/mean_rank", "test/accuracy_spread"):
         marks = dots(page, f"encoding vs. {metric}", 3)
         assert colors(marks) == OWN_COLORS
@@ -105,7 +105,7 @@ def test_encodings_side_by_side(page: Any, pages: dict[str, str], width: int) ->
 
 def test_accuracy_by_data_set_with_error_bars(page: Any, pages: dict[str, str]) -> None:
     page.set_viewport_size({"width": 1400, "height": 6000})  # MLflow draws what is in sight
-    page.goto(pages["encodings side by side"])
+    page.goto(pages["Encodings side by side: sums of encodings"])
     whole = grid(page, "Each data set: mean and spread over seeds", 1).locator(PICTURE)
     assert width_of(whole) > 700, "the figure of the study, in which words can be read"
     for dataset in ("ItalyPowerDemand", "ArrowHead"):
@@ -114,7 +114,7 @@ def test_accuracy_by_data_set_with_error_bars(page: Any, pages: dict[str, str]) 
 
 def test_all_fits_have_dots_lines_and_pictures(page: Any, pages: dict[str, str]) -> None:
     page.set_viewport_size({"width": 1700, "height": 6000})
-    page.goto(pages["all fits"])
+    page.goto(pages["All fits"])
     marks = dots(page, "dataset vs. test/accuracy", 12)
     assert colors(marks) == OWN_COLORS
     assert set(ticks(page, "dataset vs. test/accuracy", "x")) == {"ItalyPowerDemand", "ArrowHead"}

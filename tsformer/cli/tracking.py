@@ -88,4 +88,4 @@ def ui(
 
 
 def _as_text(pages: dict[str, str]) -> str:
-    return "\n".join(f"{title}\n  {address}" for title, address in pages.items())
+    return "\n".join(f"{title}  {address}" for title, address in pages.items())

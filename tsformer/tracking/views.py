@@ -35,7 +35,7 @@ _PICTURES = "The encodings, before and after training"
 Section = tuple[str, int, list[dict[str, Any]]]  # name, height, cards
 
 
-def make_views(store: RunStore, study: str = "") -> dict[str, str]:
+def make_views(store: RunStore, study: str) -> dict[str, str]:
     """Write a view for each variant of a study, and of all fits; return their titles by id."""
     try:
         client, views = store.client(), _views(store, study)
@@ -54,23 +54,22 @@ def view_of_study(study: str, variant: str = "") -> str:
 
 
 def _views(store: RunStore, study: str) -> dict[str, tuple[str, str]]:
-    of_study = {"tsformer.study": study} if study else {}
+    of_study = {"tsformer.study": study}
     summaries = store.runs("FINISHED", {"tsformer.kind": "encoding", **of_study})
-    parents = store.runs(tags={**of_study, "tsformer.kind": "study"}) if study else []
+    parents = store.runs(tags={"tsformer.kind": "study", **of_study})
     views = {}
     for variant in dict.fromkeys(run.data.tags.get(VARIANT_TAG, "") for run in summaries):
         runs = [run for run in summaries if run.data.tags.get(VARIANT_TAG, "") == variant]
         label = runs[0].info.run_name.partition(", ")[2] if variant else ""
         names = ", ".join(filter(None, (parents[-1].info.run_name if parents else "", label)))
         title = ": ".join(filter(None, (f"{_axis(runs).capitalize()}s side by side", names)))
-        where = "tags.`tsformer.kind` = 'encoding'"
-        where += f" and tags.`tsformer.study` = '{study}'" if study else ""
+        where = f"tags.`tsformer.kind` = 'encoding' and tags.`tsformer.study` = '{study}'"
         where += f" and tags.`{VARIANT_TAG}` LIKE '%{variant}%'" if variant else ""
         state = _state(where, f"tags.`{PLACE_TAG}`", runs, _side_by_side(runs))
         views[view_of_study(study, variant.strip("|"))] = title, state
     fits = store.runs("FINISHED", {"tsformer.kind": "fit"})
-    where = "tags.`tsformer.kind` = 'fit'"
-    return views | {"fits": ("All fits", _state(where, "params.`seed`", fits, _all_fits(fits)))}
+    state = _state("tags.`tsformer.kind` = 'fit'", "params.`seed`", fits, _all_fits(fits))
+    return {**views, "fits": ("All fits", state)}
 
 
 def _side_by_side(runs: Sequence[Run]) -> list[Section]:
