@@ -50,7 +50,7 @@ def test_the_choices_after_an_unknown_name():
     near = "unknown stem 'cnv': did you mean 'conv'? Choose from: 'conv', None"
     assert unknown("stem", "cnv", ["conv", None]) == near
     assert unknown("stem", "x", ["conv", None]) == "unknown stem 'x'; choose from: 'conv', None"
-    assert unknown("column", "x", []) == "unknown column 'x'; there are none to choose from"
+    assert unknown("column", "x", []) == "unknown column 'x'; choose from: there are none"
 
 
 @pytest.mark.parametrize(

@@ -33,25 +33,21 @@ def shortened(value: object, most: int = 100) -> str:
 def nearest(name: object, choices: Iterable[object]) -> list[str]:
     """Return the choices that are spelled like `name`, at most five, the nearest first."""
     spelled = {str(choice).lower(): choice for choice in choices if isinstance(choice, str)}
-    near = difflib.get_close_matches(str(name)[:100].lower(), spelled, n=5, cutoff=0.6)
+    near = difflib.get_close_matches(str(name)[:100].lower(), spelled, n=5)
     return [spelled[key] for key in near]
 
 
-def unknown(kind: str, name: object, choices: Iterable[object], *, most: int = 60) -> str:
+def unknown(kind: str, name: object, choices: Iterable[object]) -> str:
     """Return an error message for an unknown name, with the nearest match and the choices."""
     choices = list(choices)
-    near = nearest(name, choices)
     message = f"unknown {kind} {shortened(name)}"
-    if not choices:
-        return f"{message}; there are none to choose from"
+    near = nearest(name, choices)
     if near:
         message += f": did you mean {near[0]!r}?"
-    if len(choices) <= most:
-        chosen = ", ".join(map(repr, choices))
-        return f"{message}{' Choose' if near else '; choose'} from: {chosen}"
-    if len(near) > 1:
-        message += f" Near it: {', '.join(repr(each) for each in near[1:])}."
-    return f"{message} ({len(choices)} are known)"
+    if len(choices) > 60:
+        return f"{message} ({len(choices)} are known)"
+    listing = ", ".join(map(repr, choices)) or "there are none"
+    return f"{message}{' Choose' if near else '; choose'} from: {listing}"
 
 
 def check_known(kind: str, name: object, choices: Collection[Any], *, where: str = "") -> None:
@@ -65,8 +61,7 @@ def listed(names: Iterable[object], counts: Iterable[int] = ()) -> str:
     texts = [text if len(text) <= 40 else f"{text[:37]}..." for text in map(str, names)]
     numbers = [f" ({n:,})" for n in counts] or [""] * len(texts)
     parts = [text + number for text, number in zip(texts, numbers, strict=True)]
-    rest = [f"and {len(parts) - 20:,} more"] if len(parts) > 20 else []
-    return ", ".join([*parts[:20], *rest])
+    return ", ".join(parts[:20]) + (f", and {len(parts) - 20:,} more" if len(parts) > 20 else "")
 
 
 def is_one_of(value: Any, choices: tuple[Any, ...]) -> bool:
@@ -88,21 +83,21 @@ def check_number(
     """Raise TypeError or ValueError unless a value is a finite number in range, or in `also`."""
     if also and is_one_of(value, also):
         return
-    right_kind = isinstance(value, Integral if whole else Real) and not isinstance(value, bool)
     number: Any = value
+    right_kind = isinstance(value, Integral if whole else Real) and not isinstance(value, bool)
     within = right_kind and (low < number < high if excluded else low <= number <= high)
     if within and number != inf:
         return
-    kind, (above, below) = ("an int" if whole else "a float"), ("><" if excluded else (">=", "<="))
-    allowed = f"{kind} {above} {low:.15g}"
-    if high != inf:
-        allowed += f" and {below} {high:.15g}"
-    if also:
-        allowed += f", or {', '.join(map(repr, also))}"
-    given = shortened(value)
-    if not right_kind:
-        raise TypeError(f"{name} must be {allowed}; got {given} of type {type(value).__name__}")
-    raise ValueError(f"{name} must be {allowed}; got {given}")
+    above, below = "><" if excluded else (">=", "<=")
+    allowed = f"{'an int' if whole else 'a float'} {above} {low:.15g}"
+    allowed += f" and {below} {high:.15g}" * (high != inf)
+    allowed += f", or {', '.join(map(repr, also))}" * bool(also)
+    message = f"{name} must be {allowed}; got {shortened(value)}"
+    raise (
+        ValueError(message)
+        if right_kind
+        else TypeError(f"{message} of type {type(value).__name__}")
+    )
 
 
 def whole(low: int, *also: Any) -> Check:
@@ -158,7 +153,7 @@ def check_arguments(
     unnamed = [each.name for each in parameters if each.kind is not each.KEYWORD_ONLY]
     for name in kwargs:
         if name not in names:
-            raise TypeError(unknown(f"parameter of {kind}", name, names, most=len(names)))
+            raise TypeError(unknown(f"parameter of {kind}", name, names))
     if len(args) > len(unnamed):
         raise TypeError(
             f"{kind} takes only {', '.join(unnamed)} without a name, but got {len(args)} values; "
@@ -169,16 +164,13 @@ def check_arguments(
 def check_new_values(estimator: Any, params: Mapping[str, Any]) -> None:
     """Raise ValueError for a parameter that `set_params` cannot set."""
     known = estimator.get_params(deep=False)
-    for key, value in params.items():
+    for key in params:
         name, _, option = key.partition("__")
         part = params.get(name, known.get(name))
         if name not in known:
-            kind = type(estimator).__name__
-            problem = unknown(f"parameter of {kind}", name, known, most=len(known))
+            problem = unknown(f"parameter of {type(estimator).__name__}", name, known)
         elif option and not hasattr(part, "set_params"):
-            problem = f"{name}={part!r} has no parameters of its own"
-            if f"{name}_params" in known:
-                problem += f"; its options are set by {name}_params={{{option!r}: {value!r}}}"
+            problem = f"{name}={part!r} has no parameters; its options are set by {name}_params="
         elif option and hasattr(part, "models_"):
             problem = (
                 f"{name} is fitted, and the change would not affect its weights; pass {name}="
@@ -201,10 +193,7 @@ Positive = Annotated[float, real(0)]
 
 
 def read_fields(described: Any, of: str = "", /, **types: Any) -> dict[str, Any]:
-    """Return fields of an untrusted object of JSON, each checked by its annotated type.
-
-    A part, named `of` in errors, has no other fields.
-    """
+    """Return checked fields of an object of JSON; a part, named `of`, has no other fields."""
     if not isinstance(described, dict):
         raise ValueError(f"{of or 'the description'} must be an object; got {shortened(described)}")
     for name in described if of else ():

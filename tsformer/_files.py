@@ -21,49 +21,43 @@ class FileVersion(NamedTuple):
     device: int
 
     @classmethod
-    def of(cls, file: str | os.PathLike[str] | int) -> Self:
-        """Return the version of a file, by its path or its descriptor."""
-        status = os.stat(file)
+    def of(cls, path: str | os.PathLike[str]) -> Self:
+        """Return the version of a file."""
+        status = os.stat(path)
         return cls(status.st_size, status.st_mtime_ns, status.st_ino, status.st_dev)
 
     def is_at(self, path: str | os.PathLike[str]) -> bool:
         """Whether `path` is still this file, changed or not."""
-        if not os.path.exists(path):
-            return False
-        now = FileVersion.of(path)
-        return (now.inode, now.device) == (self.inode, self.device)
+        return os.path.exists(path) and FileVersion.of(path)[2:] == self[2:]
 
-    def check(self, path: str | os.PathLike[str], file: int | None = None) -> None:
-        """Raise OSError if the file or its descriptor changed."""
-        if FileVersion.of(path if file is None else file) != self:
+    def check(self, path: str | os.PathLike[str]) -> None:
+        """Raise OSError if the file changed."""
+        if FileVersion.of(path) != self:
             raise OSError(changed(path))
 
 
 def changed(path: str | os.PathLike[str]) -> str:
     """Return the error message for a file that changed during reading."""
     return (
-        f"{os.fspath(path)} was changed or replaced after it was opened: its size, its time of "
-        "change, its inode or its header differs. Leave files as they are until fit and predict "
-        "return, and call them again"
+        f"{os.fspath(path)} was changed or replaced after it was opened; leave files as they are "
+        "until fit and predict return, and call them again"
     )
 
 
 def check_output(path: Path, inputs: Iterable[Path] = (), *, replaces: bool = False) -> None:
     """Raise ValueError if writing to `path` would damage an input or a model."""
     around = [path.resolve(), *path.resolve().parents]
+    reason = None
     for source in (source for source in inputs if source.exists()):
         within = around if source.is_dir() and not replaces else around[:1]
         if any(each.exists() and each.samefile(source) for each in within):
-            raise ValueError(
-                f"{path} cannot be written, since {source} is read; name another place with --out"
-            )
+            reason = f"{source} is read"
     for folder in around[1:] if replaces else around:
         for name, kind in _OWN_FOLDERS.items():
             if (folder / name).is_file():
-                raise ValueError(
-                    f"{path} cannot be written, since {folder} is {kind}; name another place with "
-                    "--out"
-                )
+                reason = f"{folder} is {kind}"
+    if reason:
+        raise ValueError(f"{path} cannot be written, since {reason}; name another place with --out")
 
 
 @contextmanager

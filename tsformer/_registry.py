@@ -16,13 +16,6 @@ class Registry(Generic[Base]):
     """Named subclasses of a base class, in the order of registration.
 
     `columns` are class attributes that `available` lists.
-
-    Examples
-    --------
-    >>> shapes = Registry[object]("shape")
-    >>> shapes.register("round", int)
-    >>> shapes.find("round"), shapes.names()
-    (<class 'int'>, ['round'])
     """
 
     def __init__(self, kind: str, columns: Sequence[str] = ()):
@@ -38,8 +31,8 @@ class Registry(Generic[Base]):
         """
         if not name or "+" in name or name != name.strip():
             raise ValueError(
-                f"an {self.kind} cannot be named {name!r}: a name must not be empty, "
-                "start or end with whitespace, or contain '+', which joins names into a sum"
+                f"an {self.kind} cannot be named {name!r}: a name is not empty, has no whitespace "
+                "at its ends, and no '+', which joins names into a sum"
             )
         if name in self._classes and not replace:
             taken = self._classes[name]
@@ -75,16 +68,10 @@ class Registry(Generic[Base]):
         """
         if isinstance(name, str) and name not in self._classes:
             home, _, own = name.rpartition(".")
-            classes = {
-                key: cls
-                for key, cls in vars(sys.modules.get(home, object)).items()
-                if isinstance(cls, type)
-                and getattr(cls, "registry", None) is self
-                and "registry" not in vars(cls)  # of the base class
-            }
-            if classes:
-                check_known(f"{self.kind} of {home}", own, classes)
-                return classes[own]
+            cls: Any = getattr(sys.modules.get(home), own, None)
+            base = not isinstance(cls, type) or "registry" in vars(cls)
+            if not base and getattr(cls, "registry", None) is self:
+                return cls
         check_known(self.kind, name, self._classes)
         return self._classes[name]
 
@@ -126,12 +113,11 @@ class Named:
 
     def saved(self) -> tuple[str, dict[str, Any]]:
         """Return the registered name and the options."""
-        registry = self.registry
-        if self.name not in registry.names() or registry.find(self.name) is not type(self):
-            kind, cls = self.registry.kind, type(self).__name__
+        kind, cls = self.registry.kind, type(self)
+        if self.name not in self.registry.names() or self.registry.find(self.name) is not cls:
             raise ValueError(
                 f"{kind}={self!r} cannot be saved, as its class is not registered: define it as "
-                f"class {cls}({kind.capitalize()}, name=...)"
+                f"class {cls.__name__}({kind.capitalize()}, name=...)"
             )
         return self.name, dict(vars(self))
 
@@ -142,11 +128,8 @@ class Named:
         return hash(repr(self))
 
     def __repr__(self) -> str:
-        options = [
-            f"{option}={getattr(self, option)!r}"
-            for option in inspect.signature(type(self)).parameters
-            if hasattr(self, option)
-        ]
+        names = inspect.signature(type(self)).parameters
+        options = [f"{name}={getattr(self, name)!r}" for name in names if hasattr(self, name)]
         return f"{type(self).__qualname__}({', '.join(options)})"
 
 
@@ -166,7 +149,6 @@ def parts_of(
     `sum_of` is an example of a sum, if there are sums; `sizes` are arguments beside the options.
     """
     kind = base.registry.kind
-    argument = f"{kind}_params"
     if isinstance(spec, str):
         names = part_names(spec) if sum_of else [spec]
         factories = [base.registry.find(name) for name in names]
@@ -191,20 +173,20 @@ def parts_of(
             shares[0][key] = value
         elif key in names and isinstance(value, Mapping):
             shares[names.index(key)].update(value)
-        elif not owners:
-            choices = sorted({option for own in options for option in own})
-            raise ValueError(unknown(f"option of {'+'.join(names)}", key, choices))
-        elif len(owners) > 1:
+        elif len(owners) == 1:
+            shares[owners[0]][key] = value
+        elif owners:
             several = [names[i] for i in owners]
             raise ValueError(
-                f"{argument} key {key!r} fits several parts, {several}; say which: "
+                f"{kind}_params key {key!r} fits several parts, {several}; say which: "
                 f"{{{several[0]!r}: {{{key!r}: {value!r}}}}}"
             )
         else:
-            shares[owners[0]][key] = value
+            choices = sorted({option for own in options for option in own})
+            raise ValueError(unknown(f"option of {'+'.join(names)}", key, choices))
     for factory, own, share in zip(factories, options, shares, strict=True):
         label = getattr(factory, "name", "") or getattr(factory, "__name__", "")
-        check_options(label, own, share, argument=argument)
+        check_options(label, own, share, argument=f"{kind}_params")
     return list(zip(factories, shares, strict=True))
 
 
@@ -212,10 +194,9 @@ def make(base: type[Made], factory: Factory, /, **params: Any) -> Made:
     """Call a class or a factory, which must return an instance of `base`."""
     made = factory(**params)
     if not isinstance(made, base):
-        kind: str = base.registry.kind  # type: ignore[attr-defined]
         raise TypeError(
-            f"the {kind} factory {factory!r} returned {type(made).__name__}; it must return "
-            f"an instance of {base.__name__}"
+            f"the factory {factory!r} returned {type(made).__name__}; it must return an instance "
+            f"of {base.__name__}"
         )
     return made
 

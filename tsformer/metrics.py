@@ -54,26 +54,21 @@ def reliability(
     """
     truth, proba = np.asarray(y_true), np.asarray(y_proba, dtype=np.float64)
     known = np.unique(truth) if labels is None else np.asarray(labels)
-    if proba.ndim != 2 or proba.shape != (len(truth), len(known)) or not len(truth):
+    if proba.shape != (len(truth), len(known)) or not len(truth):
         raise ValueError(
             f"y_proba must be (n, K), a column for each of the K={len(known)} labels and a row for "
             f"each of the n={len(truth)} > 0 series; got shape {proba.shape}"
         )
     if not (np.all(proba >= 0) and np.allclose(proba.sum(axis=1), 1, atol=1e-3)):
         raise ValueError("the rows of y_proba must be probabilities: >= 0, with the sum 1")
-    unknown_labels = set(truth.tolist()) - set(known.tolist())
-    if unknown_labels:
-        raise ValueError(
-            f"y_true has the label {min(unknown_labels)!r}, which is not among labels="
-            f"{known.tolist()[:20]}"
-        )
+    if others := set(truth.tolist()) - set(known.tolist()):
+        raise ValueError(f"y_true has the label {min(others)!r}, which is not among labels=")
     check_number("n_bins", n_bins, 1, whole=True)
     confidence = proba.max(axis=1)
     right = known[proba.argmax(axis=1)] == truth
     bin_of = np.clip(np.ceil(confidence * n_bins).astype(int) - 1, 0, n_bins - 1)
-    table = pd.DataFrame({"bin": bin_of, "confidence": confidence, "accuracy": right.astype(float)})
-    bins = table.groupby("bin")
-    summary: pd.DataFrame = bins.mean()
+    bins = pd.DataFrame({"confidence": confidence, "accuracy": right.astype(float)}).groupby(bin_of)
+    summary: pd.DataFrame = bins.mean().rename_axis("bin")
     summary.insert(0, "count", bins.size())
     return summary
 
@@ -86,9 +81,9 @@ def expected_calibration_error(
 ) -> float:
     """Compute the expected calibration error [1]_ of the predicted classes.
 
-    ``sum_b n_b / n * abs(accuracy_b - confidence_b)`` over the bins `b` of `reliability`. It is 0
-    if 80 % of the predictions with a confidence of 80 % are right, and so on for every confidence.
-    It does not measure accuracy. On few series it is biased upwards.
+    ``sum_b n_b / n * abs(accuracy_b - confidence_b)`` over the bins `b` of `reliability`: 0 if 80 %
+    of the predictions with a confidence of 80 % are right, and so on. On few series it is biased
+    upwards.
 
     Parameters
     ----------
@@ -98,11 +93,6 @@ def expected_calibration_error(
     -------
     float
         Between 0 and 1; lower is better.
-
-    Raises
-    ------
-    ValueError
-        As in `reliability`.
 
     References
     ----------

@@ -231,7 +231,10 @@ TIMED = frame(pd.date_range(DAY, periods=50, freq="s"))
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        ((signal(), None, 101, 1), "length=101, 101 steps, is longer than every recording"),
+        (
+            (signal(), None, 101, 1),
+            "no window is left of length=101, 101 steps, in recordings of 100",
+        ),
         ((signal(), ["a"] * 99, 10, 5), "labels do not cover recording 0.*100 steps, but 99"),
         ((TIMED, INTERVALS, 10, 5), "intervals of recording 0 are from int64"),
         (

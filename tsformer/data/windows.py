@@ -59,8 +59,7 @@ class Windows:
             check_known("recording", name, self.recordings)
         held = self.origins["recording"].isin(list(test)).to_numpy()
         if shared := {*self.groups[held].tolist()} & {*self.groups[~held].tolist()}:
-            group = min(shared, key=str)
-            raise ValueError(f"group {group!r} has recordings in train and in test; pass all")
+            raise ValueError(f"group {shared.pop()!r} has recordings in train and in test")
         kept = {name: self.recordings[name] for name in test}  # also those without a window
         return self[~held], replace(self[held], recordings=kept)
 
@@ -73,19 +72,15 @@ class Windows:
     def check_split(self, train: Any, test: Any) -> None:
         """Raise ValueError if windows of `train` and `test`, positions or masks, share a step."""
         seen = {name: np.zeros(len(r.index), bool) for name, r in self.recordings.items()}
-        for name, start, stop in self._spans(train):
-            seen[name][start:stop] = True
-        for name, start, stop in self._spans(test):
-            if seen[name][start:stop].any():
-                raise ValueError(
-                    f"train and test share steps of recording {name!r}, in {start} to {stop - 1}; "
-                    "split by recording, with Windows.train_test or GroupKFold"
-                )
-
-    def _spans(self, which: Any = slice(None)) -> Iterator[Any]:
-        """Return recording, start and stop of windows."""
-        chosen = self.origins.iloc[np.arange(len(self))[which]]
-        return chosen.itertuples(index=False, name=None)
+        for which, is_test in ((train, False), (test, True)):
+            spans = self.origins.iloc[np.arange(len(self))[which]]
+            for name, start, stop in spans.itertuples(index=False, name=None):
+                if is_test and seen[name][start:stop].any():
+                    raise ValueError(
+                        f"train and test share steps of recording {name!r}, in {start} to "
+                        f"{stop - 1}; split by recording, with Windows.train_test or GroupKFold"
+                    )
+                seen[name][start:stop] |= not is_test
 
     def steps(self, proba: Any, classes: Any = None) -> pd.DataFrame:
         """Return a label and its probability for every step of the recordings.
@@ -100,9 +95,8 @@ class Windows:
         Returns
         -------
         DataFrame
-            The columns ``recording``, ``step``, ``time``, ``true``, ``label`` and ``confidence``:
-            the largest mean probability over the windows of the step. Where no window reaches,
-            ``label`` is None and ``confidence`` NaN.
+            Columns ``recording``, ``step``, ``time``, ``true``, ``label`` and ``confidence``, the
+            largest mean probability over the windows of the step; None and NaN without windows.
         """
         values = np.asarray(proba)
         if values.ndim == 1:
@@ -118,7 +112,8 @@ class Windows:
         labels = np.array([*np.asarray(classes).tolist(), None], dtype=object)
         weighted, K = np.column_stack([values, np.ones(len(values))]), len(classes)
         sums = {name: np.zeros((len(r.index), K + 1)) for name, r in self.recordings.items()}
-        for row, (name, start, stop) in zip(weighted, self._spans(), strict=True):
+        spans = self.origins.itertuples(index=False, name=None)
+        for row, (name, start, stop) in zip(weighted, spans, strict=True):
             sums[name][start:stop] += row
         frames = []
         for name, recording in self.recordings.items():
@@ -228,36 +223,34 @@ def windows(
     Parameters
     ----------
     recordings : array (n_channels, n_steps), frame, or list or dict of these
-        One recording, or several of any lengths. A frame has a row per step, its index has the
+        One recording, or several of any lengths. A frame has a row per step, and its index has the
         times: numbers or dates. NaN is a missing value.
     labels : array-like (n_steps,), str, DataFrame, list or dict of these, or None
-        A label per step, None or NaN where there is none; or the name of a column of the frames;
-        or intervals with the columns ``start``, ``end`` (the first time after it), ``label`` and,
-        for several recordings, ``recording``, in times, or in steps if there are none. None makes
-        windows to predict.
+        A label per step, None or NaN where there is none; the name of a column of the frames; or
+        intervals with the columns ``start``, ``end`` (the first time after it), ``label`` and, for
+        several recordings, ``recording``, in times or else in steps. None makes windows to predict.
     length, stride : int or duration
-        Steps of a window and from one window to the next, or times such as "10s". A time is
-        converted by the median step of the recording. Recordings whose median steps differ by at
-        most a tenth get windows of the same number of steps.
+        Steps of a window and from one window to the next, or times such as "10s", converted by the
+        median step. Recordings whose median steps differ by at most a tenth get the same number.
     least_share : float, default=0.5
         The label of a window is its most frequent label, of at least this share of its steps.
     mixed : label, default="drop"
-        The label of windows of several labels, labelled for at least `least_share` of their
-        steps, of which none is most frequent with that share. "drop" leaves them out.
+        The label of windows with labels for at least `least_share` of their steps, but without a
+        single most frequent one of that share. "drop" leaves them out.
     unlabelled : label, default="drop"
         The label of steps without a label. By default, windows with a label for less than
         `least_share` of their steps are left out.
     pause : float or duration, optional
-        No window spans a longer time between two steps; windows start anew after it. A number if
-        the index has numbers. By default, five times the median.
+        No window spans a longer time between two steps; windows start anew after it. By default,
+        five times the median.
     groups : str, array-like (n_recordings,) or dict, optional
         The group of each recording, or the column of the frames with it. By default, the recording.
 
     Returns
     -------
     Windows
-        Arrays are float64, a view for a single array if none is left out between others, else a
-        copy. A memmap keeps its dtype and stays in the file: `fit` reads it in parts.
+        Arrays of float64, a view for a single array without gaps between windows, else a copy. A
+        memmap keeps its dtype and stays in the file: `fit` reads it in parts.
 
     Examples
     --------
@@ -277,9 +270,7 @@ def windows(
     known = np.concatenate([*of_steps, [] if mixed == "drop" else [mixed]], dtype=object)
     classes = pd.Series(pd.unique(known)).dropna().tolist()
     if len({isinstance(each, str) for each in classes}) > 1:
-        raise TypeError(
-            f"labels must be all text or all numbers, with mixed= and unlabelled=; got {classes}"
-        )
+        raise TypeError(f"labels, mixed= and unlabelled= must be all text or none; got {classes}")
     cuts = []
     for each in read:
         n = each.n_steps(length, "length", span)
@@ -293,11 +284,9 @@ def windows(
     if not sum(counts):
         longest = max(np.diff([0, *each.ends]).max() for each in read)
         raise ValueError(
-            f"length={length!r}, {min(lengths)} steps, is longer than every recording, of at most "
-            f"{longest} steps between pauses; pass a shorter one, or X.T of (n_steps, n_channels)"
-            if longest < min(lengths)
-            else "no window is left: labels do not cover any window by least_share="
-            f"{least_share}; pass mixed= or unlabelled= a label, or a shorter length"
+            f"no window is left of length={length!r}, {min(lengths)} steps, in recordings of "
+            f"{longest} steps between pauses, with labels for least_share={least_share}; pass a "
+            "shorter length, X.T of (n_steps, n_channels), or mixed= or unlabelled= a label"
         )
     names, members = (
         pd.Index([getattr(each, of) for each in read], tupleize_cols=False).repeat(counts)
