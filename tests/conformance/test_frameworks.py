@@ -61,7 +61,7 @@ def test_gaps_and_unequal_lengths_are_read_as_by_ours(equal, framework, panel):
 
 def test_what_a_framework_has_no_place_for_is_refused(framework, panel):
     make = getattr(frameworks, f"{framework}TSTransformerClassifier")
-    with pytest.raises(ValueError, match="use TSTransformerClassifier instead"):
+    with pytest.raises(ValueError, match="use TSTransformerClassifier"):
         make(**SMALL, warm_start=True).fit(*panel)
     with pytest.raises(ValueError, match="list of DataFrames"):
         make(**SMALL, timestamps="index").fit(*panel)

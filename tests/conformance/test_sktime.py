@@ -1,6 +1,5 @@
 """sktime's own checks of a classifier, and what the tags of ours say."""
 
-import tomllib
 import warnings
 from pathlib import Path
 
@@ -60,12 +59,6 @@ def test_labels_in_another_order_are_refused(panel):
     assert native.score(X, y) == np.mean(native.predict(X) == y.to_numpy())
 
 
-def test_dependencies_are_those_of_the_package():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    tag = SktimeTSTransformerClassifier.get_class_tag("python_dependencies")
-    assert tag == [name for name in project["dependencies"] if name.startswith("torch")]
-
-
 @pytest.mark.parametrize("dates", [False, True])
 def test_times_are_those_of_the_index(panel, dates):
     X, y = panel
@@ -78,12 +71,3 @@ def test_times_are_those_of_the_index(panel, dates):
     own = TSTransformerClassifier(**SMALL).fit(X, y, times=times)
     expected = own.predict_proba(X, times=times)
     np.testing.assert_allclose(native.predict_proba(frames), expected, atol=1e-6)
-
-
-def test_containers_agree(panel):
-    """An array has no names of channels, and is none the less the same data."""
-    X, y = panel
-    nested = sktime.datatypes.convert(X, "numpy3D", "nested_univ", "Panel")
-    nested.columns = ["x", "y"]
-    fitted = SktimeTSTransformerClassifier(**SMALL).fit(nested, y)
-    np.testing.assert_array_equal(fitted.predict_proba(nested), fitted.predict_proba(X))

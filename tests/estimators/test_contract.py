@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone, is_regressor
-from sklearn.exceptions import NotFittedError
 from small_estimators import (
     MAKERS,
     RAGGED,
@@ -99,15 +98,6 @@ def test_save_ignores_later_parameters(name, plain, tmp_path):
     loaded = load(tmp_path / "model")
     assert_same(answers(loaded), expected)
     assert {parameter: getattr(loaded, parameter) for parameter in changed} == changed
-
-
-@every_estimator
-def test_a_clone_is_not_fitted(name, fitted):
-    twin = clone(fitted[name])
-    assert twin.get_params() == fitted[name].get_params()
-    for use in (answers, lambda estimator: estimator.save("nowhere")):
-        with pytest.raises(NotFittedError):
-            use(twin)
 
 
 @every_estimator

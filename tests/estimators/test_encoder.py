@@ -69,17 +69,6 @@ def test_an_instance_is_saved_by_its_name_and_what_has_none_is_refused(waves, tm
         encoder(objective=Mine).fit(waves).save(tmp_path / "mine")
 
 
-def test_codes_are_for_contrastive_without_noise():
-    codes = np.random.default_rng(0).integers(5, size=(12, 1, 20)).astype(float)
-    with pytest.raises(ValueError, match="'masked' reconstructs measurements"):
-        encoder(stem="embedding").fit(codes)
-    contrastive = encoder(stem="embedding", objective="contrastive")
-    with pytest.raises(ValueError, match="adds noise, which codes cannot take"):
-        contrastive.fit(codes)
-    contrastive.set_params(objective_params={"sigma": 0}).fit(codes)
-    assert contrastive.transform(codes).shape == (12, 8)
-
-
 def test_the_score_of_members_is_their_mean_and_augmentations_mix_values_alone(waves):
     fitted = encoder(n_estimators=2, augmentation="warp+cutmix").fit(waves)
     scores = [member.score(waves) for member in fitted.estimators_]

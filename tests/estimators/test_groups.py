@@ -5,10 +5,10 @@ import warnings
 import numpy as np
 import pytest
 import sklearn
-from sklearn.model_selection import GroupKFold, StratifiedGroupKFold, cross_validate
-from small_estimators import FIVE, classifier, convolutions
+from sklearn.model_selection import StratifiedGroupKFold
+from small_estimators import FIVE, classifier
 
-from tsformer import EarlyClassifier, RandomConvolutionClassifier
+from tsformer import RandomConvolutionClassifier
 from tsformer.data.containers import to_source
 from tsformer.estimators.copies import first_equal, merge_copies
 from tsformer.estimators.targets import group_folds, hold_out
@@ -52,15 +52,6 @@ def test_held_out_groups_are_not_trained_on(name, trained):
     on, out = groups_of(trained[-1])
     assert not on & out
     assert len(out) == 2
-
-
-def test_groups_are_routed(trained):
-    with sklearn.config_context(enable_metadata_routing=True):
-        clf = sklearn.clone(ESTIMATORS["classifier"]).set_fit_request(groups=True)
-        cross_validate(clf, X, Y, cv=GroupKFold(2), params={"groups": NAMES}, error_score="raise")
-    for on, out in map(groups_of, trained):
-        assert not on & out
-        assert len(on | out) == 4
 
 
 @pytest.mark.parametrize(
@@ -132,11 +123,6 @@ def test_whole_groups_are_held_out(fraction):
         assert 2 in targets[~hold_out(targets, 0.1, seed, groups)]
 
 
-def test_the_share_comes_near_where_a_group_has_most_of_the_series():
-    groups = np.repeat(np.arange(9), [72, 1, 1, 1, 1, 1, 1, 1, 1])
-    assert hold_out(np.zeros(80, dtype=np.int64), 0.1, 0, groups).sum() < 9
-
-
 def test_folds_of_groups_have_like_shares_of_each_class():
     targets = np.random.default_rng(0).permutation(np.repeat([0, 1, 2], [300, 80, 20]))
     folds = group_folds(targets, np.arange(400) // 4, 5, seed=0)
@@ -188,32 +174,14 @@ def test_groups_that_share_equal_series_are_joined():
         assert merge_copies(None, np.arange(6)) is None
 
 
-RARE = np.flatnonzero(LABELS == 1)[:8]
-DATA = {
-    "once": (DRAWN, LABELS),
-    "twice": (TWICE, Y_TWICE),
-    "rare class": (
-        np.concatenate([DRAWN[LABELS == 0], DRAWN[np.tile(RARE, 3)]]),
-        np.repeat([0, 1], [25, 24]),
-    ),
-}
-
-
 @copied
 def test_copies_leave_what_is_left_out_as_it_is_without_them():
-    fits = {
-        name: RandomConvolutionClassifier(1000, n_groups=8, scaling="series", random_state=0)
-        .fit(*data)
-        .calibrate_sets()
-        for name, data in DATA.items()
-    }
-    counts = {name: len(clf.conformal_.scores[0]) for name, clf in fits.items()}
-    assert counts == {"once": 50, "twice": 50, "rare class": 33}
-    for name, clf in fits.items():
+    for data in ((DRAWN, LABELS), (TWICE, Y_TWICE)):
+        clf = RandomConvolutionClassifier(1000, n_groups=8, scaling="series", random_state=0)
+        clf.fit(*data).calibrate_sets()
+        assert len(clf.conformal_.scores[0]) == 50
         assert clf.model_.ridge.unexplained > 0.8
-        sets = clf.predict_set(NEW, coverage=0.9)
-        frequency = np.array([25, 8 if name == "rare class" else 25])  # without copies
-        covered = np.average(sets[np.arange(400), Y_NEW], weights=frequency[Y_NEW])
+        covered = clf.predict_set(NEW, coverage=0.9)[np.arange(400), Y_NEW].mean()
         assert 0.83 <= covered <= 0.98
         assert (clf.novelty_score(NEW) > 1).mean() <= 0.1
 
@@ -226,18 +194,3 @@ def test_no_copy_of_a_held_out_series_is_trained_on(name, trained):
     own, held_out = ({row.tobytes() for row in values} for values in trained[0])
     assert held_out
     assert not own & held_out
-
-
-@copied
-def test_folds_of_a_calibration_have_all_copies_or_none(trained):
-    classifier(**TINY).fit(TWICE, Y_TWICE).calibrate(TWICE, Y_TWICE, cv=3)
-    distinct = [len({row.tobytes() for row in own}) for (own,) in trained]
-    assert distinct == [50, 33, 33, 34]
-
-
-@copied
-def test_early_answers_are_not_judged_by_copies():
-    labels = np.tile(np.random.default_rng(0).integers(2, size=50), 2)  # which only a copy knows
-    early = EarlyClassifier(convolutions(), points=2).fit(TWICE, labels)
-    assert early.trade_offs_.accuracy.max() < 0.7
-    assert early.trade_offs_.accuracy.max() < early.score(TWICE, labels)

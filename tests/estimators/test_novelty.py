@@ -40,24 +40,6 @@ def test_score_above_one_rate(novelty):
     assert 0.001 <= np.mean(shares) <= 0.03
 
 
-def test_score_definition(novelty):
-    def features(series):
-        shapes, measured = novelty._features(to_padded(series))
-        return novelty.convolutions.scale(shapes), novelty._statistics(measured)
-
-    whole = features(sensors(400, 0))
-    pairs = [(Leverage(), each) for each in whole]
-    left_out = torch.stack([part.left_out(each, part.fit(each), None) for part, each in pairs])
-    of_each = torch.stack([quantile(each) for each in left_out])
-    of_each[0] *= 1 + 10 / 400**2
-    unit = quantile((left_out / of_each[:, None]).amax(dim=0))
-    torch.testing.assert_close(novelty.quantiles, torch.cat([of_each, unit[None]]))
-    shapes, statistics = features(sensors(50, 1))
-    distances = torch.stack([novelty.of_shape(shapes), novelty.of_statistics(statistics)])
-    expected = (distances / of_each[:, None]).amax(dim=0) / unit
-    np.testing.assert_allclose(novelty.score(to_source(sensors(50, 1))), expected)
-
-
 @pytest.mark.parametrize(
     "series",
     [
@@ -75,37 +57,6 @@ def test_score_definition(novelty):
 )
 def test_score_of_corrupted_sensors(series, novelty):
     assert (novelty.score(to_source(series)) > 1).mean() > 0.95
-
-
-def statistics_by_hand(novelty: Novelty, x: np.ndarray) -> np.ndarray:
-    """The statistics of one series ``[C, L]``, from the definition."""
-    rows = []
-    for values, level, unit in zip(x, novelty.level.numpy(), novelty.unit.numpy(), strict=True):
-        mean, std = np.nanmean(values), np.nanstd(values)
-        steps = np.diff(values)[~np.isnan(np.diff(values))]
-        sizes = np.sqrt(np.mean(steps**2)), np.nanmax(np.abs(values - mean))
-        shares = np.isnan(values).mean(), (steps == 0).mean()
-        ratios = np.log((np.array(sizes) + unit / 1000) / (std + unit / 1000))
-        rows.append(
-            [np.arcsinh((mean - level) / unit), np.log(std / unit + 0.001), *shares, *ratios]
-        )
-    apart = (x - np.nanmean(x, axis=1)[:, None]) / np.nanstd(x, axis=1)[:, None]
-    together = [np.nanmean(apart[one] * apart[other]) for one, other in ((0, 1), (1, 2), (0, 2))]
-    return np.r_[np.ravel(rows, order="F"), together]
-
-
-def test_statistics_definition(novelty):
-    series = list(sensors(3, 5))
-    series[0][0, 3:9] = series[0][1, 5:30] = np.nan
-    series[1] = series[1][:, :30]
-    series[1][0, 10:20] = series[1][0, 9]
-    series[2][2, 7] = 0.0  # the largest value is below the mean
-    series = [np.ascontiguousarray(x) for x in series]
-    expected = np.stack([statistics_by_hand(novelty, x) for x in series])
-    statistics = novelty._statistics(novelty._features(to_padded(series))[1]) * novelty.spread
-    np.testing.assert_allclose(statistics, expected, atol=1e-6)
-    of_one, of_all = (novelty._features(to_padded(each))[0] for each in (series[1:2], series))
-    torch.testing.assert_close(of_all[1:2], of_one)
 
 
 @pytest.mark.parametrize("groups", [None, np.arange(12) // 3])

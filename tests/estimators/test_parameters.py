@@ -10,28 +10,9 @@ from tsformer import (
     RandomConvolutionClassifier,
     TSEnsembleClassifier,
     TSTransformerClassifier,
-    TSTransformerEncoder,
     TSTransformerRegressor,
 )
 
-#: Under which the published results were computed; those of a classifier first.
-TRANSFORMER = {
-    **{"encoding": "lspe", "stem": "conv", "pooling": "mean", "head_norm": "batch"},
-    **{"d_model": 64, "n_heads": 4, "n_layers": 2, "dropout": 0.1, "norm_first": True},
-    **{"learning_rate": "auto", "weight_decay": 0.05, "label_smoothing": 0.1},
-    **{"n_estimators": 1, "validation_fraction": 0.1},
-    **{"pretrained_lr_scale": 1.0, "checkpoint_minutes": 10.0},
-    **dict.fromkeys(("batch_size", "max_epochs", "early_stopping", "augmentation"), "auto"),
-    **dict.fromkeys(("scaling", "views", "temperature", "precision", "compile"), "auto"),
-    "n_iter_no_change": "auto",
-}
-DEFAULTS = {
-    TSTransformerClassifier: TRANSFORMER,
-    TSTransformerRegressor: {"augmentation": None, "head_norm": "auto", "views": "values"},
-    TSTransformerEncoder: {"objective": "masked", "scaling": "channel", "augmentation": None},
-    RandomConvolutionClassifier: {"n_features": 10_000, "n_groups": 64, "scaling": "auto"},
-    TSEnsembleClassifier: {"quality": "fast", "gate": 0.02, "time_limit": None},
-}
 CASES = [
     (TSTransformerClassifier, "encodng", "encoding"),
     (TSTransformerRegressor, "epochs", "max_epochs"),
@@ -49,12 +30,6 @@ def cls(request):
         pytest.importorskip("sktime")
         return getattr(import_module("tsformer.estimators.frameworks"), request.param)
     return request.param
-
-
-@pytest.mark.parametrize("cls", DEFAULTS, ids=lambda cls: cls.__name__)
-def test_defaults(cls):
-    params = cls().get_params(deep=False)
-    assert {name: params[name] for name in DEFAULTS[cls]} == DEFAULTS[cls]
 
 
 def test_options_of_an_encoding_are_no_parameters_of_it():

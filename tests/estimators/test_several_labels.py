@@ -8,7 +8,7 @@ import pytest
 import torch
 from scipy.sparse import csr_array
 from sklearn.linear_model import Ridge
-from sklearn.metrics import accuracy_score, f1_score, log_loss
+from sklearn.metrics import accuracy_score
 from small_estimators import (
     WEIGHTS,
     X,
@@ -86,12 +86,8 @@ def test_served_and_scored(fitted):
     np.testing.assert_array_equal(table[names[:3]], predicted)
     scores, _, proba = scored(fitted, X, csr_array(Y))
     assert scores["accuracy"] == fitted.score(X, Y)
-    losses = [log_loss(y, p) for y, p in zip(Y.T, proba.T, strict=True)]
-    assert scores["log_loss"] == pytest.approx(np.mean(losses))
     assert scores["brier_score"] == pytest.approx(np.square(Y - proba).mean())
     assert scores["label_accuracy"] == (predicted == Y).mean()
-    f1 = f1_score(Y, predicted, average="macro", zero_division=0)
-    assert scores["f1_macro"] == pytest.approx(f1)
     unknown = np.where(np.arange(16)[:, None] + [0, 0, -9] > 9, np.nan, Y)
     assert scored(fitted, X, unknown)[0]["accuracy"] == fitted.score(X[:10], Y[:10])
 
@@ -117,13 +113,6 @@ def test_missing_values_are_unknown_labels(value):
         np.testing.assert_array_equal(read_columns(container(rows)), expected)
     found = read_columns([[0, 1], np.ma.array([1, 1], mask=[False, True])])
     np.testing.assert_array_equal(found, expected)
-
-
-@pytest.mark.parametrize(
-    "y", [Y[:, 0], Y[:, :1], Y.tolist()[0], [["0", "1"]] * 4, [[0], [0, 1]], Y[None], 2 * Y, []]
-)
-def test_what_is_not_several_labels(y):
-    assert read_columns(y, labels=True) is None
 
 
 @pytest.mark.parametrize("make", [classifier, convolutions, ensemble])
@@ -175,20 +164,6 @@ def test_a_ridge_fits_all_labels_at_once():
     wanted = targets.double() * (1 - 2 / 18) + 1 / 18  # smoothed, of 16 series
     loss = torch.nn.functional.binary_cross_entropy(own.left_out[0], wanted)
     assert float(own.loss) == pytest.approx(float(loss))
-
-
-def test_validation_data_and_importances():
-    clf = classifier(augmentation="cutmix").fit(X, Y, X_val=X[:8], y_val=Y[:8])
-    assert clf.history_[-1]["val_score"] == clf.score(X[:8], Y[:8])
-    with pytest.raises(ValueError, match="y_val"):
-        classifier().fit(X, Y, X_val=X, y_val=Y[:, 0])
-    found = permutation_importance(clf, X, Y, n_repeats=1, random_state=0)
-    assert found.importances.shape == (2, 1)
-
-
-def test_strata_are_the_rarest_labels():
-    y = np.array([[1, 1, 0], [1, 0, 0], [0, 0, 0], [1, 1, np.nan], [1, 0, 1]])
-    assert Labels(np.arange(3)).strata(y).tolist() == [1, 0, 3, 1, 2]
 
 
 def test_several_targets(tmp_path):

@@ -72,11 +72,7 @@ def score(
 
     Parameters
     ----------
-    X, times : as in `predict_proba`
-    y : array-like (n,) or (n, n_labels)
-        True labels.
-    sample_weight : array-like (n,), optional
-        Weight of each series.
+    X, y, sample_weight, times : as in `fit`
 
     Returns
     -------
@@ -115,21 +111,20 @@ def explain(
         extra ``explain``.
 
         - "integrated_gradients": the gradient, averaged along the path from the baseline, times
-          the difference from the baseline. Sums to the change of the logit from the baseline,
-          up to 1 %, or .01 if the change is less than 1.
+          the difference from the baseline. Sums to the change of the logit, up to 1 % or .01.
         - "occlusion": the drop of the logit when a window of a channel is replaced by the
           baseline, averaged over the windows that contain the value.
         - "gradient_x_input": the gradient times the difference from the baseline.
         - "shapley_sampling": Shapley values of windows of a channel, from random orders. Sums
           to the change of the logit, up to float32 rounding.
-        - "attention_rollout": the share of each token in the output, by the attention weights.
-          Independent of class, channel and baseline. Sums to 1.
+        - "attention_rollout": the share of each token in the output, by the attention weights,
+          for any class, channel and baseline. Sums to 1.
     target : label or array-like (n,) of labels, optional
         The explained class; by default the predicted class of each series.
     baseline : {"mean", "zero"}, number, or ndarray (C,), (C, L) or (n, C, L), default="mean"
-        Reference value of each channel. "mean" is the mean of each channel over the training
-        series with ``scaling="channel"``, and over the series itself otherwise; for codes, the
-        mean of their embeddings. "zero" is 0; for codes, the unknown code.
+        Reference value of each channel. "mean" is the mean over the training series with
+        ``scaling="channel"``, and over the series itself otherwise; for codes, of their
+        embeddings. "zero" is 0; for codes, the unknown code.
     method_params : dict, optional
         Options of the method, such as ``{"n_steps": 64}``; see `tsformer.explain.methods`.
 
@@ -188,13 +183,11 @@ def calibrate_sets(
     ----------
     X, y, times : as in `fit`, optional
         Held-out series, exchangeable with the series to predict: neither trained on nor passed
-        to `calibrate`, and of other groups, such as persons, if new series come from new
-        groups. Without them, random convolutions use their leave-one-out predictions of the
-        training series; other models need held-out series.
+        to `calibrate`, and of other groups, such as persons, if new series come from new groups.
+        Random convolutions have leave-one-out predictions of the training series in their place.
     by_class : bool, default=False
         Whether each class has a threshold of its own, so that the coverage holds for the series
-        of each class [2]_. It needs enough calibration series of every class: 9 for a coverage
-        of 0.9, 19 for 0.95.
+        of each class [2]_; for a coverage of 0.9 it needs 9 calibration series of every class.
 
     Returns
     -------
@@ -203,8 +196,7 @@ def calibrate_sets(
     Raises
     ------
     ValueError
-        For labels absent from training, for `X` without `y`, or if there are no leave-one-out
-        predictions.
+        For new labels, for `X` without `y`, or if there are no leave-one-out predictions.
 
     References
     ----------
@@ -249,11 +241,11 @@ def predict_set(
     """Predict a set of classes that contains the true class with probability `coverage`.
 
     A class is in the set if its score ``1 - p`` is at most the calibration score of rank
-    ``ceil((n + 1) * coverage)`` among `n` [1]_. For held-out calibration series, exchangeable
+    ``ceil((n + 1) * coverage)`` among `n`. For held-out calibration series, exchangeable
     with `X`, the true class is in the set with a probability from `coverage` to
     ``coverage + 1 / (n + 1)`` (the upper bound without ties), on average over both; with
     ``by_class=True`` for the series of each class. Leave-one-out predictions have no such
-    guarantee [2]_. An empty set means that no class is likely enough: reject the series.
+    guarantee [1]_. An empty set means that no class is likely enough: reject the series.
 
     Parameters
     ----------
@@ -274,14 +266,11 @@ def predict_set(
     Warns
     -----
     UserWarning
-        If there are too few calibration series for this coverage: every set contains the
-        classes concerned.
+        If too few series calibrate a class for this coverage: every set contains the class.
 
     References
     ----------
-    .. [1] Sadinle, Lei and Wasserman, "Least ambiguous set-valued classifiers with bounded
-       error levels", JASA 114, 2019. https://arxiv.org/abs/1609.00451
-    .. [2] Barber, Candes, Ramdas and Tibshirani, "Predictive inference with the jackknife+",
+    .. [1] Barber, Candes, Ramdas and Tibshirani, "Predictive inference with the jackknife+",
        Annals of Statistics 49, 2021. https://arxiv.org/abs/1905.02928
     """
     check_is_fitted(self)

@@ -27,12 +27,7 @@ from tsformer.estimators.copies import first_equal, merge_copies
 from tsformer.estimators.labels import LabelTarget
 from tsformer.estimators.series import unobserved
 from tsformer.estimators.settings import CONV_PARAMS
-from tsformer.estimators.targets import (
-    Groups,
-    Targets,
-    read_groups,
-    read_weights,
-)
+from tsformer.estimators.targets import Groups, Targets, read_groups, read_weights
 from tsformer.explain.attention import AttentionMaps, attention_maps
 from tsformer.training.training_run import suppress_interruption_warning
 
@@ -44,10 +39,9 @@ _FACTORS = (0.05, 20.0)
 class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
     """Time-series classifier: a transformer with a positional encoding chosen by name.
 
-    A stem turns the values of a series into tokens, a positional encoding adds the position of each
-    token in time, transformer blocks with self-attention relate the tokens, and a linear head maps
-    their mean to class logits. Padding and missing steps are masked: series may differ in length
-    and have gaps.
+    A stem turns the values of a series into tokens, a positional encoding adds their position in
+    time, transformer blocks relate them, and a linear head maps their mean to class logits. Padding
+    and missing steps are masked: series may differ in length and have gaps.
 
     Parameters
     ----------
@@ -61,8 +55,7 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
 
         - "conv": two layers of dilated convolutions, which reduce a series to about 64 tokens, and
           a residual layer [2]_, which ``stem_params={"n_residual": 0}`` omits. For long series, the
-          first layer pools the maximum and mean of neighbouring steps;
-          ``{"downsampling": "stride"}`` skips steps instead.
+          first layer pools neighbouring steps; ``{"downsampling": "stride"}`` skips some instead.
         - "linear": one token per time step; only the encoding knows their order.
         - "patch": one token for several consecutive time steps.
         - "embedding": one token per time step of a symbolic series, a single channel of integer
@@ -81,9 +74,7 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
         How the tokens of a series are pooled into one vector.
     head_norm : {"batch", "layer", None}, default="batch"
         Norm of the pooled vector before the linear head: "batch" [3]_ standardises each feature
-        over the series, ``(z - mean) / std * weight + bias``, in `predict` with the statistics of
-        the training series; "layer" [4]_ standardises the features of each series. Both have
-        ``2 * d_model`` parameters.
+        over the training series, "layer" [4]_ the features of each series.
     scaling : {"auto", "channel", "series", "series+size", None}, default="auto"
         Standardisation of the values. "channel" uses the mean and standard deviation of each
         channel over the training series; "series" uses them within each series; "series+size" adds
@@ -91,89 +82,73 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
         `tsformer.data.preprocessor`; None leaves the values unchanged. "auto" compares "channel"
         and "series" by the leave-one-out cross-entropy of a ridge classifier on random
         convolutions, on up to 512 training series. It takes "series+size" if "channel" would leave
-        more than half of the series with a deviation below a tenth, see
-        `tsformer.estimators.recipe`. With `init_from` "auto" is the scaling of the source, and
-        "channel" for other stems than "conv". `preprocessor_.scaling` is the choice. Codes are
-        never scaled. Do not add scikit-learn's `StandardScaler`: it standardises each step of a 2-D
-        `X` separately and rejects a 3-D `X`.
+        more than half of the series with a deviation below a tenth. With `init_from` "auto" is the
+        scaling of the source, and "channel" for other stems than "conv". Codes are never scaled.
     views : str, default="auto"
         Input of the model for each channel: "values", "difference", or "values+difference". The
         first difference [5]_, per unit of time if there are times, is divided by its standard
-        deviation over the training series and multiplied by ``view_params={"scale": 0.25}``. Both
-        together double the channels, and with them the cost of the first layer only. "auto" is both
-        for the conv stem and "values" for the others. Codes have no differences:
-        ``stem="embedding"`` reads "values".
+        deviation over the training series and multiplied by ``view_params={"scale": 0.25}``. "auto"
+        is both for the conv stem and "values" for the others.
     view_params : dict, optional
         Options of the difference.
     timestamps : {None, "index"}, default=None
         "index" takes the time of each step, a number or a date, from the pandas index of its
-        series. Encodings then see real time, counted from the first step of each series in units
-        of the median interval between two steps in training.
+        series. Encodings see time since the first step, in median intervals of training.
     augmentation : str, Augmentation, class, factory or None, default="auto"
         Random changes of the series of each training step: a name from
         ``tsformer.augmentation.names()``, a sum of names such as ``"warp+jitter"``, or your own.
-        "auto" is "warp+cutmix" for the conv stem and None for other stems. "auto" drops the warp if
-        it hides the classes of the data set, see `tsformer.estimators.recipe`, and
-        mixes a smaller share of the series for more than ten classes (5 / n_classes) or more than
-        200 series (100 / n).
+        "auto" is "warp+cutmix" for the conv stem and None for other stems. It drops the warp if
+        that hides the classes of the data set, and mixes a smaller share of the series for more
+        than ten classes (5 / n_classes) or more than 200 series (100 / n).
     augmentation_params : dict, optional
         Options of the augmentation, such as ``{"sigma": 0.1}`` or ``{"warp": {"p": 0.25}}``.
     init_from : path, fitted or unfitted estimator, or None, default=None
         Source of the initial weights of stem, encoding and blocks: a fitted `TSTransformerEncoder`,
-        another transformer of this package, or the folder of a saved one. Layers that do not match,
-        such as the first layer for another number of channels or a stem for another scaling, keep
-        their random initial weights; a warning lists them. An unfitted encoder is fitted first, to
-        the series of each `fit`, so that cross-validation pretrains inside the fold. A fitted
-        encoder must not have seen the test series of a fold. `sklearn.base.clone` of this
-        classifier keeps a fitted source. Where scikit-learn clones the source itself, as in a
-        parameter grid, it becomes unfitted: pass a path or wrap it in
-        `sklearn.frozen.FrozenEstimator`. The source is not saved.
+        another transformer of this package, or the folder of a saved one. Layers that do not match
+        keep their random initial weights; a warning lists them. An unfitted encoder is fitted
+        first, to the series of each `fit`, so that cross-validation pretrains inside the fold; a
+        fitted one must not have seen the test series. `sklearn.base.clone` of this classifier keeps
+        a fitted source. In a parameter grid, which clones the source itself, pass a path or wrap it
+        in `sklearn.frozen.FrozenEstimator`. The source is not saved.
     freeze : {None, "backbone"}, default=None
         "backbone" freezes the weights from `init_from`, and the averages of their batch norms; only
         the head is trained.
     pretrained_lr_scale : float > 0, default=1.0
-        Factor of the learning rate for the weights from `init_from`. On eight problems with labels
-        for 20 % of the series, 0.3 and 0.1 were worse than 1.
+        Factor of the learning rate for the weights from `init_from`.
     max_epochs : int or "auto", default="auto"
-        Number of passes over the training series. "auto" is 60 epochs, but at least 1000 and at
-        most 2500 optimizer steps, and at least 20 epochs. From 1000 series on it is as many epochs
-        as make 80000 series, and at least 4.
+        Number of passes over the training series. "auto" is 60 epochs, but 1000 to 2500 optimizer
+        steps, and at least 20 epochs; from 1000 series on, 80000 series, and at least 4 epochs.
     batch_size : int or "auto", default="auto"
         Series per optimizer step. "auto" is 16, and 64 from 1000 training series on; or fewer, so
-        that a batch has at most 32,768 tokens. A batch that does not fit into memory raises
-        MemoryError; choose a smaller one.
+        that a batch has at most 32,768 tokens.
     learning_rate : float or "auto", default="auto"
-        Peak learning rate of AdamW. It rises over the first tenth of the steps, then falls to zero
-        along a cosine. "auto" is 0.002, and 0.004 from 1000 training series on.
+        Peak learning rate of AdamW, after a tenth of the steps; then it falls to zero along a
+        cosine. "auto" is 0.002, and 0.004 from 1000 training series on.
     weight_decay : float, default=0.05
         Weight decay of AdamW, applied to weight matrices but not to position tables and norms.
     early_stopping : bool or "auto", default="auto"
-        Whether to stop when the validation loss no longer falls, and restore the best epoch. The
-        validation data are `X_val` or, without it, a held-out part of `X`. "auto" stops early if
-        `X_val` is given.
+        Whether to stop when the loss on `X_val`, or on a held-out part of `X`, no longer falls, and
+        restore the best epoch. "auto" stops early if `X_val` is given.
     validation_fraction : float in (0, 1), default=0.1
         Share of each class that is held out.
     n_iter_no_change : int or "auto", default="auto"
         Epochs without a lower validation loss before training stops. "auto" is 30 % of all epochs,
         and at least 20.
     n_estimators : int, default=1
-        Number of ensemble members, whose probabilities are averaged. Members differ in the seed of
-        initial weights, shuffling, dropout and augmentation; the first is the model of
-        ``n_estimators=1``. Members share `preprocessor_` and the held-out series; each stops
-        separately. They are trained in turn, or in parallel with `n_jobs`.
+        Number of ensemble members, whose probabilities are averaged. Members differ in their seeds;
+        the first is the model of ``n_estimators=1``. They share `preprocessor_` and the held-out
+        series; each stops separately.
     n_jobs : int or None, default=1
-        On a CPU, number of processes that train members in parallel and share the threads; -1
-        uses all cores. Values other than 1 allow neither `callbacks` nor `verbose`.
+        On a CPU, number of processes that train members in parallel and share the threads, without
+        `callbacks` and `verbose`; -1 uses all cores.
     n_threads : int or "auto", default="auto"
         Threads of torch on a CPU, in `fit` and in all methods that predict; the program's number is
-        restored afterwards. "auto" is one thread, and more for large models only: in small steps a
-        second thread saves little time and costs much beside a busy process. "auto" is the
-        number of ``OMP_NUM_THREADS`` if set, else of `torch.set_num_threads` if called.
+        restored afterwards. "auto" is the number of ``OMP_NUM_THREADS`` if set, else of
+        `torch.set_num_threads` if called, else one thread, and more for large models only.
     callbacks : list of tsformer.training.Callback, optional
         Called during training, for one member after another.
     warm_start : bool, default=False
-        Whether `fit` continues from the weights of the previous fit. ``freeze="backbone"`` stays in
-        force.
+        Whether `fit` continues from the weights of the previous fit.
     device : str or torch.device, default="auto"
         "auto" is cuda if available, else mps, else cpu.
     precision : {"auto", "float32", "bfloat16"}, default="auto"
@@ -184,8 +159,7 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
         GPU; "auto" does so on CUDA devices where the step can be captured. True trains with
         `torch.compile`; False launches one kernel at a time.
     checkpoint_dir : str or Path, optional
-        Folder for checkpoints of a running fit. Each file belongs to one training run, identified
-        by its data, parameters and seed.
+        Folder for checkpoints of a running fit, each of one training run: data, parameters, seed.
     checkpoint_minutes : float, default=10.0
         Minimum time between two checkpoints.
     resume : bool, default=False
@@ -194,18 +168,15 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
     random_state : int, RandomState or None, default=None
         Seed of initial weights, shuffling, dropout, augmentation and the validation split. The same
         int gives the same predictions on the same machine, bit for bit. Torch's global generators
-        are restored. Concurrent fits in several threads take turns: they give the same models as
-        separate fits, and take as long.
+        are restored. Concurrent fits in several threads take turns.
     verbose : int or bool, default=0
-        1 shows a progress bar on standard error, or a line every few seconds where there is no
-        terminal.
+        1 shows a progress bar on standard error.
     label_smoothing : float in [0, 1), default=0.1
         Share of the target probability that is spread evenly over the classes.
     temperature : float > 0 or "auto", default="auto"
-        Divisor of the logits before the softmax [1]_. Below 1, probabilities are more confident. A
-        single model predicts the same classes at any temperature. "auto" is 0.75 for members
-        trained on mixed series, whose targets are less certain, and 1 for others. `calibrate` fits
-        it to data.
+        Divisor of the logits before the softmax [1]_. Below 1, probabilities are more confident.
+        "auto" is 0.75 for members trained on mixed series, whose targets are less certain, and 1
+        for others. `calibrate` fits it to data.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, as in scikit-learn; only with one label per series.
 
@@ -213,22 +184,18 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
     ----------
     classes_ : ndarray (n_classes,)
         The class labels, sorted; ``0, 1, ..., n_labels - 1`` for several labels per series.
-    n_features_in_ : int
-        Number of columns (time steps) of a 2-D `X`, otherwise the number of channels.
-    n_channels_ : int
-        Number of channels of the series.
+    n_features_in_, n_channels_ : int
+        Number of columns (time steps) of a 2-D `X` or else of channels, and of channels.
     n_iter_ : int
         Number of epochs trained; the maximum over ensemble members.
     history_ : tsformer.training.History
-        Loss, learning rate and seconds of each epoch, and validation loss and score if there are
-        validation data; ``history_.to_frame()`` returns a DataFrame. For several members, the
-        mean over members, with the sum of their seconds.
+        Loss, learning rate, seconds and validation of each epoch; ``history_.to_frame()`` returns a
+        DataFrame. For several members, their mean, with the sum of their seconds.
     preprocessor_ : tsformer.data.preprocessor.Preprocessor
         The fitted scaling, or vocabulary of codes.
-    model_ : TSTransformer
-        The fitted torch module; the first of several members.
-    models_, histories_ : list
-        Module and history of each member. After Ctrl-C, only the members trained so far.
+    model_, models_, histories_ : TSTransformer, list, list
+        The torch module of the first member; module and history of each. After Ctrl-C, only the
+        members trained so far.
     augmentation_ : Augmentation or None
         The augmentation of the training. It is not saved.
     temperatures_ : list of float
@@ -245,8 +212,7 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
 
     Notes
     -----
-    The defaults were chosen by three-fold cross-validation on training splits and on 22 problems of
-    the archives. ``docs/accuracy.md`` explains them, and ``experiments/results`` has the results.
+    ``docs/accuracy.md`` explains how the defaults were chosen.
 
     References
     ----------
@@ -300,23 +266,18 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
         times: Any = None,
         cv: Any = None,
     ) -> Self:
-        """Fit the temperature [1]_ to series that the model was not trained on.
+        """Fit the temperature to series that the model was not trained on.
 
         Multiplies the temperatures of all members by the factor in [0.05, 20] with the lowest log
-        loss of `predict_proba`; warns if no factor within these bounds is optimal. The temperatures
-        are saved and exported with the model; `fit` resets them.
+        loss of `predict_proba`. They are saved and exported with the model; `fit` resets them.
 
         Parameters
         ----------
-        X, y : as in `fit`
+        X, y, sample_weight, times : as in `fit`
             Held-out series; with `cv`, the series of `fit`.
-        sample_weight : array-like (n,), optional
-            Weight of each series.
         groups : array-like (n,), optional
-            Group of each series. If `cv` is an int, folds consist of whole groups; otherwise they
-            are passed to the generator. The fits of the folds get them too.
-        times : as in `fit`, optional
-            Times of the steps, if `fit` had times.
+            Group of each series, passed to the generator and to the fits of the folds. If `cv` is
+            an int, folds consist of whole groups.
         cv : int, cross-validation generator or iterable, optional
             Calibrates on out-of-fold predictions: for each fold, a copy of this classifier is
             fitted to the other folds. The model itself is not refitted.
@@ -332,14 +293,8 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
         KeyboardInterrupt
             After Ctrl-C. The temperatures stay unchanged.
 
-        References
-        ----------
-        .. [1] Guo et al., "On Calibration of Modern Neural Networks", ICML 2017.
-           https://arxiv.org/abs/1706.04599
-
         Examples
         --------
-        >>> import numpy as np
         >>> from tsformer import TSTransformerClassifier
         >>> X = np.random.default_rng(0).normal(size=(24, 1, 30))
         >>> y = (X[:, 0, :15].mean(axis=1) > 0).astype(int)
@@ -356,18 +311,19 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
         series = self.read_series(X, times)
         targets = self.target_.encode(y, "y", len(series))
         weights = read_weights(sample_weight, len(series))
-        found = None if groups is None else read_groups(groups, X, len(series))
-        if isinstance(cv, Integral) or (cv is not None and found is not None):
-            found = merge_copies(found, first_equal(series))
-        weighted = weights > 0
-        if weighted.any() and (cv is None or isinstance(cv, Integral) or hasattr(cv, "split")):
+        groups = None if groups is None else read_groups(groups, X, len(series))
+        drawn = isinstance(cv, Integral)  # otherwise, folds come with the series or from a splitter
+        if drawn or (cv is not None and groups is not None):
+            groups = merge_copies(groups, first_equal(series))
+        if cv is None or drawn or hasattr(cv, "split"):
+            weighted = weights > 0
             series, targets, weights = series.part(weighted), targets[weighted], weights[weighted]
-            found = None if found is None else found[weighted]
-        scores = (
-            self._scores(series)
-            if cv is None
-            else self._out_of_fold(series, targets, cv, weights, found)
-        )
+            groups = None if groups is None else groups[weighted]
+        if cv is None:
+            where, scores = "on", self._scores(series)
+        else:
+            where = "out of fold for"
+            scores = self._out_of_fold(series, targets, cv, weights, groups)
         of_class = torch.from_numpy(targets)[None, :, None].expand(len(scores), -1, 1)
         counted = torch.from_numpy(weights).double()
 
@@ -381,14 +337,11 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
         if min(map(log_loss, bounds)) <= least.fun:  # also where the loss is flat, at zero
             warn_caller(
                 f"no optimal factor of the temperature within {list(_FACTORS)} for these "
-                f"{len(targets)} series; calibrate with more series, including a few misclassified "
-                "series"
+                f"{len(targets)} series; calibrate with more series, including misclassified ones"
             )
         self.temperatures_ = [each * exp(least.x) for each in self.temperatures_]
         predicted = (scores / exp(least.x)).softmax(dim=-1).mean(dim=0).argmax(dim=1).numpy()
-        of = (
-            f"{'out of fold for' if cv is not None else 'on'} the {len(targets)} calibration series"
-        )
+        of = f"{where} the {len(targets)} calibration series"
         calibrated = {
             f"accuracy {of}": float(np.average(predicted == targets, weights=weights)),
             f"log loss {of}": log_loss(least.x) / float(counted.sum()) + log(len(scores)),
@@ -416,36 +369,26 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
         copied: Self = clone(self).set_params(**alone, warm_start=False)
         shape = len(self.models_), len(targets), self.target_.n_outputs
         scores = torch.full(shape, torch.nan, dtype=torch.float64)
-        labels = self.classes_[targets]
         if groups is not None and isinstance(cv, Integral):
             cv = selection.StratifiedGroupKFold(int(cv))
         for fold in selection.check_cv(cv, targets, classifier=True).split(
             targets, targets, groups
         ):
             train, test = (np.sort(np.arange(len(targets))[part]) for part in fold)
-            missing = set(range(self.target_.n_outputs)) - set(targets[train])
-            if missing:
+            if missing := set(range(self.target_.n_outputs)) - set(targets[train]):
+                label = self.classes_.tolist()[min(missing)]
                 raise ValueError(
-                    f"class {self.classes_.tolist()[min(missing)]!r} has no series among the "
-                    f"{len(train)} training series of a fold; use fewer folds, or "
-                    "calibrate with held-out series and cv=None"
+                    f"class {label!r} is in no training part of a fold; use fewer folds"
                 )
+            own, labels = None if groups is None else groups[train], self.classes_[targets[train]]
             with unobserved(), suppress_interruption_warning():
-                copied.fit(
-                    series.part(train),
-                    labels[train],
-                    sample_weight=weights[train],
-                    groups=None if groups is None else groups[train],
-                )
+                copied.fit(series.part(train), labels, sample_weight=weights[train], groups=own)
             if any(history.interrupted for history in copied.histories_):
                 raise KeyboardInterrupt  # an unfinished fold cannot calibrate
             copied.temperatures_ = self.temperatures_  # the factor refers to these temperatures
             scores[:, test] = copied._scores(series.part(test))
-        unseen = int(scores.isnan().any(dim=2).any(dim=0).sum())
-        if unseen:
-            raise ValueError(
-                f"cv={cv!r} leaves {unseen} series out of all folds; each series must be in a fold"
-            )
+        if unseen := int(scores.isnan().any(dim=2).any(dim=0).sum()):
+            raise ValueError(f"cv={cv!r} leaves {unseen} series out of all folds")
         return scores
 
     @in_plain_torch
@@ -458,8 +401,7 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
         ----------
         X, times : as in `transform`
         out : ndarray (n, n_classes) of floating point, optional
-            Output array, such as a `numpy.memmap` if the probabilities do not fit into memory;
-            written 65,536 series at a time.
+            Output array, such as a `numpy.memmap` if the probabilities do not fit into memory.
 
         Returns
         -------
@@ -469,21 +411,16 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
 
         Raises
         ------
-        TypeError
-            If `out` is not an ndarray.
         ValueError
-            If `out` has another shape, or is not of floating point.
+            If `out` is not an array of this shape, or not of floating point.
         """
         series = self._source(X, times)
         shape = len(series), len(self.target_.classes)
         if out is None:
             out = np.empty(shape)
-        elif not isinstance(out, np.ndarray):
-            raise TypeError(f"out must be a NumPy array of shape {shape}; got {out!r:.80}")
-        elif out.shape != shape or out.dtype.kind != "f":
+        elif not isinstance(out, np.ndarray) or out.shape != shape or out.dtype.kind != "f":
             raise ValueError(
-                f"out must be an array of floating point numbers of shape {shape}, for series and "
-                f"classes; got {out.dtype} of shape {out.shape}"
+                f"out must be a NumPy array of floats of shape {shape}; got {out!r:.80}"
             )
         for rows, scores in self._in_chunks(series, self._scores):
             out[rows] = self.target_.probabilities(scores).numpy().mean(axis=0)
@@ -519,8 +456,7 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
     def attention(self, X: Any, times: Any = None, *, member: int = 0) -> AttentionMaps:
         """Compute the attention weights of every block and head.
 
-        The fused kernel does not return the weights, so they are computed separately. Terms that an
-        encoding adds after the softmax, as "erpe" does, are not included.
+        Terms that an encoding adds after the softmax, as "erpe" does, are not included.
 
         Parameters
         ----------
@@ -570,6 +506,5 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
         self.temperatures_ = fields["temperatures"]
         if len(self.temperatures_) != len(self.models_):
             raise ValueError(
-                f"temperatures must have {len(self.models_)} values, as many as members; got "
-                f"{len(self.temperatures_)}"
+                f"temperatures must have {len(self.models_)} values, as many as members"
             )

@@ -50,15 +50,14 @@ def _check_points(name: str, value: Any) -> None:
 class EarlyClassifier(ClassifierMixin, BaseEstimator):
     """Classifier of series that are still arriving, with a rule that decides when to answer.
 
-    One classifier is trained on prefixes of the training series, cut from the raw series at every
-    point: scaling sees the prefix alone. The rule answers at the first point where `n_agreeing_`
-    successive predictions agree, each with a probability of at least `threshold_`, and at the last
-    point in any case. It is chosen on held-out predictions of whole series with all their prefixes:
-    leave-one-out for random convolutions, cross-validation for other classifiers.
+    One classifier is trained on prefixes, cut from the raw series at every point: scaling sees the
+    prefix alone. The rule answers at the first point where `n_agreeing_` successive predictions
+    agree, each with a probability of at least `threshold_`, and at the last point in any case. It
+    is chosen on held-out series with all their prefixes: leave-one-out for random convolutions,
+    cross-validation for other classifiers. Points where no channel has a value are skipped.
 
-    Points are numbers of steps, as the final length of an arriving series is unknown; one where no
-    channel has a value is skipped. `fit` trains on about `points` times as many series; the time of
-    random convolutions is cubic in this number.
+    `fit` trains on about `points` times as many series, which takes random convolutions a time
+    cubic in this number.
 
     Parameters
     ----------
@@ -83,10 +82,8 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         The class labels, sorted.
     classifier_ : classifier
         The classifier, fitted to prefixes of all series with `n_channels_` channels.
-    steps_ : ndarray (n_points,) of int
-        The points.
-    threshold_, n_agreeing_ : float, int
-        The rule.
+    steps_, threshold_, n_agreeing_ : ndarray (n_points,) of int, float, int
+        The points, as numbers of steps, and the rule.
     trade_offs_ : DataFrame
         `trade_offs` of the held-out answers.
 
@@ -140,7 +137,7 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         Raises
         ------
         ValueError, TypeError
-            For invalid arguments, or if the first point is later than `earliness`. The estimator
+            For invalid arguments, such as an `earliness` before the first point. The estimator
             stays unchanged.
         """
         check_fields_of(self)
@@ -242,8 +239,7 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
     def decide(self, X: Any, times: Any = None) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
         """Apply the rule to series that are still arriving.
 
-        A final answer is the answer of `predict_early`, and stays whatever arrives later. No state
-        is kept between calls: the classifier predicts at every point that was reached.
+        A final answer stays whatever arrives later. No state is kept between calls.
 
         Parameters
         ----------
@@ -272,9 +268,8 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         Returns
         -------
         DataFrame
-            One row per rule, the fitted one among them, with the columns threshold, n_agreeing,
-            accuracy, earliness (the mean share of a series that is seen) and harmonic_mean (of
-            accuracy and 1 - earliness).
+            One row per rule, the fitted one among them: threshold, n_agreeing, accuracy, earliness
+            (the mean share of a series that is seen), harmonic_mean (of accuracy, 1 - earliness).
         """
         check_ids(X, y, "y")
         labels = read_targets(y, "y")
@@ -298,32 +293,19 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         described, tensors = fitted_state(self.classifier_)
         parameters = self.get_params(deep=False) | {"points": np.array(self.points).tolist()}
         del parameters["classifier"]
-        rule = {
-            "parameters": parameters,
-            "steps": self.steps_.tolist(),
-            "threshold": self.threshold_,
-            "n_agreeing": self.n_agreeing_,
-            "trade_offs": self.trade_offs_.to_dict("list"),
-        }
-        text = (
-            f"# {type(self).__name__}\n\nAnswers at {rule['steps']} steps, once {self.n_agreeing_} "
-            f"answers agree with a probability of {self.threshold_:.3g}. Its classifier:\n\n"
-        )
-        state = {"class": type(self).__name__, "rule": rule, "classifier": described}
+        rule = {"steps": self.steps_.tolist(), "trade_offs": self.trade_offs_.to_dict("list")}
+        rule |= {"threshold": self.threshold_, "n_agreeing": self.n_agreeing_}
+        kind = type(self).__name__
+        text = f"# {kind}\n\nIt answers after {rule['steps']} steps, by predictions of:\n\n"
+        state = {"class": kind, "rule": rule | {"parameters": parameters}, "classifier": described}
         write_folder(path, state, tensors, text + card(self.classifier_))
 
     @classmethod
     def from_fitted_state(cls, state: dict[str, Any], tensors: Any, device: Any) -> Self:
         """Restore the result of `save`."""
-        rule = read_fields(
-            state.get("rule"),
-            "rule",
-            parameters=dict[str, Any],
-            steps=list[Annotated[int, whole(1)]],
-            threshold=Finite,
-            n_agreeing=Annotated[int, whole(1)],
-            trade_offs=dict[str, list[Finite]],
-        )
+        kinds: dict[str, Any] = {"threshold": Finite, "n_agreeing": Annotated[int, whole(1)]}
+        kinds |= {"steps": list[Annotated[int, whole(1)]], "trade_offs": dict[str, list[Finite]]}
+        rule = read_fields(state.get("rule"), "rule", parameters=dict[str, Any], **kinds)
         final = restored(state.get("classifier"), tensors, device, ClassifierMixin)
         early = cls(clone(final), **rule["parameters"])
         check_fields_of(early)
@@ -359,9 +341,8 @@ class StreamingClassifier:
     complete. Otherwise it answers about one series as `EarlyClassifier.decide` does, but also after
     the full length if its last values are missing, which may be steps to come for `decide`.
 
-    The classifier is asked once at each point or window, however small the chunks, and never after
-    a final answer. Each point computes the whole prefix, because a later step changes the scaling,
-    gaps and attention of earlier ones.
+    The classifier is asked once at each point or window, about the whole prefix, because a later
+    step changes the scaling, gaps and attention of earlier ones.
 
     Parameters
     ----------

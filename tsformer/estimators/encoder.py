@@ -66,10 +66,9 @@ class PretextTarget(Target):
 class TSTransformerEncoder(TransformerEstimator):
     """Embeddings of time series, learned without labels.
 
-    The model of `TSTransformerClassifier` with the head of a pretraining objective, which needs no
-    labels: reconstruct hidden values, or recognise a series in another view. `transform` returns
-    the pooled embeddings as features for any estimator of scikit-learn;
-    ``TSTransformerClassifier(init_from=encoder)`` starts from the weights.
+    The model of `TSTransformerClassifier` with the head of a pretraining objective. `transform`
+    returns the pooled embeddings; ``TSTransformerClassifier(init_from=encoder)`` starts from the
+    weights.
 
     Parameters
     ----------
@@ -96,7 +95,6 @@ class TSTransformerEncoder(TransformerEstimator):
         As in `TSTransformerClassifier`, except for these defaults: `augmentation` and `head_norm`
         are None, and `scaling` is "channel", which "auto" means too. From 1000 series on, the
         automatic number of epochs makes 160000 series, and the automatic learning rate stays 0.002.
-        An augmentation that mixes series mixes only their values.
 
     Attributes
     ----------
@@ -106,10 +104,6 @@ class TSTransformerEncoder(TransformerEstimator):
     estimators_, device_
         As in `TSTransformerClassifier`; the validation score is minus the validation loss. The
         embeddings of several members are concatenated.
-
-    See Also
-    --------
-    TSTransformerClassifier : Starts from an encoder with ``init_from``; documents the parameters.
 
     References
     ----------
@@ -138,7 +132,6 @@ class TSTransformerEncoder(TransformerEstimator):
     objective_params: Annotated[Mapping[str, Any] | None, options] = None
 
     target_: PretextTarget = field(init=False)
-
     conv_params = CONV_PARAMS
 
     def check_parameters(self) -> None:
@@ -148,7 +141,6 @@ class TSTransformerEncoder(TransformerEstimator):
     def _make_objective(self) -> Objective:
         return resolve(self.objective, **(self.objective_params or {}))
 
-    @in_plain_torch
     def fit(  # type: ignore[override]  # there are no labels to validate with
         self,
         X: Any,
@@ -168,8 +160,7 @@ class TSTransformerEncoder(TransformerEstimator):
         y : ignored
             For pipelines, which pass labels to all steps.
         X_val : like `X`, optional
-            Validation series, on which the objective is scored after each epoch. Unless
-            ``early_stopping=False``, they decide when to stop.
+            Validation series, on which the objective is scored after each epoch.
 
         Returns
         -------
@@ -180,12 +171,11 @@ class TSTransformerEncoder(TransformerEstimator):
 
     @in_plain_torch
     def score(self, X: Any, y: Any = None, *, times: Any = None) -> float:
-        """Compute minus the loss of the objective: for "masked", minus the reconstruction error.
+        """Compute minus the loss of the objective, as a mean over members.
 
-        The reconstruction error is the mean squared error of hidden values after scaling. Every
-        call hides the same values. Predicting the mean of each channel scores about -1. For
-        "contrastive" the score is minus the NT-Xent loss of batches of 16 series. For several
-        members, the score is the mean.
+        For "masked" it is minus the mean squared error of hidden values after scaling, the same
+        values in every call: predicting the mean of each channel scores about -1. For "contrastive"
+        it is minus the NT-Xent loss of batches of 16 series.
 
         Parameters
         ----------
@@ -226,9 +216,8 @@ class TSTransformerEncoder(TransformerEstimator):
         return Pretext(self.objective_, layout)
 
     def restored_target(self, described: dict[str, Any]) -> PretextTarget:
-        objective = read_fields(
+        saved = read_fields(
             described.get("objective"), "objective", name=str, params=dict[str, Any]
         )
-        return PretextTarget(
-            resolve(objective["name"], **objective["params"]), self.schema_.n_channels
-        )
+        objective = resolve(saved["name"], **saved["params"])
+        return PretextTarget(objective, self.schema_.n_channels)

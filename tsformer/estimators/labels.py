@@ -262,13 +262,10 @@ def restored_labels(described: Any) -> npt.NDArray[Any]:
         if dtype.kind not in "biufUOMm" or dtype.itemsize * len(values) > _MOST_LABELS:
             raise TypeError("not a dtype of labels")
         classes = np.array(values, dtype=dtype)
-        if not len(classes) or not np.all(classes[1:] > classes[:-1]):
-            raise ValueError("not sorted, or not distinct")
-        if described_labels(classes)["values"] != values:
-            raise ValueError("of another dtype")
+        if not values or described_labels(np.unique(classes))["values"] != values:
+            raise ValueError("of another dtype, not sorted, or not distinct")
     except (TypeError, ValueError, OverflowError, SyntaxError) as error:
         raise ValueError(
-            f"classes.values must be distinct labels of classes.dtype {shortened(name)}, sorted: "
-            f"{error}"
+            f"classes.values must be distinct, sorted labels of classes.dtype {shortened(name)}"
         ) from error
     return classes

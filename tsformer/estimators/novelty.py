@@ -20,26 +20,16 @@ from tsformer.estimators.targets import Groups
 from tsformer.features.random_convolutions import Learned, RandomConvolutions, regular
 from tsformer.features.ridge import group_parts
 
-#: Features of the shape.
-_N_FEATURES = 168
-#: Most training series to learn from.
-MOST_SERIES = 1000
-_SEED = 0
-#: Shares of the length at which the growth of the distances is learned, from this many series.
-_SHARES = np.array([1, 0.85, 0.7, 0.5, 0.25, 0.125])
-_MOST_CUT = 100
-#: Quantile of distances that tells the growth.
-_TYPICAL = 0.9
+#: Features of the shape, most training series to learn from, and the seed that draws both.
+_N_FEATURES, MOST_SERIES, _SEED = 168, 1000, 0
+#: Shares of the length at which the growth of the 0.9 quantile is learned, from so many series.
+_SHARES, _MOST_CUT, _TYPICAL = np.array([1, 0.85, 0.7, 0.5, 0.25, 0.125]), 100, 0.9
 #: Distances of the shape are too small by a factor ``1 + 10 / n^2``: kernels and scales know all.
 _FEW = 10.0
-#: Share of series like the training series with a score up to 1.
-_SHARE = 0.99
-#: Penalty of the leverage, in units of the mean eigenvalue.
-_PENALTY = 0.1
-#: Least spread of a statistic over the training series.
-_LEAST_SPREAD = 0.05
-#: Bound of statistics, in spreads.
-_MOST_SPREADS = 1e3
+#: Share of the training series with a score up to 1, and the penalty in mean eigenvalues.
+_SHARE, _PENALTY = 0.99, 0.1
+#: Least spread of a statistic over the training series, and its bound in spreads.
+_LEAST_SPREAD, _MOST_SPREADS = 0.05, 1e3
 #: Share of the usual deviation below which a channel counts as flat.
 _FLAT = 1e-3
 #: Least number of values that a series counts as, since its features need memory too.
@@ -52,13 +42,11 @@ class Leverage(
     """Square root of the regularised leverage ``b' (A' A + p I)^-1 b + 1 / m``.
 
     `A` ``[m, F]`` are the features of the training series and `b` of a series, both centred. The
-    penalty `p` is a tenth of the mean eigenvalue. The leverage `h` is a Mahalanobis distance whose
-    leave-one-out values ``h / (1 - h)`` come without refits.
+    leverage `h` is a Mahalanobis distance; its leave-one-out is ``h / (1 - h)``, without refits.
     """
 
     mean: Tensor
-    #: ``[F, r]``: the sum of squares along the axes is subtracted from ``|b|^2 / p``.
-    axes: Tensor
+    axes: Tensor  # [F, r]: the sum of squares along the axes is subtracted from |b|^2 / p
     penalty: Tensor
     n_series: Tensor
 
@@ -117,23 +105,19 @@ class Novelty(
 ):
     """Distance from the training series, in units of their own leave-one-out distances.
 
-    The shape of a series is `F` features of random convolutions, after each channel is standardised
-    within the series. The statistics of a channel are level, deviation, share of missing values,
-    share of unchanged steps, size of the steps, largest value, and correlations with the next two
-    channels. The distance of either is a `Leverage`, divided by its growth for shorter series and
-    by the 0.99 quantile of the training series, and so is the larger of the two ratios.
+    The shape of a series is `F` features of random convolutions, each channel standardised within
+    the series. The statistics of a channel are level, deviation, shares of missing values and of
+    unchanged steps, size of the steps, largest value, and correlations with the next two channels.
+    The distance of either is a `Leverage`, divided by its growth for shorter series and by the 0.99
+    quantile of the training series, and so is the larger of the two ratios.
     """
 
-    #: Median level, and usual deviation, of each channel ``[C]``.
-    level: Tensor
-    unit: Tensor
-    #: Deviation of each statistic over the training series ``[S]``.
-    spread: Tensor
-    #: Quantiles of the two distances and of the larger ratio ``[3]``.
-    quantiles: Tensor
-    #: Median length, and the growth of the two distances at shares of it ``[2, shares]``.
-    length: Tensor
-    growth: Tensor
+    level: Tensor  # [C], the median of each channel
+    unit: Tensor  # [C], the usual deviation
+    spread: Tensor  # [S], the deviation of each statistic over the training series
+    quantiles: Tensor  # [3], of the two distances and of the larger ratio
+    length: Tensor  # the median
+    growth: Tensor  # [2, shares], of the two distances at shares of the median length
 
     def __init__(self, n_channels: int, time_step: float | None) -> None:
         super().__init__()
@@ -152,21 +136,19 @@ class Novelty(
         """Learn from training series, leaving out whole groups."""
         chosen = np.random.default_rng(_SEED).permutation(len(series))[:MOST_SERIES]
         sample = series.part(chosen)
-        parts: list[tuple[Tensor, Tensor]] = []
+        rows: list[list[tuple[Tensor, ...]]] = []
         for index in parts_of(sample, LEAST_VALUES):
             part = sample.read(index)
-            if not parts:
+            if not rows:
                 panel = regular(self.scaler.transform(part)).with_mask()
                 generator = torch.Generator().manual_seed(_SEED)
                 self.convolutions.draw(panel.values, panel.mask, generator)
-                n_first, n_cut = len(part), min(len(part), _MOST_CUT)
+                n_cut = min(len(part), _MOST_CUT)
                 part = _with_shorter(part, n_cut)
-            parts.append(self._features(part))
-        seen = [torch.cat(each) for each in zip(*parts, strict=True)]
-        is_cut = torch.zeros(len(seen[0]), dtype=torch.bool)
-        is_cut[n_first : n_first + n_cut * (len(_SHARES) - 1)] = True
+            rows.append([each.tensor_split([len(index)]) for each in self._features(part)])
         (features, cut_features), (measured, cut_measured) = (
-            (each[~is_cut], each[is_cut]) for each in seen
+            (torch.cat([whole for whole, _ in pairs]), pairs[0][1])
+            for pairs in zip(*rows, strict=True)
         )
         mean, std = measured.split(series.n_channels, dim=1)[:2]
         self.level = mean.median(dim=0).values
@@ -181,14 +163,15 @@ class Novelty(
         n_parts = len(sample) if of_groups is None else len(of_groups)
         self.length = torch.tensor(float(np.median(sample.lengths)), dtype=torch.double)
         distances, growth = [], []
-        shapes = [self.convolutions.scale(each) for each in (features, cut_features)]
-        statistics = [self._statistics(each) for each in (measured, cut_measured)]
-        pairs = ((self.of_shape, shapes), (self.of_statistics, statistics))
-        for leverage, (whole, cut) in pairs:
+        for leverage, function, seen, shorter in (
+            (self.of_shape, self.convolutions.scale, features, cut_features),
+            (self.of_statistics, self._statistics, measured, cut_measured),
+        ):
+            whole, cut = function(seen), function(shorter)
             root = leverage.fit(whole)
             left_out = leverage.left_out(whole, root, of_groups)
-            shorter = [leverage.left_out(each, root, of_groups) for each in cut.split(n_cut)]
-            usual = [each.quantile(_TYPICAL) for each in (left_out[:n_cut], *shorter)]
+            others = [leverage.left_out(each, root, of_groups) for each in cut.split(n_cut)]
+            usual = [each.quantile(_TYPICAL) for each in (left_out[:n_cut], *others)]
             distances.append(left_out)
             growth.append((torch.stack(usual) / usual[0]).clamp(min=1.0))
         self.growth = torch.stack(growth)
@@ -209,13 +192,9 @@ class Novelty(
                 features, measured = self._features(part)
             except SeriesError as error:
                 raise error.among(index) from None
-            distances = torch.stack(
-                [
-                    self.of_shape(self.convolutions.scale(features)),
-                    self.of_statistics(self._statistics(measured)),
-                ]
-            )
-            distances = distances / self._expected(part.lengths)
+            of_shape = self.of_shape(self.convolutions.scale(features))
+            of_statistics = self.of_statistics(self._statistics(measured))
+            distances = torch.stack([of_shape, of_statistics]) / self._expected(part.lengths)
             larger = (distances / self.quantiles[:2, None]).amax(dim=0)
             scores[index] = (larger / self.quantiles[2]).numpy()
         return scores
@@ -233,10 +212,7 @@ class Novelty(
                 raise ValueError(f"{name} of a novelty must be positive")
 
     def _features(self, series: Padded) -> tuple[Tensor, Tensor]:
-        """Return features of the shape ``[B, F]``, and measures of the channels ``[B, M]``.
-
-        The measures are level, deviation, shares, step size, largest value and correlations.
-        """
+        """Return features of the shape ``[B, F]``, and measures of the channels ``[B, M]``."""
         panel = regular(self.scaler.transform(series)).with_mask()
         x = torch.from_numpy(series.values)
         known = ~x.isnan()
@@ -290,19 +266,19 @@ class Novelty(
 
 def _with_shorter(series: Padded, n_cut: int) -> Padded:
     """Append the first series, cut to each share from the start and from the end in turn."""
-    n, n_shares = len(series), len(_SHARES) - 1
+    n, n_shares, at = len(series), len(_SHARES) - 1, np.arange(series.n_steps)
     index = np.concatenate([np.arange(n), np.tile(np.arange(n_cut), n_shares)])
     shares = np.concatenate([np.ones(n), np.repeat(_SHARES[1:], n_cut)])
     whole = series.read(index)
     lengths = np.ceil(shares * whole.lengths).astype(np.int64)
     start = np.where(index % 2, whole.lengths - lengths, 0)
-    inside = np.arange(whole.n_steps) - start[:, None]
-    inside = (inside >= 0) & (inside < lengths[:, None])
-    lost = ~(inside & ~np.isnan(whole.values).all(axis=2)).any(axis=1)  # cut to a gap
+    after = at - start[:, None]
+    known = ~np.isnan(whole.values).all(axis=2) & (after >= 0) & (after < lengths[:, None])
+    lost = ~known.any(axis=1)  # cut to a gap
     start, lengths = np.where(lost, 0, start), np.where(lost, whole.lengths, lengths)
-    steps = np.minimum(start[:, None] + np.arange(whole.n_steps), whole.n_steps - 1)
+    steps = np.minimum(start[:, None] + at, at[-1])
     values = np.take_along_axis(whole.values, steps[..., None], axis=1)
-    values[np.arange(whole.n_steps) >= lengths[:, None]] = np.nan
+    values[at >= lengths[:, None]] = np.nan
     times = None if whole.times is None else np.take_along_axis(whole.times, steps, axis=1)
     observed = np.asarray(~np.isnan(values).all(axis=2))
     lengths = whole.n_steps - observed[:, ::-1].argmax(axis=1)

@@ -71,12 +71,8 @@ class Numbers(Target):
         targets = _read_numbers(y, name, self.shape)
         check_length(n_series, targets, name, of=of)
         scaled: Targets = (targets - self.mean) / self.std
-        too_large = np.abs(scaled) > np.finfo(np.float32).max
-        if too_large.any():
-            raise ValueError(
-                f"{name} of series {np.argwhere(too_large)[0, 0]} is too large for float32 in "
-                "standard deviations of y; remove the outlier"
-            )
+        for case in np.argwhere(np.abs(scaled) > np.finfo(np.float32).max)[:1, 0]:
+            raise ValueError(f"{name} of series {case} is an outlier beyond float32; remove it")
         return scaled.astype(np.float32)
 
     def decode(self, outputs: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

@@ -15,9 +15,7 @@ from torch import Tensor
 from tsformer._checks import one_of, read_fields, whole, with_parameters
 from tsformer._devices import resolve_device
 from tsformer._precision import in_plain_torch
-from tsformer.data.panel import Panel
-from tsformer.data.preprocessor import Preprocessor, Scaler
-from tsformer.data.series import SeriesSource
+from tsformer.data.preprocessor import Scaler
 from tsformer.estimators import classification
 from tsformer.estimators.labels import LabelTarget
 from tsformer.estimators.novelty import Novelty
@@ -25,6 +23,7 @@ from tsformer.estimators.recipe import better_scaling, fitted_convolutions, tria
 from tsformer.estimators.saving import load_checked
 from tsformer.estimators.series import (
     SeriesEstimator,
+    TrainingData,
     drawn_seed,
     fit_transform,
     get_feature_names_out,
@@ -40,10 +39,6 @@ _SHARE_OF_TRIAL, _SERIES_OF_TRIAL = 1 / 8, 2048
 FEWEST = (168, 2)
 
 
-def _regular_panel(preprocessor: Preprocessor, series: SeriesSource) -> Panel:
-    return regular(preprocessor.transform(series), warn=True)
-
-
 @with_parameters
 class RandomConvolutionClassifier(
     ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, SeriesEstimator
@@ -54,10 +49,8 @@ class RandomConvolutionClassifier(
     differences [3]_. MiniRocket [1]_ features are the share of steps at which a kernel's response
     exceeds a bias; Hydra [2]_ features are how often and how strongly a kernel has the largest
     response of its group. A ridge classifier is fitted to the features, with the penalty chosen by
-    leave-one-out. It needs no tuning and fits in seconds: a baseline for other classifiers.
-
-    Padding is ignored, so series may differ in length, and gaps are interpolated. It does not
-    support series of codes: use ``TSTransformerClassifier(stem="embedding")``.
+    leave-one-out. Series may differ in length, and gaps are interpolated; for codes use
+    ``TSTransformerClassifier(stem="embedding")``.
 
     Parameters
     ----------
@@ -74,8 +67,7 @@ class RandomConvolutionClassifier(
     timestamps, class_weight, device, n_threads : default=None, None, "auto", "auto"
         As in `TSTransformerClassifier`.
     random_state : int, RandomState or None, default=None
-        Seed of kernels, channels and biases. The same int gives the same predictions on the same
-        machine. Global random generators stay unchanged.
+        Seed of kernels, channels and biases, as in `TSTransformerClassifier`.
 
     Attributes
     ----------
@@ -134,7 +126,7 @@ class RandomConvolutionClassifier(
     predict_set = classification.predict_set
     restored_target = classification.restored_target
     _learn_target = classification.learn_target
-    _panel = staticmethod(_regular_panel)
+    _panel = staticmethod(lambda scaler, series: regular(scaler.transform(series), warn=True))
 
     @in_plain_torch
     def fit(
@@ -156,11 +148,10 @@ class RandomConvolutionClassifier(
         groups : array-like (n,), optional
             Group of each series, such as a person or machine. Penalty, temperature and scaling are
             chosen by leaving out whole groups; if all series are in one group, single series.
-        times : ndarray (length,) or (n, length), or list of (length,) arrays, optional
-            Times of the steps, as in `TSTransformerClassifier.fit`. Series
-            with times are interpolated linearly at regular steps, a median interval of training
-            apart, at most four times as many as the series has; a warning reports steps more than
-            two intervals apart.
+        times : as in `TSTransformerClassifier.fit`
+            Series with times are interpolated linearly at regular steps, a median interval of
+            training apart, at most four times as many as the series has; a warning reports steps
+            more than two intervals apart.
 
         Returns
         -------
@@ -173,45 +164,31 @@ class RandomConvolutionClassifier(
         """
         with self._fitting(X, y, times=times) as (copied, _):
             fitted: Self = copied
-            fitted._learn(X, y, sample_weight, times, groups)
+            given, class_weight = (X, y, sample_weight, groups, times), fitted.class_weight
+            fitted._learn(fitted._read_training(*given, class_weight=class_weight))
             self.__dict__ = fitted.__dict__
         return self
 
-    def _learn(
-        self, X: Any, y: Any, sample_weight: npt.ArrayLike | None, times: Any, groups: Any
-    ) -> None:
+    def _learn(self, data: TrainingData) -> None:
         """Fit this estimator in place."""
         self.device_ = resolve_device(self.device)
-        data = self._read_training(
-            X, y, sample_weight, groups, times, class_weight=self.class_weight
-        )
-        series = data.series.padded()
-        options: dict[str, Any] = {
-            "kind": self.target_,
-            "seed": drawn_seed(self.random_state),
-            "device": self.device_,
-            "groups": data.groups,
-        }
+        series, seed = data.series.padded(), drawn_seed(self.random_state)
+        options: dict[str, Any] = {"kind": self.target_, "seed": seed, "device": self.device_}
+        sizes = {"n_features": self.n_features, "n_groups": self.n_groups}
         scaling = self.scaling
         if scaling == "auto":  # by a share of the features, on a sample of many series
             some = data.part(trial_sample(len(data.series), _SERIES_OF_TRIAL))
-            n_features = self.n_features and max(int(_SHARE_OF_TRIAL * self.n_features), FEWEST[0])
-            n_groups = self.n_groups and max(
-                2 * int(_SHARE_OF_TRIAL * self.n_groups / 2), FEWEST[1]
-            )
-            trial = options | {"n_features": n_features, "n_groups": n_groups}
-            trial["groups"] = some.groups
+            fewer = {
+                name: n and max(step * int(_SHARE_OF_TRIAL * n / step), least)
+                for (name, n), step, least in zip(sizes.items(), (1, 2), FEWEST, strict=True)
+            }
+            trial = options | fewer | {"groups": some.groups}
             padded = some.series.padded()
             scaling = better_scaling(padded, some.targets, some.weights, **trial).scaling
         self.preprocessor_ = Scaler(scaling, gap_flag=None).fit(series)
-        model = fitted_convolutions(
-            self._panel(self.preprocessor_, series),
-            data.targets,
-            data.weights,
-            n_features=self.n_features,
-            n_groups=self.n_groups,
-            **options,
-        )
+        panel = self._panel(self.preprocessor_, series)
+        options |= sizes | {"groups": data.groups}
+        model = fitted_convolutions(panel, data.targets, data.weights, **options)
         self.models_ = [model.to(self.device_).eval()]
         assert data.repeated is not None
         self._repeated = data.repeated
@@ -219,23 +196,15 @@ class RandomConvolutionClassifier(
         self.novelty_.fit(data.series, data.groups)
         self._record(data)
         grouped = data.groups is not None and len(np.unique(data.groups)) > 1
-        by = "groups" if grouped else "single series"
+        by = "leaving out " + ("groups" if grouped else "single series")
         assert model.ridge.left_out is not None
         proba, known = model.ridge.left_out
-        self.facts_ = {
-            **self.facts_,
-            "used": {
-                "scaling": self.preprocessor_.scaling,
-                "device": str(self.device_),
-                "n_threads": "by operation" if self.n_threads == "auto" else self.n_threads,
-            },
-            "scores": {
-                f"accuracy, leaving out {by}": float(
-                    self.target_.correct(proba.logit(), known).double().mean()
-                ),
-                f"cross-entropy, leaving out {by}": float(model.ridge.loss),
-            },
-        }
+        correct = self.target_.correct(proba.logit(), known)
+        n_threads = "by operation" if self.n_threads == "auto" else self.n_threads
+        used = {"scaling": self.preprocessor_.scaling, "device": str(self.device_)}
+        scores = {f"accuracy, {by}": float(correct.double().mean())}
+        scores[f"cross-entropy, {by}"] = float(model.ridge.loss)
+        self.facts_ = {**self.facts_, "used": used | {"n_threads": n_threads}, "scores": scores}
 
     def check_parameters(self) -> None:
         super().check_parameters()
@@ -303,10 +272,7 @@ class RandomConvolutionClassifier(
         """Return leave-one-out probabilities and classes of the training series."""
         ridge = self.model_.ridge
         if ridge.left_out is None:
-            raise ValueError(
-                "leave-one-out predictions are not saved with a model; call calibrate_sets() "
-                "before save, or pass held-out series"
-            )
+            raise ValueError("leave-one-out predictions are not saved; call calibrate_sets(X, y)")
         proba, targets = ridge.left_out
         kept = ~self._repeated[ridge.sampled]  # equal series are one series to calibrate with
         return proba.numpy()[kept], targets.numpy()[kept]
@@ -321,24 +287,14 @@ class RandomConvolutionClassifier(
         return table_of(rows), {"parameters": n_parameters}, {}
 
     def describe_models(self) -> dict[str, Any]:
-        # From the model, since parameters may have changed after the fit.
-        convolutions = self.model_.convolutions
-        return {
-            "convolutions": {
-                "n_features": convolutions.n_features,
-                "n_groups": convolutions.n_groups,
-            }
-        }
+        made = self.model_.convolutions  # parameters may have changed after the fit
+        return {"convolutions": {"n_features": made.n_features, "n_groups": made.n_groups}}
 
     def restore_models(
         self, described: dict[str, Any], saved: Sequence[Mapping[str, Tensor]]
     ) -> None:
-        sizes = read_fields(
-            described["convolutions"],
-            "convolutions",
-            n_features=Annotated[int, whole(0)],
-            n_groups=Annotated[int, whole(0)],
-        )
+        kinds = dict.fromkeys(("n_features", "n_groups"), Annotated[int, whole(0)])
+        sizes = read_fields(described["convolutions"], "convolutions", **kinds)
         model = ConvolutionClassifier(**sizes).eval()
         load_checked(model, saved[0])
         model.check(self.preprocessor_.n_inputs, self.target_)

@@ -14,11 +14,7 @@ from tsformer.augmentation import AugmentationSpec
 from tsformer.data.layout import check_ids
 from tsformer.estimators.base import TransformerEstimator
 from tsformer.estimators.numbers import Numbers
-from tsformer.estimators.targets import (
-    check_length,
-    read_as_fitted,
-    read_weights,
-)
+from tsformer.estimators.targets import check_length, read_as_fitted, read_weights
 from tsformer.model.layers import HEAD_NORMS
 
 
@@ -42,11 +38,10 @@ class TSTransformerRegressor(MultiOutputMixin, RegressorMixin, TransformerEstima
     warm_start, device, precision, compile, checkpoint_dir, checkpoint_minutes, resume, \
     random_state, verbose
         As in `TSTransformerClassifier`, except for these defaults: `views` is "values",
-        `augmentation` is None, and the stem has no residual layer, as these parts help on some
-        regression problems and harm on others. ``scaling="auto"`` is "channel" unless ridge
-        regression on random convolutions predicts left-out series from "series" or "series+size"
-        with a tenth less squared error. ``head_norm="auto"`` is "batch" if this regression explains
-        a third of the variance, and None otherwise, where the norm fits noise.
+        `augmentation` is None, and the stem has no residual layer. ``scaling="auto"`` is "channel"
+        unless ridge regression on random convolutions predicts left-out series from "series" or
+        "series+size" with a tenth less squared error. ``head_norm="auto"`` is "batch" if this
+        regression explains a third of the variance, and None otherwise.
 
     Attributes
     ----------
@@ -55,10 +50,6 @@ class TSTransformerRegressor(MultiOutputMixin, RegressorMixin, TransformerEstima
     n_features_in_, n_channels_, n_iter_, history_, preprocessor_, model_, models_, histories_, \
     estimators_, device_
         As in `TSTransformerClassifier`; the validation score is R².
-
-    See Also
-    --------
-    TSTransformerClassifier : The same model for class labels; documents the parameters.
 
     Examples
     --------
@@ -99,11 +90,7 @@ class TSTransformerRegressor(MultiOutputMixin, RegressorMixin, TransformerEstima
 
         Parameters
         ----------
-        X, times : as in `transform`
-        y : array-like (n,) or (n, n_targets)
-            True targets.
-        sample_weight : array-like (n,), optional
-            Weight of each series.
+        X, y, sample_weight, times : as in `fit`
 
         Returns
         -------
@@ -119,8 +106,8 @@ class TSTransformerRegressor(MultiOutputMixin, RegressorMixin, TransformerEstima
         r2_score = imported("sklearn.metrics").r2_score  # importing it is slow
         return float(r2_score(targets, predicted, sample_weight=weights))
 
-    def _learn_target(self, y: Any, sample_weight: Any) -> Numbers:
-        return Numbers.learn(y, sample_weight)
+    _learn_target = staticmethod(Numbers.learn)
+    restored_target = staticmethod(Numbers.restored)
 
     @property
     def target_mean_(self) -> Any:
@@ -131,6 +118,3 @@ class TSTransformerRegressor(MultiOutputMixin, RegressorMixin, TransformerEstima
     def target_std_(self) -> Any:
         """Standard deviation of the training targets."""
         return self.target_.std
-
-    def restored_target(self, described: dict[str, Any]) -> Numbers:
-        return Numbers.restored(described)

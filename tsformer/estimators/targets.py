@@ -18,7 +18,6 @@ from torch import Tensor
 from tsformer._checks import shortened
 from tsformer._warnings import warn_caller
 from tsformer.data.layout import check_ids, refuse_alike, refuse_nul
-from tsformer.data.text import number_in
 from tsformer.model import TSTransformer
 
 #: A class index or number per series [n], or several labels or numbers [n, K].
@@ -178,18 +177,11 @@ def check_length(n_series: int, given: npt.NDArray[Any], name: str, of: str = "X
 
 
 def warn_of_labels(classes: npt.NDArray[Any]) -> None:
-    """Warn of a single class, and of text that may be missing or numbers."""
-    texts = [label for label in classes.tolist() if isinstance(label, str)]
-    numbers = [number for text in texts if (number := number_in(text)) is not None]
-    fractions = len(numbers) == len(texts) > 9 and not all(map(float.is_integer, numbers))
-    missing = [text for text in texts if text.strip().lower() in _MISSING]
-    for wrong, message in (
-        (len(classes) == 1, f"all series have the label {str(classes[0])!r:.100}"),
-        (fractions, f"{len(texts)} labels are numbers as text; convert them for a regressor"),
-        (missing, f"the labels {missing} are classes; drop series without a label"),
-    ):
-        if wrong:
-            warn_caller(message)
+    """Warn of a single class, and of text that may be missing."""
+    if len(classes) == 1:
+        warn_caller(f"all series have the label {str(classes[0])!r:.100}")
+    if missing := [label for label in classes.tolist() if str(label).strip().lower() in _MISSING]:
+        warn_caller(f"the labels {missing} are classes; drop series without a label")
 
 
 def _plain(y: Any) -> Any:

@@ -1,7 +1,7 @@
 """Adapters of the classifiers to sktime and aeon, each imported on first use."""
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 __all__ = [
     "AeonRandomConvolutionClassifier",
@@ -11,18 +11,6 @@ __all__ = [
     "SktimeTSEnsembleClassifier",
     "SktimeTSTransformerClassifier",
 ]
-
-if TYPE_CHECKING:
-    from tsformer.estimators.frameworks.aeon import (
-        AeonRandomConvolutionClassifier,
-        AeonTSEnsembleClassifier,
-        AeonTSTransformerClassifier,
-    )
-    from tsformer.estimators.frameworks.sktime import (
-        SktimeRandomConvolutionClassifier,
-        SktimeTSEnsembleClassifier,
-        SktimeTSTransformerClassifier,
-    )
 
 
 def __getattr__(name: str) -> Any:

@@ -5,20 +5,18 @@ from typing import Any, ClassVar, Self
 import joblib
 
 from tsformer._optional import require
-from tsformer.estimators.frameworks.base import (
-    TAGS,
-    FrameworkClassifier,
-    FrameworkConvolutions,
-    FrameworkEnsemble,
-    FrameworkTransformer,
-)
+from tsformer.estimators.classifier import TSTransformerClassifier
+from tsformer.estimators.ensemble import TSEnsembleClassifier
+from tsformer.estimators.frameworks.base import TAGS, FrameworkClassifier
+from tsformer.estimators.random_convolution import RandomConvolutionClassifier
 
 # Not an import statement, whose error would not name the extra. A type checker sees Any.
 _BaseClassifier: Any = require(
     "aeon.classification.base", extra="aeon", purpose="AeonTSTransformerClassifier"
 ).BaseClassifier
 
-_INNER_TYPES = {"X_inner_type": ["np-list", "numpy3D"]}
+_TAGS = {**TAGS, "X_inner_type": ["np-list", "numpy3D"]}
+_IN_THREADS = {**_TAGS, "capability:multithreading": True}
 
 
 class _Threaded(FrameworkClassifier):
@@ -31,7 +29,7 @@ class _Threaded(FrameworkClassifier):
         return super()._fit(X, y)
 
 
-class AeonTSTransformerClassifier(FrameworkTransformer, _Threaded, _BaseClassifier):
+class AeonTSTransformerClassifier(_Threaded, _BaseClassifier, delegate=TSTransformerClassifier):
     """Transformer, as a native aeon classifier.
 
     It takes the parameters of `TSTransformerClassifier` and delegates to it. It accepts every
@@ -58,38 +56,26 @@ class AeonTSTransformerClassifier(FrameworkTransformer, _Threaded, _BaseClassifi
     (3, 2)
     """
 
-    _tags: ClassVar[dict[str, Any]] = {
-        **TAGS,
-        **_INNER_TYPES,
-        "algorithm_type": "deeplearning",
-        "capability:multithreading": True,
-    }
+    _tags: ClassVar[dict[str, Any]] = {**_IN_THREADS, "algorithm_type": "deeplearning"}
 
 
-class AeonRandomConvolutionClassifier(FrameworkConvolutions, _BaseClassifier):
+class AeonRandomConvolutionClassifier(
+    FrameworkClassifier, _BaseClassifier, delegate=RandomConvolutionClassifier
+):
     """Random convolutions with a ridge, as a native aeon classifier.
 
     It takes the parameters of `RandomConvolutionClassifier` and delegates to it: `classifier_`.
     Containers and times are as in `AeonTSTransformerClassifier`.
     """
 
-    _tags: ClassVar[dict[str, Any]] = {
-        **TAGS,
-        **_INNER_TYPES,
-        "algorithm_type": "convolution",
-    }
+    _tags: ClassVar[dict[str, Any]] = {**_TAGS, "algorithm_type": "convolution"}
 
 
-class AeonTSEnsembleClassifier(FrameworkEnsemble, _Threaded, _BaseClassifier):
+class AeonTSEnsembleClassifier(_Threaded, _BaseClassifier, delegate=TSEnsembleClassifier):
     """Random convolutions and transformers, as a native aeon classifier.
 
     It takes the parameters of `TSEnsembleClassifier` and delegates to it: `classifier_`.
     Containers and times are as in `AeonTSTransformerClassifier`.
     """
 
-    _tags: ClassVar[dict[str, Any]] = {
-        **TAGS,
-        **_INNER_TYPES,
-        "algorithm_type": "hybrid",
-        "capability:multithreading": True,
-    }
+    _tags: ClassVar[dict[str, Any]] = {**_IN_THREADS, "algorithm_type": "hybrid"}

@@ -1,7 +1,7 @@
-"""Base classes of the adapters of the classifiers to sktime and aeon."""
+"""Base class of the adapters of the classifiers to sktime and aeon."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -25,6 +25,15 @@ TAGS: dict[str, Any] = {
 _SMALL: dict[str, Any] = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 2}
 _LINEAR: dict[str, Any] = {**_SMALL, "stem": "linear"}
 _FEW: dict[str, Any] = {"n_features": 168, "n_groups": 2}
+#: Parameters of small models for the frameworks' checks, which call `fit` hundreds of times.
+_TEST_PARAMS: dict[Any, list[dict[str, Any]]] = {
+    TSTransformerClassifier: [_SMALL, {**_LINEAR, "encoding": "tape+erpe"}],
+    RandomConvolutionClassifier: [_FEW, {**_FEW, "n_groups": 0, "scaling": "channel"}],
+    TSEnsembleClassifier: [
+        {"quality": quality, "transformer_params": _LINEAR, "convolution_params": _FEW}
+        for quality in ("fast", "good")
+    ],
+}
 
 
 class FrameworkClassifier:
@@ -35,11 +44,10 @@ class FrameworkClassifier:
     """
 
     _delegate: ClassVar[type[Any]]
-    #: Parameters of small models for the frameworks' checks, which call `fit` hundreds of times.
     _test_params: ClassVar[list[dict[str, Any]]]
 
     classifier_: Any
-    get_params: Callable[..., dict[str, Any]]
+    init_from: Any
 
     def __init_subclass__(cls, *, delegate: type[Any] | None = None, **kwargs: Any):
         super().__init_subclass__(**kwargs)
@@ -53,7 +61,18 @@ class FrameworkClassifier:
 
         __init__.__signature__ = inspect.signature(delegate.__init__)  # type: ignore[attr-defined]
         cls.__init__ = __init__  # type: ignore[method-assign]
-        cls._delegate = delegate
+        cls._delegate, cls._test_params = delegate, _TEST_PARAMS[delegate]
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters; a fitted source of weights stays fitted in sktime's clones."""
+        if "init_from" in vars(self):
+            self.init_from = _frozen(self.init_from)
+        given = vars(self).get("transformer_params")
+        if isinstance(given, Mapping) and "init_from" in given:  # `fit` rejects other types
+            source = _frozen(given["init_from"])
+            if source is not given["init_from"]:
+                self.transformer_params = {**given, "init_from": source}
+        return super().get_params(deep=deep)  # type: ignore[misc]
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters; raise ValueError with the nearest match of an unknown name."""
@@ -72,7 +91,12 @@ class FrameworkClassifier:
         return cls.get_test_params()
 
     def _fit(self, X: Any, y: Any) -> Self:
-        self.classifier_ = self._delegate(**self.get_params(deep=False)).fit(X, y)
+        parameters = self.get_params(deep=False)
+        if parameters.get("warm_start"):  # both frameworks reset an estimator before `fit`
+            raise ValueError(
+                "warm_start=True needs a fit that is kept: use TSTransformerClassifier"
+            )
+        self.classifier_ = self._delegate(**parameters).fit(X, y)
         self.classes_ = self.classifier_.classes_
         self.n_classes_ = len(self.classes_)
         return self
@@ -82,56 +106,6 @@ class FrameworkClassifier:
 
     def _predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
         return self.classifier_.predict_proba(X)
-
-
-class FrameworkTransformer(FrameworkClassifier, delegate=TSTransformerClassifier):
-    """Base of the adapters of `TSTransformerClassifier`."""
-
-    _test_params: ClassVar = [_SMALL, {**_LINEAR, "encoding": "tape+erpe"}]
-
-    classifier_: TSTransformerClassifier
-    init_from: Any
-    warm_start: bool
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        self.init_from = _frozen(self.init_from)
-        return super().get_params(deep=deep)
-
-    def _fit(self, X: Any, y: Any) -> Self:
-        if self.warm_start:  # both frameworks reset an estimator before `fit`
-            raise ValueError(
-                f"warm_start=True continues from the previous fit, but {type(self).__name__} is "
-                "reset at the start of each fit; use TSTransformerClassifier instead"
-            )
-        return super()._fit(X, y)
-
-
-class FrameworkConvolutions(FrameworkClassifier, delegate=RandomConvolutionClassifier):
-    """Base of the adapters of `RandomConvolutionClassifier`."""
-
-    _test_params: ClassVar = [_FEW, {**_FEW, "n_groups": 0, "scaling": "channel"}]
-
-    classifier_: RandomConvolutionClassifier
-
-
-class FrameworkEnsemble(FrameworkClassifier, delegate=TSEnsembleClassifier):
-    """Base of the adapters of `TSEnsembleClassifier`."""
-
-    _test_params: ClassVar = [
-        {"quality": quality, "transformer_params": _LINEAR, "convolution_params": _FEW}
-        for quality in ("fast", "good")
-    ]
-
-    classifier_: TSEnsembleClassifier
-    transformer_params: Any
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        given = self.transformer_params
-        if isinstance(given, Mapping):  # `fit` rejects other types
-            source = given.get("init_from")
-            if _frozen(source) is not source:
-                self.transformer_params = {**given, "init_from": _frozen(source)}
-        return super().get_params(deep=deep)
 
 
 def _frozen(source: Any) -> Any:

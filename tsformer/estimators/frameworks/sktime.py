@@ -4,12 +4,10 @@ from typing import Any, ClassVar, Self
 
 from tsformer._optional import require
 from tsformer.data.layout import check_ids
-from tsformer.estimators.frameworks.base import (
-    TAGS,
-    FrameworkConvolutions,
-    FrameworkEnsemble,
-    FrameworkTransformer,
-)
+from tsformer.estimators.classifier import TSTransformerClassifier
+from tsformer.estimators.ensemble import TSEnsembleClassifier
+from tsformer.estimators.frameworks.base import TAGS, FrameworkClassifier
+from tsformer.estimators.random_convolution import RandomConvolutionClassifier
 
 # Not an import statement, whose error would not name the extra. A type checker sees Any.
 _BaseClassifier: Any = require(
@@ -46,7 +44,9 @@ class _WithIds(_BaseClassifier):
         return float(super().score(X, y))
 
 
-class SktimeTSTransformerClassifier(FrameworkTransformer, _WithIds):
+class SktimeTSTransformerClassifier(
+    FrameworkClassifier, _WithIds, delegate=TSTransformerClassifier
+):
     """Transformer, as a native sktime classifier.
 
     It takes the parameters of `TSTransformerClassifier` and delegates to it. It accepts every panel
@@ -79,7 +79,9 @@ class SktimeTSTransformerClassifier(FrameworkTransformer, _WithIds):
     _tags: ClassVar[dict[str, Any]] = _TAGS
 
 
-class SktimeRandomConvolutionClassifier(FrameworkConvolutions, _WithIds):
+class SktimeRandomConvolutionClassifier(
+    FrameworkClassifier, _WithIds, delegate=RandomConvolutionClassifier
+):
     """Random convolutions with a ridge, as a native sktime classifier.
 
     It takes the parameters of `RandomConvolutionClassifier` and delegates to it: `classifier_`.
@@ -89,7 +91,7 @@ class SktimeRandomConvolutionClassifier(FrameworkConvolutions, _WithIds):
     _tags: ClassVar[dict[str, Any]] = _TAGS
 
 
-class SktimeTSEnsembleClassifier(FrameworkEnsemble, _WithIds):
+class SktimeTSEnsembleClassifier(FrameworkClassifier, _WithIds, delegate=TSEnsembleClassifier):
     """Random convolutions and transformers, as a native sktime classifier.
 
     It takes the parameters of `TSEnsembleClassifier` and delegates to it: `classifier_`.
