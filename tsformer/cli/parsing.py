@@ -73,19 +73,26 @@ def names(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
+def allow_imports(paths: Iterable[str], *, allowed: bool) -> None:
+    """Let classes of this folder be imported; ValueError for any path unless that is allowed."""
+    for path in paths:
+        if not allowed:
+            raise ValueError(
+                f"{path!r} is the path of a class, whose code would be imported and run: add "
+                "--allow-import if you trust it"
+            )
+    if allowed:
+        sys.path.append(os.getcwd())
+
+
 def import_encodings(texts: Iterable[str], *, allowed: bool) -> None:
     """Import encodings that are paths of classes; ValueError unless that is allowed."""
     from tsformer import baselines, encodings
 
-    if allowed:
-        sys.path.append(os.getcwd())  # for classes in files of this folder
     for text in texts:
-        for part in map(str.strip, text.split("+")):
-            if "." in part and part not in encodings.names() and not allowed:
-                raise ValueError(
-                    f"encoding {part!r} is the path of a class, whose code would be imported and "
-                    "run: add --allow-import if you trust it"
-                )
+        parts = map(str.strip, text.split("+"))
+        own = [part for part in parts if "." in part and part not in encodings.names()]
+        allow_imports(own, allowed=allowed)
         baselines.import_encodings(text)
 
 

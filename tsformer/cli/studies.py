@@ -135,11 +135,7 @@ def compare(
         named: dict[str, dict[str, Any]] = {}
         for path in parsing.names(methods):
             find(path)
-            if is_foreign(path) and not allow_import:
-                raise ValueError(
-                    f"--methods names {path!r}, whose code would be imported and run: add "
-                    "--allow-import if you trust it"
-                )
+            parsing.allow_imports([path] * is_foreign(path), allowed=allow_import)
             if (method := path.rpartition(".")[2]) in named:
                 raise ValueError(f"--methods names {method!r} twice; name it once")
             named[method] = {} if method == path else {"estimator": path}

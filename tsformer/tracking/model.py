@@ -26,7 +26,7 @@ from tsformer.data.times import ordered_times
 from tsformer.estimators.saving import load
 from tsformer.estimators.series import SeriesEstimator
 from tsformer.estimators.summary import card
-from tsformer.tracking.tracked_run import TAG_LENGTH, storable
+from tsformer.tracking.tracked_run import TAG_LENGTH
 
 if TYPE_CHECKING:
     from mlflow.models import ModelSignature
@@ -123,7 +123,7 @@ def register_model(model_uri: str, name: str) -> Any:
     address = f"models:/{name}/{version}/{_FOLDER}"
     text = card_at(load(mlflow.artifacts.download_artifacts(address)), address)
     client = mlflow.MlflowClient()
-    return client.update_model_version(name, version, storable(text, TAG_LENGTH))
+    return client.update_model_version(name, version, text[:TAG_LENGTH])
 
 
 def card_at(estimator: SeriesEstimator, address: str) -> str:

@@ -112,7 +112,7 @@ def _tracked(name: str, estimator: Any) -> Iterator[TrackedRun | None]:
         with activated(run), run, within(refit):
             yield run
             if outermost and not run.lost:
-                make_views(run.store, _study(run))
+                make_views(run.store, f"search-{run.run_id[:8]}")
 
 
 def _ours(estimator: Any) -> Any:
@@ -131,7 +131,7 @@ def _log_search(run: TrackedRun, search: Any) -> None:
         run.metrics({"best_score": float(search.best_score_)})
     table = pd.DataFrame(search.cv_results_)
     run.text(table.to_csv(index=False, lineterminator="\n"), "cv_results.csv")
-    study = {"tsformer.study": _study(run)}
+    study = {"tsformer.study": f"search-{run.run_id[:8]}"}
     run.tags({**study, PLACE_TAG: "000"})
     main = next(name for name in map(str, table) if name.startswith("mean_test_"))
     # A halving search repeats its best candidates: the last round counts.
@@ -150,10 +150,6 @@ def _log_search(run: TrackedRun, search: Any) -> None:
             candidate.metrics(_metrics(row, search.estimator, search.scoring))
             if np.isnan(row[main]):
                 candidate.end("FAILED")
-
-
-def _study(run: TrackedRun) -> str:
-    return f"search-{run.run_id[:8]}"
 
 
 def _short(parameters: Mapping[str, Any]) -> dict[str, str]:

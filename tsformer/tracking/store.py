@@ -28,7 +28,6 @@ from tsformer.tracking.tracked_run import (
     NAME_LENGTH,
     TAG_LENGTH,
     TrackedRun,
-    storable,
     storable_texts,
 )
 
@@ -216,7 +215,7 @@ class RunStore:
             own["mlflow.parentRunId"] = parent.run_id
         own |= tags or {}
         own = storable_texts(own, TAG_LENGTH)
-        name = storable(name, NAME_LENGTH)
+        name = name[:NAME_LENGTH]
         try:
             client = self.client()
             earlier = self.runs(tags={"tsformer.key": key}) if again else []

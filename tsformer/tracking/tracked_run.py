@@ -39,12 +39,6 @@ _MOST_VALUES = 2**25
 _IMAGE_SIZE = 600
 
 
-def storable(value: object, length: int | None = None) -> str:
-    """Return a value as text, NUL and surrogates escaped, of at most `length` characters."""
-    text = str(value)[:length].replace("\0", r"\x00")
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")[:length]
-
-
 def storable_name(name: str) -> str:
     """Return a name with ``_`` for the characters that MLflow refuses."""
     return _REFUSED.sub("_", name[:_KEY_LENGTH]) or "_"
@@ -52,7 +46,7 @@ def storable_name(name: str) -> str:
 
 def storable_texts(values: Mapping[str, object], length: int) -> dict[str, str]:
     """Return parameters or tags as MLflow can store them."""
-    return {storable_name(name): storable(value, length) for name, value in values.items()}
+    return {storable_name(name): str(value)[:length] for name, value in values.items()}
 
 
 def padded(
@@ -109,7 +103,6 @@ class TrackedRun:
         self._data: dict[str, tuple[str, str]] = {}
         self._late_params: dict[str, object] = {}
         self._missing: list[str] = []
-        self._no_artifacts = False
         self._waiting: list[Any] = []
         self._next_flush = time.monotonic() + self.flush_seconds
 
@@ -176,7 +169,7 @@ class TrackedRun:
 
     def text(self, text: str, path: str) -> None:
         """Log a text file as an artifact."""
-        self._send(path, "log_text", storable(text), path, file=True)
+        self._send(path, "log_text", text, path, file=True)
 
     def json(self, value: object, path: str) -> None:
         """Log a value as a JSON artifact."""
@@ -261,7 +254,7 @@ class TrackedRun:
             X,
             source=sources.CodeDatasetSource({"code": loader}),
             targets=None if y is None else array_of(y)[: len(X)],
-            name=storable(name, NAME_LENGTH),
+            name=name[:NAME_LENGTH],
         )
         dataset = _entities().Dataset.from_dictionary(described.to_dict())
         tags = [_entities().InputTag("mlflow.data.context", context)]
@@ -310,22 +303,16 @@ class TrackedRun:
                     self._send_batch(kind, [entity])
 
     def _send(self, what: str, method: str, *args: Any, file: bool = False, **kwargs: Any) -> bool:
-        """Call the client. A refused entry is missing; a failed store ends tracking.
-
-        A failed artifact store ends that of files alone.
-        """
-        if file and self._no_artifacts and not self.lost:
-            self._missing.append(what)
-        if self.lost or (file and self._no_artifacts):
+        """Call the client. A refused entry or file is missing; a failed store ends tracking."""
+        if self.lost:
             return False
         try:
             getattr(self.client, method)(self.run_id, *args, **kwargs)
         except Exception as error:  # tracking never fails a fit
             code = getattr(error, "error_code", "")
-            refused = code in ("INVALID_PARAMETER_VALUE", "BAD_REQUEST")
-            self._no_artifacts |= file and not refused
+            alone = file or code in ("INVALID_PARAMETER_VALUE", "BAD_REQUEST")
             # A refusal may mean that the run is gone.
-            run = self.read() if file or refused else None
+            run = self.read() if alone else None
             if run is None or run.info.lifecycle_stage != "active":
                 self._lose(error)
             elif what:
