@@ -114,8 +114,8 @@ def test_means_that_are_equal_on_paper_are_ties():
     ("change", "message"),
     [
         (lambda r: r.drop(columns="score"), "'score'"),
-        (lambda r: pd.concat([r, r[:1]]), "'worst' on 'd0' for seed 0"),
-        (lambda r: r.assign(score=np.nan), "'worst' on 'd0', seed 0, is nan"),
+        (lambda r: pd.concat([r, r[:1]]), "'worst' on 'd0', seed 0, is there twice"),
+        (lambda r: r.assign(score=np.nan), "'worst' on 'd0', seed 0, is not"),
         (lambda r: r[r["method"] == "best"], "1 methods and 12"),
     ],
 )

@@ -15,6 +15,7 @@ from tsformer.studies.run.lock import (
     StudyBusyError,
     end_left_over,
     exclusive,
+    this_process,
 )
 from tsformer.tracking import RunStore, prepare_store
 
@@ -46,13 +47,15 @@ def end(pid: int) -> None:
         os.waitpid(pid, 0)
 
 
-def test_the_second_names_the_first_and_follows_a_dead_one(hold, tmp_path):
-    store = RunStore(f"sqlite:///{tmp_path}/mlflow.db", "1")
+def test_the_second_names_the_first_and_follows_a_dead_one(hold, uri, experiment):
+    store = prepare_store(uri, experiment)
+    tags = {DRIVER_TAG: this_process()}
+    run = store.start("a", kind="study", key="study-a", tags=tags)
     pid = hold(store, "study-a")
-    owner = rf"by {socket.gethostname()}, process {pid}, since 20\d\d-"
+    owner = rf"by {socket.gethostname()}, process {os.getpid()}, since 20\d\d-.*{run.run_id}"
     with pytest.raises(StudyBusyError, match=owner), exclusive(store, "study-a"):
         pass
-    with exclusive(store, "study-b"), exclusive(RunStore(store.uri, "2"), "study-a"):
+    with exclusive(store, "study-b"), exclusive(prepare_store(uri, f"{experiment} 2"), "study-a"):
         pass  # other studies and experiments are free
     end(pid)
     with exclusive(store, "study-a"):
@@ -77,7 +80,7 @@ class Server:
 
 def test_on_a_server_a_comparison_of_another_machine_counts(tmp_path):
     elsewhere: Any = Server("elsewhere")
-    said = "http://server by elsewhere, process 7.*mlflow runs delete --run-id abc"
+    said = "http://server by elsewhere, process 7.* abc"
     with pytest.raises(StudyBusyError, match=said), exclusive(elsewhere, "study-a"):
         pass
     here: Any = Server(socket.gethostname())

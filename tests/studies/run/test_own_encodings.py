@@ -10,7 +10,6 @@ import pytest
 
 from tsformer.encodings import find, names, unregister
 from tsformer.studies import Study
-from tsformer.studies.report.write import write_report
 
 CODE = """
 from tsformer.encodings.embed.fixed import FixedEncoding
@@ -94,20 +93,6 @@ def test_a_command_imports_only_what_it_may(command, says, run):
     assert ("ownencodings" in sys.modules) == ("Owm" in command)
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("module", "no_figures")
-def test_a_model_and_a_picture_of_a_path(run, tmp_path):
-    run("plot-encoding", "ownencodings.Own", "--allow-import")
-    assert (tmp_path / "encoding_ownencodings.Own.png").is_file()
-    flags = ("--encoding", "ownencodings.Own", "--no-track", "--allow-import")
-    run("fit", "ItalyPowerDemand", *SMALL, *flags)
-    forget()
-    _, err = run("evaluate", "model", "ItalyPowerDemand", "--no-track", exits=2)
-    assert "add --allow-import" in err
-    out, _ = run("evaluate", "model", "ItalyPowerDemand", "--no-track", "--allow-import")
-    assert "ownencodings.Own on the 1029 test series" in out
-
-
 @pytest.mark.processes
 @pytest.mark.usefixtures("module", "no_figures")
 def test_a_study_of_a_path_resumes_from_its_own_file(run, uri, experiment, tmp_path):
@@ -122,15 +107,3 @@ def test_a_study_of_a_path_resumes_from_its_own_file(run, uri, experiment, tmp_p
     run("compare", "--study", "results/compare/study.json", "--out", "again", *store)
     again = pd.read_csv("again/results.csv")
     assert sorted(again["run_id"]) == sorted(rows["run_id"])
-
-
-@pytest.mark.usefixtures("no_figures")
-def test_a_report_prints_no_command_that_cannot_work(tmp_path):
-    rows = [(d, e, 0, 0.5) for d in "AB" for e in ("none", "of a notebook")]
-    table = pd.DataFrame(rows, columns=["dataset", "encoding", "seed", "accuracy"])
-    table.to_csv(tmp_path / "results.csv", index=False)
-    design = {"datasets": ["A", "B"], "encodings": ["none", "of a notebook"], "seeds": [0]}
-    for imports, printed in (([], False), (["mine"], True)):
-        (tmp_path / "study.json").write_text(json.dumps({**design, "imports": imports}))
-        page = write_report(tmp_path).markdown.read_text("utf-8")
-        assert ("compare --study study.json" in page) == printed

@@ -47,18 +47,6 @@ def test_no_subset_with_every_class_is_better_stratified(counts):
             assert distance(tuple(drawn), counts) == pytest.approx(best, abs=1e-9)
 
 
-@pytest.mark.parametrize("counts", COUNTS)
-def test_subsets_of_one_seed_are_nested(counts):
-    y = labels(counts)
-    sizes = [str(n) for n in range(len(counts), len(y) + 1)]
-    sizes += [f"{share}%" for share in (0.1, 1, 10, 25, 33.3, 50, 75, 99, 100)]
-    for seed in range(3):
-        subsets = [set(nested_subset(y, size, seed=seed).tolist()) for size in sizes]
-        for one, other in itertools.combinations(subsets, 2):
-            assert one <= other or other <= one
-        assert subsets[-1] == set(range(len(y)))
-
-
 @pytest.mark.parametrize(
     ("size", "n"), [("3", 3), ("40", 40), ("10%", 4), ("1%", 3), ("14%", 6), ("100%", 40)]
 )
@@ -83,9 +71,6 @@ def test_a_problem_has_part_of_the_train_split_and_the_whole_test_split(name):
         np.testing.assert_array_equal(series, whole.X_train[place])
     assert type(part.X_train) is type(whole.X_train)
     assert part.X_test is whole.X_test
-    assert part.loader("test") == whole.loader("test")
-    loaded = eval(part.loader("train"), {"tsformer": __import__("tsformer.studies.run.problem")})
-    np.testing.assert_array_equal(loaded[0], part.X_train[0])
 
 
 def test_a_size_that_some_data_set_cannot_have_is_said_before_any_fit(tmp_path):

@@ -24,7 +24,6 @@ from tsformer.plots.figures import (
     one_panel,
     scale_by_powers,
     shortened,
-    text_width,
     widest,
     wrapped,
 )
@@ -46,8 +45,8 @@ __all__ = [
     "plot_ranking",
 ]
 
-#: A cost that differs by more than this factor is drawn on a log scale. Encodings share most of a
-#: model, and stay on a linear one; methods differ by orders of magnitude.
+#: A cost that differs by more than this factor is drawn on a log scale: that of methods, which
+#: differ by orders of magnitude, but not that of encodings.
 _FAR_APART = 20
 #: Degrees by which names below a matrix are turned.
 _SLANT = 40
@@ -56,9 +55,7 @@ _SLANT = 40
 def plot_boxes(results: pd.DataFrame, *, ax: Axes | None = None) -> Figure:
     """Draw one box per encoding: scores minus the mean over encodings on that data set.
 
-    A box spans the quartiles with a line at the median; whiskers reach the last fit within 1.5
-    times the box, and fits beyond are dots. Without subtracting the mean, the boxes would mostly
-    show how data sets differ.
+    Without subtracting the mean, the boxes would mostly show how data sets differ.
 
     Parameters
     ----------
@@ -76,21 +73,20 @@ def plot_boxes(results: pd.DataFrame, *, ax: Axes | None = None) -> Figure:
     """
     by_encoding = results.groupby(["dataset", "encoding"], sort=False)["accuracy"].mean()
     level = results["dataset"].map(by_encoding.groupby("dataset").mean())
-    gain = 100 * (results["accuracy"] - level)
-    encodings = list(dict.fromkeys(results["encoding"]))
-    names = [shortened(name) for name in encodings]
-    ax = one_panel(ax, 6 + widest(names, 10), 1.4 + 0.34 * len(encodings))
+    gains = (100 * (results["accuracy"] - level)).groupby(results["encoding"], sort=False)
+    boxes_of = {name: gain.to_numpy(dtype=float) for name, gain in gains}
+    names = [shortened(name) for name in boxes_of]
+    ax = one_panel(ax, 6 + widest(names, 10), 1.4 + 0.34 * len(names))
     boxes = ax.boxplot(
-        [gain[results["encoding"] == name].to_numpy(dtype=float) for name in encodings],
+        list(boxes_of.values()),
         orientation="horizontal",
         tick_labels=names,
         patch_artist=True,
         medianprops={"color": "black"},
         flierprops={"marker": ".", "markersize": 4, "alpha": 0.6},
     )
-    for box, color in zip(boxes["boxes"], encoding_colors(encodings).values(), strict=True):
-        box.set_facecolor(color)
-        box.set_alpha(0.75)
+    for box, color in zip(boxes["boxes"], encoding_colors(boxes_of).values(), strict=True):
+        box.set(facecolor=color, alpha=0.75)
     ax.axvline(0, color="0.6", linewidth=0.8, zorder=0)
     ax.invert_yaxis()
     ax.grid(axis="x", alpha=0.3)
@@ -116,14 +112,14 @@ def plot_comparison(results: pd.DataFrame, *, axes: Axes | Sequence[Axes] | None
     ['A', 'B']
     """
     datasets, encodings = results["dataset"].unique(), results["encoding"].unique()
-    width = 3.2 if len(datasets) > 1 else 5.2
+    width, names = 3.2 if len(datasets) > 1 else 5.2, list(map(shortened, encodings))
     panels = Panels(
         axes,
         len(datasets),
         "data set",
         n_columns=3,
         panel=(width, 1.1 + 0.34 * len(encodings)),
-        around=(0.3 + widest(map(shortened, encodings), 9), 0.6),
+        around=(0.3 + widest(names, 9), 0.6),
         sharey=True,
     )
     for ax, dataset in zip(panels.axes, datasets, strict=True):
@@ -132,16 +128,16 @@ def plot_comparison(results: pd.DataFrame, *, axes: Axes | Sequence[Axes] | None
             values = rows.loc[rows["encoding"] == encoding, "accuracy"].to_numpy(dtype=float)
             if not len(values):
                 continue
-            # Dots of equal value are drawn side by side, in the order of the seeds.
+            # Dots of equal value are side by side, and a dot at the end of the axis is whole.
             beside = np.linspace(-0.16, 0.16, len(values)) if len(values) > 1 else np.zeros(1)
-            dots: dict[str, Any] = {"s": 22, "alpha": 0.65, "linewidths": 0}
-            # A dot at the end of the axis is drawn whole.
-            ax.scatter(values, y + beside, color=color, **dots, zorder=3, clip_on=False)
+            ax.scatter(
+                values, y + beside, 22, color, alpha=0.65, linewidths=0, zorder=3, clip_on=False
+            )
             mean, spread = values.mean(), values.std(ddof=1) if len(values) > 1 else 0.0
             ax.plot([mean - spread, mean + spread], [y, y], color=color, linewidth=2, zorder=2)
             ax.plot([mean, mean], [y - 0.34, y + 0.34], color=color, linewidth=3, zorder=4)
-        ax.set_yticks(range(len(encodings)), [shortened(name) for name in encodings])
-        ax.set_ylim(len(encodings) - 0.4, -0.6)
+        ax.set_yticks(range(len(names)), names)
+        ax.set_ylim(len(names) - 0.4, -0.6)
         ax.grid(axis="x", alpha=0.3)
         ax.tick_params(labelsize=9)
         ax.margins(x=0.08)
@@ -163,8 +159,7 @@ def plot_mean_gains(
     Parameters
     ----------
     tables : mapping of str to DataFrame
-        Label of a variant to what `tsformer.studies.analysis.statistics.mean_gains` returns. A mean
-        of too few data sets has no interval there, and none here.
+        Label of a variant to what `tsformer.studies.analysis.statistics.mean_gains` returns.
     baseline : str
         The method over which gains were computed.
     axes : Axes or sequence of Axes, optional
@@ -192,11 +187,8 @@ def plot_mean_gains(
     for ax, (label, table) in zip(panels.axes, tables.items(), strict=True):
         y = [methods.index(name) for name in table["method"]]
         _draw_intervals(ax, names, y, table, [colors[name] for name in table["method"]])
-        n_datasets = f"{int(table['datasets'].iloc[0])} data sets"
-        title = f"{label}, {n_datasets}" if label else n_datasets
-        if text_width(title, 10) > width - 0.4:
-            title = f"{wrapped(label, width - 0.4, 10)}\n{n_datasets}"
-        ax.set_title(title, fontsize=10)
+        words = [*([label] if label else []), f"{int(table['datasets'].iloc[0])} data sets"]
+        ax.set_title(wrapped(", ".join(words), width - 0.4, 10), fontsize=10)
     interval = any(table["low"].notna().any() for table in tables.values())
     panels.label(
         f"mean gain over {baseline} in percentage points{', with 95 % interval' * interval}"
@@ -210,8 +202,7 @@ def plot_ranking(ranking: pd.DataFrame, *, axes: Axes | None = None) -> Figure:
     Parameters
     ----------
     ranking : DataFrame
-        The `ranking` of a `Comparison`. An encoding without a fit is not drawn; a dropped one is
-        hollow.
+        The `ranking` of a `Comparison`; dropped encodings are hollow.
     axes : Axes, optional
         Where to draw.
 
@@ -222,18 +213,17 @@ def plot_ranking(ranking: pd.DataFrame, *, axes: Axes | None = None) -> Figure:
     >>> plot_ranking(ranking).axes[0].get_xlabel()
     'accuracy minus that of rope on the same folds, in percentage points'
     """
+    colors = encoding_colors(ranking["encoding"])
     shown = ranking[ranking["behind"].notna()]
     names = list(map(shortened, shown["encoding"]))
     ax = one_panel(axes, 6.4 + widest(names, 10), 0.9 + 0.26 * len(names))
     gain, margin = -shown["behind"], shown["margin"].where(shown["margin"] > 0)
     table = pd.DataFrame({"gain": gain, "low": gain - margin, "high": gain + margin})
-    colors = encoding_colors(ranking["encoding"])
-    fills = ["full" if outcome in REMAINING else "none" for outcome in shown["outcome"]]
-    folds = [f"{n} fold{'s' * (n != 1)}" for n in shown["folds"]]
-    rows = [f"{name}, {n}" for name, n in zip(names, folds, strict=True)]
-    _draw_intervals(
-        ax, rows, range(len(rows)), table, [colors[name] for name in shown["encoding"]], fills
-    )
+    fills = shown["outcome"].isin(REMAINING).map({True: "full", False: "none"})
+    rows = [
+        f"{name}, {n} fold{'s' * (n != 1)}" for name, n in zip(names, shown["folds"], strict=True)
+    ]
+    _draw_intervals(ax, rows, range(len(rows)), table, shown["encoding"].map(colors), fills)
     ax.set_xlabel(f"accuracy minus that of {names[0]} on the same folds, in percentage points")
     return figure_of(ax)
 
@@ -243,7 +233,7 @@ def _draw_intervals(
     names: list[str],
     rows: Iterable[int],
     table: pd.DataFrame,
-    colors: list[str],
+    colors: Iterable[str],
     fills: Iterable[Any] = itertools.repeat("full"),
 ) -> None:
     """Draw shares around zero in points, with their intervals, in named rows."""
@@ -267,8 +257,7 @@ def plot_cost(costs: pd.DataFrame, *, axes: Axes | Sequence[Axes] | None = None)
     Parameters
     ----------
     costs : DataFrame
-        As `tsformer.studies.analysis.statistics.costs` returns. A method without any cost, a
-        published one, is not drawn.
+        As `tsformer.studies.analysis.statistics.costs` returns.
     axes : Axes or sequence of Axes, optional
         Where to draw: one panel for each cost that the table has.
 
@@ -291,7 +280,7 @@ def plot_cost(costs: pd.DataFrame, *, axes: Axes | Sequence[Axes] | None = None)
             f"{', '.join(costs.columns)}"
         )
     costs = costs[costs[there].notna().any(axis=1)]
-    # Axes of the caller's are taken for a row: the legend goes beside the last.
+    # The caller's panels count as one row: the legend goes beside the last.
     n_columns = len(there) if axes is not None or len(there) < 4 else 2
     panels = Panels(
         axes,
@@ -308,13 +297,11 @@ def plot_cost(costs: pd.DataFrame, *, axes: Axes | Sequence[Axes] | None = None)
         known, front = costs[cost].dropna(), costs.get(f"front_{cost}")
         if front is not None:
             rows = costs[front].sort_values(cost)
-            ax.plot(
-                rows[cost], rows["score"], color="0.6", linewidth=1, zorder=1, label="Pareto front"
-            )
+            ax.plot(rows[cost], rows["score"], "0.6", linewidth=1, zorder=1, label="Pareto front")
         for i, row in enumerate(costs.to_dict("records")):
             ax.scatter(
-                [row[cost]],
-                [row["score"]],
+                row[cost],
+                row["score"],
                 color=colors[row["method"]],
                 marker=MARKERS[i % len(MARKERS)],
                 edgecolors="black" if row.get(f"front_{cost}") else "none",
@@ -369,23 +356,23 @@ def plot_critical_difference(
     >>> rows = pd.DataFrame(rows, columns=["dataset", "method", "seed", "score"])
     >>> figure = plot_critical_difference(compare_methods(rows))
     >>> sorted(text.get_text() for text in figure.axes[0].texts)
-    ['(2.00) none', 'rope (1.00)']
+    ['none (2.00)', 'rope (1.00)']
     """
     posthocs = require("scikit_posthocs", extra="statistics", purpose="the diagram")
-    names = list(statistics.ranks.index)
     # By number: the library uses sets, and sets of names have another order in every process.
-    place = {name: i for i, name in enumerate(names)}
-    p = pd.DataFrame(1.0, index=range(len(names)), columns=range(len(names)))
+    ranks = statistics.ranks.reset_index(drop=True)
+    place = {name: i for i, name in enumerate(statistics.ranks.index)}
+    p = pd.DataFrame(1.0, ranks.index, ranks.index)
     for pair in statistics.significant(alpha).to_dict("records"):
         i, j = place[pair["better"]], place[pair["worse"]]
         p.iloc[i, j] = p.iloc[j, i] = pair["p_holm"]
     labels = [f"{shortened(name)} ({rank:.2f})" for name, rank in statistics.ranks.items()]
-    middle = (len(names) + 1) // 2
+    middle = (len(labels) + 1) // 2
     beside = widest(labels[:middle], 10) + widest(labels[middle:], 10)
-    height, own_figure = 1.9 + 0.2 * len(names), ax is None
+    height, own_figure = 1.9 + 0.2 * len(labels), ax is None
     ax = one_panel(ax, 5.5 + beside, height)
     drawn = posthocs.critical_difference_diagram(
-        statistics.ranks.set_axis(range(len(names))),
+        ranks,
         p,
         alpha=alpha,
         ax=ax,
@@ -396,9 +383,7 @@ def plot_critical_difference(
         elbow_props={"color": "0.4"},
     )
     for text in drawn["labels"]:
-        name = shortened(names[int(text.get_text())])
-        rank = f"({statistics.ranks.iloc[int(text.get_text())]:.2f})"
-        text.set_text(f"{name} {rank}" if text.get_ha() == "right" else f"{rank} {name}")
+        text.set_text(labels[int(text.get_text())])
     for (bar,) in drawn["crossbars"]:
         bar.set_xdata(np.sort(bar.get_xdata()))  # a single stroke of constant width
     ax.relim()
@@ -419,8 +404,7 @@ def plot_pairs(statistics: Statistics, *, alpha: float = 0.05, ax: Axes | None =
 
     A cell compares the row's method with the column's: the mean difference in percentage points
     (also as colour), the data sets won, tied and lost, and the p-value of Wilcoxon's test of that
-    pair alone. None of these changes when another method is added. Bold cells stay below `alpha`
-    after Holm's correction for all pairs, which does change.
+    pair alone. Bold cells stay below `alpha` after Holm's correction for all pairs.
 
     Parameters
     ----------
@@ -436,43 +420,34 @@ def plot_pairs(statistics: Statistics, *, alpha: float = 0.05, ax: Axes | None =
     Ismail-Fawaz et al., "An Approach to Multiple Comparison Benchmark Evaluations that is Stable
     Under Manipulation of the Comparate Set", 2023.
     """
-    names = list(statistics.ranks.index)
-    place = {name: i for i, name in enumerate(names)}
-    difference = np.full((len(names), len(names)), np.nan)
-    means = statistics.scores.mean()
-    labels = list(map(shortened, names))
-    scored = [f"{label}  {means[name]:.3f}" for label, name in zip(labels, names, strict=True)]
-    width = max(0.9 * len(names), 3.6)
+    means, pairs = statistics.scores.mean(), statistics.pairs
+    place = {name: i for i, name in enumerate(statistics.ranks.index)}
+    difference = np.full((len(place), len(place)), np.nan)
+    labels = list(map(shortened, place))
+    scored = [f"{label}  {means[name]:.3f}" for label, name in zip(labels, place, strict=True)]
+    width = max(0.9 * len(labels), 3.6)
     below = widest(labels, 10) * np.sin(np.deg2rad(_SLANT))
-    ax = one_panel(ax, 0.6 + widest(scored, 10) + width, 1.3 + below + 0.68 * len(names))
-    differs = set(statistics.significant(alpha).index)
-    pairs = statistics.pairs
-    for index, pair in zip(pairs.index, pairs.to_dict("records"), strict=True):
-        row, column = place[pair["better"]], place[pair["worse"]]
-        for i, j, sign in ((row, column, 1), (column, row, -1)):
-            difference[i, j] = sign * pair["difference"]
-            wins, losses = (pair["wins"], pair["loses"])[::sign]
+    ax = one_panel(ax, 0.6 + widest(scored, 10) + width, 1.3 + below + 0.68 * len(labels))
+    weights = pairs.index.isin(statistics.significant(alpha).index)
+    for bold, pair in zip(weights, pairs.to_dict("records"), strict=True):
+        i, j = place[pair["better"]], place[pair["worse"]]
+        counts = [pair["wins"], pair["ties"], pair["loses"]]
+        for row, column, sign in ((i, j, 1), (j, i, -1)):
+            difference[row, column] = sign * pair["difference"]
             points = f"{100 * sign * pair['difference']:+.1f}"
-            ax.text(
-                j,
-                i,
-                f"{points}\n{wins}/{pair['ties']}/{losses}\n{p_text(pair['p'])}",
-                ha="center",
-                va="center",
-                fontsize=8,
-                fontweight="bold" if index in differs else "normal",
-            )
+            cell = f"{points}\n{'/'.join(map(str, counts[::sign]))}\n{p_text(pair['p'])}"
+            weight = "bold" if bold else "normal"
+            ax.text(column, row, cell, ha="center", va="center", fontsize=8, fontweight=weight)
     most = np.nanmax(np.abs(difference)) or 1.0
     # A wider range than the values: black text is unreadable on the map's dark ends.
     ax.imshow(difference, cmap="RdBu", vmin=-1.6 * most, vmax=1.6 * most, aspect="auto")
-    ax.set_xticks(range(len(names)), labels, rotation=_SLANT, ha="right", rotation_mode="anchor")
-    ax.set_yticks(range(len(names)), scored)
+    ax.set_xticks(range(len(labels)), labels, rotation=_SLANT, ha="right", rotation_mode="anchor")
+    ax.set_yticks(range(len(labels)), scored)
     ax.set_ylabel("method and mean score")
-    n_pairs = len(statistics.pairs)
+    of = f"all {len(pairs)} pairs" if len(pairs) > 1 else "the only pair"
     title = (
         "row minus column: points, data sets won/tied/lost, p of that pair alone (Wilcoxon)\n"
-        f"bold: p < {alpha:g} after Holm for {'the only pair' * (n_pairs == 1)}"
-        f"{f'all {n_pairs} pairs' * (n_pairs > 1)}; {len(statistics.scores)} data sets"
+        f"bold: p < {alpha:g} after Holm for {of}; {len(statistics.scores)} data sets"
     )
     ax.set_title(wrapped(title, width - 0.1, 9), fontsize=9)
     return figure_of(ax)

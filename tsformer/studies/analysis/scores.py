@@ -8,9 +8,9 @@ from typing import Any
 
 import pandas as pd
 
-from tsformer._checks import check_known, shortened
-from tsformer.data.text import EXACT, MISSING
-from tsformer.studies.design.study_file import LISTS, TABLES, read_design
+from tsformer._checks import check_known
+from tsformer.data.text import EXACT
+from tsformer.studies.design.study_file import read_study_file
 
 _COLUMNS = ("dataset", "method", "seed", "score")
 #: Column of a cost -> its name in tables and figures, in their order.
@@ -24,14 +24,14 @@ COSTS = {
 #: Column names in the results of `tsformer compare` -> names used here.
 _OURS = {"encoding": "method", "accuracy": "score"}
 #: Columns of text: a method named "None" is not a missing value, and an id of digits no number.
-_WORDS = ("dataset", "method", "encoding", "helped", "run_id")
+_WORDS = ("dataset", "method", "encoding", "helped", "run_id", "error")
 #: The error of a fit that was skipped begins with it.
 _UNREADABLE = "UnreadableSeries: "
 
 
 @dataclass(frozen=True)
 class StudyScores:
-    """The scores of a study, with its design and its failures."""
+    """The scores of a study, with its design, and its failed and skipped fits."""
 
     rows: pd.DataFrame
     path: Path
@@ -58,11 +58,11 @@ class Findings:
     @property
     def left_out(self) -> list[str]:
         """Data sets that lack some method's score, in their order."""
-        compared: list[str] = []
+        compared: Iterable[str] = ()
         if self.statistics is not None:
-            compared = list(self.statistics.scores.index)
+            compared = self.statistics.scores.index
         elif self.on_one_data_set:
-            compared = list(self.used["dataset"].unique())
+            compared = self.used["dataset"].unique()
         return [name for name in self.rows["dataset"].unique() if name not in compared]
 
     @property
@@ -77,34 +77,21 @@ def read_study(
 ) -> StudyScores:
     """Read a study from its folder, or from a CSV as `read_scores` takes it."""
     file = Path(path)
-    if file.is_dir():
-        file = file / "results.csv"
+    file = file / "results.csv" if file.is_dir() else file
     if not file.is_file():
         raise FileNotFoundError(
             f"there is no {file}; name the folder that `tsformer compare --out` wrote, or a CSV "
             f"with the columns {', '.join(_COLUMNS)}"
         )
-    design = read_design(file.with_name("study.json"))
-    for kind, names in ((list, LISTS), (dict, TABLES)):
-        for name in names:
-            said = (design or {}).get(name, kind())
-            if not isinstance(said, kind):
-                expected = "a list" if kind is list else "an object"
-                raise ValueError(
-                    f"{file.with_name('study.json')}: {name} must be {expected}; got "
-                    f"{shortened(said)}"
-                )
-    asked = [vary] if isinstance(vary, str) else None if vary is None else list(vary)
-    sizes = ["train_size"] if (design or {}).get("train_sizes") else []
-    varied = [*(design or {}).get("vary", {}), *sizes] if asked is None else asked
-    try:
-        table = _read_csv(file, {*_WORDS, *varied})
-    except pd.errors.EmptyDataError:
-        raise ValueError(f"{file} is empty") from None
-    except (UnicodeDecodeError, pd.errors.ParserError) as error:
-        raise ValueError(f"{file} is not a CSV in UTF-8: {error}") from error
-    missing = set(_COLUMNS) - set(table.columns)
-    renamed = {ours: name for ours, name in _OURS.items() if name in missing}
+    design_file = file.with_name("study.json")
+    design = read_study_file(design_file) if design_file.is_file() else None
+    if vary is None:
+        sizes = ["train_size"] if (design or {}).get("train_sizes") else []
+        varied = [*(design or {}).get("vary", {}), *sizes]
+    else:
+        varied = [vary] if isinstance(vary, str) else list(vary)
+    table = _read_csv(file, {*_WORDS, *varied})
+    renamed = {ours: name for ours, name in _OURS.items() if name not in table.columns}
     ours = "encoding" in renamed and "encoding" in table.columns
     ours = ours or ("accuracy" in renamed and bool((design or {}).get("methods")))
     table = table.rename(columns=renamed)
@@ -112,7 +99,6 @@ def read_study(
         check_known("column", name, table.columns, where=f"{file} lacks a column: ")
     if table.empty:
         raise ValueError(f"{file} has no rows yet")
-    written = {name: ours for ours, name in renamed.items()}
     for name in filter(table.columns.__contains__, ("dataset", "method", *COSTS, "score")):
         column, wrong = table[name], table[name] == ""
         if name not in _WORDS:
@@ -120,48 +106,30 @@ def read_study(
         if wrong.any():
             raise ValueError(
                 f"{file}, row {column.index[wrong][0] + 2}: {column[wrong].iloc[0]!r} is no "
-                f"{written.get(name, name)!r}; correct it, or leave the row out"
+                f"{name}; correct it, or leave the row out"
             )
-    free = [name for name in table.columns if name not in (*_COLUMNS, "resample")]
-    for name in asked or ():
-        check_known("column to vary", name, free, where=f"{file}: ")
-    failures = file.with_name("failures.csv")
-    n_failed, skipped = 0, pd.DataFrame({"reason": []})
-    if ours and failures.is_file():
-        fits = _read_csv(failures, {*_WORDS, "error"})
-        skipped = skipped_fits(fits)
-        n_failed = len(fits) - len(skipped)
-    unread = [
-        f"{row.get('method', row.get('encoding'))} on {row['dataset']}: {row['reason']}"
-        for row in skipped.to_dict("records")
-    ]
-    table = table.astype({"dataset": str, "method": str})
-    return StudyScores(
-        rows=table,
-        path=file,
-        ours=ours,
-        varied=tuple(name for name in dict.fromkeys(varied) if name in free),
-        design=design,
-        failed=n_failed,
-        n_skipped=len(unread),
-        skipped=tuple(dict.fromkeys(unread)),
-    )
+    free = table.columns.drop([*_COLUMNS, "resample"], errors="ignore")
+    for name in varied if vary is not None else ():
+        check_known("column to vary", name, list(free), where=f"{file}: ")
+    varied = [name for name in dict.fromkeys(varied) if name in free]
+    fits = pd.DataFrame({"error": []})
+    if ours and (failures := file.with_name("failures.csv")).is_file():
+        fits = _read_csv(failures, {*_WORDS}).rename(columns=renamed)
+    skipped = skipped_fits(fits)
+    n_skipped = len(skipped)
+    lines = [f"{each.method} on {each.dataset}: {each.reason}" for each in skipped.itertuples()]
+    counts = {"failed": len(fits) - n_skipped, "n_skipped": n_skipped}
+    unread = tuple(dict.fromkeys(lines))
+    return StudyScores(table, file, ours, tuple(varied), design, **counts, skipped=unread)
 
 
 def _read_csv(file: Path, words: set[str]) -> pd.DataFrame:
     """Read a CSV; columns of `words` are text without missing values."""
-    numbers = [name for name in pd.read_csv(file, nrows=0).columns if name not in words]
-    table = pd.read_csv(
-        file,
-        dtype=dict.fromkeys(words, str),
-        keep_default_na=False,
-        na_values=dict.fromkeys(numbers, MISSING),
-        index_col=False,  # also of rows with a comma at the end
-        **EXACT,
-    )
-    for name in words.intersection(table.columns):
-        table[name] = table[name].str.strip()  # as typed by hand
-    return table
+    text = dict.fromkeys(words, str.strip)
+    try:  # index_col: rows may have a comma at the end
+        return pd.read_csv(file, converters=text, index_col=False, **EXACT)
+    except ValueError as error:
+        raise ValueError(f"{file} is not a CSV in UTF-8: {error}") from error
 
 
 def was_skipped(errors: pd.Series) -> pd.Series:
@@ -195,8 +163,8 @@ def read_scores(
         These columns, `resample` if present, and the columns of `vary` with several values.
     """
     study = read_study(path, vary=vary)
-    resample = [name for name in ("resample",) if name in study.rows.columns]
-    return study.rows[[*_COLUMNS, *resample, *_with_several_values(study.rows, study.varied)]]
+    names = [*_COLUMNS, "resample", *_with_several_values(study.rows, study.varied)]
+    return study.rows[[name for name in names if name in study.rows.columns]]
 
 
 def variant_scores(study: StudyScores) -> list[Findings]:
@@ -227,15 +195,11 @@ def repeat_columns(rows: pd.DataFrame) -> list[str]:
     return [name for name in ("dataset", "seed", "resample") if name in rows.columns]
 
 
-def fit_of(rows: pd.DataFrame) -> pd.Series:
-    """Identify the fit of each row: a deterministic fit serves all seeds."""
-    each = pd.Series(rows.index.map(str), rows.index)  # without a recorded run
-    return rows["run_id"].where(rows["run_id"] != "", each) if "run_id" in rows.columns else each
-
-
 def distinct_fits(rows: pd.DataFrame, *by: str) -> pd.DataFrame:
-    """Return rows with each fit once per group: copies for other seeds are no further evidence."""
-    return rows[~rows[list(by)].assign(fit=fit_of(rows)).duplicated()]
+    """Return rows with each fit once per group: a deterministic fit serves all seeds."""
+    if "run_id" not in rows.columns:
+        return rows
+    return rows[(rows["run_id"] == "") | ~rows.duplicated([*by, "run_id"])]
 
 
 def _with_several_values(rows: pd.DataFrame, names: Iterable[str]) -> list[str]:

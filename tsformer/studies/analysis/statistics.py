@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from tsformer._checks import check_known, check_number, unknown
+from tsformer._checks import check_known, check_number
 from tsformer._optional import require
 from tsformer._warnings import warn_caller
 from tsformer.studies.analysis.scores import (
@@ -20,14 +20,16 @@ from tsformer.studies.analysis.scores import (
 from tsformer.studies.analysis.signed_rank import signed_rank_p
 
 _COLUMNS = ("dataset", "method", "seed", "score")
+_PAIR = ["better", "worse", "difference", "wins", "ties", "loses", "p", "p_holm"]
+_PAIR += ["p_better", "p_same", "p_worse"]
 #: Draws of the Bayesian test: its probabilities are then accurate to about 0.01.
 _DRAWS = 4000
 #: Costs without a Pareto front: a process keeps memory of earlier fits.
 _WITHOUT_FRONT = ("peak_memory_mb", "predict_memory_mb")
-#: With fewer data sets a standard deviation is a guess.
-FEWEST_FOR_INTERVAL = 3
 #: Memory of a process that differs by less than this share is noise.
 _NOISE = 0.1
+#: With fewer data sets a standard deviation is a guess.
+FEWEST_FOR_INTERVAL = 3
 
 
 @dataclass(frozen=True)
@@ -36,10 +38,8 @@ class Statistics:
 
     Attributes
     ----------
-    scores : DataFrame [data sets x methods]
-        Mean score over seeds.
-    spreads : DataFrame [data sets x methods]
-        Sample standard deviation over seeds, NaN for a single seed.
+    scores, spreads : DataFrame [data sets x methods]
+        Mean score and sample standard deviation over seeds, NaN for a single seed.
     ranks : Series [methods]
         Mean rank over data sets; 1 is best, ties share.
     friedman_p : float
@@ -47,10 +47,10 @@ class Statistics:
     pairs : DataFrame
         One row per pair: `better` and `worse`, in the order of the methods; `difference` of the
         mean scores, which may be negative where ranks and scores disagree; numbers of data sets
-        where the first `wins`, `ties` and `loses`; `p` of the two-sided Wilcoxon
-        signed-rank test and `p_holm`, corrected for the number of pairs; and the posterior
-        probabilities of the Bayesian signed-rank test that the first is better (`p_better`),
-        practically equivalent within `rope` (`p_same`) or worse (`p_worse`).
+        where the first `wins`, `ties` and `loses`; `p` of the two-sided Wilcoxon signed-rank test
+        and `p_holm`, corrected for the number of pairs; and the posterior probabilities of the
+        Bayesian signed-rank test that the first is better (`p_better`), practically equivalent
+        within `rope` (`p_same`) or worse (`p_worse`).
     rope : float
         Half-width of the region of practical equivalence.
     incomplete : list of str
@@ -72,11 +72,9 @@ class Statistics:
         return self.pairs[self.pairs["p_holm"] < alpha]
 
     def against(self, reference: str) -> pd.DataFrame:
-        """Return the pairs of one method, oriented so that it is the second of each.
+        """Return the pairs of a control, oriented so that it is the second of each.
 
-        Use this where comparing every method with this one, a control, was the question from the
-        start: `p_holm` is then corrected for these pairs only. There is one row per `method`, with
-        the columns of `pairs`; `difference` is its mean score minus the reference's.
+        One row per `method`, with the columns of `pairs`; `p_holm` is corrected for these pairs.
         """
         check_known("method", reference, self.ranks.index)
         turn = {"wins": "loses", "loses": "wins", "p_better": "p_worse", "p_worse": "p_better"}
@@ -84,22 +82,19 @@ class Statistics:
         first = self.pairs[self.pairs["worse"] == reference].rename(columns={"better": "method"})
         second = self.pairs[self.pairs["better"] == reference].rename(columns=turn)
         second = second.assign(difference=-second["difference"])
-        columns = [name for name in self.pairs.columns if name not in ("better", "worse")]
-        pairs = pd.concat([first, second])[["method", *columns]].reset_index(drop=True)
+        columns = ["method", *self.pairs.columns.drop(["better", "worse"])]
+        pairs = pd.concat([first, second])[columns].reset_index(drop=True)
         return pairs.assign(p_holm=holm(pairs["p"].to_numpy()))
 
 
 def compare_methods(results: pd.DataFrame, *, rope: float = 0.01) -> Statistics:
-    """Compare methods by their scores; the data sets are the sample.
-
-    Scores are averaged over seeds first: seeds show how much a score varies, but they are not
-    additional data sets.
+    """Compare methods by their scores, averaged over seeds: the data sets are the sample.
 
     Parameters
     ----------
     results : DataFrame
         One row per fit of one variant, as `read_scores` returns; a higher score is better.
-        Resamples are averaged as seeds are.
+        Resamples count as seeds.
     rope : float, default=0.01
         Region of practical equivalence: scores no further apart count as equal.
 
@@ -142,7 +137,6 @@ def compare_methods(results: pd.DataFrame, *, rope: float = 0.01) -> Statistics:
         raise ValueError(
             "a comparison needs two methods and two data sets with scores of all methods; got "
             f"{scores.shape[1]} methods and {len(scores)} such data sets"
-            + (f" (incomplete: {', '.join(map(str, incomplete[:10]))})" if incomplete else "")
         )
     ranks, means = mean_ranks(scores), scores.mean().round(9)
     ranks = ranks[sorted(ranks.index, key=lambda name: (ranks[name], -means[name]))]
@@ -155,28 +149,20 @@ def compare_methods(results: pd.DataFrame, *, rope: float = 0.01) -> Statistics:
         # Equal differences are ties, too; one of exactly the region's half-width, as of one series
         # in a hundred, is within it.
         apart = (scores[better] - scores[worse]).round(9).to_numpy()
-        p_better, p_same, p_worse = baycomp.SignedRankTest.probs(
+        chances = baycomp.SignedRankTest.probs(
             apart, np.zeros_like(apart), rope, nsamples=_DRAWS, random_state=0
         )
-        counts = {"wins": (apart > 0).sum(), "ties": (apart == 0).sum(), "loses": (apart < 0).sum()}
-        rows.append(
-            {
-                "better": better,
-                "worse": worse,
-                "difference": float(apart.mean()),
-                **{name: int(count) for name, count in counts.items()},
-                "p": signed_rank_p(apart),
-                "p_better": float(p_better),
-                "p_same": float(p_same),
-                "p_worse": float(p_worse),
-            }
-        )
-    pairs = pd.DataFrame(rows)
-    pairs.insert(list(pairs).index("p") + 1, "p_holm", holm(pairs["p"].to_numpy()))
-    friedman_p = float("nan")
-    if scores.shape[1] >= 3:
-        alike = (scores.nunique(axis=1) == 1).all()
-        friedman_p = 1.0 if alike else float(friedmanchisquare(*scores.to_numpy().T).pvalue)
+        counts = [(apart > 0).sum(), (apart == 0).sum(), (apart < 0).sum()]
+        p = signed_rank_p(apart)
+        rows.append([better, worse, apart.mean(), *counts, p, p, *chances])
+    pairs = pd.DataFrame(rows, columns=_PAIR)
+    pairs["p_holm"] = holm(pairs["p"].to_numpy())
+    if scores.shape[1] < 3:
+        friedman_p = float("nan")
+    elif (scores.nunique(axis=1) == 1).all():
+        friedman_p = 1.0
+    else:
+        friedman_p = float(friedmanchisquare(*scores.to_numpy().T).pvalue)
     return Statistics(scores, spreads, ranks, friedman_p, pairs, rope, incomplete)
 
 
@@ -212,20 +198,17 @@ def check_scores(results: pd.DataFrame) -> None:
     """Raise ValueError if scores of one variant lack a column or are missing or duplicated."""
     for name in _COLUMNS:
         check_known("column of the results", name, results.columns)
-    if not np.isfinite(results["score"]).all():
-        row = results[~np.isfinite(results["score"])].iloc[0]
-        raise ValueError(
-            f"the score of {row['method']!r} on {row['dataset']!r}, seed {row['seed']}, is "
-            f"{row['score']}; leave the row out if that fit failed"
-        )
-    twice = results.duplicated([*repeat_columns(results), "method"])
-    if twice.any():
-        row = results[twice].iloc[0]
-        raise ValueError(
-            f"two scores of {row['method']!r} on {row['dataset']!r} for seed {row['seed']}; if "
-            "they belong to different variants of a study, name the columns that distinguish "
-            "them: --vary, or vary= of read_study"
-        )
+    for wrong, remedy in (
+        (~np.isfinite(results["score"]), "is not a number; leave the row out if that fit failed"),
+        (
+            results.duplicated([*repeat_columns(results), "method"]),
+            "is there twice; name the columns that distinguish variants: --vary, or vary=",
+        ),
+    ):
+        if wrong.any():
+            row = results[wrong].iloc[0]
+            where = f"{row['dataset']!r}, seed {row['seed']}"
+            raise ValueError(f"the score of {row['method']!r} on {where}, {remedy}")
 
 
 def mean_gains(gains: pd.DataFrame) -> pd.DataFrame:
@@ -244,16 +227,15 @@ def mean_gains(gains: pd.DataFrame) -> pd.DataFrame:
 def costs(rows: pd.DataFrame, statistics: Statistics) -> pd.DataFrame:
     """Return the cost and score of each method over the data sets that all methods have."""
     rows, ranks = rows[rows["dataset"].isin(statistics.scores.index)], statistics.ranks
-    table = pd.DataFrame({"method": ranks.index, "score": statistics.scores.mean().to_numpy()})
-    table["rank"], score = ranks.to_numpy(), table["score"].to_numpy()
+    score = statistics.scores.mean().to_numpy()
+    table = pd.DataFrame({"method": ranks.index, "score": score, "rank": ranks.to_numpy()})
     for name in filter(rows.columns.__contains__, COSTS):
         medians = rows.groupby(["method", "dataset"])[name].median().unstack("dataset")
         means = medians.dropna(how="all").dropna(axis=1).mean(axis=1)
         noise = name in _WITHOUT_FRONT and means.max() <= (1 + _NOISE) * means.min()
         if means.isna().all() or noise:  # no data set has the cost of all methods
             continue
-        cost = means.reindex(ranks.index).to_numpy(dtype=float)
-        table[name] = cost
+        table[name] = cost = means.reindex(ranks.index).to_numpy(dtype=float)
         if name not in _WITHOUT_FRONT:
             as_good = (cost[:, None] <= cost) & (score[:, None] >= score)
             better = (cost[:, None] < cost) | (score[:, None] > score)
@@ -261,40 +243,27 @@ def costs(rows: pd.DataFrame, statistics: Statistics) -> pd.DataFrame:
     return table
 
 
-def default_baseline(study: StudyScores) -> str | None:
-    """Return ``"none"``, else ``"tsformer"``, if the study has that method; else None: no gains."""
-    methods = study.rows["method"].unique()
-    return next((name for name in ("none", "tsformer") if name in methods), None)
-
-
 def analyse(
     study: StudyScores, *, baseline: str | None = None, rope: float = 0.01
 ) -> list[Findings]:
     """Compute statistics, gains and costs of a study."""
-    methods = list(study.rows["method"].unique())
-    if baseline is not None and baseline not in methods:
-        raise ValueError(unknown("method", baseline, methods))
+    check_number("rope", rope, 0, excluded=True)
+    if baseline is not None:
+        check_known("method", baseline, study.rows["method"].unique())
     highest = study.rows["score"].max()
     if (rope < 0.1 and 1 < highest <= 100) or (rope >= 0.5 and highest <= 1):
-        kind, share = ("percentages", 100 * rope) if highest > 1 else ("shares", 0.01)
         warn_caller(
-            f"scores within rope={rope:g} count as equal, and the highest is {highest:g}: if "
-            f"scores are {kind}, pass rope={share:g}"
+            f"scores within rope={rope:g} count as equal, and the highest is {highest:g}: pass "
+            "rope=1 for percentages, rope=0.01 for shares"
         )
     found = []
     for variant in variant_scores(study):
         check_scores(variant.used)
-        n_methods = variant.rows["method"].nunique()
-        counts = variant.used.groupby("dataset")["method"].nunique()
-        n_common = int((counts == n_methods).sum())
-        if n_methods < 2 or n_common < 2:
-            obstacle = (
-                "a comparison needs two methods and two data sets with scores of all methods; "
-                f"got {n_methods} methods and {n_common} such data sets"
-            )
-            found.append(replace(variant, obstacle=obstacle))
+        try:
+            statistics, table = compare_methods(variant.used, rope=rope), None
+        except ValueError as error:  # too few methods or data sets
+            found.append(replace(variant, obstacle=str(error)))
             continue
-        statistics, table = compare_methods(variant.used, rope=rope), None
         if baseline in (scores := statistics.scores).columns:
             table = mean_gains(scores.drop(columns=baseline).sub(scores[baseline], axis=0))
         cost = costs(variant.used, statistics)

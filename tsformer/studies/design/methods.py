@@ -8,7 +8,7 @@ from typing import Any
 
 from tsformer._checks import check_known, nearest, shortened
 from tsformer.baselines.reader import PanelClassifier
-from tsformer.baselines.resolve import BASELINES, TRANSFORMER, find, library_version
+from tsformer.baselines.resolve import BASELINES, TRANSFORMER, Baseline, find, library_version
 from tsformer.estimators.classifier import TSTransformerClassifier
 
 # Set by the trials or the comparison.
@@ -17,62 +17,32 @@ _NOT_SHARED = (
     *("random_state", "resume", "verbose", "warm_start"),
 )
 #: Allowed, without effect on results.
-HARMLESS = ("n_jobs", "n_threads")
+_HARMLESS = ("n_jobs", "n_threads")
+_TRANSFORMERS = (
+    *("tsformer", TRANSFORMER, "tsformer.estimators.TSTransformerClassifier"),
+    "tsformer.estimators.classifier.TSTransformerClassifier",
+)
 
 
 def check_parameters(parameters: Mapping[str, Any]) -> None:
     """Raise for parameters that the fits of a study cannot share."""
     allowed = [name for name in TSTransformerClassifier().get_params() if name not in _NOT_SHARED]
     for name in parameters:
-        if name in _NOT_SHARED:
-            raise ValueError(
-                f"{name!r} cannot be a parameter of a study: the comparison sets it for every fit"
-            )
-        check_known("parameter of TSTransformerClassifier", name, allowed)
-    check_json("the study", parameters)
+        check_known("parameter of TSTransformerClassifier in a study", name, allowed)
     # Fail now rather than in every fit.
     TSTransformerClassifier(**parameters).check_parameters()
-
-
-def check_json(of: str, parameters: Mapping[str, Any]) -> None:
-    """Raise TypeError for parameters that cannot be stored with a study."""
-    for name, value in parameters.items():
-        try:
-            json.dumps(value, allow_nan=False)
-        except (TypeError, ValueError) as error:
-            raise TypeError(
-                f"parameters of {of} are stored as JSON; {name}={value!r} cannot be ({error})"
-            ) from error
 
 
 def configuration(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return all parameters that can affect a fit, including the estimator's defaults."""
     everything = TSTransformerClassifier(**parameters).get_params()
-    left_out = (*_NOT_SHARED, *HARMLESS)
+    left_out = (*_NOT_SHARED, *_HARMLESS)
     return {name: value for name, value in everything.items() if name not in left_out}
-
-
-def configuration_hash(parameters: Mapping[str, Any]) -> str:
-    """Return a hash of the configuration, eight hex digits."""
-    counted = configuration(parameters)
-    if counted["compile"] == "auto":
-        counted["compile"] = False  # replayed graphs compute the same
-    if counted["stem"] != "conv" and counted["scaling"] == "auto":
-        counted["scaling"] = "channel"  # the meaning of "auto" there
-    return digest(counted)
 
 
 def digest(value: Any) -> str:
     """Return a hash of a value that has a JSON form, eight hex digits."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:8]
-
-
-_TRANSFORMERS = (
-    "tsformer",
-    TRANSFORMER,
-    "tsformer.estimators.TSTransformerClassifier",
-    "tsformer.estimators.classifier.TSTransformerClassifier",
-)
 
 
 @dataclass(frozen=True)
@@ -84,6 +54,11 @@ class Method:
     given: Mapping[str, Any]
 
     @property
+    def baseline(self) -> Baseline:
+        """What is known of its class."""
+        return find(self.estimator)
+
+    @property
     def transformer(self) -> bool:
         """Whether it is the transformer, which shares the parameters of the study."""
         return self.estimator in _TRANSFORMERS
@@ -91,31 +66,24 @@ class Method:
     @property
     def ours(self) -> bool:
         """Whether its class is of this package."""
-        return find(self.estimator).path.startswith("tsformer.")
+        return self.baseline.path.startswith("tsformer.")
 
     @property
     def random(self) -> bool:
         """Whether the fit depends on the seed. If not, it runs once for all seeds."""
-        baseline = find(self.estimator)
-        return baseline.random or any(name in self.given for name in baseline.chance)
-
-    @property
-    def class_name(self) -> str:
-        """The last part of the path of its class."""
-        return find(self.estimator).path.rpartition(".")[2]
+        return self.baseline.random or any(name in self.given for name in self.baseline.chance)
 
     @property
     def parameters(self) -> dict[str, Any]:
         """All parameters that differ from the defaults of the class."""
-        return {**find(self.estimator).parameters, **self.given}
+        return {**self.baseline.parameters, **self.given}
 
     def configuration(self) -> dict[str, Any]:
         """Return everything that can affect a fit: class, library with version, parameters."""
-        baseline = find(self.estimator)
-        path = baseline.path
+        path = self.baseline.path
         # Our ensembles of other libraries depend on their versions.
-        parts = baseline.needs if path.startswith("tsformer.") else ()
-        library = ", ".join(library_version(each) for each in (path, *parts))
+        parts = self.baseline.needs if self.ours else ()
+        library = ", ".join(map(library_version, (path, *parts)))
         return {"estimator": path, "library": library, "parameters": self.parameters}
 
     def check(self) -> None:
@@ -124,45 +92,32 @@ class Method:
             PanelClassifier(self.estimator, self.given, 0).check()
 
 
-def read_methods(
-    methods: Mapping[str, Mapping[str, Any]], shared: Mapping[str, Any]
-) -> dict[str, Method]:
-    """Return the methods of a study by name, checked without importing any."""
-    if not isinstance(methods, Mapping):
-        raise TypeError(f"methods must map names to parameters; got {shortened(methods)}")
-    found = {}
-    for name, said in methods.items():
-        if not isinstance(name, str) or not name or not isinstance(said, Mapping):
-            raise TypeError(
-                "a method must have a name and a table of parameters, as in "
-                f'"minirocket": {{"n_kernels": 84}}; got {name!r}: {shortened(said)}'
-            )
-        given = dict(said)
-        estimator = given.pop("estimator", None) or (name if name in BASELINES else TRANSFORMER)
+def read_method(name: Any, described: Any, shared: Mapping[str, Any]) -> Method:
+    """Return a method of a study, checked without importing its class."""
+    estimator = described.get("estimator", "") if isinstance(described, Mapping) else None
+    if not isinstance(name, str) or not name or not isinstance(estimator, str):
+        raise TypeError(
+            "a method must have a name and a table of parameters, with a name or a dotted path as "
+            f"its estimator, as in {{'mini': {{'estimator': 'minirocket'}}}}; got {name!r}: "
+            f"{shortened(described)}"
+        )
+    given = {key: value for key, value in described.items() if key != "estimator"}
+    if not estimator and name not in BASELINES:
         near = nearest(name, BASELINES)
-        guessed = not said.get("estimator") and name not in BASELINES
         # A typo must not select the transformer.
-        if guessed and (not given or (near and near[0] != "tsformer")):
+        if not given or (near and near[0] != "tsformer"):
             meant = f": did you mean {near[0]!r}?" if near else "."
             raise ValueError(
                 f"method {name!r} names no estimator{meant} Name one or the path of a class, as in "
                 'estimator = "sklearn.svm.SVC", or say estimator = "tsformer"'
             )
-        if not isinstance(estimator, str):
-            raise TypeError(
-                f"estimator of method {name!r} must be a name or the dotted path of a class; got "
-                f"{shortened(estimator)}"
-            )
-        find(estimator)
-        if "random_state" in given:
-            raise ValueError(
-                f"'random_state' cannot be a parameter of method {name!r}: the comparison sets it "
-                "for every fit"
-            )
-        check_json(f"method {name!r}", given)
-        method = Method(name, estimator, given)
-        if method.transformer:
-            rest = {key: value for key, value in given.items() if key != "encoding"}
-            check_parameters({**shared, **rest})
-        found[name] = method
-    return found
+    method = Method(name, estimator or (name if name in BASELINES else TRANSFORMER), given)
+    find(method.estimator)
+    if "random_state" in given:
+        raise ValueError(
+            f"'random_state' cannot be a parameter of method {name!r}: the comparison sets it for "
+            "every fit"
+        )
+    if method.transformer:
+        check_parameters({**shared, **{k: v for k, v in given.items() if k != "encoding"}})
+    return method

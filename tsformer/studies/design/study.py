@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -10,31 +11,18 @@ from typing import Any, NamedTuple, Self
 
 from tsformer._checks import check_known, check_number
 from tsformer._registry import part_names
-from tsformer.baselines.resolve import (
-    TRANSFORMER,
-    class_version,
-    import_encodings,
-    load_module,
-)
+from tsformer.baselines.resolve import TRANSFORMER, class_version, import_encodings, load_module
 from tsformer.encodings import find
 from tsformer.encodings import names as registered
 from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.studies.design.methods import (
-    HARMLESS,
     Method,
     check_parameters,
     configuration,
-    configuration_hash,
     digest,
-    read_methods,
+    read_method,
 )
-from tsformer.studies.design.study_file import (
-    LISTS,
-    TABLES,
-    WHOLE,
-    read_study_file,
-    train_sizes,
-)
+from tsformer.studies.design.study_file import LISTS, TABLES, WHOLE, read_study_file
 
 
 class Trial(NamedTuple):
@@ -62,65 +50,51 @@ class Trial(NamedTuple):
 class Study:
     """Data sets × encodings × seeds × values of varied parameters × resamples, all else equal.
 
-    The design is paired: seed `s` is ``random_state=s`` for every encoding, so that all encodings
-    get the same initial weights, the same batches and the same budget. Other classifiers are
-    compared on the same splits as `methods`.
+    The design is paired: seed `s` is ``random_state=s`` for every encoding, with the same initial
+    weights, batches and budget. Other classifiers are compared on the same splits as `methods`.
 
     Parameters
     ----------
     datasets : sequence of str
         Names that `tsformer.data.load_dataset` knows.
     encodings : sequence of str
-        Names of encodings, or sums of names such as ``"tape+erpe"``; ``"all"`` for every
-        registered encoding; none if there are `methods`. The path of a class, ``"mine.Log"``, is
-        imported.
+        Names of encodings, sums of names such as ``"tape+erpe"``, or paths of classes such as
+        ``"mine.Log"``; ``"all"`` for every registered encoding; none if there are `methods`.
     seeds : sequence of int, or int, default=(0, 1, 2)
         The seeds; an int `n` stands for ``0, ..., n - 1``.
     parameters : mapping
         Other parameters of `TSTransformerClassifier`, the same in every fit of it.
     vary : mapping
         Parameters of `TSTransformerClassifier` and the values each takes, as in
-        ``{"stem": ["linear", "conv"]}``; every combination is fitted. Fits of other methods are
-        the same in every variant, and done once.
+        ``{"stem": ["linear", "conv"]}``; every combination is a variant.
     resamples : int, default=1
         Number of splits of each data set: the official one, then stratified resamples of all its
         series, drawn by `tsformer.studies.run.problem.stratified_resample`.
     methods : mapping
-        Classifiers by the names that the study gives them, each with its parameters and with
-        ``estimator``, a name in `tsformer.baselines.BASELINES` or the dotted path of any class that
-        follows scikit-learn's contract, as in ``{"rf": {"estimator":
-        "sklearn.ensemble.RandomForestClassifier", "n_estimators": 500}}``. Without ``estimator``
-        the name selects the classifier, or with parameters `TSTransformerClassifier`.
+        Classifiers by name, each with its parameters and with ``estimator``, a name in
+        `tsformer.baselines.BASELINES` or the path of any class that follows scikit-learn's
+        contract, as in ``{"svm": {"estimator": "sklearn.svm.SVC", "C": 10}}``. Without
+        ``estimator`` the name selects the classifier, or with parameters the transformer.
     train_sizes : sequence of int or str
-        How much of each train split to train on: numbers of series, percentages as in ``"10%"``, or
-        both; by default the whole. Every size is a variant of the study. A seed draws the same
-        nested stratified subsets for every method: `tsformer.studies.run.problem.nested_order`.
-        ``"100%"`` shares its fits with studies without sizes.
+        How much of each train split to train on: numbers of series or percentages as in ``"10%"``;
+        by default the whole. Every size is a variant. A seed draws the same nested stratified
+        subsets for every method: `tsformer.studies.run.problem.nested_order`.
     leave_out : mapping
-        Names of encodings or methods, and the data sets on which each is not fitted, as in
-        ``{"1nn-dtw": ["PLAID"]}``, for fits that would take too long. The report names them and
-        compares the data sets on which every method was fitted.
+        Names of encodings or methods, and the data sets on which each is not fitted.
     splits : mapping
-        Names of data sets, and how each was split, in words, for the report. ``tsformer compare
-        --data`` fills it in.
+        Names of data sets, and how each was split, in words, for the report.
     imports : sequence of str
-        Modules to import first, which register encodings; modules of encodings that are not of
-        this package are added.
-    title : str, optional
-        Shown name of the study. Neither the design nor the keys depend on it.
-        `from_toml` takes the name of the file unless the file has a title.
-    description : str, optional
-        Purpose of the study, as Markdown for MLflow. The design does not depend on it.
+        Modules to import first, which register encodings; those of your own encodings are added.
+    title, description : str, optional
+        Shown name, in a file by default the file's, and purpose as Markdown; not in the design.
 
     Raises
     ------
     ValueError
         For an unknown encoding, classifier or parameter, with the nearest match; for an invalid
-        parameter value; for a list that is empty or has duplicates. Classes that are not ours are
-        not imported, and their parameters are checked by `check`.
+        value; for a list that is empty or has duplicates. `check` imports and checks other classes.
     TypeError
-        For a value of the wrong type, or one without a JSON form and hence without a stable
-        hash.
+        For a value of the wrong type, or one without a JSON form.
 
     Examples
     --------
@@ -152,48 +126,47 @@ class Study:
 
     def __post_init__(self) -> None:
         set_field = partial(object.__setattr__, self)
+        for name in TABLES:
+            if not isinstance(value := getattr(self, name), Mapping):
+                raise TypeError(f"{name} must be a mapping with names as keys; got {value!r}")
         seeds: Any = self.seeds
-        if isinstance(seeds, int) and not isinstance(seeds, bool):
-            seeds = range(seeds)
+        seeds = range(seeds) if isinstance(seeds, int) else seeds
         encodings = _listed("encodings", self.encodings)
         encodings = tuple(registered()) if encodings == ("all",) else encodings
-        encodings = tuple(_in_one_spelling(encoding) for encoding in encodings)
+        encodings = tuple(map(_in_one_spelling, encodings))
         if encodings or not self.methods:
-            what = "encodings" if encodings else "encodings or methods"
-            encodings = _distinct(what, encodings, str)
+            encodings = _distinct("encodings, or methods,", encodings, str)
+        vary = {name: _distinct(f"vary, at {name!r},", each) for name, each in self.vary.items()}
+        for name in vary:
+            if name in self.parameters:
+                raise ValueError(f"{name!r} is given in both vary and parameters; give it once")
+        check_number("resamples", self.resamples, 1, whole=True)
+        sizes = tuple(map(_train_size, _listed("train_sizes", self.train_sizes)))
         set_field("datasets", _distinct("datasets", self.datasets, str))
         set_field("encodings", encodings)
         set_field("seeds", _distinct("seeds", seeds, int))
         set_field("parameters", dict(self.parameters))
-        set_field("vary", _varied(self.vary, self.parameters))
-        check_number("resamples", self.resamples, 1, whole=True)
-        set_field("train_sizes", train_sizes(self.train_sizes))
-        for name in ("splits", "leave_out"):
-            if not isinstance(value := getattr(self, name), Mapping):
-                raise TypeError(f"{name} must be a mapping with names as keys; got {value!r}")
-        texts = {f"splits, at {dataset!r},": words for dataset, words in self.splits.items()}
-        for what, text in {**texts, "title": self.title, "description": self.description}.items():
-            if not isinstance(text, str):
-                raise TypeError(f"{what} must be of type str; got {text!r}")
+        set_field("vary", vary)
+        set_field("train_sizes", _distinct("train_sizes", sizes) if sizes else ())
         set_field("splits", dict(self.splits))
-        for module in _listed("imports", self.imports):
+        modules = dict.fromkeys(_listed("imports", self.imports))
+        for module in modules:
             load_module(module, f"imports, {module!r}")
         for encoding in self.encodings:
             import_encodings(encoding)
-        for values in _combinations(self.vary):
-            check_parameters({**self.parameters, **values})
-        for name in self.methods:
-            if name in self.encodings:
-                raise ValueError(f"{name!r} is both an encoding and a method; rename the method")
+        for values in itertools.product(*vary.values()):
+            check_parameters({**self.parameters, **dict(zip(vary, values, strict=True))})
         own = {name: Method(name, TRANSFORMER, {"encoding": name}) for name in self.encodings}
-        own |= read_methods(self.methods, self.parameters)
+        for name, described in self.methods.items():
+            if name in own:
+                raise ValueError(f"{name!r} is both an encoding and a method; rename the method")
+            own[name] = read_method(name, described, self.parameters)
         set_field("_methods", own)
-        set_field("methods", {name: dict(said) for name, said in self.methods.items()})
-        modules = dict.fromkeys(_listed("imports", self.imports))
-        for part in (part for name in self.names for part in self._parts(name)):
-            homes = dict.fromkeys((part.rpartition(".")[0], find(part).__module__))
-            ours = ("", "tsformer", "__main__")
-            modules |= {home: None for home in homes if home.partition(".")[0] not in ours}
+        set_field("methods", {name: dict(described) for name, described in self.methods.items()})
+        for part in itertools.chain(*map(self.parts_of, own)):
+            for home in (part.rpartition(".")[0], find(part).__module__):
+                if home.partition(".")[0] not in ("", "tsformer", "__main__"):
+                    modules[home] = None
         set_field("imports", tuple(modules))
         left_out = {
             name: _distinct(f"leave_out, at {name!r},", datasets, str)
@@ -201,22 +174,22 @@ class Study:
         }
         set_field("leave_out", left_out)
         for name in left_out:
-            check_known("method of this study", name, self.names, where="leave_out: ")
+            check_known("method of this study", name, own, where="leave_out: ")
         for dataset in (*self.splits, *itertools.chain(*left_out.values())):
             where = "splits and leave_out: "
             check_known("data set of this study", dataset, self.datasets, where=where)
-        for name, datasets in left_out.items():
-            if len(datasets) == len(self.datasets):
-                raise ValueError(
-                    f"leave_out names all data sets for {name!r}: remove it from the study"
-                )
-        transformers = [each for each in own.values() if each.transformer]
-        if not transformers and (self.parameters or self.vary):
-            names = ", ".join(map(repr, (*self.parameters, *self.vary)))
+        given = {**self.parameters, **vary}
+        if given and not any(method.transformer for method in own.values()):
             raise ValueError(
                 "parameters and vary are for TSTransformerClassifier, and no method of this study "
-                f"is one; got {names}. Give each method its own parameters"
+                f"is one; got {given}. Give each method its own parameters"
             )
+        try:
+            json.dumps(self.as_dict(), allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise TypeError(
+                f"a study is stored as JSON ({error}); got {given}, {self.methods}, {self.splits}"
+            ) from error
 
     def __hash__(self) -> int:
         return hash(json.dumps(self.as_dict(), sort_keys=True))
@@ -225,12 +198,7 @@ class Study:
     def from_toml(cls, path: str | Path) -> Self:
         r"""Read a study from a TOML file whose keys are the parameters of this class.
 
-        Raises
-        ------
-        FileNotFoundError
-            If there is no such file.
-        ValueError
-            If it is not valid TOML, has an unknown key (with the nearest match), or lacks one.
+        ValueError if it is not valid TOML or has an unknown key, with the nearest match.
 
         Examples
         --------
@@ -240,7 +208,10 @@ class Study:
         >>> Study.from_toml(path).seeds
         (0, 1, 2, 3, 4)
         """
-        return cls(**{"title": Path(path).stem, **read_study_file(path)})
+        described = {"title": Path(path).stem, **read_study_file(Path(path))}
+        if "datasets" not in described:
+            raise ValueError(f'{path} lacks the key datasets; add a line such as datasets = ["A"]')
+        return cls(**described)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the design as plain lists and dicts, ready for JSON or TOML."""
@@ -249,7 +220,6 @@ class Study:
             **{name: dict(getattr(self, name)) for name in TABLES},
             "resamples": self.resamples,
         }
-        design["methods"] = {name: dict(said) for name, said in self.methods.items()}
         for name in ("vary", "leave_out"):
             design[name] = {key: list(values) for key, values in design[name].items()}
         optional = ("methods", "train_sizes", "leave_out", "splits", "imports")
@@ -262,28 +232,24 @@ class Study:
 
     def method(self, name: str) -> Method:
         """Return the method of this name; an encoding is the transformer with it."""
-        check_known("method of this study", name, self.names)
+        check_known("method of this study", name, self._methods)
         return self._methods[name]
 
     def check(self) -> None:
-        """Construct the classifiers of all methods, to raise their errors before any fit.
-
-        ImportError names the command that installs what is missing; TypeError and ValueError name
-        the nearest match of a class or parameter.
-        """
+        """Construct the classifiers of all methods, to raise their errors before any fit."""
         for method in self._methods.values():
             method.check()
 
     @property
     def varied(self) -> dict[str, Sequence[Any]]:
         """Varied parameters, and `train_size` if there are sizes: columns of the results."""
-        sizes = {"train_size": self.train_sizes} if self.train_sizes else {}
-        return {**self.vary, **sizes}
+        return {**self.vary, **({"train_size": self.train_sizes} if self.train_sizes else {})}
 
     @property
     def variants(self) -> dict[str, dict[str, Any]]:
         """The combinations of varied values, by name; ``{"": {}}`` without any."""
-        found = _combinations(self.varied)
+        rows = itertools.product(*self.varied.values())
+        found = [dict(zip(self.varied, row, strict=True)) for row in rows]
         return {", ".join(f"{k}={v}" for k, v in variant.items()): variant for variant in found}
 
     def train_size_of(self, variant: str = "") -> str:
@@ -295,61 +261,50 @@ class Study:
         found = self.method(method or self.names[0])
         if not found.transformer:
             return found.parameters
-        values = self.variants[variant].items()
-        varied = {name: value for name, value in values if name in self.vary}
-        own = {name: value for name, value in found.given.items() if name != "encoding"}
-        return {**self.parameters, **varied, **own}
+        parameters = {**self.parameters, **self.variants[variant], **found.given}
+        return {k: v for k, v in parameters.items() if k not in ("encoding", "train_size")}
 
     def encoding_of(self, method: str) -> str:
         """Return the encoding of a method that is a transformer; an encoding is its own."""
         default = TSTransformerClassifier().encoding
         return str(_in_one_spelling(self.method(method).given.get("encoding", default)))
 
-    def _parts(self, method: str) -> tuple[str, ...]:
+    def parts_of(self, method: str) -> list[str]:
         """Return the encodings that a method sums; none of another classifier."""
         transformer = self.method(method).transformer
-        return tuple(part_names(self.encoding_of(method))) if transformer else ()
+        return part_names(self.encoding_of(method)) if transformer else []
 
-    def code_of(self, method: str) -> list[str]:
-        """Return library and version, or hash, of the classes of encodings not of this package."""
-        classes = map(find, self._parts(method))
+    def _code_of(self, method: str) -> list[str]:
+        """Return version or hash of the encodings that are not ours."""
+        classes = map(find, self.parts_of(method))
         return [
             class_version(cls) for cls in classes if cls.__module__.partition(".")[0] != "tsformer"
         ]
 
     def configuration(self, variant: str = "", method: str = "") -> dict[str, Any]:
-        """Return everything that can affect a fit of this variant, including the defaults.
-
-        The defaults of other libraries are represented by the version of the library.
-        """
-        name = method or self.names[0]
-        if not self.method(name).transformer:
-            return self.method(name).configuration()
-        own = configuration(self.parameters_of(variant, name))
-        if code := self.code_of(name):
-            own["code"] = code
-        if name in self.encodings:
+        """Return everything that can affect a fit: defaults, or the version of other libraries."""
+        found = self.method(method or self.names[0])
+        if not found.transformer:
+            return found.configuration()
+        own = configuration(self.parameters_of(variant, found.name))
+        code = self._code_of(found.name)
+        own |= {"code": code} if code else {}
+        if found.name in self.encodings:
             return own
-        return {"estimator": TRANSFORMER, "encoding": self.encoding_of(name), **own}
+        return {"estimator": TRANSFORMER, "encoding": self.encoding_of(found.name), **own}
 
     def hash_of(self, variant: str = "", method: str = "") -> str:
-        """Return a hash of the variant's configuration, eight hex digits.
-
-        Data sets, encodings, seeds and the other variants are excluded, so that a study can grow
-        and keep its fits; defaults are included, so that a changed default leads to new fits. A
-        parameter that was added after the first studies is included unless it has its default.
-        """
+        """Return a hash of the variant's configuration, the same in larger studies."""
         found = self.method(method or self.names[0])
         if not found.transformer:
             return digest(found.configuration())
-        found_hash = configuration_hash(self.parameters_of(variant, method))
-        code = self.code_of(found.name)
-        return digest([found_hash, *code]) if code else found_hash
-
-    def hashes(self) -> list[str]:
-        """Return the hashes of all configurations in the study."""
-        pairs = itertools.product(self.variants, self.names)
-        return list(dict.fromkeys(self.hash_of(variant, name) for variant, name in pairs))
+        counted = configuration(self.parameters_of(variant, found.name))
+        if counted["compile"] == "auto":
+            counted["compile"] = False  # replayed graphs compute the same
+        if counted["stem"] != "conv" and counted["scaling"] == "auto":
+            counted["scaling"] = "channel"  # the meaning of "auto" there
+        code = self._code_of(found.name)
+        return digest([digest(counted), *code]) if code else digest(counted)
 
     @property
     def name(self) -> str:
@@ -366,22 +321,16 @@ class Study:
         >>> Study(["GunPoint"], ["none", "lspe"]).label
         '2 encodings on GunPoint'
         """
-        if self.title:
-            return self.title
-        one = len(self.datasets) == 1
-        where = self.datasets[0] if one else f"{len(self.datasets)} data sets"
+        kind = "methods" if self.methods else "encodings"
+        what, where = (
+            names[0] if len(names) == 1 else f"{len(names)} {kind}"
+            for names, kind in ((self.names, kind), (self.datasets, "data sets"))
+        )
         varied = "".join(f", {name} varied" for name in self.varied)
-        if len(self.names) == 1:
-            return f"{self.names[0]} on {where}{varied}"
-        what = "methods" if self.methods else "encodings"
-        return f"{len(self.names)} {what} on {where}{varied}"
+        return self.title or f"{what} on {where}{varied}"
 
     def trials(self) -> list[Trial]:
-        """Return all fits in order of execution.
-
-        Seeds vary slowest, so that an unfinished study has every encoding; only resamples vary
-        slower still, so that the official splits come first.
-        """
+        """Return all fits in order: an unfinished study has every encoding and official split."""
         return [
             Trial(dataset, name, seed, variant, resample)
             for resample in range(self.resamples)
@@ -402,18 +351,12 @@ class Study:
         its encoding. Subsets of the train split depend on the seed for every method.
         """
         found, size = self.method(method), self.train_size_of(variant)
-        what = self.encoding_of(method) if found.transformer else found.class_name
+        path = found.baseline.path
+        what = self.encoding_of(method) if found.transformer else path.rpartition(".")[2]
         of = seed if found.random or size != WHOLE else "any"
         key = f"{dataset}/{what}/{of}/{self.hash_of(variant, method)}"
         key = f"{key}/resample-{resample}" if resample else key
         return key if size == WHOLE else f"{key}/train-{size}"
-
-
-def _combinations(varied: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
-    """Return every combination of one value for each name."""
-    return [
-        dict(zip(varied, values, strict=True)) for values in itertools.product(*varied.values())
-    ]
 
 
 def _in_one_spelling(encoding: Any) -> Any:
@@ -423,43 +366,31 @@ def _in_one_spelling(encoding: Any) -> Any:
 
 def _listed(what: str, values: Any) -> tuple[Any, ...]:
     """Return a list as a tuple, a string as its only value."""
-    if isinstance(values, str):
-        return (values,)
     if not isinstance(values, Iterable):
         raise TypeError(f"{what} must be a list; got {values!r}")
-    return tuple(values)
+    return (values,) if isinstance(values, str) else tuple(values)
 
 
-def _distinct(what: str, values: Any, kind: type) -> tuple[Any, ...]:
+def _distinct(what: str, values: Any, kind: type | None = None) -> tuple[Any, ...]:
+    """Return a list of different values, of one type, as a tuple."""
     values = _listed(what, values)
     if not values:
         raise ValueError(f"{what} must name at least one; got none")
     for value in values:
-        if not isinstance(value, kind) or isinstance(value, bool) or value == "":
+        if kind is not None and (type(value) is not kind or value == ""):
             raise TypeError(f"{what} must be of type {kind.__name__}; got {value!r}")
-        _check_once(what, value, values)
+        if values.count(value) > 1:
+            raise ValueError(f"{what} names {value!r} twice; name each once")
     return values
 
 
-def _varied(
-    vary: Mapping[str, Sequence[Any]], parameters: Mapping[str, Any]
-) -> dict[str, tuple[Any, ...]]:
-    for name, values in vary.items():
-        if name == "encoding":
-            raise ValueError(
-                "'encoding' cannot be varied like a parameter: list its values in encodings"
-            )
-        if name in parameters:
-            raise ValueError(f"{name!r} is given in both vary and parameters; give it once")
-        if name in HARMLESS:
-            raise ValueError(f"{name!r} cannot be varied: it does not affect results")
-        if isinstance(values, str) or not isinstance(values, Sequence) or not values:
-            raise ValueError(f"vary takes a list of values for {name!r}; got {values!r}")
-        for value in values:
-            _check_once(f"vary, at {name!r},", value, values)
-    return {name: tuple(values) for name, values in vary.items()}
-
-
-def _check_once(what: str, value: Any, values: Sequence[Any]) -> None:
-    if list(values).count(value) > 1:
-        raise ValueError(f"{what} names {value!r} twice; name each once")
+def _train_size(value: Any) -> str:
+    """Return a size in its one spelling, as in ``"20"`` or ``"50%"``."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(%?)", str(value).strip())
+    number, percent = (float(found[1]), found[2]) if found else (0.0, "")
+    if not number or (number > 100 if percent else number % 1):
+        raise ValueError(
+            "a train size must be a whole number of series, such as 20, or a percentage of at most "
+            f'100, such as "10%"; got {value!r}'
+        )
+    return f"{number:.10g}%" if percent else str(int(number))

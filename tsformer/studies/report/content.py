@@ -1,4 +1,4 @@
-"""Variables of the report's template: counts, rows of tables, and figures by file name."""
+"""What a report says: conclusions, counts, rows of tables, and figures by file name."""
 
 from __future__ import annotations
 
@@ -26,14 +26,15 @@ from tsformer.studies.analysis.scores import (
     labels,
     variant_scores,
 )
-from tsformer.studies.report.render import code
-from tsformer.studies.report.verdict import ALPHA, SURE, against, contrasts, ordered_means, paired
-from tsformer.studies.report.verdict import verdict as verdict_of
+from tsformer.studies.analysis.statistics import Statistics
+from tsformer.studies.report.render import code, codes, escaped, markup
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-
+ALPHA = 0.05
+#: The posterior probability above which methods count as equivalent.
+SURE = 0.95
 #: Scores, of all methods on all data sets, that are legible in one picture.
 _MOST_DRAWN = 120
 
@@ -43,7 +44,6 @@ def content(study: StudyScores, findings: list[Findings], baseline: str | None) 
     compared = [each for each in findings if each.statistics is not None]
     intervals = [each.mean_gains["low"] for each in compared if each.mean_gains is not None]
     design = {"splits": {}, "methods": {}, "leave_out": {}, **(study.design or {})}
-    encodings = study.ours and not design["methods"]
     return {
         "study": study,
         "design": design,
@@ -52,21 +52,18 @@ def content(study: StudyScores, findings: list[Findings], baseline: str | None) 
         "compared": compared,
         "fewest_compared": min((len(each.statistics.scores) for each in compared), default=0),
         "baseline": baseline,
-        "noun": "encoding" if encodings else "method",
+        "noun": "encoding" if study.ours and not design["methods"] else "method",
         "has_gains": bool(intervals),
         "has_intervals": any(low.notna().any() for low in intervals),
         "facts": _facts(study),
         "stems": [_stem(each, findings) for each in findings],
         "alpha": ALPHA,
         "sure": SURE,
-        "verdict": verdict_of,
+        "verdict": verdict,
         "contrasts": contrasts,
         "against": against,
-        "paired": paired,
-        "methods": _methods,
         "costs": _costs,
         "datasets": _datasets,
-        "one_data_set": _one_data_set,
     }
 
 
@@ -117,18 +114,16 @@ def learning_curves(scores: StudyScores) -> dict[str, Figure]:
 
 def _facts(study: StudyScores) -> dict[str, Any]:
     """Count methods, data sets, seeds and fits."""
-    rows, design = study.rows, study.design or {}
+    rows, design, expected = study.rows, study.design or {}, None
     planned = [*design.get("encodings", ()), *design.get("methods", {})]
-    have = set(rows["method"])
-    expected = None
     if {"datasets", "seeds"} <= design.keys():
-        left_out = sum(map(len, design.get("leave_out", {}).values()))
         lists = [design["seeds"], *design.get("vary", {}).values()]
         lists += [design["train_sizes"]] if design.get("train_sizes") else []
+        left_out = sum(map(len, design.get("leave_out", {}).values()))
         expected = len(design["datasets"]) * len(planned) - left_out
         expected *= math.prod(map(len, lists)) * int(design.get("resamples", 1))
-    adapted = rows[rows["helped"] != ""] if "helped" in rows.columns else rows.assign(helped="")[:0]
-    groups = adapted.groupby(["method", "helped"], sort=False)["dataset"]
+    helped = rows["helped"] if "helped" in rows.columns else pd.Series("", rows.index)
+    adapted = rows[helped != ""].groupby(["method", helped], sort=False)["dataset"].unique()
     versions = rows["version"].dropna() if study.ours and "version" in rows.columns else ()
     return {
         "methods": rows["method"].nunique(),
@@ -136,13 +131,10 @@ def _facts(study: StudyScores) -> dict[str, Any]:
         "seeds": rows["seed"].nunique(),
         "most_seeds": int(rows.groupby(["dataset", "method"])["seed"].nunique().max()),
         "splits": rows["resample"].nunique() if "resample" in rows.columns else 1,
-        "nowhere": [name for name in planned if name not in have],
+        "nowhere": [name for name in planned if name not in set(rows["method"])],
         "expected": expected,
         "fits": len(rows),
-        "adapted": [
-            {"method": method, "how": how, "datasets": names.unique()}
-            for (method, how), names in groups
-        ],
+        "adapted": list(adapted.items()),
         "versions": sorted(set(map(str, versions))),
     }
 
@@ -152,38 +144,24 @@ def _stem(found: Findings, findings: list[Findings]) -> str:
     return f"{re.sub(r'[^A-Za-z0-9]+', '_', found.label)}_" if len(findings) > 1 else ""
 
 
-def _methods(found: Findings, baseline: str) -> list[dict[str, Any]]:
-    """Return rank, score and comparison with the baseline of each method."""
-    statistics, gains, pairs = found.statistics, {}, {}
-    assert statistics is not None
-    if found.mean_gains is not None:
-        gains = {row["method"]: row for row in found.mean_gains.to_dict("records")}
-        pairs = {row["method"]: row for row in statistics.against(baseline).to_dict("records")}
-    means = statistics.scores.mean().to_dict()
-    return [
-        {"name": name, "rank": rank, "score": means[name], "gain": gains.get(name)}
-        | {"pair": pairs.get(name)}
-        for name, rank in statistics.ranks.items()
-    ]
-
-
 def _costs(found: Findings) -> dict[str, Any]:
     """Return the table of costs, formatted."""
-    table = found.costs
-    assert table is not None
+    table: Any = found.costs
     there = [name for name in COSTS if name in table.columns]
-    fronts = [name for name in there if f"front_{name}" in table.columns]
-    columns: dict[str, Any] = {}
+    columns = [
+        ("method", table["method"].map(code)),
+        ("mean score", table["score"].map("{:.3f}".format)),
+        ("mean rank", table["rank"].map("{:.2f}".format)),
+    ]
     for name in there:
-        columns[COSTS[name]] = [_cost(value, name) for value in table[name]]
-        if name in fronts:
+        columns.append((COSTS[name], [_cost(value, name) for value in table[name]]))
+        if f"front_{name}" in table.columns:
             words = table[f"front_{name}"].map({True: "yes", False: "no"})
-            columns[f"{name} front"] = words.where(table[name].notna(), "–")
-    own = [table["method"].map(code), table["score"].map("{:.3f}".format)]
-    own.append(table["rank"].map("{:.2f}".format))
-    header = ["on Pareto front" if name.endswith(" front") else name for name in columns]
-    rows = list(zip(*own, *columns.values(), strict=True))
-    return {"header": header, "rows": rows, "fronts": fronts, "memory": len(fronts) < len(there)}
+            columns.append(("on Pareto front", words.where(table[name].notna(), "–")))
+    header, cells = zip(*columns, strict=True)
+    n_fronts = header.count("on Pareto front")
+    rows = list(zip(*cells, strict=True))
+    return {"header": header, "rows": rows, "fronts": n_fronts, "memory": n_fronts < len(there)}
 
 
 def _datasets(found: Findings) -> dict[str, Any]:
@@ -206,25 +184,69 @@ def _datasets(found: Findings) -> dict[str, Any]:
     return {"methods": methods, "rows": rows}
 
 
-def _one_data_set(found: Findings) -> dict[str, Any]:
-    """Return mean score, spread and costs of each method, the best first."""
-    used = found.used
-    fits = distinct_fits(used, "method").groupby("method")["score"]
-    spreads, counts = fits.std().to_dict(), fits.size().to_dict()
-    there = [name for name in COSTS if name in used.columns and used[name].notna().any()]
-    costs = used.groupby("method", sort=False)[there].median()
-    rows = [
-        {
-            "name": name,
-            "score": (mean, spreads[name]),
-            "fits": counts[name],
-            "costs": [_cost(costs.at[name, cost], cost) for cost in there],
-        }
-        for name, mean in ordered_means(used).items()
-    ]
-    return {"header": [COSTS[name] for name in there], "rows": rows}
-
-
 def _cost(value: Any, name: str) -> str:
     whole = name in ("n_parameters", "peak_memory_mb", "predict_memory_mb")
     return "–" if pd.isna(value) else format(value, ",.0f" if whole else ",.2f")
+
+
+def verdict(found: Findings, baseline: str | None = None, noun: str = "method") -> str:
+    """Answer in one or two sentences of Markdown whether a method beats the baseline."""
+    statistics, text = found.statistics, ""
+    if found.on_one_data_set:
+        means = found.used.groupby("method", sort=False)["score"].mean().round(9)
+        text = _first("the highest mean score", means.index[means == means.max()])
+        where = escaped(found.used["dataset"].iloc[0])
+        text = f"On {where}, {text}, {means.max():.3f}. One data set says nothing about others."
+    elif statistics is None:
+        text = f"No conclusion yet: {escaped(found.obstacle)}."
+    else:
+        n_pairs, shown = len(statistics.pairs), contrasts(statistics)
+        if baseline is not None and baseline in statistics.ranks.index:
+            text = f"{_answer(statistics, baseline, noun)} "
+        text += _first("the best mean rank", shown["leaders"])
+        text += f"; {len(shown['differ'])} of {n_pairs} pairs differ significantly."
+    return markup(f"{escaped(found.label)}: {text}" if found.label else text)
+
+
+def contrasts(statistics: Statistics) -> dict[str, Any]:
+    """Return the leaders by rank, the pairs that differ, and why others do not."""
+    n_pairs, least_p = len(statistics.pairs), 2.0 / 2 ** len(statistics.scores)
+    return {
+        "leaders": list(statistics.ranks.index[statistics.ranks == statistics.ranks.iloc[0]]),
+        "differ": statistics.significant(ALPHA).to_dict("records"),
+        "vetoed": int((statistics.pairs["p_holm"] < ALPHA).sum()),
+        "hopeless": least_p * n_pairs >= ALPHA,
+        "least_p": least_p,
+        "n_same": int((statistics.pairs["p_same"] > SURE).sum()),
+    }
+
+
+def against(statistics: Statistics, baseline: str) -> dict[str, list[Any]]:
+    """Return methods by their significant difference from the baseline, and equivalent methods."""
+    table = statistics.against(baseline)
+    lead = table["wins"] - table["loses"]
+    better = (table["difference"] > 0) & (lead > 0)
+    worse = (table["difference"] < 0) & (lead < 0)
+    clear = table["p_holm"] < ALPHA
+    parts = {"better": better, "worse": worse, "mixed": ~(better | worse)}
+    return {
+        **{name: table[clear & part].to_dict("records") for name, part in parts.items()},
+        "same": table.loc[table["p_same"] > SURE, "method"].tolist(),
+    }
+
+
+def _first(what: str, names: Any) -> str:
+    """Say which methods lead."""
+    return f"{codes(names)} {'share' if len(names) > 1 else 'has'} {what}"
+
+
+def _answer(statistics: Statistics, baseline: str, noun: str) -> str:
+    """Say which methods beat the baseline."""
+    n, name = len(statistics.scores), code(baseline)
+    if contrasts(statistics)["least_p"] * (len(statistics.ranks) - 1) >= ALPHA:
+        return f"{n} data sets are too few to show whether any {noun} beats {name}."
+    found = against(statistics, baseline)
+    better, worse = ([row["method"] for row in found[part]] for part in ("better", "worse"))
+    beat = f"{codes(better)} beat{'s' * (len(better) == 1)}" if better else f"No {noun} beats"
+    lower = f"; {codes(worse)} score{'s' * (len(worse) == 1)} lower" if worse else ""
+    return f"{beat} {name} on these {n} data sets{lower}."

@@ -2,7 +2,6 @@
 
 import base64
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
@@ -28,27 +27,21 @@ def html(text: str, pictures: Mapping[str, bytes]) -> str:
     parser.add_render_rule("table_open", lambda *_: '<div class="table"><table>\n')
     parser.add_render_rule("table_close", lambda *_: "</table></div>\n")
     tokens = parser.parse(text)
-    headings, seen = [], Counter[str]()
+    headings: list[tuple[int, str, str]] = []
     for token, inline in zip(tokens, [*tokens[1:], None], strict=True):
         for image in token.children or ():
             if image.type == "image":
                 png = base64.b64encode(pictures[image.attrs["src"]]).decode("ascii")
                 image.attrSet("src", f"data:image/png;base64,{png}")
         if token.type == "heading_open":
-            anchor = re.sub(r"[^\w\- ]", "", inline.content.lower()).replace(" ", "-")
-            place = f"{anchor}-{seen[anchor]}" if seen[anchor] else anchor  # as GitHub does
-            seen[anchor] += 1
+            place = f"section-{len(headings)}"
             words = parser.renderer.render(inline.children, parser.options, {})
             headings.append((int(token.tag[1]), place, words))
-            if token.tag != "h1":
-                token.attrSet("id", place)
+            token.attrSet("id", place)
     body = parser.renderer.render(tokens, parser.options, {})
-    top, _, rest = body.partition("<h2")
-    return (
-        _environment()
-        .get_template("report.html.jinja")
-        .render(top=top, rest=f"<h2{rest}" if rest else "", headings=headings)
-    )
+    top, between, rest = body.partition("<h2")
+    page = _environment().get_template("report.html.jinja")
+    return page.render(top=top, rest=between + rest, headings=headings)
 
 
 def code(name: object) -> str:
@@ -95,13 +88,11 @@ def _environment() -> Any:
     return environment
 
 
-def markup(text: str) -> str:
+def markup(text: object) -> str:
     """Mark text as Markdown that needs no escaping."""
     return require("markupsafe", extra="statistics", purpose="a report").Markup(text)
 
 
 def escaped(value: object) -> str:
     """Escape a value for Markdown, unless it is Markdown already."""
-    if hasattr(value, "__html__"):
-        return str(value) if not isinstance(value, str) else value
-    return markup(_markdown.escaped(value))
+    return markup(value if hasattr(value, "__html__") else _markdown.escaped(value))

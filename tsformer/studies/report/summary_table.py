@@ -14,9 +14,8 @@ def summary_table(results: pd.DataFrame, failures: pd.DataFrame | None = None) -
     Parameters
     ----------
     results : DataFrame
-        One row per fit, with the columns `dataset`, `encoding`, `accuracy`, `fit_seconds`,
-        `n_parameters`; in a study with methods, `method` in place of `encoding`, `predict_seconds`,
-        `peak_memory_mb` and `helped`.
+        One row per fit, with the columns `dataset`, `encoding` (or `method`), `accuracy`,
+        `fit_seconds`, `n_parameters`, and perhaps `predict_seconds`, `peak_memory_mb`, `helped`.
     failures : DataFrame, optional
         One row per fit that raised, with the same names and `error`.
 
@@ -26,64 +25,54 @@ def summary_table(results: pd.DataFrame, failures: pd.DataFrame | None = None) -
         One row per data set and encoding, in the order of their first fits: `dataset`,
         `encoding`, `fits` (their number; a deterministic fit counts once), `accuracy` (mean),
         `spread` (sample standard deviation, NaN for a single fit), `fit_seconds` (median),
-        `n_parameters`. In a study with methods, also `predict_seconds` (median), `peak_memory_mb`
-        (maximum) and `helped` (conversions of series). A method that was skipped on a data set has
-        a row without fits there, with the reason in `helped`.
+        `n_parameters`; if known, `predict_seconds` (median), `peak_memory_mb` (maximum) and
+        `helped` (conversions of series). A method that was skipped on a data set has a row without
+        fits there, with the reason in `helped`.
     """
     name = "method" if "method" in results.columns else "encoding"
-    more: dict[str, tuple[str, Any]] = {}
-    if name == "method":
-        more = {
-            "predict_seconds": ("predict_seconds", "median"),
-            "peak_memory_mb": ("peak_memory_mb", "max"),
-            "helped": ("helped", _all_words),
-        }
-    table = (
-        distinct_fits(results, "dataset", name)
-        .groupby(["dataset", name], sort=False)
-        .agg(
-            fits=("accuracy", "count"),
-            accuracy=("accuracy", "mean"),
-            spread=("accuracy", "std"),
-            fit_seconds=("fit_seconds", "median"),
-            n_parameters=("n_parameters", "first"),
-            **more,
-        )
-        .reset_index()
-    )
-    named = results
+    measures: dict[str, tuple[str, Any]] = {
+        "fits": ("accuracy", "count"),
+        "accuracy": ("accuracy", "mean"),
+        "spread": ("accuracy", "std"),
+        "fit_seconds": ("fit_seconds", "median"),
+        "n_parameters": ("n_parameters", "first"),
+        "predict_seconds": ("predict_seconds", "median"),
+        "peak_memory_mb": ("peak_memory_mb", "max"),
+        "helped": ("helped", _all_words),
+    }
+    measures = {key: of for key, of in measures.items() if of[0] in results.columns}
+    keys = ["dataset", name]
+    fits = distinct_fits(results, *keys).groupby(keys, sort=False)
+    table, named = fits.agg(**measures).reset_index(), results[keys]
     if failures is not None and len(skipped := skipped_fits(failures)):
-        named = pd.concat([results, skipped])
         rows = skipped.assign(fits=0, helped="skipped: " + skipped["reason"])
-        keys = ["dataset", name]
         table = pd.concat([table, rows[[*keys, "fits", "helped"]]]).drop_duplicates(keys)
+        named = pd.concat([named, skipped[keys]])
     # Seeds vary slowest, so the first fits name every data set and encoding in the study's order.
-    for column in (name, "dataset"):
-        order = {name: place for place, name in enumerate(named[column].unique())}
-        table = table.sort_values(column, key=lambda names: names.map(order), kind="stable")
+    for key in reversed(keys):
+        order = {each: place for place, each in enumerate(named[key].unique())}
+        table = table.sort_values(key, key=lambda names: names.map(order), kind="stable")
     return table.reset_index(drop=True)
 
 
 def to_markdown(table: pd.DataFrame) -> str:
     """Return a summary table as Markdown."""
-
-    def cells(column: str, form: str) -> list[str]:
-        return ["–" if pd.isna(number) else format(number, form) for number in table[column]]
-
     name = "method" if "method" in table.columns else "encoding"
+    columns = {"data set": table["dataset"], name: table[name]}
+    for title, column, form in (
+        (" test accuracy", "accuracy", ".3f"),
+        (" fits", "fits", "d"),
+        (" fit seconds", "fit_seconds", ".1f"),
+        (" predict seconds", "predict_seconds", ".1f"),
+        (" peak MB", "peak_memory_mb", ",.0f"),
+        (" parameters", "n_parameters", ",.0f"),
+    ):
+        if column in table.columns:
+            cells = ["–" if pd.isna(each) else format(each, form) for each in table[column]]
+            columns[title] = pd.Series(cells, table.index)
     spreads = [f" ± {spread:.3f}" if spread >= 0 else "" for spread in table["spread"]]
-    columns = {
-        "data set": table["dataset"],
-        name: table[name],
-        " test accuracy": map("".join, zip(cells("accuracy", ".3f"), spreads, strict=True)),
-        " fits": table["fits"].map(str),
-        " fit seconds": cells("fit_seconds", ".1f"),
-    }
-    if name == "method":
-        columns[" predict seconds"] = cells("predict_seconds", ".1f")
-        columns[" peak MB"] = cells("peak_memory_mb", ",.0f")
-    columns[" parameters"] = cells("n_parameters", ",.0f")
-    if name == "method" and table["helped"].any():
+    columns[" test accuracy"] += spreads
+    if "helped" in table.columns and table["helped"].any():
         columns["series were"] = table["helped"]
     return markdown_table(list(columns), zip(*columns.values(), strict=True))
 

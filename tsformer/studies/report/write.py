@@ -7,31 +7,31 @@ import io
 import json
 import os
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import tsformer
 from tsformer._optional import require
-from tsformer.encodings import find, names
 from tsformer.studies._files import check_folder, write_atomically
-from tsformer.studies.analysis.scores import Findings, StudyScores, read_study
-from tsformer.studies.analysis.statistics import analyse, default_baseline
-from tsformer.studies.report.content import content, figures
+from tsformer.studies.analysis.scores import read_study
+from tsformer.studies.analysis.statistics import analyse
+from tsformer.studies.report.content import content, figures, verdict
 from tsformer.studies.report.render import html, markdown
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["ReportFiles", "write_findings", "write_report"]
+__all__ = ["ReportFiles", "write_report"]
 
 
 class ReportFiles(NamedTuple):
-    """The files of a report."""
+    """The files of a report, and its first sentences."""
 
     html: Path
     markdown: Path
     figures: tuple[Path, ...]
+    verdict: str = ""
 
 
 def write_report(
@@ -65,6 +65,11 @@ def write_report(
     command : str, optional
         The shell command that made the report, to be shown in it.
 
+    Returns
+    -------
+    ReportFiles
+        The paths `html`, `markdown` and `figures`, and the `verdict` in Markdown.
+
     Raises
     ------
     FileNotFoundError
@@ -77,63 +82,38 @@ def write_report(
     for library in ("jinja2", "markdown_it", "baycomp", "scikit_posthocs"):
         require(library, extra="statistics", purpose="the report of a study")
     scores = read_study(study, vary=vary)
-    baseline = default_baseline(scores) if baseline is None else baseline
-    return write_findings(
-        scores,
-        analyse(scores, baseline=baseline, rope=rope),
-        Path(out) if out is not None else scores.path.parent / "report",
-        baseline=baseline,
-        command=command,
-    )
-
-
-def write_findings(
-    scores: StudyScores,
-    findings: list[Findings],
-    folder: Path,
-    *,
-    baseline: str | None,
-    command: str | None = None,
-) -> ReportFiles:
-    """Write the report of findings that `analyse` returned for these scores and baseline."""
+    if baseline is None:  # or no gains
+        methods = set(scores.rows["method"])
+        baseline = next((name for name in ("none", "tsformer") if name in methods), None)
+    findings = analyse(scores, baseline=baseline, rope=rope)
     drawn = figures(scores, findings, baseline)
     pictures = {f"{name}.png": as_png(figure) for name, figure in drawn.items()}
-    again = scores.design is not None and not _needs_its_script(scores.design)
-    commands = ["tsformer compare --study study.json"] if again else []
-    versions = [f"tsformer {tsformer.__version__}", f"Python {platform.python_version()}"]
+    commands = ["tsformer compare --study study.json"] if scores.design is not None else []
     name = scores.path.parent.name if scores.path.name == "results.csv" else scores.path.stem
-    encodings = scores.ours and not (scores.design or {}).get("methods")
+    variables = content(scores, findings, baseline)
+    encodings = variables["noun"] == "encoding"
     question = "Which encoding helps" if encodings else "Which method scores higher"
     text = markdown(
         f"{question}: {name}" if name else question,
         {
-            **content(scores, findings, baseline),
+            **variables,
             "pictures": pictures,
             "commands": "\n".join([*commands, *([command] if command else [])]),
             "design_text": json.dumps(scores.design, ensure_ascii=False),
             "digest": hashlib.sha256(scores.path.read_bytes()).hexdigest()[:16],
-            "versions": versions,
+            "versions": [f"tsformer {tsformer.__version__}", f"Python {platform.python_version()}"],
         },
     )
-    page = html(text, pictures)
+    folder = Path(out) if out is not None else scores.path.parent / "report"
+    contents: dict[str, str | bytes] = {"report.html": html(text, pictures), "report.md": text}
+    contents |= pictures
     folder.mkdir(parents=True, exist_ok=True)
-    paths = tuple(folder / name for name in pictures)
-    files = ReportFiles(folder / "report.html", folder / "report.md", paths)
-    written = [files.html.name, files.markdown.name, *pictures]
-    check_folder(folder, written, sign="report.md", text="tsformer")
-    for name, png in pictures.items():
-        write_atomically(png, folder / name)
-    write_atomically(page, files.html)
-    write_atomically(text, files.markdown)
-    return files
-
-
-def _needs_its_script(design: Mapping[str, Any]) -> bool:
-    """Return whether an encoding is defined where no other process can import it."""
-    methods = [each.get("encoding", "none") for each in design.get("methods", {}).values()]
-    parts = [part for each in (*design.get("encodings", ()), *methods) for part in each.split("+")]
-    ours = [name for name in names() if find(name).__module__.startswith("tsformer.")]
-    return not design.get("imports") and any("." not in each and each not in ours for each in parts)
+    check_folder(folder, contents, sign="report.md", text="tsformer")
+    for file, written in contents.items():
+        write_atomically(written, folder / file)
+    paths = tuple(folder / file for file in pictures)
+    sentences = "\n".join(verdict(each, baseline, variables["noun"]) for each in findings)
+    return ReportFiles(folder / "report.html", folder / "report.md", paths, sentences)
 
 
 def as_png(figure: Figure) -> bytes:

@@ -6,7 +6,7 @@ import itertools
 import json
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,6 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from tsformer._checks import check_number
 from tsformer._optional import require
-from tsformer._registry import part_names
 from tsformer.data.containers import to_arrays, to_items, to_source
 from tsformer.data.layout import check_ids, refuse_recording
 from tsformer.data.table import Source
@@ -27,7 +26,6 @@ from tsformer.encodings import find
 from tsformer.estimators.targets import check_length, read_groups, read_targets
 from tsformer.studies._files import check_folder, write_atomically
 from tsformer.studies.analysis.ranking import answer
-from tsformer.studies.analysis.statistics import mean_ranks
 from tsformer.studies.design.study import Study
 from tsformer.studies.report.summary_table import summary_table
 from tsformer.studies.run.finalize import attempt, by_variant, finalize, study_note
@@ -37,7 +35,6 @@ from tsformer.studies.run.lock import DRIVER_TAG, exclusive, this_process
 from tsformer.studies.run.problem import Problem, fold_sizes, n_train, own_problem
 from tsformer.studies.run.progress import Progress, listener_of
 from tsformer.studies.run.results import ResultStore
-from tsformer.studies.run.trial import name_column
 from tsformer.tracking import prepare_store
 from tsformer.tracking.settings import without_credentials
 from tsformer.tracking.views import make_views
@@ -53,15 +50,12 @@ class Comparison:
         The design.
     results : DataFrame
         One row per successful fit: `dataset`, `encoding` (or `method`, in a study with methods), a
-        column for each varied parameter, `train_size` and `n_train` (how many series) if the study
-        has train sizes, `seed`, `resample`, the test metrics (`accuracy`, `balanced_accuracy`,
-        `f1_macro`, `log_loss`, `brier_score`, `calibration_error`), `fit_seconds`,
-        `fit_cpu_seconds` (processor time of the whole call of `fit`, which other load does not
-        stretch), `seconds_per_epoch`, `n_epochs`, `n_parameters`, `n_parameters_encoding`,
-        `peak_memory_mb` of the fit, `predict_seconds` and `predict_memory_mb` of predicting the
-        test split, with methods `helped` (``padded``, ``cut``, ``interpolated``), `configuration`
-        (hash of the shared parameters), `version`, `commit` in a checkout, and `run_id` in MLflow.
-        Missing values are NaN, such as the log loss of a method without probabilities.
+        column for each varied parameter, `train_size` and `n_train` with train sizes, `seed`,
+        `resample`, test scores, costs of fitting and predicting (seconds, of the processor too,
+        parameters, peak memory in MB), with methods `helped` (``padded``, ``cut``,
+        ``interpolated``), `configuration` (hash of the shared parameters), `version`, `commit` in
+        a checkout, and `run_id` in MLflow. Missing values are NaN, such as the log loss of a
+        method without probabilities.
     failures : DataFrame
         One row per fit that raised: the columns up to `resample`, and `error`.
     unrecorded : DataFrame
@@ -69,13 +63,11 @@ class Comparison:
         reached. Once the store is back, the same call repeats these fits.
     csv_path : Path
         The results as a file.
-    figure_path : Path or None
-        The figure; None if no fit succeeded.
-    report_path : Path or None
-        The HTML report; None without the extra `statistics`, or if no fit succeeded.
+    figure_path, report_path : Path or None
+        The figure, and the HTML report, for which the extra `statistics` is needed; None if no fit
+        succeeded.
     ui_command : str
-        The shell command that shows the runs, `tsformer ui`; for a tracking server, the address of
-        the view that shows encodings side by side.
+        The shell command that shows the runs; for a tracking server, the address of their view.
     ranking : DataFrame or None
         With a budget, one row per encoding, the best first: `encoding`, `folds` (number of its
         folds), `accuracy` (mean), `behind` (the leader's accuracy minus its own on the same
@@ -96,23 +88,11 @@ class Comparison:
     verdict: str = ""
 
     def __repr__(self) -> str:
-        """Return ranks, verdict and paths."""
-        ranks, name = pd.DataFrame(), name_column(self.study)
-        if self.ranking is not None:
-            ranks = self.ranking.set_index("encoding")[["folds", "accuracy", "outcome"]]
-        elif not self.results.empty:  # over the data sets with all methods, the best first
-            table = self.summary().pivot(index="dataset", columns=name, values="accuracy")
-            table = table.dropna() if len(table.dropna()) else table
-            ranks = pd.DataFrame({"mean rank": mean_ranks(table), "accuracy": table.mean()})
-            ranks = ranks.sort_values(["mean rank", "accuracy"], ascending=[True, False])
+        """Return counts, verdict and paths."""
         lost = {"failed": len(self.failures), "not recorded": len(self.unrecorded)}
         counts = [f"{len(self.results)} fits", *(f"{n} {what}" for what, n in lost.items() if n)]
-        parts = [
-            f"{self.study.label}: {', '.join(counts)}",
-            ranks.to_string(float_format="%.3f") if len(ranks) else "",
-            self.verdict,
-            "\n".join(f"{what:<8}{place}" for what, place in self.places().items() if place),
-        ]
+        places = [f"{what:<8}{place}" for what, place in self.places().items() if place]
+        parts = (f"{self.study.label}: {', '.join(counts)}", self.verdict, "\n".join(places))
         return "\n\n".join(filter(None, parts))
 
     def places(self) -> dict[str, Path | str | None]:
@@ -133,9 +113,8 @@ class Comparison:
 
         If the study varies parameters, a name has the encoding and the variant.
         """
-        return summary_table(
-            by_variant(self.results, self.study), by_variant(self.failures, self.study)
-        )
+        tables = (by_variant(table, self.study) for table in (self.results, self.failures))
+        return summary_table(*tables)
 
 
 def compare(
@@ -153,15 +132,10 @@ def compare(
 ) -> Comparison:
     """Fit every encoding or method on every data set with every seed; score each once.
 
-    Each fit is an MLflow run with a key of its own. Fits that an earlier call finished are read
-    back, not repeated, so that the same call resumes after any interruption, whether a worker,
-    this process or the tracking server was killed. A fit that raises, or during which the worker
-    process ends twice, is recorded as FAILED and the others continue. Ctrl-C ends current
-    runs as KILLED and raises KeyboardInterrupt, with the results so far in the CSV.
-
-    Only one call at a time runs a study in a store; a second call raises, and says who runs it.
-    The lock ends with its process. A method of another library runs in a worker process, so that a
-    crash fails its fit only.
+    Each fit is an MLflow run. The same call resumes after any interruption, reads finished fits
+    back and repeats those that failed. A fit that raises, or whose worker process ends, is recorded
+    as FAILED and the others continue. Ctrl-C ends current runs as KILLED and raises
+    KeyboardInterrupt, with the results so far in the CSV.
 
     Parameters
     ----------
@@ -176,29 +150,29 @@ def compare(
         The MLflow experiment.
     jobs : int, default=1
         Number of parallel fits on this machine, each in a process with its share of the cores; -1
-        for as many as there are cores. With 1, `TSTransformerClassifier` and the other classifiers
-        of this package are fitted in this process.
+        for one per core. With 1, only methods of other libraries have a process of their own.
     scheduler : str, optional
-        Address of a Dask scheduler, such as ``"tcp://127.0.0.1:8786"``, whose workers run the
-        fits; replaces `jobs`. Needs the extra `dask`.
+        Address of a Dask scheduler, such as ``"tcp://127.0.0.1:8786"``; replaces `jobs`.
     fit_time_limit : float, optional
-        Seconds after which a fit has failed; no limit by default. Its process is ended: all fits
-        run in worker processes, with ``jobs=1`` one at a time. Imports and compilation before the
-        fit do not count.
+        Seconds after which a fit has failed, and its worker process is ended; no limit by default.
+        Imports and compilation before the fit do not count.
     budget : float or str, optional
         Seconds of fits, or a time such as ``"10min"``, for successive halving: see
-        `which_encoding`. The study has encodings, and one data set with folds. The budget is no
-        part of the design: a larger one continues the comparison.
+        `which_encoding`. A larger budget continues the comparison.
     on_progress : callable, optional
         Called with a Progress at every event.
     verbose : int or bool, optional
         1 prints a line for each fit on standard error, with the time left; by default on a
         terminal without `on_progress`.
 
+    Returns
+    -------
+    Comparison
+
     Raises
     ------
     tsformer.data.DatasetError
-        For a data set that cannot be loaded; before any fit, as are the next three.
+        For a data set that cannot be loaded; before any fit, as are all errors.
     ConnectionError
         If the store or the scheduler cannot be used.
     FileExistsError
@@ -215,16 +189,22 @@ def compare(
     check_number("jobs", jobs, 1, whole=True, also=(-1,))
     if fit_time_limit is not None:
         check_number("fit_time_limit", fit_time_limit, 0, excluded=True)
-    for name, value, default in (("jobs", jobs, 1), ("fit_time_limit", fit_time_limit, None)):
-        if scheduler is not None and value != default:
-            raise ValueError(
-                f"{name}={value} is for processes of this machine, and scheduler={scheduler!r} "
-                "runs the fits on others. Give only one of the two"
-            )
-    jobs = int(joblib.effective_n_jobs(jobs)) if jobs == -1 else jobs
+    if scheduler is not None and (jobs != 1 or fit_time_limit is not None):
+        raise ValueError(
+            f"jobs={jobs} and fit_time_limit={fit_time_limit} are for processes of this machine, "
+            f"and scheduler={scheduler!r} runs the fits on others: leave them out"
+        )
+    jobs = int(joblib.effective_n_jobs(jobs))
     limit = None if budget is None else _budget(study, budget)
     if jobs > 1 or scheduler is not None or fit_time_limit is not None:
-        _check_importable(study)
+        for name in study.names:
+            homes = [study.method(name).estimator]
+            homes += [find(part).__module__ for part in study.parts_of(name)]
+            if any(home.partition(".")[0] == "__main__" for home in homes):
+                raise ValueError(
+                    f"{name!r} is defined in the main script, which other processes cannot import; "
+                    "move it to a module of its own, or use jobs=1"
+                )
     study.check()
     for name in study.datasets:
         Problem.load(name, study.resamples - 1)  # folds limit the resamples
@@ -234,6 +214,7 @@ def compare(
     if not (folder / "results.csv").exists():  # ResultStore checks an existing file
         names = ("study.json", "summary.md", "failures.csv", "comparison.png", "ranking.md")
         check_folder(folder, names, sign="study.json", text='"datasets"')
+    design = study.as_dict()
     with ExitStack() as stack:
         client = stack.enter_context(cluster(scheduler)) if scheduler else None
         store = prepare_store(tracking_uri, experiment)
@@ -245,79 +226,55 @@ def compare(
             )
         stack.enter_context(exclusive(store, study.name))
         results = ResultStore(study, store, folder / "results.csv").open()
-        write_atomically(json.dumps(study.as_dict(), indent=2) + "\n", folder / "study.json")
+        write_atomically(json.dumps(design, indent=2) + "\n", folder / "study.json")
         tags = {DRIVER_TAG: this_process(), "tsformer.study": study.name}
         tags |= {"mlflow.runColor": "#000000", "mlflow.note.content": study_note(study, store)}
         parent = store.start(study.label, kind="study", key=study.name, tags=tags, again=True)
         with parent:
-            parent.params(study.as_dict())
-            parent.json(study.as_dict(), "study.json")
-            fits = Fits(
-                parent.run_id, listener, jobs=jobs, time_limit=fit_time_limit, client=client
-            )
-            ranking = None
+            parent.params(design)
+            parent.json(design, "study.json")
+            options: dict[str, Any] = {"time_limit": fit_time_limit, "client": client}
+            fits, ranking = Fits(parent.run_id, listener, jobs=jobs, **options), None
             try:
-                with fits:
+                with closing(fits):
                     if limit is None:
                         deque(fits.run(study.trials(), results), maxlen=0)
                     else:
-                        (name,), first = study.datasets, folder / "first_round.csv"
-                        halving = Halving(
-                            study,
-                            results,
-                            lambda short: ResultStore(short, store, first).open(),
-                            fits.run,
-                            limit,
-                            n_test=fold_sizes(name),
-                            length=max(x.shape[-1] for x in Problem.load(name).X_train),
-                            jobs=fits.n_parallel(),
-                        )
+                        (name,), n_jobs = study.datasets, fits.n_parallel()
+                        length = max(x.shape[-1] for x in Problem.load(name).X_train)
+                        sizes = fold_sizes(name)
+                        halving = Halving(study, results, fits.run, limit, sizes, length, n_jobs)
                         halving.run()
                         ranking = halving.ranking()
             except BaseException:
                 attempt(results.release, "marking the running fits as killed")
                 raise
             attempt(results.settle, "checking for duplicate runs")
-            written = finalize(results, folder, parent, ranking, ranked=limit is not None)
+            written = finalize(results, folder, parent, ranking, limit is not None)
         views = make_views(store, study.name)
-        fits.progress.end()
+        fits.progress.send("end")
     where = store.ui_command()
     if views and not store.uri.startswith("sqlite:"):
         server = without_credentials(store.uri).rstrip("/")
         where = f"{server}/{store.page_of_view(next(iter(views)))}"
     tables = results.results(), results.failures(), results.without_record()
-    files = results.path, written.figure, written.report
-    return Comparison(study, *tables, *files, where, ranking, written.verdict)
+    return Comparison(
+        study, *tables, csv_path=results.path, ui_command=where, ranking=ranking, **written
+    )
 
 
 def _budget(study: Study, budget: float | str) -> float:
     """Return the seconds of a budget; raise ValueError for a study that cannot be halved."""
     seconds = seconds_of(budget)
-    several = len(study.datasets) > 1 or len(study.seeds) > 1
-    if several or study.methods or study.varied:
+    others = (study.datasets[1:], study.seeds[1:], study.methods, study.varied)
+    folds = study.encodings[1:] and study.resamples > 1 and fold_sizes(study.datasets[0])
+    if any(others) or not folds:
         raise ValueError(
-            f"budget={budget!r} is for encodings on one data set with one seed; leave out methods, "
-            "vary and train_sizes, further data sets and further seeds"
-        )
-    if len(study.encodings) < 2 or study.resamples < 2 or not fold_sizes(study.datasets[0]):
-        raise ValueError(
-            f"budget={budget!r} chooses between two encodings or more by cross-validation, and "
-            f"{study.datasets[0]} must have folds and the study two resamples or more; use "
-            "which_encoding, or `tsformer compare --data`"
+            f"budget={budget!r} chooses between two encodings or more, with one seed, by the folds "
+            "of one data set of your own: use which_encoding, or `tsformer compare --data`, "
+            "without methods, vary and train_sizes"
         )
     return seconds
-
-
-def _check_importable(study: Study) -> None:
-    """Raise for a class of the main script, which other processes cannot import."""
-    for method in map(study.method, study.names):
-        parts = part_names(study.encoding_of(method.name)) if method.transformer else ()
-        homes = [method.estimator, *(find(part).__module__ for part in parts)]
-        if any(home.partition(".")[0] == "__main__" for home in homes):
-            raise ValueError(
-                f"{method.name!r} is defined in the main script, which other processes cannot "
-                "import; move it to a module of its own, or use jobs=1"
-            )
 
 
 def which_encoding(
@@ -338,12 +295,10 @@ def which_encoding(
     All encodings are fitted on the first fold. Round by round the next fold is fitted with the
     better half, at least two encodings, and with any other within two standard errors of the best
     if the budget suffices for all its folds. The budget counts training and predicting, not set-up
-    and tracking; no fit begins that is expected to exceed it. An encoding that would take more than
-    four equal shares of the budget is not fitted. If one fold of the others exceeds the budget, a
-    first round with fewer epochs ranks them.
+    and tracking; no fit begins that is expected to exceed it, and the cheapest come first.
 
-    The same call resumes after an interruption: fits in the tracking store are not repeated, and
-    their seconds count towards the budget. With a larger budget, it continues.
+    The same call resumes: fits in the tracking store are not repeated, and their seconds count
+    towards the budget. With a larger budget, it continues.
 
     The leader is the best of several on these folds, so that its accuracy and its lead are
     optimistic. Intervals are of paired differences over the folds, by the corrected resampled
@@ -368,8 +323,7 @@ def which_encoding(
     name : str, default="own"
         Name of the data: they are written to ``data/NAME-HASH``, where fits find them.
     **options
-        Passed to `compare`: `out`, `tracking_uri`, `experiment`, `jobs`, `on_progress`,
-        `verbose`.
+        Passed to `compare`.
 
     Returns
     -------

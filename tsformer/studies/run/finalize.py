@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pandas as pd
 
@@ -25,14 +25,12 @@ from tsformer.studies.analysis.scores import (
     labels,
     read_study,
     variant_scores,
-    was_skipped,
 )
-from tsformer.studies.analysis.statistics import analyse, default_baseline, mean_ranks, mean_scores
+from tsformer.studies.analysis.statistics import mean_ranks, mean_scores
 from tsformer.studies.design.methods import digest
 from tsformer.studies.design.study import Study
 from tsformer.studies.report.summary_table import summary_table, to_markdown
-from tsformer.studies.report.verdict import verdict
-from tsformer.studies.report.write import write_findings
+from tsformer.studies.report.write import write_report
 from tsformer.studies.run.results import ResultStore
 from tsformer.studies.run.trial import COST_COLUMNS, SCORE_COLUMNS, name_column, plain
 from tsformer.tracking import RunStore, TrackedRun
@@ -50,22 +48,17 @@ def study_note(study: Study, store: RunStore) -> str:
         f"({store.page_of_view(view_of_study(study.name, digest(variant) if variant else ''))})"
         for variant in study.variants
     )
-    lines = (
-        f"{links}; the artifacts have the report and the results.",
-        study.description.strip(),
-        f"{len(study.trials())} fits. Made by `{store.command}`.",
-    )
-    return "\n\n".join(filter(None, lines))
+    made = f"{len(study.trials())} fits. Made by `{store.command}`."
+    return f"{links}\n\n{study.description.strip()}\n\n{made}"
 
 
 T = TypeVar("T")
 #: Costs averaged over data sets after the median over fits: one slow fit does not shift it.
 _AVERAGED = [name for name in COST_COLUMNS if name not in ("fit_cpu_seconds", "n_epochs")]
 _NOTE = (
-    "Means over {fits} fits on {datasets} data sets.{left_out} `test/accuracy_spread` is the "
-    "standard deviation over seeds and resamples of one data set, averaged over data sets. "
-    "`test/mean_rank` is 1 for the best method on every data set. The picture of the encoding is "
-    "of the fit on {first} with seed {seed}. Part of [this study]({study})."
+    "Means over {} fits on {} data sets. `test/accuracy_spread` is the standard deviation over "
+    "seeds and resamples of one data set, averaged over data sets. `test/mean_rank` is 1 for the "
+    "best method on every data set. Part of [this study]({})."
 )
 
 
@@ -80,52 +73,39 @@ def summary_runs(
         if found is None:  # all its fits failed
             continue
         ranks = mean_ranks(mean_scores(found.used)).sort_values()
-        n_left_out, pictured = len(found.rows) - len(found.used), False
-        lacking = f" {n_left_out} fits are left out, since some method lacks that draw."
-        for name in study.names:
+        for place, name in enumerate(ranks.index, 1):
             # A fit that all seeds share has no spread.
             fits = distinct_fits(found.used[found.used["method"] == name], "dataset")
-            if fits.empty:  # all its fits failed
-                continue
-            note = _NOTE.format(
-                fits=len(fits),
-                datasets=fits["dataset"].nunique(),
-                left_out=lacking if n_left_out else "",
-                first=fits.iloc[0]["dataset"],
-                seed=fits.iloc[0]["seed"],
-                study=store.page_of(parent.run_id),
-            )
+            counts = len(fits), fits["dataset"].nunique()
             tags = {
                 "mlflow.runColor": colors[name],
-                "mlflow.note.content": note,
+                "mlflow.note.content": _NOTE.format(*counts, store.page_of(parent.run_id)),
                 "tsformer.study": study.name,
                 VARIANT_TAG: f"|{digest(variant)}|" if variant else "",
-                PLACE_TAG: f"{list(ranks.index).index(name) + 1:03d}",
+                PLACE_TAG: f"{place:03d}",
             }
             label = ", ".join(filter(None, (name, variant)))
-            key = "/".join(filter(None, (study.name, name, variant)))
+            options: dict[str, Any] = {"parent": parent, "tags": tags, "again": True}
             with store.start(
-                label, kind="encoding", key=key, parent=parent, tags=tags, again=True
+                label, kind="encoding", key=f"{study.name}/{name}/{variant}", **options
             ) as run:
                 run.params({name_column(study): name, "study": study.name, **values})
-                run.metrics(_metrics(fits, rank=float(ranks[name])))
-                if not pictured:  # MLflow's view of the study shows all fits in one run
-                    draw = partial(run.figure, lambda: figure, "comparison.png")
-                    draw = partial(draw, key="scores", size=900)
-                    _once(run, "the scores", digest(scores.rows.to_csv(index=False)), draw)
-                    pictured = True
-                source = str(fits.iloc[0]["run_id"])  # of the same draw for all
-                _once(run, "the encoding", source, partial(_copy_picture, run, source))
+                run.metrics({"test/mean_rank": ranks[name], **_metrics(fits)})
+                if place == 1:  # MLflow's view of the study shows all fits in one run
+                    draw = partial(run.figure, lambda: figure, "comparison.png", key="scores")
+                    source = digest(scores.rows.to_csv(index=False))
+                    _once(run, "scores", source, partial(draw, size=900))
+                source = str(fits["run_id"].iloc[0])  # of the same draw for all
+                _once(run, "encoding", source, partial(_copy_picture, run, source))
             made.append(run.run_id)
     return made
 
 
 def _once(run: TrackedRun, what: str, source: str, log: Callable[[], object]) -> None:
     """Log a picture unless the run has it from this source: MLflow would add another."""
-    tag = f"tsformer.{what.removeprefix('the ')}_of"
-    found = run.read()
+    tag, found = f"tsformer.{what}_of", run.read()
     if source and found is not None and found.data.tags.get(tag) != source:
-        run.attempt(what, log)
+        run.attempt(f"the {what}", log)
         run.tags({tag: source})
 
 
@@ -141,13 +121,12 @@ def _copy_picture(run: TrackedRun, source: str) -> None:
         run.client.log_artifact(run.run_id, path)
 
 
-def _metrics(fits: pd.DataFrame, *, rank: float) -> dict[str, float]:
+def _metrics(fits: pd.DataFrame) -> dict[str, float]:
     by_dataset = fits.groupby("dataset", sort=False)["score"]
     means, spreads = by_dataset.mean(), by_dataset.std()
     return {
         "test/accuracy": means.mean(),
         "test/accuracy_spread": spreads.mean(),
-        "test/mean_rank": rank,
         "fits/finished": len(fits),
         **{f"test/{name}": fits[name].mean() for name in SCORE_COLUMNS[1:4] if name in fits},
         **fits.groupby("dataset")[[name for name in _AVERAGED if name in fits]].median().mean(),
@@ -156,73 +135,51 @@ def _metrics(fits: pd.DataFrame, *, rank: float) -> dict[str, float]:
     }
 
 
-class Written(NamedTuple):
-    """What a finished study wrote."""
-
-    figure: Path | None = None
-    report: Path | None = None
-    verdict: str = ""
-
-
 def finalize(
-    store: ResultStore,
-    folder: Path,
-    parent: TrackedRun,
-    ranking: pd.DataFrame | None = None,
-    *,
-    ranked: bool = False,
-) -> Written:
-    """Write failures, table or ranking, figure and report; log them in the study's run."""
+    store: ResultStore, folder: Path, parent: TrackedRun, ranking: pd.DataFrame | None, ranked: bool
+) -> dict[str, Any]:
+    """Write and log failures, table or ranking, figure and report; return paths and verdict."""
     study, results, failures = store.study, store.results(), store.failures()
     counts = {"fits/finished": len(store.rows), "fits/failed": len(store.errors)}
     parent.metrics({**counts, "fits/unrecorded": len(store.unrecorded)})
     parent.text(to_csv(results), "results.csv")
     (folder / "failures.csv").unlink(missing_ok=True)  # of an earlier call
     texts = {} if failures.empty else {"failures.csv": to_csv(failures)}
-    figure, written = None, Written()
+    figure, path = None, folder / ("ranking.png" if ranked else "comparison.png")
+    written: dict[str, Any] = {"figure_path": None, "report_path": None, "verdict": ""}
     if ranking is not None:
         page, figure = ranking_page(ranking), plot_ranking(ranking)
         texts |= {"ranking.md": page, "ranking.csv": to_csv(ranking)}
         note = f"{page}\n{study_note(study, store.store)}"
+        written["verdict"] = answer(ranking)
         parent.tags({"tsformer.answer": answer(ranking), "mlflow.note.content": note})
-        written = Written(folder / "ranking.png", verdict=answer(ranking))
     elif not ranked and not results.empty:
         shown = by_variant(results, study)
         texts["summary.md"] = to_markdown(summary_table(shown, by_variant(failures, study)))
-        if n_failed := int((~was_skipped(failures["error"])).sum()):
-            line = f"\nFits that are not in the table: {n_failed} failed (failures.csv).\n"
-            texts["summary.md"] += line
         figure = plot_comparison(shown.rename(columns={"method": "encoding"}))
-        written = Written(folder / "comparison.png")
     for name, text in texts.items():
         write_atomically(text, folder / name)
         parent.text(text, name)
-    if figure is None or written.figure is None:
+    if figure is None:
         return written
-    with replacing(written.figure) as file:  # another call may be writing to the same folder
+    with replacing(path) as file:  # another call may be writing to the same folder
         figure.savefig(file, format="png", dpi=150 if ranked else "figure")
-    drawn, key = figure, "ranking" if ranked else ""
-    parent.figure(lambda: drawn, written.figure.name, key=key, size=900)
+    drawn, written["figure_path"] = figure, path
+    parent.figure(lambda: drawn, path.name, key="ranking" if ranked else "", size=900)
     if not ranked:
-        scores, report = read_study(store.path), None
         if all(map(importlib.util.find_spec, ("scikit_posthocs", "baycomp", "jinja2"))):
-            noun = name_column(study)
-            write = partial(report_of, scores, folder, parent, noun)
-            report = attempt(write, "writing the report")
-        summary_runs(study, scores, store.store, parent, figure)
-        written = Written(written.figure, *(report or ()))
+            report = attempt(partial(report_of, folder, parent), "writing the report")
+            written |= report or {}
+        summary_runs(study, read_study(store.path), store.store, parent, figure)
     return written
 
 
-def report_of(scores: StudyScores, folder: Path, parent: TrackedRun, noun: str) -> tuple[Path, str]:
+def report_of(folder: Path, parent: TrackedRun) -> dict[str, Any]:
     """Write and log the report; return its page and its first sentences."""
-    baseline = default_baseline(scores)
-    findings = analyse(scores, baseline=baseline)
     here = folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder
-    command = shlex.join(["tsformer", "report", str(here)])
-    files = write_findings(scores, findings, folder / "report", baseline=baseline, command=command)
+    files = write_report(folder, command=shlex.join(["tsformer", "report", str(here)]))
     parent.text(files.html.read_text(encoding="utf-8"), files.html.name)
-    return files.html, "\n".join(verdict(each, baseline, noun) for each in findings)
+    return {"report_path": files.html, "verdict": files.verdict}
 
 
 def by_variant(results: pd.DataFrame, study: Study) -> pd.DataFrame:
@@ -237,6 +194,6 @@ def attempt(do: Callable[[], T], what: str) -> T | None:
     """Call `do`; if it raises, warn and return None: nothing after the fits may fail them."""
     try:
         return do()
-    except Exception as error:  # the fits are done and must not fail
+    except Exception as error:
         warn_caller(f"{what} failed: {type(error).__name__}: {error}")
         return None

@@ -5,34 +5,30 @@ from __future__ import annotations
 import faulthandler
 import itertools
 import os
-import re
 import signal
 import threading
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import InitVar, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 from joblib.externals.loky import ProcessPoolExecutor
 
 from tsformer._optional import require
 from tsformer._threads import limit_threads, share_of_threads
-from tsformer._warnings import warn_caller
 from tsformer.studies.design.study import Trial
 from tsformer.studies.run.lock import end_left_over
 from tsformer.studies.run.progress import Progress, ProgressReporter
 from tsformer.studies.run.results import ResultStore
-from tsformer.studies.run.trial import Task, TrialResult, failed, run_task
+from tsformer.studies.run.trial import Task, TrialResult, run_task
 
 #: Limit of imports and compilation before a fit with a time limit.
 _PREPARATION_SECONDS = 300
-#: Attempts at a fit whose process ends: memory may have been short for a moment.
-_ATTEMPTS = 2
 _SECONDS_FOR_WORKERS = 60
 #: Libraries read their number of threads when they are loaded.
 _THREAD_VARIABLES = (
@@ -47,28 +43,26 @@ class Fits:
 
     With one job and no time limit, classifiers of this package are fitted in this process. Other
     fits run in worker processes, each with its share of the cores as threads, or on the workers of
-    a Dask `client`.
+    a Dask `client`. The end of a process fails its fit; Dask repeats it on other workers before.
     """
 
     parent_id: str
     listener: Callable[[Progress], None] | None = None
-    jobs: InitVar[int] = field(default=1, kw_only=True)
+    jobs: int = field(default=1, kw_only=True)
     time_limit: float | None = field(default=None, kw_only=True)
     client: Any = field(default=None, kw_only=True)
 
-    def __post_init__(self, jobs: int) -> None:
-        self.pools: list[Any] = [Worker(jobs) for _ in range(jobs)]
+    def __post_init__(self) -> None:
+        self.pools: list[Any] = [Worker(self.jobs) for _ in range(self.jobs)]
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
+    def close(self) -> None:
+        """End the worker processes."""
         for pool in self.pools:
             pool.stop()
 
     def n_parallel(self) -> int:
         """Return the number of fits that run at once."""
-        return sum(self.client.nthreads().values()) if self.client else len(self.pools)
+        return sum(self.client.nthreads().values()) if self.client else self.jobs
 
     def run(
         self,
@@ -88,17 +82,17 @@ class Fits:
             if not tasks:
                 return
             left = left[len(tasks) :]
-            here = self.client is None and self.time_limit is None and len(self.pools) == 1
+            here = self.client is None and self.time_limit is None and self.jobs == 1
             for result in self.one_by_one(tasks) if here else self.elsewhere(tasks):
                 accuracy = result.row["accuracy"] if result.row else None
                 for trial in to.add(result):
-                    self.progress.fit_end(trial, accuracy=accuracy, error=result.error)
+                    self.progress.send("fit-end", trial, accuracy=accuracy, error=result.error)
                 yield result.trial
 
     def one_by_one(self, tasks: Sequence[Task]) -> Iterator[TrialResult]:
         """Run one task after the other; methods of other libraries may crash, so in a worker."""
         for task in tasks:
-            self.progress.fit_start(task.trial)
+            self.progress.send("fit-start", task.trial)
             method = task.study.method(task.trial.method)
             # A worker cannot import classes of the main script.
             if method.ours or method.estimator.startswith("__main__."):
@@ -114,46 +108,28 @@ class Fits:
             losses += (require("distributed", extra="dask", purpose="a cluster").KilledWorker,)
             self.client.wait_for_workers(1, timeout=_SECONDS_FOR_WORKERS)
             idle = [self.client.get_executor(pure=False)] * len(tasks)
-        waiting, lost = deque(tasks), Counter[str]()
-        running: dict[Future[TrialResult], tuple[Any, Task, float]] = {}
+        waiting, running = deque(tasks), dict[Future[TrialResult], tuple[Any, Task]]()
         try:
             while waiting or running:
                 while waiting and idle:
                     pool, task = idle.pop(), waiting.popleft()
-                    future = pool.submit(run_within, self.time_limit, task)
-                    running[future] = pool, task, time.monotonic()
+                    running[pool.submit(run_within, self.time_limit, task)] = pool, task
                 # With mlflow imported, Ctrl-C does not interrupt a wait without a timeout.
                 for future in wait(running, timeout=1, return_when=FIRST_COMPLETED).done:
-                    pool, task, begun = running.pop(future)
+                    pool, task = running.pop(future)
                     idle.append(pool)
                     try:
                         yield future.result()
                     except losses as error:
-                        lost[task.key] += 1
-                        seconds = time.monotonic() - begun
-                        message, late = self._message(task.trial.method, error, seconds)
-                        try:
-                            end_left_over(task.store, task.study.name, {task.key})
-                        except Exception as problem:  # a later driver ends its run
-                            warn_caller(f"the run of {task.trial} could not be ended: {problem}")
-                        if late or lost[task.key] == _ATTEMPTS:
-                            yield failed(task, message)
-                        else:
-                            waiting.append(task)
+                        end_left_over(task.store, task.study.name, {task.key})
+                        name, limit = task.trial.method, self.time_limit
+                        reason = f"ProcessLost: the process of {name} ended: {error}"
+                        if limit is not None and "EXIT(1)" in str(error):  # of `faulthandler`
+                            reason = f"FitTimeLimit: {name} had not ended after {limit:g} seconds"
+                        yield task.failed(reason)
         finally:
             for future in running:
                 future.cancel()
-
-    def _message(self, name: str, error: Exception, seconds: float) -> tuple[str, bool]:
-        """Describe the loss of a fit's process, and tell whether the time limit ended it."""
-        codes, limit = re.search(r"exit codes .* are \{(.*)\}", str(error)), self.time_limit
-        # The exit code of `faulthandler`.
-        if limit is not None and seconds >= limit and codes and codes[1] == "EXIT(1)":
-            return f"FitTimeLimit: {name} had not ended after {limit:g} seconds", True
-        return (
-            f"ProcessLost: the process of {name} ended in {_ATTEMPTS} attempts "
-            f"({codes[1] if codes else error}), by its own code or for lack of memory"
-        ), False
 
 
 class Worker:
@@ -224,8 +200,7 @@ def cluster(scheduler: str) -> Iterator[Any]:
             try:
                 super().start(**options)
             except BaseException:
-                # The garbage collector may do so in the next client, which then hangs.
-                self.close()
+                self.close()  # else the next client may hang
                 raise
 
     try:

@@ -5,7 +5,6 @@ import re
 import tempfile
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -15,7 +14,6 @@ import numpy.typing as npt
 import pandas as pd
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
-from tsformer._checks import shortened
 from tsformer._warnings import warn_caller
 from tsformer.data import load_dataset
 from tsformer.data.archive import folder_of
@@ -25,6 +23,9 @@ from tsformer.data.tsfile import writable_labels, write_ts
 from tsformer.estimators.targets import warn_of_labels
 from tsformer.studies.design.study_file import WHOLE
 
+#: Series and labels to train on, and to test on.
+Split = tuple[Any, np.ndarray, Any, np.ndarray]
+
 
 def stratified_resample(
     X_train: np.ndarray | Sequence[Any],
@@ -33,7 +34,7 @@ def stratified_resample(
     y_test: np.ndarray,
     *,
     seed: int,
-) -> tuple[Any, np.ndarray, Any, np.ndarray]:
+) -> Split:
     """Draw a new train/test split with the class counts of the official one.
 
     All series, train before test, are shuffled within each class. The same seed gives the same
@@ -49,9 +50,14 @@ def stratified_resample(
         n = int(np.sum(y_train == label))
         train += places[:n].tolist()
         test += places[n:].tolist()
-    X: Any = [*X_train, *X_test]
-    if all(isinstance(part, np.ndarray) for part in (X_train, X_test)):
-        X = np.stack(X) if len({x.shape for x in X}) == 1 else X
+    return _divided((X_train, y_train, X_test, y_test), train, test)
+
+
+def _divided(split: Split, train: Any, test: Any) -> Split:
+    """Divide the series of both parts anew."""
+    X: Any = [*split[0], *split[2]]
+    X = np.stack(X) if len({x.shape for x in X}) == 1 and isinstance(split[0], np.ndarray) else X
+    y = np.concatenate([split[1], split[3]])
     return taken(X, train), y[train], taken(X, test), y[test]
 
 
@@ -63,33 +69,21 @@ def cross_validation_folds(
     Each fold has about the same share of each class. All series of a group are in one fold, so
     that no model is tested on a patient or machine that it was trained on.
     """
-    classes, counts = np.unique(y, return_counts=True)
-    n_apart = len(y) if groups is None else len(np.unique(groups))
-    what = "series" if groups is None else "groups"
-    if n_apart > counts.max():
-        n_apart, what = counts.max(), "series of the largest class"
-    if not 2 <= n_folds <= n_apart:
-        raise ValueError(
-            f"the number of folds must be from 2 to {n_apart}, the number of {what}; got {n_folds}"
-        )
     found = np.full(len(y), -1, dtype=np.int64)
     kind = StratifiedKFold if groups is None else StratifiedGroupKFold
     with warnings.catch_warnings():
-        # The warning that a class has fewer series than folds: the checks below suffice.
-        warnings.simplefilter("ignore", UserWarning)
+        warnings.simplefilter("ignore", UserWarning)  # small classes: the checks below suffice
         draw = kind(n_folds, shuffle=True, random_state=0)
         for number, (_, test) in enumerate(draw.split(np.zeros(len(y)), y, groups)):
             found[test] = number
-    for label in classes:
-        where = found[y == label]
-        if (where == where[0]).all():
-            in_one = "a single series" if groups is None or len(where) == 1 else "one group only"
+    if len(np.unique(found)) < n_folds:
+        raise ValueError(f"a fold of n_folds={n_folds} has no series; use fewer folds")
+    for label in np.unique(y):
+        if len(np.unique(found[y == label])) == 1:
             raise ValueError(
                 f"class {str(label)!r} has series in only one of the {n_folds} folds, so no model "
-                f"is trained on it there; drop the class if it has {in_one}, or change the folds"
+                "is trained on it there; drop the class or change folds or groups"
             )
-    if len(set(found.tolist())) < n_folds:
-        raise ValueError(f"a fold of {n_folds} has no series; use fewer folds")
     return found
 
 
@@ -105,8 +99,7 @@ def subset_size(y: npt.NDArray[Any], size: str) -> int:
         return max(n_classes, int(len(y) * float(size[:-1]) / 100 + 0.5))
     if not n_classes <= (n := int(size)) <= len(y):
         raise ValueError(
-            f"{n} series; take from {n_classes}, one of each class, to {len(y)}, the train split, "
-            "or a percentage"
+            f"{n} series; take from {n_classes}, one of each class, to {len(y)}, or a percentage"
         )
     return n
 
@@ -139,53 +132,37 @@ _KEPT = 16
 _SPLIT = "_SPLIT.csv"
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(NamedTuple):
     """A data set with a split, or with a subset of its train split."""
 
-    name: str
-    resample: int
     X_train: Any
     y_train: np.ndarray
     X_test: Any
     y_test: np.ndarray
     groups_train: np.ndarray | None = None
-    train_size: str = WHOLE
-    seed: int = 0
 
     @classmethod
     def load(cls, name: str, resample: int = 0, train_size: str = WHOLE, seed: int = 0) -> Self:
         """Load by name: split or fold number `resample`, and the `train_size` drawn with `seed`."""
         split, table, groups = official_split(name), _split_table(name), None
         if table:
-            folds, n_folds = table["fold"], 1 + table["fold"].max()
-            if resample >= n_folds:
+            folds = table["fold"]
+            if resample > folds.max():
                 raise ValueError(
-                    f"{name} has {n_folds} folds, which are its resamples, numbered from 0; got "
-                    f"number {resample}. A study of it has at most {n_folds} resamples"
+                    f"the {1 + folds.max()} folds of {name} are its resamples, from 0; got number "
+                    f"{resample}"
                 )
-            X, y = [*split[0], *split[2]], np.concatenate([split[1], split[3]])
             train, test = np.flatnonzero(folds != resample), np.flatnonzero(folds == resample)
-            split = taken(X, train), y[train], taken(X, test), y[test]
+            split = _divided(split, train, test)
             groups = table["group"][train] if "group" in table else None
         elif resample:
             split = stratified_resample(*split, seed=resample)
         if train_size == WHOLE:
-            return cls(name, resample, *split, groups)
+            return cls(*split, groups)
         X, y, X_test, y_test = split
         places = nested_subset(y, train_size, seed=seed)
         groups = None if groups is None else groups[places]
-        X, y = taken(X, places), y[places]
-        return cls(name, resample, X, y, X_test, y_test, groups, train_size, seed)
-
-    def loader(self, context: str) -> str:
-        """Return the expression that loads one part, to be recorded with a run."""
-        subset = context == "train" and self.train_size != WHOLE
-        if not self.resample and not subset and not _split_table(self.name):
-            return f"tsformer.data.load_dataset({self.name!r}, split={context!r})"
-        said = f"{self.name!r}, {self.resample}"
-        said += f", {self.train_size!r}, seed={self.seed}" if subset else ""
-        return f"tsformer.studies.run.problem.Problem.load({said}).X_{context}"
+        return cls(taken(X, places), y[places], X_test, y_test, groups)
 
 
 @cache
@@ -234,7 +211,7 @@ def digest_of(parts: Iterable[tuple[Sequence[Any], npt.NDArray[Any]]], also: str
 
 
 @lru_cache(maxsize=_KEPT)
-def official_split(name: str) -> tuple[Any, np.ndarray, Any, np.ndarray]:
+def official_split(name: str) -> Split:
     """Load train and test split."""
     split = (*load_dataset(name, split="train"), *load_dataset(name, split="test"))
     for part in split:  # all fits of a process share the arrays
@@ -258,18 +235,13 @@ def own_problem(
 
     Their times are written if the fits read them, by ``timestamps="index"``.
     """
-    if source.y is None:
-        raise ValueError("a problem needs the label of each of its series")
-    X, labels = to_arrays(source.X), source.y
+    X, labels = to_arrays(source.X), np.asarray(source.y)
     items: Sequence[Any] = X if timestamps is None else to_items(source.X)
     if timestamps is None and isinstance(source.X, (list, tuple)):
         warn_of_missing_rows(source.X)
     classes = np.unique(labels)
     if len(classes) < 2:
-        raise ValueError(
-            f"all series have the label {shortened(str(classes[0]))}; a comparison needs two "
-            "labels or more"
-        )
+        raise ValueError(f"a comparison needs two labels or more; got {classes.tolist()}")
     warn_of_labels(classes)
     folds = cross_validation_folds(labels, source.groups, n_folds=n_folds)
     equal = pd.factorize(pd.Series([(x.shape, x.tobytes()) for x in X]))[0]
@@ -280,37 +252,33 @@ def own_problem(
         )
     split = f"cross-validated in {n_folds} stratified folds, each tested on by a fit to the others"
     order = np.argsort(folds == 0, kind="stable")  # the first fold is the test split
-    columns: dict[str, npt.NDArray[Any]] = {"fold": folds[order]}
+    table = pd.DataFrame({"fold": folds[order]})
     if source.groups is not None:
-        columns["group"] = source.groups[order]
-        group = source.schema.group if source.schema is not None else None
-        what = f"{group!r}" if group else "group"
-        split += f"; all series of one {what}, of {len(set(source.groups))}, are in one fold"
-    n_train, labels = int((folds != 0).sum()), writable_labels(labels[order])
-    items = [items[i] for i in order]
+        table["group"] = source.groups[order]
+        named = source.schema is not None and source.schema.group
+        split += f"; all series of one {repr(named) if named else 'group'}, of "
+        split += f"{table['group'].nunique()}, are in one fold"
+    labels, items = writable_labels(labels[order]), [items[i] for i in order]
+    n_train = int((folds != 0).sum())
     parts = {
         "TRAIN": (items[:n_train], labels[:n_train]),
         "TEST": (items[n_train:], labels[n_train:]),
     }
     stem = re.sub(r"[^A-Za-z0-9_-]+", "-", title).strip("-")[:80] or "own"
-    words = str({column: values.tolist() for column, values in columns.items()})
-    name = f"{stem}-{digest_of(parts.values(), words)[:8]}"
+    name = f"{stem}-{digest_of(parts.values(), table.to_csv(index=False))[:8]}"
     home = Path("data") / name
-    problem = OwnProblem(name, home, split)
-    if home.is_dir():
-        return problem
-    home.parent.mkdir(parents=True, exist_ok=True)
-    # In the target folder, so that the move is an atomic rename.
-    with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=home.parent) as temporary:
-        unfinished = Path(temporary) / name
-        unfinished.mkdir()
-        for part, (series, y) in parts.items():
-            write_ts(unfinished / f"{name}_{part}.ts", series, y, comment=f"Written from {title}.")
-        split_file = unfinished / f"{name}{_SPLIT}"
-        pd.DataFrame(columns).to_csv(split_file, index=False, lineterminator="\n")
-        try:
-            unfinished.rename(home)
-        except OSError:
-            if not home.is_dir():  # else another process wrote the same
-                raise
-    return problem
+    if not home.is_dir():
+        home.parent.mkdir(parents=True, exist_ok=True)
+        # In the target folder, so that the move is an atomic rename.
+        with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=home.parent) as temporary:
+            folder = Path(temporary) / name
+            folder.mkdir()
+            for part, (series, y) in parts.items():
+                write_ts(folder / f"{name}_{part}.ts", series, y, comment=f"Written from {title}.")
+            table.to_csv(folder / f"{name}{_SPLIT}", index=False, lineterminator="\n")
+            try:
+                folder.rename(home)
+            except OSError:
+                if not home.is_dir():  # else another process wrote the same
+                    raise
+    return OwnProblem(name, home, split)

@@ -27,11 +27,9 @@ class Progress:
     trial : Trial or None
         The fit; None at "start" and "end".
     epoch, n_epochs : int
-        Completed and planned epochs of this fit; 0 before the first.
-    loss, accuracy : float or None
-        The latest training loss; the test accuracy, at "fit-end".
-    error : str
-        The message of a fit that raised, at "fit-end".
+        Completed and planned epochs of this fit.
+    loss, accuracy, error : float, float, str
+        The latest training loss; at "fit-end", the test accuracy or the message of an error.
     """
 
     event: Literal["start", "fit-start", "epoch", "fit-end", "end"]
@@ -94,31 +92,21 @@ class ProgressReporter(Callback):
     ):
         self._listener, self._workers = listener, workers
         self._counts: dict[str, Any] = {"total": len(trials), "skipped": len(skipped), "failed": 0}
-        self._waiting = dict.fromkeys(trial for trial in trials if trial not in skipped)
-        self._trial: Trial | None = None  # the one running in this process
-        self._send("start")
+        self._waiting: set[Trial | None] = {trial for trial in trials if trial not in skipped}
+        self.send("start")
 
-    def fit_start(self, trial: Trial) -> None:
-        """Report that a fit begins in this process."""
-        self._trial = trial
-        self._send("fit-start", trial)
-
-    def on_epoch_end(self, state: TrainingState) -> None:
-        counts = {"epoch": state.epoch, "n_epochs": state.n_epochs}
-        self._send("epoch", self._trial, **counts, loss=state.history[-1]["loss"])
-
-    def fit_end(self, trial: Trial, *, accuracy: float | None = None, error: str = "") -> None:
-        """Report that a fit ended, in this process or another."""
-        del self._waiting[trial]
-        self._counts["failed"] += bool(error)
-        self._send("fit-end", trial, accuracy=accuracy, error=error)
-
-    def end(self) -> None:
-        """Report that the comparison is over."""
-        self._send("end")
-
-    def _send(self, event: Any, trial: Trial | None = None, **fields: Any) -> None:
+    def send(self, event: Any, trial: Trial | None = None, **fields: Any) -> None:
+        """Report the start or end of a fit, in this process or another, or of all fits."""
+        if event == "fit-start":
+            self._trial = trial  # the one running in this process
+        if event == "fit-end":
+            self._waiting.discard(trial)
+            self._counts["failed"] += bool(fields["error"])
         if self._listener is not None:
             fields |= {"running": min(self._workers(), len(self._waiting)), "trial": trial}
             done = self._counts["total"] - len(self._waiting)
             self._listener(Progress(event, done=done, **self._counts, **fields))
+
+    def on_epoch_end(self, state: TrainingState) -> None:
+        counts = {"epoch": state.epoch, "n_epochs": state.n_epochs}
+        self.send("epoch", self._trial, **counts, loss=state.history[-1]["loss"])

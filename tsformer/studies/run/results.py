@@ -11,14 +11,7 @@ from tsformer._warnings import warn_caller
 from tsformer.studies._files import to_csv, write_atomically
 from tsformer.studies.design.study import Study, Trial
 from tsformer.studies.run.lock import end_left_over
-from tsformer.studies.run.trial import (
-    COUNTS,
-    TrialResult,
-    columns,
-    describe,
-    other_series,
-    row_of,
-)
+from tsformer.studies.run.trial import COUNTS, TrialResult, columns, describe, stored_row
 from tsformer.tracking import RunStore
 from tsformer.tracking.settings import without_credentials
 from tsformer.tracking.store import commit
@@ -49,8 +42,7 @@ class ResultStore:
         if commits:  # the version and the parameters may be the same
             warn_caller(
                 f"{len(commits)} of the {len(self.rows)} fits in the store were made at another "
-                f"commit of tsformer, {min(commits)[:9] or 'unknown'}, and are not repeated at "
-                f"{commit()[:9] or 'this one'}; for new fits use another experiment"
+                "commit of tsformer, and are not repeated; for new fits use another experiment"
             )
         self._refuse_to_lose()
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -68,17 +60,12 @@ class ResultStore:
 
     def _read_store(self) -> None:
         self.release()
-        for found in self.study.hashes():
-            tags = {"tsformer.configuration": found}
+        for each in {self.study.hash_of(trial.variant, trial.method) for trial in self._trials}:
+            tags = {"tsformer.configuration": each}
             for key, run in self.store.finished(self._keys, tags).items():
-                if said := other_series(self._keys[key][0], run, self.store):
-                    raise ValueError(said)
                 for trial in self._keys[key]:
-                    known = self.rows.get(trial)
-                    if known is None or known["run_id"] != run.info.run_id:
-                        info, data = run.info, run.data
-                        row = row_of(trial, self.study, info.run_id, data.metrics, data.tags)
-                        self.rows[trial] = row
+                    if self.rows.get(trial, {}).get("run_id") != run.info.run_id:
+                        self.rows[trial] = stored_row(trial, self.study, run, self.store)
                         self.errors.pop(trial, None)
                     self.unrecorded.discard(trial)
 
@@ -88,17 +75,16 @@ class ResultStore:
         try:
             if self.path.exists() and self.path.stat().st_size:
                 recorded = set(pd.read_csv(self.path, dtype={"run_id": str})["run_id"].dropna())
-        except (ValueError, KeyError) as error:  # not a results table
+            known = all(
+                map(self.store.has, recorded - {row["run_id"] for row in self.rows.values()})
+            )
+        except (ValueError, KeyError):  # not a results table
+            known = False
+        if not known:
             raise FileExistsError(
-                f"{self.path} is not a results file of a study and would be overwritten: choose "
-                "another folder with --out, or move the file"
-            ) from error
-        unknown = recorded - {row["run_id"] for row in self.rows.values()}
-        if not all(map(self.store.has, sorted(unknown))):
-            raise FileExistsError(
-                f"{self.path} has fits that {without_credentials(self.store.uri)} does not know "
-                "and that would be lost: name their store with --tracking-uri, choose another "
-                "folder with --out, or move the file"
+                f"{self.path} would be overwritten, and is not a results file of a study or has "
+                f"fits that {without_credentials(self.store.uri)} does not know: name their store "
+                "with --tracking-uri, choose another folder with --out, or move the file"
             )
 
     def add(self, result: TrialResult) -> list[Trial]:
@@ -117,11 +103,7 @@ class ResultStore:
 
     def write(self) -> None:
         """Write the rows to the CSV."""
-        try:
-            write_atomically(to_csv(self.results()), self.path)
-        except OSError as error:
-            hint = "finished fits are in the tracking store; free space and run the same again"
-            raise OSError(error.errno, f"{error.strerror}: {hint}", str(self.path)) from error
+        write_atomically(to_csv(self.results()), self.path)
 
     def results(self) -> pd.DataFrame:
         """Return the rows in the study's order."""
@@ -133,18 +115,18 @@ class ResultStore:
 
     def failures(self) -> pd.DataFrame:
         """Return one row per fit that raised."""
-        shown = [trial for trial in self._trials if trial in self.errors]
-        return self._described(shown).assign(error=[self.errors[trial] for trial in shown])
+        shown = self._described(self.errors)
+        return shown.assign(error=[self.errors[t] for t in self._trials if t in self.errors])
 
     def without_record(self) -> pd.DataFrame:
         """Return one row per fit without a run in the store."""
-        return self._described([trial for trial in self._trials if trial in self.unrecorded])
+        return self._described(self.unrecorded)
 
-    def _described(self, trials: list[Trial]) -> pd.DataFrame:
-        names = columns(self.study)
-        rows = [describe(trial, self.study) for trial in trials]
-        return pd.DataFrame(rows, columns=names[: names.index("resample") + 1])
+    def _described(self, trials: Iterable[Trial]) -> pd.DataFrame:
+        shown = set(trials)
+        rows = [describe(trial, self.study) for trial in self._trials if trial in shown]
+        return pd.DataFrame(rows, columns=list(describe(self._trials[0], self.study)))
 
-    def waiting(self) -> Iterable[Trial]:
+    def waiting(self) -> list[Trial]:
         """Return one trial of each fit without a row."""
         return [first for first, *_ in self._keys.values() if first not in self.rows]

@@ -17,7 +17,7 @@ from tsformer._devices import resolve_device
 from tsformer._files import csv_cell
 from tsformer._warnings import warn_caller
 from tsformer.baselines.reader import PanelClassifier
-from tsformer.baselines.resolve import TRANSFORMER, find, load_class
+from tsformer.baselines.resolve import TRANSFORMER, load_class
 from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.estimators.series import unobserved
 from tsformer.plots import encoding_colors, plot_confusion, plot_reliability
@@ -30,12 +30,8 @@ from tsformer.tracking import MLflowTracker, RunStore, TrackedRun
 from tsformer.tracking.scores import classification_scores, label_scores
 from tsformer.tracking.settings import without_credentials
 from tsformer.tracking.store import commit
-from tsformer.tracking.tracked_run import RunEnded
 from tsformer.tracking.tracker import peak_memory_mb, reset_peak_memory
 from tsformer.training.training_run import Callback, suppress_interruption_warning
-
-#: Tag of a fit: hash of its data set.
-SERIES = "tsformer.series"
 
 SCORE_COLUMNS = (
     *("accuracy", "balanced_accuracy", "f1_macro"),
@@ -48,19 +44,16 @@ COST_COLUMNS = (
 #: Column of the results -> metric of the MLflow run.
 _METRICS = {name: f"test/{name}" for name in SCORE_COLUMNS}
 _METRICS |= {name: name for name in COST_COLUMNS}
-
 #: Columns of the results that are integers.
 COUNTS = ("n_epochs", "n_parameters", "n_parameters_encoding")
-
-# Tag of a run: how the series were made readable.
-_HELPED = "tsformer.helped"
+# Tags of a fit: hash of its data set, and how the series were made readable.
+_SERIES, _HELPED = "tsformer.series", "tsformer.helped"
 
 
 def columns(study: Study) -> list[str]:
     """Return the columns of the results, in order."""
-    others = ["helped"] if study.methods else []
-    described = describe(study.trials()[0], study)
-    return [*described, *_METRICS, *others, "configuration", "version", "commit", "run_id"]
+    tags = {"tsformer.version": ""}
+    return list(row_of(study.trials()[0], study, "", {}, tags))
 
 
 def name_column(study: Study) -> str:
@@ -68,15 +61,45 @@ def name_column(study: Study) -> str:
     return "method" if study.methods else "encoding"
 
 
-def other_series(trial: Trial, run: Any, store: RunStore) -> str:
-    """Return an error if the data set has changed since the fit, else ""."""
-    if run.data.tags.get(SERIES) == series_digest(trial.dataset):
-        return ""
-    return (
-        f"{trial.dataset} has changed since run {run.info.run_id} of "
-        f"{without_credentials(store.uri)} fitted {trial}: give the data set another name, or "
-        "compare in another --experiment"
-    )
+def describe(trial: Trial, study: Study) -> dict[str, Any]:
+    """Return the columns of the results that identify a trial."""
+    row: dict[str, Any] = {"dataset": trial.dataset, name_column(study): trial.method}
+    row |= {name: plain(value) for name, value in study.variants[trial.variant].items()}
+    if study.train_sizes:
+        size = study.train_size_of(trial.variant)
+        row["n_train"] = n_train(trial.dataset, trial.resample, size)
+    return {**row, "seed": trial.seed, "resample": trial.resample}
+
+
+def plain(value: Any) -> Any:
+    """Return a value that fits into one cell of a table."""
+    return json.dumps(value) if isinstance(value, (dict, list, tuple)) else value
+
+
+def row_of(
+    trial: Trial, study: Study, run_id: str, metrics: Mapping[str, float], tags: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the row of a fit from its run; metrics that the run lacks are NaN."""
+    return {
+        **describe(trial, study),
+        **{name: metrics.get(metric, np.nan) for name, metric in _METRICS.items()},
+        **({"helped": tags.get(_HELPED, "")} if study.methods else {}),
+        "configuration": study.hash_of(trial.variant, trial.method),
+        "version": tags["tsformer.version"],
+        "commit": tags.get("tsformer.commit", ""),
+        "run_id": run_id,
+    }
+
+
+def stored_row(trial: Trial, study: Study, run: Any, store: RunStore) -> dict[str, Any]:
+    """Return the row of a run in the store; ValueError if the data set has changed since."""
+    if run.data.tags.get(_SERIES) != series_digest(trial.dataset):
+        raise ValueError(
+            f"{trial.dataset} has changed since run {run.info.run_id} of "
+            f"{without_credentials(store.uri)} fitted {trial}: give the data set another name, or "
+            "compare in another --experiment"
+        )
+    return row_of(trial, study, run.info.run_id, run.data.metrics, run.data.tags)
 
 
 def fit_trial(
@@ -108,22 +131,18 @@ def fit_trial(
             "fit_cpu_seconds": sum(os.times()[:4]) - used,
             "peak_memory_mb": peak_memory_mb(device),
         }
-        if was_interrupted(classifier.estimator_):
+        if method.ours and was_interrupted(classifier.estimator_):
             raise KeyboardInterrupt  # fit keeps its state, but an incomplete fit is no result
         run.metrics({k: value for k, value in cost.items() if k not in tracker.summary_})
         _score(classifier, problem, run, device)
         tags = {_HELPED: classifier.helped_} if study.methods else {}
         run.tags(tags)
-        if (found := run.read()) is not None and found.info.status != "RUNNING":
-            raise RunEnded(f"run {run.run_id} was ended by somebody else")
         tags |= {"tsformer.version": tsformer.__version__, "tsformer.commit": commit()}
         return row_of(trial, study, run.run_id, run.scores, tags)
 
 
 def was_interrupted(estimator: Any) -> bool:
     """Return whether Ctrl-C ended a fit: our estimators keep an incomplete model."""
-    if not any(each.__module__.startswith("tsformer.") for each in type(estimator).__mro__):
-        return False  # other libraries use these names too
     part = getattr(estimator, "transformer_", estimator)  # of an ensemble
     if part is None:  # below the gate there is no transformer to train
         return estimator.time_limit is None and not estimator.unexplained_ < estimator.gate
@@ -137,86 +156,50 @@ def _log_inputs(trial: Trial, study: Study, problem: Problem, run: TrackedRun) -
     if study.method(trial.method).transformer:
         named["encoding"] = study.encoding_of(trial.method)
     named |= {"seed": trial.seed, "resample": trial.resample}
-    if problem.train_size != WHOLE:
-        named |= {"train_size": problem.train_size, "n_train": len(problem.y_train)}
+    size = study.train_size_of(trial.variant)
+    if size != WHOLE:
+        named |= {"train_size": size, "n_train": len(problem.y_train)}
     configuration = study.configuration(trial.variant, trial.method)
     run.json({**named, **configuration}, "configuration.json")
     # A parameter of another class may be called `dataset` or `seed`.
     others = configuration.pop("parameters", {})
     apart = {(f"parameters.{k}" if k in named else k): v for k, v in others.items()}
     run.params({**named, **configuration, **apart})
+    part = (trial.dataset, trial.resample, size, trial.seed)
     for context in ("train", "test"):
         X, y = (getattr(problem, f"{name}_{context}") for name in "Xy")
-        loader = problem.loader(context)
+        loader = f"tsformer.studies.run.problem.Problem.load{part}.X_{context}"
         run.dataset(X, y, name=trial.dataset, context=context, loader=loader)
-    run.tags({SERIES: series_digest(trial.dataset)})
-
-
-def row_of(
-    trial: Trial,
-    study: Study,
-    run_id: str,
-    metrics: Mapping[str, float],
-    tags: Mapping[str, str],
-) -> dict[str, Any]:
-    """Return the row of a fit from its run; metrics that the run lacks are NaN."""
-    return {
-        **describe(trial, study),
-        **{name: metrics.get(metric, np.nan) for name, metric in _METRICS.items()},
-        **({"helped": tags.get(_HELPED, "")} if study.methods else {}),
-        "configuration": study.hash_of(trial.variant, trial.method),
-        "version": tags["tsformer.version"],
-        "commit": tags.get("tsformer.commit", ""),
-        "run_id": run_id,
-    }
+    run.tags({_SERIES: series_digest(trial.dataset)})
 
 
 def _score(
     classifier: PanelClassifier, problem: Problem, run: TrackedRun, device: torch.device
 ) -> None:
     """Predict the test split once; log the predictions, their scores and costs."""
-    classes, probabilities, true = classifier.classes_, None, problem.y_test
+    classes, p, true = classifier.classes_, None, problem.y_test
     reset_peak_memory(device)
     begun = time.perf_counter()
     try:
         if classifier.has_probabilities_:
-            probabilities = classifier.predict_proba(problem.X_test)
+            p = classifier.predict_proba(problem.X_test)
     except AttributeError:
         if classifier.has_probabilities_:  # it learns that it has none
             raise
-    if (p := probabilities) is None:
-        predicted = classifier.predict(problem.X_test)
-    else:
-        predicted = classes[p.argmax(axis=1)]
+    predicted = classifier.predict(problem.X_test) if p is None else classes[p.argmax(axis=1)]
     seconds, memory = time.perf_counter() - begun, peak_memory_mb(device)
     scores = {"predict_seconds": seconds, "predict_memory_mb": memory}
     labels = {"true": true, "predicted": predicted}
     table = pd.DataFrame({name: [*map(csv_cell, values)] for name, values in labels.items()})
+    run.figure(lambda: plot_confusion(true, predicted, classes), "confusion.png")
     if p is None:
         scores |= label_scores(true, predicted)
     else:
         scores |= classification_scores(true, p, classes)
         table[[f"p({label})" for label in classes]] = p
+        run.figure(lambda: plot_reliability(true, p, classes), "reliability.png")
     run.metrics({_METRICS[name]: value for name, value in scores.items()})
     run.text(table.to_csv(index_label="case", lineterminator="\n"), "predictions.csv")
-    run.figure(lambda: plot_confusion(true, predicted, classes), "confusion.png")
-    if p is not None:
-        run.figure(lambda: plot_reliability(true, p, classes), "reliability.png")
-
-
-def describe(trial: Trial, study: Study) -> dict[str, Any]:
-    """Return the columns of the results that identify a trial."""
-    row: dict[str, Any] = {"dataset": trial.dataset, name_column(study): trial.method}
-    row |= {name: plain(value) for name, value in study.variants[trial.variant].items()}
-    if study.train_sizes:
-        size = study.train_size_of(trial.variant)
-        row["n_train"] = n_train(trial.dataset, trial.resample, size)
-    return {**row, "seed": trial.seed, "resample": trial.resample}
-
-
-def plain(value: Any) -> Any:
-    """Return a value that fits into one cell of a table."""
-    return json.dumps(value) if isinstance(value, (dict, list, tuple)) else value
 
 
 @dataclass(frozen=True)
@@ -231,6 +214,28 @@ class Task:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "key", self.study.key(*self.trial))
+
+    def start(self) -> TrackedRun:
+        """Create the run of the fit."""
+        trial, study = self.trial, self.study
+        return self.store.start(
+            str(trial).replace("  ", " "),
+            kind="fit",
+            key=self.key,
+            parent=TrackedRun(None, self.parent_id),
+            tags={
+                "tsformer.configuration": study.hash_of(trial.variant, trial.method),
+                "mlflow.runColor": encoding_colors(study.names)[trial.method],
+                STUDY_TAG: study.name,
+            },
+        )
+
+    def failed(self, error: str) -> "TrialResult":
+        """Record the fit as failed: it has no run yet, or a lost one."""
+        run = self.start()
+        run.tags({"tsformer.error": error})
+        run.end("FAILED")
+        return TrialResult(self.trial, None, error, not run.lost)
 
 
 @dataclass(frozen=True)
@@ -253,7 +258,7 @@ def run_task(
 
     Only the driver passes callbacks. `on_begin` is called after imports and compilation.
     """
-    study, trial, store, run = task.study, task.trial, task.store, None
+    study, trial, run = task.study, task.trial, None
     try:
         for module in study.imports:
             importlib.import_module(module)
@@ -265,52 +270,26 @@ def run_task(
                 "another version; install that on the worker, or copy your own module there",
             )
         try:  # a cluster repeats fits, and another study may have finished it
-            runs = store.runs("FINISHED", {"tsformer.key": task.key})
+            runs = task.store.runs("FINISHED", {"tsformer.key": task.key})
         except Exception:  # the store is unreachable: the run that cannot be created warns
             runs = []
         if runs:
-            if error := other_series(trial, runs[0], store):
-                return TrialResult(trial, error=error)
-            info, data = runs[0].info, runs[0].data
-            return TrialResult(trial, row_of(trial, study, info.run_id, data.metrics, data.tags))
+            return TrialResult(trial, stored_row(trial, study, runs[0], task.store))
         size = study.train_size_of(trial.variant)
         problem = Problem.load(trial.dataset, trial.resample, size, trial.seed)
         method = study.method(trial.method)
         load_class(method.estimator)  # before it is timed
         _warm_up(method, problem)
-        run = _start(task)
+        run = task.start()
         on_begin()
-        row = fit_trial(trial, study, problem, run, callbacks)
+        return TrialResult(
+            trial, fit_trial(trial, study, problem, run, callbacks), "", not run.lost
+        )
     except (Exception, SystemExit) as error:  # one failing fit must not cost the others
         message = f"{type(error).__name__}: {error}"
         if run is None:
-            return failed(task, message)
+            return task.failed(message)
         return TrialResult(trial, None, message, not run.lost)
-    return TrialResult(trial, row, "", not run.lost)
-
-
-def failed(task: Task, error: str) -> TrialResult:
-    """Record a fit as failed that has no run yet, or a lost one."""
-    run = _start(task)
-    run.tags({"tsformer.error": error})
-    run.end("FAILED")
-    return TrialResult(task.trial, None, error, not run.lost)
-
-
-def _start(task: Task) -> TrackedRun:
-    """Create the run of a fit."""
-    trial, study = task.trial, task.study
-    return task.store.start(
-        str(trial).replace("  ", " "),
-        kind="fit",
-        key=study.key(*trial),
-        parent=TrackedRun(None, task.parent_id),
-        tags={
-            "tsformer.configuration": study.hash_of(trial.variant, trial.method),
-            "mlflow.runColor": encoding_colors(study.names)[trial.method],
-            STUDY_TAG: study.name,
-        },
-    )
 
 
 #: Warm-ups of this process, so that the first fit is timed like later fits.
@@ -319,12 +298,12 @@ _WARM: set[object] = set()
 
 def _warm_up(method: Method, problem: Problem) -> None:
     """Fit before the first timed fit: ours in a process, a method that compiles for its shape."""
-    baseline, y = find(method.estimator), problem.y_train
+    baseline, y = method.baseline, problem.y_train
     if method.ours and "ours" not in _WARM:
         classifier = TSTransformerClassifier("none", d_model=8, n_heads=1, max_epochs=1)
         classifier.fit(problem.X_train, y)
         _WARM.add("ours")
-    variant = (method.class_name, repr(method.parameters), len(problem.X_train[0]) > 1)
+    variant = (baseline.path, repr(method.parameters), len(problem.X_train[0]) > 1)
     if not baseline.compiled or variant in _WARM:
         return
     few = np.concatenate([np.flatnonzero(y == label)[:3] for label in np.unique(y)[:4]])
@@ -334,8 +313,5 @@ def _warm_up(method: Method, problem: Problem) -> None:
             X = [problem.X_train[i] for i in few]
             quick.fit(X, y[few]).predict(X)
     except Exception as error:  # the fit on all series may succeed
-        warn_caller(
-            f"the first fit of {method.name} includes the time of compiling it, since a fit on "
-            f"{len(few)} series failed: {type(error).__name__}: {error}"
-        )
+        warn_caller(f"the first fit of {method.name} includes its compilation, since {error}")
     _WARM.add(variant)
