@@ -132,15 +132,14 @@ def test_costs_frame_the_front_if_they_have_one():
 
 PROBLEMS = ["AsphaltObstaclesCoordinates", "DistalPhalanxOutlineAgeGroup", "ProximalPhalanxTW"]
 PROBLEMS += ["SonyAIBORobotSurface1", "MiddlePhalanxOutlineCorrect", "StandWalkJump", "CBF"]
-LONG = ["none", "my_own_encoding_with_a_name_that_goes_on_and_on_and_on_for_a_while"]
+LONG = ["my_own_encoding_with_a_name_that_goes_on_and_on_and_on_for_a_while"]
 LONG += ["fixed+learnable+erpe+rope", "tape+erpe, stem=convolution, head_norm=None"]
 COLUMNS = ["better", "worse", "difference", "wins", "ties", "loses", "p", "p_holm"]
 COLUMNS += ["p_better", "p_same", "p_worse"]
 #: Data sets and methods of a study.
 STUDIES: dict[str, tuple[list[str], list[str]]] = {
     "small": (PROBLEMS[:2], ["none", "rope"]),
-    "long names": (PROBLEMS, LONG),
-    "many encodings": (PROBLEMS, [*names(), "tape+erpe"]),
+    "many encodings": (PROBLEMS, [*names(), *LONG]),
     "many data sets": (list(list_datasets()["name"][:20]), ["none", "rope", "erpe"]),
 }
 CASES = [pytest.param(n, marks=pytest.mark.slow if n != "small" else ()) for n in STUDIES]

@@ -63,8 +63,8 @@ def test_a_lost_process_fails_its_fit_and_no_other(monkeypatch, on_cluster):
     outcomes = {"crash": loss("{SIGSEGV(-11)}"), "late": loss("{EXIT(1)}"), "good": None}
     pool: Any = Scripted(outcomes)
     given = tasks(methods={name: {"estimator": ENDS, "how": name} for name in outcomes})
-    fits = Fits("", time_limit=9, client=pool if on_cluster else None)
-    fits.pools = [pool]
+    fits: Any = Fits("", time_limit=9, client=pool if on_cluster else None)
+    fits.pools, fits.new_pool = [pool], lambda: pool
     monkeypatch.setattr(
         run_fits, "require", lambda *_, **__: SimpleNamespace(KilledWorker=KilledWorker)
     )

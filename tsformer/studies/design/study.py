@@ -28,9 +28,8 @@ from tsformer.studies.design.study_file import LISTS, TABLES, WHOLE, read_study_
 class Trial(NamedTuple):
     """One fit of a study.
 
-    `method` is the name of an encoding or of a method of the study; `variant` names a combination
-    of varied parameters, as in ``"stem=linear"``, and is empty if nothing is varied; `resample` 0
-    is the official split.
+    `method` is the name of an encoding or of a method; `variant` names a combination of varied
+    parameters, as in ``"stem=linear"``, or is empty; `resample` 0 is the official split.
     """
 
     dataset: str
@@ -346,9 +345,7 @@ class Study:
     ) -> str:
         """Return the key of a fit, the same in every study.
 
-        The key excludes the name of a method, and the seed of a deterministic fit: equal fits under
-        two names, seeds or variants run once. A transformer among the methods shares its fits with
-        its encoding. Subsets of the train split depend on the seed for every method.
+        Without the name of a method and the seed of a deterministic fit: equal fits run once.
         """
         found, size = self.method(method), self.train_size_of(variant)
         path = found.baseline.path

@@ -50,8 +50,7 @@ def write_report(
     Parameters
     ----------
     study : str or path
-        A study's folder, or a CSV as `tsformer.studies.read_scores` takes it. It may be unfinished:
-        data sets that lack a method are left out of the statistics, and named.
+        A study's folder, or a CSV as `tsformer.studies.read_scores` takes it. It may be unfinished.
     out : str or path, optional
         The folder to write to; by default, ``report`` beside the CSV.
     baseline : str, optional
@@ -60,8 +59,7 @@ def write_report(
     rope : float, default=0.01
         Region of practical equivalence: scores no further apart count as equal.
     vary : str or iterable of str, optional
-        Columns that distinguish variants of the study; by default what ``study.json`` beside the
-        CSV says.
+        Columns that distinguish variants; by default those of ``study.json`` beside the CSV.
     command : str, optional
         The shell command that made the report, to be shown in it.
 

@@ -49,13 +49,11 @@ class Comparison:
     study : Study
         The design.
     results : DataFrame
-        One row per successful fit: `dataset`, `encoding` (or `method`, in a study with methods), a
-        column for each varied parameter, `train_size` and `n_train` with train sizes, `seed`,
-        `resample`, test scores, costs of fitting and predicting (seconds, of the processor too,
-        parameters, peak memory in MB), with methods `helped` (``padded``, ``cut``,
-        ``interpolated``), `configuration` (hash of the shared parameters), `version`, `commit` in
-        a checkout, and `run_id` in MLflow. Missing values are NaN, such as the log loss of a
-        method without probabilities.
+        One row per successful fit: `dataset`, `encoding` (or `method`, in a study with methods),
+        varied parameters, `train_size` and `n_train` with train sizes, `seed`, `resample`, test
+        scores, costs of fitting and predicting (seconds, parameters, peak memory in MB), with
+        methods `helped` (conversions of series), `configuration` (hash of the parameters),
+        `version`, `commit` in a checkout, and `run_id` in MLflow. Missing values are NaN.
     failures : DataFrame
         One row per fit that raised: the columns up to `resample`, and `error`.
     unrecorded : DataFrame
@@ -64,8 +62,7 @@ class Comparison:
     csv_path : Path
         The results as a file.
     figure_path, report_path : Path or None
-        The figure, and the HTML report, for which the extra `statistics` is needed; None if no fit
-        succeeded.
+        The figure, and the HTML report, which needs the extra `statistics`.
     ui_command : str
         The shell command that shows the runs; for a tracking server, the address of their view.
     ranking : DataFrame or None
@@ -142,8 +139,8 @@ def compare(
     study : Study
         The design.
     out : path, default="results/compare"
-        Folder for ``study.json``, ``results.csv``, ``summary.md``, ``comparison.png``, if a fit
-        raised ``failures.csv``, and with the extra `statistics` ``report/``.
+        Folder for ``study.json``, ``results.csv``, ``failures.csv``, ``summary.md``,
+        ``comparison.png``, and with the extra `statistics` ``report/``.
     tracking_uri : str, optional
         The MLflow store, as `tsformer.tracking.resolve_uri` takes it.
     experiment : str, default="tsformer"
@@ -294,11 +291,9 @@ def which_encoding(
 
     All encodings are fitted on the first fold. Round by round the next fold is fitted with the
     better half, at least two encodings, and with any other within two standard errors of the best
-    if the budget suffices for all its folds. The budget counts training and predicting, not set-up
-    and tracking; no fit begins that is expected to exceed it, and the cheapest come first.
-
-    The same call resumes: fits in the tracking store are not repeated, and their seconds count
-    towards the budget. With a larger budget, it continues.
+    if the budget suffices for all its folds. The budget counts training and predicting; no fit
+    begins that is expected to exceed it, and the cheapest come first. The same call resumes, with a
+    larger budget it continues.
 
     The leader is the best of several on these folds, so that its accuracy and its lead are
     optimistic. Intervals are of paired differences over the folds, by the corrected resampled

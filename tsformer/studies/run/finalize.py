@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -52,7 +52,6 @@ def study_note(study: Study, store: RunStore) -> str:
     return f"{links}\n\n{study.description.strip()}\n\n{made}"
 
 
-T = TypeVar("T")
 #: Costs averaged over data sets after the median over fits: one slow fit does not shift it.
 _AVERAGED = [name for name in COST_COLUMNS if name not in ("fit_cpu_seconds", "n_epochs")]
 _NOTE = (
@@ -190,7 +189,7 @@ def by_variant(results: pd.DataFrame, study: Study) -> pd.DataFrame:
     return results.assign(**{name: results[name] + ", " + labels(results, study.varied)})
 
 
-def attempt(do: Callable[[], T], what: str) -> T | None:
+def attempt(do: Callable[[], Any], what: str) -> Any:
     """Call `do`; if it raises, warn and return None: nothing after the fits may fail them."""
     try:
         return do()

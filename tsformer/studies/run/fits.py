@@ -53,12 +53,22 @@ class Fits:
     client: Any = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        self.pools: list[Any] = [Worker(self.jobs) for _ in range(self.jobs)]
+        self.pools: list[Any] = [self.new_pool() for _ in range(self.jobs)]
+
+    def new_pool(self) -> Any:
+        """Return a pool of one worker, whose process starts with its first task."""
+        threads = share_of_threads(self.jobs)["most"]
+        return ProcessPoolExecutor(
+            max_workers=1,
+            initializer=_prepare,
+            initargs=(os.getpid(), threads),
+            env={name: os.environ.get(name, str(threads)) for name in _THREAD_VARIABLES},
+        )
 
     def close(self) -> None:
         """End the worker processes."""
         for pool in self.pools:
-            pool.stop()
+            pool.shutdown(kill_workers=True)
 
     def n_parallel(self) -> int:
         """Return the number of fits that run at once."""
@@ -117,49 +127,22 @@ class Fits:
                 # With mlflow imported, Ctrl-C does not interrupt a wait without a timeout.
                 for future in wait(running, timeout=1, return_when=FIRST_COMPLETED).done:
                     pool, task = running.pop(future)
-                    idle.append(pool)
                     try:
                         yield future.result()
                     except losses as error:
+                        if pool in self.pools:
+                            self.pools.remove(pool)
+                            self.pools.append(pool := self.new_pool())
                         end_left_over(task.store, task.study.name, {task.key})
                         name, limit = task.trial.method, self.time_limit
                         reason = f"ProcessLost: the process of {name} ended: {error}"
                         if limit is not None and "EXIT(1)" in str(error):  # of `faulthandler`
                             reason = f"FitTimeLimit: {name} had not ended after {limit:g} seconds"
                         yield task.failed(reason)
+                    idle.append(pool)
         finally:
             for future in running:
                 future.cancel()
-
-
-class Worker:
-    """A worker process of this machine, started with its first task."""
-
-    def __init__(self, jobs: int):
-        self.jobs = jobs
-        self._executor: Any = None
-
-    def submit(self, *call: Any) -> Any:
-        """Start a task."""
-        if self._executor is None:
-            threads = share_of_threads(self.jobs)["most"]
-            self._executor = ProcessPoolExecutor(
-                max_workers=1,
-                initializer=_prepare,
-                initargs=(os.getpid(), threads),
-                env={name: os.environ.get(name, str(threads)) for name in _THREAD_VARIABLES},
-            )
-        try:
-            return self._executor.submit(*call)
-        except BrokenProcessPool:  # the process ended in its last task, or since
-            self.stop()
-            return self.submit(*call)
-
-    def stop(self) -> None:
-        """End the process."""
-        if self._executor is not None:
-            self._executor.shutdown(kill_workers=True)
-            self._executor = None
 
 
 def _prepare(driver: int, threads: int) -> None:

@@ -37,9 +37,8 @@ def stratified_resample(
 ) -> Split:
     """Draw a new train/test split with the class counts of the official one.
 
-    All series, train before test, are shuffled within each class. The same seed gives the same
-    split as the functions of this name in sktime and aeon, so that published results of numbered
-    resamples refer to these splits.
+    The same seed gives the same split as the functions of this name in sktime and aeon, so that
+    published results of numbered resamples refer to these splits.
     """
     y = np.concatenate([y_train, y_test])
     generator = np.random.RandomState(seed)  # not a Generator: published splits use this
@@ -64,11 +63,7 @@ def _divided(split: Split, train: Any, test: Any) -> Split:
 def cross_validation_folds(
     y: npt.NDArray[Any], groups: npt.NDArray[Any] | None = None, *, n_folds: int = 5
 ) -> npt.NDArray[np.int64]:
-    """Divide series into folds for cross-validation.
-
-    Each fold has about the same share of each class. All series of a group are in one fold, so
-    that no model is tested on a patient or machine that it was trained on.
-    """
+    """Divide series into stratified folds; all series of a group are in one fold."""
     found = np.full(len(y), -1, dtype=np.int64)
     kind = StratifiedKFold if groups is None else StratifiedGroupKFold
     with warnings.catch_warnings():
@@ -107,10 +102,9 @@ def subset_size(y: npt.NDArray[Any], size: str) -> int:
 def nested_order(y: npt.NDArray[Any], *, seed: int) -> npt.NDArray[np.intp]:
     """Return an order of series in which every prefix is stratified.
 
-    Series are shuffled within their classes. The order starts with one series of each class and
-    continues by the Sainte-Lague method: each prefix minimises the sum over classes of
-    ``(drawn - due) ** 2 / due``, where `due` is the proportional number (Balinski
-    and Young, "Fair Representation", 2001).
+    It starts with one series of each class and continues by the Sainte-Lague method: each prefix
+    minimises the sum over classes of ``(drawn - due) ** 2 / due``, where `due` is the proportional
+    number (Balinski and Young, "Fair Representation", 2001).
     """
     shuffled = np.random.default_rng(seed).permutation(len(y))
     _, classes, counts = np.unique(y[shuffled], return_inverse=True, return_counts=True)
