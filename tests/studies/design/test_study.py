@@ -267,9 +267,7 @@ def test_chance_that_a_parameter_brings_makes_the_seed_count():
     ("method", "message"),
     [
         ({"estimator": "sklearn.svm.SVCC"}, "'SVC'"),
-        ({"estimator": "sklearn.smv.SVC"}, "'sklearn.smv'"),
         ({"estimator": "sklearn.svm.SVC", "n_layer": 1}, "'n_layer'"),
-        ({"estimator": "sklearn.ensemble.VotingClassifier", "voting": "soft"}, "'voting': 'soft'"),
     ],
 )
 def test_what_is_not_there_is_said_before_any_fit(method, message):
