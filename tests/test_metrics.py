@@ -41,10 +41,8 @@ def test_columns_are_those_of_labels_that_do_not_occur_too():
     ("y", "proba", "options", "message"),
     [
         ([0, 1], [[0.5, 0.5]], {}, "a row for each of the n=2"),
-        ([0, 1], [[1.0], [1.0]], {}, "a column for each of the K=2 labels"),
         ([0, 1], [[0.5, 0.9], [0.5, 0.5]], {}, "must be probabilities"),
         ([0, 1], [[0.5, 0.5]] * 2, {"labels": [1, 2]}, "label 0, which is not among"),
-        ([0, 1], [[0.5, 0.5]] * 2, {"n_bins": 0}, "n_bins must be an int >= 1; got 0"),
         ([], np.empty((0, 0)), {}, "n=0 > 0 series"),
     ],
 )

@@ -201,8 +201,8 @@ def test_shares_and_places_of_slices_are_uniform_and_speeds_have_the_deviation_s
 @pytest.mark.parametrize(
     ("make", "option", "value"),
     [
-        *((Warp, "p", 1.5), (Warp, "sigma", 5.1), (Warp, "knots", 1), (Slice, "min_share", -0.1)),
-        *((CutMix, "max_share", None), (Jitter, "p", "often"), (Jitter, "sigma", float("inf"))),
+        *((Warp, "sigma", 5.1), (Warp, "knots", 1), (Slice, "min_share", -0.1)),
+        *((CutMix, "max_share", None), (Jitter, "sigma", float("inf"))),
     ],
 )
 def test_option_out_of_range_is_named_with_its_value(make, option, value):

@@ -136,11 +136,3 @@ def test_backward_of_shared_bias_holds_one_piece_at_a_time(monkeypatch):
             function(*leaves, None, 0.5).sum().backward()
         largest.append(sizes.largest)
     assert largest[0] < largest[1] == 3 * 2 * 7 * 7
-
-
-def test_a_second_derivative_is_refused():
-    leaves = problem((1, 2, 7, 7))
-    once = attend(*leaves, None, 0.5).square().sum()
-    (first,) = torch.autograd.grad(once, leaves[3], create_graph=True)
-    with pytest.raises(RuntimeError, match="differentiate twice"):
-        first.sum().backward()

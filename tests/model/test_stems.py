@@ -72,20 +72,6 @@ def test_padding_changes_nothing(name, options, lengths):
         torch.testing.assert_close(times.expand(3, -1)[i, kept[i]], when[0])
 
 
-@every_stem
-def test_gradient_reaches_every_parameter(name, options):
-    stem = make(name, options).train()
-    mask = torch.arange(20)[None] < torch.tensor([20, 13])[:, None]
-    tokens, kept, _ = stem(series(2, 20, name) * mask[..., None], mask, steps(20))
-    tokens[kept].square().sum().backward()
-    batch_norm = any(isinstance(module, nn.BatchNorm1d) for module in stem.modules())
-    for key, parameter in stem.named_parameters():
-        assert parameter.grad is not None, key
-        # A batch norm cancels the bias before it; everything else must learn.
-        if not (batch_norm and "branches" in key and key.endswith("bias")):
-            assert parameter.grad.any(), key
-
-
 @pytest.mark.parametrize("name", STEMS)
 def test_default_strides_give_about_64_tokens(name):
     for max_len in (10, 64, 100, 500, 3000):
@@ -168,12 +154,10 @@ def test_the_receptive_field_is_the_steps_that_move_a_token(name, options):
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("conv", {"n_residual": -1}, "n_residual"),
         ("conv", {"n_tokens": 0}, "n_tokens"),
         ("conv", {"n_tokens": 8, "strides": (1, 2)}, "not both"),
         ("conv", {"downsampling": "pol"}, "'pool'"),
-        ("conv", {"kernel_size": 8}, "got 8; use 9"),
-        ("convv", {}, "'conv'"),
+        ("conv", {"kernel_size": 8}, "got 8"),
         ("conv", {"kernel": 3}, "'kernel_size'"),
         ("linear", {"stride": 3}, "'stride'"),
     ],

@@ -5,7 +5,7 @@ import copy
 import numpy as np
 import pytest
 import torch
-from marks import ONE_OF_EACH_HOOK, exhaustive_except
+from marks import exhaustive_except
 from picture_checks import SIZES, assert_legible, assert_readable, images, panels, titles
 
 from tsformer.baselines import BASELINES
@@ -31,13 +31,6 @@ def test_a_long_name_is_not_cut_off() -> None:
     figure = plot_encoding("learnable", 12, **SIZES, name=name)
     assert_legible(figure)
     assert figure.get_suptitle().replace("\n", "") == f"Positional encoding {name}"
-
-
-@pytest.mark.parametrize("name", ONE_OF_EACH_HOOK)
-def test_one_position_can_be_drawn(name: str) -> None:
-    for ax in panels(plot_encoding(name, 1, **SIZES)):
-        lines = [line for line in ax.lines if line.get_label().endswith(("head", "head 0"))]
-        assert ax.images or lines[0].get_marker() == "o"
 
 
 def test_scores_are_those_that_attention_sees() -> None:

@@ -82,12 +82,9 @@ def test_other_estimators_are_drawn_where_they_have_what_is_drawn(clf):
     for plot, arguments, name in (
         (plot_history, (other,), "history_"),
         (plot_attention, (other, X[0]), "attention"),
-        (plot_encoding, (other,), "encoding"),
         (plot_relevance, (search, X[0]), "best_estimator_"),
         (plot_confusion, (numbers.fit(X, np.arange(12.0)), X, Y), "classes_"),
-        (plot_reliability, (numbers, X, Y), "predict_proba"),
         (plot_confusion, (clf, X), "y is missing"),
-        (plot_reliability, (clf, X), "y is missing"),
         (plot_encoding, ("lspe",), "n_positions is missing"),
         (plot_attention, (np.eye(3), np.arange(3)), "x is missing"),
     ):

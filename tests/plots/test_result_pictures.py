@@ -16,7 +16,6 @@ from tsformer.plots import (
     plot_recording,
     plot_reliability,
 )
-from tsformer.plots.figures import shortened
 from tsformer.training import History
 
 figures = pytest.importorskip("matplotlib.figure", reason='needs the extra "plots"')
@@ -115,13 +114,6 @@ def test_pictures_go_where_they_are_told() -> None:
     assert_legible(figure)
     with pytest.raises(ValueError, match="3 in all; got 1"):
         plot_history(HISTORY, axes=ax)
-
-
-def test_names_that_differ_at_their_ends_stay_apart() -> None:
-    long = [shortened(f"a very long name of a class, number {i}", 20) for i in range(12)]
-    assert len(set(long)) == 12
-    assert max(map(len, long)) <= 20
-    assert shortened("short", 20) == "short"
 
 
 # --- learning curves: the means, the spreads and the numbers of series ----------------------------

@@ -53,25 +53,3 @@ def test_the_picture_has_the_problems_that_all_methods_have(results: Path) -> No
         "QUANT",
         "TSTransformerClassifier()",
     }
-
-
-def test_below_the_gate_the_ensemble_is_the_random_convolutions(
-    results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with results.open("a", encoding="utf-8") as file:
-        for dataset in ("Coffee", "Wine", "LSST"):
-            file.write(f"{dataset},ensemble,0,0.97\n")
-            file.write(f"{dataset},random-convolutions,0,0.96\n")
-    shares = tmp_path / "gate.csv"
-    shares.write_text(
-        "dataset,seed,unexplained\nCoffee,0,0.001\nWine,0,0.5\nLSST,0,0.001\n", encoding="utf-8"
-    )
-    monkeypatch.setattr(field, "SHARES", shares)
-    fits = field.untouched([results])
-    ensemble = fits[fits["method"] == "ensemble"]
-    assert dict(zip(ensemble["dataset"], ensemble["accuracy"], strict=True)) == {
-        "Coffee": 0.96,
-        "Wine": 0.97,
-        "LSST": 0.97,  # of many series
-    }
-    assert len(ensemble) == 3

@@ -142,11 +142,6 @@ def test_the_page_of_the_gpu_is_fresh():
     assert page(folder, rows) == (folder / "README.md").read_text(encoding="utf-8")
 
 
-def test_a_part_without_its_place_is_an_error():
-    with pytest.raises(ValueError, match="one place for 'costs'; it has 0"):
-        write_docs.filled("a text", "costs", "| a |\n")
-
-
 def test_the_examples_run():
     *first, own = re.findall(r"```python\n(.*?)```", ENCODINGS + AUGMENTATION, re.DOTALL)
     for program in first:

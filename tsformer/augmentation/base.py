@@ -53,10 +53,9 @@ class Augmentation(Named):
     keeps each in an attribute of its name.
 
     An augmentation overrides `__call__`. It draws from torch's generator of the batch's device,
-    which the fit seeds and restores, and returns a batch of the same shapes on the same device. It
-    leaves mask and times as they are, values zero where the mask is False, and its argument
-    unmodified. Shapes may depend only on the batch's shapes, and the call must not wait for
-    the device, as ``.item()`` and ``if tensor:`` do: the step may be recorded in a CUDA graph.
+    which the fit seeds and restores. It leaves shapes, mask and times as they are, values zero
+    where the mask is False, and its argument unmodified. It must not wait for the device, as
+    ``.item()`` and ``if tensor:`` do: the step may be recorded in a CUDA graph.
 
     Attributes
     ----------
@@ -104,10 +103,7 @@ class Augmentation(Named):
     def check(self, *, symbolic: bool) -> None:
         """Raise ValueError if series, which are codes if `symbolic`, cannot be augmented."""
         if symbolic and not self.symbolic:
-            raise ValueError(
-                f"{self.label} cannot augment series of codes; choose another augmentation, or "
-                "another stem than 'embedding' for measurements"
-            )
+            raise ValueError(f"{self.label} cannot augment series of codes; choose another")
 
 
 class Sum(Augmentation):
@@ -119,10 +115,7 @@ class Sum(Augmentation):
     def __init__(self, parts: Sequence[Augmentation]):
         mixing = [part.label for part in parts if part.mixes]
         if len(mixing) > 1:
-            raise ValueError(
-                f"{' and '.join(mixing)} both mix each series with another, and a series has one "
-                "partner: keep one of them"
-            )
+            raise ValueError(f"{' and '.join(mixing)} both mix series with others: keep one")
         self.parts = tuple(parts)
         self.mixes = bool(mixing)
         self.symbolic = all(part.symbolic for part in parts)

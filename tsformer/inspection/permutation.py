@@ -33,9 +33,8 @@ def permutation_importance(
 ) -> Bunch:
     """Compute by how much a score falls when a channel or window is exchanged between series.
 
-    The score falls by the information about the target that only this channel or window has. Of
-    two redundant channels, each alone has no importance. Pass held-out series: on training series,
-    memorised details look important.
+    Of two redundant channels, each alone has no importance. Pass held-out series: on training
+    series, memorised details look important.
 
     Parameters
     ----------
@@ -66,8 +65,7 @@ def permutation_importance(
     Raises
     ------
     TypeError, ValueError
-        For an estimator that does not read series, such as a pipeline around one, an unknown `by`,
-        numbers of windows or repeats below 1, or targets that are missing.
+        For an estimator that does not read series, such as a pipeline, or bad arguments.
 
     References
     ----------

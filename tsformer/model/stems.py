@@ -76,9 +76,7 @@ class EmbeddingStem(Stem):
     def __init__(self, n_channels: int, d_model: int, max_len: int, n_codes: int):
         super().__init__()
         if n_channels != 1:
-            raise ValueError(
-                f"the embedding stem reads one channel of codes; X has {n_channels} channels"
-            )
+            raise ValueError(f"the embedding stem reads one channel of codes; X has {n_channels}")
         check_number("n_codes of the embedding stem", n_codes, 1, whole=True)
         self.embedding = nn.Embedding(n_codes + 1, d_model)
         nn.init.zeros_(self.embedding.weight[0])
@@ -228,16 +226,10 @@ class ConvStem(Stem):
         check_known("downsampling", downsampling, DOWNSAMPLINGS)
         check_number("n_tokens of the conv stem", n_tokens, 1, whole=True, also=(None,))
         if n_tokens is not None and strides is not None:
-            raise ValueError(
-                f"strides={strides} of the conv stem determine the number of tokens; "
-                f"pass n_tokens={n_tokens} or strides, not both"
-            )
+            raise ValueError(f"pass n_tokens={n_tokens} or strides={strides}, not both")
         check_number("n_residual of the conv stem", n_residual, 0, whole=True)
         if kernel_size % 2 == 0:
-            raise ValueError(
-                "kernel_size of the conv stem must be odd, so that a token is centred on a step; "
-                f"got {kernel_size}; use {kernel_size + 1}"
-            )
+            raise ValueError(f"kernel_size of the conv stem must be odd; got {kernel_size}")
         if strides is None:
             wanted = max(max_len / (n_tokens or 64), 1.0)
             first = max(int(wanted**0.5), 1)

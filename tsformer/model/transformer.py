@@ -134,11 +134,9 @@ class TransformerBlock(nn.Module):
         """
         if self.norm_first:
             x = x + self.dropout(self.attention(self.norm_attention(x), t, encoding, mask))
-            x = x + self.dropout(self.feed_forward(self.norm_feed_forward(x)))
-            return x
+            return x + self.dropout(self.feed_forward(self.norm_feed_forward(x)))
         x = self.norm_attention(x + self.dropout(self.attention(x, t, encoding, mask)))
-        x = self.norm_feed_forward(x + self.dropout(self.feed_forward(x)))
-        return x
+        return self.norm_feed_forward(x + self.dropout(self.feed_forward(x)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,12 +154,7 @@ class EncoderConfig:
 
     def __post_init__(self) -> None:
         if self.n_heads < 1 or self.d_model % self.n_heads:
-            most = min(self.d_model, 1024)
-            divisors = [h for h in range(1, most + 1) if self.d_model % h == 0]
-            raise ValueError(
-                f"n_heads must divide d_model; got n_heads={self.n_heads}, d_model={self.d_model}; "
-                f"with this width n_heads may be one of {divisors}"
-            )
+            raise ValueError(f"n_heads={self.n_heads} must divide d_model={self.d_model}")
 
 
 class TransformerEncoder(nn.Module):
@@ -214,8 +207,7 @@ class TransformerEncoder(nn.Module):
         x: Tensor = self.dropout(self.encoding.embed(tokens, t, mask))
         for block, hooks in zip(self.blocks, self.encoding.one_pass(), strict=True):
             x = block(x, t, hooks, mask)
-        x = self.norm(x)
-        return x
+        return self.norm(x)
 
 
 class MeanPooling(nn.Module):

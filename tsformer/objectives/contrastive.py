@@ -19,8 +19,6 @@ class Contrastive(Objective, name="contrastive"):
     head of two layers, scaled to length 1. A view is a random part of at least `min_share` of the
     series, stretched to its length by `tsformer.augmentation.Slice`, with Gaussian noise.
 
-    The loss of a batch of one series is 0.
-
     Parameters
     ----------
     temperature : float > 0, default=0.2
@@ -59,10 +57,8 @@ class Contrastive(Objective, name="contrastive"):
         sigma: float = 0.1,
         width: int = 32,
     ):
-        self.temperature = temperature
-        self.min_share = min_share
-        self.sigma = sigma
-        self.width = width
+        self.temperature, self.min_share = temperature, min_share
+        self.sigma, self.width = sigma, width
         self._check_option("temperature", 0, excluded=True)
         self._check_option("min_share", 0, 1, excluded=True)
         self._check_option("width", 0, whole=True, excluded=True)
@@ -79,10 +75,7 @@ class Contrastive(Objective, name="contrastive"):
 
     def check(self, *, symbolic: bool) -> None:
         if symbolic and self.sigma:
-            raise ValueError(
-                "objective 'contrastive' adds noise, which codes cannot take; set "
-                "objective_params={'sigma': 0}"
-            )
+            raise ValueError("'contrastive' adds noise, which codes cannot take; set sigma to 0")
 
     def pose(self, batch: Batch, layout: InputLayout) -> Posed:
         part, noise = self._view()

@@ -58,8 +58,8 @@ class Masked(Objective, name="masked"):
         self._check_option("span", 0, excluded=True)
         if span < 1 or span * (1 - ratio) < ratio:
             raise ValueError(
-                "span of masked must be at least 1, and at least ratio / (1 - ratio), or visible "
-                f"spans would be shorter than a token; got span={span!r}, ratio={ratio!r}"
+                "span of masked must be at least 1 and ratio / (1 - ratio), the least for visible "
+                f"spans of a token; got span={span!r}, ratio={ratio!r}"
             )
 
     def n_outputs(self, n_channels: int) -> int:
@@ -71,8 +71,8 @@ class Masked(Objective, name="masked"):
     def check(self, *, symbolic: bool) -> None:
         if symbolic:
             raise ValueError(
-                "objective 'masked' reconstructs measurements, and codes have no distance; for "
-                "stem='embedding' use objective='contrastive' with objective_params={'sigma': 0}"
+                "objective 'masked' needs measurements; for codes use objective='contrastive' with "
+                "objective_params={'sigma': 0}"
             )
 
     def pose(self, batch: Batch, layout: InputLayout) -> Posed:
