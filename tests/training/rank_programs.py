@@ -11,7 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from listening import free_port
 from small_problem import CPU, cross_entropy, fit, make_model, make_panel, make_plan, wrong_labels
@@ -59,42 +58,6 @@ def train_with_checkpoints(folder: Path, deadly_step: int = 0) -> tuple[int, lis
     return steps, [row["loss"] for row in history]
 
 
-def fit_stored(X: Any, y: Any) -> tuple[dict[str, Any], list[float]]:
-    """Return weights and losses of a classifier."""
-    from tsformer import TSTransformerClassifier
-
-    classifier = TSTransformerClassifier(
-        "tape", d_model=8, n_heads=2, n_layers=1, batch_size=10, max_epochs=3, dropout=0.0,
-        random_state=0, device="cpu", augmentation=None, class_weight="balanced",
-    )  # fmt: skip
-    classifier.fit(X, y)
-    return classifier.model_.state_dict(), [row["loss"] for row in classifier.history_]
-
-
-def fit_and_record_reads(folder: Path) -> dict[str, Any]:
-    """Return what `fit_stored` returns, from memory and a file, and what training reads of it."""
-    from tsformer.data import preprocessor, series
-    from tsformer.estimators import base
-
-    read, begun = series.StoredSeries.read, base.train_ensemble
-    reads: list[list[int]] = []
-
-    def recorded(self: Any, index: Any) -> Any:
-        reads.append(self.numbers[index].tolist())
-        return read(self, index)
-
-    def train(*args: Any, **options: Any) -> None:
-        reads.clear()
-        begun(*args, **options)
-
-    series.StoredSeries.read, base.train_ensemble = recorded, train
-    X, y = np.load(folder / "X.npy"), np.load(folder / "y.npy")
-    preprocessor._KEPT = 0  # so that nothing that was preprocessed is kept
-    series._VALUES = 5 * X[0].size  # nor an array that was read
-    memory, stored = fit_stored(X, y), fit_stored(folder / "X.npy", y)
-    return {"memory": memory, "stored": stored, "reads": reads}
-
-
 def refusal(**plan: int) -> str:
     """Return the message of the error that a plan raises."""
     try:
@@ -116,7 +79,6 @@ def train_all(folder: Path, ranks: Ranks) -> None:
         "double": train_in_double_precision(),
         "resumed": train_with_checkpoints(folder / "killed"),
         "straight": train_with_checkpoints(folder / "straight"),
-        "stored": fit_and_record_reads(folder),
         "seeds": refusal(seed=ranks.rank),
         "batch": refusal(batch_size=1),
     }

@@ -157,8 +157,7 @@ def plot_relevance_of(
 
 def _own_times(classifier: Any, x: Any) -> pd.Index | None:
     """Return the times of a series that a classifier reads, or that its index has."""
-    times = x.index if getattr(classifier, "timestamps", None) == "index" else times_of(x)
-    return times.to_timestamp() if isinstance(times, pd.PeriodIndex) else times
+    return x.index if getattr(classifier, "timestamps", None) == "index" else times_of(x)
 
 
 def _edges(at: npt.NDArray[Any], outer: float = 1) -> npt.NDArray[Any]:

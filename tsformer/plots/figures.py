@@ -187,6 +187,7 @@ def scale_by_powers(ax: Axes, values: pd.Series[float]) -> None:
 
 def place_times(axis: Axis, times: pd.Index) -> tuple[npt.NDArray[np.float64], str]:
     """Return times as numbers of an axis, and its label; dates get ticks by their local clock."""
+    times = times.to_timestamp() if isinstance(times, pd.PeriodIndex) else times
     if isinstance(times, pd.DatetimeIndex):
         dates = library("dates")
         locator = dates.AutoDateLocator(times.tz, minticks=2, maxticks=5)

@@ -81,8 +81,7 @@ class Checkpointer:
             self.file.save(content)
         except OSError as error:
             warn_caller(
-                f"checkpoint {self.file.path} could not be written ({error}); training continues "
-                "and retries at the next checkpoint"
+                f"checkpoint {self.file.path} could not be written ({error}); training goes on"
             )
 
 
@@ -90,11 +89,7 @@ class CheckpointFile:
     """The latest state of one training run, in a file named after the run's fingerprint."""
 
     def __init__(self, folder: Path, name: str, minutes: float):
-        if folder.exists() and not folder.is_dir():
-            raise NotADirectoryError(
-                f"checkpoint_dir must be a folder, or a name for a new one; {folder} is a file"
-            )
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)  # names a file that is in its place
         self.path = folder / f"training-{name}.pt"
         self.minutes = minutes
         self._saved = time.monotonic()
@@ -138,8 +133,7 @@ class CheckpointFile:
         except Exception as error:  # a damaged file may raise any error
             why = (str(error).splitlines() or [type(error).__name__])[0]
             raise ValueError(
-                f"checkpoint {self.path} cannot be read ({why}); delete it to start from "
-                "scratch, or set resume=False"
+                f"checkpoint {self.path} cannot be read ({why}); delete it, or set resume=False"
             ) from error
 
 

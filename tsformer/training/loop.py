@@ -158,8 +158,7 @@ def train_ensemble(
     NonFiniteLossError
         If the loss of a model is no longer finite. The models before it are trained.
     ValueError
-        If the sequences differ in length, or if callbacks would have to be called in other
-        processes.
+        If the sequences differ in length, or callbacks would be called in other processes.
 
     Examples
     --------
@@ -189,8 +188,8 @@ def train_ensemble(
     if n_processes > 1:
         if any(not callback.stateless for own in callbacks for callback in own):
             raise ValueError(
-                f"n_jobs={n_jobs} trains in other processes, which would only call copies of the "
-                "callbacks; use n_jobs=1 with callbacks, including verbose=1"
+                f"n_jobs={n_jobs} trains in other processes, which cannot call callbacks, also of "
+                "verbose=1; use n_jobs=1"
             )
         threads_each, job = share_of_threads(n_processes), joblib.delayed(_in_child)
         trained = joblib.Parallel(n_processes, return_as="generator")(

@@ -41,8 +41,8 @@ class TrainingPlan:
     pretrained : Pretrained, optional
         Parameters with another learning rate, or frozen.
     n_iter_no_change : int, optional
-        With validation data: stop after this many epochs without a lower validation loss and return
-        to the best epoch. None trains to the end.
+        With validation data: stop after this many epochs without a lower validation loss, at the
+        best epoch. None trains to the end.
     device : torch.device
         Where the model and the data are.
     bfloat16 : bool, default=False
@@ -108,6 +108,4 @@ class TrainingPlan:
 def check_graphs(device: torch.device) -> None:
     """Raise ValueError for CUDA graphs on another device."""
     if device.type != "cuda":
-        raise ValueError(
-            f"compile='cuda-graphs' needs a CUDA device; got {device}; choose 'auto', True or False"
-        )
+        raise ValueError(f"compile='cuda-graphs' needs a CUDA device; got {device}; choose 'auto'")

@@ -91,8 +91,7 @@ class TrainingState:
 class Callback:
     """Base class of callbacks: override any of the methods.
 
-    On a GPU, steps are recorded in CUDA graphs. A callback may then change the model's tensors in
-    place; any other change of the model needs ``compile=False``.
+    A callback may change the model's tensors in place; any other change needs ``compile=False``.
 
     Attributes
     ----------
