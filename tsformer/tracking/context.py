@@ -28,7 +28,6 @@ class Enclosing:
     run: TrackedRun
     free: bool = False
     kind: str = ""
-    label: str = ""
     hides_fits: Callable[[], bool] = lambda: False
 
 
@@ -84,8 +83,8 @@ def start_run(
                 enclosing.free = False
                 parent.tags(tags or {})
                 return parent
-            name = " ".join(filter(None, (enclosing.label, name)))
-            kind = enclosing.kind or kind
+            if enclosing.kind:
+                name, kind = f"{enclosing.kind} of {name}", enclosing.kind
         elif not placed and (active := _mlflow().active_run()) is not None:
             store = RunStore(_uri_of_mlflow(), active.info.experiment_id)
             client, run_id = store.client(), active.info.run_id

@@ -108,7 +108,7 @@ def _tracked(name: str, estimator: Any) -> Iterator[TrackedRun | None]:
     with speaking(settings):
         name = name or f"cross-validation of {name_of(ours)}"
         run = start_run(name, kind="search", tags=settings.extra_tags)
-        refit = Enclosing(run, kind="refit", label="refit of", hides_fits=in_folds)
+        refit = Enclosing(run, kind="refit", hides_fits=in_folds)
         with activated(run), run, within(refit):
             yield run
             if outermost and not run.lost:
