@@ -50,7 +50,7 @@ def test_warm_start_goes_on_with_all_members():
         assert history[:3] == before
         assert len(before) == 3, "the history of the first fit was written into"
         assert history[3]["loss"] < before[0]["loss"]
-    with pytest.raises(ValueError, match=r"n_estimators changed from 2 to 3"):
+    with pytest.raises(ValueError, match=r"n_estimators.*2, 3"):
         clf.set_params(n_estimators=3).fit(X, Y)
 
 
@@ -64,7 +64,7 @@ def test_warm_start_refuses_what_does_not_fit():
         clf.fit(X[:, 1:], y)
     fitted = clf.get_params()
     for name, value in {"n_layers": 2, "scaling": "series", "views": "difference"}.items():
-        with pytest.raises(ValueError, match=f"{name} changed from .* to {value!r}"):
+        with pytest.raises(ValueError, match=f"{name}.*{value!r}"):
             clf.set_params(**{name: value}).fit(X, y)
         clf.set_params(**fitted)
     np.testing.assert_array_equal(clf.predict_proba(X), before)

@@ -95,9 +95,10 @@ class PositionalEncoding(nn.Module):
         return q, k
 
     def bias(self, q: Tensor, k: Tensor, t: Tensor) -> Tensor | None:
-        """Return what to add to the scaled scores, ``[1 | B, 1 | H, N, N]``, or None.
+        """Return None or what to add to the scaled scores, ``[1 | B, 1 | H, N, N]``.
 
-        `q` and `k` ``[B, H, N, E]`` are as projected, before any `rotate`.
+        `q` and `k` ``[B, H, N, E]`` are as projected, before any `rotate`. Each row needs a key
+        above minus infinity.
         """
         return None
 
@@ -367,19 +368,10 @@ def _make(factory: Factory, params: Mapping[str, Any]) -> PositionalEncoding:
             if isinstance(value, Tensor):
                 raise TypeError(
                     f"{type(module).__qualname__} of an encoding keeps a tensor in self.{name}, "
-                    "which is not saved: assign torch.nn.Parameter(...) if it is trained, else "
-                    f"call self.register_buffer({name!r}, ...)"
+                    "which is not saved: assign torch.nn.Parameter(...), or "
+                    f"self.register_buffer({name!r}, ...)"
                 )
     return made
-
-
-#: What each hook must return.
-_RESULTS = {
-    "embed": "a tensor [B, N, D]",
-    "rotate": "two tensors [B, H, N, E']",
-    "bias": "None or a tensor [1 | B, 1 | H, N, N] with a key above -inf in each row",
-    "mix": "None or a tensor [B, H, N, E]",
-}
 
 
 def _checked(hook: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -391,9 +383,10 @@ def _checked(hook: str, function: Callable[..., Any]) -> Callable[..., Any]:
         if not _fits(hook, found, x):
             given = found if isinstance(found, tuple) else (found,)
             kinds = [(tuple(getattr(t, "shape", ())), getattr(t, "dtype", type(t))) for t in given]
+            task = (getattr(PositionalEncoding, hook).__doc__ or "").partition("\n")[0]
             raise ValueError(
-                f"the hook {hook} of {type(self).__qualname__} must return {_RESULTS[hook]}, for "
-                f"an input {tuple(x.shape)} of {x.dtype}; it returned {kinds}"
+                f"the hook {hook} of {type(self).__qualname__} returned {kinds} for an input "
+                f"{tuple(x.shape)} of {x.dtype}. Its task: {task}"
             )
         return found
 

@@ -16,10 +16,8 @@ from sklearn.utils import Tags
 from torch import Tensor
 
 from tsformer._checks import (
-    is_one_of,
     one_of,
     options,
-    read_dataclass,
     read_fields,
     real,
     shortened,
@@ -37,7 +35,7 @@ from tsformer.encodings import EncodingSpec
 from tsformer.estimators import members
 from tsformer.estimators.init_from import fitted_source, is_fitted, source_of, take_over
 from tsformer.estimators.novelty import Novelty
-from tsformer.estimators.saving import by_name, load_checked
+from tsformer.estimators.saving import by_name
 from tsformer.estimators.series import (
     SeriesEstimator,
     TrainingData,
@@ -47,7 +45,7 @@ from tsformer.estimators.series import (
 from tsformer.estimators.settings import Settings, resolve, specified_augmentation
 from tsformer.estimators.summary import Summary, layers_of
 from tsformer.estimators.targets import Targets, hold_out
-from tsformer.model import ModelConfig, TSTransformer
+from tsformer.model import TSTransformer
 from tsformer.model.layers import HEAD_NORMS
 from tsformer.model.stems import STEMS
 from tsformer.model.transformer import POOLINGS
@@ -156,7 +154,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
 
     def check_parameters(self) -> None:
         super().check_parameters()
-        if not is_one_of(self.views, ("auto",)):
+        if not (isinstance(self.views, str) and self.views == "auto"):
             views_in(self.views)
         make_difference(self.view_params)
         augmentation = specified_augmentation(self)
@@ -259,10 +257,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
                 if hasattr(self, "temperatures_"):
                     self.temperatures_ = self.temperatures_[: len(kept)]
             if len(kept) < len(job.models):
-                warn_caller(
-                    f"only {len(kept)} of {len(job.models)} members were trained; the others were "
-                    "dropped"
-                )
+                warn_caller(f"only {len(kept)} of {len(job.models)} members were trained")
             observation.interrupted = any(each.interrupted for each in self.histories_)
         return self
 
@@ -296,21 +291,18 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         )
         self.device_, self.augmentation_ = self.settings_.device, self.settings_.augmentation
         if reset:
-            names = self._make_models(data, source, seeds)
-            self._pretrained = names[0]  # all members have the same
+            self._pretrained = self._make_models(data, source, seeds)
         else:
             members.check_continues(self, self._pretrained)
-            names = [self._pretrained] * len(self.models_)
             self.histories_ = [History(earlier) for earlier in self.histories_]
         if hasattr(self.target_, "classes"):
             self.temperatures_ = [self.settings_.temperature] * len(self.models_)
-        runs = zip(names, (each.training for each in seeds), strict=True)
         self.novelty_ = Novelty(data.series.n_channels, self.preprocessor_.time_step)
         self.novelty_.fit(data.series, data.groups)
         self._record(
             data,
             validation_series=0 if held_out is None else len(held_out.series),
-            initial_weights="pretrained" if any(names) else "",
+            initial_weights="pretrained" if self._pretrained else "",
         )
         loss: Any = self.target_.loss
         if self.label_smoothing:
@@ -323,7 +315,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
             panel=self.preprocessor_.panel(data.series),
             targets=torch.from_numpy(data.targets),
             loss=loss,
-            plans=[members.plan_for(self, *run) for run in runs],
+            plans=[members.plan_for(self, self._pretrained, each.training) for each in seeds],
             weights=_normalised(data.weights),
             validation=None if held_out is None else self._validation(held_out),
             callbacks=[[*given, *([ProgressBar(x)] if self.verbose else ())] for x in labels],
@@ -356,7 +348,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
 
     def _make_models(
         self, data: TrainingData, source: Any, seeds: list[members.Seeds]
-    ) -> list[frozenset[str]]:
+    ) -> frozenset[str]:
         """Fit the preprocessor, make the models, return names of pretrained weights."""
         settings = self.settings_
         scaler: Any = Scaler(settings.scaling, views=settings.views, view_params=self.view_params)
@@ -367,7 +359,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         for each in seeds:
             with seeded(each.weights, members.CPU):
                 self.models_.append(self.target_.make_model(config))
-        pretrained: list[frozenset[str]] = [frozenset()] * len(seeds)
+        pretrained = frozenset[str]()
         if source is not None:
             source = fitted_source(source, data.series, seeds[0].pretraining, data.groups)
             pretrained = take_over(self, source)
@@ -493,13 +485,8 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
             run = read_fields(part, history=epochs, best_epoch=best, interrupted=bool)
             self.histories_.append(History(run.pop("history")))
             vars(self.histories_[-1]).update(run)
-            config = read_dataclass(ModelConfig, part.get("model"), "model")
-            members.check_config(config, self.preprocessor_, self.target_)
-            members.check_weights(config, own, self.target_.make_model)
-            with seeded(0, members.CPU):
-                model = self.target_.make_model(config)
-            load_checked(model, own)
-            self.models_.append(model.eval())
+            model = members.restored_model(part.get("model"), own, self.preprocessor_, self.target_)
+            self.models_.append(model)
 
 
 def _check_epoch(name: str, row: dict[str, float]) -> None:

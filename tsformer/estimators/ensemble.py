@@ -63,7 +63,8 @@ class TSEnsembleClassifier(ClassifierMixin, SeriesEstimator):
     ``p = (p_convolutions + p_transformer) / 2``: the mean of the probabilities of a
     `RandomConvolutionClassifier` and a `TSTransformerClassifier`. The weights are fixed, as small
     data sets leave too few series to learn weights. Members of the transformer differ in their
-    seeds only.
+    seeds only. It does not support series of codes: use
+    ``TSTransformerClassifier(stem="embedding")``.
 
     Parameters
     ----------
@@ -118,13 +119,6 @@ class TSEnsembleClassifier(ClassifierMixin, SeriesEstimator):
     --------
     TSTransformerClassifier, RandomConvolutionClassifier : The parts.
     tsformer.load : Reads a classifier written by `save`.
-
-    Notes
-    -----
-    A fit takes seconds for the random convolutions, and for each member as long as a
-    `TSTransformerClassifier`. Predictions take as long as the predictions of all parts.
-
-    It does not support series of codes: use ``TSTransformerClassifier(stem="embedding")``.
 
     Examples
     --------

@@ -69,14 +69,12 @@ def fitted_source(source: Any, series: SeriesSource, random_state: int, groups: 
     return copied
 
 
-def take_over(estimator: Any, source: Any) -> list[frozenset[str]]:
+def take_over(estimator: Any, source: Any) -> frozenset[str]:
     """Copy the weights of a fitted source into each member; return their names."""
-    models = source.models_
-    taken = [
-        _copy(model, estimator.preprocessor_, models[i % len(models)], source.preprocessor_)
-        for i, model in enumerate(estimator.models_)
-    ]
-    for message in sorted({message for _, messages in taken for message in messages}):
+    for i, model in enumerate(estimator.models_):
+        other = source.models_[i % len(source.models_)]
+        names, messages = _copy(model, estimator.preprocessor_, other, source.preprocessor_)
+    for message in messages:  # the same for all members
         warn_caller(message)
     ours, theirs = (list(each.schema_.names) for each in (estimator, source))
     if ours != theirs and sorted(ours) == sorted(theirs):
@@ -84,7 +82,7 @@ def take_over(estimator: Any, source: Any) -> list[frozenset[str]]:
             f"init_from was fitted to {theirs[:10]}, and X has the order {ours[:10]}: its "
             "weights read other channels than in training; pass X in the same order"
         )
-    return [names for names, _ in taken]
+    return names
 
 
 def _copy(

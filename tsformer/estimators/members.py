@@ -1,7 +1,7 @@
 """Members of a transformer estimator: their seeds, configuration, models, plans and histories."""
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
@@ -12,20 +12,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tsformer._checks import read_dataclass
 from tsformer._devices import resolve_device
 from tsformer._random import seeded
 from tsformer._warnings import warn_caller
 from tsformer.data.preprocessor import Preprocessor, Scaler, Vocabulary
 from tsformer.data.series import SeriesSource
-from tsformer.estimators.saving import compare_tensors
+from tsformer.estimators.saving import compare_tensors, load_checked
 from tsformer.estimators.series import drawn_seed
 from tsformer.estimators.targets import Target
 from tsformer.model import ModelConfig, TSTransformer
 from tsformer.training import History, TrainingPlan
 from tsformer.training.plan import Pretrained, check_graphs
-
-#: Makes a model of a configuration.
-Make = Callable[[ModelConfig], TSTransformer]
 
 CPU = torch.device("cpu")
 
@@ -139,16 +137,15 @@ def check_continues(estimator: Any, pretrained: frozenset[str]) -> None:
     fitted = {"n_estimators": len(estimator.models_), **vars(estimator.models_[0].config)}
     wanted = {"n_estimators": estimator.n_estimators}
     wanted |= vars(config_for(estimator, fitted["max_len"]))
-    scaler, settings = estimator.preprocessor_, estimator.settings_
-    if isinstance(scaler, Scaler):
-        fitted |= {"scaling": scaler.scaling, "views": scaler.views}
-        wanted |= {"scaling": settings.scaling, "views": settings.views}
-    for name, value in wanted.items():
-        if fitted[name] != value:
-            raise ValueError(
-                f"{name} changed from {fitted[name]!r} to {value!r}, and warm_start=True continues "
-                "from the fitted model; set it back, or start from scratch with warm_start=False"
-            )
+    if isinstance(scaler := estimator.preprocessor_, Scaler):
+        for name in ("scaling", "views"):
+            fitted[name], wanted[name] = getattr(scaler, name), getattr(estimator.settings_, name)
+    changed = {n: (fitted[n], value) for n, value in wanted.items() if fitted[n] != value}
+    if changed:
+        raise ValueError(
+            "warm_start=True continues from the fitted model, whose parameters cannot change; got "
+            f"other values of {changed}: set them back, or pass warm_start=False"
+        )
 
 
 def warn_if_blind(estimator: Any) -> None:
@@ -158,9 +155,9 @@ def warn_if_blind(estimator: Any) -> None:
     blind = model.encoding.symmetric and model.stem.pointwise and not directed
     if blind and encoding != "none":  # "none" is chosen as a control
         warn_caller(
-            f"encoding {encoding!r} sees only distances, and the {estimator.stem!r} stem only "
-            "single steps: this model cannot tell a series from its reverse. Use stem='conv', or "
-            f"add an encoding with a direction, as in 'tape+{encoding}'"
+            f"encoding {encoding!r} sees only distances, and the {estimator.stem!r} stem single "
+            "steps: this model cannot tell a series from its reverse. Use stem='conv', or "
+            f"'tape+{encoding}'"
         )
 
 
@@ -179,8 +176,11 @@ def mean_history(histories: list[History]) -> History:
     return mean
 
 
-def check_config(config: ModelConfig, preprocessor: Preprocessor, target: Target) -> None:
-    """Raise ValueError if a restored model has other inputs or outputs."""
+def restored_model(
+    described: Any, saved: Mapping[str, Tensor], preprocessor: Preprocessor, target: Target
+) -> TSTransformer:
+    """Make the described model with the saved tensors; raise ValueError unless they fit."""
+    config = read_dataclass(ModelConfig, described, "model")
     codes = len(preprocessor.known) if isinstance(preprocessor, Vocabulary) else None
     for name, given, expected in (
         ("n_channels", config.n_channels, preprocessor.n_inputs),
@@ -190,30 +190,28 @@ def check_config(config: ModelConfig, preprocessor: Preprocessor, target: Target
     ):
         if given != expected:
             raise ValueError(f"model.{name} must be {expected}, by its data; got {given}")
-
-
-def check_weights(config: ModelConfig, saved: Mapping[str, Tensor], make: Make) -> None:
-    """Raise ValueError unless the described model has the saved tensors.
-
-    It is made on the meta device: a few bytes must not allocate gigabytes.
-    """
     for n_layers in (config.n_layers, config.stem_params.get("n_residual", 0)):
         if isinstance(n_layers, int) and n_layers > len(saved):
             raise ValueError(f"{n_layers} layers, but {len(saved)} tensors in the file")
+    compared = dict(saved)
     try:
-        with torch.device("meta"):
+        with torch.device("meta"):  # a few bytes must not allocate gigabytes
             try:
-                model = make(config)
+                planned = target.make_model(config)
             except RuntimeError:
                 # A user's encoding may read values, which do not exist on the meta device.
-                saved = {name: t for name, t in saved.items() if not name.startswith("encoding.")}
-                model = make(replace(config, encoding="none", encoding_params={}))
-        compare_tensors(model.state_dict(), saved)
+                compared = {n: t for n, t in saved.items() if not n.startswith("encoding.")}
+                planned = target.make_model(replace(config, encoding="none", encoding_params={}))
+        compare_tensors(planned.state_dict(), compared)
     except ValueError as error:
         raise ValueError(
             f"{error}. If the encoding {config.encoding!r} is your own, import its module first"
         ) from error
-    stored = set(map(id, model.state_dict(keep_vars=True).values()))
-    n_bytes = sum(each.nbytes for each in model.buffers() if id(each) not in stored)
+    stored = set(map(id, planned.state_dict(keep_vars=True).values()))
+    n_bytes = sum(each.nbytes for each in planned.buffers() if id(each) not in stored)
     if n_bytes > _MOST_UNSAVED:
         raise ValueError(f"{n_bytes:,} bytes of tables that are not in the file are too many")
+    with seeded(0, CPU):
+        model = target.make_model(config)
+    load_checked(model, saved)
+    return model.eval()

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -38,15 +38,9 @@ CONV_PARAMS: dict[str, Any] = {"n_residual": 1, "downsampling": "pool"}
 MIXED_TEMPERATURE = 0.75
 
 
-class Budget(NamedTuple):
-    """From `MANY_SERIES` on: number of series over all epochs, and learning rate."""
-
-    n_series: int
-    learning_rate: float
-
-
-#: See ``experiments/results/many_series.csv``; of pretraining only the larger budget was tried.
-SUPERVISED, PRETRAINING = Budget(80_000, 0.004), Budget(160_000, AUTO_RATE)
+#: From `MANY_SERIES` on: number of series over all epochs, and learning rate; see
+#: ``experiments/results/many_series.csv``. Of pretraining only the larger budget was tried.
+SUPERVISED, PRETRAINING = (80_000, 0.004), (160_000, AUTO_RATE)
 #: Scalings for a regressor, the default first.
 REGRESSION_SCALINGS = ("channel", "series", "series+size")
 #: Smallest explained share of the variance for a norm before a regressor's head; see
@@ -90,7 +84,10 @@ def resolve(
     `fitted` the estimator that a warm start continues.
     """
     n_cases, n_tokens = len(data.series), probe.max_tokens
-    many, budget = n_cases >= MANY_SERIES, PRETRAINING if target.pretext else SUPERVISED
+    many, (n_budget, rate_of_many) = (
+        n_cases >= MANY_SERIES,
+        PRETRAINING if target.pretext else SUPERVISED,
+    )
     batch_size, max_epochs, rate = params.batch_size, params.max_epochs, params.learning_rate
     if batch_size == "auto":
         batch_size = LARGE_BATCH if many else DEFAULT_BATCH
@@ -99,9 +96,9 @@ def resolve(
         least, most = (ceil(steps / ceil(n_cases / batch_size)) for steps in AUTO_STEPS)
         max_epochs = max(min(max(AUTO_EPOCHS, least), most), AUTO_MIN_EPOCHS)
         if many:
-            max_epochs = max(ceil(budget.n_series / n_cases), AUTO_MIN_EPOCHS_OF_MANY)
+            max_epochs = max(ceil(n_budget / n_cases), AUTO_MIN_EPOCHS_OF_MANY)
     if rate == "auto":
-        rate = budget.learning_rate if many else AUTO_RATE
+        rate = rate_of_many if many else AUTO_RATE
     stops, patience = validated and bool(params.early_stopping), params.n_iter_no_change
     if patience == "auto":
         patience = max(ceil(AUTO_PATIENCE * max_epochs), AUTO_MIN_PATIENCE)

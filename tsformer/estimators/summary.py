@@ -8,13 +8,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from html import escape
 from importlib import metadata
-from math import ceil, isfinite
+from math import ceil
 from typing import Any
 
 import pandas as pd
 from sklearn.utils import get_tags
 from torch import nn
 
+from tsformer._checks import shortened
 from tsformer._markdown import code, escaped, markdown_table
 from tsformer._version import __version__
 from tsformer.encodings.base import encoding_name
@@ -25,8 +26,6 @@ __all__ = ["Summary", "layers_of", "recipe_of", "table_of"]
 
 #: Parameters that change nothing, and parameters that the recipes of the parts list.
 _SILENT = ("n_jobs", "verbose", "convolution_params", "transformer_params")
-#: Metrics in the names of held-out scores.
-_METRICS = ("accuracy", "r2", "cross-entropy", "loss")
 #: Longest value of a parameter in a table.
 _LONGEST = 80
 
@@ -139,13 +138,8 @@ def recipe_of(estimator: Any) -> pd.DataFrame:
         changed = name not in hidden and repr(value) != repr(getattr(default, name))
         if automatic or changed:
             result = used.get(name, "not recorded" if automatic else value)
-            rows.append((name, _shown(value), _shown(result)))
+            rows.append((name, *(shortened(x, _LONGEST).strip("'") for x in (value, result))))
     return pd.DataFrame(rows, columns=["parameter", "set", "used"])
-
-
-def _shown(value: object) -> str:
-    text = " ".join((value if isinstance(value, str) else repr(value)).split())
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
 def _count(*modules: nn.Module) -> int:
@@ -191,27 +185,11 @@ def card(estimator: Any, source: str = '"."') -> str:
 
 
 def front_matter(estimator: Any) -> str:
-    """Return what model hubs read at the head of a card: YAML, its values as JSON."""
+    """Return what model hubs read at the head of a card, as YAML."""
     tasks = {"classifier": "time-series-classification", "regressor": "time-series-regression"}
     task = tasks.get(get_tags(estimator).estimator_type, "feature-extraction")
-    name, scores = type(estimator).__name__, estimator.held_out_scores()
-    metrics = [
-        {"type": next((m for m in _METRICS if m in score), score), "name": score, "value": value}
-        for score, value in scores.items()
-        if isinstance(value, float) and isfinite(value)
-    ]
-    fields: dict[str, Any] = {
-        "license": "unknown",
-        "library_name": "tsformer",
-        "tags": ["time-series", task, name],
-    }
-    if metrics:
-        data = {"type": "held-out", "name": "held-out series of the training data"}
-        results = [{"task": {"type": task}, "dataset": data, "metrics": metrics}]
-        fields["metrics"] = sorted({metric["type"] for metric in metrics})
-        fields["model-index"] = [{"name": name, "results": results}]
-    lines = "".join(f"{name}: {json.dumps(value)}\n" for name, value in fields.items())
-    return f"---\n{lines}---\n"
+    tags = json.dumps(["time-series", task, type(estimator).__name__])
+    return f"---\nlicense: unknown\nlibrary_name: tsformer\ntags: {tags}\n---\n"
 
 
 def _recipes(summary: Summary) -> Iterator[str]:

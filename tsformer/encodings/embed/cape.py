@@ -62,12 +62,9 @@ class CAPE(PositionalEncoding, name="cape"):
     ):
         super().__init__()
         max_shift = max_len / 10 if max_shift is None else max_shift
-        for name, value, least in (
-            ("max_shift", max_shift, 0),
-            ("max_jitter", max_jitter, 0),
-            ("max_scale", max_scale, 1),
-        ):
-            check_number(f"{name} of cape", value, least)
+        check_number("max_shift of cape", max_shift, 0)
+        check_number("max_jitter of cape", max_jitter, 0)
+        check_number("max_scale of cape", max_scale, 1)
         self.d_model = d_model
         self.max_shift = max_shift
         self.max_jitter = max_jitter

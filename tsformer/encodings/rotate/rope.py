@@ -56,8 +56,8 @@ class RoPE(PositionalEncoding, name="rope"):
         label = self.name or type(self).__name__
         if width < 2:
             raise ValueError(
-                f"{label} rotates pairs of features, but a head is {width} wide "
-                f"(d_model={d_model}, n_heads={n_heads}); use at most {d_model // 2} heads"
+                f"{label} rotates pairs of features, but a head is {width} wide (d_model={d_model},"
+                f" n_heads={n_heads}); use at most {d_model // 2} heads"
             )
         if not 0 < fraction <= 1:
             raise ValueError(f"fraction of {label} must be above 0 and at most 1; got {fraction!r}")
