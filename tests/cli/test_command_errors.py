@@ -7,16 +7,6 @@ from tsformer import EarlyClassifier, RandomConvolutionClassifier
 from tsformer.cli import main
 
 
-def test_every_command_has_an_example():
-    from tsformer.cli.app import app
-
-    for command in app.registered_commands:
-        name = command.name or command.callback.__name__.replace("_", "-")
-        text, _, example = command.help.partition("[bold]Example")
-        assert f"  tsformer {name}" in example, name
-        assert "\n" not in text.replace("\n\n", ""), "the terminal breaks lines"
-
-
 @pytest.mark.parametrize(
     ("command", "says"),
     [
