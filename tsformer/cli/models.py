@@ -121,7 +121,7 @@ def pretrain(
 def _train(estimator: Any, dataset: str, columns: TableSchema, out: Path, where: Tracking) -> None:
     """Fit and save an estimator; print a summary."""
     from tsformer._devices import resolve_device
-    from tsformer.data.sources import is_file, is_folder, read_folder, read_source
+    from tsformer.data.sources import is_file, read_source
     from tsformer.persistence import removed_on_failure, save_or_rescue
     from tsformer.training.distributed import process_group
 
@@ -137,10 +137,7 @@ def _train(estimator: Any, dataset: str, columns: TableSchema, out: Path, where:
     # Checks that a model can be saved there, before training.
     with removed_on_failure(out), process_group(resolve_device(estimator.device)) as ranks:
         with ranks.first():  # download only once
-            if not labelled and is_folder(dataset) and columns.window is None:
-                source = read_folder(dataset, columns)
-            else:
-                source = read_source(dataset, columns, labelled=labelled)
+            source = read_source(dataset, columns, labelled=labelled)
         X, y = source.X, source.y if labelled else None
         if (is_file(dataset) or source.windows is not None) and ranks.leads:
             typer.echo(described(dataset, source))

@@ -29,11 +29,8 @@ _HELP = {
     "stride": ("TIME", "From one window to the next; by default the length."),
     "header": ("", "Whether the first line names the columns; if not, they are 0, 1, ..."),
     "sep": ("CHARACTER", "Separator; recognised by default."),
-    "decimal": ("CHARACTER", "Decimal sign, '.' or ','; recognised by default."),
-    "time_format": (
-        "FORMAT",
-        "Format of dates, as in %d/%m/%Y; ISO 8601 and others are recognised.",
-    ),
+    "decimal": ("CHARACTER", "Decimal sign, '.' (default) or ','."),
+    "time_format": ("FORMAT", "Format of dates, as in %d/%m/%Y; by default ISO 8601."),
 }
 
 

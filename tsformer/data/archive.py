@@ -15,13 +15,13 @@ import pandas as pd
 from tsformer._checks import shortened, unknown
 from tsformer._optional import require
 from tsformer._warnings import warn_caller
+from tsformer.data.formats import separator_of
 from tsformer.data.table import TableSchema, read_table
-from tsformer.data.text import number_in, open_text
+from tsformer.data.text import number_in
 from tsformer.data.tsfile import DatasetError, read_ts
 
 Series = Any
 Labels = npt.NDArray[Any]
-
 _SPLITS = ("train", "test")
 _BOTH = "+".join(_SPLITS)
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
@@ -35,19 +35,18 @@ def load_dataset(
 ) -> tuple[Any, Labels]:
     """Load a data set of the UCR or UEA archive, or your own data in its layout.
 
-    A data set is two files, ``<name>/<name>_TRAIN.ts`` and ``<name>/<name>_TEST.ts``, or else
-    ``.tsv`` or ``.txt``: a series in each line, its label first. These places are searched in
-    order: the folder named by the environment variable ``TSFORMER_DATA``, ``data/`` in the working
-    directory (and in the checkout, if this is one), and the data that the installed sktime ships.
-    If none has it, sktime downloads it into ``data/`` in the working directory.
+    A data set is two files, ``<name>/<name>_TRAIN.ts`` and ``<name>/<name>_TEST.ts``, or ``.tsv``
+    or ``.txt`` with the label first in each line. It is searched in the folder of the environment
+    variable ``TSFORMER_DATA``, in ``data/`` of the working directory (and of the checkout), and in
+    the installed sktime. If none has it, sktime downloads it into ``data/``.
 
     Parameters
     ----------
     name : str
         As in `list_datasets`, case included: ``"NATOPS"``.
     split : {"train", "test", "train+test"}
-        Which of the archive's two parts, or both as one, train before test. Without it both are
-        returned as one with a warning: a classifier fitted to them has seen the test series.
+        Which part, or both as one, train before test. By default both, with a warning: a classifier
+        fitted to them has seen the test series.
     folder : path-like, optional
         Search only this folder, and download nothing.
 
@@ -61,9 +60,9 @@ def load_dataset(
 
     Raises
     ------
-    DatasetError, ImportError
-        If there is no such data set, it cannot be downloaded, as without sktime, a file is damaged,
-        or its contents differ from the catalogue.
+    DatasetError, ValueError, ImportError
+        If a data set is unknown or cannot be downloaded, or a file is damaged or differs from the
+        catalogue.
 
     Examples
     --------
@@ -72,25 +71,20 @@ def load_dataset(
     ((40, 6, 100), ['Badminton', 'Running', 'Standing', 'Walking'])
     """
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise DatasetError(
-            f"{shortened(name)} is not a data set name, of at most 100 letters, digits, '-' and "
-            "'_', as in 'NATOPS'; pass the folder that contains it as folder="
-        )
+        raise DatasetError(f"{shortened(name)} is not a data set name, as 'NATOPS'; pass folder=")
     if split is not None and split not in (*_SPLITS, _BOTH):
         raise DatasetError(unknown("split", split, [*_SPLITS, _BOTH]))
 
     places = _places() if folder is None else [("folder", Path(folder))]
-    if (found := _find(name, places)) is None:
+    found = _find(name, places)
+    if found is None and (folder is not None or name not in _catalog().index):
         expected = _layout(Path(folder or "data"), name)
-        if name not in _catalog().index:
-            known = [*_catalog().index, *(home.name for _, home in _own(places))]
-            is_folder = f"For the folder {name} say {name}/. " if Path(name).is_dir() else ""
-            raise DatasetError(
-                f"{unknown('data set', name, known)}; list_datasets() lists them. {is_folder}"
-                f"For a data set of your own, create {expected}"
-            )
-        if folder is not None:
-            raise DatasetError(f"no {name} in {folder}: expected {expected}; leave out folder=")
+        known = [*_catalog().index, *(home.name for _, home in _own(places))]
+        problem = f"no {name} in {folder}" if name in known else unknown("data set", name, known)
+        raise DatasetError(
+            f"{problem}; list_datasets() lists names. For your own data set create {expected}, and "
+            f"for a folder of series say {name}/"
+        )
     home = _download(name, Path("data")) if found is None else found[1]
     parts = [_read(home, part) for part in (split or _BOTH).split("+")]
     X = [series for part, _ in parts for series in part]
@@ -99,8 +93,8 @@ def load_dataset(
         raise DatasetError(f"the training and test series in {home} differ in number of channels")
     if split is None:
         warn_caller(
-            f"load_dataset({name!r}) returns train and test series together, train before test; "
-            f"pass split='train' or 'test', or split={_BOTH!r} if both are meant"
+            f"load_dataset({name!r}) returns train and test series together; pass split='train', "
+            f"'test' or, if both are meant, {_BOTH!r}"
         )
     timed = isinstance(X[0], pd.DataFrame)
     return (X if timed or len({series.shape[1] for series in X}) > 1 else np.stack(X)), y
@@ -112,19 +106,15 @@ def list_datasets() -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        One row per data set: `name`, `archive` (UCR, UEA, or "own" for one in the folder
-        `TSFORMER_DATA` or ``data/`` that is of neither), `train_size`, `test_size`, `channels`,
-        `length_min`, `length_max`, `classes`, `type`; and `available`, the place where
-        `load_dataset` finds it: "TSFORMER_DATA", "data", "sktime", or "" if it would have to
-        download it. Sizes of the archives' data sets come from the catalogue; your own data
-        sets are counted, without sizes if a file is damaged.
+        One row per data set: `name`, `archive` (UCR, UEA, or "own" in `TSFORMER_DATA` or
+        ``data/``), `train_size`, `test_size`, `channels`, `length_min`, `length_max`, `classes`,
+        `type`; and `available`, the place where `load_dataset` finds it: "TSFORMER_DATA", "data",
+        "sktime", or "" before its download. Your own data sets are counted, and have no sizes if a
+        file is damaged.
     """
-    catalog, places = _catalog(), _places()
-    table = catalog.reset_index()
-    found = [_find(name, places) for name in table["name"]]
-    table["available"] = [place[0] if place is not None else "" for place in found]
-    own = _own(places)
-    if not own:
+    places, table = _places(), _catalog().reset_index()
+    table["available"] = [(_find(name, places) or ("",))[0] for name in table["name"]]
+    if not (own := _own(places)):
         return table
     rows = [{"name": home.name, **_count(home), "available": place} for place, home in own]
     counted = pd.DataFrame(rows, columns=table.columns).assign(archive="own")
@@ -186,14 +176,17 @@ def _count(home: Path) -> dict[str, int]:
         read = {split: _read_file(path) for split, path in paths.items()}
     except (ValueError, OSError):
         return {}
-    channels, lengths = zip(
-        *(_shape(series) for X, _ in read.values() for series in X), strict=True
-    )
+    return _sizes(read)
+
+
+def _sizes(read: dict[str, tuple[list[Series], Labels | None]]) -> dict[str, int]:
+    """Return the sizes of the splits, by their names in the catalogue."""
+    shapes = [_shape(series) for X, _ in read.values() for series in X]
     labels = [y for _, y in read.values() if y is not None and y.dtype.kind != "f"]
     return {f"{split}_size": len(X) for split, (X, _) in read.items()} | {
-        "channels": channels[-1],
-        "length_min": min(lengths),
-        "length_max": max(lengths),
+        "channels": shapes[-1][0],
+        "length_min": min(steps for _, steps in shapes),
+        "length_max": max(steps for _, steps in shapes),
         "classes": len({label for y in labels for label in y.tolist()}),
     }
 
@@ -211,26 +204,20 @@ def _read_file(path: Path) -> tuple[list[Series], Labels | None]:
     """Read a `.ts` file, or one with a series in each line, its label first."""
     if path.suffix == ".ts":
         return read_ts(path)
-    try:
-        with open_text(path) as file:
-            first = next(filter(str.strip, file), "")
-        sep = next((sep for sep in "\t," if sep in first), " ")
-        schema = TableSchema(label="0", value=("*",), header=False, sep=sep)
-        found = read_table(path, schema, labelled=True)
-    except ValueError as error:
-        raise DatasetError(str(error)) from error
-    X = np.asarray(found.X)
-    lengths = np.full(len(X), X.shape[2])
+    sep = separator_of(path.read_text("utf-8").strip().partition("\n")[0])
+    schema = TableSchema(label="0", value=("*",), header=False, sep=sep)
+    found = read_table(path, schema, labelled=True)
+    X = found.X[:, 0]
     sizes = _catalog()[["length_min", "length_max"]].reindex([path.parent.name]).iloc[0]
+    ends = np.full(len(X), X.shape[1])
     if sizes.isna().any() or sizes.nunique() > 1:  # shorter ones end in NaN
-        lengths = np.where(np.isnan(X[:, 0]), 0, np.arange(X.shape[2]) + 1).max(axis=1)
-    series = [x[:, :length] for x, length in zip(X, lengths.tolist(), strict=True)]
+        ends = np.where(np.isnan(X), 0, np.arange(X.shape[1]) + 1).max(axis=1)
     labels = [  # as in a `.ts` file: 1 for 1.0000000e+00
         label if n is None or n % 1 or label.isdecimal() else str(int(n))
         for label in np.asarray(found.y).tolist()
         for n in [number_in(label)]
     ]
-    return series, np.array(labels)
+    return [x[None, :end] for x, end in zip(X, ends.tolist(), strict=True)], np.array(labels)
 
 
 def _read(home: Path, split: str) -> tuple[list[Series], Labels]:
@@ -245,23 +232,17 @@ def _read(home: Path, split: str) -> tuple[list[Series], Labels]:
     if home.name not in _catalog().index:
         return X, y
     entry: Any = _catalog().loc[home.name]
-    channels, lengths = zip(*map(_shape, X), strict=True)
     # A split may lack the shortest and longest series, and the test split also a class.
-    least = 1 if split == "test" else entry["classes"]
+    allowed = {"length_min": 1, "length_max": -1, "classes": -1 if split == "test" else 0}
     wrong = [
-        f"{_range(*found)} {what}, expected {_range(low, high)}"
-        for what, low, high, *found in (
-            ("series", entry[f"{split}_size"], entry[f"{split}_size"], len(X), len(X)),
-            ("channels", entry["channels"], entry["channels"], channels[0], channels[0]),
-            ("time steps", entry["length_min"], entry["length_max"], min(lengths), max(lengths)),
-            ("classes", least, entry["classes"], len({*y}), len({*y})),
-        )
-        if not pd.isna(high) and not low <= found[0] <= found[1] <= high
+        f"{what} {n}, expected {entry[what]}"
+        for what, n in _sizes({split: (X, y)}).items()
+        if not pd.isna(entry[what]) and np.sign(n - entry[what]) not in (0, allowed.get(what))
     ]
     if wrong:
         raise DatasetError(
-            f"{path} is not the {home.name} of the catalogue: {'; '.join(wrong)}. Get the "
-            "archive's file, or rename the folder and its files if you changed the data"
+            f"{path} is not the {home.name} of the catalogue: {'; '.join(wrong)}. Get the file of "
+            "the archive, or rename the folder and its files"
         )
     return X, y
 
@@ -270,10 +251,6 @@ def _shape(series: Any) -> tuple[int, int]:
     """Return the number of channels and of steps."""
     channels, steps = np.shape(series)
     return (steps, channels) if isinstance(series, pd.DataFrame) else (channels, steps)
-
-
-def _range(low: int, high: int) -> str:
-    return str(low) if low == high else f"{low} to {high}"
 
 
 def _download(name: str, folder: Path) -> Path:
@@ -289,8 +266,8 @@ def _download(name: str, folder: Path) -> Path:
                 _read(Path(temporary) / name, split)
         except Exception as error:
             raise DatasetError(
-                f"downloading {name} failed: {' '.join(str(error).split())}. Try again, or get it "
-                f"from timeseriesclassification.com and create {_layout(folder, name)}"
+                f"downloading {name} failed: {error}. Try again, or get {_layout(folder, name)} "
+                "from timeseriesclassification.com"
             ) from error
         try:
             return (Path(temporary) / name).rename(folder / name)

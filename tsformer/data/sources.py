@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from tsformer._checks import check_known
 from tsformer._warnings import warn_caller
 from tsformer.data.archive import load_dataset
 from tsformer.data.containers import SERIES_FILE, to_source
@@ -22,12 +23,13 @@ from tsformer.data.formats import FRAMES, TEXT
 from tsformer.data.long import to_long
 from tsformer.data.parquet import PARQUET, parquet_files
 from tsformer.data.series import SeriesSource, parts_of
-from tsformer.data.table import Source, TableSchema, read_table, read_windows, write_table
+from tsformer.data.table import Source, TableSchema, read_table, read_windows
 from tsformer.data.text import COMPRESSED, ending
 from tsformer.data.tsfile import DatasetError, has_times, read_ts, writable_labels, write_ts
 
 #: The labels in a folder that `convert_to_folder` made.
 LABELS_FILE = "labels.npy"
+_TABLES = (*TEXT, *FRAMES)
 
 
 def is_file(source: str) -> bool:
@@ -35,33 +37,72 @@ def is_file(source: str) -> bool:
     return Path(source).suffix != "" and not is_series_folder(source)
 
 
-def is_table(source: str) -> bool:
-    """Return whether a source is a table, by its ending."""
-    return ending(source) in (*TEXT, *FRAMES)
-
-
 def is_folder(source: str) -> bool:
     """Return whether a source is a folder, as ``series/``."""
     return "/" in source.replace("\\", "/") and Path(source).is_dir()
 
 
-def read_folder(source: str, schema: TableSchema | None = None) -> Source:
-    """Read the series, without labels, of all files in a folder."""
-    if is_series_folder(source):
-        return read_source(source, schema, labelled=False)
-    endings = (".ts", *TEXT, *FRAMES)
-    files = sorted(file for file in Path(source).iterdir() if ending(file) in endings)
-    if not files:
-        raise ValueError(f"{source} has no file of series, ending in one of {', '.join(endings)}")
-    return _read_files(files, schema, labelled=False)
+def is_series_folder(path: str | os.PathLike[str]) -> bool:
+    """Whether `convert_to_folder` made this folder."""
+    return (Path(path) / SERIES_FILE).is_file()
 
 
-def _read_files(files: Sequence[Path], schema: TableSchema | None, **options: Any) -> Source:
+def read_source(
+    source: str | os.PathLike[str],
+    schema: TableSchema | None = None,
+    *,
+    trained: TableSchema | None = None,
+    split: str = "train",
+    labelled: bool | None = True,
+) -> Source:
+    """Read series from a data set, a file or a folder."""
+    source, path, suffix = os.fspath(source), Path(source), ending(source)
+    schema = schema or TableSchema()
+    columns = (trained or TableSchema()).updated(schema)
+    if trained and columns.header is None:
+        columns = replace(columns, header=True)  # the names may be numbers, such as wavelengths
+    if path.is_fifo():
+        raise ValueError(f"{source} is a pipe, which is read only once; save it to a file first")
+    if columns.window is not None and (suffix in _TABLES or is_folder(source)):
+        if trained and trained.window is None:
+            raise ValueError("the model was not fitted on windows; leave out `window=`")
+        return read_windows(path, columns, labelled=labelled, trained=trained is not None)
+    if suffix in _TABLES:
+        return read_table(path, columns, labelled=labelled)
+    if suffix == ".npz":
+        return _read_npz(path, columns, labelled)
+    stored = is_series_folder(path)
+    files = [] if stored or not path.is_dir() else parquet_files(path)
+    if is_folder(source) and not stored and not files:
+        files = [f for f in sorted(path.iterdir()) if ending(f) in (".ts", *_TABLES)]
+    if files:
+        return _read_files(files, schema, trained=trained, labelled=labelled)
+    if is_file(source) and suffix != ".ts":
+        raise ValueError(
+            f"{path} ends in {path.suffix!r}; files of series end in one of "
+            f"{', '.join(('.ts', *_TABLES, '.npz'))}; text may be compressed "
+            f"({', '.join(COMPRESSED)})"
+        )
+    if schema:
+        fields = ", ".join(f"`{name}=`" for name in schema.as_dict())
+        raise ValueError(f"{source} has no columns to name: leave out {fields}, or name a table")
+    if stored:
+        X: Any = to_source(path)
+        y = None if labelled is False else _stored_labels(path / LABELS_FILE, len(X))
+    else:
+        X, y = read_ts(path) if suffix == ".ts" else load_dataset(source, split)
+    if labelled and (y is None or y.dtype.kind == "f"):
+        what = "no labels" if y is None else "numbers in place of classes (@targetLabel true)"
+        raise DatasetError(f"{source} has {what}; use TSTransformerRegressor in Python for numbers")
+    return Source(X, None if labelled is False else y)
+
+
+def _read_files(files: Sequence[Path], schema: TableSchema, **options: Any) -> Source:
     """Read the series of several files, with the columns of the first table."""
     parts: list[Source] = []
     for file in files:
         schema = next((part.schema for part in parts if part.schema), schema)
-        parts.append(read_source(str(file), None if ending(file) == ".ts" else schema, **options))
+        parts.append(read_source(file, None if ending(file) == ".ts" else schema, **options))
     X, ys, cases, schemas, groups, _ = zip(*parts, strict=True)
     return Source(
         [x for series in X for x in series],
@@ -72,109 +113,45 @@ def _read_files(files: Sequence[Path], schema: TableSchema | None, **options: An
     )
 
 
-def read_source(
-    source: str,
-    schema: TableSchema | None = None,
-    *,
-    trained: TableSchema | None = None,
-    split: str = "train",
-    labelled: bool | None = True,
-) -> Source:
-    """Read series from a data set, a file or a folder."""
-    path = Path(source)
-    if path.is_fifo():
-        raise ValueError(f"{source} is a pipe, which is read only once; save it to a file first")
-    suffix = ending(path)
-    schema = schema or TableSchema()
-    columns = (trained or TableSchema()).updated(schema)
-    if trained and columns.header is None:
-        columns = replace(columns, header=True)  # the names may be numbers, such as wavelengths
-    if columns.window is not None and (is_table(source) or is_folder(source)):
-        if trained and trained.window is None:
-            raise ValueError("the model was not fitted on windows; leave out `window=`")
-        return read_windows(path, columns, labelled=labelled, trained=trained is not None)
-    if path.is_dir() and not is_series_folder(path) and (files := parquet_files(path)):
-        options = {"trained": trained, "labelled": labelled}
-        return _read_files(files, schema, **options)
-    if is_table(source):
-        by_model = bool(trained and not schema)
-        return read_table(path, columns, labelled=labelled, by_model=by_model)
-    if suffix == ".npz":
-        return _read_npz(path, columns, labelled)
-    if is_file(source) and suffix != ".ts":
-        endings = ", ".join((".ts", *TEXT, *FRAMES, ".npz"))
-        raise ValueError(
-            f"{path} ends in {path.suffix!r}; files of series end in one of {endings}; text may be "
-            f"compressed ({', '.join(COMPRESSED)}); save another spreadsheet as CSV"
-        )
-    if schema:
-        fields = ", ".join(f"`{name}=`" for name in schema.as_dict())
-        raise ValueError(f"{source} has no columns to name: leave out {fields}, or name a table")
-    if is_series_folder(source):
-        stored, file = to_source(source), path / LABELS_FILE
-        if labelled and not file.is_file():
-            raise DatasetError(f"the series in {source} have no labels: it has no {LABELS_FILE}")
-        if labelled is False or not file.is_file():
-            return Source(stored, None)
-        try:
-            labels = np.load(file, allow_pickle=False)
-        except (ValueError, EOFError):  # its message may advise to run the content
-            labels = np.zeros(0)
-        if labels.shape != (len(stored),) or labels.dtype.kind != "U":
-            raise ValueError(f"{file} must have a text for each of the {len(stored)} series")
-        return Source(stored, labels)
-    X, y = read_ts(path) if suffix == ".ts" else load_dataset(source, split)
-    if labelled and y is not None and y.dtype.kind == "f":
-        raise DatasetError(
-            f"{source} has numbers in place of classes (@targetLabel true): use "
-            "TSTransformerRegressor in Python"
-        )
-    if labelled and y is None:
-        raise DatasetError(f"{path} has no labels (@classLabel false)")
-    return Source(X, None if labelled is False else y)
+def _stored_labels(file: Path, n: int) -> npt.NDArray[Any] | None:
+    """Read the labels of a folder of series, if it has any."""
+    if not file.is_file():
+        return None
+    try:
+        labels: npt.NDArray[Any] = np.load(file, allow_pickle=False)
+    except (ValueError, EOFError):  # its message may advise to run the content
+        labels = np.zeros(0)
+    if labels.shape != (n,) or labels.dtype.kind != "U":
+        raise ValueError(f"{file} must have a text for each of the {n} series")
+    return labels
 
 
 def _read_npz(path: Path, schema: TableSchema, labelled: bool | None) -> Source:
     """Read X and y, or the arrays that `value` and `label` name."""
-    value = ",".join(schema.value or ())
     try:
-        with np.load(path, allow_pickle=False) as arrays:
-            names = list(arrays)
-            label = schema.label or ("y" if labelled or "y" in names else None)
-            value = value or (names[0] if len(names) == 1 else "X")
-            roles = {"value": value, "case": schema.case, "group": schema.group}
-            if labelled or (labelled is None and label in names):
-                roles["label"] = label
-            for role, name in roles.items():
-                if name is not None and name not in names:
-                    raise ValueError(
-                        f"it has no array {name!r} but {', '.join(names[:10])}; pass `{role}=NAME`"
-                    )
-            read = {role: arrays[name] for role, name in roles.items() if name is not None}
+        with np.load(path, allow_pickle=False) as file:
+            arrays = dict(file)
     except (ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
-        reason = str(error)
-        if "allow_pickle" in reason:
-            reason = "an array holds Python objects; save numbers and text"
-        raise ValueError(f"{path} cannot be read: {reason}") from error
-    X, texts = read.pop("value"), {}
-    for role, array in read.items():
-        name = roles[role]
-        if array.shape != X.shape[:1]:
-            raise ValueError(f"{path}: {name} has shape {array.shape}, expected {X.shape[:1]}")
-        if (empty := pd.isna(array)).any():
-            raise ValueError(f"{path}: {name} is missing for series {empty.argmax()}; drop it")
-        texts[role] = array.astype(str)
-    cases = texts["case"].tolist() if "case" in texts else None
-    schema = replace(schema, value=(value,), label=roles.get("label") or schema.label)
-    return Source(X, texts.get("label"), cases, schema, texts.get("group"))
+        # The error of NumPy may advise to run the content.
+        raise ValueError(f"{path} is damaged, or holds Python objects; save arrays") from error
+    value = ",".join(schema.value or ()) or ("X" if len(arrays) > 1 else next(iter(arrays)))
+    label = schema.label or ("y" if labelled or "y" in arrays else None)
+    roles = None if labelled is False else label, schema.case, schema.group
+    check_known(f"array of {path}, `value=`", value, arrays)
+    shape = arrays[value].shape[:1]
+    for name in filter(None, roles):
+        check_known(f"array of {path}", name, arrays)
+        if arrays[name].shape != shape or pd.isna(arrays[name]).any():
+            raise ValueError(f"{path}: {name} must have shape {shape}, and no missing values")
+    y, cases, groups = (None if name is None else arrays[name].astype(str) for name in roles)
+    schema = replace(schema, value=(value,), label=label)
+    return Source(arrays[value], y, None if cases is None else cases.tolist(), schema, groups)
 
 
 def write_series(path: Path, source: Source, *, comment: str | None = None) -> None:
     """Write series to a new file: `.ts`, or a long table."""
     if ending(path) not in (endings := (".ts", *TEXT, *PARQUET)):
-        raise ValueError(
-            f"{path} ends in {path.suffix!r}; series are written to one of {', '.join(endings)}"
-        )
+        raise ValueError(f"{path} ends in {path.suffix!r}; series are written to {endings}")
     if path.exists():
         raise FileExistsError(f"{path} exists; choose another name, or remove it first")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -186,7 +163,11 @@ def write_series(path: Path, source: Source, *, comment: str | None = None) -> N
         return
     schema = source.schema or TableSchema()
     names = {role: getattr(schema, role) or role for role in ("case", "time", "label")}
-    write_table(path, to_long(source.X, source.y, cases=source.cases, **names))
+    table = to_long(source.X, source.y, cases=source.cases, **names)
+    if ending(path) in PARQUET:
+        table.to_parquet(path, index=False)
+    else:
+        table.to_csv(path, index=False, sep="\t" if ending(path) == ".tsv" else ",")
 
 
 def convert_to_folder(
@@ -199,54 +180,43 @@ def convert_to_folder(
 
     def read() -> Iterator[tuple[str, SeriesSource, npt.NDArray[Any] | None]]:
         for source in sources:
-            columns = schema if is_table(source) else None
+            columns = schema if ending(source) in _TABLES else None
             X, y, *_ = read_source(source, columns, split=split, labelled=None)
             if not isinstance(X, SeriesSource) and any(map(has_times, X)):
                 warn_caller(f"a folder of series has no times: the times in {source} are left out")
             yield source, to_source(X), y
 
-    n, n_steps = 0, 0
+    n = n_channels = n_steps = start = 0
+    names: tuple[str, ...] | None = None
     labels: list[Any] = []
-    channels: list[tuple[int, tuple[str, ...] | None]] = []
     for source, X, y in read():
-        channels.append((X.n_channels, X.channels))
-        first, (last, others) = channels[0][0], channels[-1]
-        names = next((each for _, each in channels if each), None)
-        if first != last or (names and others and names != others):
+        n_channels, names = n_channels or X.n_channels, names or X.channels
+        if X.n_channels != n_channels or X.channels not in (None, names):
             raise ValueError(
-                f"all series must have the same channels: earlier files have {names or first}, "
-                f"{source} has {others or last}; name them in one order, `value=`"
+                f"all series must have the same channels: earlier files have {names or n_channels},"
+                f" {source} has {X.channels or X.n_channels}; name them in one order, `value=`"
             )
         if labels and (y is None) != (labels[0] is None):
             raise ValueError(f"of {sources[0]} and {source} one has labels and one has none")
         n, n_steps = n + len(X), max(n_steps, X.n_steps)
         labels.append(y)
-    shape = n, channels[0][0], n_steps
     folder.mkdir(parents=True, exist_ok=True)
+    shape = n, n_channels, n_steps
     needed, free = 4 * prod(shape), shutil.disk_usage(folder).free
-    if needed > free:
-        raise OSError(
-            f"{folder} has {free / 2**30:.1f} GiB free, and {n} series, padded to the longest of "
-            f"{n_steps} steps, take {needed / 2**30:.1f} GiB"
-        )
+    if needed > free:  # to write on would kill the process
+        raise OSError(f"{shape} values take {needed:,} bytes; {folder} has {free:,} bytes free")
     unfinished = folder / f"{SERIES_FILE}.unfinished"
     try:
         array = np.lib.format.open_memmap(unfinished, "w+", np.float32, shape)
-        start = 0
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # issued by the first reading
+        array[:] = np.nan
+        with warnings.catch_warnings(action="ignore"):  # issued by the first reading
             for _, X, _ in read():
                 for index in parts_of(X):
                     values = X.read(index).values.transpose(0, 2, 1)
-                    rows = np.full((len(index), *shape[1:]), np.nan, np.float32)
-                    with np.errstate(over="ignore"):
-                        rows[:, :, : values.shape[2]] = values
+                    rows = array[start : start + len(index), :, : values.shape[2]]
+                    rows[:] = values
                     if np.isinf(rows).any():  # infinite values are refused before
-                        raise ValueError(
-                            f"values up to {np.nanmax(np.abs(values)):.3g} do not fit into "
-                            "float32; divide them by a constant first"
-                        )
-                    array[start : start + len(index)] = rows
+                        raise ValueError("values do not fit into float32; divide them first")
                     start += len(index)
         if start != n:
             raise OSError("a source changed while it was converted; convert it again")
@@ -257,8 +227,3 @@ def convert_to_folder(
     finally:
         unfinished.unlink(missing_ok=True)
     return n, labels[0] is not None
-
-
-def is_series_folder(path: str | os.PathLike[str]) -> bool:
-    """Whether `convert_to_folder` made this folder."""
-    return (Path(path) / SERIES_FILE).is_file()

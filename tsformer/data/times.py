@@ -1,7 +1,6 @@
 """Times of steps: check that their type has an order, and count from the first step."""
 
 import re
-import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -9,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import torch
-from pandas.tseries.api import guess_datetime_format
 from pandas.tseries.frequencies import to_offset
 
 from tsformer._checks import shortened
@@ -19,13 +17,10 @@ from tsformer.data.series import Floats
 
 #: A date of ISO 8601, with or without a time of day and an offset from UTC.
 _ISO = re.compile(r"\d{4}-\d\d(?:-\d\d(?:[T ][\d:.]+?(Z|[+-]\d\d(?::?\d\d)?)?)?)?", re.ASCII)
-#: A date with a year of two digits at its end.
-_SHORT_YEAR = re.compile(r"(\d{1,2}([-/.])\d{1,2}\2)(\d\d)(?!\d)", re.ASCII)
-#: Formats of dates that are written as one number, by the number of digits.
-_DIGITS = {6: "%Y%m", 8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
-#: Equal steps of which a grid has more.
-_FEW_STEPS = 3
-_CONVERT = "convert them, numbers with pd.to_numeric and dates with pd.to_datetime"
+_CONVERT = (
+    "convert numbers with pd.to_numeric and dates with pd.to_datetime, or specify the format of a "
+    "file, as in `time_format=%d/%m/%Y %H:%M`"
+)
 
 
 def ordered_times(times: Any, name: str) -> pd.Index:
@@ -45,15 +40,12 @@ def ordered_times(times: Any, name: str) -> pd.Index:
         return pd.Index(index.to_numpy(np.float64, na_value=np.nan)) if index.hasnans else index
     values = index.astype(object).where(index.notna(), np.nan).to_numpy()
     known = values[~pd.isna(values)]
-    if isinstance(dtype, pd.CategoricalDtype):
-        kind = "categorical"
-    else:
-        kind = pd.api.types.infer_dtype(values, skipna=True)
+    kind = pd.api.types.infer_dtype(values, skipna=True)
     try:
         match kind:
             case "string":
                 rows = times.index if isinstance(times, pd.Series) else None
-                return pd.DatetimeIndex(_iso_dates(pd.Series(values, rows), name, _CONVERT))
+                return pd.DatetimeIndex(_iso_dates(pd.Series(values, rows), name))
             case "datetime64" | "datetime" | "date":
                 zones = {getattr(each, "tzinfo", None) for each in known}
                 if None in zones and len(zones) > 1:
@@ -70,76 +62,33 @@ def ordered_times(times: Any, name: str) -> pd.Index:
     )
 
 
-def times_of_text(column: pd.Series, form: str | None) -> tuple[pd.Series, str | None]:
-    """Convert times of a table; return them and the format of dates that are not in ISO 8601."""
-    name = f"times in column {column.name!r}"
-    if isinstance(column.dtype, pd.CategoricalDtype) and not column.dtype.ordered:
-        column = column.astype(object)  # Parquet's repeated text
-    if pd.api.types.infer_dtype(column, skipna=True) != "string":
-        return pd.Series(ordered_times(column, name), column.index), form
-    texts = column.astype(object).str.strip()
-    known = texts.dropna().unique().tolist()
-    if form is None and not all(map(_ISO.fullmatch, known)):
-        form = _date_format(known, name)
-    if form is None:
-        hint = "for other dates say how they are written, as in `time_format=%d/%m/%Y %H:%M`"
-        return _iso_dates(texts, name, hint), None
-    dates = pd.to_datetime(texts, format=form, errors="coerce", utc="%z" in form.lower())
-    _refuse(texts, dates.isna(), name, f"not a date of `time_format={form}`", "change it")
-    return dates, form
-
-
-def _date_format(texts: list[str], name: str) -> str | None:
-    """Return the format of dates such as 31/12/2024; ValueError if there are two."""
-    year = _SHORT_YEAR.match(texts[0])
-    text = f"{year[1]}20{texts[0][year.end(1) :]}" if year else texts[0]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the day before the month
-        guessed = [guess_datetime_format(text, dayfirst=first) for first in (True, False)]
-    forms = {form.replace("%Y", "%y") if year else form for form in guessed if form}
-    fits = [
-        f for f in sorted(forms) if pd.to_datetime(texts, format=f, errors="coerce").notna().all()
-    ]
-    if len(fits) > 1:
-        raise ValueError(
-            f"{name} such as {texts[0]!r} may begin with the day or the month; say which: "
-            f"`time_format={fits[0]}` or `time_format={fits[1]}`"
-        )
-    return fits[0] if fits else None
-
-
-def is_iso(text: str) -> bool:
-    """Whether a text looks like a date of ISO 8601."""
-    return _ISO.fullmatch(text) is not None
-
-
-def _iso_dates(texts: pd.Series, name: str, hint: str) -> pd.Series:
+def _iso_dates(texts: pd.Series, name: str) -> pd.Series:
     """Parse ISO 8601 text; all of it has an offset from UTC, or none."""
-    found = texts.map(_ISO.fullmatch, na_action="ignore")
-    wrong = texts.notna() & found.isna()
-    if wrong.any():  # among numbers the cell that is neither is meant
-        neither = wrong & pd.to_numeric(texts, errors="coerce").isna()
-        wrong = neither if neither.any() else wrong
-    _refuse(texts, wrong, name, "neither a number nor a date such as 2024-12-31T23:59:00", hint)
-    offsets = found.dropna().map(lambda match: match[1] or "")
-    zoned = bool((offsets != "").any())
-    naive = (offsets == "").reindex(texts.index, fill_value=False) & zoned
-    _refuse(texts, naive, name, "without an offset from UTC, which other times have", "add it")
-    utc = len(set(offsets)) > 1
-    dates = pd.to_datetime(texts, format="ISO8601", errors="coerce", utc=utc)
-    _refuse(texts, dates.isna(), name, "no date", "correct it")
+    offsets = texts.map(_offset, na_action="ignore")
+    wrong = offsets.isna() & texts.notna()
+    neither = wrong & pd.to_numeric(texts, errors="coerce").isna()  # the one word among numbers
+    what = "neither a number nor a date such as 2024-12-31T23:59:00"
+    _refuse(texts, neither if neither.any() else wrong, name, f"{what}: {_CONVERT}")
+    several = offsets.nunique() > 1
+    if several:
+        _refuse(texts, offsets == "", name, "without an offset from UTC, which others have; add it")
+    dates = pd.to_datetime(texts, format="ISO8601", errors="coerce", utc=several)
+    _refuse(texts, dates.isna(), name, "no date; correct it")
     return dates
 
 
-def _refuse(texts: pd.Series, wrong: pd.Series, name: str, what: str, hint: str) -> None:
+def _offset(text: str) -> str | None:
+    """Return the offset from UTC of a date in ISO 8601, perhaps ""; None for other text."""
+    found = _ISO.fullmatch(text)
+    return found and (found[1] or "")
+
+
+def _refuse(texts: pd.Series, wrong: pd.Series, name: str, problem: str) -> None:
     """Raise ValueError for the first wrong text."""
-    wrong = wrong & texts.notna()
-    if wrong.any():
-        row = texts.index[wrong.to_numpy()].tolist()[0]
-        raise ValueError(
-            f"{name}: {shortened(texts[wrong.to_numpy()].iloc[0], 40)} in row {row!r} is {what}; "
-            f"{hint}"
-        )
+    found = texts[(wrong & texts.notna()).to_numpy()]
+    if len(found):
+        row = found.index.tolist()[0]
+        raise ValueError(f"{name}: {shortened(found.iloc[0], 40)} in row {row!r} is {problem}")
 
 
 def missing_rows(indices: Iterable[pd.Index]) -> tuple[str, int, float] | None:
@@ -147,27 +96,21 @@ def missing_rows(indices: Iterable[pd.Index]) -> tuple[str, int, float] | None:
     indices = [i.to_timestamp() if isinstance(i, pd.PeriodIndex) else i for i in indices]
     if any(getattr(index.dtype, "kind", "O") not in "iufmM" for index in indices):
         return None
-    dates = indices[-1].dtype.kind in "mM"
     steps = np.concatenate([np.diff(_since_first(index)[0]) for index in indices])
     steps = steps[steps > 0]
-    sizes = np.round(steps / np.median(steps), 3) if len(steps) else steps
-    _, codes, counts = np.unique(sizes, return_inverse=True, return_counts=True)
-    if counts.max(initial=0) < _FEW_STEPS:
-        return None
-    step = float(np.median(steps[codes == counts.argmax()]))
+    step = float(np.median(steps)) if len(steps) else 1.0
     ratios = np.round(steps / step)
     regular = np.abs(steps / step - ratios) < 0.05
     n_missing = int((ratios[regular] - 1).sum())
-    if np.mean(regular) < 0.9 or not n_missing:
+    if not n_missing or regular.sum() < max(3, 0.9 * len(steps)):
         return None
+    dates = indices[-1].dtype.kind in "mM"
     if dates and step == 86_400:
         days = [index.to_numpy().astype("datetime64[D]") for index in indices]
         if all((np.busday_count(day[:-1], day[1:]) <= 1).all() for day in days):
             return None  # no business day is missing
-    name = f"{step:g}"
-    if dates:
-        offset: Any = to_offset(pd.Timedelta(step, "s"))
-        name = repr(offset.freqstr if offset.n > 1 else f"1{offset.freqstr}")
+    offset = to_offset(pd.Timedelta(step, "s")) if dates else None
+    name = f"{step:g}" if offset is None else repr(f"{offset.n}{offset.rule_code}")
     return name, n_missing, n_missing / (n_missing + sum(map(len, indices)))
 
 
@@ -213,15 +156,14 @@ def pad_times(times: Any, lengths: npt.NDArray[np.int64]) -> tuple[Floats, str]:
 
 
 def _warn_of_digits(times: pd.Index) -> None:
-    """Warn of dates that are written as whole numbers, whose differences are no durations."""
-    digits = list(map(str, times)) if len(times) > 1 and times.dtype.kind in "iu" else [""]
-    form = _DIGITS.get(len(digits[0]))
-    if form is None or not {text[:2] for text in digits} <= {"19", "20"}:
+    """Warn of dates such as 20241231, whose differences are no durations."""
+    texts = times.astype(str) if len(times) > 1 and times.dtype.kind in "iu" else pd.Index([""])
+    if not texts.str.fullmatch(r"(?:19|20)\d{6}").all():
         return
-    if pd.to_datetime(digits, format=form, errors="coerce").notna().all():
+    if pd.to_datetime(texts, format="%Y%m%d", errors="coerce").notna().all():
         warn_caller(
-            f"times such as {digits[0]} are read as numbers; if they are dates, whose differences "
-            f"are no durations, pass pd.to_datetime(times, format={form!r})"
+            f"times such as {texts[0]} are read as numbers, whose differences are no durations; "
+            'if they are dates, pass pd.to_datetime(times, format="%Y%m%d")'
         )
 
 

@@ -1,22 +1,19 @@
 """Read and write `.ts` files, the text format of the UCR and UEA archives.
 
-A file has a header of ``@tag value`` lines, then ``@data``, then one series per line: channels
-separated by colons, the values of a channel by commas, and the label last::
+A header of ``@tag value`` lines, then a series per line: channels separated by colons, values by
+commas, and the label, or with ``@targetLabel true`` a number, last::
 
-    @problemName Toy
-    @equalLength true
     @classLabel true walk run
     @data
     1.0,2.0,?:4.0,5.0,6.0:walk
 
-With ``@timeStamps true`` a value is ``(time,value)``, and with ``@targetLabel true`` the last field
-is a number to predict. Unlike sktime's reader, this one keeps the case of labels, refuses truncated
-lines, and names the offending line.
+With ``@timeStamps true`` a value is ``(time,value)``. Unlike sktime's reader, this one keeps the
+case of labels, refuses truncated lines, and names the offending line.
 """
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -50,11 +47,11 @@ def read_ts(
     Returns
     -------
     X : list of ndarray (channels, length) of float64, or of DataFrame (length, channels)
-        One array per series, NaN where the file has ``?`` or ``NaN``. Series with time stamps are
-        tables with the times as index, NaN where a channel has no value at a time of another.
+        NaN where the file has ``?`` or ``NaN``. Series with time stamps are tables with the times
+        as index, NaN where a channel has no value at a time of another.
     y : ndarray (n,) of str or of float64, or None
-        The labels, spelled as in the file; numbers if the header says ``@targetLabel true``; None
-        if it says ``@classLabel false``.
+        The labels, spelled as in the file; numbers with ``@targetLabel true``, None with
+        ``@classLabel false``.
 
     Raises
     ------
@@ -90,8 +87,7 @@ def write_ts(
     Parameters
     ----------
     path : str or path-like
-        The file. ``<name>/<name>_TRAIN.ts`` and ``<name>/<name>_TEST.ts`` in the folder ``data``
-        are a data set that `load_dataset` finds by name.
+        The file. `load_dataset` finds ``data/<name>/<name>_TRAIN.ts`` by its name.
     X : container of n series
         As `fit` accepts. The format has no names of channels. The index of a DataFrame is written
         as time stamps, unless it is 0, 1, 2, ... in all series.
@@ -104,8 +100,8 @@ def write_ts(
     ------
     ValueError, OSError
         If there are not as many labels as series, a label is missing or contains a blank, NUL or
-        ``:`` (`writable_labels` replaces them), a series is empty, series differ in channels, or
-        times are neither numbers nor dates, decrease or repeat.
+        ``:``, a series is empty, series differ in channels, or times are neither numbers nor dates,
+        decrease or repeat.
 
     Examples
     --------
@@ -119,45 +115,42 @@ def write_ts(
     path = Path(path)
     items = to_items(X)
     series = to_arrays(items)
-    times = _times(items) if any(map(has_times, items)) else None
+    timed = any(map(has_times, items))
     check_ids(X, y, "y")
-    labels = None if y is None else [str(label) for label in y]
-    if labels is not None:
-        if len(labels) != len(series):
-            raise ValueError(f"X has {len(series)} series, but y has {len(labels)} entries")
-        for i, (value, label) in enumerate(zip(y, labels, strict=True)):
-            if pd.isna(value):
-                raise ValueError(f"y is missing for series {i}; leave the series out")
-            if not label or _NOT_IN_LABELS.search(label):
-                raise ValueError(
-                    f"{shortened(label)} cannot be a label of a .ts file: it is empty, or has "
-                    "blanks, NUL or ':'; rename it"
-                )
+    labels = [""] * len(series) if y is None else list(map(str, y))
+    if len(labels) != len(series):
+        raise ValueError(f"X has {len(series)} series, but y has {len(labels)} entries")
+    for label, value in zip(labels, labels if y is None else y, strict=True):
+        if y is not None and (pd.isna(value) or not label or _NOT_IN_LABELS.search(label)):
+            raise ValueError(
+                f"{shortened(value)} cannot be a label of a .ts file, which has no missing label, "
+                "and none with blanks, NUL or ':'; rename it"
+            )
     lengths = {x.shape[1] for x in series}
-    equal = [f"@seriesLength {min(lengths)}"] if len(lengths) == 1 else []
-    classes = "false" if labels is None else " ".join(["true", *sorted(set(labels))])
-    header = [f"# {line}" for line in (comment or "").splitlines()]
-    header += [
-        f"@problemName {re.sub('_(TRAIN|TEST)$', '', path.stem)}",
-        f"@timeStamps {str(times is not None).lower()}",
-        f"@missing {str(any(bool(np.isnan(x).any()) for x in series)).lower()}",
-        f"@univariate {str(len(series[0]) == 1).lower()}",
-        f"@dimensions {len(series[0])}",
-        f"@equalLength {str(len(lengths) == 1).lower()}",
-        *equal,
-        f"@classLabel {classes}",
-        "@data",
-    ]
+    classes = ["false"] if y is None else ["true", *sorted(set(labels))]
+    header = {
+        "problemName": re.sub("_(TRAIN|TEST)$", "", path.stem),
+        "timeStamps": timed,
+        "missing": any(bool(np.isnan(x).any()) for x in series),
+        "univariate": len(series[0]) == 1,
+        "dimensions": len(series[0]),
+        "equalLength": len(lengths) == 1,
+        **({"seriesLength": min(lengths)} if len(lengths) == 1 else {}),
+        "classLabel": " ".join(classes),
+    }
+    lines = [f"# {line}" for line in (comment or "").splitlines()]
+    lines += [f"@{tag} {str(v).lower() if v in (True, False) else v}" for tag, v in header.items()]
     with replacing(path) as file:
-        file.write("".join(f"{line}\n" for line in header).encode())
-        for i, x in enumerate(series):
+        file.write("".join(f"{line}\n" for line in [*lines, "@data"]).encode())
+        for i, (x, item, label) in enumerate(zip(series, items, labels, strict=True)):
+            times = _times(item, f"times of series {i}") if timed else []
             channels = []
             for channel in x.tolist():
                 values = ["?" if value != value else repr(+value) for value in channel]  # +True: 1
-                if times is not None:
-                    values = [f"({t},{value})" for t, value in zip(times[i], values, strict=True)]
+                if timed:
+                    values = [f"({t},{value})" for t, value in zip(times, values, strict=True)]
                 channels.append(",".join(values))
-            line = ":".join(channels if labels is None else [*channels, labels[i]])
+            line = ":".join(channels if y is None else [*channels, label])
             file.write(f"{line}\n".encode())
 
 
@@ -167,55 +160,35 @@ def has_times(x: Any) -> bool:
     return not index.equals(pd.RangeIndex(len(index)))
 
 
-def _times(items: Sequence[Any]) -> list[list[Any]]:
+def _times(x: Any, what: str) -> list[Any]:
     """Return the time stamps of each step as they are written."""
-    times, clocks = [], set()
-    for i, x in enumerate(items):
-        if not isinstance(x, (pd.DataFrame, pd.Series)):
-            raise ValueError(f"some series have times, and series {i} is a {type(x).__name__}")
-        index = ordered_times(x.index, f"times of series {i}")
-        dates = isinstance(index, pd.DatetimeIndex)
-        if not dates and (index.dtype.kind not in "iuf" or np.isinf(index).any()):
-            raise ValueError(
-                f"times of series {i} are {index.dtype} or infinite; a .ts file has numbers or "
-                "dates: convert them with .total_seconds() or .to_timestamp()"
-            )
-        if index.hasnans or not (index.is_monotonic_increasing and index.is_unique):
-            raise ValueError(
-                f"times of series {i} are missing, decrease or repeat; sort the series by time, "
-                "with each time once"
-            )
-        clocks.add(_clock(index))
-        if isinstance(index, pd.DatetimeIndex) and index.tz is not None:
-            index = index.tz_convert("UTC")
-        times.append([time.isoformat() if dates else time for time in index.tolist()])
-    _check_one_clock(clocks)
-    return times
+    index = ordered_times(getattr(x, "index", range(0)), what)
+    dates = isinstance(index, pd.DatetimeIndex)
+    rises = index.is_monotonic_increasing and index.is_unique and not index.hasnans
+    numbers = index.dtype.kind in "iuf" and not np.isinf(index).any()
+    if not (rises and len(index) == len(x) and (dates or numbers)):
+        raise ValueError(f"{what} must be finite numbers or dates that increase; got {index.dtype}")
+    if isinstance(index, pd.DatetimeIndex) and index.tz is not None:
+        index = index.tz_convert("UTC")
+    return [time.isoformat() if dates else time for time in index.tolist()]
 
 
 def writable_labels(y: Any) -> npt.NDArray[np.str_]:
     """Return labels with ``_`` for blanks, NUL and ``:``, and warn of changes."""
     new_of = {label: _NOT_IN_LABELS.sub("_", label) for label in map(str, y)}
-    written: dict[str, str] = {}
-    for label, new in new_of.items():
-        if written.setdefault(new, label) != label:
-            raise ValueError(
-                f"the labels {written[new]!r} and {label!r} would both be {new!r} in a .ts file; "
-                "rename one of them"
-            )
-    if changed := [label for label, new in new_of.items() if new != label]:
-        others = f", and {len(changed) - 1} others likewise" if len(changed) > 1 else ""
-        warn_caller(
-            f"labels in .ts files have no blanks, NUL characters and ':': {changed[0]!r} is "
-            f"written as {new_of[changed[0]]!r}{others}"
+    if len({*new_of.values()}) < len(new_of):
+        raise ValueError(
+            f"labels in .ts files have no blanks, NUL characters and ':', and with '_' for these "
+            f"two of {list(new_of)[:20]} are equal; rename one of them"
         )
+    if changed := {label: new for label, new in new_of.items() if new != label}:
+        warn_caller(f"labels in .ts files have no blanks, NUL and ':'; written are {changed}")
     return np.array([new_of[str(label)] for label in y])
 
 
 _NOT_IN_LABELS = re.compile(r"[\s:\0]+")
-_FLAGS = {"@timestamps", "@targetlabel", "@univariate", "@equallength", "@classlabel"}
-_NO_FINITE = {"nan", "inf", "infinity", "-nan", "-inf", "-infinity", "+nan", "+inf"}
-_COUNTS = {"@dimensions", "@dimension", "@serieslength"}
+_FLAGS = ("@timestamps", "@targetlabel", "@univariate", "@equallength", "@classlabel")
+_COUNTS = ("@dimensions", "@dimension", "@serieslength")
 
 
 def _read(lines: Iterator[str]) -> tuple[list[Any], npt.NDArray[Any] | None]:
@@ -229,12 +202,12 @@ def _read(lines: Iterator[str]) -> tuple[list[Any], npt.NDArray[Any] | None]:
     X: list[Any] = []
     y: list[Any] = []
     for line in lines:
-        values, colon, label = line.rpartition(":") if labelled else (line, "", "")
+        values, colon, label = line.rpartition(":") if labelled else (line, ":", "")
         if labelled:
             y.append(_label(label.strip(), labels))
-            if not colon and not timed:
-                raise ValueError("a single field: expected channels and a label, separated by ':'")
-        series: Any = _read_timed(values, X[:1]) if timed else _read_series(values.split(":"))
+        if not colon:
+            raise ValueError("a single field: expected channels and a label, separated by ':'")
+        series: Any = _read_timed(values) if timed else _read_series(values.split(":"))
         steps, channels = series.shape if timed else series.shape[::-1]
         if n_channels not in (None, channels):
             raise ValueError(f"{channels} channels, expected {n_channels}")
@@ -252,28 +225,24 @@ def _read_header(lines: Iterator[str]) -> dict[str, Any]:
     """Return flags, counts and `labels` up to ``@data``; other tags tell nothing to check."""
     header: dict[str, Any] = {}
     for line in lines:
-        if not line.startswith("@"):
-            raise ValueError(f"expected a header line such as '@data'; got {shortened(line, 32)}")
-        word, value, *_ = (*line.split(), "")
-        tag = word.lower()
+        tag, *words = line.split()
+        tag, value = tag.lower(), (words or [""])[0].lower()
         if tag == "@data":
             break
-        if tag in _FLAGS:
-            if value.lower() not in ("true", "false"):
-                raise ValueError(f"{word} must be true or false, not {shortened(value, 32)}")
-            header[tag] = value.lower() == "true"
-        elif tag in _COUNTS:
-            # Python refuses numbers of thousands of digits.
-            if not value.isdecimal() or len(value) > 9 or int(value) == 0:
-                number = shortened(value, 32)
-                raise ValueError(f"{word} must be a positive whole number, not {number}")
-            header["@dimensions" if tag == "@dimension" else tag] = int(value)
-        if tag == "@classlabel" and header[tag]:
-            header["labels"] = dict.fromkeys(line.split()[2:])
-            if not header["labels"]:
-                raise ValueError("@classLabel true needs the labels after it")
-            if "\0" in line or "\ufffd" in line:  # U+FFFD replaces other bytes
-                raise ValueError("a label has NUL or is not UTF-8 text; save the file in UTF-8")
+        flag = tag in _FLAGS and value in ("true", "false")
+        count = tag in _COUNTS and re.fullmatch("[1-9][0-9]{0,8}", value)
+        if not tag.startswith("@") or (tag in (*_FLAGS, *_COUNTS) and not (flag or count)):
+            raise ValueError(
+                "expected a tag such as @data, with true or false or a positive whole number; got "
+                f"{shortened(line, 60)}"
+            )
+        if flag or count:
+            name = "@dimensions" if tag == "@dimension" else tag
+            header[name] = int(value) if count else value == "true"
+        if tag == "@classlabel" and value == "true":
+            header["labels"] = dict.fromkeys(words[1:])
+            if not words[1:] or "\0" in line or "\ufffd" in line:  # U+FFFD replaces other bytes
+                raise ValueError("@classLabel true needs labels after it, in UTF-8 without NUL")
     else:
         raise ValueError("the file ends without @data")
     if not header.keys() & {"@classlabel", "@targetlabel"}:
@@ -281,7 +250,7 @@ def _read_header(lines: Iterator[str]) -> dict[str, Any]:
     return header
 
 
-def _read_timed(text: str, earlier: list[pd.DataFrame]) -> pd.DataFrame:
+def _read_timed(text: str) -> pd.DataFrame:
     """Turn channels of (time,value) into a table with the times of all as index."""
     text = text.strip()
     if not (text.startswith("(") and text.endswith(")")):
@@ -296,20 +265,10 @@ def _read_timed(text: str, earlier: list[pd.DataFrame]) -> pd.DataFrame:
         if index.has_duplicates:
             raise ValueError(f"channel {i}: a time is there twice")
         series.append(pd.Series(_read_series([",".join(v for *_, v in pairs)])[0], index))
-    _check_one_clock({_clock(each.index) for each in (*series, *earlier)})
-    return pd.DataFrame(dict(enumerate(series))).sort_index()
-
-
-def _clock(index: pd.Index) -> str:
-    """Return the kind of the times."""
-    if not isinstance(index, pd.DatetimeIndex):
-        return "numbers"
-    return "dates" if index.tz is None else "dates with an offset from UTC"
-
-
-def _check_one_clock(clocks: set[str]) -> None:
-    if len(clocks) > 1:
-        raise ValueError(f"some times are {' and others '.join(sorted(clocks))}; convert them")
+    try:
+        return pd.DataFrame(dict(enumerate(series))).sort_index()
+    except TypeError as error:
+        raise ValueError(f"the times of the channels have no order: {error}") from error
 
 
 def _label(text: str, labels: dict[str, None] | None) -> str | float:
@@ -325,22 +284,11 @@ def _label(text: str, labels: dict[str, None] | None) -> str | float:
 def _read_series(channels: list[str]) -> npt.NDArray[np.float64]:
     """Turn the texts of the channels into an array (channels, length)."""
     lengths = [text.count(",") + 1 for text in channels]
-    for i, length in enumerate(lengths, 1):
-        if length != lengths[0]:
-            raise ValueError(f"channel {i} has {length} values, channel 1 has {lengths[0]}")
-    # All channels at once, for speed; the offending value is located only if this fails.
+    if len({*lengths}) > 1:
+        raise ValueError(f"the channels have {lengths[:10]} values; expected the same number")
     values = ",".join(channels).split(",")
     if any("?" in text for text in channels):
         values = ["nan" if value.strip() == "?" else value for value in values]
-    try:
-        if not all(map(is_plain, channels)):
-            raise ValueError("a digit is not ASCII")
-        return np.array(values, dtype=np.float64).reshape(len(channels), -1)
-    except ValueError:
-        for place, value in enumerate(map(str.strip, values)):
-            if number_in(value) is None and value.lower() not in _NO_FINITE:
-                i, j = divmod(place, lengths[0])
-                raise ValueError(
-                    f"channel {i + 1}, value {j + 1}: {value!r:.34} is not a number"
-                ) from None
-        raise
+    if not all(map(is_plain, channels)):  # Python would accept such digits
+        raise ValueError(f"a number has '_' or other digits: {shortened(channels, 60)}")
+    return np.array(values, dtype=np.float64).reshape(len(channels), -1)

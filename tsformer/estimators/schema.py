@@ -11,7 +11,7 @@ from sklearn.utils.validation import _get_feature_names, validate_data
 
 from tsformer._checks import one_of, read_dataclass, whole
 from tsformer.data.containers import to_source
-from tsformer.data.layout import check_ids, swapped_axes, warn_of_layout, warn_of_order
+from tsformer.data.layout import SWAPPED, check_ids, warn_of_layout, warn_of_order
 from tsformer.data.series import SeriesSource
 
 _CHECKS: dict[str, Any] = {"dtype": "numeric", "allow_nd": True, "ensure_all_finite": False}
@@ -116,7 +116,7 @@ class Schema:
                 f"{self.n_channels}; "
                 "X must be (n, channels, length), or a list of (channels, length) arrays"
                 + ("; to pass a single series use [X]" if alone else "")
-                + (f"; if it is (n, length, channels), pass {swapped_axes(X)}" if swapped else "")
+                + (f"; if it is (n, length, channels), pass {SWAPPED}" if swapped else "")
             )
         if series.clock != self.clock:
             raise ValueError(

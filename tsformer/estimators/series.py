@@ -289,7 +289,7 @@ class SeriesEstimator(BaseEstimator):
 
     def _by_series(self, X: Any, output: npt.NDArray[Any]) -> Any:
         """Index pandas output by series; scikit-learn would use steps."""
-        ids, _ = series_ids(X)
+        ids = series_ids(X)
         if ids is None or _get_output_config("transform", self)["dense"] != "pandas":
             return output
         return pd.DataFrame(output, index=ids)
