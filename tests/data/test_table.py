@@ -183,7 +183,7 @@ def test_numbers_may_be_names_and_blank_lines_are_skipped(read):
         ("id,t,a,y\n1,2,1,x\n1,3,1,5,x\n", LONG, "Expected 4 fields in line 3, saw 5.*`sep="),
         ('id,t,a,y\n1,2,"1,5",n\n1,3,1.5,n\n', LONG, "row 2: '1,5' in column 'a' .*decimal="),
         ("id,t,a,y\n1,2,1.5,n\n", LONG | {"decimal": ","}, "'1.5' .*decimal="),
-        ("id,t,a,y\n1,2,3,n\n1,3,3,m\n", LONG, r"labels: \['n', 'm'\]"),
+        ("id,t,a,y\n1,2,3,n\n1,3,3,m\n", LONG, r"'y': \['n', 'm'\]"),
         ("id,t,a,y\n1,2,3,n\n1,3,3,\n", LONG, "row 3: no value in column 'y'"),
         ("id,t,a,y\n1,2,3,n\n1,2,3,n\n", LONG, "two rows for {'id': '1', 't': 2}"),
         ("id,t,a,y\n1,1,3,n\n,1,3,n\n", LONG, "row 3: no value in column 'id'"),
@@ -263,7 +263,7 @@ def test_the_group_of_each_series_is_read_and_is_no_value(read):
     assert found.schema.value == ("v",)
     found = read("who,y,a\n1,a,1\n2,b,3\n", label="y", group="who", value=("a",))
     assert found.groups.tolist() == ["1", "2"]
-    with pytest.raises(ValueError, match=r"series 'a' has several groups: \['7', '8'"):
+    with pytest.raises(ValueError, match="series 'a' has several"):
         read("id,t,v,who,y\na,0,1,7,x\na,1,2,8,x\n", group="who", **LONG)
 
 
@@ -349,5 +349,5 @@ def test_a_recording_is_refused_whatever_its_columns_of_times(read):
         {"value": ("ax", "ay")},
         {"case": "id", "time": "time"},
     ):
-        with pytest.raises((ValueError, UserWarning), match=r"data\.windows|steps"):
+        with pytest.raises((ValueError, UserWarning), match=r"steps|Steps"):
             read(table.to_csv(index=False), label="y", **options)

@@ -149,7 +149,7 @@ def test_what_is_written_is_read_back_exactly_also_by_sktime():
         (np.zeros((2, 1, 3)), ["a", "b\0"], "cannot be a label"),
         (pd.DataFrame(np.eye(2), [*"pq"]), pd.Series([*"ab"], [*"qp"]), "same ids in another or"),
         ([np.zeros((1, 3)), np.zeros((1, 0))], "ab", "series 1 is empty"),
-        ([np.zeros((1, 3)), np.zeros((2, 3))], "ab", "series 1 has 2"),
+        ([np.zeros((1, 3)), np.zeros((2, 3))], "ab", "same channels"),
         ([np.array([["x"]])], "a", "series 0 must contain real numbers"),
     ],
 )

@@ -103,7 +103,7 @@ def test_a_change_of_the_clock_is_no_pause(day):
     assert (found["end"] - found["start"]).tolist() == [pd.Timedelta("90min"), pd.Timedelta("4h")]
     local = index.tz_localize(None)
     if not local.is_monotonic_increasing:
-        with pytest.raises(ValueError, match=r"backwards.*tz_localize"):
+        with pytest.raises(ValueError, match="tz_localize"):
             windows(frame(local), None, 4, 2)
 
 
@@ -231,29 +231,29 @@ TIMED = frame(pd.date_range(DAY, periods=50, freq="s"))
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (
-            (signal(), None, 101, 1),
-            "no window is left of length=101, 101 steps, in recordings of 100",
-        ),
-        ((signal(), ["a"] * 99, 10, 5), "labels do not cover recording 0.*100 steps, but 99"),
-        ((TIMED, INTERVALS, 10, 5), "intervals of recording 0 are from int64"),
+        ((signal(), None, 101, 1), "no window is left of length=101, 101 steps"),
+        ((signal(), ["a"] * 99, 10, 5), "labels do not cover recording 0, of 100 steps"),
+        ((TIMED, INTERVALS.iloc[1:], 10, 5), "do not cover any step of recording 0"),
         (
             (signal(), INTERVALS.iloc[1:].replace(9, 900).replace(5, 800), 10, 5),
             "do not cover any step",
         ),
-        ((signal(), INTERVALS, 10, 5), r"\[0, 6\) and \[5, 9\) of recording 0 overlap"),
+        ((signal(), INTERVALS, 10, 5), "intervals of recording 0 overlap"),
         ((signal(), None, 10, 0), "stride must be an int >= 1; got 0"),
         (([], [], 10, 5), "recordings is empty; pass at least one recording"),
         ((signal()[None], None, 10, 5), r"recording 0 must have the shape \(channels, steps\)"),
         ((signal(), None, "10s", 5), "'10s' is a time, but recording 0 has no dates"),
         ((TIMED, None, 10, "1ms"), "stride='1ms' is less than one step"),
         ((TIMED, None, 10, 5, {"pause": 3}), "pause=3 is no time"),
-        ((TIMED[::-1], None, 10, 5), "run backwards after step 0"),
+        ((TIMED[::-1], None, 10, 5), "must increase; after step 0"),
         ((frame(pd.Index([*range(20), np.inf])), None, 10, 5), "must be finite numbers or dates"),
         ((signal(), [None] * 100, 10, 5), "no window is left"),
         (({"a": signal()}, {"b": 1}, 10, 5), "labels have no entry for recording 'a'"),
         (([signal(), signal(9, 3)], None, 5, 5), "recording 1 has the channels"),
-        ((pd.concat([TIMED, TIMED]).sort_index(), None, 10, 5), "50% of the steps of recording 0"),
+        (
+            (pd.concat([TIMED, TIMED]).sort_index(), None, 10, 5),
+            "times of recording 0 must increase",
+        ),
         ((TIMED, "lable", 10, 5), "labels: recording 0.*unknown column 'lable'"),
     ],
 )

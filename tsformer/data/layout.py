@@ -110,7 +110,7 @@ def check_ids(X: Any, other: Any, name: str, *, of: str = "X") -> None:
     shown, other_shown = (shortened(each[:3].tolist(), 60) for each in (ids, others))
     raise ValueError(
         f"{of} and {name} have {'the same ids in another order' if same else 'different ids'}: "
-        f"{shown} and {other_shown} first; sort {name}, as in {name}.loc[{of}.index], or if they "
+        f"{shown} and {other_shown} first; sort {name} with {name}.loc[ids of {of}], or if they "
         f"match by position, pass {name}.to_numpy()"
     )
 
@@ -290,7 +290,7 @@ def refuse_recording(X: Any, y: Any = None) -> None:
         n_changes = np.count_nonzero(np.diff(codes))
         if len(codes) != n or not 0 < 4 * n_changes < n - np.bincount(codes).max():
             return
-        evidence = evidence or n_changes >= len(known)
+        evidence = evidence or bool(n_changes >= len(known))
     if evidence:
         roles = f"{'X' if is_frame else 'X.T'}, {None if y is None else 'y'}"
         raise ValueError(

@@ -133,10 +133,7 @@ def read_recordings(
         if isinstance(groups, str):
             taken["groups"], *others = taken["groups"].unique()
             if others:
-                raise ValueError(
-                    f"column {groups!r} of {what} has {len(others) + 1} groups; pass a recording "
-                    f"per group, dict(list(frame.groupby({groups!r})))"
-                )
+                raise ValueError(f"{what} has {len(others) + 1} groups; pass a recording per group")
         recording = _read(name, x, taken["groups"], pause)
         if labels is not None:
             steps: Any = _step_labels(taken["labels"], recording.index, x, what)
@@ -164,8 +161,8 @@ def _by_recording(given: Any, items: dict[Any, Any], recordings: Any, what: str)
             given = [given]
         if isinstance(given, pd.DataFrame) or len(given) != len(items):
             raise ValueError(
-                f"{what} must have one entry for each of {len(items)} recordings; got {len(given)}:"
-                " pass a list, a dict by name, or intervals with a column 'recording'"
+                f"{what} must have one entry for each of {len(items)} recordings: pass a list, a "
+                "dict by name, or intervals with a column 'recording'"
             )
         given = dict(zip(items, given, strict=True))
     if missing := [name for name in items if name not in given]:
@@ -181,26 +178,19 @@ def _read(name: Any, x: Any, group: Any, pause: Any) -> Recording:
         try:
             values = x.to_numpy(dtype=np.float64, na_value=np.nan).T
         except (TypeError, ValueError) as error:
-            text = [each for each in x if getattr(x[each].dtype, "kind", "O") not in "iufb"]
-            raise ValueError(
-                f"columns {shortened(text)} of {what} are no numbers; drop them, or name labels="
-            ) from error
+            raise ValueError(f"{what} has columns of text: {error}; drop them") from error
     else:
         values = np.atleast_2d(x if isinstance(x, np.memmap) else np.asarray(x, np.float64))
         index, channels = pd.RangeIndex(values.shape[-1]), [*range(len(values))]
     if values.ndim != 2 or not values.size:
         raise ValueError(f"{what} must have the shape (channels, steps); got {values.shape}")
     apart = np.diff(index.to_numpy(np.float64 if index.dtype.kind == "f" else np.int64))
-    if (apart < 0).any():
-        i = int(np.argmax(apart < 0))
+    if (apart < 0).any() or np.mean(apart == 0) > 0.25:
+        i = int(np.argmin(apart))
         raise ValueError(
-            f"times of {what} run backwards after step {i}, from {index[i]} to {index[i + 1]}; "
-            "sort its rows by time, and give local dates their zone with tz_localize"
-        )
-    if (share := np.sum(apart == 0) / len(index)) > 0.25:
-        raise ValueError(
-            f"{share:.0%} of the steps of {what} have the time of the step before; pass step "
-            "numbers, or several recordings apart"
+            f"times of {what} must increase; after step {i}, {index[i]} is followed by "
+            f"{index[i + 1]}: sort its rows by time, pass several recordings apart, and give local "
+            "dates their zone with tz_localize"
         )
     dates = index.dtype.kind in "mM"
     step = np.median(apart[apart > 0]).item() if (apart > 0).any() else 1
@@ -229,20 +219,19 @@ def _times(given: Any, what: str) -> pd.Index:
 
 def _step_labels(given: Any, index: pd.Index, x: Any, what: str) -> npt.NDArray[Any]:
     """Return the label of each step."""
-    if given is None:
+    if given is None or (isinstance(given, pd.DataFrame) and given.empty):
         return np.full(len(index), None)
     if isinstance(given, pd.DataFrame):
         return _of_intervals(given, index, what)
     texts = isinstance(given, (list, tuple))  # NumPy spells None and NaN among text
     labels = pd.Series(given, dtype=object if texts else None)
-    if len(labels) != len(index):
-        raise ValueError(
-            f"labels do not cover {what}: it has {len(index)} steps, but {len(labels)} labels; "
-            "pass one per step, None for unlabelled time, or intervals in a frame"
-        )
     timed = isinstance(given, pd.Series) and not isinstance(given.index, pd.RangeIndex)
-    if timed and isinstance(x, pd.DataFrame) and not given.index.equals(x.index):
-        raise ValueError(f"labels of {what} have other times; pass labels.reindex(x.index)")
+    other = timed and isinstance(x, pd.DataFrame) and not given.index.equals(x.index)
+    if len(labels) != len(index) or other:
+        raise ValueError(
+            f"labels do not cover {what}, of {len(index)} steps: pass one per step, at its time, "
+            f"None for unlabelled time, or intervals in a frame; got {len(labels)}"
+        )
     return labels.to_numpy(object, copy=True)
 
 
@@ -250,26 +239,18 @@ def _of_intervals(frame: pd.DataFrame, index: pd.Index, what: str) -> npt.NDArra
     """Return the labels of steps from `start` up to, not including, `end`."""
     for column in ("start", "end", "label"):
         check_known("column", column, list(frame.columns), where="intervals: ")
-    if frame.empty:
-        return np.full(len(index), None)
-    frame = frame.sort_values("start", kind="stable")
-    start, end = (_times(pd.Index(frame[c]), f"{c} of intervals") for c in ("start", "end"))
-    shown = [f"[{a}, {b})" for a, b in zip(start, end, strict=True)]
-    try:
-        last = start.searchsorted(index, side="right") - 1  # -1 before the first
-        codes = np.where(index < end[last], last, -1)
-        for i in np.flatnonzero(end <= start)[:1]:
-            raise ValueError(f"interval {shown[i]} of {what} ends before it starts")
-        for i in np.flatnonzero(start[1:] < end[:-1])[:1]:
-            raise ValueError(f"intervals {shown[i]} and {shown[i + 1]} of {what} overlap; cut one")
-    except TypeError as error:
-        raise ValueError(
-            f"intervals of {what} are from {start.dtype} to {end.dtype}, but its times are "
-            f"{index.dtype}; convert start and end"
-        ) from error
-    labels: Any = np.array([*frame["label"], None], dtype=object)[codes]
+    times: Any = [_times(pd.Index(frame[c]), f"{c} of intervals") for c in ("start", "end")]
+    start, end, steps = (
+        each.tz_convert("UTC") if getattr(each, "tz", None) is not None else each
+        for each in (*times, index)
+    )
+    intervals = pd.IntervalIndex.from_arrays(start, end, closed="left")
+    if intervals.is_overlapping:
+        raise ValueError(f"intervals of {what} overlap; cut them")
+    labels: Any = np.array([*frame["label"], None], dtype=object)[intervals.get_indexer(steps)]
     if pd.isna(labels).all():
         raise ValueError(
-            f"intervals do not cover any step of {what}, from {index[0]} to {index[-1]}"
+            f"intervals, from {start[0]}, do not cover any step of {what}, from {index[0]} to "
+            f"{index[-1]}; give start and end the type of its times"
         )
     return labels

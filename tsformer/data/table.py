@@ -141,7 +141,7 @@ def _naming(path: Path) -> Iterator[None]:
     """Name the file in errors."""
     try:
         yield
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         if str(error).startswith(str(path)):
             raise
         text = re.sub(r"tsformer\.data\.windows.*", "`window=` and `stride=`", str(error))
