@@ -94,7 +94,7 @@ def series_ids(X: Any) -> pd.Index | None:
 def check_ids(X: Any, other: Any, name: str, *, of: str = "X") -> None:
     """Raise ValueError if `X` and `other` carry ids that contradict each other."""
     others = series_ids(other) if has_dims(other) or isinstance(other, _PANDAS) else None
-    ids = series_ids(X)
+    ids = None if others is None else series_ids(X)
     named = ids is not None
     if not named and isinstance(X, (list, tuple)) and all(isinstance(x, _PANDAS) for x in X):
         # Series cut from one table: the rows where they begin are their names.
