@@ -131,19 +131,6 @@ assert random.getstate() == state
 
 
 @every_estimator
-def test_data_and_parameters_of_the_caller_are_left_alone(name):
-    series, labels = copy.deepcopy(RAGGED), Y.copy()
-    for array in (*series, labels):
-        array.setflags(write=False)
-    estimator = MAKERS[name]()
-    before = copy.deepcopy(estimator.get_params())
-    answers(estimator.fit(series, labels), series)
-    assert estimator.get_params() == before
-    for mine, theirs in zip(series, RAGGED, strict=True):
-        np.testing.assert_array_equal(mine, theirs)
-
-
-@every_estimator
 def test_answers_do_not_depend_on_company(name, fitted):
     expected = answers(fitted[name], RAGGED, times=TIMES)
     backwards = answers(fitted[name], RAGGED[::-1], times=TIMES[::-1])

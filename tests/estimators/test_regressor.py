@@ -39,7 +39,7 @@ def test_constant_targets_and_one_series():
 @pytest.mark.parametrize(
     ("y", "y_val", "message"),
     [
-        (["a"] * 16, None, "TSTransformerClassifier"),
+        (["a"] * 16, None, "numbers"),
         (pd.date_range("2024", periods=16), None, "datetime64"),
         ([np.inf] * 16, None, "infinity"),
         ([1e308, -1e308] * 8, None, "overflow"),

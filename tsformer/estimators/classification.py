@@ -106,19 +106,10 @@ def explain(
     ----------
     X, times : as in `predict_proba`
     method : str, optional
-        By default "integrated_gradients" for a transformer, and "occlusion" otherwise. Only
-        `TSTransformerClassifier` has others than "occlusion"; all but "attention_rollout" need the
-        extra ``explain``.
-
-        - "integrated_gradients": the gradient, averaged along the path from the baseline, times
-          the difference from the baseline. Sums to the change of the logit, up to 1 % or .01.
-        - "occlusion": the drop of the logit when a window of a channel is replaced by the
-          baseline, averaged over the windows that contain the value.
-        - "gradient_x_input": the gradient times the difference from the baseline.
-        - "shapley_sampling": Shapley values of windows of a channel, from random orders. Sums
-          to the change of the logit, up to float32 rounding.
-        - "attention_rollout": the share of each token in the output, by the attention weights,
-          for any class, channel and baseline. Sums to 1.
+        "integrated_gradients" (the default of a transformer; sums to the change of the logit),
+        "occlusion" (the only method of other classifiers), "gradient_x_input", "shapley_sampling"
+        (sums to the change of the logit) or "attention_rollout" (for any class; sums to 1), as
+        documented by `tsformer.explain.methods`. All but the last need the extra ``explain``.
     target : label or array-like (n,) of labels, optional
         The explained class; by default the predicted class of each series.
     baseline : {"mean", "zero"}, number, or ndarray (C,), (C, L) or (n, C, L), default="mean"
@@ -144,8 +135,7 @@ def explain(
     Examples
     --------
     >>> from tsformer import TSTransformerClassifier
-    >>> X = np.random.default_rng(0).normal(size=(24, 2, 30))
-    >>> y = (X[:, 0, :15].mean(axis=1) > 0).astype(int)
+    >>> X, y = np.random.default_rng(0).normal(size=(24, 2, 30)), [0, 1] * 12
     >>> clf = TSTransformerClassifier(max_epochs=5, random_state=0).fit(X, y)
     >>> clf.explain(X[:3], "gradient_x_input").shape
     (3, 2, 30)

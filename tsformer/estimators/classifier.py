@@ -210,10 +210,6 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
     TSTransformerRegressor : The same model for numeric targets.
     tsformer.load : Reads a classifier written by `save`.
 
-    Notes
-    -----
-    ``docs/accuracy.md`` explains how the defaults were chosen.
-
     References
     ----------
     .. [1] Guo et al., "On Calibration of Modern Neural Networks", ICML 2017.
@@ -351,17 +347,11 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
 
     def used_values(self) -> dict[str, Any]:
         distinct = [float(f"{each:.4g}") for each in dict.fromkeys(self.temperatures_)]
-        return super().used_values() | {
-            "temperature": distinct[0] if len(distinct) == 1 else distinct
-        }
+        temperature = distinct[0] if len(distinct) == 1 else distinct
+        return super().used_values() | {"temperature": temperature}
 
     def _out_of_fold(
-        self,
-        series: Padded,
-        targets: Targets,
-        cv: Any,
-        weights: npt.NDArray[Any],
-        groups: Groups | None,
+        self, series: Padded, targets: Targets, cv: Any, weights: Targets, groups: Groups | None
     ) -> Tensor:
         """Return out-of-fold scores."""
         selection = imported("sklearn.model_selection")
@@ -371,9 +361,8 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
         scores = torch.full(shape, torch.nan, dtype=torch.float64)
         if groups is not None and isinstance(cv, Integral):
             cv = selection.StratifiedGroupKFold(int(cv))
-        for fold in selection.check_cv(cv, targets, classifier=True).split(
-            targets, targets, groups
-        ):
+        folds = selection.check_cv(cv, targets, classifier=True)
+        for fold in folds.split(targets, targets, groups):
             train, test = (np.sort(np.arange(len(targets))[part]) for part in fold)
             if missing := set(range(self.target_.n_outputs)) - set(targets[train]):
                 label = self.classes_.tolist()[min(missing)]
@@ -502,8 +491,7 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
         self, described: dict[str, Any], saved: Sequence[Mapping[str, Tensor]]
     ) -> None:
         super().restore_models(described, saved)
-        fields = read_fields(described, temperatures=list[Positive])
-        self.temperatures_ = fields["temperatures"]
+        self.temperatures_ = read_fields(described, temperatures=list[Positive])["temperatures"]
         if len(self.temperatures_) != len(self.models_):
             raise ValueError(
                 f"temperatures must have {len(self.models_)} values, as many as members"

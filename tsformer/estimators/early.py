@@ -223,7 +223,12 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         return self.classifier_.predict_proba(_input(self.classifier_, series))
 
     def predict(self, X: Any, times: Any = None) -> npt.NDArray[Any]:
-        """Predict the labels ``(n,)`` from all that has arrived, as `predict_proba` does."""
+        """Predict the class of each series from all that has arrived, as `predict_proba` does.
+
+        Returns
+        -------
+        ndarray (n,) of labels
+        """
         return self.target_.decide(self.predict_proba(X, times))
 
     def predict_early(self, X: Any, times: Any = None) -> tuple[npt.NDArray[Any], _Ints]:
@@ -283,8 +288,14 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write classifier and rule to a folder, to be read with `tsformer.load`.
 
-        `path` is as in `TSTransformerClassifier.save`. A classifier of another library raises
-        TypeError: writing it would need pickle.
+        Parameters
+        ----------
+        path : as in `TSTransformerClassifier.save`
+
+        Raises
+        ------
+        TypeError
+            If the classifier is of another library: writing it would need pickle.
         """
         check_is_fitted(self)
         if not isinstance(self.classifier_, SeriesEstimator):

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from tsformer import objectives
 from tsformer._checks import options, read_fields, with_parameters
 from tsformer._precision import in_plain_torch
 from tsformer.augmentation import AugmentationSpec
@@ -18,14 +19,6 @@ from tsformer.estimators.series import autocasts
 from tsformer.estimators.settings import CONV_PARAMS
 from tsformer.estimators.targets import Target, Targets
 from tsformer.model import ModelConfig, TSTransformer
-from tsformer.objectives import (
-    InputLayout,
-    Objective,
-    ObjectiveSpec,
-    Pretext,
-    PretrainingTransformer,
-    resolve,
-)
 from tsformer.training.inference import pretext_losses
 
 
@@ -33,7 +26,7 @@ from tsformer.training.inference import pretext_losses
 class PretextTarget(Target):
     """The objective of pretraining, which needs no targets."""
 
-    objective: Objective
+    objective: objectives.Objective
     n_channels: int
     pretext: ClassVar = True
 
@@ -53,7 +46,7 @@ class PretextTarget(Target):
         return np.zeros(n_series, dtype=np.float32)
 
     def make_model(self, config: ModelConfig) -> TSTransformer:
-        return PretrainingTransformer(config, self.objective)
+        return objectives.PretrainingTransformer(config, self.objective)
 
     def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
         return outputs
@@ -128,7 +121,7 @@ class TSTransformerEncoder(TransformerEstimator):
     head_norm: HeadNorm = None
     scaling: Scaling = "channel"
     augmentation: AugmentationSpec | None = None
-    objective: ObjectiveSpec = "masked"
+    objective: objectives.ObjectiveSpec = "masked"
     objective_params: Annotated[Mapping[str, Any] | None, options] = None
 
     target_: PretextTarget = field(init=False)
@@ -138,8 +131,8 @@ class TSTransformerEncoder(TransformerEstimator):
         super().check_parameters()
         self._make_objective().check(symbolic=self.stem == "embedding")
 
-    def _make_objective(self) -> Objective:
-        return resolve(self.objective, **(self.objective_params or {}))
+    def _make_objective(self) -> objectives.Objective:
+        return objectives.resolve(self.objective, **(self.objective_params or {}))
 
     def fit(  # type: ignore[override]  # there are no labels to validate with
         self,
@@ -199,25 +192,27 @@ class TSTransformerEncoder(TransformerEstimator):
         return PretextTarget(self._make_objective(), self.n_channels_)
 
     @property
-    def objective_(self) -> Objective:
+    def objective_(self) -> objectives.Objective:
         """The objective of the training."""
         return self.target_.objective
 
     def _prepare(self, *args: Any, **kwargs: Any) -> TrainingJob:
         return replace(super()._prepare(*args, **kwargs), loss=self._pretext(self.model_))
 
-    def _pretext(self, model: TSTransformer) -> Pretext:
+    def _pretext(self, model: TSTransformer) -> objectives.Pretext:
         """Return the objective for the inputs of a model."""
         preprocessor, flagged, differenced = self.preprocessor_, (), False
         if isinstance(preprocessor, Scaler):
             flagged = tuple(preprocessor.gap_channels.tolist())
             differenced = len(views_in(preprocessor.views)) == 2
-        layout = InputLayout(preprocessor.n_channels, differenced, flagged, model.stem.stride)
-        return Pretext(self.objective_, layout)
+        layout = objectives.InputLayout(
+            preprocessor.n_channels, differenced, flagged, model.stem.stride
+        )
+        return objectives.Pretext(self.objective_, layout)
 
     def restored_target(self, described: dict[str, Any]) -> PretextTarget:
         saved = read_fields(
             described.get("objective"), "objective", name=str, params=dict[str, Any]
         )
-        objective = resolve(saved["name"], **saved["params"])
+        objective = objectives.resolve(saved["name"], **saved["params"])
         return PretextTarget(objective, self.schema_.n_channels)

@@ -97,10 +97,7 @@ def _read_numbers(y: Any, name: str, shape: tuple[int, ...]) -> npt.NDArray[np.f
     """Read finite numbers of the shape for each series."""
     targets = read_as_fitted(y, name, shape)
     if targets.dtype.kind not in "biuf":  # the numbers of dates depend on the unit of the dtype
-        raise ValueError(
-            f"{name} must be numbers; its dtype is {targets.dtype}. For class labels use "
-            "TSTransformerClassifier, for durations y.dt.total_seconds()"
-        )
+        raise ValueError(f"{name} must be numbers, for TSTransformerRegressor; got {targets.dtype}")
     targets = targets.astype(np.float64)
     assert_all_finite(targets, input_name=name)
     return targets

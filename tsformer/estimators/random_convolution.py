@@ -78,11 +78,6 @@ class RandomConvolutionClassifier(
     model_ : tsformer.features.ridge.ConvolutionClassifier
         The fitted torch module.
 
-    See Also
-    --------
-    TSTransformerClassifier : A transformer, trained by gradient descent.
-    tsformer.load : Reads a classifier written by `save`.
-
     References
     ----------
     .. [1] Dempster, Schmidt and Webb, "MiniRocket: a very fast (almost) deterministic transform
@@ -143,15 +138,13 @@ class RandomConvolutionClassifier(
         Parameters
         ----------
         X, y, sample_weight : as in `TSTransformerClassifier.fit`
-            Series, read into memory, and labels; steps before the first value and after the last
-            are ignored.
+            Series, read into memory, and labels.
         groups : array-like (n,), optional
             Group of each series, such as a person or machine. Penalty, temperature and scaling are
             chosen by leaving out whole groups; if all series are in one group, single series.
         times : as in `TSTransformerClassifier.fit`
-            Series with times are interpolated linearly at regular steps, a median interval of
-            training apart, at most four times as many as the series has; a warning reports steps
-            more than two intervals apart.
+            Series are interpolated linearly at regular steps, a median interval of training apart,
+            and wider in a series with long pauses.
 
         Returns
         -------
