@@ -207,15 +207,5 @@ def test_bars_are_the_events(kind):
     bars = [tuple((np.array([b.x0, b.x1]) - found[0].x0) / unit) for b in found]
     np.testing.assert_allclose(bars, [*true, *answers], atol=1e-3)
     drawn = [line.get_ydata() for line in top.lines]
-    np.testing.assert_array_equal(np.concatenate(drawn)[::2], values.ravel())
+    np.testing.assert_array_equal(np.concatenate(drawn), values.ravel())
     assert len(drawn) == (2 if index is None else 4)
-
-
-def test_peaks_of_a_long_recording_are_drawn():
-    values = np.zeros((1, 100_000))
-    values[0, 54_321] = 7
-    cut = windows(values, None, 100, 100)
-    figure = plot_recording(cut, cut.steps(np.repeat("a", len(cut))))
-    (line,) = panels(figure)[0].lines
-    assert line.get_ydata().max() == 7
-    assert len(line.get_ydata()) <= 8000

@@ -170,7 +170,7 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
         int gives the same predictions on the same machine, bit for bit. Torch's global generators
         are restored. Concurrent fits in several threads take turns.
     verbose : int or bool, default=0
-        1 shows a progress bar on standard error.
+        1 shows progress on standard error.
     label_smoothing : float in [0, 1), default=0.1
         Share of the target probability that is spread evenly over the classes.
     temperature : float > 0 or "auto", default="auto"

@@ -97,8 +97,7 @@ class TSEnsembleClassifier(ClassifierMixin, SeriesEstimator):
         same machine, bit for bit, without a `time_limit`. Torch's global generators are restored.
         Fits in several threads take turns.
     verbose : int or bool, default=0
-        1 shows a progress bar over all parts on standard error, or a line every few seconds without
-        a terminal.
+        1 shows progress over all parts on standard error.
 
     Attributes
     ----------

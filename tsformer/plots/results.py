@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _MOST_NUMBERED = 20
-#: Steps of a longer recording are drawn as the least and the greatest value of equal parts.
-_MOST_STEPS = 4000
 #: Column of a history, title of its panel, label and colour of its line.
 _CURVES = (
     ("loss", "loss", "training", "#0072B2"),
@@ -343,15 +341,11 @@ def plot_recording(
         axes, 2, "of values, events", n_columns=1, panel=size, around=around, sharex=True
     )
     top, bottom = panels.axes
-    part = -(-len(drawn.index) // _MOST_STEPS)
     at, unit = place_times(bottom.xaxis, drawn.index)
     for k, (name, channel) in enumerate(zip(drawn.channels, drawn.values, strict=True)):
         for start, stop in pairwise([0, *drawn.ends]):  # no line across a pause
-            begin = np.arange(start, stop, part)
-            ends = [f.reduceat(channel[start:stop], begin - start) for f in (np.fmin, np.fmax)]
-            label = None if start else shortened(name, 20)
-            values = np.ravel(ends, order="F")
-            top.plot(np.repeat(at[begin], 2), values, f"C{k % 10}", linewidth=0.8, label=label)
+            label, part = None if start else shortened(name, 20), slice(start, stop)
+            top.plot(at[part], channel[part], f"C{k % 10}", linewidth=0.8, label=label)
     if len(drawn.channels) > 1:
         top.legend(fontsize=8, framealpha=0.8, edgecolor="none", loc="upper right", ncols=4)
     top.set(title=f"recording {shortened(recording)}", ylabel="values")
