@@ -47,11 +47,10 @@ def test_rows_of_pandas_output_have_the_index_of_the_series(name, make):
 STEPS = X[0, 0]
 #: Input of `predict`, for a model of one channel, and the call that the error recommends.
 ADVISED = {
-    "one series": (STEPS, "[X]"),
+    "one series": (STEPS, "[np.asarray(X)]"),
     "one list": (STEPS.tolist(), "[np.asarray(X)]"),
-    "other length": (X[:, 0, :7], "X[:, None]"),
-    "other length in a frame": (pd.DataFrame(X[:, 0, :7]), "X.to_numpy()[:, None]"),
-    "other length in lists": (X[:, 0, :7].tolist(), "np.asarray(X)[:, None]"),
+    "other length": (X[:, 0, :7], "np.asarray(X)[:, None]"),
+    "other length in a frame": (pd.DataFrame(X[:, 0, :7]), "np.asarray(X)[:, None]"),
 }
 
 
@@ -187,7 +186,7 @@ def test_codes_are_numbered_and_warm_starts_keep_their_numbers():
 @pytest.mark.parametrize(
     ("X", "params", "message"),
     [
-        (np.ones((6, 2, 8), dtype=int), {}, "2 channels"),
+        (np.ones((6, 2, 8), dtype=int), {}, "X has 2"),
         (np.ones((6, 8), dtype=int), {"n_codes": 3}, "n_codes"),
     ],
 )

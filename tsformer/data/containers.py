@@ -102,7 +102,8 @@ def _in_file(path: Path) -> Any:
             )
         return table[cells]
     if path.suffix.lower() != ".npy" or not path.is_file():
-        raise FileNotFoundError(
+        missing = path.is_dir() or path.suffix.lower() == ".npy"
+        raise (FileNotFoundError if missing else ValueError)(
             f"{path} has no {SERIES_FILE} and no Parquet files, and is no .npy file; `tsformer "
             "convert FILE... --out FOLDER` writes one, and tsformer.load_dataset reads others"
         )

@@ -75,30 +75,23 @@ class Schema:
         owner = type(estimator).__name__
 
         def check(array: Any) -> npt.NDArray[Any]:
-            n, in_lists = self.n_columns, isinstance(X, (list, tuple))
-            if np.ndim(array) == 1 and not len(array):
-                raise ValueError("X holds no series: Found array with 0 sample(s)")
+            n = self.n_columns
             if np.ndim(array) == 1:
-                one = "[np.asarray(X)]" if in_lists else "[X]"
-                if self.n_channels > 1:
-                    one = f"[X] with X of shape ({self.n_channels}, length)"
                 raise ValueError(
-                    "Reshape your data: X must hold one or more series; got an array of shape "
-                    f"({len(array)},). To pass a single series use {one}"
+                    "Reshape your data: X must be (n, channels, length); got an array of shape "
+                    f"({len(array)},). To pass a single series use [np.asarray(X)]"
                 )
             if n is not None and np.ndim(array) == 2 and array.shape[1] != n:
-                X_array = "X.to_numpy()" if hasattr(X, "to_numpy") else "X"
                 raise ValueError(
                     f"X has {array.shape[1]} features, but {owner} is expecting {n} features as "
                     "input: the time steps of fit. For series of another length pass "
-                    f"{'np.asarray(X)' if in_lists else X_array}[:, None], which is (n, 1, length)"
+                    "np.asarray(X)[:, None], which is (n, 1, length)"
                 )
             # Only the columns of a 2-D X are features of fixed number: series have any length.
-            columns = n is not None and np.asarray(array).ndim <= 2
             checked: npt.NDArray[Any] = (
-                validate_data(estimator, array, reset=False, **_CHECKS)
-                if columns
-                else check_array(array, **_CHECKS)
+                check_array(array, **_CHECKS)
+                if n is None or np.ndim(array) > 2
+                else validate_data(estimator, array, reset=False, **_CHECKS)
             )
             shapes.append(checked.ndim)
             return checked
@@ -108,14 +101,11 @@ class Schema:
         if flat:
             warn_of_order(X, series.n_steps)
         if series.n_channels != self.n_channels:
-            steps = series.n_steps if isinstance(X, pd.DataFrame) else None
-            alone = flat and self.n_channels in (len(series), steps)
             swapped = not flat and series.n_steps == self.n_channels
             raise ValueError(
                 f"X has {series.n_channels} channels, but {owner} was fitted with "
                 f"{self.n_channels}; "
                 "X must be (n, channels, length), or a list of (channels, length) arrays"
-                + ("; to pass a single series use [X]" if alone else "")
                 + (f"; if it is (n, length, channels), pass {SWAPPED}" if swapped else "")
             )
         if series.clock != self.clock:

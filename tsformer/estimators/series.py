@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, ClassVar, NoReturn, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,11 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tsformer._checks import check_fields_of, check_new_values, listed
 from tsformer._precision import in_plain_torch, resolve_precision
-from tsformer.data.layout import (
-    check_ids,
-    refuse_recording,
-    series_ids,
-)
+from tsformer.data.layout import check_ids, refuse_recording, series_ids
 from tsformer.data.panel import AnyPanel
 from tsformer.data.preprocessor import Preprocessor
 from tsformer.data.series import Padded, SeriesError, SeriesSource
@@ -147,33 +142,19 @@ class SeriesEstimator(BaseEstimator):
     __setstate__ = saving.setstate
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters of the constructor.
+        """Set parameters by name; ValueError for an unknown one, and then none is set.
 
         Parameters
         ----------
         **params
-            New values by name.
+            New values.
 
         Returns
         -------
         self
-
-        Raises
-        ------
-        ValueError
-            If a parameter does not exist. Then no parameter is set.
         """
         check_new_values(self, params)
         return super().set_params(**params)
-
-    @property
-    def feature_importances_(self) -> NoReturn:
-        """Absent: features are values of series, not columns."""
-        raise AttributeError(
-            f"{type(self).__name__} has no feature_importances_; "
-            "tsformer.inspection.permutation_importance(estimator, X, y) computes the importance "
-            "of channels and windows"
-        )
 
     @abstractmethod
     def _learn_target(self, y: Any, sample_weight: Any) -> Target:
@@ -210,14 +191,15 @@ class SeriesEstimator(BaseEstimator):
     def _record(self, data: TrainingData, **further: Any) -> None:
         """Record facts of the training data for the card."""
         series, lengths, gaps = data.series, data.series.lengths, data.series.gaps
-        shortest, longest = int(lengths.min()), int(lengths.max())
         n_missing = 0 if gaps is None else int(gaps.missing.sum(dtype=np.int64))
-        share = n_missing / max(int(lengths.sum()) * series.n_channels, 1)
         names = self.schema_.names if self.schema_.n_columns is None else ()
         facts: dict[str, Any] = {"series": len(series), "channels": series.n_channels}
-        facts |= {"names of channels": listed(names)} if len(names) else {}
-        facts |= {"steps, at least": shortest, "steps, at most": longest}
-        facts["missing values"] = f"{share:.2%}"
+        facts |= {"names of channels": listed(names)} if names else {}
+        facts |= {
+            "steps, at least": int(lengths.min()),
+            "steps, at most": int(lengths.max()),
+            "missing values": f"{n_missing / max(int(lengths.sum()) * series.n_channels, 1):.2%}",
+        }
         facts |= self.target_.facts(data.targets)
         further = {name.replace("_", " "): value for name, value in further.items() if value}
         self.facts_ = {"data": facts | further}
@@ -334,13 +316,10 @@ class SeriesEstimator(BaseEstimator):
         )
         finite = np.isfinite(outputs).all(axis=(0, 2))
         if not finite.all():
-            case = int(np.flatnonzero(~finite)[0])
-            read = panel.part(torch.tensor([case])).values
             raise SeriesError(
-                case,
-                "the model's outputs for series {case} are not finite: after scaling, its values "
-                f"reach {float(read.abs().max()):.3g}, far beyond the training data; "
-                "check X for wrong units and for numbers that mark missing values",
+                int(np.flatnonzero(~finite)[0]),
+                "the model's outputs for series {case} are not finite: its values are far beyond "
+                "training; check X for wrong units, and for numbers that mark missing values",
             )
         return outputs
 
@@ -348,18 +327,17 @@ class SeriesEstimator(BaseEstimator):
     def novelty_score(self, X: Any, times: Any = None) -> npt.NDArray[np.float64]:
         """Compute how unlike the training series each series is.
 
-        The score is the larger of two distances from the training series. The distance of the shape
-        is between 168 features of random convolutions, which see each channel standardised within
-        the series. The distance of the statistics sees the raw values of each channel: level,
-        deviation, missing values, unchanged steps, size of the steps, largest value, and
-        correlation with the next two channels. Either is a Mahalanobis distance, with a tenth of
-        the mean eigenvalue added. Labels and model have no influence.
+        The score is the larger of two Mahalanobis distances from the training series, with a tenth
+        of the mean eigenvalue added. One is between 168 features of random convolutions, which see
+        each channel standardised within the series; the other between statistics of the raw values
+        of each channel: level, deviation, missing values, unchanged steps, size of the steps,
+        largest value, and correlation with the next two channels. Labels and model have no
+        influence.
 
         A score of 1 is the 0.99 quantile of the training series, each scored by the others, or by
-        the other groups: about one in a hundred series like them has a higher score. With fewer
-        than 200 training series it is about one in ``n / 2``. Distances are in units of their
-        growth for shorter series, down to an eighth of the median length. `fit` learns from at most
-        1000 series, drawn at random, which have lower scores than new series.
+        the other groups; with fewer than 200 training series about one in ``n / 2`` has a higher
+        score. Distances are in units of their growth for shorter series, down to an eighth of the
+        median length. `fit` learns from at most 1000 series, drawn at random.
 
         Parameters
         ----------
@@ -386,14 +364,10 @@ class SeriesEstimator(BaseEstimator):
         """
         series = self._source(X, times)
         novelty: Novelty | None = getattr(self, "novelty_", None)
-        if novelty is None:
+        if novelty is None or novelty.n_series < 2:
             raise ValueError(
-                f"this {type(self).__name__} was saved without novelty scores; fit it again"
-            )
-        if novelty.n_series < 2:
-            raise ValueError(
-                "novelty_score compares distances between training series, but fit had 1 series; "
-                "fit with 2 or more"
+                f"this {type(self).__name__} has no novelty scores: it was fitted to 1 series, or "
+                "saved without them; fit it again, to 2 series or more"
             )
         return novelty.score(series)
 
@@ -431,25 +405,7 @@ def autocasts(estimator: Any) -> bool:
     return resolve_precision(estimator.precision, estimator.device_, n_values)
 
 
-def get_feature_names_out(self: Any, input_features: Any = None) -> npt.NDArray[Any]:
-    """Return the names of the columns of `transform`.
-
-    Parameters
-    ----------
-    input_features : ignored
-
-    Returns
-    -------
-    ndarray of str
-    """
-    frame = inspect.currentframe()
-    caller = "" if frame is None or frame.f_back is None else frame.f_back.f_globals["__name__"]
-    # A diagram would append the features of a final classifier to its pipeline.
-    if caller.startswith("sklearn.utils._repr_html") and hasattr(self, "predict"):
-        return np.empty(0, dtype=object)
-    names: npt.NDArray[Any]
-    names = ClassNamePrefixFeaturesOutMixin.get_feature_names_out(self, input_features)
-    return names
+get_feature_names_out = ClassNamePrefixFeaturesOutMixin.get_feature_names_out
 
 
 def fit_transform(self: Any, X: Any, y: Any = None, **fit_params: Any) -> Any:
