@@ -1,16 +1,11 @@
 """What encodings cost: how memory grows, the shipped figures, and the script that measures them."""
 
-from importlib.resources import files
-from pathlib import Path
-
 import pytest
 from marks import exhaustive_except
 
 from experiments.cost import encoding_cost
 from tsformer.encodings import find, names
 from tsformer.encodings.measured import mean_ranks, time_ratios
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("name", exhaustive_except(names(), ["lspe", "rope", "alibi", "erpe"]))
@@ -32,14 +27,6 @@ def test_the_figures_are_relative_to_none_and_of_encodings_that_exist():
     assert 0.5 < min(measured.values()) < max(measured.values()) < 100
     assert time_ratios(12345) == {}
     assert time_ratios(1024, device="abacus") == {}
-
-
-@pytest.mark.parametrize("name", ["cost", "ranks"])
-def test_the_figures_are_linked_among_the_results(name):
-    shipped = files("tsformer.encodings").joinpath(f"{name}.csv").read_text(encoding="utf-8")
-    link = ROOT / f"experiments/results/encoding_{name}.csv"
-    assert link.is_symlink()
-    assert link.read_text(encoding="utf-8") == shipped
 
 
 @pytest.mark.parametrize("stem", ["linear", "patch", "conv"])

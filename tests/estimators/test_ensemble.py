@@ -164,13 +164,6 @@ def test_time_limit_counts_choices(monkeypatch):
     assert seconds == clf.seconds_["transformer"] == 28
 
 
-def test_time_limit_with_early_stopping(monkeypatch, recwarn):
-    params = {"early_stopping": True, "n_iter_no_change": 1, "learning_rate": 1.0, "max_epochs": 30}
-    clf, _ = Clock(monkeypatch).fit("fast", 40, **params)
-    assert clf.transformer_.n_iter_ < 30
-    assert not [w for w in recwarn if "time_limit" in str(w.message)]
-
-
 # The gate
 
 

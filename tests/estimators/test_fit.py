@@ -141,12 +141,10 @@ def resolved(n: int, n_tokens: int = 4, *, make=classifier, **options) -> settin
         ({"n": 60, "batch_size": 2}, (60, 2, 0.002)),  # 60 epochs of 30 steps
         ({"n": 60, "batch_size": 1}, (42, 1, 0.002)),  # at most 2500 steps, in whole epochs
         ({"n": 180, "batch_size": 1}, (20, 1, 0.002)),  # but at least 20 epochs
-        ({"n": 999}, (40, 16, 0.002)),  # 2500 steps
-        ({"n": 1000}, (80, 64, 0.004)),
-        ({"n": 5000}, (16, 64, 0.004)),  # 80,000 series
-        ({"n": 5000, "batch_size": 16}, (16, 16, 0.004)),  # as many, whatever the batch
+        *(({"n": 999}, (40, 16, 0.002)), ({"n": 1000}, (80, 64, 0.004))),
+        ({"n": 5000, "batch_size": 16}, (16, 16, 0.004)),  # 80,000 series, whatever the batch
         ({"n": 100_000}, (4, 64, 0.004)),
-        ({"n": 5000, "batch_size": 64, "make": encoder}, (32, 64, 0.002)),  # 160,000 series
+        ({"n": 5000, "make": encoder}, (32, 64, 0.002)),  # 160,000 series
     ],
 )
 def test_auto_epochs_give_a_budget_of_steps(options, planned):
@@ -161,12 +159,9 @@ ON_GPU = {"device": "cuda", "precision": "float32"}
     ("setting", "options", "value"),
     [
         *(("batch_size", {"n": 1, "n_tokens": n}, size) for n, size in ((2048, 16), (2049, 15))),
-        *(("batch_size", {"n": 1, "n_tokens": n}, 1) for n in (17_984, 10**6)),
         *(("batch_size", {"n": 1000, "n_tokens": n}, 2**15 // n) for n in (512, 1024)),
-        ("batch_size", {"n": 999, "n_tokens": 64}, 16),
-        ("batch_size", {"n": 1, "n_tokens": 10**6, "batch_size": 7}, 7),
+        ("batch_size", {"n": 1, "n_tokens": 10**6}, 1),
         *(("n_iter_no_change", {"max_epochs": n}, value) for n, value in ((500, 150), (12, 20))),
-        ("n_iter_no_change", {"max_epochs": 500, "n_iter_no_change": 7}, 7),
         ("precision", {"n_tokens": 2**11, "device": "cuda"}, "bfloat16"),
         ("precision", {"n_tokens": 2**11 - 1, "device": "cuda"}, "float32"),
         ("compile", ON_GPU, "cuda-graphs"),
@@ -233,9 +228,6 @@ def test_an_augmentation_is_saved_by_name_and_options(tmp_path):
         "jitter": {"p": Jitter().p, "sigma": 0.3},
     }
     np.testing.assert_array_equal(again.fit(X, Y).predict_proba(X), clf.predict_proba(X))
-
-
-# Other lengths and irregular times
 
 
 def test_a_first_step_without_values_is_a_common_origin():

@@ -7,7 +7,6 @@ import pytest
 import torch
 from small_estimators import classifier, convolutions, encoder, regressor
 
-from tsformer import load
 from tsformer.augmentation import Augmentation, CutMix, Sum, Warp
 from tsformer.data.preprocessor import Scaler
 from tsformer.data.series import Padded
@@ -157,14 +156,6 @@ def test_norm_counts_weights(light, norm):
     assert fitted_regressor(TONES, y, weights=weights, scaling="series")[1] == norm
 
 
-def test_chosen_norm_is_shown_and_continued(tmp_path):
-    reg = regressor(head_norm="auto").fit(LEVELS, LEVELS.mean((1, 2)))
-    assert reg.summary().recipe.set_index("parameter").loc["head_norm", "used"] == "batch"
-    reg.save(tmp_path / "model")
-    again = load(tmp_path / "model").set_params(warm_start=True).fit(LEVELS, UNRELATED)
-    assert again.model_.config.head_norm == reg.model_.config.head_norm == "batch"
-
-
 def test_large_trials_use_a_sample(monkeypatch):
     """The rest of the series, which would change the choice, is not read."""
     monkeypatch.setattr(recipe, "SCALING_TRIAL", (24, 1250, 8))
@@ -263,14 +254,6 @@ def test_auto_does_not_warp_where_that_harms():
     assert grouped.augmentation_ == BOTH, "no fold knows both classes"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("weight", "chosen"), [(0.0, CutMix()), (1.0, BOTH)])
-def test_series_without_weight_do_not_decide(weight, chosen):
-    X, y = np.concatenate([SHAPE, FREQUENCY]), np.concatenate([LABELS, LABELS + 2])
-    clf = classifier().fit(X, y, sample_weight=np.where(y < 2, weight, 1.0))
-    assert clf.augmentation_ == chosen
-
-
 NOISE = np.random.default_rng(0).normal(size=(400, 1, 12))
 
 
@@ -285,6 +268,3 @@ def test_of_many_classes_or_series_fewer_are_mixed(n, n_classes, params, p):
     given = CutMix(max_share=0.3), params, training(NOISE[:n], np.arange(n) % n_classes)
     found = recipe.fit_augmentation(*given, n_classes=n_classes, scaling="channel")
     assert found == CutMix(p=p, max_share=0.3)
-    if n_classes == 20:
-        clf = classifier(max_epochs=1).fit(NOISE[:16], np.arange(16))
-        assert clf.augmentation_ == Sum([Warp(), CutMix(p=5 / 16)])

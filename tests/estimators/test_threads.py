@@ -183,8 +183,6 @@ def test_small_models_use_one_thread_or_n_threads(name, two_threads):
         (3, {}, 2, 3),
         (3, {}, 3, 1),  # numba has set torch's number
         (2, {"OMP_NUM_THREADS": "2"}, 2, 2),
-        (2, {"MKL_NUM_THREADS": "2"}, 2, 2),
-        (2, {"OMP_NUM_THREADS": "1"}, 2, 1),
         (1, {"OMP_NUM_THREADS": "3,1"}, 2, 3),
         (2, {"OMP_NUM_THREADS": "4", "MKL_NUM_THREADS": "3"}, 2, 3),
         (2, {"OMP_NUM_THREADS": "many", "MKL_NUM_THREADS": "0"}, 2, 1),
@@ -205,14 +203,6 @@ def test_users_number_is_the_variables_else_torchs(
             assert torch.get_num_threads() == expected
     assert torch.get_num_threads() == number
     torch.set_num_threads(2)
-
-
-def test_training_has_the_number_of_its_estimator(two_threads):
-    seen: list[int] = []
-    watches = Calls(lambda: seen.append(torch.get_num_threads()))
-    for n_threads in ("auto", 2):
-        classifier(callbacks=[watches], n_threads=n_threads).fit(X[:4], Y[:4])
-    assert seen == [1, 1, 2, 2]
 
 
 def test_large_steps_have_more_threads(two_threads):
