@@ -134,17 +134,6 @@ def slug(heading: str) -> str:
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
-def test_every_page_is_reached_from_another():
-    linked = set()
-    for page, text in PAGES.items():
-        for block in re.findall(r"```\{toctree\}\n(.*?)```", text, re.DOTALL):
-            for line in block.splitlines():
-                entry = re.sub(r".*<(.*)>", r"\1", line.strip())
-                if entry and not entry.startswith(":"):
-                    linked.add(str(((DOCS / page).parent / entry).resolve().relative_to(DOCS)))
-    assert {page.removesuffix(".md") for page in PAGES} - linked == {"index"}
-
-
 LISTED = PAGES["how_it_works.md"].partition("## The map")[2]
 #: Path -> what the map says of it.
 MAP = dict(re.findall(r"^\| `([^`]+)` \| (.*) \|$", LISTED, re.MULTILINE))

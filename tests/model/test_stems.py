@@ -72,17 +72,6 @@ def test_padding_changes_nothing(name, options, lengths):
         torch.testing.assert_close(times.expand(3, -1)[i, kept[i]], when[0])
 
 
-@pytest.mark.parametrize("name", STEMS)
-def test_default_strides_give_about_64_tokens(name):
-    for max_len in (10, 64, 100, 500, 3000):
-        stem = make(name, {"n_codes": 9} if name == "embedding" else {}, max_len)
-        assert stem.pointwise == (name in ("linear", "embedding"))
-        if stem.pointwise:
-            assert stem.n_tokens(max_len) == max_len
-        elif max_len >= 128:
-            assert 40 <= stem.n_tokens(max_len) <= 96
-
-
 @pytest.mark.parametrize(("max_len", "n_tokens", "stride"), [(96, 32, 3), (50, 32, 2), (20, 32, 1)])
 def test_conv_n_tokens_sets_stride(max_len, n_tokens, stride):
     stem = make("conv", {"n_tokens": n_tokens}, max_len)

@@ -104,16 +104,6 @@ def test_draws_come_from_the_top_k_and_follow_the_logits(options):
     torch.testing.assert_close(share, expected.float(), atol=0.03, rtol=0)
 
 
-@pytest.mark.slow
-def test_traces_as_one_graph_and_exports():
-    model, tokens = make("rope"), text(2, LENGTH)
-    torch.compiler.reset()
-    traced = torch.compile(model, backend="eager", fullgraph=True)
-    torch.testing.assert_close(traced(tokens), model(tokens))
-    program = torch.export.export(model, (tokens,)).module()
-    torch.testing.assert_close(program(tokens), model(tokens))
-
-
 @pytest.mark.parametrize(
     ("call", "name"),
     [

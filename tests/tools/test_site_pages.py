@@ -1,7 +1,6 @@
 """The site, and the tables that `make docs-tables` writes."""
 
 import ast
-import inspect
 import re
 from collections.abc import Iterator
 from importlib import import_module
@@ -16,7 +15,6 @@ from experiments.gpu.run import PARTS, read_rows
 from experiments.output import COMMITTED
 from tools import site, write_docs
 from tools.site import DOCS, ROOT, page_text, pages, relinked
-from tsformer import TSTransformerClassifier
 from tsformer.augmentation import Augmentation, Batch, resolve
 from tsformer.augmentation import unregister as unregister_augmentation
 from tsformer.encodings import PositionalEncoding, unregister
@@ -83,17 +81,6 @@ def test_the_index_of_the_api_has_every_package_and_the_estimators_first() -> No
     assert methods[:2] == ["fit", "predict"]
     assert not site.INTERNAL & set(methods)
     assert site.members("tsformer.TSTransformer") == []
-
-
-def test_the_parameters_of_a_transformer_are_in_groups() -> None:
-    numpydoc = pytest.importorskip("numpydoc.docscrape_sphinx", reason='needs the extra "docs"')
-    text = str(numpydoc.SphinxDocString(inspect.getdoc(TSTransformerClassifier)))
-    lines = text.splitlines()
-    site.group_parameters(None, "class", "", None, None, lines)
-    rubrics = [line.partition(".. rubric:: ")[2] for line in lines]
-    assert [rubric for rubric in rubrics if rubric in site.GROUPS.values()] == [
-        *site.GROUPS.values()
-    ]
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)

@@ -8,7 +8,6 @@ import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -293,21 +292,6 @@ def test_threads_save_one_run_without_clash(tmp_path):
         list(threads.map(lambda _: checkpoint.save(state), range(40)))
     assert torch.equal(checkpoint.load()["weights"], state["weights"])
     assert os.listdir(tmp_path) == ["training-same.pt"]
-
-
-@pytest.mark.parametrize(("minutes", "n_saved"), [(0.5, 30), (1.5, 10), (0.0, 30)])
-def test_minutes_between_checkpoints(minutes, n_saved, tmp_path, monkeypatch):
-    """Of 30 steps of half a minute each."""
-    now, saved = [0.0], 0
-    clock = SimpleNamespace(monotonic=lambda: now[0])
-    monkeypatch.setattr("tsformer.training.checkpoint.time", clock)
-    file = CheckpointFile(tmp_path, "name", minutes)
-    for _ in range(30):
-        now[0] += 30.0
-        if file.due():
-            file.save({})
-            saved += 1
-    assert saved == n_saved
 
 
 @pytest.mark.slow

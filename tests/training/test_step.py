@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from tsformer._random import seeded
 from tsformer.augmentation import Augmentation, Batch
-from tsformer.encodings import PositionalEncoding, names
+from tsformer.encodings import names
 from tsformer.objectives import Contrastive, InputLayout, Masked, Posed
 from tsformer.objectives.base import Pretext, PretrainingTransformer
 from tsformer.training.step import TrainingStep
@@ -206,15 +206,3 @@ def test_no_encoding_reads_a_value_back(encoding):
 @pytest.mark.parametrize("pooling", ["mean", "attention", "max"])
 def test_no_stem_or_pooling_reads_a_value_back(stem, pooling):
     assert step_on("none", stem=stem, pooling=pooling) == set()
-
-
-class Waits(PositionalEncoding):
-    def __init__(self, **sizes):
-        super().__init__()
-
-    def embed(self, x, t):
-        return x * x.detach().abs().amax().item()
-
-
-def test_an_encoding_that_waits_is_seen():
-    assert step_on(Waits) == {"aten::_local_scalar_dense"}

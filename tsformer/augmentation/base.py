@@ -150,18 +150,17 @@ def resolve(augmentation: AugmentationSpec, **augmentation_params: Any) -> Augme
     Parameters
     ----------
     augmentation : str, Augmentation, Augmentation subclass, or callable
-        ``"warp"``; a sum such as ``"warp+jitter"``, whose parts apply in order; an instance; a
-        class; or a callable that takes the options as keywords and returns an Augmentation.
+        A name, a sum such as ``"warp+jitter"``, whose parts apply in order, an instance, a class or
+        a factory of one.
     **augmentation_params
-        Options of the class. In a sum an option goes to the one part that has it; if several
-        have it, or to be explicit, nest it under the name of the part:
-        ``warp={"p": 1.0}, jitter={"p": 0.1}`` for "warp+jitter".
+        Options of the class. In a sum an option goes to the one part that has it; if several have
+        it, nest it under the name of the part: ``warp={"p": 1.0}, jitter={"p": 0.1}``.
 
     Raises
     ------
     TypeError, ValueError
         For another type, options with an instance, an unknown name or option, a sum with a part
-        twice or several parts that mix series, and an option that fits several parts.
+        twice or with several that mix series, and an option that fits several parts.
 
     Examples
     --------

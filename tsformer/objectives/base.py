@@ -56,8 +56,8 @@ class Objective(Named):
     keeps each in an attribute of its name.
 
     An objective overrides the methods below, `check` only if series of codes are excluded. It
-    samples from torch's generator of the batch's device, which the fit seeds for each step (once
-    for steps in CUDA graphs) and restores. It must not wait for the device.
+    samples from torch's generator of the batch's device, which the fit seeds and restores, and must
+    not wait for the device.
 
     Attributes
     ----------
@@ -78,13 +78,7 @@ class Objective(Named):
         raise NotImplementedError(f"{type(self).__qualname__} must override n_outputs")
 
     def make_head(self, d_model: int, n_outputs: int, stride: int) -> nn.Module:
-        """Return the module from embeddings of tokens or series to outputs.
-
-        Parameters
-        ----------
-        d_model, n_outputs, stride : int
-            Width `D`, what `n_outputs` returned, steps per token.
-        """
+        """Return the module from embeddings of tokens or series, of width `D`, to outputs."""
         raise NotImplementedError(f"{type(self).__qualname__} must override make_head")
 
     def pose(self, batch: Batch, layout: InputLayout) -> Posed:
@@ -102,13 +96,7 @@ class Objective(Named):
         raise NotImplementedError(f"{type(self).__qualname__} must override losses")
 
     def check(self, *, symbolic: bool) -> None:
-        """Raise ValueError if the objective does not apply to these series.
-
-        Parameters
-        ----------
-        symbolic : bool
-            Whether the series consist of codes.
-        """
+        """Raise ValueError if the objective does not apply to series, of codes if `symbolic`."""
 
 
 @dataclass(frozen=True)
@@ -117,14 +105,6 @@ class Pretext:
 
     objective: Objective
     layout: InputLayout
-
-    def pose(self, batch: Batch) -> Posed:
-        """Return the task for a batch."""
-        return self.objective.pose(batch, self.layout)
-
-    def losses(self, outputs: Tensor, posed: Posed) -> Tensor:
-        """Return the loss of each series, ``[B]``."""
-        return self.objective.losses(outputs, posed)
 
 
 class PretrainingTransformer(TSTransformer):
@@ -177,8 +157,7 @@ def resolve(objective: ObjectiveSpec, **objective_params: Any) -> Objective:
     Parameters
     ----------
     objective : str, Objective, Objective subclass, or callable
-        A name such as ``"masked"``; an instance; a class; or a callable that takes the options as
-        keywords and returns an Objective.
+        A name such as ``"masked"``, an instance, a class or a factory of one.
     **objective_params
         Options of the class.
 

@@ -118,7 +118,7 @@ def forward(
 def posed(pretext: Pretext, batch: Batch, *, seed: int, step: int) -> Posed:
     """Return the task for a batch, sampled from the seed and the step."""
     with seeded(seed, batch.values.device, step, _STREAM):
-        return pretext.pose(batch)
+        return pretext.objective.pose(batch, pretext.layout)
 
 
 def pretext_losses(
@@ -143,7 +143,7 @@ def pretext_losses(
             batch = Batch(*panel.take(index), symbolic=panel.symbolic, n_flags=panel.n_flags)
             task = posed(pretext, batch, seed=0, step=number)
             outputs = model(task.batch.values, task.batch.mask, task.batch.times)
-            losses.append(pretext.losses(outputs.float(), task))
+            losses.append(pretext.objective.losses(outputs.float(), task))
     return torch.cat(losses)
 
 

@@ -88,7 +88,7 @@ class TrainingStep:
         with torch.autocast(plan.device.type, torch.bfloat16, enabled=plan.bfloat16):
             outputs = self.forward(*of_model, **weights).float()
         if isinstance(loss, Pretext):
-            losses = loss.losses(outputs, task)
+            losses = loss.objective.losses(outputs, task)
             losses = losses if self.weights is None else losses * self.weights[rows]
         elif share is None:
             losses = self._losses(outputs, own)
