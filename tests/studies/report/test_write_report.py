@@ -177,7 +177,7 @@ def test_methods_have_gains_over_the_transformer_costs_and_skipped_fits(tmp_path
     failures = rows.loc[missing, ["dataset", "method", "seed"]].assign(error=errors)
     failures.to_csv(tmp_path / "failures.csv", index=False)
     _, said = written(tmp_path)
-    assert re.search(r"^\| `rocket` \| 2\.00 \| 0\.710 \| \+0\.010 \|", said, flags=re.M)
+    assert re.search(r"^\| `rocket` \| 2\.00 \| 0\.710 \| \+0\.010 \| 2/0/0 \|", said, flags=re.M)
     assert "12 of 15 fits are available, 1 failed, 2 skipped." in said
     assert f"`rocket` on {DATASETS[5]}" in said
     assert f"forest on {DATASETS[2]}: it reads one channel" in said
