@@ -187,26 +187,6 @@ def test_lists_in_lines_of_json_are_series():
     np.testing.assert_array_equal(read_source("x.jsonl", Y).X[0], [[1, np.nan], [3, 4], [5, 6]])
 
 
-HEAD = "@relation x\n@attribute 'a b' numeric\n@attribute b REAL\n"
-HEAD += "@attribute c {'u, v',\"ä\",1.0,it's}\n"
-NESTED = "@relation x\n@attribute r relational\n@attribute a numeric\n@end r\n@attribute c {a,b}\n"
-
-
-def test_arff_with_quotes_comments_and_gaps():
-    text = f"% about\n{HEAD}@DATA\n1,?, 'u, v'\n% more\n\nNaN,2,\"ä\" \n3,4,1.0\n5,6,'it\\'s'\n"
-    Path("x.arff").write_bytes(("\ufeff" + text.replace("\n", "\r\n")).encode())
-    found = read_source("x.arff")
-    np.testing.assert_array_equal(found.X[:, 0], [[1, np.nan], [np.nan, 2], [3, 4], [5, 6]])
-    assert found.y.tolist() == ["u, v", "ä", "1.0", "it's"]
-    assert found.schema == TableSchema(value=("a b", "b"), label="c")
-    nested = NESTED.replace("c {", "c{")
-    Path("x.arff").write_text(f'{nested}@data\n"1,?\\n3,4",a\n"5\\n6",b\n')
-    found = read_source("x.arff")
-    np.testing.assert_array_equal(found.X[0], [[1, np.nan], [3, 4]])
-    np.testing.assert_array_equal(found.X[1], [[5], [6]])
-    assert found.y.tolist() == [*"ab"]
-
-
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
@@ -221,15 +201,6 @@ def test_arff_with_quotes_comments_and_gaps():
         ("x.jsonl", '{"x": [], "y": 1}\n', "series 0 is empty"),
         ("x.jsonl", '{"x": [1], "y": 1}\n\n{"x": 3, "y": 2}\n', "series 1 "),
         ("x.jsonl", '{"x": [1], "y": 1}\n{"x": [[1], [2]], "y": 2}\n', "same channels"),
-        ("x.arff", f"{HEAD}@data\n", "has no rows after @data"),
-        ("x.arff", f"{HEAD}@data\n1,2,3,ä\n", "line 6: expected 3 values"),
-        ("x.arff", f"{HEAD}@data\n{{0 1, 1 2, 2 ä}}\n", "line 6: expected 3 values"),
-        ("x.arff", f"{HEAD}@data\n1,2,?\n", "row 6: no value in column 'c'"),
-        ("x.arff", f"{HEAD}@data\n1,w,ä\n", "row 6: 'w' in column 'b' is not a number"),
-        ("x.arff", f"{HEAD}@data\n1,2,b\n", "line 6: unknown value 'b'"),
-        ("x.arff", "hello\n", "has no rows after @data"),
-        ("x.arff", f"{NESTED}@data\n'1,2\\n3',a\n", "series 0 "),
-        ("x.arff", f"{NESTED}@data\n'1,w\\n3,4',a\n", "line 7: could not convert"),
     ],
 )
 def test_what_is_wrong_with_text(name, text, message):

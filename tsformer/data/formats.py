@@ -1,4 +1,4 @@
-"""Files to tables: text, Parquet, Feather, JSON lines and ARFF."""
+"""Files to tables: text, Parquet, Feather and JSON lines."""
 
 import csv
 import io
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tsformer._checks import check_known, listed
+from tsformer._checks import listed
 from tsformer._warnings import warn_caller
 from tsformer.data.containers import to_arrays
 from tsformer.data.parquet import PARQUET, read_arrow, refuse_repeated
@@ -20,27 +20,18 @@ from tsformer.data.text import EXACT, MISSING, ending, number_in, open_text
 
 #: Endings of the files that are read as text, and of those with types.
 TEXT = (".csv", ".tsv", ".txt")
-FRAMES = (*PARQUET, ".feather", ".jsonl", ".ndjson", ".arff")
-_ATTRIBUTE = re.compile(
-    r"""@attribute\s+('[^']*'|"[^"]*"|[^\s{]+)(?:\s+|(?={))(.*)""", re.IGNORECASE
-)
-#: A value of ARFF and the comma after it: in quotes, where a backslash escapes, or without.
-_VALUE = re.compile(r"""\s*(?:'([^'\\]*(?:\\.[^'\\]*)*)'|"([^"\\]*(?:\\.[^"\\]*)*)"|([^,]*))\s*,""")
-_ESCAPED = re.compile(r"\\(.)")
+FRAMES = (*PARQUET, ".feather", ".jsonl", ".ndjson")
 
 
-#: Rows with their numbers in the file as index, the declared class column, whether it has a header.
-Frame = tuple[pd.DataFrame, str | None, bool]
+def read_frame(path: Path, **options: Any) -> tuple[pd.DataFrame, bool]:
+    """Read a table without blank rows, numbered as in the file; tell whether columns have names.
 
-
-def read_frame(path: Path, **options: Any) -> Frame:
-    """Read a table without blank rows; the options are those of `_read_text`."""
+    The options are those of `_read_text`.
+    """
     if not path.is_file():
         raise FileNotFoundError(f"{path}: No such file")
-    kind, label, header = ending(path), None, True
-    if kind == ".arff":
-        rows, label = _read_arff(path)
-    elif kind in (".jsonl", ".ndjson"):
+    kind, header = ending(path), True
+    if kind in (".jsonl", ".ndjson"):
         rows = _read_json_lines(path)
     elif kind in FRAMES:
         rows = read_arrow(path)
@@ -49,7 +40,7 @@ def read_frame(path: Path, **options: Any) -> Frame:
     rows = rows.dropna(how="all")
     if rows.empty:
         raise ValueError(f"{path} has no rows")
-    return rows, label, header
+    return rows, header
 
 
 def _read_text(
@@ -152,51 +143,3 @@ def _read_json_lines(path: Path) -> pd.DataFrame:
                 raise ValueError(f"{path}, line {number}: {error}") from error
     # As objects, whole numbers beside missing ones stay whole: they may be labels.
     return pd.DataFrame([*rows.values()], index=[*rows], dtype=object)
-
-
-def _read_arff(path: Path) -> tuple[pd.DataFrame, str | None]:
-    """Read attributes as columns, relational attributes as lists of channels."""
-    kinds: dict[str, Any] = {}  # the declared values, or "numeric" and the like
-    rows: dict[int, list[Any]] = {}
-    nested, in_data = False, False
-    with open_text(path) as file:
-        for number, line in enumerate(map(str.strip, file), 1):
-            tag, match = line[:5].lower(), _ATTRIBUTE.match(line)
-            if not line or line[0] == "%":
-                continue
-            if in_data:
-                try:
-                    cells = _values(line)
-                    if line[0] == "{" or len(cells) != len(kinds):
-                        raise ValueError(f"expected {len(kinds)} values, one per @attribute")
-                    rows[number] = list(map(_arff_value, cells, kinds.values()))
-                except ValueError as error:
-                    raise ValueError(f"{path}, line {number}: {error}") from error
-            elif match and not nested:
-                name, kind = match[1].strip("'\""), match[2].strip()
-                refuse_repeated(path, [name] * (1 + (name in kinds)))
-                kinds[name] = _values(kind.strip("{}")) if kind[:1] == "{" else kind.lower()
-                nested = kind.lower().startswith("relational")
-            nested, in_data = nested and not tag.startswith("@end"), in_data or tag == "@data"
-    if not rows:
-        raise ValueError(f"{path} has no rows after @data")
-    table = pd.DataFrame([*rows.values()], index=[*rows], columns=[*kinds], dtype=object)
-    *_, (last, kind) = kinds.items()
-    return table, last if isinstance(kind, list) else None
-
-
-def _arff_value(text: str, kind: Any) -> Any:
-    """Check a value of an attribute; make channels of a relational one."""
-    if text == "?":
-        return None
-    if isinstance(kind, list):
-        check_known("value", text, kind)
-    elif kind.startswith("relational"):
-        rows = text.replace("?", "nan").split("\n")
-        return [list(map(float, row.split(","))) for row in rows]
-    return text
-
-
-def _values(line: str) -> list[Any]:
-    values = map("".join, _VALUE.findall(f"{line},"))
-    return [_ESCAPED.sub(lambda m: "\n" if m[1] == "n" else m[1], v).strip() for v in values]

@@ -33,8 +33,6 @@ def read_arrow(path: Path) -> pd.DataFrame:
     pa = require("pyarrow", extra="parquet", purpose="reading Parquet and Feather")
     kind = "feather" if path.suffix.lower() == ".feather" else "parquet"
     library = require(f"pyarrow.{kind}", extra="parquet", purpose=f"reading {kind.title()}")
-    if not path.is_file():
-        raise FileNotFoundError(f"no such file: {path}")
     try:
         if kind == "feather":
             arrow = library.read_table(path, memory_map=False)

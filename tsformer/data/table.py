@@ -223,9 +223,8 @@ def _read(
     roles = (schema.case, schema.channel, schema.label, schema.group, time)
     how: Any = {name: getattr(schema, name) for name in ("header", "sep", "decimal")}
     texts = [name for name in roles if name is not None]
-    table, label, header = read_frame(path, texts=texts, **how)
-    label = schema.label or label
-    schema = replace(schema, label=label, header=schema.header if header else False)
+    table, header = read_frame(path, texts=texts, **how)
+    label, schema = schema.label, replace(schema, header=schema.header if header else False)
     if labelled and label is None:
         raise ValueError(f"name the column of labels, `label=`; it has {listed(table)}")
     if schema.labels is not None and labelled is not False:
@@ -251,7 +250,7 @@ def _read(
 def _joined(schema: TableSchema, table: pd.DataFrame) -> pd.DataFrame:
     """Add the labels or groups of a second table by the names of the series."""
     other, case = Path(schema.labels or ""), schema.case
-    second, *_ = read_frame(other, texts=None, header=True)
+    second, _ = read_frame(other, texts=None, header=True)
     wanted = [name for name in (schema.label, schema.group) if name in second]
     check_known("column", case, list(table))
     for name in (case, *(wanted or [schema.label])):
