@@ -129,13 +129,8 @@ def folder_of(name: str) -> Path | None:
 
 @functools.cache
 def _catalog() -> pd.DataFrame:
-    numbers = ["train_size", "test_size", "channels", "length_min", "length_max", "classes"]
-    # Int64, not int64: undocumented numbers are missing.
-    return pd.read_csv(
-        Path(__file__).with_name("catalog.csv"),
-        index_col="name",
-        dtype=dict.fromkeys(numbers, "Int64"),
-    )
+    table = pd.read_csv(Path(__file__).with_name("catalog.csv"), index_col="name")
+    return table.convert_dtypes()  # undocumented numbers are missing, and others stay whole
 
 
 def _places() -> list[tuple[str, Path]]:
@@ -222,10 +217,8 @@ def _read_file(path: Path) -> tuple[list[Series], Labels | None]:
 
 def _read(home: Path, split: str) -> tuple[list[Series], Labels]:
     """Read one split and compare it with the catalogue, if the data set is listed there."""
-    path = _file(home, split)
-    if path is None:
-        name = f"{home.name}_{split.upper()}.ts"
-        raise DatasetError(f"{home} lacks {name}, the {split} split; add the file")
+    if (path := _file(home, split)) is None:
+        raise DatasetError(f"{home} lacks {home.name}_{split.upper()}.ts, the {split} split")
     X, y = _read_file(path)
     if y is None:
         raise DatasetError(f"{path} has no labels (@classLabel false)")

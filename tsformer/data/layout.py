@@ -40,8 +40,8 @@ class LayoutWarning(UserWarning):
     """The layout of the series is probably not the layout that `fit` reads.
 
     It warns of arrays that are probably ``(n, length, channels)``, long tables that are read as
-    ``(n, length)``, columns of ids among steps or channels, channels without any value, columns
-    that are not in order or have several levels, and rows that are missing from regular times.
+    ``(n, length)``, columns of ids among steps or channels, columns that are not in order or have
+    several levels, and rows that are missing from regular times.
 
     Where the layout is right, silence it with
     ``warnings.filterwarnings("ignore", category=tsformer.data.LayoutWarning)``.
@@ -148,14 +148,8 @@ def refuse_alike(names: Any, what: str) -> None:
 
 def warn_of_layout(X: Any, series: SeriesSource, *, flat: bool) -> None:
     """Issue a `LayoutWarning` if `X`, perhaps `flat` (n, length), is probably misread."""
-    if _is_checked.get():
-        return
-    if series.gaps is not None:
-        names = np.array(series.channels or range(series.n_channels), dtype=object)
-        n_missing = series.gaps.missing.sum(axis=0, dtype=np.int64)
-        if empty := names[n_missing == series.lengths.sum()].tolist():
-            _warn(f"channels {empty} of X have no value in any series; drop these channels")
-    if doubt := _doubt_of_rows(X, series) if flat else _doubt_of_channels(X, series):
+    doubt_of = _doubt_of_rows if flat else _doubt_of_channels
+    if not _is_checked.get() and (doubt := doubt_of(X, series)):
         _warn(f"X is read as {len(series)} series{doubt}")
 
 
@@ -225,13 +219,7 @@ def warn_of_order(X: Any, n_steps: int) -> None:
 
 
 def doubt_of_steps(names: Sequence[Any]) -> str:
-    """Say why columns are probably not steps in order.
-
-    Examples
-    --------
-    >>> doubt_of_steps(["subject", "age", "t0", "t1", "t2", "t3", "t4", "t5"])
-    "named as other steps: ['subject', 'age']; drop them"
-    """
+    """Say why columns are probably not steps in order."""
     texts = list(map(str, names))
     stems = [_NUMBER.sub("#", text) for text in texts]
     ((usual, most),) = Counter(stems).most_common(1)
@@ -260,11 +248,7 @@ def warn_of_gaps(indices: Iterable[pd.Index], remedy: str) -> None:
 
 
 def refuse_recording(X: Any, y: Any = None) -> None:
-    """Raise ValueError if the rows of a table are the steps of one recording.
-
-    Evidence: few columns without numbers in their names beside many rows, labels that change
-    seldom, and labels that come again, or dates as index.
-    """
+    """Raise ValueError for rows that are steps of a recording: by dates, or labels in runs."""
     shape = tuple(getattr(X, "shape", ()))
     if _is_checked.get() or len(shape) != 2 or hasattr(X, "tocsr") or not shape[1]:
         return
@@ -294,10 +278,9 @@ def refuse_recording(X: Any, y: Any = None) -> None:
     if evidence:
         roles = f"{'X' if is_frame else 'X.T'}, {None if y is None else 'y'}"
         raise ValueError(
-            f"X has {n:,} rows of {k} columns, {shortened(names[:5], 60)}, which are the steps of "
-            "a recording. Cut the recording into series with "
-            f"tsformer.data.windows({roles}, length, stride); if each row is a series, pass "
-            "np.asarray(X)[:, None]"
+            f"X has {n:,} rows of {k} columns, the steps of a recording; if each row is a series, "
+            "pass np.asarray(X)[:, None]. Cut the recording into series with "
+            f"tsformer.data.windows({roles}, length, stride)"
         )
 
 

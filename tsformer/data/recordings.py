@@ -49,15 +49,14 @@ class Recording:
 
     def time(self, duration: Any, name: str) -> pd.Timedelta:
         """Convert a duration to a Timedelta."""
-        if self.index.dtype.kind not in "mM":
-            raise ValueError(
-                f"{name}={duration!r} is a time, but recording {self.name!r} has no dates as "
-                "index; pass a number of steps"
-            )
+        dated = self.index.dtype.kind in "mM" and isinstance(duration, TIME)
         try:
-            return pd.Timedelta(duration if isinstance(duration, TIME) else "no time").as_unit("ns")
+            return pd.Timedelta(duration if dated else "no time").as_unit("ns")
         except ValueError as error:
-            raise ValueError(f"{name}={duration!r} is no time; pass one such as '10s'") from error
+            raise ValueError(
+                f"{name}={duration!r} must be a time such as '10s' if recording {self.name!r} has "
+                "dates as index, and else a number of steps"
+            ) from error
 
     def starts(self, length: int, stride: int) -> npt.NDArray[np.int64]:
         """Return the first steps of the windows between pauses."""

@@ -71,7 +71,7 @@ def read_ts(
     with open_text(path, errors="replace") as file:
         try:
             return _read(content(file))
-        except ValueError as error:
+        except (ValueError, TypeError) as error:  # TypeError of dates beside numbers
             where = f"{os.fspath(path)}, line {number}: {error}"
             hint = "" if raw.endswith("\n") else "; the file stops within this line: is it cut off?"
             raise DatasetError(f"{where}{hint}" if number else f"{path} is empty") from error
@@ -82,7 +82,7 @@ def write_ts(
 ) -> None:
     """Write series and their labels to a `.ts` file, from which `read_ts` restores them exactly.
 
-    The write is atomic: an interrupted write leaves the previous file.
+    An interrupted write leaves the previous file.
 
     Parameters
     ----------
@@ -204,9 +204,11 @@ def _read(lines: Iterator[str]) -> tuple[list[Any], npt.NDArray[Any] | None]:
     for line in lines:
         values, colon, label = line.rpartition(":") if labelled else (line, ":", "")
         if labelled:
-            y.append(_label(label.strip(), labels))
-        if not colon:
-            raise ValueError("a single field: expected channels and a label, separated by ':'")
+            target = number_in(label) if labels is None else label.strip()
+            if not colon or target is None or (labels is not None and target not in labels):
+                kind = "a finite number" if labels is None else f"one of {[*labels][:20]}"
+                raise ValueError(f"the line ends in {label.strip()!r:.32}; expected :LABEL, {kind}")
+            y.append(target)
         series: Any = _read_timed(values) if timed else _read_series(values.split(":"))
         steps, channels = series.shape if timed else series.shape[::-1]
         if n_channels not in (None, channels):
@@ -265,20 +267,7 @@ def _read_timed(text: str) -> pd.DataFrame:
         if index.has_duplicates:
             raise ValueError(f"channel {i}: a time is there twice")
         series.append(pd.Series(_read_series([",".join(v for *_, v in pairs)])[0], index))
-    try:
-        return pd.DataFrame(dict(enumerate(series))).sort_index()
-    except TypeError as error:
-        raise ValueError(f"the times of the channels have no order: {error}") from error
-
-
-def _label(text: str, labels: dict[str, None] | None) -> str | float:
-    """Check the label at the end of a line, or without `labels` the target."""
-    if labels is None and (target := number_in(text)) is not None:
-        return target
-    if labels is None or text not in labels:
-        what = "a finite number" if labels is None else f"a label: {', '.join([*labels][:20])}"
-        raise ValueError(f"the line ends in {shortened(text, 32)}, which is not {what}")
-    return text
+    return pd.DataFrame(dict(enumerate(series))).sort_index()
 
 
 def _read_series(channels: list[str]) -> npt.NDArray[np.float64]:
