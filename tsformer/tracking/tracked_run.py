@@ -18,8 +18,6 @@ import numpy as np
 import numpy.typing as npt
 
 from tsformer._optional import require
-from tsformer.data.containers import to_source
-from tsformer.tracking.scores import array_of
 from tsformer.tracking.settings import reason, warn, warn_untracked
 
 if TYPE_CHECKING:
@@ -53,6 +51,8 @@ def padded(
     X: Any, times: Any = None, *, index: bool = False, most: int | None = None
 ) -> npt.NDArray[Any]:
     """Return the first series as an array [n, C, L], padded with NaN."""
+    from tsformer.data.containers import to_source  # imports torch, as the next
+
     series = to_source(X, times, index=index)
     most = most or max(_MOST_VALUES // (series.n_steps * series.n_channels), 1)
     return series.read(np.arange(min(len(series), most))).values.swapaxes(1, 2)
@@ -246,6 +246,8 @@ class TrackedRun:
         `loader` is the expression that loads them, by default a call of `load_dataset`. Of more
         than 256 MiB the first series are digested; `reading` has options of `padded`.
         """
+        from tsformer.tracking.scores import array_of
+
         X = padded(X, **reading)
         data = require("mlflow.data", extra="tracking", purpose="tracking")
         sources = require("mlflow.data.code_dataset_source", extra="tracking", purpose="tracking")
