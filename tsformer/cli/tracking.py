@@ -72,20 +72,18 @@ def ui(
       tsformer ui --experiment mine --port 5001
     """
     os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
-    from tsformer.tracking import views as server
+    from tsformer.tracking import views
     from tsformer.tracking.settings import without_credentials
 
-    store = server.find_experiment(tracking_uri, experiment)
-    if not store.uri.startswith("sqlite:///"):
-        typer.echo(_as_text(server.pages_of(store, without_credentials(store.uri))))
+    store = views.find_experiment(tracking_uri, experiment)
+    local = store.uri.startswith("sqlite:///")
+    command = views.server_command(store, port) if local else []
+    server = f"http://127.0.0.1:{port}" if local else without_credentials(store.uri)
+    for title, address in views.pages_of(store, server).items():
+        typer.echo(f"{title}  {address}")
+    if not local:
         typer.echo("open one of these: the server is already running")
         return
-    command = server.server_command(store, port)
-    pages = _as_text(server.pages_of(store, f"http://127.0.0.1:{port}"))
-    typer.echo(f"{pages}\nstarting the server; open one of these, Ctrl-C stops it")
+    typer.echo("starting the server; open one of these, Ctrl-C stops it")
     # The server replaces this process, so that signals reach it and nothing is left behind.
-    os.execve(command[0], command, {**os.environ, **server.SERVER_ENVIRONMENT})
-
-
-def _as_text(pages: dict[str, str]) -> str:
-    return "\n".join(f"{title}  {address}" for title, address in pages.items())
+    os.execve(command[0], command, {**os.environ, **views.SERVER_ENVIRONMENT})
