@@ -72,13 +72,7 @@ def test_what_spreadsheets_write(read):
 @pytest.mark.parametrize(
     ("times", "options", "expected"),
     [
-        (["9", "10"], {}, [9, 10]),
         (["2024-02-01", "2024-01-31T12:30"], {}, ["2024-01-31T12:30", "2024-02-01"]),
-        (
-            ["2024-03-31T03:00+02", "2024-03-31T01:30+01"],
-            {},
-            ["2024-03-31T00:30Z", "2024-03-31T01Z"],
-        ),
         (["20240201 ", "20240131"], {"time_format": "%Y%m%d"}, ["2024-01-31", "2024-02-01"]),
     ],
 )
@@ -183,18 +177,13 @@ def test_numbers_may_be_names_and_blank_lines_are_skipped(read):
         ("id,t,a,y\n1,2,1,x\n1,3,1,5,x\n", LONG, "Expected 4 fields in line 3, saw 5.*`sep="),
         ('id,t,a,y\n1,2,"1,5",n\n1,3,1.5,n\n', LONG, "row 2: '1,5' in column 'a' .*decimal="),
         ("id,t,a,y\n1,2,1.5,n\n", LONG | {"decimal": ","}, "'1.5' .*decimal="),
-        ("id,t,a,y\n1,2,3,n\n1,3,3,m\n", LONG, r"'y': \['n', 'm'\]"),
         ("id,t,a,y\n1,2,3,n\n1,3,3,\n", LONG, "row 3: no value in column 'y'"),
-        ("id,t,a,y\n1,2,3,n\n1,2,3,n\n", LONG, "two rows for {'id': '1', 't': 2}"),
         ("id,t,a,y\n1,1,3,n\n,1,3,n\n", LONG, "row 3: no value in column 'id'"),
         ("id,t,a,y\n1,1,3,n\n1,oops,3,n\n", LONG, "'t': 'oops' in row 3 is neither a number"),
-        ("id,t,a,y\n1,9:58,3,n\n1,10:00,3,n\n", LONG, "'9:58' in row 2 .*`time_format="),
-        ("id,t,a,y\n1,2024-01-01T10:00Z,3,n\n1,2024-01-01,4,n\n", LONG, "row 3 is without an of"),
-        ("id,t,a,y\n1,False,3,n\n1,True,4,n\n", LONG, "times in column 't' must be numbers or dat"),
         ("id,t,a,y\n1,0,3,n\0a\n2,0,4,n\0b\n", LONG, "NUL"),
         ("id,t,a,y\n1,1,3,n\n", LONG | {"time_format": "%d/%m/%Y"}, "`time_format=%d/%m/%Y`"),
         ("id,t,y\n1,2,3\n", LONG, "name the columns of values"),
-        ("id,t,a\n1,2,3\n", LONG | {"channel": "a", "value": ("b", "t")}, "named 2 times"),
+        ("id,t,a\n1,2,3\n", LONG | {"channel": "t"}, "named 2 times"),
         ("id,t,w,a,b,y\n1,2,3,4,5,n\n", LONG | {"channel": "w"}, "name the one column of values"),
         ("t,y\n1,2\n", {"time": "t", "label": "y"}, "`case=`.*`window=`"),
         ("a,y\n1,2\n", {"channel": "a", "label": "y"}, "`channel=` is for long tables"),
@@ -245,8 +234,6 @@ def test_what_is_read_but_may_not_be_meant_is_warned_of(read, text, message):
         (["a"], "must be an object"),
         ({"cse": "a"}, "'cse': did you mean 'case'"),
         ({"case": 1}, "case must be str or NoneType; got 1"),
-        ({"value": "a"}, "value must be tuple"),
-        ({"header": "no"}, "header must be bool"),
         ({"sep": "(a+)+"}, "`sep=` is a character"),
         ({"decimal": "x"}, "`decimal=` is"),
     ],
@@ -256,25 +243,12 @@ def test_what_is_no_schema(described, message):
         TableSchema.from_dict(described)
 
 
-def test_the_group_of_each_series_is_read_and_is_no_value(read):
-    text = "id,t,v,who,y\nc,0,1,007,x\nc,1,2,007,x\nb,0,3,8,z\na,0,4,7,z\n"
-    found = read(text, group="who", **LONG)
-    assert found.groups.tolist() == ["007", "8", "7"], "in the order of the series"
-    assert found.schema.value == ("v",)
-    found = read("who,y,a\n1,a,1\n2,b,3\n", label="y", group="who", value=("a",))
-    assert found.groups.tolist() == ["1", "2"]
-    with pytest.raises(ValueError, match="series 'a' has several"):
-        read("id,t,v,who,y\na,0,1,7,x\na,1,2,8,x\n", group="who", **LONG)
-
-
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
         ({"value": ("t0:t11",)}, 12),
-        ({"value": ("t*",)}, 12),
         ({"value": ("t3:t5", "t0", "t1?")}, 6),
         ({"drop": ("Age", "Sex")}, 12),
-        ({"drop": ("[AS]*",)}, 12),
         ({"value": ("Age:t2",), "drop": ("Sex",)}, 4),
     ],
 )

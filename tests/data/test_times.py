@@ -35,17 +35,14 @@ def test_hours_of_a_time_zone_are_counted_in_utc():
     ("times", "expected"),
     [
         ([5.0, 6.0, 9.0], "numbers"),
-        (np.array([5, 6, 9], dtype=np.uint8), "numbers"),
         (np.array([-100, -99, -96], dtype=np.int8), "numbers"),
         (np.array([[5, 6, 9], [5, 6, 9]]), "numbers"),
-        (pd.Series([5, 6, 9]), "numbers"),
         ([pd.Index([5, 6, 9]), [0, 1, 4]], "numbers"),
         ([torch.tensor([5, 6, 9])] * 2, "numbers"),
         (DAYS, "dates"),
         (DAYS.tz_localize("Europe/Rome"), "dates"),
         (DAYS.to_period("D"), "dates"),
         (DAYS - DAYS[0], "dates"),
-        (np.stack([DAYS, DAYS]), "dates"),
     ],
 )
 def test_times_count_from_the_first_of_each_series_and_dates_in_seconds(times, expected):
@@ -71,7 +68,6 @@ def test_equal_times_of_float32_and_nanoseconds_of_today_are_not_rounded():
         (np.ma.array([0, 1, 2], mask=[False, True, False]), "time of step 1 of series 0"),
         (pd.DatetimeIndex([DAYS[0], None, DAYS[1]]), "time of step 1 of series 0"),
         (np.arange(3, dtype=np.float32) + np.float32(1.7e9), "float32.* 128"),
-        (np.arange(3) + 1e18, "float64, which has no numbers closer than 128 there"),
         ([DAYS, [0, 1, 2]], "some series have dates as times, others numbers"),
     ],
 )
@@ -84,9 +80,7 @@ def test_refused_with_a_reason(times, message):
     ("times", "warned"),
     [
         ([20240131, 20240201], "such as 20240131 are read as numbers"),
-        (pd.array([20240131, 20240201], dtype="Int64"), "%Y%m%d"),
         ([20240132, 20240201], None),
-        ([20240131.0, 20240201.5], None),
         ([10240131, 10240201], None),
     ],
 )
@@ -130,13 +124,10 @@ UNORDERED = {
     "naive among zoned": [
         datetime(2024, 1, day, tzinfo=UTC if day > 1 else None) for day in (1, 2, 3)
     ],
-    "dates and text": [pd.Timestamp("2024-01-01"), "2024-01-02", "2024-01-03"],
     "numbers and text": [1, 2, "3"],
-    "string": pd.array(["8", "9", "10"], dtype="string"),
     "unordered categories": pd.Categorical(["8", "9", "10"]),
     "text after NUL": ["2024-01-01", "2024-01-02", "2024-01-02\0"],
     "bytes": [b"2024-01-01", b"2024-01-02", b"2024-01-03"],
-    "complex": [1j, 2j, 3j],
     "bool": [False, True, True],
     "clock times": [time(9, 58), time(9, 59), time(10)],
 }
@@ -144,7 +135,6 @@ ORDERED = {
     "numbers": [-1.5, 8, 10],
     "large numbers": np.array([0, 2**63, 2**64 - 1], dtype=np.uint64),
     "decimals": [Decimal("8.5"), Decimal("9"), Decimal("10")],
-    "objects": np.array([8, 9, 10], dtype=object),
     "nullable": pd.array([8, 9, 10], dtype="Int64"),
     "dates": DAYS,
     "zoned": DAYS.tz_localize("Europe/Rome"),
@@ -153,7 +143,6 @@ ORDERED = {
         *(datetime(2024, 1, 2, h, 30, tzinfo=HOUR) for h in (1, 2)),
     ],
     "date objects": [date(2024, 1, 31), date(2024, 2, 1), date(2024, 10, 1)],
-    "duration objects": np.array([timedelta(days) for days in (8, 9, 10)], dtype=object),
     "periods": pd.period_range("2024-09", periods=3, freq="M"),
     "categories": pd.Categorical(["before", "after", "late"], ["before", "after", "late"], True),
     "ISO 8601": ["2024-01-31", "2024-02-01 09:58", "2024-02-01T10:00:00.5"],
