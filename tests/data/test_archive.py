@@ -12,7 +12,6 @@ from tsformer.data import DatasetError, list_datasets, load_dataset
 
 sktime_datasets = pytest.importorskip("sktime.datasets", reason='needs the extra "data"')
 SHIPPED = Path(sktime_datasets.__file__).parent / "data"
-ARCHIVE = Path(os.environ.get("TSFORMER_DATA", ""))
 
 
 @pytest.fixture(autouse=True)
@@ -235,19 +234,3 @@ def test_the_catalogue_is_whole():
     assert table.loc[numbers.isna().any(axis=1), "name"].tolist() == ["InsectWingbeat"]
     table["classes"] = pd.NA
     assert list_datasets()["classes"].notna().any(), "each table is a fresh one"
-
-
-@pytest.mark.archive
-@pytest.mark.exhaustive  # reads every file of the archives
-def test_the_archives_files_match_the_catalogue():
-    table = list_datasets().set_index("name")
-    names = [name for name in table.index if (ARCHIVE / name).is_dir()]
-    assert names
-    for name in names:
-        X, y = load_dataset(name, "train+test", folder=ARCHIVE)
-        entry = table.loc[name]
-        lengths = [x.shape[1] for x in X]
-        assert len(X) == len(y) == entry["train_size"] + entry["test_size"], name
-        assert (min(lengths), max(lengths)) == (entry["length_min"], entry["length_max"]), name
-        assert {x.shape[0] for x in X} == {entry["channels"]}, name
-        assert len(set(y)) == entry["classes"], name

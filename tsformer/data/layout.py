@@ -26,8 +26,8 @@ _PANDAS = (pd.DataFrame, pd.Series)
 #: Largest plausible ratio of the change between steps to the change between channels: on the
 #: archives' multivariate problems it is .06 to .72.
 _SMOOTH = 0.8
-#: Rows and series that are examined, and rows of each case of a long table.
-_MOST_ROWS, _MOST_SERIES, _ROWS_PER_CASE = 100_000, 50, 5
+#: Rows, columns and series that are examined, and rows of each case of a long table.
+_MOST_ROWS, _MOST_COLUMNS, _MOST_SERIES, _ROWS_PER_CASE = 100_000, 20, 50, 5
 #: A number in the name of a step.
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?")
 #: Most columns of a wide table that are named unlike its steps.
@@ -161,7 +161,7 @@ def _doubt_of_rows(X: Any, series: SeriesSource) -> str:
         advice = "of one channel; if the last level has the steps, pass X.stack(future_stack=True)"
         return f" {advice}" if len(levels) > 1 else ""
     # A long table: the first column repeats whole numbers, and another rises within each.
-    table = series.read(np.arange(min(len(series), _MOST_ROWS))).values[:, :, 0]
+    table = series.read(np.arange(min(len(series), _MOST_ROWS))).values[:, :_MOST_COLUMNS, 0]
     n_cases, new = len(np.unique(table[:, 0])), np.diff(table[:, 0]) != 0
     runs = 3 <= n_cases == np.count_nonzero(new) + 1 <= len(table) // _ROWS_PER_CASE
     rising = ((np.diff(table, axis=0) > 0) | new[:, None]).all(axis=0)
@@ -183,26 +183,21 @@ def _doubt_of_channels(X: Any, series: SeriesSource) -> str:
         return ""
     values = series.read(np.arange(0, n, -(-n // _MOST_SERIES))).values
     if named:
-        counts = _counts_or_constant(values).tolist()
-        if not (ids := list(compress(series.channels or first.columns, counts))):
+        low, high = np.fmin.reduce(values, axis=1), np.fmax.reduce(values, axis=1)
+        steps = np.diff(values, axis=1)
+        levels = np.where(np.count_nonzero(~np.isnan(values), axis=1) > 1, low, np.nan)
+        differ = np.fmin.reduce(levels) < np.fmax.reduce(levels)
+        counts = (steps == 1).any(axis=(0, 1)) & ((steps == 1) | np.isnan(steps)).all(axis=(0, 1))
+        are_ids = np.where((low < high).any(axis=0), counts, differ)
+        if not (ids := list(compress(series.channels or first.columns, are_ids))):
             return ""
         drop = f".drop(columns={ids})"
         drop = f"X{drop}" if isinstance(X, pd.DataFrame) else f"[x{drop} for x in X]"
-        return f" with channels that count up or never change in a series: {ids}; if not, {drop}"
+        return f" with channels that count up or never change in a series; drop ids with {drop}"
     # Lengths that differ are lengths.
     if (series.lengths < length).any() or _change(values, 1) < _SMOOTH * _change(values, 2):
         return ""
     return f" of {n_channels} channels, {length} steps; if not, swap them: {SWAPPED}"
-
-
-def _counts_or_constant(values: Floats) -> npt.NDArray[np.bool_]:
-    """Whether channels count up, or are constant within series, but not over them."""
-    low, high = np.fmin.reduce(values, axis=1), np.fmax.reduce(values, axis=1)
-    steps = np.diff(values, axis=1)
-    levels = np.where(np.count_nonzero(~np.isnan(values), axis=1) > 1, low, np.nan)
-    differ = np.fmin.reduce(levels) < np.fmax.reduce(levels)
-    counts = (steps == 1).any(axis=(0, 1)) & ((steps == 1) | np.isnan(steps)).all(axis=(0, 1))
-    return np.where((low < high).any(axis=0), counts, differ)
 
 
 def _change(values: Floats, axis: int) -> np.float64:
