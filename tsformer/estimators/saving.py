@@ -139,24 +139,17 @@ def fitted_state(estimator: Any) -> tuple[dict[str, Any], dict[str, Tensor]]:
         description["table"] = estimator.table_schema_.as_dict()
     if hasattr(estimator, "conformal_"):
         description["sets"] = estimator.conformal_.describe()
-    if not estimator.parts:
-        description |= estimator.preprocessor_.describe()
-        return description, _tensors(estimator)
-    states = {name: fitted_state(part) for name, part in fitted_parts(estimator).items()}
-    description["parts"] = {name: state for name, (state, _) in states.items()}
-    return description, _tensors(estimator)
-
-
-def _tensors(estimator: Any) -> dict[str, Tensor]:
-    """Return all tensors of an estimator, or of its parts, by name."""
     if estimator.parts:
-        states = {f"{name}.": _tensors(part) for name, part in fitted_parts(estimator).items()}
+        states = {name: fitted_state(part) for name, part in fitted_parts(estimator).items()}
+        description["parts"] = {name: state for name, (state, _) in states.items()}
+        named = {f"{name}.": tensors for name, (_, tensors) in states.items()}
     else:
         scaler, models = estimator.preprocessor_, estimator.models_
+        description |= scaler.describe()
         modules = dict(zip(_prefixes(len(models)), models, strict=True)) | {scaler.prefix: scaler}
         modules |= {_NOVELTY: estimator.novelty_} if hasattr(estimator, "novelty_") else {}
-        states = {prefix: module.state_dict() for prefix, module in modules.items()}
-    return {prefix + key: t for prefix, state in states.items() for key, t in state.items()}
+        named = {prefix: module.state_dict() for prefix, module in modules.items()}
+    return description, {prefix + key: t for prefix, own in named.items() for key, t in own.items()}
 
 
 def _prefixes(n_members: int) -> list[str]:
@@ -213,7 +206,7 @@ def from_fitted_state(
     else:
         _restore_modules(estimator, state, tensors, len(fields.get("members", [])))
         place(estimator, resolve_device(device))
-    for name in sorted(tensors.keys() - _tensors(estimator).keys()):
+    for name in sorted(tensors.keys() - fitted_state(estimator)[1].keys()):
         raise ValueError(f"tensor {name!r} is unknown")
     return estimator
 
