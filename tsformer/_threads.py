@@ -1,10 +1,9 @@
 """Torch's number of threads while an estimator computes.
 
-Small operations gain little from a second thread, and lose much beside a busy process: after each
-operation all threads wait for the slowest. So ``n_threads="auto"`` is one thread, and more only for
-steps with large operations. Users choose another number by `n_threads`, by an environment variable
-or by `torch.set_num_threads`. The variable has the user's number even if another library, such as
-numba, has changed torch's.
+After each operation all threads wait for the slowest, so that small operations lose beside a busy
+process: ``n_threads="auto"`` is one thread, and more only for steps with large operations. The
+user's number is `n_threads`, an environment variable or `torch.set_num_threads`; the variable also
+counts if another library, such as numba, has changed torch's.
 """
 
 import multiprocessing

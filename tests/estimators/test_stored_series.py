@@ -113,13 +113,6 @@ def test_the_same_model_wherever_series_are(how, problem, tmp_path):
     assert_same(FITTED["memory"], fitted(stored, y), X, stored)
 
 
-def test_cached_preprocessing_changes_nothing(problem, monkeypatch):
-    X, y = problem
-    kept = fitted(X, y, scaling="series+size")
-    monkeypatch.setattr(preprocessor, "_KEPT", 0)
-    assert_same(kept, fitted(X, y, scaling="series+size"), X, X)
-
-
 @pytest.mark.usefixtures("in_parts")
 def test_gaps_in_some_parts_alone(problem):
     X, y = problem
@@ -137,20 +130,6 @@ def test_a_checkpoint_is_of_the_same_run_wherever_series_are(problem, tmp_path, 
     monkeypatch.setattr(preprocessor, "_KEPT", 2**26)
     fitted(X, y, **options)
     assert len(list((tmp_path / "checkpoints").iterdir())) == 1
-
-
-@pytest.mark.parametrize(
-    ("hook", "does", "message"),
-    [
-        ("__len__", lambda self: N + 2, "50 series by __len__, and X"),
-        ("__getitem__", lambda self, i: self.series[i][: 2 - (i == 30)], "series 30 "),
-    ],
-)
-def test_items_that_are_no_series(hook, does, message, problem):
-    X, y = problem
-    items = type("Wrong", (Items,), {hook: does})(X)
-    with pytest.raises((TypeError, ValueError), match=message):
-        fitted(items, np.resize(y, len(items)))
 
 
 @pytest.mark.usefixtures("in_parts")

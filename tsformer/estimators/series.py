@@ -301,19 +301,10 @@ class SeriesEstimator(BaseEstimator):
         """Return the outputs of all models, ``[members, n, ...]``."""
         series = self._source(X, times)
         panel = place(self._panel(self.preprocessor_, series), self.device_)
-        bfloat16 = autocasts(self)
-        outputs = np.stack(
-            [
-                forward(
-                    model,
-                    panel,
-                    bfloat16=bfloat16,
-                    function=getattr(model, function),
-                    device=self.device_,
-                ).numpy()
-                for model in self.models_
-            ]
-        )
+        options: dict[str, Any] = {"bfloat16": autocasts(self), "device": self.device_}
+        functions = [(model, getattr(model, function)) for model in self.models_]
+        members = [forward(model, panel, function=of, **options) for model, of in functions]
+        outputs = np.stack([output.numpy() for output in members])
         finite = np.isfinite(outputs).all(axis=(0, 2))
         if not finite.all():
             raise SeriesError(
