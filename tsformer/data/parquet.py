@@ -19,13 +19,8 @@ _UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
 def parquet_files(path: str | os.PathLike[str]) -> list[Path]:
     """Return a Parquet file, or all in a folder by name, except for ``.*`` and ``_*``."""
     path = Path(path)
-    if not path.is_dir():
-        return [path] if path.suffix.lower() in PARQUET else []
-    return sorted(
-        file
-        for file in path.iterdir()
-        if file.suffix.lower() in PARQUET and file.is_file() and file.name[0] not in "._"
-    )
+    files = [f for f in path.iterdir() if f.name[0] not in "._"] if path.is_dir() else [path]
+    return sorted(file for file in files if file.suffix.lower() in PARQUET)
 
 
 def read_arrow(path: Path) -> pd.DataFrame:

@@ -138,12 +138,10 @@ def read_recordings(
             steps: Any = _step_labels(taken["labels"], recording.index, x, what)
             steps[pd.isna(steps)] = None if unlabelled == "drop" else unlabelled
             recording = replace(recording, labels=steps)
-        if read and recording.channels != read[0].channels:
-            raise ValueError(
-                f"{what} has the channels {shortened(recording.channels)}, another has "
-                f"{shortened(read[0].channels)}; pass the same"
-            )
         read.append(recording)
+        if recording.channels != read[0].channels:
+            kinds = shortened([recording.channels, read[0].channels])
+            raise ValueError(f"{what} and the first differ in channels: {kinds}; pass the same")
     return read
 
 
@@ -207,12 +205,8 @@ def _times(given: Any, what: str) -> pd.Index:
     """Return times as numbers, or as dates in nanoseconds."""
     index: Any = ordered_times(given, what)
     index = index.to_timestamp() if isinstance(index, pd.PeriodIndex) else index
-    wrong = index.isna() | index.isin([np.inf, -np.inf])
-    if wrong.any() or index.dtype.kind not in "iufmM":
-        raise ValueError(
-            f"{what} must be finite numbers or dates, and none missing; got {index.dtype} such as "
-            f"{index[wrong.argmax()]}"
-        )
+    if index.isna().any() or index.isin([np.inf, -np.inf]).any() or index.dtype.kind not in "iufmM":
+        raise ValueError(f"{what} must be finite numbers or dates; got {index.dtype}, or missing")
     return index.as_unit("ns") if index.dtype.kind in "mM" else index
 
 
@@ -249,7 +243,6 @@ def _of_intervals(frame: pd.DataFrame, index: pd.Index, what: str) -> npt.NDArra
     labels: Any = np.array([*frame["label"], None], dtype=object)[intervals.get_indexer(steps)]
     if pd.isna(labels).all():
         raise ValueError(
-            f"intervals, from {start[0]}, do not cover any step of {what}, from {index[0]} to "
-            f"{index[-1]}; give start and end the type of its times"
+            f"intervals do not cover any step of {what}, from {index[0]} to {index[-1]}"
         )
     return labels

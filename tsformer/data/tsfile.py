@@ -127,7 +127,6 @@ def write_ts(
                 "and none with blanks, NUL or ':'; rename it"
             )
     lengths = {x.shape[1] for x in series}
-    classes = ["false"] if y is None else ["true", *sorted(set(labels))]
     header = {
         "problemName": re.sub("_(TRAIN|TEST)$", "", path.stem),
         "timeStamps": timed,
@@ -136,7 +135,7 @@ def write_ts(
         "dimensions": len(series[0]),
         "equalLength": len(lengths) == 1,
         **({"seriesLength": min(lengths)} if len(lengths) == 1 else {}),
-        "classLabel": " ".join(classes),
+        "classLabel": "false" if y is None else " ".join(["true", *sorted(set(labels))]),
     }
     lines = [f"# {line}" for line in (comment or "").splitlines()]
     lines += [f"@{tag} {str(v).lower() if v in (True, False) else v}" for tag, v in header.items()]
