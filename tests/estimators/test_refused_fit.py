@@ -115,6 +115,7 @@ def test_of_parameters(name, parameter, fitted):
         message = refuse(clf, OTHER_X, targets(name, OTHER_Y))
         options = value if isinstance(value, dict) else {}
         words = {parameter, parameter.removesuffix("_params").removesuffix("s"), *options}
+        words |= {each for each in options.values() if isinstance(each, str)}
         assert parameter in UNNAMED or any(word in message for word in words), message
 
 
