@@ -27,6 +27,7 @@ from tsformer.data.series import (
     gathered,
     is_sliced,
     mapped_rows,
+    npy_rows,
     parts_of,
 )
 from tsformer.data.times import ordered_times, pad_times
@@ -108,7 +109,7 @@ def _in_file(path: Path) -> Any:
             "convert FILE... --out FOLDER` writes one, and tsformer.load_dataset reads others"
         )
     try:
-        return mapped_rows(np.lib.format.open_memmap(path, mode="r"))
+        return npy_rows(path)
     except (ValueError, OverflowError) as error:
         raise ValueError(f"{path} does not hold an array of numbers: {error}") from error
 

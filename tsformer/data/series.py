@@ -181,13 +181,12 @@ class ArrayRows:
 
 
 class FileRows:
-    """The rows of a mapped array in C order, read without its mapping, which fills memory."""
+    """The rows of an array in C order in a file, which is neither mapped nor kept open."""
 
     in_file = True
 
-    def __init__(self, array: np.memmap):
-        self.path = Path(str(array.filename)).absolute()
-        self.shape, self.dtype, self._offset = array.shape, array.dtype, array.offset
+    def __init__(self, path: Path, shape: tuple[int, ...], dtype: np.dtype[Any], offset: int):
+        self.path, self.shape, self.dtype, self._offset = path.absolute(), shape, dtype, offset
         self.n_channels, self.n_steps = prod(self.shape[1:-1]), self.shape[-1]
         self.lengths: npt.NDArray[np.int64] = np.full(self.shape[0], self.n_steps)
         self._version = FileVersion.of(self.path)
@@ -220,7 +219,22 @@ def mapped_rows(array: Any) -> Any:
     whole = isinstance(array, np.memmap) and isinstance(array.base, mmap.mmap)
     if not whole or array.filename is None or array.mode == "c" or not array.flags.c_contiguous:
         return array
-    return FileRows(array)
+    return FileRows(Path(str(array.filename)), array.shape, array.dtype, array.offset)
+
+
+def npy_rows(path: Path) -> Any:
+    """Return the rows of a `.npy` file; a mapping would count as memory."""
+    form = np.lib.format
+    with path.open("rb") as file:
+        version = form.read_magic(file)
+        read = form.read_array_header_1_0 if version == (1, 0) else form.read_array_header_2_0
+        shape, by_columns, dtype = read(file)
+        offset = file.tell()
+    if by_columns:
+        return form.open_memmap(path, mode="r")
+    if path.stat().st_size < offset + prod(shape) * dtype.itemsize:
+        raise ValueError("it is cut off")
+    return FileRows(path, shape, dtype, offset)
 
 
 @dataclass(frozen=True, eq=False)
