@@ -224,7 +224,7 @@ def mapped_rows(array: Any) -> Any:
 
 def npy_rows(path: Path) -> Any:
     """Return the rows of a `.npy` file; a mapping would count as memory."""
-    form = np.lib.format
+    form: Any = np.lib.format
     with path.open("rb") as file:
         version = form.read_magic(file)
         read = form.read_array_header_1_0 if version == (1, 0) else form.read_array_header_2_0
