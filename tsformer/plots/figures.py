@@ -177,7 +177,7 @@ def fewer_ticks(ax: Axes, n: int = 4) -> None:
 def scale_by_powers(ax: Axes, values: pd.Series[float]) -> None:
     """Make x logarithmic with few plain numbers: matplotlib's own labels overlap."""
     low, high = values.min(), values.max()
-    ticks = sorted({float(f"{tick:.0e}") for tick in np.geomspace(low, high, 4)})
+    ticks = sorted({float(f"{tick:.0e}") for tick in np.geomspace(low, high, 3)})
     ticks = ticks if len(ticks) > 1 else sorted({low, high})
     ax.set_xscale("log")
     ax.set_xticks(ticks, [f"{tick:,g}" for tick in ticks])

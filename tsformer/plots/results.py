@@ -269,12 +269,14 @@ def plot_learning_curves(
         score=results[metric].astype(float),
     )
     colors = encoding_colors(dict.fromkeys(rows["method"]))
+    n = rows["dataset"].nunique()
+    width = 3.2 if n > 1 else 4.6
     panels = Panels(
         axes,
-        rows["dataset"].nunique(),
+        n,
         "data set",
         n_columns=3,
-        panel=(3.6, max(2.9, 0.24 * (len(colors) + 1))),  # as tall as the legend
+        panel=(width, max(2.9, 0.24 * (len(colors) + 1))),  # as tall as the legend
         around=(1.1 + widest(map(shortened, colors), 8), 0.5),
     )
     parts = rows.groupby("dataset", sort=False)
@@ -289,7 +291,7 @@ def plot_learning_curves(
         scale_by_powers(ax, part["x"])
         end_score_axis(ax, part["score"], "y")
         ax.grid(alpha=0.3)
-        ax.set_title(wrapped(str(dataset), 3.0, 10), fontsize=10)
+        ax.set_title(wrapped(str(dataset), width - 0.6, 10), fontsize=10)
     bars = "; mean ± standard deviation over fits" if panels.own else ""
     panels.label(f"training series (log scale){bars}", f"test {metric.replace('_', ' ')}")
     if panels.own:
