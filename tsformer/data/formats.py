@@ -73,7 +73,7 @@ def _read_text(
         if not header:
             warn_caller(
                 f"{path} has numbers in its first line, {listed(names[:5])}, which are read as "
-                "values; `header=True` reads them as names, and `header=False` confirms them"
+                "values; `header=` reads them as names, and `header=False` confirms them"
             )
     names = names if header else list(map(str, range(len(names))))
     refuse_repeated(path, names)
