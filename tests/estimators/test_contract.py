@@ -289,5 +289,5 @@ def test_a_checkpoint_of_another_model_or_loss_is_not_continued(other, tmp_path)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert_same(answers(make(resume=True).fit(X, Y)), answers(fitted))
-    with pytest.warns(UserWarning, match="no checkpoint of this training run"):
+    with pytest.warns(UserWarning, match="found no checkpoint of this run"):
         make(resume=True, **other).fit(X, Y)
