@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,11 +12,11 @@ import pandas as pd
 import torch
 from pandas.api.extensions import ExtensionDtype
 from scipy.sparse import issparse
-from sklearn.utils.class_weight import compute_class_weight, compute_sample_weight
+from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import _check_sample_weight, column_or_1d
 from torch import Tensor
 
-from tsformer._checks import shortened
+from tsformer._checks import check_known, shortened
 from tsformer._warnings import warn_caller
 from tsformer.data.layout import check_ids, refuse_alike, refuse_nul
 from tsformer.model import TSTransformer
@@ -213,15 +214,29 @@ def class_weights(
     class_weight: Mapping[Any, float] | str | None, targets: Targets, classes: npt.NDArray[Any]
 ) -> npt.NDArray[np.float64]:
     """Return the class weight of each series."""
+    if isinstance(class_weight, str):
+        check_known("class_weight", class_weight, ["balanced"])
+    elif class_weight is not None and not isinstance(class_weight, Mapping):
+        raise TypeError(
+            "class_weight must be a dict from labels to weights, 'balanced' or None; got "
+            f"{shortened(class_weight)}"
+        )
     if not isinstance(class_weight, Mapping):
         return np.asarray(compute_sample_weight(class_weight, targets))
-    labels = classes.astype(object)
-    weights: Any = compute_class_weight(dict(class_weight), classes=labels, y=labels)
-    if not (np.isfinite(weights).all() and (weights >= 0).all()):
+    # Unlike scikit-learn's, where "1" is 1.
+    labels = classes.tolist()
+    unknown_keys = [key for key in class_weight if key not in labels]
+    if unknown_keys and any(label not in class_weight for label in labels):
+        raise ValueError(
+            f"class_weight has keys that are not labels, {unknown_keys[:10]}; its keys must be "
+            f"among {labels[:10]}, of the same type"
+        )
+    weights = [class_weight.get(label, 1.0) for label in labels]
+    if not all(isinstance(w, Real) and 0 <= float(w) < np.inf for w in weights):
         raise ValueError(
             f"class_weight must have finite weights of at least 0; got {shortened(class_weight)}"
         )
-    return np.asarray(weights[targets])
+    return np.array(weights, dtype=np.float64)[targets]
 
 
 def read_weights(sample_weight: npt.ArrayLike | None, n_series: int) -> npt.NDArray[np.float64]:
