@@ -231,7 +231,7 @@ def class_weights(
             f"class_weight has keys that are not labels, {unknown_keys[:10]}; its keys must be "
             f"among {labels[:10]}, of the same type"
         )
-    weights = [class_weight.get(label, 1.0) for label in labels]
+    weights: list[Any] = [class_weight.get(label, 1.0) for label in labels]
     if not all(isinstance(w, Real) and 0 <= float(w) < np.inf for w in weights):
         raise ValueError(
             f"class_weight must have finite weights of at least 0; got {shortened(class_weight)}"
