@@ -51,12 +51,12 @@ def test_series_without_a_label_are_for_pretraining(run):
     assert load("encoder").n_features_in_ == 1
     fit = ("--label", "y", *SMALL, *QUIET)
     _, said = run("fit", "half.csv", *fit, exits=2)
-    assert "row 6: no label in column 'y'; drop the series, or pretrain on it" in said
+    assert "row 6: no value in column 'y'; drop the series" in said
 
 
 def test_what_fails_or_is_interrupted_leaves_no_empty_folder(run, monkeypatch):
     _, said = run("pretrain", "series", "--out", "new/one", *SMALL, *QUIET, exits=2)
-    assert "For the folder series say series/" in said
+    assert "for a folder of series say series/" in said
     assert not Path("new").exists()
     fit = TSTransformerEncoder.fit
 

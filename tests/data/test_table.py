@@ -218,7 +218,7 @@ def test_text_that_is_not_utf_8_and_files_that_are_missing_or_damaged(read):
     ("text", "message"),
     [
         ("id,t,a,b,y\n1,2,3,4,x\n", "`case=` and `time=`"),
-        (f"nr,y,{','.join(TWELVE)}\n1,x{',0' * 12}\n", "named as other steps: .'nr'"),
+        (f"nr,y,{','.join(TWELVE)}\n1,x{',0' * 12}\n", "named like the others: .'nr'"),
         (f"y,{','.join(sorted(TWELVE))}\nx{',0' * 12}\n", "in order: .'t0', 't1', 't10', 't11'"),
         (f",y,{','.join('abcdefghijkl')}\n0,1{',1' * 12}\n", "column 1 has no name"),
     ],

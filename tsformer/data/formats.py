@@ -68,8 +68,10 @@ def _read_text(
         raise ValueError(f"{path} is empty")
     if header is None:
         sign = decimal or ("," if sep == ";" else ".")
-        cells = [cell.strip() for cell in names if cell.strip() not in MISSING]
-        header = any(number_in(cell, sign) is None for cell in cells)
+        cells = [cell.strip() for cell in names]
+        counted = [[str(i + start) for i in range(len(cells))] for start in (0, 1)]
+        numbers = (number_in(cell, sign) for cell in cells if cell not in MISSING)
+        header = None in numbers or (len(cells) > 2 and cells in counted)  # as pandas names columns
         if not header:
             warn_caller(
                 f"{path} has numbers in its first line, {listed(names[:5])}, which are read as "

@@ -221,7 +221,7 @@ def doubt_of_steps(names: Sequence[Any]) -> str:
     steps = {usual, re.sub(r"\W*#", "", usual)}  # as in t, t+1, and in value, value.1 of pandas
     odd = [name for name, stem in zip(texts, stems, strict=True) if stem not in steps]
     if odd and most >= max(len(names) - _MOST_ODD, 5):
-        return f"named as other steps: {odd}; drop them"
+        return f"named like the others: {odd}; drop them"
     index = pd.Index(names, tupleize_cols=False)
     if getattr(index.dtype, "kind", "O") not in "iufM":
         if odd or usual.count("#") != 1:

@@ -383,7 +383,7 @@ def _checked(hook: str, function: Callable[..., Any]) -> Callable[..., Any]:
         if not _fits(hook, found, x):
             given = found if isinstance(found, tuple) else (found,)
             kinds = [(tuple(getattr(t, "shape", ())), getattr(t, "dtype", type(t))) for t in given]
-            task = (getattr(PositionalEncoding, hook).__doc__ or "").partition("\n")[0]
+            task = " ".join(getattr(PositionalEncoding, hook).__doc__.split())
             raise ValueError(
                 f"the hook {hook} of {type(self).__qualname__} returned {kinds} for an input "
                 f"{tuple(x.shape)} of {x.dtype}. Its task: {task}"
