@@ -135,8 +135,9 @@ class Fits:
                             self.pools.append(pool := self.new_pool())
                         end_left_over(task.store, task.study.name, {task.key})
                         name, limit = task.trial.method, self.time_limit
-                        reason = f"ProcessLost: the process of {name} ended: {error}"
-                        if limit is not None and "EXIT(1)" in str(error):  # of `faulthandler`
+                        told = " ".join(str(error).split())  # in one line, with the exit code
+                        reason = f"ProcessLost: the process of {name} ended: {told}"
+                        if limit is not None and "EXIT(1)" in told:  # of `faulthandler`
                             reason = f"FitTimeLimit: {name} had not ended after {limit:g} seconds"
                         yield task.failed(reason)
                     idle.append(pool)
