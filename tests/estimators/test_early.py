@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import hmean
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import NotFittedError
-from small_estimators import RAGGED, TIMES, X, Y, convolutions
+from small_estimators import RAGGED, TIMES, X, Y, convolutions, regressor
 
 from tsformer import EarlyClassifier, RandomConvolutionClassifier, load
 from tsformer.data import windows
@@ -246,6 +246,7 @@ def test_refused_data_leave_fit(fitted):
         (stream.update, (np.ones(1), [0.0]), "channels"),
         (stream.update, (np.ones((2, 12)),), "times"),
         (clone(fitted).decide, (X,), "not fitted"),
+        (early(regressor()).fit, (X, Y), "predict_proba; got TSTransformerRegressor"),
         (lambda: early(Nearest()).fit(X, Y, times=np.arange(24)), (), "Nearest"),
         (StreamingClassifier, (convolutions(),), "RandomConvolutionClassifier"),
     ):

@@ -63,8 +63,9 @@ def test_held_out_groups_are_not_trained_on(name, trained):
         np.zeros(N),
         Y,  # each fold has all series of some class
         np.where(np.arange(N) == 9, "person 1 ", NAMES),
+        np.column_stack([NAMES, NAMES]),
     ],
-    ids=["fewer", "NaN", "None", "one", "classes", "blank"],
+    ids=["fewer", "NaN", "None", "one", "classes", "blank", "columns"],
 )
 def test_invalid_groups_are_refused(groups):
     with pytest.raises(ValueError, match="group"):

@@ -106,7 +106,7 @@ WRONG = {
     "fewer weights": (NUMBERS, np.ones(11), r"sample_weight.* \(11,\)"),
     "negative weights": (NUMBERS, [1, -1] * 6, "Negative"),
     "huge weights": (NUMBERS, np.full(12, 1e308), "overflow"),
-    "weights as a dict": (NUMBERS, {0: 1.0, 1: 2.0}, "dict"),
+    "weights as a dict": (NUMBERS, {0: 1.0, 1: 2.0}, "sample_weight.*dict"),
     "another order": (SORTED, None, "X and y have the same ids"),
     "weights": (NUMBERS, ONES, "X and sample_weight have the same ids"),
 }

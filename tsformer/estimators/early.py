@@ -143,6 +143,9 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         check_fields_of(self)
         seed, made = drawn_seed(self.random_state), self.classifier
         made = RandomConvolutionClassifier(random_state=seed) if made is None else clone(made)
+        if not hasattr(made, "predict_proba"):
+            kind = type(made).__name__
+            raise TypeError(f"classifier must have predict_proba; got {kind}")
         check_ids(X, y, "y")
         refuse_recording(X, y)
         series, labels = _read(made, X, times), read_targets(y, "y")

@@ -119,7 +119,10 @@ def read_targets(y: Any, name: str) -> npt.NDArray[Any]:
     if isinstance(y, (list, tuple)):
         # Before NumPy converts a NaN among strings to the label "nan", and 1 to "1".
         _check_values(pd.Series(y, dtype=object), name)
-    column: npt.NDArray[Any] = column_or_1d(y, warn=name != "groups")
+    try:
+        column: npt.NDArray[Any] = column_or_1d(y, warn=name != "groups")
+    except ValueError as error:
+        raise ValueError(f"{name} must have one value per series: {error}") from error
     if column.dtype == object:  # such as a column of a mixed table
         column = pd.Series(column).infer_objects().to_numpy()
     _check_values(column, name)
@@ -241,9 +244,13 @@ def class_weights(
 
 def read_weights(sample_weight: npt.ArrayLike | None, n_series: int) -> npt.NDArray[np.float64]:
     """Return the weight of each series, 1 without any."""
-    weights: npt.NDArray[np.float64] = _check_sample_weight(
-        _plain(sample_weight), np.empty((n_series, 0)), dtype=np.float64, ensure_non_negative=True
-    )
+    no_values, plain = np.empty((n_series, 0)), _plain(sample_weight)
+    try:
+        weights: npt.NDArray[np.float64] = _check_sample_weight(
+            plain, no_values, dtype=np.float64, ensure_non_negative=True
+        )
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"sample_weight must have one number per series: {error}") from error
     refuse_no_weight(weights)
     if weights.max() > np.finfo(np.float64).max / n_series:
         raise ValueError("the sum of sample_weight overflows float64; divide it by its maximum")
