@@ -186,6 +186,6 @@ def test_predicted_labels_and_names_are_no_formulas(run):
 def test_arguments_in_messages_are_shown_as_options():
     from tsformer.cli import in_flags
 
-    text = "`header=False`, `time_format=%d %m`, `case=` and `grid='1h'`"
-    shown = "--no-header, --time-format '%d %m', --case and --grid 1h"
+    text = "`header=`, `header=False`, `time_format=%d %m`, `case=` and `grid='1h'`"
+    shown = "--header, --no-header, --time-format '%d %m', --case and --grid 1h"
     assert in_flags(text) == shown

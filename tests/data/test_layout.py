@@ -54,6 +54,14 @@ def test_more_channels_than_steps_are_believed_if_values_change_less_from_step_t
     assert warned(X) == ""
 
 
+def test_channels_without_any_value_are_warned_of():
+    X = NOISE.transpose(0, 2, 1).copy()
+    X[:, 1] = np.nan
+    assert "channels [1] of X have no value in any series" in warned(X)
+    X[7, 1, 3] = 0.0
+    assert warned(X) == ""
+
+
 def test_unequal_lengths_frames_and_checked_blocks_are_not_warned_of():
     shorter = NOISE.copy()
     shorter[3, :, 2] = np.nan  # as some archives store it
@@ -126,7 +134,7 @@ def of_columns(columns) -> str:
 @pytest.mark.parametrize("name", ["case_id", "Unnamed: 0", "age"])
 @pytest.mark.parametrize("steps", [range(60), [f"t{i}" for i in range(60)], np.arange(60) / 4])
 def test_a_column_that_is_no_step_is_warned_of(steps, name):
-    assert f"other steps: [{name!r}]" in of_columns([name, *steps])
+    assert f"the others: [{name!r}]" in of_columns([name, *steps])
     assert of_columns(list(steps)) == ""
 
 

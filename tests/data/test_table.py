@@ -57,7 +57,7 @@ def test_a_wide_table(read, form):
 
 
 def test_what_spreadsheets_write(read):
-    """A byte order mark, semicolons, decimal commas, line ends of Windows and none at the end."""
+    """A byte order mark, semicolons, decimal commas, line ends of Windows, old Macs and none."""
     text = 'id;t;a;y\r\n"ä b";2;1,5;None\r\nä b; 1;-2;None\r\n\r\nc;1;,25;NA'
     for encoding in ("utf-8", "utf-8-sig"):
         X, y, cases, *_ = read(text, sep=";", decimal=",", encoding=encoding, **LONG)
@@ -65,6 +65,7 @@ def test_what_spreadsheets_write(read):
         assert y.tolist() == ["None", "NA"], "only an empty cell is no label"
         assert cases == ["ä b", "c"]
     assert read("id\tt\ta\ty\n1\t2\t3\tx\n", name="x.tsv", **LONG).y.tolist() == ["x"]
+    assert read("id,t,a,y\r1,2,3,x\r2,2,3,z\r", **LONG).y.tolist() == ["x", "z"]
     text = "\nid;t;a;y\n1;2;1,5;x\n"
     assert read(text, decimal=",", sep=";", **LONG).X[0]["a"].tolist() == [1.5]
 
@@ -138,7 +139,7 @@ def test_types_of_pandas_with_missing_values(ending, index):
     ("text", "options"),
     [
         (f"1,{STEPS}\r\n2,{STEPS}", {"encoding": "utf-8-sig"}),
-        (f",,,,\n\n1,{STEPS}\n2,{STEPS}\n", {}),
+        (f"\n\r\n1,{STEPS}\n2,{STEPS}\n", {}),
         (f"1,{STEPS}\n2,{STEPS}\n".replace(",", "\t"), {"name": "x.tsv"}),
         ("1;0,5;-0,25;3;0,125\n2;0,5;-0,25;3;0,125\n", {"sep": ";", "decimal": ","}),
         ("  1  0.5 -0.25   3 0.125 \n  2 0.5 -0.25 3 0.125\n", {"sep": " "}),
@@ -156,8 +157,8 @@ def test_a_file_without_names_keeps_its_first_series(read, text, options):
 
 def test_numbers_may_be_names_and_blank_lines_are_skipped(read):
     options = {"value": tuple("123"), "label": "0"}
-    text = "\n\r\n0,1,2,3\n7,0.5,0.25,1\n,,,\n7,w,3,1\n"
-    with pytest.raises(ValueError, match="row 6: 'w' in column '1'"):
+    text = "\n\r\n0,1,2,3\n7,0.5,0.25,1\n7,w,3,1\n"
+    with pytest.raises(ValueError, match="row 5: 'w' in column '1'"):
         read(text, header=True, **options)
     X, y, _, schema, *_ = read(text.replace("w", "2"), header=True, **options)
     assert (X.tolist(), y.tolist()) == ([[[0.5, 0.25, 1]], [[2, 3, 1]]], ["7", "7"])
@@ -172,7 +173,7 @@ def test_numbers_may_be_names_and_blank_lines_are_skipped(read):
         ("id/t/a/y\n1/2/1/x\n", LONG, "id/t/a/y.* `sep="),
         ("a,0,0.5,x\n1,2,3,4\n", {"label": "3"}, "columns 3.*header=False"),
         ("Id,t,a,class\n1,2,3,4\n", LONG, r"id, y \(did you mean 'Id'\?\)"),
-        ("id,t,t,y\n1,2,3,4\n", LONG, "has 2 columns called 't'"),
+        ("id,t,t,y\n1,2,3,4\n", LONG, "has 2 columns called 't'.*header=False"),
         ("id,t,a,y\n1,2,1,5,x\n", LONG, "loss of data.*`sep="),
         ("id,t,a,y\n1,2,1,x\n1,3,1,5,x\n", LONG, "Expected 4 fields in line 3, saw 5.*`sep="),
         ('id,t,a,y\n1,2,"1,5",n\n1,3,1.5,n\n', LONG, "row 2: '1,5' in column 'a' .*decimal="),
@@ -181,7 +182,7 @@ def test_numbers_may_be_names_and_blank_lines_are_skipped(read):
         ("id,t,a,y\n1,1,3,n\n,1,3,n\n", LONG, "row 3: no value in column 'id'"),
         ("id,t,a,y\n1,1,3,n\n1,oops,3,n\n", LONG, "'t': 'oops' in row 3 is neither a number"),
         ("id,t,a,y\n1,0,3,n\0a\n2,0,4,n\0b\n", LONG, "NUL"),
-        ("id,t,a,y\n1,1,3,n\n", LONG | {"time_format": "%d/%m/%Y"}, "`time_format=%d/%m/%Y`"),
+        ("id,t,a,y\n1,1,3,n\n", LONG | {"time_format": "%d/%m/%Y"}, "`time_format=%d/%m/%Y`.*Y\"$"),
         ("id,t,y\n1,2,3\n", LONG, "name the columns of values"),
         ("id,t,a\n1,2,3\n", LONG | {"channel": "t"}, "named 2 times"),
         ("id,t,w,a,b,y\n1,2,3,4,5,n\n", LONG | {"channel": "w"}, "name the one column of values"),
@@ -221,6 +222,7 @@ def test_text_that_is_not_utf_8_and_files_that_are_missing_or_damaged(read):
         (f"nr,y,{','.join(TWELVE)}\n1,x{',0' * 12}\n", "named like the others: .'nr'"),
         (f"y,{','.join(sorted(TWELVE))}\nx{',0' * 12}\n", "in order: .'t0', 't1', 't10', 't11'"),
         (f",y,{','.join('abcdefghijkl')}\n0,1{',1' * 12}\n", "column 1 has no name"),
+        ("a,y\n1,x\n,\n2,x\n", "1 blank rows of x.csv are skipped, such as row 3"),
     ],
 )  # fmt: skip
 def test_what_is_read_but_may_not_be_meant_is_warned_of(read, text, message):

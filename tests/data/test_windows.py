@@ -239,6 +239,7 @@ TIMED = frame(pd.date_range(DAY, periods=50, freq="s"))
             "do not cover any step",
         ),
         ((signal(), INTERVALS, 10, 5), "intervals of recording 0 overlap"),
+        ((signal(), INTERVALS.assign(end=-1), 10, 5), "intervals of recording 0, from start"),
         ((signal(), None, 10, 0), "stride must be an int >= 1; got 0"),
         (([], [], 10, 5), "recordings is empty; pass at least one recording"),
         ((signal()[None], None, 10, 5), r"recording 0 must have the shape \(channels, steps\)"),

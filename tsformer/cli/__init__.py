@@ -18,8 +18,8 @@ USER_ERRORS = (ValueError, TypeError, ImportError, OSError)
 
 #: An argument of a table in a message.
 _ARGUMENT = re.compile(
-    "`(case|time|value|drop|channel|labels?|group|grid|sep|decimal|time_format|window|stride)"
-    "=([^`]*)`"
+    "`(case|time|value|drop|channel|labels?|group|grid|header|sep|decimal|time_format|window"
+    "|stride)=([^`]*)`"
 )
 
 #: Commands that processes of torchrun do not share.

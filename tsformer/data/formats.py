@@ -37,10 +37,12 @@ def read_frame(path: Path, **options: Any) -> tuple[pd.DataFrame, bool]:
         rows = read_arrow(path)
     else:
         rows, header = _read_text(path, **options)
-    rows = rows.dropna(how="all")
-    if rows.empty:
+    full = rows.dropna(how="all")
+    if full.empty:
         raise ValueError(f"{path} has no rows")
-    return rows, header
+    if len(blank := rows.index.difference(full.index)):
+        warn_caller(f"{len(blank)} blank rows of {path} are skipped, such as row {blank[0]}")
+    return full, header
 
 
 def _read_text(
@@ -57,7 +59,7 @@ def _read_text(
     if "\0" in text:  # pandas cuts text there
         raise ValueError(f"{path} is not UTF-8 text: it has a NUL character")
     blank = text[: len(text) - len(text.lstrip("\r\n"))]
-    first = text.removeprefix(blank).partition("\n")[0]
+    first = re.split("[\r\n]", text.removeprefix(blank), maxsplit=1)[0]
     if sep is None:
         sep = separator_of(first)
         if sep != ("\t" if ending(path) == ".tsv" else ","):
@@ -78,7 +80,7 @@ def _read_text(
                 "values; `header=` reads them as names, and `header=False` confirms them"
             )
     names = names if header else list(map(str, range(len(names))))
-    refuse_repeated(path, names)
+    refuse_repeated(path, names, "; if its first line has values, pass `header=False`")
     as_text = names if texts is None else [name for name in names if name in texts]
     try:
         with warnings.catch_warnings(action="error", category=pd.errors.ParserWarning):

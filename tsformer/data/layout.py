@@ -40,8 +40,8 @@ class LayoutWarning(UserWarning):
     """The layout of the series is probably not the layout that `fit` reads.
 
     It warns of arrays that are probably ``(n, length, channels)``, long tables that are read as
-    ``(n, length)``, columns of ids among steps or channels, columns that are not in order or have
-    several levels, and rows that are missing from regular times.
+    ``(n, length)``, columns of ids among steps or channels, channels without a value, columns that
+    are not in order or have several levels, and rows that are missing from regular times.
 
     Where the layout is right, silence it with
     ``warnings.filterwarnings("ignore", category=tsformer.data.LayoutWarning)``.
@@ -148,8 +148,14 @@ def refuse_alike(names: Any, what: str) -> None:
 
 def warn_of_layout(X: Any, series: SeriesSource, *, flat: bool) -> None:
     """Issue a `LayoutWarning` if `X`, perhaps `flat` (n, length), is probably misread."""
+    if _is_checked.get():
+        return
+    if series.gaps is not None:
+        lost = series.gaps.missing.sum(axis=0, dtype=np.int64) == series.lengths.sum()
+        if empty := list(compress(series.channels or range(series.n_channels), lost)):
+            _warn(f"channels {empty} of X have no value in any series; drop these channels")
     doubt_of = _doubt_of_rows if flat else _doubt_of_channels
-    if not _is_checked.get() and (doubt := doubt_of(X, series)):
+    if doubt := doubt_of(X, series):
         _warn(f"X is read as {len(series)} series{doubt}")
 
 

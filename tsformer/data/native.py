@@ -21,10 +21,10 @@ def native(X: Any) -> Any:
     if isinstance(X, PackedSequence) or getattr(X, "is_nested", False):
         raise TypeError(f"X is a nested {type(X).__name__}; pass a list of (channels, length)")
     if isinstance(X, Mapping) and not hasattr(X, "tocsr"):  # some sparse matrices are mappings
-        raise TypeError(
-            f"X is a {type(X).__name__} with the keys {list(X)[:10]}; pass a single value, as "
-            "X[key], or list(X.values()) if each value is a series"
-        )
+        ways = "a single value, as X[key], or list(X.values()) if each value is a series"
+        if hasattr(X, "data_vars"):
+            ways = "an array of xarray, as X.to_array('channel')"
+        raise TypeError(f"X is a {type(X).__name__} with the keys {list(X)[:10]}; pass {ways}")
     if has_dims(X) and (order := _DIMENSIONS.get(len(X.dims))):
         if sorted(map(str, X.dims)) != order:
             raise TypeError(

@@ -45,8 +45,9 @@ def read_arrow(path: Path) -> pd.DataFrame:
     return table.drop(columns=[name for name in table if _UNNAMED_INDEX.fullmatch(str(name))])
 
 
-def refuse_repeated(path: Path, names: Sequence[str]) -> None:
+def refuse_repeated(path: Path, names: Sequence[str], hint: str = "") -> None:
     """Raise ValueError if two columns have the same name."""
     for name, count in Counter(names).items():
         if count > 1 and name:
-            raise ValueError(f"{path} has {count} columns called {name!r}; rename all but one")
+            problem = f"{count} columns called {name!r}; rename all but one{hint}"
+            raise ValueError(f"{path} has {problem}")

@@ -182,7 +182,7 @@ def _read(name: Any, x: Any, group: Any, pause: Any) -> Recording:
     if values.ndim != 2 or not values.size:
         raise ValueError(f"{what} must have the shape (channels, steps); got {values.shape}")
     apart = np.diff(index.to_numpy(np.float64 if index.dtype.kind == "f" else np.int64))
-    if (apart < 0).any() or np.mean(apart == 0) > 0.25:
+    if (apart < 0).any() or (apart == 0).sum() > 0.25 * len(apart):
         i = int(np.argmin(apart))
         raise ValueError(
             f"times of {what} must increase; after step {i}, {index[i]} is followed by "
@@ -224,6 +224,7 @@ def _step_labels(given: Any, index: pd.Index, x: Any, what: str) -> npt.NDArray[
         raise ValueError(
             f"labels do not cover {what}, of {len(index)} steps: pass one per step, at its time, "
             f"None for unlabelled time, or intervals in a frame; got {len(labels)}"
+            f"{' at other times' if other else ''}"
         )
     return labels.to_numpy(object, copy=True)
 
@@ -237,12 +238,16 @@ def _of_intervals(frame: pd.DataFrame, index: pd.Index, what: str) -> npt.NDArra
         each.tz_convert("UTC") if getattr(each, "tz", None) is not None else each
         for each in (*times, index)
     )
-    intervals = pd.IntervalIndex.from_arrays(start, end, closed="left")
+    try:
+        intervals = pd.IntervalIndex.from_arrays(start, end, closed="left")
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"intervals of {what}, from start to end: {error}") from error
     if intervals.is_overlapping:
         raise ValueError(f"intervals of {what} overlap; cut them")
     labels: Any = np.array([*frame["label"], None], dtype=object)[intervals.get_indexer(steps)]
     if pd.isna(labels).all():
         raise ValueError(
-            f"intervals do not cover any step of {what}, from {index[0]} to {index[-1]}"
+            f"intervals do not cover any step of {what}, from {index[0]} to {index[-1]}; the first "
+            f"starts at {frame['start'].iloc[0]}"
         )
     return labels

@@ -242,7 +242,8 @@ def _read(
         try:
             times = pd.to_datetime(table[schema.time], format=form, utc="%z" in form)
         except ValueError as error:
-            raise ValueError(f"a time is not in `time_format={form}`: {error}") from error
+            problem = str(error).partition(". You")[0]  # pandas goes on with its own arguments
+            raise ValueError(f"a time is not in `time_format={form}`: {problem}") from error
         table[schema.time] = times
     return schema, _numbers(table, schema)
 
