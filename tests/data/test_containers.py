@@ -273,3 +273,8 @@ def test_times_from_the_index():
 def test_errors_of_a_series_come_back_from_other_processes():
     error = pickle.loads(pickle.dumps(SeriesError(3, "series {case} is empty")))
     assert (error.case, str(error)) == (3, "series 3 is empty")
+
+
+def test_the_columns_without_numbers_are_named():
+    with pytest.raises(ValueError, match=r"it has the columns \{'day': 'datetime64.*\}"):
+        to_padded(pd.DataFrame(WHOLE[:, 0]).rename(columns=str).assign(day=pd.Timestamp(0)))

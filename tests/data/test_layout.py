@@ -349,17 +349,23 @@ CLOCK = pd.date_range("2024-01-01", periods=N, freq="20ms")
         (RECORDING, ACTIVITY),
         (RECORDING.set_index(CLOCK), np.sort(ACTIVITY)),
         (RECORDING.set_index(CLOCK), None),
+        (RECORDING.cumsum(), np.sort(ACTIVITY)),
         (RECORDING[["ax", "ay"]].to_numpy(), ACTIVITY),
         (RECORDING[["ax"]], np.sin(np.arange(N) / 300)),
         (RECORDING.assign(y=ACTIVITY).sample(frac=0.75, random_state=0)[AXES], None),
     ],
-    ids=["two", "six", "times", "no labels", "array", "targets", "split"],
+    ids=["two", "six", "times", "no labels", "blocks", "array", "targets", "split"],
 )
 def test_a_recording_is_refused_with_the_way_to_cut_it(X, y):
     if y is None and not isinstance(X.index, pd.DatetimeIndex):
         y = pd.Series(ACTIVITY)[X.index]
     with pytest.raises(ValueError, match=r"steps of a recording.*tsformer\.data\.windows"):
         refuse_recording(X, y)
+
+
+def test_rows_that_change_little_are_a_recording_without_labels():
+    with pytest.raises(ValueError, match="steps of a recording"):
+        refuse_recording(RECORDING[["ax", "ay"]].cumsum().to_numpy())
 
 
 @pytest.mark.parametrize("n_steps", [3, 5, 24])
@@ -382,6 +388,7 @@ def test_features_by_name_are_no_recording():
             RECORDING.iloc[:, : len(columns)].set_axis(columns, axis=1), np.sort(ACTIVITY)
         )
     refuse_recording(RECORDING, RNG.permutation(ACTIVITY))
+    refuse_recording(RECORDING, None)
     refuse_recording(RECORDING[:100].set_index(CLOCK[:100]), ACTIVITY[:100])
     refuse_recording(RECORDING.to_numpy()[:, None], ACTIVITY)
 

@@ -84,6 +84,8 @@ def test_files_that_cannot_be_read():
     Path("empty").mkdir()
     with pytest.raises(FileNotFoundError, match=r"has no series\.npy and no Parquet .*convert"):
         read("empty")
+    with pytest.raises(FileNotFoundError, match=r"nowhere\.npy: no such file"):
+        read("nowhere.npy")
 
 
 def test_a_source_has_labels_names_and_groups():

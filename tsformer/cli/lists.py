@@ -106,7 +106,10 @@ def plot_encoding(
         Path | None,
         option("The file to write; by default encoding_NAME.png.", "FILE.png"),
     ] = None,
-    set_: parsing.Set = [],  # noqa: B006
+    set_: Annotated[
+        list[str],
+        option("An option of the encoding, as base=100; can be repeated.", "NAME=VALUE", "--set"),
+    ] = [],  # noqa: B006
     allow_import: parsing.AllowImport = False,
 ) -> None:
     """Draw an encoding before training.

@@ -314,7 +314,10 @@ def explain(
     target: Annotated[str | None, option("The class; by default the predicted.", "CLASS")] = None,
     baseline: Annotated[str, option("Reference of each channel: mean, zero or a number.")] = "mean",
     out: Annotated[Path, option("The file to write.", "FILE.png")] = Path("why.png"),
-    set_: parsing.Set = [],  # noqa: B006
+    set_: Annotated[
+        list[str],
+        option("An option of the method, as n_steps=16; can be repeated.", "NAME=VALUE", "--set"),
+    ] = [],  # noqa: B006
     allow_import: parsing.AllowImport = False,
 ) -> None:
     """Draw a series coloured by the relevance of each value for a class.

@@ -102,9 +102,12 @@ def _in_file(path: Path) -> Any:
                 "is converted by tsformer.data.from_long"
             )
         return table[cells]
-    if path.suffix.lower() != ".npy" or not path.is_file():
-        missing = path.is_dir() or path.suffix.lower() == ".npy"
-        raise (FileNotFoundError if missing else ValueError)(
+    if not path.exists():
+        raise FileNotFoundError(
+            f"{path}: no such file or folder; tsformer.load_dataset reads data sets by name"
+        )
+    if path.suffix.lower() != ".npy" or path.is_dir():
+        raise (FileNotFoundError if path.is_dir() else ValueError)(
             f"{path} has no {SERIES_FILE} and no Parquet files, and is no .npy file; `tsformer "
             "convert FILE... --out FOLDER` writes one, and tsformer.load_dataset reads others"
         )
@@ -124,9 +127,10 @@ def _floats(table: pd.DataFrame, what: str) -> Floats:
             table = table.where(table.notna(), np.nan)
         return table.to_numpy(dtype=np.float64, na_value=np.nan)
     except (TypeError, ValueError) as error:
+        other = {name: str(t) for name, t in table.dtypes.items() if t.kind not in "fiub"}
         raise ValueError(
-            f"{what} must contain real numbers; its columns are "
-            f"{dict(list(table.dtypes.astype(str).items())[:10])} ({error}): drop other columns, "
+            f"{what} must contain real numbers; it has the columns "
+            f"{dict(list(other.items())[:10])} ({error}): drop them, "
             "make times the index with set_index, convert text with astype(float), and a long "
             "table with tsformer.data.from_long"
         ) from error

@@ -26,6 +26,8 @@ _PANDAS = (pd.DataFrame, pd.Series)
 #: Largest plausible ratio of the change between steps to the change between channels: on the
 #: archives' multivariate problems it is .06 to .72.
 _SMOOTH = 0.8
+#: Largest mean change between rows of a recording, in changes between shuffled rows.
+_STEADY = 0.7
 #: Rows, columns and series that are examined, and rows of each case of a long table.
 _MOST_ROWS, _MOST_COLUMNS, _MOST_SERIES, _ROWS_PER_CASE = 100_000, 20, 50, 5
 #: A number in the name of a step.
@@ -249,7 +251,7 @@ def warn_of_gaps(indices: Iterable[pd.Index], remedy: str) -> None:
 
 
 def refuse_recording(X: Any, y: Any = None) -> None:
-    """Raise ValueError for rows that are steps of a recording: by dates, or labels in runs."""
+    """Raise ValueError for rows that are steps of a recording: by dates, labels or values."""
     shape = tuple(getattr(X, "shape", ()))
     if _is_checked.get() or len(shape) != 2 or hasattr(X, "tocsr") or not shape[1]:
         return
@@ -265,18 +267,23 @@ def refuse_recording(X: Any, y: Any = None) -> None:
     if isinstance(rows, pd.MultiIndex) or n_numeric < k:
         return
     evidence = isinstance(rows, (pd.DatetimeIndex, pd.TimedeltaIndex, pd.PeriodIndex))
+    has_order = rows.is_unique and (evidence or rows.dtype.kind in "iuf")
+    order = rows.argsort() if has_order else np.arange(n)  # as before a random split
     if y is not None:
         labels: Any = pd.Series(np.asarray(native(y)).tolist())
         if labels.dtype.kind == "f" and labels.nunique() > _ROWS_PER_COLUMN:
             labels = np.floor(10 * labels.rank(pct=True))  # tenths of a target
-        if len(labels) == n and rows.is_unique and (evidence or rows.dtype.kind in "iuf"):
-            labels = labels.iloc[rows.argsort()]  # as before a random split
+        if len(labels) != n:
+            return
+        labels = labels.iloc[order]
         codes, known = pd.factorize(labels.map(str).to_numpy())
         n_changes = np.count_nonzero(np.diff(codes))
-        if len(codes) != n or not 0 < 4 * n_changes < n - np.bincount(codes).max():
+        if not 0 < 4 * n_changes < n - np.bincount(codes).max():
             return
         evidence = evidence or bool(n_changes >= len(known))
-    if evidence:
+    values = table.to_numpy(dtype=np.float64, na_value=np.nan)[order][:_MOST_ROWS]
+    shuffled = np.random.default_rng(0).permutation(values)
+    if evidence or _change(values, 0) < _STEADY * _change(shuffled, 0):
         roles = f"{'X' if is_frame else 'X.T'}, {None if y is None else 'y'}"
         raise ValueError(
             f"X has {n:,} rows of {k} columns, the steps of a recording; if each row is a series, "

@@ -300,7 +300,7 @@ class TSEnsembleClassifier(ClassifierMixin, SeriesEstimator):
         if self.n_jobs not in (1, None) and (self.verbose or transformer.callbacks):
             raise ValueError(
                 f"n_jobs={self.n_jobs} trains members in other processes, without callbacks and "
-                "without a progress bar; use n_jobs=1 with verbose=1 or callbacks"
+                "without progress; use n_jobs=1 with verbose=1 or callbacks"
             )
         return convolutions, transformer
 
