@@ -103,6 +103,10 @@ def test_what_cannot_be_read(source, schema, message):
 
 
 def test_what_cannot_be_written():
+    for value, problem in ((np.inf, "infinity"), (np.nan, "series 0 has no value")):
+        with pytest.raises(ValueError, match=problem):
+            write_series(Path("no.csv"), Source(np.full((2, 1, 3), value), None))
+    assert not Path("no.csv").exists()
     series = Source([np.zeros((1, 3))], np.array(["a"]))
     Path("x.ts").write_text("mine")
     for name, error in (("x.xlsx", ValueError), ("x.ts", FileExistsError)):

@@ -20,6 +20,7 @@ from tsformer._warnings import warn_caller
 from tsformer.data.archive import load_dataset
 from tsformer.data.containers import SERIES_FILE, to_source
 from tsformer.data.formats import FRAMES, TEXT
+from tsformer.data.layout import layout_is_checked
 from tsformer.data.long import to_long
 from tsformer.data.parquet import PARQUET, parquet_files
 from tsformer.data.series import SeriesSource, parts_of
@@ -154,6 +155,8 @@ def write_series(path: Path, source: Source, *, comment: str | None = None) -> N
         raise ValueError(f"{path} ends in {path.suffix!r}; series are written to {endings}")
     if path.exists():
         raise FileExistsError(f"{path} exists; choose another name, or remove it first")
+    with layout_is_checked():
+        to_source(source.X)  # refuses infinite values, and series without any
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix.lower() == ".ts":
         if source.y is not None and source.y.dtype.kind == "f":
