@@ -66,6 +66,8 @@ def test_what_spreadsheets_write(read):
         assert cases == ["ä b", "c"]
     assert read("id\tt\ta\ty\n1\t2\t3\tx\n", name="x.tsv", **LONG).y.tolist() == ["x"]
     assert read("id,t,a,y\r1,2,3,x\r2,2,3,z\r", **LONG).y.tolist() == ["x", "z"]
+    text = 'id,t,"a\n(mV)",y\n1,2,3,x\n'
+    assert read(text, **LONG).schema.value == ("a\n(mV)",)
     text = "\nid;t;a;y\n1;2;1,5;x\n"
     assert read(text, decimal=",", sep=";", **LONG).X[0]["a"].tolist() == [1.5]
 

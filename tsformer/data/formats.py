@@ -64,8 +64,14 @@ def _read_text(
         sep = separator_of(first)
         if sep != ("\t" if ending(path) == ".tsv" else ","):
             warn_caller(f"columns of {path} are separated by {sep!r}; `sep=` changes it")
-    lines = [first.strip(" \r") if sep == " " else first]
-    names = next(csv.reader(lines, delimiter=sep, skipinitialspace=sep != "\t"), [])
+    lines: Any = [first.strip(" \r")]
+    if sep != " ":  # names in quotes may have line breaks
+        lines = io.StringIO(text, newline="")
+        lines.seek(len(blank))
+    try:
+        names = next(csv.reader(lines, delimiter=sep, skipinitialspace=sep != "\t"), [])
+    except csv.Error as error:
+        raise ValueError(f"{path} has no first line of a table: {error}") from error
     if not names:
         raise ValueError(f"{path} is empty")
     if header is None:
