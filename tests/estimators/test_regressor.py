@@ -40,12 +40,13 @@ def test_constant_targets_and_one_series():
     ("y", "y_val", "message"),
     [
         (["a"] * 16, None, "numbers"),
+        ([], None, "y has 0 values"),
         (pd.date_range("2024", periods=16), None, "datetime64"),
         ([np.inf] * 16, None, "infinity"),
         ([1e308, -1e308] * 8, None, "overflow"),
         (Y, np.full(16, 1e300), "y_val .* series 0"),
     ],
-    ids=["text", "dates", "infinite", "overflow", "validation"],
+    ids=["text", "none", "dates", "infinite", "overflow", "validation"],
 )
 def test_wrong_targets(y, y_val, message):
     given = {} if y_val is None else {"X_val": X, "y_val": y_val}

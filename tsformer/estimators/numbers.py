@@ -97,7 +97,12 @@ def _read_numbers(y: Any, name: str, shape: tuple[int, ...]) -> npt.NDArray[np.f
     """Read finite numbers of the shape for each series."""
     targets = read_as_fitted(y, name, shape)
     if targets.dtype.kind not in "biuf":  # the numbers of dates depend on the unit of the dtype
-        raise ValueError(f"{name} must be numbers, for TSTransformerRegressor; got {targets.dtype}")
+        raise ValueError(
+            f"{name} must be numbers, for TSTransformerRegressor; got {targets.dtype}: convert "
+            "text with astype(float)"
+        )
+    if not len(targets):
+        raise ValueError(f"{name} has 0 values; pass one for each series")
     targets = targets.astype(np.float64)
     assert_all_finite(targets, input_name=name)
     return targets
