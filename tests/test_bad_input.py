@@ -136,7 +136,7 @@ def check(draw: Any) -> str:
         warnings.simplefilter("ignore", UserWarning)
         try:
             clf.fit(container, y, **arguments)
-        except (ValueError, TypeError, NonFiniteLossError) as error:
+        except (ValueError, TypeError, FileNotFoundError, NonFiniteLossError) as error:
             assert_meant(error)
             outcome = "refused by fit"
         else:
