@@ -329,3 +329,26 @@ def test_a_recording_is_refused_whatever_its_columns_of_times(read):
     ):
         with pytest.raises((ValueError, UserWarning), match=r"steps|Steps"):
             read(table.to_csv(index=False), label="y", **options)
+
+
+@pytest.mark.parametrize(
+    ("text", "sep", "said"),
+    [
+        ("id;t;a;y\n1;2;1,5;n\n1;3;12,25;n\n", ";", "decimal commas"),
+        ("id,t,a,y\n1,30.01.2024,1.5,n\n1,31.01.2024,12.25,n\n", ",", r"time_format=%d\.%m\.%Y"),
+    ],
+    ids=["commas", "dates"],
+)
+def test_a_spelling_of_one_meaning_is_recognised_and_said(text, sep, said):
+    Path("x.csv").write_text(text)
+    with pytest.warns(UserWarning, match=said):
+        found = read_table(Path("x.csv"), TableSchema(sep=sep, **LONG), labelled=True)
+    assert found.X[0]["a"].tolist() == [1.5, 12.25]
+
+
+@pytest.mark.parametrize(
+    "rows", ["1;2;1,500;n\n1;3;2,250;n\n", "1;01/02/2024;1;n\n1;02/03/2024;2;n\n"]
+)
+def test_a_spelling_of_two_meanings_is_refused(read, rows):
+    with pytest.raises(ValueError, match=r"decimal=|date"):
+        read("id;t;a;y\n" + rows, sep=";", **LONG)

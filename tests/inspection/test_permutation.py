@@ -113,3 +113,9 @@ def test_an_encoder_needs_no_targets():
         for each in (None, y)
     )
     np.testing.assert_array_equal(without, given)
+
+
+def test_absent_importances_point_here(fitted):
+    assert not hasattr(fitted, "feature_importances_")
+    with pytest.raises(AttributeError, match="permutation_importance"):
+        fitted.feature_importances_  # noqa: B018

@@ -21,6 +21,8 @@ from tsformer.data.text import EXACT, MISSING, ending, number_in, open_text
 #: Endings of the files that are read as text, and of those with types.
 TEXT = (".csv", ".tsv", ".txt")
 FRAMES = (*PARQUET, ".feather", ".jsonl", ".ndjson")
+#: Characters by which the decimal sign is recognised.
+_SNIFFED = 2**16
 
 
 def read_frame(path: Path, **options: Any) -> tuple[pd.DataFrame, bool]:
@@ -45,6 +47,14 @@ def read_frame(path: Path, **options: Any) -> tuple[pd.DataFrame, bool]:
     return full, header
 
 
+def _has_decimal_commas(text: str, sep: str) -> bool:
+    """Whether cells are numbers with a comma that is not between thousands."""
+    cells = re.split(f'[{re.escape(sep)}\r\n"]+', text[:_SNIFFED])
+    commas = [cell for cell in map(str.strip, cells) if re.fullmatch(r"[-+]?\d+,\d+", cell)]
+    points = any(re.fullmatch(r"\s*[-+]?\d+\.\d+\s*", cell) for cell in cells)
+    return not points and any(not re.fullmatch(r"[-+]?\d{1,3},\d{3}", cell) for cell in commas)
+
+
 def _read_text(
     path: Path,
     *,
@@ -64,6 +74,9 @@ def _read_text(
         sep = separator_of(first)
         if sep != ("\t" if ending(path) == ".tsv" else ","):
             warn_caller(f"columns of {path} are separated by {sep!r}; `sep=` changes it")
+    if decimal is None and sep != "," and _has_decimal_commas(text, sep):
+        decimal = ","
+        warn_caller(f"numbers in {path} are read with decimal commas; `decimal=.` changes it")
     lines: Any = [first.strip(" \r")]
     if sep != " ":  # names in quotes may have line breaks
         lines = io.StringIO(text, newline="")

@@ -82,7 +82,7 @@ def read_source(
         raise ValueError(
             f"{path} ends in {path.suffix!r}; files of series end in one of "
             f"{', '.join(('.ts', *_TABLES, '.npz'))}; text may be compressed "
-            f"({', '.join(COMPRESSED)})"
+            f"({', '.join(COMPRESSED)}), and a spreadsheet saved as CSV"
         )
     if schema:
         fields = ", ".join(f"`{name}=`" for name in schema.as_dict())

@@ -8,6 +8,7 @@ an empty cell is a missing one. Messages name the fields of `TableSchema` as in 
 from __future__ import annotations
 
 import re
+import warnings
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from typing import Any, NamedTuple, get_type_hints
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from pandas.tseries.api import guess_datetime_format
 
 from tsformer._checks import check_known, listed, nearest, read_fields, shortened
 from tsformer._warnings import warn_caller
@@ -28,6 +30,8 @@ from tsformer.data.long import from_long
 from tsformer.data.text import MISSING, ending
 from tsformer.data.windows import Windows, windows
 
+#: Dates by which their format is recognised.
+_FEW_DATES = 50
 #: A wide table with fewer columns of values is probably a long table.
 _FEW_STEPS = 10
 #: Names of the column of times of recordings.
@@ -237,8 +241,12 @@ def _read(
         if name in needed and (empty := column.isna()).any():
             row = table.index[empty][0]
             raise ValueError(f"row {row}: no value in column {name!r}; drop the series")
-    if schema.time is not None and schema.time_format is not None:
-        form = schema.time_format
+    if schema.time is not None and (form := schema.time_format or _date_format(table[schema.time])):
+        if schema.time_format is None:
+            warn_caller(
+                f"dates in column {schema.time!r} of {path} are read as `time_format={form}`"
+            )
+            schema = replace(schema, time_format=form)
         try:
             times = pd.to_datetime(table[schema.time], format=form, utc="%z" in form)
         except ValueError as error:
@@ -246,6 +254,24 @@ def _read(
             raise ValueError(f"a time is not in `time_format={form}`: {problem}") from error
         table[schema.time] = times
     return schema, _numbers(table, schema)
+
+
+def _date_format(column: pd.Series[Any]) -> str | None:
+    """Return the only format of dates that are not in ISO 8601, such as 31/12/2024."""
+    texts = column.dropna()
+    if column.dtype.kind != "O" or not texts.map(lambda text: isinstance(text, str)).all():
+        return None
+    if pd.to_datetime(texts, format="ISO8601", errors="coerce", utc=True).notna().all():
+        return None
+    with warnings.catch_warnings(action="ignore"):  # of the day before the month
+        guessed = {
+            guess_datetime_format(text, dayfirst=first)
+            for text in texts.unique()[:_FEW_DATES]
+            for first in (True, False)
+        }
+    forms = [form for form in guessed if form is not None]
+    fits = [f for f in forms if pd.to_datetime(texts, format=f, errors="coerce").notna().all()]
+    return fits[0] if len(fits) == 1 else None
 
 
 def _joined(schema: TableSchema, table: pd.DataFrame) -> pd.DataFrame:

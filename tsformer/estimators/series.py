@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, NoReturn, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -155,6 +155,14 @@ class SeriesEstimator(BaseEstimator):
         """
         check_new_values(self, params)
         return super().set_params(**params)
+
+    @property
+    def feature_importances_(self) -> NoReturn:
+        """Absent: features are values of series, not columns."""
+        raise AttributeError(
+            f"{type(self).__name__} has no feature_importances_; "
+            "tsformer.inspection.permutation_importance(estimator, X, y) computes importances"
+        )
 
     @abstractmethod
     def _learn_target(self, y: Any, sample_weight: Any) -> Target:
