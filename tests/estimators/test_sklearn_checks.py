@@ -1,9 +1,12 @@
 """scikit-learn's own checks of what an estimator must do, over encodings and settings."""
 
+import re
 from typing import Any
 
+import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from small_estimators import convolutions, encoder, ensemble
 
@@ -57,3 +60,12 @@ def test_scikit_learns_checks(estimator, check, request):
 @parametrize_with_checks(REST, expected_failed_checks=expected)
 def test_scikit_learns_checks_of_the_rest(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize(("make", "shown"), [(convolutions, False), (encoder, True)])
+def test_a_diagram_ends_in_the_prediction_of_a_final_classifier(make, shown):
+    """It lists the features of an encoder, which is a transformer only."""
+    X = np.random.default_rng(0).normal(size=(8, 1, 20))
+    fitted = make_pipeline(make()).fit(X, [0, 1] * 4)
+    assert bool(re.search(r"\d features<", fitted._repr_html_())) == shown
+    assert len(fitted[-1].get_feature_names_out()) == fitted[-1].transform(X).shape[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -404,7 +405,16 @@ def autocasts(estimator: Any) -> bool:
     return resolve_precision(estimator.precision, estimator.device_, n_values)
 
 
-get_feature_names_out = ClassNamePrefixFeaturesOutMixin.get_feature_names_out
+def get_feature_names_out(self: Any, input_features: Any = None) -> npt.NDArray[Any]:
+    """Return the names of the columns of `transform`; `input_features` are ignored."""
+    frame = inspect.currentframe()
+    caller = "" if frame is None or frame.f_back is None else frame.f_back.f_globals["__name__"]
+    # A diagram would append the features of a final classifier to its pipeline.
+    if caller.startswith("sklearn.utils._repr_html") and hasattr(self, "predict"):
+        return np.empty(0, dtype=object)
+    names: npt.NDArray[Any]
+    names = ClassNamePrefixFeaturesOutMixin.get_feature_names_out(self, input_features)
+    return names
 
 
 def fit_transform(self: Any, X: Any, y: Any = None, **fit_params: Any) -> Any:

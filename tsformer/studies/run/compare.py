@@ -26,6 +26,7 @@ from tsformer.encodings import find
 from tsformer.estimators.targets import check_length, read_groups, read_targets
 from tsformer.studies._files import check_folder, write_atomically
 from tsformer.studies.analysis.ranking import answer
+from tsformer.studies.analysis.statistics import mean_ranks
 from tsformer.studies.design.study import Study
 from tsformer.studies.report.summary_table import summary_table
 from tsformer.studies.run.finalize import attempt, by_variant, finalize, study_note
@@ -35,6 +36,7 @@ from tsformer.studies.run.lock import DRIVER_TAG, exclusive, this_process
 from tsformer.studies.run.problem import Problem, fold_sizes, n_train, own_problem
 from tsformer.studies.run.progress import Progress, listener_of
 from tsformer.studies.run.results import ResultStore
+from tsformer.studies.run.trial import name_column
 from tsformer.tracking import prepare_store
 from tsformer.tracking.settings import without_credentials
 from tsformer.tracking.views import make_views
@@ -85,11 +87,21 @@ class Comparison:
     verdict: str = ""
 
     def __repr__(self) -> str:
-        """Return counts, verdict and paths."""
+        """Return counts, ranks, verdict and paths."""
+        ranks, name = pd.DataFrame(), name_column(self.study)
+        if self.ranking is not None:
+            ranks = self.ranking.set_index("encoding")[["folds", "accuracy", "outcome"]]
+        elif not self.results.empty:  # over the data sets with all methods, the best first
+            table = self.summary().pivot(index="dataset", columns=name, values="accuracy")
+            table = table.dropna() if len(table.dropna()) else table
+            ranks = pd.DataFrame({"mean rank": mean_ranks(table), "accuracy": table.mean()})
+            ranks = ranks.sort_values(["mean rank", "accuracy"], ascending=[True, False])
+        shown = ranks.to_string(float_format="%.3f") if len(ranks) else ""
         lost = {"failed": len(self.failures), "not recorded": len(self.unrecorded)}
         counts = [f"{len(self.results)} fits", *(f"{n} {what}" for what, n in lost.items() if n)]
         places = [f"{what:<8}{place}" for what, place in self.places().items() if place]
-        parts = (f"{self.study.label}: {', '.join(counts)}", self.verdict, "\n".join(places))
+        head = f"{self.study.label}: {', '.join(counts)}"
+        parts = (head, shown, self.verdict, "\n".join(places))
         return "\n\n".join(filter(None, parts))
 
     def places(self) -> dict[str, Path | str | None]:
