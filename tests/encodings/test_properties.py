@@ -86,6 +86,12 @@ def test_shift_in_time(name):
 
 
 @every_encoding
+def test_default_times_are_the_steps(name):
+    model, x = make_model(name).float(), series().float()
+    torch.testing.assert_close(model(x), model(x, times=steps().float()), rtol=0, atol=0)
+
+
+@every_encoding
 def test_irregular_times(name):
     """An encoding that sees times tells apart the same steps at other times."""
     model, x = make_model(name), series()
