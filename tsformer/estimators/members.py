@@ -91,13 +91,14 @@ def config_for(estimator: Any, max_len: int, *, probed: SeriesSource | None = No
 
 
 def probe_model(estimator: Any, series: SeriesSource) -> TSTransformer:
-    """Make an unused model of the size: wrong options fail before any fit."""
+    """Make an unused model of the width, of one block: wrong options fail before any fit."""
     device = resolve_device(estimator.device)
     if estimator.compile == "cuda-graphs":
         check_graphs(device)
     with warnings.catch_warnings(), seeded(0, CPU):
         warnings.simplefilter("ignore")  # the trained model issues them again
-        return TSTransformer(config_for(estimator, int(series.lengths.max()), probed=series))
+        config = config_for(estimator, int(series.lengths.max()), probed=series)
+        return TSTransformer(replace(config, n_layers=min(config.n_layers, 1)))
 
 
 def plan_for(estimator: Any, pretrained: frozenset[str], seed: int) -> TrainingPlan:
