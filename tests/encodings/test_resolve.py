@@ -114,8 +114,11 @@ def test_a_class_or_a_factory_is_an_encoding():
     ramp = define(None)
     assert resolve(ramp, **SIZES, size=4).size == 4
     assert resolve(lambda **sizes_and_options: ramp(**sizes_and_options), **SIZES, size=4).size == 4
-    config = ModelConfig(n_channels=1, n_outputs=2, max_len=6, encoding=ramp, stem="linear")
+    sizes = {"n_channels": 1, "n_outputs": 2, "max_len": 6, "stem": "linear"}
+    config = ModelConfig(**sizes, encoding=ramp)
     assert TSTransformer(config)(torch.zeros(2, 6, 1)).shape == (2, 2)
+    config = ModelConfig(**sizes, encoding="erpe", encoding_params={"causal": True})
+    assert TSTransformer(config).encoding.at(0).causal
 
 
 def test_stack_blocks_own_per_block_parts():

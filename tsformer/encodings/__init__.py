@@ -1,8 +1,4 @@
-"""Positional encodings, each selected by name. Imports torch and nothing else.
-
-Folders are named after the hooks, files after the names that encodings are registered under; all
-classes are importable from here.
-"""
+"""Positional encodings by name, in folders named after their hooks. Imports torch alone."""
 
 from tsformer.encodings.base import EncodingSpec, EncodingStack, PositionalEncoding, Sum, resolve
 

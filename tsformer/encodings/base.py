@@ -1,12 +1,12 @@
 """The extension point: the base class of encodings, their sums, and building them by name.
 
-Shape letters, here and in every encoding: `B` series, `N` tokens, `D` model width, `H` heads,
-`E` width of one head.
+Shapes, here and in each encoding: `B` series, `N` tokens, `D` width, `H` heads of width `E`.
 """
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from functools import partial, reduce, wraps
 from operator import contains
 from typing import Any, ClassVar, Literal, TypeAlias
@@ -15,7 +15,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tsformer._checks import check_number
 from tsformer._registry import Factory, Registry, make, part_names, parts_of
 
 HOOKS = ("embed", "rotate", "bias", "mix")
@@ -27,42 +26,33 @@ Extrapolation = Literal["extends", "clamps", "interpolates"]
 class PositionalEncoding(nn.Module):
     """Base class of all positional encodings: four hooks, each the identity until overridden.
 
-    Subclassing with a name registers the class: ``class Ramp(PositionalEncoding, name="ramp")``.
-    Every ``encoding=`` then accepts the name. The signature of the class is its configuration:
-    ``__init__`` takes ``d_model``, ``n_heads`` and ``max_len`` (the number of tokens of the longest
-    training series) as keywords, then the encoding's own options with their defaults.
+    Subclassing with a name registers the class for every ``encoding=``: ``class
+    Ramp(PositionalEncoding, name="ramp")``. The signature is the configuration: ``__init__`` takes
+    ``d_model``, ``n_heads`` and ``max_len`` (the number of tokens of the longest training series)
+    as keywords, then the options with their defaults. ``replace=True`` takes over a name.
 
     Positions `t`, of shape ``[1 | B, N]``, are points in time and not indices: floats, 1 apart in a
     regular series and non-decreasing in any other. Padded tokens are zero in `x` and `v`, and
-    repeat the last valid time of their series. Compute from `t` in float32 even under autocast:
-    bfloat16 can represent only 769 of the integers up to 4095. Draw random numbers on the device of
-    `x`, and count no calls in Python: on a GPU a step may be captured in a CUDA graph, which
-    replays only the device's operations.
+    repeat the last valid time of their series. Compute from `t` in float32 even under autocast.
+    Draw random numbers on the device of `x`, and count no calls in Python: a step may be captured
+    in a CUDA graph.
 
     Attributes
     ----------
     kind : str
-        The hook that the class overrides: "embed", "rotate", "bias" or "mix"; several joined as in
-        "embed+bias", "none" if it overrides none. Derived.
+        The overridden hooks, joined as in "embed+bias", or "none". Derived.
     extrapolation : str
         Behaviour past the trained length: "extends" (the formula continues), "clamps" (the last
         trained value repeats) or "interpolates" (the trained values are stretched).
     symmetric : bool
-        Whether swapping past and future changes nothing, as with ``abs(t_j - t_i)``. Behind a
-        pointwise stem and with mean pooling, such an encoding cannot tell a rising series from a
-        falling one.
+        Whether swapping past and future changes nothing, as with ``abs(t_j - t_i)``.
     per_block : bool
         Whether each block owns its weights. Otherwise one instance serves the whole stack.
     bias_of_times : bool
         Whether `bias` depends on the times alone, and on `q` and `k` only through their dtype.
-        Blocks that share an instance then share its bias, computed once per forward pass.
+        Blocks that share an instance then compute it once per forward pass.
     reference : str
         The paper.
-
-    Raises
-    ------
-    ValueError
-        When subclassing: if the name is not allowed or taken (``replace=True`` takes it over).
     """
 
     registry: ClassVar = Registry["PositionalEncoding"](
@@ -97,8 +87,7 @@ class PositionalEncoding(nn.Module):
     def bias(self, q: Tensor, k: Tensor, t: Tensor) -> Tensor | None:
         """Return None or what to add to the scaled scores, ``[1 | B, 1 | H, N, N]``.
 
-        `q` and `k` ``[B, H, N, E]`` are as projected, before any `rotate`. Each row needs a key
-        above minus infinity.
+        `q` and `k` ``[B, H, N, E]`` are not rotated. Each row needs a key above minus infinity.
         """
         return None
 
@@ -108,7 +97,7 @@ class PositionalEncoding(nn.Module):
 
 
 def overridden_hooks(cls: type) -> list[str]:
-    """Return which of the four hooks a class overrides, in the order in which they apply."""
+    """Return the hooks that a class overrides, in the order in which they apply."""
     return [hook for hook in HOOKS if getattr(cls, hook) is not getattr(PositionalEncoding, hook)]
 
 
@@ -127,29 +116,16 @@ def resolve(
     encoding : str, PositionalEncoding subclass, or callable
         ``"lspe"``; a sum such as ``"tape+erpe"``, whose hooks apply in order; a class; or a
         callable that takes the sizes and options as keywords and returns a PositionalEncoding.
-    d_model : int
-        Model width `D`.
-    n_heads : int
-        Number of heads `H`.
-    max_len : int
-        Number of tokens of the longest training series.
+    d_model, n_heads, max_len : int
+        Model width `D`, number of heads `H`, number of tokens of the longest training series.
     **encoding_params
-        Options of the class. In a sum an option goes to the one part that has it; if several
-        have it, or to be explicit, nest it under the name of the part:
-        ``fixed={"base": 100.0}, rope={"base": 500.0}`` for "fixed+rope".
-
-    Returns
-    -------
-    PositionalEncoding
-        A module with the hooks `embed`, `rotate`, `bias` and `mix`.
+        Options of the class. In a sum an option goes to the one part that has it; if several have
+        it, nest it under the name of the part: ``fixed={"base": 100.0}, rope={"base": 500.0}``.
 
     Raises
     ------
-    TypeError
-        If `encoding` has another type, or a factory returns another type.
-    ValueError
-        If a name or an option is unknown, with the nearest match and all choices; if a sum names
-        a part twice; or if an option of a sum fits several parts.
+    TypeError, ValueError
+        For another type, an unknown name or option, a part twice, an option that fits several.
 
     Examples
     --------
@@ -165,29 +141,20 @@ def resolve(
 class EncodingStack(nn.Module):
     """The encoding of a stack of blocks: one instance per stack, or one per block.
 
-    A part whose class is `per_block` has an instance in each of the `n_layers` blocks; all blocks
-    share any other part. ``stack.at(i)`` has the four hooks of block `i`; ``stack.embed`` is
-    applied once, before the first block. Other parameters are as in `resolve`. In a `causal` stack
-    encodings with an option ``causal`` read earlier tokens only.
+    A `per_block` part has an instance in each of the `n_layers` blocks; all blocks share any other.
+    ``stack.at(i)`` has the four hooks of block `i`. In a `decoder` parts with an option ``causal``
+    read earlier tokens only. Other parameters are as in `resolve`.
     """
 
     def __init__(
-        self,
-        encoding: EncodingSpec,
-        *,
-        n_layers: int,
-        d_model: int,
-        n_heads: int,
-        max_len: int,
-        causal: bool = False,
-        **encoding_params: Any,
+        self, encoding: EncodingSpec, *, n_layers: int, decoder: bool = False, **options: Any
     ):
         super().__init__()
         self.n_layers = n_layers
         self.parts = nn.ModuleList()
-        sizes = {"d_model": d_model, "n_heads": n_heads, "max_len": max_len}
-        for factory, own in _parts(encoding, encoding_params):
-            if causal and "causal" in inspect.signature(factory).parameters:
+        sizes = {name: options.pop(name) for name in _SIZES}
+        for factory, own in _parts(encoding, options):
+            if decoder and "causal" in inspect.signature(factory).parameters:
                 own = {**own, "causal": True}
             part = nn.ModuleList([_make(factory, sizes | own)])
             n_copies = n_layers if part[0].per_block else 1
@@ -196,7 +163,7 @@ class EncodingStack(nn.Module):
         self.symmetric = all(part[0].symmetric for part in self.parts)  # type: ignore[index]
 
     def at(self, block: int) -> "Hooks":
-        """Return the hooks of block number `block`."""
+        """Return the hooks of a block."""
         return _hooks(self.parts, [block])[0]
 
     def one_pass(self) -> "list[Hooks]":
@@ -210,8 +177,8 @@ class EncodingStack(nn.Module):
     def embed(self, x: Tensor, t: Tensor, mask: Tensor | None = None) -> Tensor:
         """Apply the `embed` hooks to the tokens `x` ``[B, N, D]`` at times `t` ``[1 | B, N]``.
 
-        `mask` ``[B, N]`` is False where a token is padding. Padding is zeroed after each part, so
-        that no convolution of the next part carries it to valid tokens.
+        Padding, where `mask` ``[B, N]`` is False, is zeroed after each part: no convolution carries
+        it to valid tokens.
         """
         for part in self.parts:
             x = part[0].embed(x, t)  # type: ignore[index]
@@ -220,13 +187,11 @@ class EncodingStack(nn.Module):
         return x
 
 
+@dataclass(eq=False, repr=False)
 class Chain:
     """Several encodings as one: hooks apply part by part, in order; biases and mixes add up."""
 
     parts: Iterable[Any]
-
-    def __init__(self, parts: Iterable[Any]):
-        self.parts = parts
 
     def embed(self, x: Tensor, t: Tensor) -> Tensor:
         for part in self.parts:
@@ -266,8 +231,7 @@ class Sum(Chain, PositionalEncoding):
         self.symmetric = all(part.symmetric for part in parts)
         # Past the trained length a sum behaves as its first part that does not extend.
         self.extrapolation = min((part.extrapolation for part in parts), key="extends".__eq__)
-        references = [part.reference for part in parts if part.reference]
-        self.reference = "; ".join(dict.fromkeys(references))
+        self.reference = "; ".join(dict.fromkeys(p.reference for p in parts if p.reference))
 
 
 Hooks: TypeAlias = PositionalEncoding | Chain
@@ -301,9 +265,8 @@ def at_least_float32(t: Tensor) -> Tensor:
 
 def without_autocast(device: torch.device) -> AbstractContextManager[None]:
     """Compute in the dtypes of the inputs."""
-    if torch.is_autocast_enabled(device.type):
-        return torch.autocast(device.type, enabled=False)
-    return nullcontext()
+    enabled = torch.is_autocast_enabled(device.type)
+    return torch.autocast(device.type, enabled=False) if enabled else nullcontext()
 
 
 def sinusoid(t: Tensor, d_model: int, *, base: float = 10000.0) -> Tensor:
@@ -337,18 +300,8 @@ def relative_times(t: Tensor) -> Tensor:
 
 
 def mask_negligible(bias: Tensor) -> Tensor:
-    """Replace negligible biases by minus infinity; a bias must be zero at a distance of zero.
-
-    Somewhat smaller weights would be denormal numbers, with which a CPU computes many times slower
-    than with zeros.
-    """
+    """Replace negligible biases by minus infinity: as denormals they slow a CPU down."""
     return bias.masked_fill(bias < NEGLIGIBLE, float("-inf"))
-
-
-def checked_max_distance(name: str, asked: int | None, default: int) -> int:
-    """Return the clipping distance, or its default of at least 1."""
-    check_number(f"max_distance of {name}", asked, 1, whole=True, also=(None,))
-    return max(default, 1) if asked is None else asked
 
 
 _SIZES = ("d_model", "n_heads", "max_len")

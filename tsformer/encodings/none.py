@@ -6,9 +6,8 @@ from tsformer.encodings.base import PositionalEncoding
 class NoEncoding(PositionalEncoding, name="none"):
     """Encode nothing: ``x -> x``.
 
-    The control of every comparison, and a reasonable choice behind a convolutional stem, whose
-    receptive field already orders neighbouring steps. Behind a pointwise stem the model is then a
-    bag of steps.
+    The control of every comparison, and a reasonable choice behind a convolutional stem, which
+    orders neighbouring steps. Behind a pointwise stem the model is a bag of steps.
 
     Parameters
     ----------
@@ -23,7 +22,6 @@ class NoEncoding(PositionalEncoding, name="none"):
     Examples
     --------
     >>> import torch
-    >>> from tsformer.encodings import NoEncoding
     >>> x = torch.randn(2, 5, 8)
     >>> encoding = NoEncoding(d_model=8, n_heads=2, max_len=5)
     >>> bool((encoding.embed(x, torch.arange(5.0)[None]) == x).all())

@@ -184,7 +184,7 @@ class TransformerEncoder(nn.Module):
             d_model=config.d_model,
             n_heads=config.n_heads,
             max_len=max_tokens,
-            causal=causal,
+            decoder=causal,
             **config.encoding_params,
         )
 

@@ -9,17 +9,16 @@ from tsformer.encodings.base import PositionalEncoding, mask_negligible, relativ
 class ALiBi(PositionalEncoding, name="alibi"):
     """Subtract from each score a multiple of the distance: ``-m_h abs(t_j - t_i)``.
 
-    The slopes ``m_h = 2^(-8 h / H)``, ``h = 1..H``, are constants. The paper's model is causal;
-    here attention is bidirectional, and the distance alone cannot tell past from future: by default
-    the encoding is symmetric. ``signed=True`` halves the distance to later tokens, one of the
-    authors' suggestions for bidirectional models.
+    The slopes ``m_h = 2^(-8 h / H)``, ``h = 1..H``, are constants. The paper's model is causal; the
+    distance alone cannot tell past from future, and the encoding is symmetric unless `signed`.
 
     Parameters
     ----------
     d_model, n_heads, max_len : int
         Sizes; `d_model` and `max_len` are unused here.
     signed : bool, default=False
-        Whether to halve the slope towards later tokens, which tells past from future.
+        Whether to halve the distance to later tokens, as the authors suggest for attention both
+        ways.
 
     References
     ----------
@@ -28,7 +27,6 @@ class ALiBi(PositionalEncoding, name="alibi"):
 
     Examples
     --------
-    >>> from tsformer.encodings import ALiBi
     >>> encoding = ALiBi(d_model=4, n_heads=1, max_len=3)
     >>> q = torch.zeros(1, 1, 3, 4)
     >>> encoding.bias(q, q, torch.arange(3.0)[None])[0, 0, 0] * 2**8
@@ -41,9 +39,7 @@ class ALiBi(PositionalEncoding, name="alibi"):
 
     def __init__(self, *, d_model: int, n_heads: int, max_len: int, signed: bool = False):
         super().__init__()
-        self.n_heads = n_heads
-        self.signed = signed
-        self.symmetric = not signed
+        self.n_heads, self.signed, self.symmetric = n_heads, signed, not signed
 
     def bias(self, q: Tensor, k: Tensor, t: Tensor) -> Tensor:
         gap = relative_times(t)

@@ -2,22 +2,21 @@
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
-from tsformer.encodings.base import PositionalEncoding, at_least_float32, checked_max_distance
+from tsformer.encodings.base import at_least_float32
+from tsformer.encodings.bias.shaw import Shaw
 
 
-class CoPE(PositionalEncoding, name="cope"):
+class CoPE(Shaw, name="cope"):
     """Add to each score the query's product with a trained vector of a gated distance.
 
     ``q_i . a[p_ij] / sqrt(E)`` with `a` ``[2 K + 1, E]``, one table per block. The position `p_ij`
     is the integral from `t_i` to `t_j` of the gates ``g_ik = sigmoid(q_i . k_k / sqrt(E))``, linear
     between tokens, clipped at `-K` and `K`. Vectors are interpolated between whole positions.
 
-    The paper's model is causal and sums the gates from key to query, both included; that is this
-    integral at regular times plus half of the gates at its ends. Here attention is bidirectional,
-    and positions of later keys are positive. An integral is zero over padding and defined for
-    irregular times.
+    The paper's model is causal and sums the gates from key to query, both included: at regular
+    times this integral plus half of the gates at its ends. Positions of later keys are positive.
 
     Parameters
     ----------
@@ -35,31 +34,14 @@ class CoPE(PositionalEncoding, name="cope"):
 
     Examples
     --------
-    >>> from tsformer.encodings import CoPE
     >>> encoding = CoPE(d_model=8, n_heads=2, max_len=5)
     >>> q = k = torch.randn(3, 2, 5, 4)
     >>> encoding.bias(q, k, torch.arange(5.0)[None]).shape
     torch.Size([3, 2, 5, 5])
     """
 
-    extrapolation = "clamps"
-    per_block = True
     reference = "Golovneva et al. 2024"
-
-    def __init__(
-        self,
-        *,
-        d_model: int,
-        n_heads: int,
-        max_len: int,
-        max_distance: int | None = None,
-        init_std: float = 0.02,
-    ):
-        super().__init__()
-        self.max_distance = checked_max_distance("cope", max_distance, min(64, max_len - 1))
-        self.table = nn.Parameter(
-            init_std * torch.randn(2 * self.max_distance + 1, d_model // n_heads)
-        )
+    usual_distance = 64
 
     def bias(self, q: Tensor, k: Tensor, t: Tensor) -> Tensor:
         scale = self.table.shape[1] ** -0.5

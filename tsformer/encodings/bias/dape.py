@@ -15,12 +15,9 @@ _STATIC: dict[str, type[PositionalEncoding]] = {"fire": FIRE, "kerple": Kerple}
 class DAPE(PositionalEncoding, name="dape"):
     """Add to each score a bias of the distance and a network's correction of it.
 
-    ``b + MLP([s, b])``, where `b` ``[H]`` are the biases of another encoding for a query and a key,
-    one per head, and ``s = q k / sqrt(E)`` ``[H]`` are their scores. The network has one hidden
-    layer with leaky ReLU and sees all heads; each block has its own network and encoding.
-
-    With ``static="kerple"``, which the paper also tries, distances alone cannot tell past from
-    future: the encoding is symmetric.
+    ``b + MLP([s, b])``, where `b` ``[H]`` are the biases of another encoding for a query and a key
+    and ``s = q k / sqrt(E)`` ``[H]`` their scores. The network has one hidden layer with leaky
+    ReLU; each block has its own network and encoding. With ``static="kerple"`` it is symmetric.
 
     Parameters
     ----------
@@ -37,7 +34,6 @@ class DAPE(PositionalEncoding, name="dape"):
 
     Examples
     --------
-    >>> from tsformer.encodings import DAPE
     >>> encoding = DAPE(d_model=8, n_heads=2, max_len=5)
     >>> q = k = torch.randn(3, 2, 5, 4)
     >>> encoding.bias(q, k, torch.arange(5.0)[None]).shape
@@ -54,8 +50,7 @@ class DAPE(PositionalEncoding, name="dape"):
         super().__init__()
         check_known("static of dape", static, _STATIC)
         self.static = _STATIC[static](d_model=d_model, n_heads=n_heads, max_len=max_len)
-        self.extrapolation = self.static.extrapolation
-        self.symmetric = self.static.symmetric
+        self.extrapolation, self.symmetric = self.static.extrapolation, self.static.symmetric
         self.hidden = nn.Linear(2 * n_heads, d_hidden)
         self.out = nn.Linear(d_hidden, n_heads)
 

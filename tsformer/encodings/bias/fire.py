@@ -12,21 +12,18 @@ from tsformer.encodings.base import PositionalEncoding, relative_times, without_
 class FIRE(PositionalEncoding, name="fire"):
     """Add to each score a small network of the distance relative to the length of the series.
 
-    ``MLP(u, sign(t_j - t_i))`` with ``u = psi(abs(t_j - t_i)) / psi(max(L, T))``,
-    ``psi(x) = log(1 + c x)``, where `T` is the time from the first to the last step of the series,
-    and `c` and `L` are trained and above zero. In a series longer than the threshold `L`, distances
-    are taken relative to its length, so that no input leaves the range seen in training. The
+    ``MLP(u, sign(t_j - t_i))`` with ``u = psi(abs(t_j - t_i)) / psi(max(L, T))``, ``psi(x) = log(1
+    + c x)``, where `T` is the time from the first to the last step of the series, and `c` and `L`
+    are trained and above zero: past the threshold `L`, distances are relative to the length. The
     network has one hidden layer with ReLU and one output per head; all blocks share it.
 
-    The paper's model is causal and divides by the query's position; here attention is
-    bidirectional, and the longest distance is `T` for all queries. The sign, as a second input, is
-    our addition: without it (``signed=False``) the encoding is symmetric.
+    The paper's model is causal and divides by the query's position in place of `T`. The sign is our
+    addition: without it (``signed=False``) the encoding is symmetric.
 
     Parameters
     ----------
     d_model, n_heads, max_len : int
-        Sizes; `d_model` is unused here. Initially `L` is the longest trained distance,
-        `max_len - 1`.
+        Sizes; `d_model` is unused here. Initially `L` is `max_len - 1`.
     d_hidden : int, default=32
         Hidden width of the network.
     signed : bool, default=True
@@ -39,7 +36,6 @@ class FIRE(PositionalEncoding, name="fire"):
 
     Examples
     --------
-    >>> from tsformer.encodings import FIRE
     >>> encoding = FIRE(d_model=8, n_heads=2, max_len=5)
     >>> q = torch.zeros(1, 2, 5, 4)
     >>> encoding.bias(q, q, torch.arange(5.0)[None]).shape
@@ -54,8 +50,7 @@ class FIRE(PositionalEncoding, name="fire"):
         self, *, d_model: int, n_heads: int, max_len: int, d_hidden: int = 32, signed: bool = True
     ):
         super().__init__()
-        self.signed = signed
-        self.symmetric = not signed
+        self.signed, self.symmetric = signed, not signed
         self.log_c = nn.Parameter(torch.tensor(log(0.1)))
         self.log_threshold = nn.Parameter(torch.tensor(log(max(max_len - 1, 1))))
         self.hidden = nn.Linear(2 if signed else 1, d_hidden)
@@ -79,11 +74,10 @@ class FIRE(PositionalEncoding, name="fire"):
 def relu_network(u: Tensor, case: Tensor, weight: Tensor, offset: Tensor, out: nn.Linear) -> Tensor:
     """Compute ``out(relu(weight u + offset[case]))`` for numbers `u` from 0 to 1, by segments.
 
-    Such a network is piecewise linear: it is a line between two neighbouring points at which a
-    hidden unit turns on or off. Looking up the segment of each number and evaluating its line gives
-    the same values and gradients, without storing the hidden units of every number, which would
-    take `F` times the memory. `u` and `case` are ``[B, N, N]``, `weight` ``[F]``, `offset` a row
-    ``[F]`` for each case; the result is ``[B, H, N, N]``.
+    The network is piecewise linear, with knots where a hidden unit turns on or off. Evaluating the
+    line of each number's segment gives the same values and gradients at a fraction ``1 / F`` of the
+    memory. `u` and `case` are ``[B, N, N]``, `weight` ``[F]``, `offset` a row ``[F]`` for each
+    case; the result is ``[B, H, N, N]``.
     """
     n_cases = len(offset)
     knots = (-offset / weight).detach().nan_to_num(0.0).clamp(0, 1).sort(dim=1).values

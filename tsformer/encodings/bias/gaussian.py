@@ -9,19 +9,16 @@ from tsformer.encodings.base import PositionalEncoding, mask_negligible, relativ
 class GaussianBias(PositionalEncoding, name="gaussian"):
     """Subtract from each score the squared distance: ``-(t_j - t_i)^2 / (2 s_h^2)``.
 
-    After the softmax this multiplies the attention weights by a Gaussian window around the query.
-    The widths `s` ``[H]``, in tokens, are trained as logarithms. Initially they are spaced
-    geometrically, from half the trained length for the first head down to two tokens for the last.
-
-    The distance alone cannot tell past from future: the encoding is symmetric.
+    This multiplies the attention weights by a Gaussian window around the query. The widths `s`
+    ``[H]``, in tokens, are trained as logarithms and start geometrically spaced, from half the
+    trained length for the first head to two tokens for the last. The encoding is symmetric.
 
     Parameters
     ----------
     d_model, n_heads, max_len : int
         Sizes; `d_model` is unused here.
     trainable : bool, default=True
-        Whether the widths are trained. False allows PyTorch's fused attention kernels, which
-        compute no gradient of a bias.
+        Whether the widths are trained. False allows PyTorch's fused attention kernels.
 
     References
     ----------
@@ -30,7 +27,6 @@ class GaussianBias(PositionalEncoding, name="gaussian"):
 
     Examples
     --------
-    >>> from tsformer.encodings import GaussianBias
     >>> encoding = GaussianBias(d_model=8, n_heads=1, max_len=8)
     >>> q = torch.zeros(1, 1, 3, 8)
     >>> encoding.bias(q, q, torch.arange(3.0)[None])[0, 0, 0].detach() * 32

@@ -13,11 +13,8 @@ class Kerple(PositionalEncoding, name="kerple"):
 
     ``-r1_h log(1 + r2_h abs(t_j - t_i))`` (`variant` "log") or ``-r1_h abs(t_j - t_i)^(r2_h)``
     ("power"), with ``r1, r2`` ``[H]`` above zero and, for "power", `r2` at most 2: the bias is then
-    a conditionally positive definite kernel. A softplus or sigmoid of the trained parameters keeps
-    both in their ranges; the authors' code clips them at 0.01, where the gradient vanishes.
-
-    The paper's model is causal; here attention is bidirectional, and the distance alone cannot tell
-    past from future: the encoding is symmetric.
+    a conditionally positive definite kernel. A softplus or sigmoid keeps both in their ranges,
+    where the authors' code clips them. The encoding is symmetric.
 
     Parameters
     ----------
@@ -33,7 +30,6 @@ class Kerple(PositionalEncoding, name="kerple"):
 
     Examples
     --------
-    >>> from tsformer.encodings import Kerple
     >>> encoding = Kerple(d_model=8, n_heads=2, max_len=3)
     >>> q = torch.zeros(1, 2, 3, 4)
     >>> encoding.bias(q, q, torch.arange(3.0)[None]).shape

@@ -3,25 +3,23 @@
 import torch
 from torch import Tensor, nn
 
-from tsformer.encodings.base import PositionalEncoding, checked_max_distance, relative_times
+from tsformer._checks import check_number
+from tsformer.encodings.base import PositionalEncoding, relative_times
 
 
 class Shaw(PositionalEncoding, name="shaw"):
     """Add to each score the query's product with a trained vector of the distance.
 
     ``q_i . a[clip(t_j - t_i, -K, K)] / sqrt(E)`` with `a` ``[2 K + 1, E]``, one table per block,
-    which its heads share, as in the paper. Distances are rounded to whole tokens.
-
-    The paper also adds vectors of the distance to the values and finds that they make no
-    difference; they are left out.
+    which its heads share. Distances are rounded to whole tokens. The paper also adds vectors to the
+    values, without a difference; they are left out.
 
     Parameters
     ----------
     d_model, n_heads, max_len : int
         Sizes.
     max_distance : int >= 1, optional
-        The clipping distance `K`; by default 16 as in the paper, or `max_len - 1` if that is
-        smaller, so that every vector is trained.
+        The clipping distance `K`; by default 16 as in the paper, or `max_len - 1` if smaller.
     init_std : float, default=0.02
         Standard deviation of the initial vectors.
 
@@ -32,7 +30,6 @@ class Shaw(PositionalEncoding, name="shaw"):
 
     Examples
     --------
-    >>> from tsformer.encodings import Shaw
     >>> encoding = Shaw(d_model=8, n_heads=2, max_len=5)
     >>> q = k = torch.randn(3, 2, 5, 4)
     >>> encoding.bias(q, k, torch.arange(5.0)[None]).shape
@@ -42,6 +39,7 @@ class Shaw(PositionalEncoding, name="shaw"):
     extrapolation = "clamps"
     per_block = True
     reference = "Shaw et al. 2018"
+    usual_distance = 16
 
     def __init__(
         self,
@@ -53,10 +51,10 @@ class Shaw(PositionalEncoding, name="shaw"):
         init_std: float = 0.02,
     ):
         super().__init__()
-        self.max_distance = checked_max_distance("shaw", max_distance, min(16, max_len - 1))
-        self.table = nn.Parameter(
-            init_std * torch.randn(2 * self.max_distance + 1, d_model // n_heads)
-        )
+        check_number(f"max_distance of {self.name}", max_distance, 1, whole=True, also=(None,))
+        self.max_distance = max_distance or max(min(self.usual_distance, max_len - 1), 1)
+        shape = 2 * self.max_distance + 1, d_model // n_heads
+        self.table = nn.Parameter(init_std * torch.randn(shape))
 
     def bias(self, q: Tensor, k: Tensor, t: Tensor) -> Tensor:
         products = q @ self.table.to(q.dtype).transpose(0, 1) * self.table.shape[1] ** -0.5

@@ -5,19 +5,18 @@ from math import log
 import torch
 from torch import Tensor, nn
 
-from tsformer.encodings.base import PositionalEncoding, checked_max_distance, relative_times
+from tsformer._checks import check_number
+from tsformer.encodings.base import PositionalEncoding, relative_times
 
 
 class T5(PositionalEncoding, name="t5"):
     """Add to each score a trained value for the bucket of the distance and the head.
 
-    ``b_h[bucket(t_j - t_i)]``. Half of the buckets are for later and half for earlier keys. Of
-    the `m` buckets on one side, half are exact, one for each whole distance below ``m / 2``; the
-    others widen logarithmically up to `max_distance`, and the last also holds everything beyond.
-    Fractional distances are rounded towards zero. All blocks share one table ``[2 m - 1, H]``.
-
-    The authors' layout also has a bucket for a distance of zero among the later keys, which is
-    never used; it is left out.
+    ``b_h[bucket(t_j - t_i)]``. Half of the buckets are for later and half for earlier keys. Of the
+    `m` buckets on one side, half are exact, one for each whole distance below ``m / 2``; the others
+    widen logarithmically up to `max_distance`, and the last also holds everything beyond. Distances
+    are rounded towards zero. All blocks share one table ``[2 m - 1, H]``, which leaves out the
+    authors' unused bucket.
 
     Parameters
     ----------
@@ -26,8 +25,7 @@ class T5(PositionalEncoding, name="t5"):
     n_buckets : int, default=32
         Number of buckets, twice `m`: even and at least 4.
     max_distance : int >= 1, optional
-        Where the last bucket begins; by default 128 as in the paper, or `max_len - 1` if that is
-        smaller, so that the last bucket is trained.
+        Start of the last bucket; by default 128 as in the paper, or `max_len - 1` if smaller.
     init_std : float, default=0.02
         Standard deviation of the initial values.
 
@@ -38,7 +36,6 @@ class T5(PositionalEncoding, name="t5"):
 
     Examples
     --------
-    >>> from tsformer.encodings import T5
     >>> encoding = T5(d_model=8, n_heads=2, max_len=200)
     >>> encoding.bucket(torch.tensor([-3.0, -2.5, 0.0, 1.0, 20.0, 127.0, 1000.0]))
     tensor([ 3,  2,  0, 16, 25, 30, 30])
@@ -62,7 +59,8 @@ class T5(PositionalEncoding, name="t5"):
         if n_buckets < 4 or n_buckets % 2:
             raise ValueError(f"n_buckets of t5 must be even and at least 4; got {n_buckets!r}")
         self.n_side = n_buckets // 2
-        self.max_distance = checked_max_distance("t5", max_distance, min(128, max_len - 1))
+        check_number("max_distance of t5", max_distance, 1, whole=True, also=(None,))
+        self.max_distance = max_distance or max(min(128, max_len - 1), 1)
         self.table = nn.Parameter(init_std * torch.randn(2 * self.n_side - 1, n_heads))
 
     def bucket(self, gap: Tensor) -> Tensor:
@@ -80,7 +78,5 @@ class T5(PositionalEncoding, name="t5"):
     def bias(self, q: Tensor, k: Tensor, t: Tensor) -> Tensor:
         bucket = self.bucket(relative_times(t))[:, 0]
         # Head by head, so that the kernel reads memory contiguously.
-        values = (
-            self.table.transpose(0, 1).index_select(1, bucket.flatten()).unflatten(1, bucket.shape)
-        )
-        return values.transpose(0, 1).to(q.dtype)
+        values = self.table.transpose(0, 1).index_select(1, bucket.flatten())
+        return values.unflatten(1, bucket.shape).transpose(0, 1).to(q.dtype)

@@ -1,4 +1,1 @@
-"""Encodings that override `embed`: they add to the tokens before the first block.
-
-Tokens `x` are ``[B, N, D]``, their times `t` ``[1 | B, N]``.
-"""
+"""Encodings that add to the tokens before the first block."""

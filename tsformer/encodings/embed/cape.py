@@ -12,13 +12,10 @@ from tsformer.encodings.base import PositionalEncoding, sinusoid
 class CAPE(PositionalEncoding, name="cape"):
     """Add the sinusoid of times that are randomly shifted, jittered and stretched in training.
 
-    ``x + PE(t')`` with ``t' = (t + shift + jitter) scale``: in each forward pass in training, one
-    `shift` and one `scale` are drawn per series and one `jitter` per token, the scale log-uniformly
-    and the others uniformly. At prediction time ``t' = t``, so predictions are deterministic. The
-    model cannot rely on absolute times, only on their differences. There are no parameters.
-
-    The paper also centres the positions of a text before it augments them; here times start at
-    zero, as everywhere in this package.
+    ``x + PE(t')`` with ``t' = (t + shift + jitter) scale``: each forward pass in training draws one
+    `shift` and one `scale` per series and one `jitter` per token, the scale log-uniformly and the
+    others uniformly; at prediction time ``t' = t``. The model can rely on differences of times
+    alone. Times start at zero, where the paper centres them. There are no parameters.
 
     Parameters
     ----------
@@ -27,8 +24,7 @@ class CAPE(PositionalEncoding, name="cape"):
     max_shift : float >= 0, optional
         Largest shift in either direction, in tokens; by default a tenth of the trained length.
     max_jitter : float >= 0, default=0.5
-        Largest jitter in either direction, in tokens; up to 0.5, the steps of a regular series keep
-        their order.
+        Largest jitter in either direction, in tokens; up to 0.5, regular steps keep their order.
     max_scale : float >= 1, default=1.1
         Largest stretching factor; the smallest is its inverse, and 1 means none.
     base : float, default=10000.0
@@ -41,7 +37,6 @@ class CAPE(PositionalEncoding, name="cape"):
 
     Examples
     --------
-    >>> from tsformer.encodings import CAPE
     >>> encoding = CAPE(d_model=4, n_heads=1, max_len=3).eval()
     >>> encoding.embed(torch.zeros(1, 3, 4), torch.arange(3.0)[None])[0, 0]
     tensor([0., 1., 0., 1.])
@@ -65,11 +60,8 @@ class CAPE(PositionalEncoding, name="cape"):
         check_number("max_shift of cape", max_shift, 0)
         check_number("max_jitter of cape", max_jitter, 0)
         check_number("max_scale of cape", max_scale, 1)
-        self.d_model = d_model
-        self.max_shift = max_shift
-        self.max_jitter = max_jitter
-        self.max_scale = max_scale
-        self.base = base
+        self.d_model, self.base = d_model, base
+        self.max_shift, self.max_jitter, self.max_scale = max_shift, max_jitter, max_scale
 
     def embed(self, x: Tensor, t: Tensor) -> Tensor:
         if self.training:

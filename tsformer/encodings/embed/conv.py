@@ -9,13 +9,10 @@ from tsformer.encodings.base import PositionalEncoding
 class ConvEncoding(PositionalEncoding, name="conv"):
     """Add a trained depthwise convolution of the tokens: ``x + DepthwiseConv_k(x)``.
 
-    The conditional positional encoding: to each feature of a token ``[D]`` it adds a weighted sum
-    of that feature over the `k` tokens around it, and a constant. Zero padding at both ends, also
-    next to padded tokens, tells the ends from the middle. Tokens more than ``k // 2`` away are not
-    ordered. It counts tokens, and does not see real-valued times.
-
-    The paper convolves over the two axes of an image, after the first block; here the convolution
-    is over time and comes before the first block, where encodings apply.
+    The conditional positional encoding: each feature of a token gets a constant and a weighted sum
+    of that feature over the `k` tokens around it. Zero padding tells the ends from the middle;
+    tokens more than ``k // 2`` apart are not ordered. It counts tokens, and does not see
+    real-valued times. The paper convolves images, after the first block.
 
     Parameters
     ----------
@@ -24,7 +21,7 @@ class ConvEncoding(PositionalEncoding, name="conv"):
     kernel_size : int, default=9
         Width `k` of the convolution in tokens; must be odd, which preserves the length.
     causal : bool, default=False
-        Whether the sum is over a token and the ``k - 1`` before it rather than those around it.
+        Whether the sum is over a token and the ``k - 1`` before it.
 
     References
     ----------
@@ -33,7 +30,6 @@ class ConvEncoding(PositionalEncoding, name="conv"):
     Examples
     --------
     >>> import torch
-    >>> from tsformer.encodings import ConvEncoding
     >>> encoding = ConvEncoding(d_model=8, n_heads=2, max_len=5)
     >>> encoding.embed(torch.randn(2, 5, 8), torch.arange(5.0)[None]).shape
     torch.Size([2, 5, 8])
@@ -52,9 +48,7 @@ class ConvEncoding(PositionalEncoding, name="conv"):
     ):
         super().__init__()
         if kernel_size < 1 or kernel_size % 2 == 0:
-            raise ValueError(
-                f"kernel_size of conv must be odd, to preserve the length; got {kernel_size!r}"
-            )
+            raise ValueError(f"kernel_size of conv must be odd; got {kernel_size!r}")
         self.causal = causal
         self.conv = nn.Conv1d(d_model, d_model, kernel_size, groups=d_model)
 

@@ -10,10 +10,7 @@ class FixedEncoding(PositionalEncoding, name="fixed"):
 
     ``PE(t)[2k] = sin(t w_k)``, ``PE(t)[2k+1] = cos(t w_k)``, ``w_k = base^(-2k / D)``, with
     `x` ``[B, N, D]`` and `t` ``[1 | B, N]``. It has no parameters and is defined for any length and
-    any real-valued time.
-
-    The paper's dropout on the sum is left to the model, which applies it after every encoding, so
-    that encodings are compared under the same regularization.
+    any real-valued time. The paper's dropout on the sum is left to the model.
 
     Parameters
     ----------
@@ -29,7 +26,6 @@ class FixedEncoding(PositionalEncoding, name="fixed"):
     Examples
     --------
     >>> import torch
-    >>> from tsformer.encodings import FixedEncoding
     >>> encoding = FixedEncoding(d_model=4, n_heads=1, max_len=3)
     >>> encoding.embed(torch.zeros(1, 3, 4), torch.arange(3.0)[None])[0, 0]
     tensor([0., 1., 0., 1.])
@@ -39,8 +35,7 @@ class FixedEncoding(PositionalEncoding, name="fixed"):
 
     def __init__(self, *, d_model: int, n_heads: int, max_len: int, base: float = 10000.0):
         super().__init__()
-        self.d_model = d_model
-        self.base = base
+        self.d_model, self.base = d_model, base
 
     def embed(self, x: Tensor, t: Tensor) -> Tensor:
         return x + sinusoid(t, self.d_model, base=self.base).to(x.dtype)

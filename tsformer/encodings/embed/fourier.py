@@ -12,11 +12,8 @@ class FourierEncoding(PositionalEncoding, name="fourier"):
 
     `W` ``[F]`` holds `F` = `n_frequencies` trained angular frequencies, initially drawn from
     ``N(0, 1 / gamma^2)``: before the network, the inner product of two codes is about
-    ``exp(-(t_i - t_j)^2 / (2 gamma^2))``, so `gamma` is the distance, in tokens, over which codes
-    stay similar. The network is linear, GELU, linear, with ``2 F`` inputs, `d_hidden` hidden units
-    and `D` outputs.
-
-    The paper encodes positions in images; here a position has a single coordinate, time.
+    ``exp(-(t_i - t_j)^2 / (2 gamma^2))``. The network is linear, GELU, linear, with ``2 F`` inputs,
+    `d_hidden` hidden units and `D` outputs. The paper encodes positions in images.
 
     Parameters
     ----------
@@ -27,7 +24,7 @@ class FourierEncoding(PositionalEncoding, name="fourier"):
     d_hidden : int, optional
         Hidden width of the network; `D` by default.
     gamma : float > 0, default=10.0
-        Length scale of the initial frequencies, in tokens.
+        Distance in tokens over which the initial codes stay similar.
     trainable : bool, default=True
         Whether the frequencies are trained; False gives random Fourier features.
 
@@ -39,7 +36,6 @@ class FourierEncoding(PositionalEncoding, name="fourier"):
 
     Examples
     --------
-    >>> from tsformer.encodings import FourierEncoding
     >>> encoding = FourierEncoding(d_model=4, n_heads=1, max_len=3)
     >>> encoding.embed(torch.zeros(2, 3, 4), torch.arange(3.0)[None]).shape
     torch.Size([2, 3, 4])

@@ -9,19 +9,16 @@ from tsformer.encodings.base import PositionalEncoding, interpolated_rows
 class LearnableEncoding(PositionalEncoding, name="learnable"):
     """Add a trained vector for each position: ``x + P[t]``.
 
-    `P` ``[M, D]`` has one row for each of the `M` = `max_len` trained positions, drawn from
-    ``N(0, init_std^2)``. At a time between two positions, their rows are interpolated linearly; the
-    times of a series longer than `M` are scaled to end at the last row.
-
-    Two other forms are common: a parameter ``(1, L, D)`` drawn from N(0, 1), which
-    ``init_std=1.0`` gives, and an embedding table ``(max_len, D)`` that refuses longer series.
+    `P` ``[M, D]`` has one row for each of the `M` = `max_len` trained positions, drawn from ``N(0,
+    init_std^2)``. Between two positions, their rows are interpolated linearly; the times of a
+    series longer than `M` are scaled to end at the last row.
 
     Parameters
     ----------
     d_model, n_heads, max_len : int
         Sizes; `n_heads` is unused here.
     init_std : float, default=0.02
-        Standard deviation of the initial rows.
+        Standard deviation of the initial rows; 1.0 in some implementations.
 
     References
     ----------
@@ -30,7 +27,6 @@ class LearnableEncoding(PositionalEncoding, name="learnable"):
 
     Examples
     --------
-    >>> from tsformer.encodings import LearnableEncoding
     >>> encoding = LearnableEncoding(d_model=4, n_heads=1, max_len=3)
     >>> encoding.embed(torch.zeros(1, 9, 4), torch.arange(9.0)[None]).shape
     torch.Size([1, 9, 4])

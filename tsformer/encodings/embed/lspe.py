@@ -11,9 +11,8 @@ class LSPE(PositionalEncoding, name="lspe"):
     """Add the sinusoid passed through a small network: ``x + FFN(PE(t))``.
 
     The learnable sinusoidal positional encoding: ``FFN(p) = dropout(sigmoid(p W1 + b1)) W2 + b2``
-    with `PE` ``[1 | B, N, D]`` the sinusoid of `fixed`, `W1` ``[D, F]`` and `W2` ``[F, D]``. Only
-    `W1`, `b1`, `W2` and `b2` are trained; the sinusoid itself is not added. It is defined for any
-    real-valued time, hence for any length.
+    with `PE` ``[1 | B, N, D]`` the sinusoid of `fixed`, and trained `W1` ``[D, F]``, `b1`, `W2`
+    ``[F, D]`` and `b2`. It is defined for any real-valued time, hence for any length.
 
     Parameters
     ----------
@@ -24,15 +23,13 @@ class LSPE(PositionalEncoding, name="lspe"):
     dropout : float, default=0.1
         On the hidden layer, in training.
     apply_to : {"encoding", "sum"}, default="encoding"
-        "encoding" is the paper's ``x + FFN(PE(t))``; "sum" applies the network after the sum,
-        ``FFN(x + PE(t))``, as some implementations do.
+        "encoding" is the paper's formula; "sum" is ``FFN(x + PE(t))``, as in some implementations.
     base : float, default=10000.0
         Sets the wavelengths of the sinusoid.
     init_std : float > 0, optional
-        Standard deviation over time of the code before training. By default the layers are
-        initialised as PyTorch does: the code then varies by about 0.04 around a constant of 0.3,
-        and in the first few hundred optimizer steps the model hardly knows the positions. With
-        0.2, and `W1` and `b1` four times as large, it learns them in fewer steps.
+        Standard deviation over time of the initial code. By default PyTorch's initial weights, with
+        which it is about 0.04. With 0.2, and `W1` and `b1` four times as large, the model learns
+        the positions in fewer steps.
 
     References
     ----------
@@ -41,8 +38,6 @@ class LSPE(PositionalEncoding, name="lspe"):
 
     Examples
     --------
-    >>> import torch
-    >>> from tsformer.encodings import LSPE
     >>> encoding = LSPE(d_model=4, n_heads=1, max_len=3)
     >>> encoding.embed(torch.zeros(2, 3, 4), torch.arange(3.0)[None]).shape
     torch.Size([2, 3, 4])
@@ -64,9 +59,7 @@ class LSPE(PositionalEncoding, name="lspe"):
     ):
         super().__init__()
         check_known("apply_to of lspe", apply_to, ("encoding", "sum"))
-        self.d_model = d_model
-        self.apply_to = apply_to
-        self.base = base
+        self.d_model, self.apply_to, self.base = d_model, apply_to, base
         d_hidden = d_model if d_hidden is None else d_hidden
         first, last = nn.Linear(d_model, d_hidden), nn.Linear(d_hidden, d_model)
         self.ffn = nn.Sequential(first, nn.Sigmoid(), nn.Dropout(dropout), last)

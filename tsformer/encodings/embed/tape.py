@@ -8,9 +8,8 @@ from tsformer.encodings.base import PositionalEncoding, sinusoid
 class TAPE(PositionalEncoding, name="tape"):
     """Add the sinusoid with wavelengths scaled to the length of the series: ``x + PE(t D / L)``.
 
-    The time absolute position encoding of ConvTran. Its angles are ``t w_k D / L`` with the trained
-    length `L` = `max_len`, also at prediction time, so that a step has the same code in half a
-    series as in the whole.
+    The time absolute position encoding of ConvTran. The angles are ``t w_k D / L`` with the trained
+    length `L` = `max_len`, also at prediction time: a step of half a series keeps its code.
 
     Parameters
     ----------
@@ -28,7 +27,6 @@ class TAPE(PositionalEncoding, name="tape"):
     Examples
     --------
     >>> import torch
-    >>> from tsformer.encodings import TAPE
     >>> encoding = TAPE(d_model=4, n_heads=1, max_len=8)
     >>> encoding.embed(torch.zeros(1, 8, 4), torch.arange(8.0)[None]).shape
     torch.Size([1, 8, 4])
@@ -38,9 +36,7 @@ class TAPE(PositionalEncoding, name="tape"):
 
     def __init__(self, *, d_model: int, n_heads: int, max_len: int, base: float = 10000.0):
         super().__init__()
-        self.d_model = d_model
-        self.max_len = max_len
-        self.base = base
+        self.d_model, self.max_len, self.base = d_model, max_len, base
 
     def embed(self, x: Tensor, t: Tensor) -> Tensor:
         stretched = t * (self.d_model / self.max_len)

@@ -12,13 +12,9 @@ class Time2Vec(PositionalEncoding, name="time2vec"):
     """Add a trained line and trained sines of time: ``x + [w_0 s + f_0, sin(w_k s + f_k)]``.
 
     ``s = t / L`` is the time relative to the trained length `L` = `max_len`, also at prediction
-    time; `w` and `f` ``[D]`` are trained, ``k = 1 .. D - 1``. Thanks to these units, an optimizer
-    step changes the angles by a similar amount whatever the length of the series.
-
-    The paper does not specify the initial values: here periods are drawn log-uniformly from two
-    tokens to the trained length and phases uniformly, and the line goes from -1/2 to 1/2. The paper
-    concatenates the code to the features of a step; here it is added to the tokens, like the other
-    encodings.
+    time; `w` and `f` ``[D]`` are trained, ``k = 1 .. D - 1``. Initial periods are log-uniform from
+    two tokens to the trained length, phases uniform, and the line goes from -1/2 to 1/2. The paper
+    concatenates the code to the features of a step.
 
     Parameters
     ----------
@@ -31,11 +27,9 @@ class Time2Vec(PositionalEncoding, name="time2vec"):
 
     Examples
     --------
-    >>> from tsformer.encodings import Time2Vec
     >>> encoding = Time2Vec(d_model=4, n_heads=1, max_len=3)
-    >>> encoding.embed(torch.zeros(2, 3, 4), torch.arange(3.0)[None])[:, :, 0]
-    tensor([[-0.5000, -0.1667,  0.1667],
-            [-0.5000, -0.1667,  0.1667]], grad_fn=<SelectBackward0>)
+    >>> encoding.embed(torch.zeros(1, 3, 4), torch.arange(3.0)[None])[0, :, 0].detach()
+    tensor([-0.5000, -0.1667,  0.1667])
     """
 
     reference = "Kazemi et al. 2019"
@@ -46,8 +40,7 @@ class Time2Vec(PositionalEncoding, name="time2vec"):
         period = 2.0 * max(max_len / 2, 1.0) ** torch.rand(d_model)
         weight, phase = 2 * pi * max_len / period, 2 * pi * torch.rand(d_model)
         weight[0], phase[0] = 1.0, -0.5
-        self.weight = nn.Parameter(weight)
-        self.phase = nn.Parameter(phase)
+        self.weight, self.phase = nn.Parameter(weight), nn.Parameter(phase)
 
     def embed(self, x: Tensor, t: Tensor) -> Tensor:
         angle = (at_least_float32(t) / self.max_len)[..., None] * self.weight + self.phase

@@ -28,45 +28,41 @@ def multiresolution(signal: Tensor, low_pass: Tensor, n_levels: int) -> Tensor:
 
     Maps ``[B, N]`` to ``[B, J + 1, N]`` with an even filter ``[F]``. Row 0 is what remains after
     all smoothings, row `j` the detail between smoothing number ``J - j`` and the next; the rows add
-    up to the signal, which is padded with zeros at both ends.
+    up to the signal, which is padded with zeros.
     """
-    kernel = low_pass[None, None]
+    kernel, before = low_pass[None, None], len(low_pass) - 2
     approximation = signal[:, None]
     lengths: list[int] = []
     smooth = [approximation]
     for _ in range(n_levels):
         lengths.append(approximation.shape[-1])
         # An even offset and all windows that touch the signal, so that nothing is lost at the ends.
-        approximation = F.conv1d(
-            F.pad(approximation, _margins(lengths[-1], low_pass)), kernel, stride=2
-        )
-        smoothed = approximation
+        margins = before, (lengths[-1] + len(low_pass) - 1) // 2 * 2 - lengths[-1]
+        approximation = smoothed = F.conv1d(F.pad(approximation, margins), kernel, stride=2)
         for length in reversed(lengths):
             smoothed = F.conv_transpose1d(smoothed, kernel, stride=2)
-            before = len(low_pass) - 2  # a negative pad, as a slice would export a length check
+            # A negative pad, as a slice would export a length check.
             smoothed = F.pad(smoothed, (-before, before + length - smoothed.shape[-1]))
         smooth.append(smoothed)
-    details = [finer - coarser for finer, coarser in pairwise(smooth)]
-    return torch.cat([smooth[-1], *reversed(details)], dim=1)
-
-
-def _margins(length: int, low_pass: Tensor) -> tuple[int, int]:
-    n_windows = (length + len(low_pass) - 1) // 2
-    before = len(low_pass) - 2
-    return before, 2 * (n_windows - 1) + len(low_pass) - before - length
+    return _components(smooth)
 
 
 def causal_multiresolution(signal: Tensor, low_pass: Tensor, n_levels: int) -> Tensor:
-    """Decompose signals as `multiresolution` does, from present and past values only.
+    """Decompose signals as `multiresolution` does, undecimated, from present and past values.
 
-    The transform is undecimated: smoothing number `j` is a mean, weighted by the filter, of the
-    present value and past values ``2^(j - 1)`` steps apart. The rows add up to the signal.
+    Smoothing number `j` is the filter's mean of the present and past values ``2^(j - 1)`` steps
+    apart.
     """
     kernel = (low_pass.flip(0) / sqrt(2.0))[None, None]
     smooth = [signal[:, None]]
     for level in range(n_levels):
         past = F.pad(smooth[-1], ((len(low_pass) - 1) * 2**level, 0))
         smooth.append(F.conv1d(past, kernel, dilation=2**level))
+    return _components(smooth)
+
+
+def _components(smooth: list[Tensor]) -> Tensor:
+    """Return the smoothest signal, and what each smoothing removed."""
     details = [finer - coarser for finer, coarser in pairwise(smooth)]
     return torch.cat([smooth[-1], *reversed(details)], dim=1)
 
@@ -78,29 +74,22 @@ class WaveletEncoding(PositionalEncoding, name="wavelet"):
     sequence of tokens projected to one channel, ``s_j`` ``[B, N]`` its component at level `j` of a
     wavelet transform (`J` details and the smooth remainder) and
     ``g_j = sigmoid(U e_j) tanh(V e_j)`` ``[D]`` the gated code of that level, with ``w, e, U, V``
-    trained. The paper multiplies the wavelet coefficients by `g` and transforms back; as the
-    transform is linear, the result is the same.
+    trained. The paper projects values, and the authors' code reflects the series at its ends.
 
-    It depends on the contents of the tokens and on their order, not on their times: a constant
-    series gets no code except at its ends. With the symmetric "haar", and a length that is a
-    multiple of ``2^J``, it cannot tell a series from its reverse.
-
-    Here `s` is a projection of the tokens, whereas the paper projects the values. The projection
-    has no bias, so that padding stays zero, and the series is padded with zeros, where the authors'
-    code reflects it.
+    It depends on the contents and the order of the tokens, not on their times: a constant series
+    gets no code except at its ends. With the symmetric "haar", and a length that is a multiple of
+    ``2^J``, it cannot tell a series from its reverse.
 
     Parameters
     ----------
     d_model, n_heads, max_len : int
         Sizes; `n_heads` is unused here.
     n_levels : int >= 1, optional
-        Levels `J`; by default ``log2(max_len) - 2`` rounded down, as the authors advise, and at
-        least 1.
+        Levels `J`; by default ``log2(max_len) - 2`` rounded down, as advised, and at least 1.
     wavelet : {"haar", "db2", "db4"}, default="db4"
         Daubechies' wavelet with 1, 2 or 4 vanishing moments.
     causal : bool, default=False
-        Whether a token's code depends only on the tokens up to it; the transform is then
-        undecimated.
+        Whether a code depends only on the tokens up to it; the transform is then undecimated.
 
     References
     ----------
@@ -109,7 +98,6 @@ class WaveletEncoding(PositionalEncoding, name="wavelet"):
 
     Examples
     --------
-    >>> from tsformer.encodings import WaveletEncoding
     >>> encoding = WaveletEncoding(d_model=8, n_heads=2, max_len=20)
     >>> encoding.embed(torch.randn(2, 20, 8), torch.arange(20.0)[None]).shape
     torch.Size([2, 20, 8])

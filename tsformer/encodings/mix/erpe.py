@@ -9,16 +9,10 @@ from tsformer.encodings.base import PositionalEncoding, without_autocast
 class ERPE(PositionalEncoding, name="erpe"):
     """Add a trained weight for each distance to the attention weights, after the softmax.
 
-    The efficient relative position encoding of ConvTran:
-    ``(softmax(q k^T / sqrt(E)) + W) v`` with ``W[i, j] = w_h[i - j]`` and `w` ``[H, 2 M - 1]`` for
-    `M` = `max_len`, initially zero, one table per block. Distances past `M - 1` take the outermost
-    weight.
-
-    The second term is a depthwise convolution of `v`, computed by FFT: no matrix of weights is
-    formed, the fused attention kernel still applies, and memory grows linearly with `N`.
-
-    It counts tokens, and does not see real-valued times: for irregular times, combine it with an
-    encoding that does, as in "tape+erpe".
+    The efficient relative position encoding of ConvTran: ``(softmax(q k^T / sqrt(E)) + W) v`` with
+    ``W[i, j] = w_h[i - j]`` and `w` ``[H, 2 M - 1]`` for `M` = `max_len`, initially zero, one table
+    per block. Distances past `M - 1` take the outermost weight. The second term is computed by FFT,
+    in memory linear in `N`. It counts tokens: for irregular times combine it, as in "tape+erpe".
 
     Parameters
     ----------
@@ -35,7 +29,6 @@ class ERPE(PositionalEncoding, name="erpe"):
 
     Examples
     --------
-    >>> from tsformer.encodings import ERPE
     >>> encoding = ERPE(d_model=4, n_heads=1, max_len=3)
     >>> encoding.mix(torch.randn(1, 1, 3, 4), torch.arange(3.0)[None]).abs().sum().item()
     0.0
@@ -62,7 +55,5 @@ class ERPE(PositionalEncoding, name="erpe"):
         with without_autocast(v.device):  # FFTs do not support 16-bit types
             wide = v if v.dtype == torch.float64 else v.float()
             spectrum = torch.fft.rfft(kernel.to(wide.dtype)[..., None], n=2 * n, dim=-2)
-            mixed = torch.fft.irfft(
-                spectrum * torch.fft.rfft(wide, n=2 * n, dim=-2), n=2 * n, dim=-2
-            )
-        return mixed[..., :n, :].to(v.dtype)
+            product = spectrum * torch.fft.rfft(wide, n=2 * n, dim=-2)
+            return torch.fft.irfft(product, n=2 * n, dim=-2)[..., :n, :].to(v.dtype)

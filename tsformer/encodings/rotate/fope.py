@@ -14,10 +14,9 @@ class FoPE(RoPE, name="fope"):
 
     Pair `k` of each head is multiplied by ``cos(w_k t) + sum_m a_mk cos(w_m t)`` in place of
     ``cos(w_k t)``, and likewise for the sine with weights `b`; `a` and `b` ``[H, M, M]`` are
-    trained. Only the `M` frequencies that complete a period within the trained length are used, at
-    least one; pairs of lower frequencies stay as they are, since only a part of their circle would
-    be seen in training. Unlike under `rope`, an inner product depends on both times and not on
-    their difference alone.
+    trained. Pairs outside the `M` frequencies, at least one, that complete a period within the
+    trained length are not rotated. An inner product depends on both times, not on their difference
+    alone.
 
     Parameters
     ----------
@@ -25,8 +24,7 @@ class FoPE(RoPE, name="fope"):
         Sizes. ``d_model / n_heads`` must be at least 2.
     base : float, optional
         Sets the wavelengths, as in `rope`. By default `max_len / (2 pi)`, at least 2, so that every
-        frequency is used. With 10000, the paper's value for texts, most pairs stay unrotated in a
-        series of 64 tokens.
+        frequency is used; 10000 in the paper, for texts.
     fraction : float, default=1.0
         As in `rope`.
     init_std : float, default=0.3
@@ -39,7 +37,6 @@ class FoPE(RoPE, name="fope"):
 
     Examples
     --------
-    >>> from tsformer.encodings import FoPE
     >>> encoding = FoPE(d_model=8, n_heads=2, max_len=5)
     >>> q = k = torch.randn(1, 2, 5, 4)
     >>> encoding.rotate(q, k, torch.arange(5.0)[None])[0].shape
@@ -65,9 +62,8 @@ class FoPE(RoPE, name="fope"):
         pairs = range(self.rotated // 2)
         whole = [k for k in pairs if base ** (-2 * k / self.rotated) * max_len >= 2 * pi]
         n_whole = max(len(whole), 1)
-        self.weights = nn.Parameter(
-            torch.randn(2, n_heads, n_whole, n_whole) * init_std * n_whole**-0.5
-        )
+        draws = torch.randn(2, n_heads, n_whole, n_whole)
+        self.weights = nn.Parameter(draws * init_std * n_whole**-0.5)
 
     def _cos_sin(self, t: Tensor) -> tuple[Tensor, Tensor]:
         cos, sin = super()._cos_sin(t)

@@ -10,15 +10,9 @@ class LearnableRoPE(RoPE, name="learnable_rope"):
     """Rotate as `rope` does, with trained frequencies.
 
     Pair `k` of head `h` is rotated by ``t exp(w_hk)``. The logarithms `w` ``[H, R / 2]`` of the
-    frequencies are trained in each block and start at the frequencies of `rope`. An inner product
-    depends on the difference of the times alone.
-
-    Multiplicative GRAPE, ``exp(t G)`` with a trained skew-symmetric `G` per head (Zhang et al.,
-    arXiv 2512.07805, 2025), is the same: the planes of `G` are an orthogonal change of basis, which
-    the projections of queries and keys contain.
-
-    L-RoPE trains the base of each block in place of single frequencies (Reinwardt et al.,
-    arXiv 2601.00698, 2026).
+    frequencies are trained in each block and start at the frequencies of `rope`. Multiplicative
+    GRAPE (Zhang et al., arXiv 2512.07805, 2025) is the same up to a change of basis; L-RoPE trains
+    the base of each block (Reinwardt et al., arXiv 2601.00698, 2026).
 
     Parameters
     ----------
@@ -36,7 +30,6 @@ class LearnableRoPE(RoPE, name="learnable_rope"):
 
     Examples
     --------
-    >>> from tsformer.encodings import LearnableRoPE
     >>> encoding = LearnableRoPE(d_model=8, n_heads=2, max_len=5)
     >>> q = k = torch.randn(1, 2, 5, 4)
     >>> encoding.rotate(q, k, torch.arange(5.0)[None])[0].shape

@@ -10,16 +10,11 @@ from tsformer.encodings.base import PositionalEncoding, at_least_float32
 class PoPE(PositionalEncoding, name="pope"):
     """Turn each feature into a magnitude from its value and an angle from the time alone.
 
-    Under `rope` the angle of a pair depends on the token and on the time. Here feature `c` of a
-    query has the magnitude ``softplus(q_c)`` and the angle ``t_i w_c``; feature `c` of a key has
-    the magnitude ``softplus(k_c)`` and the angle ``t_j w_c + d_c``; ``w_c = base^(-c / E)``. A
-    score is the sum of ``softplus(q_c) softplus(k_c) cos((t_j - t_i) w_c + d_c)``. Heads are twice
-    as wide inside attention.
-
-    The phases `d` ``[H, E]`` are trained, shared by all blocks, and start at zero, where scores
-    are symmetric in time. A public implementation clamps them to ``[-2 pi, 0]``, which stops the
-    gradient of any that would grow from zero; here they are free, as a phase counts modulo
-    ``2 pi``.
+    Feature `c` of a query has the magnitude ``softplus(q_c)`` and the angle ``t_i w_c``; feature
+    `c` of a key has the magnitude ``softplus(k_c)`` and the angle ``t_j w_c + d_c``; ``w_c =
+    base^(-c / E)``. A score is the sum of ``softplus(q_c) softplus(k_c) cos((t_j - t_i) w_c +
+    d_c)``. Heads are twice as wide inside attention. The phases `d` ``[H, E]`` are trained without
+    limits, shared by all blocks, and start at zero.
 
     Parameters
     ----------
@@ -35,11 +30,10 @@ class PoPE(PositionalEncoding, name="pope"):
 
     Examples
     --------
-    >>> from tsformer.encodings import PoPE
     >>> encoding = PoPE(d_model=8, n_heads=2, max_len=5)
-    >>> q = k = torch.randn(1, 2, 5, 4)
+    >>> q = k = torch.randn(3, 2, 5, 4)
     >>> encoding.rotate(q, k, torch.arange(5.0)[None])[0].shape
-    torch.Size([1, 2, 5, 8])
+    torch.Size([3, 2, 5, 8])
     """
 
     reference = "Gopalakrishnan et al. 2025"

@@ -10,12 +10,9 @@ class RoPE(PositionalEncoding, name="rope"):
     """Rotate pairs of query and key features by an angle that grows with time.
 
     Features ``(2k, 2k + 1)`` of every head are rotated by ``t base^(-2k / R)``, where `R` is the
-    rotated part of the head width `E`. The inner product of a query at `t_i` and a key at `t_j`
-    then depends on the times through `t_i - t_j` alone. It has no parameters and is defined for any
-    length.
-
-    Pairs are interleaved, as in the paper. The half-split layout ``(k, k + E / 2)`` of some
-    language models differs by a permutation of the features, so their weights do not carry over.
+    rotated part of the head width `E`. Inner products depend on the times through `t_i - t_j`
+    alone. It has no parameters and is defined for any length. Pairs are interleaved, as in the
+    paper; some language models have the layout ``(k, k + E / 2)``.
 
     Parameters
     ----------
@@ -24,8 +21,7 @@ class RoPE(PositionalEncoding, name="rope"):
     base : float, default=10000.0
         Sets the wavelengths, as in `fixed`.
     fraction : float, default=1.0
-        Fraction of the head width that is rotated, in (0, 1]; rounded down to whole pairs, and at
-        least one pair.
+        Fraction of the head width that is rotated, in (0, 1]; whole pairs, and at least one.
 
     References
     ----------
@@ -33,7 +29,6 @@ class RoPE(PositionalEncoding, name="rope"):
 
     Examples
     --------
-    >>> from tsformer.encodings import RoPE
     >>> encoding = RoPE(d_model=8, n_heads=2, max_len=5)
     >>> q = k = torch.randn(1, 2, 5, 4)
     >>> encoding.rotate(q, k, torch.arange(5.0)[None])[0].shape

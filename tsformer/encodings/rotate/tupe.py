@@ -11,14 +11,11 @@ class TUPE(PositionalEncoding, name="tupe"):
 
     The untied positional encoding: ``p = LayerNorm(P[t])`` ``[N, D]``, where `P` is a table of
     trained vectors, interpolated as in `learnable`, and ``p_q = p U_q`` and ``p_k = p U_k`` have
-    projections ``U_q, U_k`` ``[D, D]`` of their own and are split into heads. `P`, `U_q` and `U_k`
-    are shared by all blocks, and nothing is added to the tokens.
+    projections ``U_q, U_k`` ``[D, D]`` of their own and are split into heads, which become twice as
+    wide: ``[q, p_q]`` and ``[k, p_k]``. All blocks share `P`, `U_q` and `U_k`.
 
-    The sum of the two products is a single product of heads twice as wide, ``[q, p_q]`` and
-    ``[k, p_k]``, so the fused attention kernel still applies and memory grows linearly with `N`.
-
-    The paper's special treatment of a class token is left out, as there is no such token. Its
-    second model, with relative biases, is ``"tupe+t5"``.
+    The paper treats a class token apart; here is none. Its second model, with relative biases, is
+    ``"tupe+t5"``.
 
     Parameters
     ----------
@@ -33,7 +30,6 @@ class TUPE(PositionalEncoding, name="tupe"):
 
     Examples
     --------
-    >>> from tsformer.encodings import TUPE
     >>> encoding = TUPE(d_model=8, n_heads=2, max_len=5)
     >>> q = k = torch.randn(3, 2, 5, 4)
     >>> encoding.rotate(q, k, torch.arange(5.0)[None])[0].shape

@@ -15,12 +15,9 @@ class XPos(RoPE, name="xpos"):
     Its term of the inner product is scaled by ``z_k^((t_i - t_j) / s)``: pairs of higher frequency
     decay faster.
 
-    In the paper's causal model, a key is never later than the query, and the factor only decays.
-    Attention here is bidirectional, and towards later keys the same factor grows; this follows from
-    the formula and tells past from future, and a single product cannot decay in both directions.
-    To keep the factor close to one, `s` is the trained length by default; the paper uses 512 for
-    texts of 1,024 tokens. Times are counted from the middle of the series, which changes no inner
-    product and keeps the factors small.
+    The paper's model is causal, and the factor only decays; towards later keys it grows. So `s` is
+    the trained length by default, where the paper uses 512 for texts of 1,024 tokens, and times are
+    counted from the middle of the series, which changes no inner product.
 
     Parameters
     ----------
@@ -41,7 +38,6 @@ class XPos(RoPE, name="xpos"):
 
     Examples
     --------
-    >>> from tsformer.encodings import XPos
     >>> encoding = XPos(d_model=8, n_heads=2, max_len=5)
     >>> q = k = torch.randn(1, 2, 5, 4)
     >>> encoding.rotate(q, k, torch.arange(5.0)[None])[0].shape
@@ -67,8 +63,7 @@ class XPos(RoPE, name="xpos"):
         scale_base = float(max_len) if scale_base is None else scale_base
         for name, value in (("gamma", gamma), ("scale_base", scale_base)):
             check_number(f"{name} of xpos", value, 0, excluded=True)
-        self.gamma = gamma
-        self.scale_base = scale_base
+        self.gamma, self.scale_base = gamma, scale_base
 
     def rotate(self, q: Tensor, k: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
         cos, sin = self._cos_sin(t)
