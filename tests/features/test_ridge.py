@@ -178,7 +178,7 @@ def test_ridge_least_loss_of_all_penalties_is_that_of_fit(
         torch.from_numpy(weights) if weighted else None,
         None if groups is None else torch.from_numpy(groups),
     )
-    least = ridge.losses_of(system, kind)[1].min()
+    least = ridge.losses_of([system], kind)[1].min()
     assert float(least) == pytest.approx(float(expected), rel=1e-6)
 
 

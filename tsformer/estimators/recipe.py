@@ -146,14 +146,16 @@ def better_scaling(
     panels = [scaler.transform(series) for scaler in scalers]
     if float((panels[0].values - panels[1].values).abs().max()) <= _ALIKE:
         return scalers[0]
-    losses = []
     w, g = (None if x is None else torch.from_numpy(x) for x in (weights, groups))
-    for panel in panels:
-        convolutions = RandomConvolutions(n_features, n_groups)
-        features = _convolved(regular(panel), convolutions, seed=seed, device=device)
-        with threads(work=_PASSES * min(features.shape) ** 2):
-            system = system_of(features, torch.from_numpy(targets), kind, w, g)
-            losses.append(losses_of(system, kind)[1].min().float())
+    features = [
+        _convolved(
+            regular(panel), RandomConvolutions(n_features, n_groups), seed=seed, device=device
+        )
+        for panel in panels
+    ]
+    with threads(work=_PASSES * min(features[0].shape) ** 2):
+        systems = [system_of(each, torch.from_numpy(targets), kind, w, g) for each in features]
+        losses = losses_of(systems, kind)[1].amin(dim=1).float()
     return scalers[int(losses[1] < losses[0])]
 
 

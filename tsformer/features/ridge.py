@@ -5,6 +5,7 @@ Shape letters: `n` training series, `F` features, `K` classes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import nan
@@ -293,7 +294,7 @@ def _choice_of(
     """
     problem, shape = system.problem, kind.shape
     y, w, root = (each[problem.some] for each in (problem.y, problem.w, problem.root))
-    wanted, losses = losses_of(system, kind)
+    wanted, (losses,) = losses_of([system], kind)
     least = y.new_tensor(torch.inf)
     # One by one, for the same sums whatever else is computed.
     for alpha in system.alphas[losses <= losses.min() * _ROUNDED]:
@@ -311,9 +312,12 @@ def _choice_of(
     return *best, float((least - lowest) / span) if span > 1e-12 else 0.0
 
 
-def losses_of(system: _Decomposed | _Solved, kind: Any) -> tuple[Tensor, Tensor]:
-    """Return softmax targets of some series, and the leave-one-out loss of each penalty."""
-    problem, shape, losses = system.problem, kind.shape, []
+def losses_of(systems: Sequence[_Decomposed | _Solved], kind: Any) -> tuple[Tensor, Tensor]:
+    """Return softmax targets of some series, and losses ``[S, A]`` of each system's penalties.
+
+    The losses are leave-one-out. The systems have the same targets, and features of one shape.
+    """
+    problem, shape, losses = systems[0].problem, kind.shape, []
     y, w, root = (each[problem.some] for each in (problem.y, problem.w, problem.root))
     signs = _softmaxed(problem.y, shape)
     n_series, n_classes = signs.shape[1:]
@@ -321,10 +325,15 @@ def losses_of(system: _Decomposed | _Solved, kind: Any) -> tuple[Tensor, Tensor]
     wanted = torch.full(signs.shape, smooth / max(n_classes - 1, 1))
     wanted.scatter_(-1, signs.argmax(dim=-1, keepdim=True).cpu(), 1 - smooth)
     wanted = wanted.to(y)[:, problem.some]  # nearly 1 for the class of each series
-    for few in system.alphas.split(max(_AT_ONCE // y.numel(), 1)):
-        scores = (y - system.left_out(few[:, None]) / root).expand(len(few), *y.shape)
-        losses.append(_calibrated(_softmaxed(scores, shape), wanted, w)[1].mean(1))
-    return wanted, torch.cat(losses)
+    alphas = torch.stack([system.alphas for system in systems])
+    for few in alphas.split(max(_AT_ONCE // (len(systems) * y.numel()), 1), dim=1):
+        residuals = [
+            (system.left_out(alpha[:, None]) / root).expand(len(alpha), *y.shape)
+            for system, alpha in zip(systems, few, strict=True)
+        ]
+        scores = y - torch.stack(residuals)
+        losses.append(_calibrated(_softmaxed(scores, shape), wanted, w)[1].mean(dim=-1))
+    return wanted, torch.cat(losses, dim=1)
 
 
 def _softmaxed(scores: Tensor, shape: tuple[int, ...]) -> Tensor:
