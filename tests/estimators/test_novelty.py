@@ -10,8 +10,8 @@ from sklearn.exceptions import NotFittedError
 from small_estimators import MAKERS, RAGGED, TIMES, X, Y, convolutions
 
 from tsformer import load
-from tsformer.data.containers import to_padded, to_source
-from tsformer.estimators.novelty import Leverage, Novelty, quantile
+from tsformer.data.containers import to_source
+from tsformer.estimators.novelty import Leverage, Novelty
 
 STEPS = np.arange(40)
 
@@ -59,27 +59,24 @@ def test_score_of_corrupted_sensors(series, novelty):
     assert (novelty.score(to_source(series)) > 1).mean() > 0.95
 
 
-@pytest.mark.parametrize("groups", [None, np.arange(12) // 3])
-def test_left_out_equals_refits(groups):
-    features = torch.from_numpy(np.random.default_rng(0).normal(size=(12, 5)))
-    parts = torch.arange(12).split(1 if groups is None else 3)
+@pytest.mark.parametrize("sizes", [[1] * 12, [3, 3, 1, 3, 1, 1]])
+def test_distances_equal_refits_without_each_group(sizes):
+    rng = np.random.default_rng(0)
+    features, moved = (torch.from_numpy(rng.normal(size=(n, 5))) for n in (12, 7))
+    groups = torch.arange(12).split(sizes)
+    parts = [torch.stack([g for g in groups if len(g) == size]) for size in set(sizes)]
     leverage = Leverage()
-    root = leverage.fit(features)
-    changed = features[:7] + torch.from_numpy(np.random.default_rng(1).normal(size=(7, 5)))
-    given = None if groups is None else list(parts)
-    found, moved = (leverage.left_out(each, root, given) for each in (features, changed))
-    ones = torch.ones(12, 1, dtype=torch.float64)  # the intercept, which has no penalty
-    both = torch.cat([features, ones], dim=1)
+    found = leverage.fit(features, moved[None], parts).square()
+    every = torch.stack([features, torch.cat([moved, torch.zeros(5, 5)])])
+    every = torch.cat([every, torch.ones(2, 12, 1)], dim=2)  # the intercept has no penalty
     penalty = torch.diag(torch.cat([leverage.penalty.repeat(5), torch.zeros(1)]))
-    for part in parts:
-        rest = np.delete(np.arange(12), part)
-        inverse = torch.linalg.inv(both[rest].T @ both[rest] + penalty)
-        squared = ((both[part] @ inverse) * both[part]).sum(dim=1)
-        torch.testing.assert_close(found[part].square(), squared, rtol=1e-5, atol=1e-6)
-        some = part[part < 7]
-        other = torch.cat([changed[some], ones[some]], dim=1)
-        squared = ((other @ inverse) * other).sum(dim=1)
-        torch.testing.assert_close(moved[some].square(), squared, rtol=1e-5, atol=1e-6)
+    for group in groups:
+        rest = every[0, np.delete(np.arange(12), group)]
+        inverse = torch.linalg.inv(rest.T @ rest + penalty)
+        squared = ((every[:, group] @ inverse) * every[:, group]).sum(dim=2)
+        torch.testing.assert_close(found[0, group], squared[0], rtol=1e-5, atol=1e-6)
+        some = group < 7
+        torch.testing.assert_close(found[1, group[some]], squared[1, some], rtol=1e-5, atol=1e-6)
 
 
 def processes(n: int, length: int, seed: int) -> dict[str, np.ndarray]:
@@ -155,7 +152,7 @@ def test_fit_samples_series(monkeypatch):
     monkeypatch.setattr("tsformer.estimators.novelty.MOST_SERIES", 60)
     series = np.concatenate([sensors(200, 0), sensors(200, 1) + 1e4])  # sorted by their level
     novelty = Novelty(3, None).fit(to_source(series))
-    assert novelty.n_series == 60
+    assert novelty.of_shape.n_series == 60
     assert (novelty.score(to_source(series)) <= 1).mean() > 0.9
 
 
@@ -173,7 +170,3 @@ def test_score_of_largest_numbers():
     series = np.array([[1.7e308] * 10, [-0.13] * 10, [-1.7e308] * 10, [0.1] * 10])[:, None]
     novelty = Novelty(1, None).fit(to_source(series))
     assert np.isfinite(novelty.score(to_source(series))).all()
-    novelty.spread = novelty.spread / 1e9
-    measured = novelty._features(to_padded(series))[1]
-    assert novelty._statistics(measured).abs().max() == 1000
-    assert [quantile(torch.arange(float(n))) for n in (50, 100, 999)] == [49, 99, 989]

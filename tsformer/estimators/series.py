@@ -364,7 +364,7 @@ class SeriesEstimator(BaseEstimator):
         """
         series = self._source(X, times)
         novelty: Novelty | None = getattr(self, "novelty_", None)
-        if novelty is None or novelty.n_series < 2:
+        if novelty is None or novelty.of_shape.n_series < 2:
             raise ValueError(
                 f"this {type(self).__name__} has no novelty scores: it was fitted to 1 series, or "
                 "saved without them; fit it again, to 2 series or more"

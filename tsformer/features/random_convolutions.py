@@ -5,13 +5,15 @@ Kernels slide over regular steps: `regular` resamples series with times. Shape l
 group, `F` features.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from inspect import get_annotations
 from itertools import combinations
 from math import floor, log2, sqrt
-from typing import Any, ClassVar, Self, cast
+from typing import Annotated, Any, ClassVar, Self, cast
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tsformer._warnings import warn_caller
@@ -19,39 +21,42 @@ from tsformer.data.panel import Panel
 
 
 class Learned(nn.Module):
-    """A module with an empty buffer of each dtype by name that its class statement lists.
+    """A module whose buffers are annotated: ``Annotated[Tensor, dtype, sizes, positive]``.
 
-    `fit` or `load_state_dict` sets their shapes.
+    `sizes` are letters, such as "n F"; None allows any. Buffers are empty before `fit` or
+    `load_state_dict`.
     """
 
-    _dtypes: ClassVar[dict[str, torch.dtype]] = {}
+    _declared: ClassVar[dict[str, tuple[Any, ...]]] = {}
 
-    def __init_subclass__(cls, **dtypes: torch.dtype) -> None:
+    def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        cls._dtypes = cls._dtypes | dtypes
+        hints = get_annotations(cls, eval_str=True).items()
+        own = {name: hint.__metadata__ for name, hint in hints if hasattr(hint, "__metadata__")}
+        cls._declared = cls._declared | own
 
     def __init__(self) -> None:
         super().__init__()
-        for name, dtype in self._dtypes.items():
+        for name, (dtype, *_) in self._declared.items():
             self.register_buffer(name, torch.empty(0, dtype=dtype))
 
-    def _load_from_state_dict(
-        self, state_dict: Mapping[str, Tensor], prefix: str, *rest: Any
-    ) -> None:
-        for name, buffer in self._buffers.items():
-            saved = state_dict.get(prefix + name)
-            if saved is not None and buffer is not None:
-                setattr(self, name, buffer.new_empty(saved.shape))
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *rest: Any) -> None:
+        for name in self._declared:
+            if (saved := state_dict.get(prefix + name)) is not None:
+                setattr(self, name, getattr(self, name).new_empty(saved.shape))
         super()._load_from_state_dict(state_dict, prefix, *rest)
 
-    def _check_shapes(self, **shapes: tuple[int, ...]) -> None:
-        """Raise ValueError for the first buffer that does not have its shape."""
-        for name, shape in shapes.items():
-            found = tuple(getattr(self, name).shape)
-            if found != shape:
-                raise ValueError(
-                    f"tensor {name!r} of {type(self).__name__} must be {shape}; it is {found}"
-                )
+    def check_sizes(self, **sizes: int) -> None:
+        """Raise ValueError for a loaded buffer of other sizes, or that must be positive."""
+        for name, (_, letters, *positive) in self._declared.items():
+            buffer, problem = getattr(self, name), ""
+            if letters is not None:
+                sizes = {**dict(zip(letters.split(), buffer.shape, strict=False)), **sizes}
+                shape = tuple(sizes.get(letter, 0) for letter in letters.split())
+                problem = f"{shape}; it is {tuple(buffer.shape)}" * (buffer.shape != shape)
+            if problem or (positive and not bool((buffer > 0).all())):
+                kind = type(self).__name__
+                raise ValueError(f"tensor {name!r} of {kind} must be {problem or 'positive'}")
 
 
 KERNEL_LENGTH = 9
@@ -60,28 +65,22 @@ LONGEST = 2**20
 _HALF = KERNEL_LENGTH // 2
 #: Steps of all series at once: responses to 250 kernels fit into 2 MiB of cache, or 1 GiB of a
 #: device. And the most steps of a series at once, on which the rounding of sums depends.
-STEPS, _STEPS_ELSEWHERE = {"cpu": 2**11}, 2**17
-_BLOCK = {"cpu": 2**10}
+STEPS, _STEPS_ELSEWHERE, _BLOCK = {"cpu": 2**11}, 2**17, {"cpu": 2**10}
 
 
 def responses(x: Tensor, kernels: Tensor, dilation: int) -> Iterable[tuple[slice, Tensor]]:
-    """Convolve series with kernels whose weights sum to zero, padded with zeros to their length.
-
-    Returns blocks of steps and their responses one after the other, so that memory stays bounded.
+    """Convolve series ``[B, G, L]`` with kernels ``[G, M, 9]``; return blocks ``[B, G * M, L]``.
 
     ``out[b, g M + m, t] = sum_j kernels[g, m, j] (x[b, g, t + (j - 4) d] - x[b, g, t])``, with
-    `x` zero outside the series. As weights sum to zero, subtracting the centre changes nothing,
-    except that a constant window gives exactly 0, and not a rounding error whose sign decides
-    which side of a threshold it is on. `x` ``[B, G, L]`` is the sum of the channels of each group,
-    `kernels` are ``[G, M, 9]``, and the responses ``[B, G * M, L]``.
+    `x` zero outside the series. Weights sum to zero, so the centre only makes the response to a
+    constant window exactly 0, where the sign of a rounding error would decide a comparison.
     """
     n_series, _, length = x.shape
-    reach = _HALF * dilation
-    padded = torch.nn.functional.pad(x, (reach, reach))
+    padded = F.pad(x, (_HALF * dilation, _HALF * dilation))
     size = STEPS.get(x.device.type, _STEPS_ELSEWHERE) // n_series
     size = max(min(size, _BLOCK.get(x.device.type, size)), 1)
     windows, centres = padded.unfold(-1, length, dilation), x[:, :, None]  # [B, G, 9, L], a view
-    blocks = [slice(start, start + size) for start in range(0, length, size)]
+    blocks = (slice(start, start + size) for start in range(0, length, size))
     return (
         (steps, (kernels @ (windows[..., steps] - centres[..., steps])).flatten(1, 2))
         for steps in blocks
@@ -91,7 +90,7 @@ def responses(x: Tensor, kernels: Tensor, dilation: int) -> Iterable[tuple[slice
 def draw_channels(
     n_dilations: int, n_groups: int, n_channels: int, generator: torch.Generator
 ) -> Tensor:
-    """Draw the channels of each group of kernels, Tensor ``[D, G, C]`` of zeros and ones."""
+    """Draw the channels of each group of kernels, ``[D, G, C]`` of zeros and ones."""
     if n_channels == 1:
         return torch.ones(n_dilations, 1, 1)
     drawn = []
@@ -106,8 +105,7 @@ def draw_channels(
 def views_of(x: Tensor, mask: Tensor | None) -> dict[str, tuple[Tensor, Tensor | None]]:
     """Return series ``[B, C, L]`` and their first differences, each with its valid steps.
 
-    Differences ``x_t - x_{t-1}`` have one step fewer, valid if both steps are; a series of one step
-    has a single one, zero and not valid.
+    Differences have one step fewer; those of a series of one step are zero and not valid.
     """
     if x.shape[-1] == 1:
         none = torch.zeros(len(x), 1, dtype=torch.bool, device=x.device)
@@ -119,18 +117,15 @@ def views_of(x: Tensor, mask: Tensor | None) -> dict[str, tuple[Tensor, Tensor |
     return {"series": (x, mask), "differences": (apart, both)}
 
 
-class Hydra(Learned, kernels=torch.float, channels=torch.float):
+class Hydra(Learned):
     """How strongly and how often each of `k` competing kernels responds most, for `g` groups.
 
     At each step of a series, and for each dilation 1, 2, 4, ... up to ``(L - 1) / 8``, the `k`
-    kernels of a group are compared. The one with the largest response adds it to its first
-    feature, a soft count; the one with the smallest adds 1 to its second. A constant window, to
-    which every kernel responds with 0, counts for none. Kernels have normal weights, centred, and
-    scaled to absolute values that sum to 1. With several channels a group reads the sum of a
-    random subset of them.
-
-    There are ``F = 2 D g k`` features. Time ``O(B L F)``. Counts are not divided by the length.
-    Only valid steps count: padding changes nothing.
+    kernels of a group are compared. The largest response is added to the first feature of its
+    kernel, and 1 to the second feature of the kernel with the smallest, unless it is 0. Kernels
+    have normal weights, centred, with absolute values that sum to 1. With several channels a group
+    reads the sum of a random subset of them. There are ``F = 2 D g k`` features, in a time
+    ``O(B L F)``. Only valid steps count.
 
     References
     ----------
@@ -138,10 +133,8 @@ class Hydra(Learned, kernels=torch.float, channels=torch.float):
        accurate time series classification", DMKD 37, 2023. https://arxiv.org/abs/2203.13652
     """
 
-    #: The kernels of each dilation ``[D, g, k, 9]``.
-    kernels: Tensor
-    #: One where a group reads a channel ``[D, G, C]``; `G` is `g`, or 1 for a single channel.
-    channels: Tensor
+    kernels: Annotated[Tensor, torch.float, "D g k taps"]
+    channels: Annotated[Tensor, torch.float, "D G C"]  # one where read; `G` is 1 for one channel
 
     def __init__(self, n_groups: int, n_kernels: int = 8):
         super().__init__()
@@ -161,28 +154,19 @@ class Hydra(Learned, kernels=torch.float, channels=torch.float):
 
     def check(self, n_channels: int) -> int:
         """Return the number of features; raise ValueError if loaded tensors are not consistent."""
-        n_dilations = len(self.kernels)
-        if not 0 < n_dilations <= LONGEST.bit_length():
-            raise ValueError(
-                f"Hydra must have kernels of 1 to {LONGEST.bit_length()} dilations; got "
-                f"{n_dilations}"
-            )
-        n_groups = 1 if n_channels == 1 else self.n_groups
-        self._check_shapes(
-            kernels=(n_dilations, self.n_groups, self.n_kernels, KERNEL_LENGTH),
-            channels=(n_dilations, n_groups, n_channels),
-        )
-        return 2 * n_dilations * self.n_groups * self.n_kernels
+        n_groups, sizes = self.n_groups, {"k": self.n_kernels, "taps": KERNEL_LENGTH}
+        self.check_sizes(g=n_groups, G=1 if n_channels == 1 else n_groups, C=n_channels, **sizes)
+        if not 0 < len(self.kernels) <= LONGEST.bit_length():
+            raise ValueError(f"Hydra must have 1 to {LONGEST.bit_length()} dilations")
+        return 2 * len(self.kernels) * n_groups * self.n_kernels
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """Return the features ``[B, F]`` of series ``[B, C, L]``, zero where not valid."""
         features = []
-        for exponent, (kernels, channels) in enumerate(
-            zip(self.kernels, self.channels, strict=True)
-        ):
+        for i, (kernels, channels) in enumerate(zip(self.kernels, self.channels, strict=True)):
             kernels = kernels.reshape(len(channels), -1, KERNEL_LENGTH)
             soft, hard = [], []
-            for steps, each in responses(channels @ x, kernels, 2**exponent):
+            for steps, each in responses(channels @ x, kernels, 2**i):
                 competing = each.unflatten(1, (self.n_groups, self.n_kernels))  # [B, g, k, L]
                 most, least = (f(competing, 2, keepdim=True) for f in (torch.amax, torch.amin))
                 least = least.masked_fill(least == 0, torch.inf)
@@ -196,30 +180,19 @@ class Hydra(Learned, kernels=torch.float, channels=torch.float):
         return torch.cat(features, dim=1)
 
 
-N_KERNELS = 84
-_MAX_DILATIONS = 32
+N_KERNELS, _MAX_DILATIONS = 84, 32
 #: Kernels that read the same channels. Seven, so that both halves below are whole groups.
 _TOGETHER = 7
 #: Values of drawn series that `fit` convolves at a time.
 _VALUES = 2**23
 _GOLDEN = (sqrt(5) + 1) / 2
+_PLACES = torch.tensor([*combinations(range(KERNEL_LENGTH), 3)])
+#: The 84 kernels ``[84, 9]`` with three weights 2 and six -1.
+KERNELS = torch.full((N_KERNELS, KERNEL_LENGTH), -1.0)
+KERNELS.scatter_(1, torch.cat([_PLACES[::2], _PLACES[1::2]]), 2.0)
 
 
-def _kernels() -> Tensor:
-    """Return the 84 kernels ``[84, 9]`` with three weights 2 and six -1."""
-    chosen = list(combinations(range(KERNEL_LENGTH), 3))
-    kernels = torch.full((N_KERNELS, KERNEL_LENGTH), -1.0)
-    for kernel, places in zip(kernels, chosen[::2] + chosen[1::2], strict=True):
-        kernel[list(places)] = 2.0
-    return kernels
-
-
-KERNELS = _kernels()
-
-
-class MiniRocket(
-    Learned, dilations=torch.long, n_biases=torch.long, biases=torch.float, channels=torch.float
-):
+class MiniRocket(Learned):
     """Shares of the steps at which a convolution exceeds a bias, for 84 kernels and many dilations.
 
     ``out = mean_t [sum_c (w * x_c)_t > b]``. The kernels `w` of length 9 have three weights 2
@@ -227,11 +200,8 @@ class MiniRocket(
     spans the series. The biases of a kernel and dilation are quantiles of the convolution of one
     training series, drawn at random. Half of the pairs of kernel and dilation are convolved with
     zero padding, and half take their share over the steps whose whole window lies in the series
-    (with padding after all if there is no such step). With several channels a convolution is that
-    of the sum of a random subset of them [2]_, here drawn for seven kernels at a time.
-
-    `n_features` is rounded down to a multiple of 84, but at least 84. Time ``O(B L F)``. Only valid
-    steps count: padding changes nothing.
+    (all steps if there is none). Seven kernels at a time read the sum of a random subset of several
+    channels [2]_. Time ``O(B L F)``. Only valid steps count.
 
     References
     ----------
@@ -241,13 +211,10 @@ class MiniRocket(
        classification bake off", DMKD 35, 2021.
     """
 
-    #: The dilations ``[D]``, and the number of biases of each kernel at each.
-    dilations: Tensor
-    n_biases: Tensor
-    #: By dilation, kernel and quantile, ``[F]``.
-    biases: Tensor
-    #: One where a group of kernels reads a channel ``[D, G, C]``: 12 groups of seven, or one.
-    channels: Tensor
+    dilations: Annotated[Tensor, torch.long, "D", "positive"]
+    n_biases: Annotated[Tensor, torch.long, "D", "positive"]  # of each kernel
+    biases: Annotated[Tensor, torch.float, "F"]  # by dilation, kernel and quantile
+    channels: Annotated[Tensor, torch.float, "D G C"]  # one where read; 12 groups of seven, or one
     _kernels: Tensor
 
     def __init__(self, n_features: int):
@@ -305,20 +272,11 @@ class MiniRocket(
 
     def check(self, n_channels: int) -> int:
         """Return the number of features; raise ValueError if loaded tensors are not consistent."""
-        n_dilations = len(self.dilations)
-        counted = bool((self.n_biases > 0).all()) and n_dilations > 0
-        if not counted or not bool(((self.dilations > 0) & (self.dilations <= LONGEST)).all()):
-            raise ValueError(
-                f"dilations of MiniRocket must be from 1 to {LONGEST:,}, each with a bias or more"
-            )
-        n_groups = 1 if n_channels == 1 else N_KERNELS // _TOGETHER
         n_features = N_KERNELS * int(self.n_biases.sum())
-        self._check_shapes(
-            dilations=(n_dilations,),
-            n_biases=(n_dilations,),
-            channels=(n_dilations, n_groups, n_channels),
-            biases=(n_features,),
-        )
+        n_groups = 1 if n_channels == 1 else N_KERNELS // _TOGETHER
+        self.check_sizes(F=n_features, G=n_groups, C=n_channels)
+        if not len(self.dilations) or self.dilations.max() > LONGEST:
+            raise ValueError(f"MiniRocket must have dilations of at most {LONGEST:,}")
         return n_features
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -327,20 +285,16 @@ class MiniRocket(
         all_biases = self.biases.split([N_KERNELS * k for k in self.n_biases.tolist()])
         dilations = self.dilations.tolist()
         shares = []
-        for place, (dilation, whole) in enumerate(
-            zip(dilations, _whole(valid, dilations), strict=True)
-        ):
-            channels, biases = (
-                self.channels[place],
-                all_biases[place].view(2, N_KERNELS // 2, -1, 1),
-            )
+        for place, whole in enumerate(_whole(valid, dilations)):
+            channels, biases = self.channels[place], all_biases[place]
+            biases = biases.view(2, N_KERNELS // 2, -1, 1)
             kernels = self._kernels.view(len(channels), -1, KERNEL_LENGTH)
             halves = [valid, whole] if place % 2 == 0 else [whole, valid]
             own = torch.stack(halves, dim=1)[:, :, None]  # [B, 2, 1, L]
             # An addition broadcasts six times faster than masked_fill.
             below = torch.zeros_like(own, dtype=x.dtype).masked_fill_(~own, -torch.inf)
             counts = []  # of valid steps above each bias
-            for steps, convolved in responses(channels @ x, kernels, dilation):
+            for steps, convolved in responses(channels @ x, kernels, dilations[place]):
                 some = convolved.unflatten(1, (2, -1)) + below[..., steps]
                 # Floats and not bools, whose sum is slow on a CPU.
                 above = some.new_empty(*some.shape[:3], biases.shape[2], some.shape[3])
@@ -355,20 +309,17 @@ def _whole(valid: Tensor, dilations: list[int]) -> list[Tensor]:
     """Return the steps ``[B, L]`` with a valid window; of a series without any, all valid."""
     found = []
     for dilation in dilations:
-        padded = torch.nn.functional.pad(valid, (_HALF * dilation, _HALF * dilation))
+        padded = F.pad(valid, (_HALF * dilation, _HALF * dilation))
         whole = valid & padded[:, : valid.shape[1]] & padded[:, -valid.shape[1] :]
         found.append(whole.where(whole.any(dim=1, keepdim=True), valid))
     return found
 
 
 class RandomConvolutions(nn.Module):
-    """Scaled features of MiniRocket and of Hydra, each of values and of first differences.
+    """Scaled features of MiniRocket and of Hydra, each of values and of first differences [1]_.
 
-    Differences are those between consecutive steps, a second view of a series, as in MultiRocket
-    [1]_. Features of MiniRocket are standardised; counts of Hydra are scaled as sparse.
-
-    Half of the `n_features` of MiniRocket and of the `n_groups` of Hydra are of differences; 0
-    omits the transform.
+    Features of MiniRocket are standardised; counts of Hydra are scaled as sparse. Half of the
+    `n_features` of MiniRocket and of the `n_groups` of Hydra are of differences; 0 omits them.
 
     References
     ----------
@@ -384,14 +335,12 @@ class RandomConvolutions(nn.Module):
         dense = {view: MiniRocket(n_features // 2) for view in views if n_features}
         counts = {view: Hydra(n_groups // 2) for view in views if n_groups}
         self.minirocket, self.hydra = nn.ModuleDict(dense), nn.ModuleDict(counts)
-        self.dense_scale, self.count_scale = FeatureScaler(), CountScaler()
+        self.dense_scale, self.count_scale = FeatureScaler(), FeatureScaler()
+        self.count_scale.counts = True
 
     @torch.no_grad()
     def draw(self, values: Tensor, mask: Tensor | None, generator: torch.Generator) -> Self:
-        """Choose kernels and biases for training series ``[n, L, C]``, valid by `mask` ``[n, L]``.
-
-        Every choice comes from `generator`, which must be the CPU's.
-        """
+        """Draw kernels and biases, by the CPU's `generator`, for training series ``[n, L, C]``."""
         views = views_of(values.mT.contiguous(), mask)
         for view, minirocket in self.minirocket.items():
             cast(MiniRocket, minirocket).fit(*views[view], generator)
@@ -402,10 +351,7 @@ class RandomConvolutions(nn.Module):
     def unscaled(
         self, values: Tensor, mask: Tensor | None = None, times: Tensor | None = None
     ) -> Tensor:
-        """Return the features ``[B, F]`` of series ``[B, L, C]``, MiniRocket's first.
-
-        `times` are ignored.
-        """
+        """Return features ``[B, F]`` of series ``[B, L, C]``, MiniRocket's first, without times."""
         at_once = max(STEPS.get(values.device.type, values.numel()) // values.shape[1], 1)
         masks = [None] * len(values) if mask is None else mask.split(at_once)
         modules: Any = (*self.minirocket.items(), *self.hydra.items())
@@ -430,8 +376,8 @@ class RandomConvolutions(nn.Module):
             sum(cast(MiniRocket | Hydra, each).check(n_channels) for each in modules.values())
             for modules in (self.minirocket, self.hydra)
         )
-        self.dense_scale.check(n_dense)
-        self.count_scale.check(n_counts)
+        self.dense_scale.check_sizes(F=n_dense)
+        self.count_scale.check_sizes(F=n_counts)
         return n_dense + n_counts
 
     def scale(self, features: Tensor) -> Tensor:
@@ -447,21 +393,15 @@ class RandomConvolutions(nn.Module):
         return self.scale(self.unscaled(values, mask))
 
 
-class FeatureScaler(Learned, mean=torch.float, std=torch.float):
+class FeatureScaler(Learned):
     """``(x - mean) / std`` of each feature; a constant one becomes 0.
 
     Sparse `counts` become ``(r - mean) / (std + z^4)``, and 0 where r is 0, with
-    ``r = sqrt(max(x, 0))`` and the share `z` of training series in which it is 0: the rarer a
-    count, the less it may weigh [1]_.
-
-    References
-    ----------
-    .. [1] Dempster, Schmidt and Webb, "Hydra: competing convolutional kernels for fast and
-       accurate time series classification", DMKD 37, 2023. https://arxiv.org/abs/2203.13652
+    ``r = sqrt(max(x, 0))`` and the share `z` of training series in which it is 0, as in `Hydra`.
     """
 
-    mean: Tensor
-    std: Tensor
+    mean: Annotated[Tensor, torch.float, "F"]
+    std: Annotated[Tensor, torch.float, "F", "positive"]
     counts = False
 
     def fit(self, features: Tensor) -> Self:
@@ -474,23 +414,11 @@ class FeatureScaler(Learned, mean=torch.float, std=torch.float):
             self.std = std.where(x.amax(dim=0) != x.amin(dim=0), 1.0)
         return self
 
-    def check(self, n_features: int) -> None:
-        """Raise ValueError if loaded tensors are not for this number; nothing is scaled by 0."""
-        self._check_shapes(mean=(n_features,), std=(n_features,))
-        if not bool((self.std > 0).all()):
-            raise ValueError(f"std of {type(self).__name__} must be positive")
-
     def forward(self, features: Tensor) -> Tensor:
         if not self.counts:
             return (features - self.mean) / self.std
         roots = features.clamp(min=0).sqrt()
         return (roots != 0) * (roots - self.mean) / self.std
-
-
-class CountScaler(FeatureScaler):
-    """Scale sparse counts."""
-
-    counts = True
 
 
 #: A series with long pauses is resampled to at most this many times its steps. Above this many
@@ -499,10 +427,10 @@ _MOST, _COARSE = 4, 2.0
 
 
 def regular(panel: Panel, *, warn: bool = False) -> Panel:
-    """Interpolate a panel with times linearly at regular times.
+    """Interpolate a panel with times linearly at ``t_0 + k u``, in median intervals of training.
 
-    The steps are ``t_0 + k u``, in units of the median interval of training. `u` is 1, or larger if
-    a series would get more than four times its steps. Of equal times the last counts.
+    `u` is 1, or larger if a series would get more than four times its steps. Of equal times the
+    last counts.
     """
     if panel.times is None:
         return panel
@@ -518,8 +446,7 @@ def regular(panel: Panel, *, warn: bool = False) -> Panel:
     if warn and (coarsest := float(unit.max())) > _COARSE:
         warn_caller(
             f"times have long pauses: a series is interpolated at steps {coarsest:.2g} median "
-            "intervals apart, which loses shorter patterns; split series at their pauses, or use "
-            "TSTransformerClassifier"
+            "intervals apart; split series at their pauses, or use TSTransformerClassifier"
         )
     lengths = ((stop - start) / unit + 1e-6).floor().long() + 1
     asked = start + torch.arange(int(lengths.max())) * unit

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import nan
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import torch
 import torch.nn.functional as F
@@ -22,39 +22,31 @@ _GRID = torch.logspace(-5, 2, 22, dtype=torch.float64)
 #: Features converted to float64 at a time, and rows of a Gram matrix computed at a time.
 _CHUNK, _ROWS = 2048, 1024
 #: Range of the inverse temperature, and the most steps to find it: a handful is usual.
-_SCALES = (1e-3, 1e4)
-_STEPS = 40
-#: Most leave-one-out scores (series times classes) used to choose the penalty.
-_SCORES = 2**19
+_SCALES, _STEPS = (1e-3, 1e4), 40
+#: Most leave-one-out scores (series times classes) to choose the penalty by, and at once.
+_SCORES = _AT_ONCE = 2**19
 #: Largest matrix that is decomposed. For larger ones, a sample of series chooses the penalty, as
 #: a Cholesky factor takes a small part of the time of the eigenvectors.
 _DECOMPOSED, _SAMPLE = 4096, 2048
-#: Scores calibrated at once, and the factor by which a loss may exceed the least by rounding.
-_AT_ONCE, _ROUNDED = 2**19, 1 + 1e-9
+#: Factor by which a loss may exceed the least by rounding.
+_ROUNDED = 1 + 1e-9
 
 
-class RidgeClassifier(
-    Learned, **dict.fromkeys(("coef", "intercept", "alpha", "scale", "loss"), torch.float)
-):
-    r"""Linear classifier fitted by ridge regression on targets 1, for a series' class, and -1.
-
-    Several labels of 0 and 1 are fitted at once, with one penalty. Each has an inverse temperature
-    `s` of its own, and the probability ``1 / (1 + exp(-s z))``.
+class RidgeClassifier(Learned):
+    r"""Linear classifier by ridge regression on targets 1, for the class of a series, and -1.
 
     It minimises ``sum_i w_i |y_i - f_i B - b|^2 + alpha |B|^2`` with an unpenalised `b`, and
-    probabilities are ``softmax(s z)`` of the scores ``z = f B + b``. The penalty `alpha`, one of 22
-    from 1e-5 to 100 times the mean eigenvalue of the kernel matrix, and the inverse temperature `s`
-    minimise the cross-entropy of the leave-one-out scores. These scores come without refits, from
-    one eigendecomposition: ``z_i = y_i - e_i / (1 - h_i)``, with the residuals `e` and the diagonal
-    `h` of the hat matrix `H` [1]_. With groups, whole groups are left out:
-    ``z_g = y_g - (I - H_gg)^-1 e_g``. The targets of the cross-entropy are ``1 - 1 / (n + 2)`` and
-    not 1, as in Platt's scaling [2]_, so that `s` stays finite where all classes are separated.
-    Above 524,288 scores (series times classes) a random subset of the series is used.
+    probabilities are ``softmax(s z)`` of the scores ``z = f B + b``; of several labels, fitted at
+    once, they are ``1 / (1 + exp(-s z))`` with an `s` each. The penalty `alpha`, one of 22 from
+    1e-5 to 100 times the mean eigenvalue of the kernel matrix, and the inverse temperature `s`
+    minimise the cross-entropy of leave-one-out scores ``z_i = y_i - e_i / (1 - h_i)``, with the
+    residuals `e` and the diagonal `h` of the hat matrix `H` [1]_; with groups, of
+    ``z_g = y_g - (I - H_gg)^-1 e_g``. Its targets are ``1 - 1 / (n + 2)`` and not 1, as in Platt's
+    scaling [2]_, so that `s` stays finite. At most 524,288 scores, of random series, are used.
 
     Time ``O(n m F + m^3)`` and memory ``O(m^2)`` in float64 besides the features, with `m` the
-    smaller of `n` and `F`: few series decompose the kernel matrix, many series the covariance.
-    If `m` is above 4096, the penalty is chosen on 2048 random series, and the system of all
-    series is solved for this penalty alone; leave-one-out scores are of these 2048 series.
+    smaller of `n` and `F`. If `m` is above 4096, 2048 random series choose the penalty, and the
+    system of all series is solved for this penalty alone.
 
     References
     ----------
@@ -63,14 +55,11 @@ class RidgeClassifier(
        Classifiers, 1999.
     """
 
-    #: ``[F, K]`` and ``[K]``.
-    coef: Tensor
-    intercept: Tensor
-    #: The penalty, the inverse temperature `s` (``[K]`` for several labels), and their
-    #: leave-one-out cross-entropy.
-    alpha: Tensor
-    scale: Tensor
-    loss: Tensor
+    coef: Annotated[Tensor, torch.float, "F K"]
+    intercept: Annotated[Tensor, torch.float, "K"]
+    alpha: Annotated[Tensor, torch.float, ""]
+    scale: Annotated[Tensor, torch.float, None]  # `s`, [K] for several labels
+    loss: Annotated[Tensor, torch.float, ""]  # the leave-one-out cross-entropy
     #: Share of the classes' entropy that the leave-one-out predictions do not explain; not saved.
     unexplained: float = nan
     #: Leave-one-out probabilities ``[m, K]`` and classes ``[m]`` of training series; not saved.
@@ -88,10 +77,10 @@ class RidgeClassifier(
         weights: Tensor | None = None,
         groups: Tensor | None = None,
     ) -> Self:
-        """Fit to features ``[n, F]`` and targets of a kind, with weights ``[n]`` above 0.
+        """Fit to features ``[n, F]`` and targets of a `kind`, with weights ``[n]`` above 0.
 
-        `kind` is what the targets are, such as `tsformer.estimators.labels.Classes`. `groups`
-        ``[n]`` are left out as a whole; a single group counts as none.
+        `kind` is such as `tsformer.estimators.labels.Classes`. `groups` ``[n]`` are left out as a
+        whole; a single group counts as none.
         """
         system = system_of(features, targets, kind, weights, groups)
         problem = system.problem
@@ -107,8 +96,9 @@ class RidgeClassifier(
 
     def check(self, n_features: int, kind: Any) -> None:
         """Raise ValueError if loaded tensors are not for these features and labels."""
-        n, scalars = len(kind.classes), {"alpha": (), "scale": kind.shape, "loss": ()}
-        self._check_shapes(coef=(n_features, n), intercept=(n,), **scalars)
+        self.check_sizes(F=n_features, K=len(kind.classes))
+        if self.scale.shape != kind.shape:
+            raise ValueError(f"scale must be {kind.shape}; it is {tuple(self.scale.shape)}")
 
     def forward(self, features: Tensor) -> Tensor:
         """Return logits ``[B, K]``: the logarithms of the probabilities up to a constant."""
@@ -144,8 +134,7 @@ class ConvolutionClassifier(nn.Module):
 
     def check(self, n_channels: int, kind: Any) -> None:
         """Raise ValueError if loaded tensors do not belong together, or to these sizes."""
-        n_features = self.convolutions.check(n_channels)
-        self.ridge.check(n_features, kind)
+        self.ridge.check(self.convolutions.check(n_channels), kind)
 
     def embed(
         self, values: Tensor, mask: Tensor | None = None, times: Tensor | None = None
@@ -162,10 +151,7 @@ class ConvolutionClassifier(nn.Module):
 
 @dataclass(eq=False)
 class _Problem:
-    """Features ``[n, F]`` and targets ``[n, K]``, weighted; both are centred where needed.
-
-    The penalty is chosen by leaving out some series, one by one or by the groups `parts`.
-    """
+    """Features ``[n, F]`` and targets ``[n, K]``, weighted; some series are left out, by parts."""
 
     features: Tensor
     y: Tensor
@@ -174,8 +160,8 @@ class _Problem:
     parts: list[Tensor] | None
 
     def __post_init__(self) -> None:
-        features, y, weights = self.features, self.y, self.weights
-        self.w = (weights / weights.mean()).to(y)
+        features, y = self.features, self.y
+        self.w = (self.weights / self.weights.mean()).to(y)
         self.root = self.w.sqrt()[:, None]
         self.intercept = self.w[self.some] / len(y)
         self.centre = self.w @ y / len(y)
@@ -192,10 +178,7 @@ class _Problem:
         return (self.features.double() - self.mean) * self.root
 
     def gram(self) -> Tensor:
-        """Return the smaller of the kernel matrix ``[n, n]`` and the covariance ``[F, F]``.
-
-        On and below the diagonal, which is all that factorisations read.
-        """
+        """Return the lower triangle of the kernel matrix ``[n, n]`` or covariance ``[F, F]``."""
         size = min(self.features.shape)
         gram = self.y.new_zeros(size, size)
         chunks = ((chunk.double() - mean) * self.root for chunk, mean in self.chunks)
@@ -288,10 +271,7 @@ class _Solved:
 def _choice_of(
     system: _Decomposed | _Solved, kind: Any
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, float]:
-    """Choose the penalty with the least leave-one-out cross-entropy of some series.
-
-    Return it, the inverse temperatures and loss of its scores, these scaled, and `unexplained`.
-    """
+    """Return the best penalty, its scale, loss and scaled scores, and `unexplained`."""
     problem, shape = system.problem, kind.shape
     y, w, root = (each[problem.some] for each in (problem.y, problem.w, problem.root))
     wanted, (losses,) = losses_of([system], kind)
