@@ -34,8 +34,9 @@ _MOST_ROWS, _MOST_COLUMNS, _MOST_SERIES, _ROWS_PER_CASE = 100_000, 20, 50, 5
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?")
 #: Most columns of a wide table that are named unlike its steps.
 _MOST_ODD = 3
-#: A table is a recording only from this number of rows, and of rows per column, on.
-_MANY_ROWS, _ROWS_PER_COLUMN = 200, 20
+#: A table is a recording only from this number of rows, and of rows per column, on; and with
+#: numbered columns, which may be steps, up to this number of them.
+_MANY_ROWS, _ROWS_PER_COLUMN, _MOST_NUMBERED = 200, 20, 12
 
 
 class LayoutWarning(UserWarning):
@@ -256,9 +257,9 @@ def refuse_recording(X: Any, y: Any = None) -> None:
     if _is_checked.get() or len(shape) != 2 or hasattr(X, "tocsr") or not shape[1]:
         return
     (n, k), names = shape, list(map(str, _columns(X, shape[1])))
-    numbered = [bool(_NUMBER.search(name)) for name in names]
-    are_channels = 2 * sum(numbered) < k or (k < 4 and all(map(str.isdecimal, names)))
-    if n < max(_MANY_ROWS, _ROWS_PER_COLUMN * k) or not are_channels:
+    are_channels = k < 4 or 2 * sum(bool(_NUMBER.search(name)) for name in names) < k
+    most = np.inf if are_channels else _MOST_NUMBERED
+    if n < max(_MANY_ROWS, _ROWS_PER_COLUMN * k) or k > most:
         return
     table = native(X)
     is_frame = isinstance(table, pd.DataFrame)
@@ -282,8 +283,9 @@ def refuse_recording(X: Any, y: Any = None) -> None:
             return
         evidence = evidence or bool(n_changes >= len(known))
     values = table.to_numpy(dtype=np.float64, na_value=np.nan)[order][:_MOST_ROWS]
-    shuffled = np.random.default_rng(0).permutation(values)
-    if evidence or _change(values, 0) < _STEADY * _change(shuffled, 0):
+    shuffled, change = np.random.default_rng(0).permutation(values), _change(values, 0)
+    are_channels = are_channels or bool(2 * change < _change(values, 1))
+    if are_channels and (evidence or change < _STEADY * _change(shuffled, 0)):
         roles = f"{'X' if is_frame else 'X.T'}, {None if y is None else 'y'}"
         raise ValueError(
             f"X has {n:,} rows of {k} columns, the steps of a recording; if each row is a series, "
