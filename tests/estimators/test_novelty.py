@@ -84,13 +84,15 @@ def processes(n: int, length: int, seed: int) -> dict[str, np.ndarray]:
     noise, phase = rng.normal(size=(n, length)), rng.uniform(0, 6, size=(n, 1))
     smooth = np.stack([np.convolve(row, 0.7 ** np.arange(9), "same") for row in noise])
     wave = np.sin(np.arange(length) / 5 + phase) + 0.3 * noise
-    return {"noise": noise[:, None], "smooth": smooth[:, None], "wave": wave[:, None]}
+    whole = np.sin(np.arange(length) * np.pi / 12.5 + phase) + 0.2 * noise  # 4 periods of 100 steps
+    found = {"noise": noise, "smooth": smooth, "wave": wave, "whole periods": whole}
+    return {name: series[:, None] for name, series in found.items()}
 
 
-@pytest.mark.parametrize("name", ["noise", "smooth", "wave"])
+@pytest.mark.parametrize("name", ["noise", "smooth", "wave", "whole periods"])
 def test_score_of_other_lengths(name):
     learned = Novelty(1, None).fit(to_source(processes(200, 100, 0)[name]))
-    for length in (20, 30, 60, 80, 250):
+    for length in (20, 30, 40, 60, 80, 250):
         scores = learned.score(to_source(processes(200, length, 1)[name]))
         assert (scores > 1).mean() <= (0.04 if length > 25 else 0.1), length
     broken = np.where(np.arange(60) < 30, processes(50, 60, 2)[name], 0.0)

@@ -225,10 +225,13 @@ def _mean(x: Tensor, known: Tensor) -> Tensor:
 
 
 def _shorter(series: Padded) -> Padded:
-    """Cut series to each share, from the first value and from the end in turn."""
-    n, n_steps = len(series), series.n_steps
-    whole = series.read(np.tile(np.arange(n), len(_SHARES) - 1))
-    lengths = np.ceil(np.repeat(_SHARES[1:], n) * whole.lengths).astype(np.int64)
+    """Cut series around each share, from the first value and from the end in turn."""
+    n, n_steps, last = len(series), series.n_steps, len(_SHARES) - 1
+    whole = series.read(np.tile(np.arange(n), last))
+    # At a share alone all series of a periodic process may have whole periods.
+    places = np.add.outer(np.arange(1, last + 1), (np.arange(n) + 0.5) / n - 0.5).ravel()
+    shares = np.exp(np.interp(places, np.arange(last + 1), np.log(_SHARES)))
+    lengths = np.ceil(shares * whole.lengths).astype(np.int64)
     start, first = whole.lengths - lengths, (~np.isnan(whole.values).all(axis=2)).argmax(axis=1)
     start[::2] = np.minimum(start, first)[::2]  # with a value, as the last step has one
     steps = np.minimum(start[:, None] + np.arange(n_steps), n_steps - 1)
