@@ -1,7 +1,4 @@
-"""The extension point: `Augmentation`, `Batch`, and sums of augmentations.
-
-Shape letters, here and in every augmentation: `B` series, `L` time steps, `C` channels.
-"""
+"""The extension point: `Augmentation`, `Batch`, and sums; `B` series, `L` steps, `C` channels."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -29,11 +26,9 @@ class Batch:
         Whether the values are numbers of codes, which must not be averaged.
     n_flags : int, default=0
         Number of channels, at the end, that flag missing values.
-    partner : Tensor [B] of int64, optional
+    partner, share : Tensor [B] of int64 and of float, optional
         Index in the batch of the series whose target has weight ``1 - share`` in the loss; None if
         nothing was mixed.
-    share : Tensor [B], optional
-        Weight of the series' own target in the loss.
     """
 
     values: Tensor
@@ -48,45 +43,25 @@ class Batch:
 class Augmentation(Named):
     """Base class of all augmentations: from a batch of training series to another one.
 
-    Subclassing with a name registers the class: ``class Flip(Augmentation, name="flip")``. The
-    signature of the class is its configuration: ``__init__`` takes the options as keywords and
-    keeps each in an attribute of its name.
+    Subclassing with a name registers the class: ``class Flip(Augmentation, name="flip")``;
+    ``replace=True`` takes over a name. ``__init__`` takes the options as keywords and keeps each in
+    an attribute of its name. Class attributes state whether it sets `Batch.partner` and
+    `Batch.share` (`mixes`), whether it applies to series of codes (`symbolic`), and the paper
+    (`reference`).
 
     An augmentation overrides `__call__`. It draws from torch's generator of the batch's device,
     which the fit seeds and restores. It leaves shapes, mask and times as they are, values zero
     where the mask is False, and its argument unmodified. It must not wait for the device, as
     ``.item()`` and ``if tensor:`` do: the step may be recorded in a CUDA graph.
 
-    Attributes
-    ----------
-    mixes : bool
-        Whether it sets `Batch.partner` and `Batch.share`.
-    symbolic : bool
-        Whether it applies to series of codes.
-    reference : str
-        The paper.
-
-    Raises
-    ------
-    ValueError
-        When subclassing, if the name is not allowed or taken (``replace=True`` takes it over).
-
     Examples
     --------
     >>> from dataclasses import replace
-    >>> from tsformer.augmentation import resolve, unregister
-    >>> class Flip(Augmentation, name="flip"):
-    ...     def __init__(self, *, p=0.5):
-    ...         self.p = p
+    >>> class Flip(Augmentation):
     ...     def __call__(self, batch):
-    ...         x = batch.values
-    ...         flipped = torch.rand(len(x), 1, 1, device=x.device) < self.p
-    ...         return replace(batch, values=torch.where(flipped, -x, x))
-    >>> flip = resolve("flip", p=1.0)
-    >>> flip, flip(Batch(torch.ones(1, 2, 1))).values.flatten()
-    (Flip(p=1.0), tensor([-1., -1.]))
-    >>> unregister("flip") is Flip
-    True
+    ...         return replace(batch, values=-batch.values)
+    >>> Flip()(Batch(torch.ones(1, 2, 1))).values.flatten()
+    tensor([-1., -1.])
     """
 
     registry: ClassVar = Registry["Augmentation"](
@@ -107,10 +82,7 @@ class Augmentation(Named):
 
 
 class Sum(Augmentation):
-    """A sum of augmentations, as in ``"warp+jitter"``: its parts, one after the other.
-
-    ValueError if several parts mix series: a series has one partner.
-    """
+    """A sum of augmentations, as in ``"warp+jitter"``; at most one part mixes series."""
 
     def __init__(self, parts: Sequence[Augmentation]):
         mixing = [part.label for part in parts if part.mixes]
@@ -150,8 +122,7 @@ def resolve(augmentation: AugmentationSpec, **augmentation_params: Any) -> Augme
     Parameters
     ----------
     augmentation : str, Augmentation, Augmentation subclass, or callable
-        A name, a sum such as ``"warp+jitter"``, whose parts apply in order, an instance, a class or
-        a factory of one.
+        A name, a sum such as ``"warp+jitter"``, an instance, a class or a factory of one.
     **augmentation_params
         Options of the class. In a sum an option goes to the one part that has it; if several have
         it, nest it under the name of the part: ``warp={"p": 1.0}, jitter={"p": 0.1}``.
@@ -159,8 +130,7 @@ def resolve(augmentation: AugmentationSpec, **augmentation_params: Any) -> Augme
     Raises
     ------
     TypeError, ValueError
-        For another type, options with an instance, an unknown name or option, a sum with a part
-        twice or with several that mix series, and an option that fits several parts.
+        For another type, an unknown name or option, a part twice, and parts that both mix series.
 
     Examples
     --------
@@ -172,10 +142,7 @@ def resolve(augmentation: AugmentationSpec, **augmentation_params: Any) -> Augme
 
 
 def relative_times(batch: Batch) -> Tensor:
-    """Return times ``[1 | B, L]`` relative to the series: 0 at its first valid step, 1 at its last.
-
-    They are 0 if all valid steps have one time, and arbitrary where the mask is False.
-    """
+    """Return times ``[1 | B, L]``: 0 at the first valid step of a series and 1 at its last."""
     x, mask, t = batch.values, batch.mask, batch.times
     if t is None:
         t = torch.arange(x.shape[1], device=x.device, dtype=torch.float32)[None]
@@ -189,10 +156,10 @@ def relative_times(batch: Batch) -> Tensor:
 
 
 def read(batch: Batch, where: Tensor, at: Tensor) -> Tensor:
-    """Return the values ``[B, M, C]`` at any relative times `at` ``[B, M]``.
+    """Return the values ``[B, M, C]`` at relative times `at` ``[B, M]``, interpolated linearly.
 
-    `where` are the `relative_times` of the batch. Values are interpolated linearly between valid
-    steps, codes come from the nearer step. Of several steps at one time the last is read.
+    `where` are the `relative_times` of the batch. Codes come from the nearer valid step; of several
+    steps at one time the last is read.
     """
     x, mask = batch.values, batch.mask
     B, L = x.shape[:2]
@@ -219,11 +186,6 @@ def read(batch: Batch, where: Tensor, at: Tensor) -> Tensor:
 
 
 def shifted(batch: Batch, where: Tensor, shift: Tensor) -> Tensor:
-    """Return the values ``[B, L, C]`` of each step read `shift` later, in relative time.
-
-    Where the shift ``[B, L]`` is exactly 0, and at masked steps, the value is kept.
-    """
-    moved = shift != 0
-    if batch.mask is not None:
-        moved = moved & batch.mask
+    """Return values ``[B, L, C]`` read `shift` later; kept where it is 0 and at masked steps."""
+    moved = shift != 0 if batch.mask is None else (shift != 0) & batch.mask
     return read(batch, where, where + shift).where(moved[..., None], batch.values)

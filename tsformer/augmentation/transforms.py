@@ -1,4 +1,4 @@
-"""The augmentations by name: `warp`, `slice`, `cutmix` and `jitter`, in the order of `names()`."""
+"""The augmentations: `warp`, `slice`, `cutmix` and `jitter`, in the order of `names()`."""
 
 from dataclasses import replace
 
@@ -32,9 +32,7 @@ class Warp(Augmentation, name="warp"):
 
     Examples
     --------
-    >>> from tsformer.augmentation import Batch, Warp
-    >>> x = torch.linspace(0, 1, 5)[None, :, None]
-    >>> warped = Warp(p=1.0)(Batch(x)).values
+    >>> warped = Warp(p=1.0)(Batch(torch.linspace(0, 1, 5)[None, :, None])).values
     >>> warped.shape, warped[0, 0, 0].item(), warped[0, -1, 0].item()
     (torch.Size([1, 5, 1]), 0.0, 1.0)
     """
@@ -43,9 +41,7 @@ class Warp(Augmentation, name="warp"):
     reference = "Um et al. 2017"
 
     def __init__(self, *, p: float = 0.5, sigma: float = 0.2, knots: int = 5):
-        self.p = p
-        self.sigma = sigma
-        self.knots = knots
+        self.p, self.sigma, self.knots = p, sigma, knots
         self._check_option("p", 0, 1)
         self._check_option("sigma", 0, 5)  # speeds beyond exp(5 z) would overflow float32
         self._check_option("knots", 2, whole=True)
@@ -58,16 +54,10 @@ class Warp(Augmentation, name="warp"):
 
 
 def warped(batch: Batch, speed: Tensor) -> Batch:
-    """Return the series read at warped times.
-
-    `speed` ``[B, K]`` holds positive speeds at `K` equidistant points in relative time; only their
-    ratios matter. A series whose speeds are all 1 is unchanged, bit by bit.
-    """
-    where = relative_times(batch)
-    n_pieces = speed.shape[1] - 1
+    """Return the series read at warped times; only the ratios of the speeds ``[B, K]`` matter."""
+    where, n_pieces = relative_times(batch), speed.shape[1] - 1
     mean = (speed.sum(dim=1, keepdim=True) - (speed[:, :1] + speed[:, -1:]) / 2) / n_pieces
-    # Integrate the excess over the mean speed: speed 1 moves nothing.
-    excess = speed / mean - 1
+    excess = speed / mean - 1  # so that speed 1 moves nothing, bit by bit
     # Hat `k` is 1 at ``k / n_pieces`` and 0 at all other knots; integrals ``[1 | B, L, K]``.
     knot = torch.arange(n_pieces + 1, device=where.device)
     apart = (where[..., None] * n_pieces - knot).clamp(-1.0, 1.0)
@@ -99,9 +89,7 @@ class Slice(Augmentation, name="slice"):
 
     Examples
     --------
-    >>> from tsformer.augmentation import Batch, Slice
-    >>> x = torch.linspace(0, 1, 5)[None, :, None]
-    >>> part = Slice(p=1.0, min_share=0.5)(Batch(x)).values
+    >>> part = Slice(p=1.0, min_share=0.5)(Batch(torch.linspace(0, 1, 5)[None, :, None])).values
     >>> part.shape, bool(part[0, -1] - part[0, 0] >= 0.5)
     (torch.Size([1, 5, 1]), True)
     """
@@ -110,8 +98,7 @@ class Slice(Augmentation, name="slice"):
     reference = "Le Guennec et al. 2016"
 
     def __init__(self, *, p: float = 0.5, min_share: float = 0.7):
-        self.p = p
-        self.min_share = min_share
+        self.p, self.min_share = p, min_share
         self._check_option("p", 0, 1)
         self._check_option("min_share", 0, 1)
 
@@ -126,8 +113,7 @@ class Slice(Augmentation, name="slice"):
 def sliced(batch: Batch, removed: Tensor, place: Tensor) -> Batch:
     """Return a part of each series, stretched to the length of the whole.
 
-    The share `removed` ``[B, 1]`` of its time is cut off, the share `place` ``[B, 1]`` of the cut
-    at the start. Without a cut a series is unchanged, bit by bit.
+    The shares of time `removed` and, of these at the start, `place`, are ``[B, 1]``.
     """
     where = relative_times(batch)
     return replace(batch, values=shifted(batch, where, removed * (place - where)))
@@ -140,7 +126,7 @@ class CutMix(Augmentation, name="cutmix"):
     `max_share` and anywhere in the series, takes the values that a random other series of the batch
     has at the same relative times, interpolated as by `Warp`. The loss is
     ``s loss(y) + (1 - s) loss(y')`` with the targets `y` and `y'` of the two and `s` the share of
-    valid steps that were kept.
+    valid steps that were kept. A batch is mixed once.
 
     Parameters
     ----------
@@ -149,11 +135,6 @@ class CutMix(Augmentation, name="cutmix"):
     max_share : float in [0, 1], default=1.0
         Largest share of the steps to replace; 0 changes nothing.
 
-    Raises
-    ------
-    ValueError
-        If the batch was mixed already.
-
     References
     ----------
     Yun et al., "CutMix: Regularization Strategy to Train Strong Classifiers with Localizable
@@ -161,14 +142,9 @@ class CutMix(Augmentation, name="cutmix"):
 
     Examples
     --------
-    >>> from tsformer.augmentation import Batch, CutMix
-    >>> x = torch.zeros(2, 4, 1)
-    >>> x[1] = 1.0
-    >>> out = CutMix(p=1.0)(Batch(x))
-    >>> out.partner
-    tensor([1, 0])
-    >>> torch.equal(out.share[0], 1 - out.values[0].mean())
-    True
+    >>> out = CutMix(p=1.0)(Batch(torch.tensor([0.0, 1.0])[:, None, None].expand(2, 4, 1)))
+    >>> out.partner, torch.equal(out.share[0], 1 - out.values[0].mean())
+    (tensor([1, 0]), True)
     """
 
     mixes = True
@@ -176,8 +152,7 @@ class CutMix(Augmentation, name="cutmix"):
     reference = "Yun et al. 2019"
 
     def __init__(self, *, p: float = 0.5, max_share: float = 1.0):
-        self.p = p
-        self.max_share = max_share
+        self.p, self.max_share = p, max_share
         self._check_option("p", 0, 1)
         self._check_option("max_share", 0, 1)
 
@@ -194,11 +169,10 @@ class CutMix(Augmentation, name="cutmix"):
 
 
 def mixed(batch: Batch, partner: Tensor, start: Tensor, width: Tensor) -> Batch:
-    """Return each series with a stretch of its partner.
+    """Return each series with a stretch of its partner ``[B]``; its own partner is unchanged.
 
-    Of `n` valid steps, number `r` is replaced if ``(r + 1/2) / n`` is at least `start` ``[B, 1]``
-    and less than ``start + width``. `partner` ``[B]`` holds indices; a series that is its own
-    partner is unchanged.
+    Step `r` of `n` valid ones is replaced if ``start <= (r + 1/2) / n < start + width``, ``[B,
+    1]``.
     """
     x, mask, times = batch.values, batch.mask, batch.times
     B, L = x.shape[:2]
@@ -208,12 +182,9 @@ def mixed(batch: Batch, partner: Tensor, start: Tensor, width: Tensor) -> Batch:
     middle = (valid.cumsum(dim=1) - 0.5) / n_valid[:, None]
     replaced = (middle >= start) & (middle < start + width) & valid & (partner[:, None] != own)
     where = relative_times(batch).expand(B, L)
-    other = Batch(
-        x[partner],
-        None if mask is None else mask[partner],
-        None if times is None else times.expand(B, L)[partner],
-        batch.symbolic,
-    )
+    masks = None if mask is None else mask[partner]
+    times = None if times is None else times.expand(B, L)[partner]
+    other = Batch(x[partner], masks, times, batch.symbolic)
     values = read(other, where[partner], where).where(replaced[..., None], x)
     share = (n_valid - replaced.sum(dim=1)) / n_valid
     return replace(batch, values=values, partner=partner, share=share)
@@ -223,8 +194,8 @@ class Jitter(Augmentation, name="jitter"):
     """Add independent Gaussian noise to the values of valid steps: ``x + sigma z``.
 
     `z` is standard normal, for every step and channel of a series that is chosen, with probability
-    `p`. The differences of a channel get noise of their own, flags of missing values none;
-    codes are rejected. Values are scaled before: `sigma` is a share of a standard deviation.
+    `p`; flags of missing values get none, codes are rejected. Values are scaled before: `sigma` is
+    a share of a standard deviation.
 
     Parameters
     ----------
@@ -240,7 +211,6 @@ class Jitter(Augmentation, name="jitter"):
 
     Examples
     --------
-    >>> from tsformer.augmentation import Batch, Jitter
     >>> x = torch.zeros(1, 1000, 1)
     >>> bool((Jitter(p=1.0, sigma=0.3)(Batch(x)).values.std() - 0.3).abs() < 0.03)
     True
@@ -249,8 +219,7 @@ class Jitter(Augmentation, name="jitter"):
     reference = "Um et al. 2017"
 
     def __init__(self, *, p: float = 0.5, sigma: float = 0.1):
-        self.p = p
-        self.sigma = sigma
+        self.p, self.sigma = p, sigma
         self._check_option("p", 0, 1)
         self._check_option("sigma", 0)
 

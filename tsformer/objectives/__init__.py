@@ -1,8 +1,4 @@
-"""Objectives of pretraining on series without labels, each selected by name.
-
-Files are named after the names that objectives are registered under; all classes are importable
-from here.
-"""
+"""Objectives of pretraining on series without labels, each selected by name."""
 
 from tsformer.objectives.base import (
     InputLayout,
@@ -14,11 +10,8 @@ from tsformer.objectives.base import (
     resolve,
 )
 
-# The order of these imports is the order of `names()`.
-# isort: off
-from tsformer.objectives.masked import Masked
+from tsformer.objectives.masked import Masked  # isort: skip  # first, as in `names()`
 from tsformer.objectives.contrastive import Contrastive
-# isort: on
 
 available = Objective.registry.available
 find = Objective.registry.find

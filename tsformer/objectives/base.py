@@ -1,8 +1,4 @@
-"""The extension point: `Objective`, its tasks and its losses.
-
-Shape letters, here and in every objective: `B` series, `L` time steps, `N` tokens, `C` channels,
-`D` model width.
-"""
+"""The extension point; `B` series, `L` steps, `N` tokens, `C` channels, `D` width of the model."""
 
 from __future__ import annotations
 
@@ -19,18 +15,16 @@ from tsformer.model import ModelConfig, TSTransformer
 
 @dataclass(frozen=True)
 class InputLayout:
-    """Layout of the inputs of a model: channels, differences, flags of gaps.
+    """Layout of the inputs of a model.
 
     Parameters
     ----------
-    n_channels : int
-        Channels `C` of the series.
+    n_channels, stride : int
+        Channels `C` of the series; steps per token.
     differenced : bool, default=False
         Whether a difference of each channel follows the channels.
     flagged : tuple of int, default=()
         Channels whose flags are the last inputs, 0 where a value was observed.
-    stride : int, default=1
-        Steps per token.
     """
 
     n_channels: int
@@ -51,23 +45,13 @@ class Posed:
 class Objective(Named):
     """Base class of all objectives: tasks for series without labels.
 
-    Subclassing with a name registers the class: ``class Next(Objective, name="next")``. The
-    signature of the class is its configuration: ``__init__`` takes the options as keywords and
-    keeps each in an attribute of its name.
+    Subclassing with a name registers the class: ``class Next(Objective, name="next")``;
+    ``replace=True`` takes over a name. ``__init__`` takes the options as keywords and keeps each in
+    an attribute of its name. `reference` is the paper.
 
     An objective overrides the methods below, `check` only if series of codes are excluded. It
     samples from torch's generator of the batch's device, which the fit seeds and restores, and must
     not wait for the device.
-
-    Attributes
-    ----------
-    reference : str
-        The paper.
-
-    Raises
-    ------
-    ValueError
-        When subclassing, if the name is not allowed or taken (``replace=True`` takes it over).
     """
 
     registry: ClassVar = Registry["Objective"]("objective", ("reference",))
@@ -120,7 +104,6 @@ class PretrainingTransformer(TSTransformer):
     Examples
     --------
     >>> import torch
-    >>> from tsformer.objectives import resolve
     >>> config = ModelConfig(n_channels=3, n_outputs=3, max_len=50, d_model=8, n_heads=2)
     >>> model = PretrainingTransformer(config, resolve("masked"))
     >>> model(torch.randn(8, 50, 3)).shape, model.embed(torch.randn(8, 50, 3)).shape

@@ -15,9 +15,8 @@ class Contrastive(Objective, name="contrastive"):
 
     ``loss_ij = -log(exp(z_i z_j / T) / sum_k exp(z_i z_k / T))`` for the two views `i`, `j` of a
     series, in both orders, with `k` all views in the batch except `i` and the `temperature` `T`:
-    the normalised temperature-scaled cross entropy, NT-Xent. `z` are embeddings of series after a
-    head of two layers, scaled to length 1. A view is a random part of at least `min_share` of the
-    series, stretched to its length by `tsformer.augmentation.Slice`, with Gaussian noise.
+    NT-Xent. `z` are embeddings of series after a head of two layers, scaled to length 1. A view is
+    a random part of the series, stretched by `tsformer.augmentation.Slice`, with Gaussian noise.
 
     Parameters
     ----------
@@ -30,15 +29,9 @@ class Contrastive(Objective, name="contrastive"):
     width : int >= 1, default=32
         Width of the compared embeddings.
 
-    Raises
-    ------
-    ValueError
-        If an option is out of range.
-
     References
     ----------
     Chen et al., "A Simple Framework for Contrastive Learning of Visual Representations", ICML 2020.
-    https://arxiv.org/abs/2002.05709
 
     Examples
     --------
@@ -61,11 +54,8 @@ class Contrastive(Objective, name="contrastive"):
         self.sigma, self.width = sigma, width
         self._check_option("temperature", 0, excluded=True)
         self._check_option("min_share", 0, 1, excluded=True)
+        self._check_option("sigma", 0)
         self._check_option("width", 0, whole=True, excluded=True)
-        self._view()
-
-    def _view(self) -> tuple[Slice, Jitter]:
-        return Slice(p=1.0, min_share=self.min_share), Jitter(p=1.0, sigma=self.sigma)
 
     def n_outputs(self, n_channels: int) -> int:
         return int(self.width)
@@ -78,20 +68,15 @@ class Contrastive(Objective, name="contrastive"):
             raise ValueError("'contrastive' adds noise, which codes cannot take; set sigma to 0")
 
     def pose(self, batch: Batch, layout: InputLayout) -> Posed:
-        part, noise = self._view()
-        views = [part(batch) for _ in range(2)]
+        views = [Slice(p=1.0, min_share=self.min_share)(batch) for _ in range(2)]
         if self.sigma:
-            views = [noise(view) for view in views]
+            views = [Jitter(p=1.0, sigma=self.sigma)(view) for view in views]
         mask, times = batch.mask, batch.times
+        mask = None if mask is None else torch.cat([mask, mask])
+        times = times if times is None or len(times) == 1 else torch.cat([times, times])
+        values = torch.cat([view.values for view in views])
         return Posed(
-            replace(
-                batch,
-                values=torch.cat([view.values for view in views]),
-                mask=None if mask is None else torch.cat([mask, mask]),
-                times=times if times is None or len(times) == 1 else torch.cat([times, times]),
-                partner=None,
-                share=None,
-            )
+            replace(batch, values=values, mask=mask, times=times, partner=None, share=None)
         )
 
     def outputs(
@@ -101,14 +86,8 @@ class Contrastive(Objective, name="contrastive"):
         return model.forward_head(model.embed(x, mask, times))
 
     def losses(self, outputs: Tensor, posed: Posed) -> Tensor:
-        return nt_xent(outputs, self.temperature)
-
-
-def nt_xent(z: Tensor, temperature: float) -> Tensor:
-    """Return the loss of each series, the mean over its two views."""
-    B = len(z) // 2
-    z = F.normalize(z, dim=1)
-    itself = torch.eye(2 * B, dtype=torch.bool, device=z.device)
-    scores = (z @ z.T / temperature).masked_fill(itself, float("-inf"))
-    other = torch.arange(2 * B, device=z.device).roll(B)
-    return F.cross_entropy(scores, other, reduction="none").unflatten(0, (2, B)).mean(dim=0)
+        B, z = len(outputs) // 2, F.normalize(outputs, dim=1)
+        itself = torch.eye(2 * B, dtype=torch.bool, device=z.device)
+        scores = (z @ z.T / self.temperature).masked_fill(itself, float("-inf"))
+        other = torch.arange(2 * B, device=z.device).roll(B)
+        return F.cross_entropy(scores, other, reduction="none").unflatten(0, (2, B)).mean(dim=0)
