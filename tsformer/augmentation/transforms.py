@@ -111,10 +111,7 @@ class Slice(Augmentation, name="slice"):
 
 
 def sliced(batch: Batch, removed: Tensor, place: Tensor) -> Batch:
-    """Return a part of each series, stretched to the length of the whole.
-
-    The shares of time `removed` and, of these at the start, `place`, are ``[B, 1]``.
-    """
+    """Stretch each series, cut by shares `removed` ``[B, 1]``, `place` of each at the start."""
     where = relative_times(batch)
     return replace(batch, values=shifted(batch, where, removed * (place - where)))
 

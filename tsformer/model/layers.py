@@ -23,10 +23,9 @@ def attend(
 ) -> Tensor:
     """Compute ``softmax(q k^T scale + bias) v`` on the fused kernel.
 
-    For a bias that requires a gradient, torch falls back to plain arithmetic on the CPU, which
-    allocates several score matrices and takes several times as long. Here the kernel computes the
-    output and the gradients of `q`, `k`, `v` as if the bias were constant. The gradient of the
-    bias, equal to the gradient of the scores, follows in cache-sized chunks.
+    For a bias that requires a gradient, torch falls back to plain arithmetic on the CPU, several
+    times slower. Here the kernel computes the output and the gradients of `q`, `k`, `v` as if the
+    bias were constant, and the gradient of the bias follows in cache-sized chunks.
 
     Queries and keys are ``[B, H, N, E']``, values and the result ``[B, H, N, E]``, the bias
     ``[1 | B, 1 | H, N, N]``; `mask` ``[B, N]`` is False for keys at padding. If `causal`, a query
@@ -39,7 +38,10 @@ def attend(
         out = F.scaled_dot_product_attention(q, k, v, is_causal=causal, scale=scale)
         return out[..., :E]
     visible = visible_keys(mask, q.shape[-2], q.device, causal=causal)
-    if bias is not None and _gradient_is_ours(q, bias):
+    trained = bias is not None and bias.requires_grad and torch.is_grad_enabled()
+    plain = q.device.type == "cpu" and q.dtype in (torch.float32, torch.float64)
+    # A compiler fuses plain arithmetic itself.
+    if trained and plain and not torch.compiler.is_compiling():
         function: Any = _TrainedBias  # torch leaves `apply` without types
         out = function.apply(q, k, v, bias, visible, scale)
     else:
@@ -57,16 +59,6 @@ def visible_keys(
         earlier = torch.ones(n_tokens, n_tokens, dtype=torch.bool, device=device).tril()[None, None]
         visible = earlier if visible is None else visible & earlier
     return visible
-
-
-def _gradient_is_ours(q: Tensor, bias: Tensor) -> bool:
-    return (
-        bias.requires_grad
-        and torch.is_grad_enabled()
-        and q.device.type == "cpu"
-        and q.dtype in (torch.float32, torch.float64)
-        and not torch.compiler.is_compiling()  # a compiler fuses plain arithmetic itself
-    )
 
 
 def _masked(bias: Tensor, visible: Tensor | None) -> Tensor:
@@ -133,11 +125,9 @@ _TINY = 1e-30
 class MaskedBatchNorm(nn.BatchNorm1d):
     """Normalise each feature by its mean and variance over the valid steps.
 
-    Training uses the statistics of the batch. Prediction uses their running averages, so that
-    series do not affect each other. A layer norm needs no batch, but removes the amplitude of a
-    step, which determines the class on many problems.
-
-    Same parameters as `torch.nn.BatchNorm1d`, with a momentum.
+    Training uses the statistics of the batch, prediction their running averages, so that series do
+    not affect each other. A layer norm would remove the amplitude of a step. Parameters are those
+    of `torch.nn.BatchNorm1d`.
     """
 
     shared = False
@@ -147,10 +137,7 @@ class MaskedBatchNorm(nn.BatchNorm1d):
     num_batches_tracked: Tensor
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Map ``[B, D, N]`` or ``[B, D, 1, N]`` to the same shape.
-
-        `mask` ``[B, N]`` is True for valid steps; None if all are.
-        """
+        """Map ``[B, D, N]`` or ``[B, D, 1, N]`` to the same shape; `mask` ``[B, N]``."""
         # The fused norm takes no mask, and rejects a single value.
         alone = mask is None and not self.shared and x.shape[0] * x.shape[-1] > 1
         if self.training:
@@ -169,7 +156,7 @@ class MaskedBatchNorm(nn.BatchNorm1d):
         """Return the weighted mean ``[D]``, the centred `x` and the variance ``[D]``."""
         dims = [d for d in range(x.dim()) if d != 1]
         mean = self._over_all((x * weight).sum(dims)) / total
-        centred = x - _each_feature(mean, x)
+        centred = x - _beside(mean, x)
         return mean, centred, self._over_all((centred.square() * weight).sum(dims)) / total
 
     @torch.no_grad()
@@ -181,7 +168,7 @@ class MaskedBatchNorm(nn.BatchNorm1d):
     def _scaled(self, centred: Tensor, var: Tensor) -> Tensor:
         """Divide by the standard deviation, then apply weight and bias."""
         scale = self.weight * torch.rsqrt(var + self.eps)
-        return centred * _each_feature(scale, centred) + _each_feature(self.bias, centred)
+        return centred * _beside(scale, centred) + _beside(self.bias, centred)
 
     def _over_all(self, total: Tensor) -> Tensor:
         function: Any = _SumOverProcesses  # torch leaves `apply` without types
@@ -189,17 +176,14 @@ class MaskedBatchNorm(nn.BatchNorm1d):
 
 
 class PooledBatchNorm(MaskedBatchNorm):
-    """Normalise each feature of pooled series, ``[B, D]``, over the series of a batch.
+    """Normalise each feature of pooled series, ``[B, D]``, over the weighted series of a batch.
 
-    Statistics are weighted by the series' weights. A single or dominant series would be normalised
-    to zero, so such a batch uses the running averages and leaves them unchanged.
+    A single or dominant series would be normalised to zero, so such a batch uses the running
+    averages and leaves them unchanged.
     """
 
     def forward(self, x: Tensor, weights: Tensor | None = None) -> Tensor:
-        """Map ``[B, D]`` to the same shape.
-
-        `weights` ``[B]`` are used in training only; their mean over all batches is 1.
-        """
+        """Map ``[B, D]`` to the same shape, in training by `weights` ``[B]`` of mean 1."""
         if self.training and weights is not None:
             return self._weighted(x, weights)
         if self.training and len(x) == 1 and not self.shared:
@@ -219,10 +203,8 @@ class PooledBatchNorm(MaskedBatchNorm):
         self.num_batches_tracked.add_(1)
         # The momentum of a batch is proportional to the weight of its series.
         share = total / self._over_all(torch.ones_like(weight).sum())
-        unbiased = var * (size / (size - 1)).where(enough, 1.0)
-        self._track(
-            mean, unbiased, (self.momentum * share).clamp(max=1).to(self.running_mean.dtype)
-        )
+        momentum = (self.momentum * share).clamp(max=1).to(self.running_mean.dtype)
+        self._track(mean, var * (size / (size - 1)).where(enough, 1.0), momentum)
         return self._scaled(x - mean[:, None], var)[..., 0]
 
 
@@ -247,13 +229,8 @@ class _SumOverProcesses(torch.autograd.Function):
         return grad
 
 
-def _beside(mask: Tensor, x: Tensor) -> Tensor:
-    """Return `mask` ``[B, N]`` as ``[B, 1, N]`` or ``[B, 1, 1, N]``."""
-    return mask[:, None] if x.dim() == 3 else mask[:, None, None]
-
-
-def _each_feature(values: Tensor, x: Tensor) -> Tensor:
-    """Return ``[D]`` as ``[D, 1]`` or ``[D, 1, 1]``."""
+def _beside(values: Tensor, x: Tensor) -> Tensor:
+    """Insert one or two dimensions after the first, of ``[B, N]`` or ``[D]``."""
     return values[:, None] if x.dim() == 3 else values[:, None, None]
 
 

@@ -2,11 +2,8 @@
 
 Every stem takes `x` ``[B, L, C]`` with zeros at padding, `mask` ``[B, L]`` or None and `t`
 ``[1 | B, L]``. It returns tokens ``[B, N, D]``, their mask ``[B, N]`` or None, and their times
-``[1 | B, N]`` in units of one token: the distance of neighbouring tokens of a regular series is 1
-for every stride.
-
-Padding never reaches a valid token: it is zero before every convolution, like the zeros past the
-end of an unpadded series, and norms exclude it.
+``[1 | B, N]`` in units of one token. Padding never reaches a valid token: it is zero before every
+convolution, like the zeros past the end of a series, and norms exclude it.
 """
 
 import inspect
@@ -67,7 +64,7 @@ class LinearStem(Stem):
 class EmbeddingStem(Stem):
     """One token per step: a learned vector for each code of a symbolic series, ``W[x]``.
 
-    Row 0 embeds codes that are absent from training; it starts at zero and stays zero.
+    Row 0, for codes that are absent from training, starts at zero and stays zero.
     """
 
     stride = 1
@@ -86,10 +83,7 @@ class EmbeddingStem(Stem):
 
 
 class PatchStem(Stem):
-    """A token for every `stride` consecutive steps of all channels, cut without overlap.
-
-    Its time is the mean time of its valid steps.
-    """
+    """A token for every `stride` consecutive steps of all channels, at their mean time."""
 
     def __init__(self, n_channels: int, d_model: int, max_len: int, stride: int | None = None):
         super().__init__()
@@ -126,36 +120,24 @@ class DilatedConvolution(nn.Module):
         pools: bool = False,
     ):
         super().__init__()
-        self.stride = stride
-        self.pools = pools
-        widths = [
-            n_out // len(dilations) + (i < n_out % len(dilations)) for i in range(len(dilations))
-        ]
+        self.stride, self.pools = stride, pools
+        share, rest = divmod(n_out, len(dilations))
+        self.dilations = list(dilations if share else dilations[:rest])
+        options: Any = {"stride": 1 if pools else stride}
+        options["bias"] = False  # the batch norm would subtract it again
         self.branches = nn.ModuleList(
             nn.Conv1d(
-                n_in,
-                w,
-                kernel,
-                1 if pools else stride,
-                padding=d * (kernel // 2),
-                dilation=d,
-                bias=False,  # the batch norm would subtract it again
+                n_in, share + (i < rest), kernel, padding=d * (kernel // 2), dilation=d, **options
             )
-            for w, d in zip(widths, dilations, strict=True)
-            if w
+            for i, d in enumerate(self.dilations)
         )
         self.norm = MaskedBatchNorm(n_out)
         self.n_features = 2 * n_out if pools else n_out
-        self.dilations = [d for width, d in zip(widths, dilations, strict=True) if width]
         #: Number of consecutive inputs that an output depends on.
         self.span = (kernel - 1) * max(self.dilations) + (stride if pools else 1)
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
-        """Map ``[B, L, C]`` to ``[B, ceil(L / stride), D]``, and the mask along with it.
-
-        A CPU convolves an image of one row in channels-last memory order faster than a
-        channels-first series.
-        """
+        """Map ``[B, L, C]`` to ``[B, ceil(L / stride), D]``, and the mask along with it."""
         if mask is not None:
             x = x * mask[..., None]
         row = x.transpose(1, 2)[:, :, None]
@@ -174,33 +156,26 @@ class DilatedConvolution(nn.Module):
         strided = None if mask is None else _windows(mask, self.stride).any(dim=-1)
         row = F.gelu(self.norm(row, mask if self.pools else strided))
         if self.pools:
-            row = torch.cat([self._largest(row, mask), self._averaged(row, mask)], dim=1)
+            row = self._pooled(row, mask)
         # Indexing instead would change the memory order of its gradient.
         return row.squeeze(2).transpose(1, 2), strided
 
-    def _largest(self, row: Tensor, mask: Tensor | None) -> Tensor:
-        """Take the maximum of the valid steps of each window of ``[B, D, 1, L]``."""
-        if mask is not None:
-            row = row.where(mask[:, None, None], _BELOW_GELU)
-        return F.max_pool2d(row, (1, self.stride), ceil_mode=True)
-
-    def _averaged(self, row: Tensor, mask: Tensor | None) -> Tensor:
-        """Average the valid steps of each window of ``[B, D, 1, L]``."""
-        window = (1, self.stride)
+    def _pooled(self, row: Tensor, mask: Tensor | None) -> Tensor:
+        """Return maximum and mean of the valid steps of each window of ``[B, D, 1, L]``."""
+        window: Any = {"kernel_size": (1, self.stride), "ceil_mode": True}
         if mask is None:
-            return F.avg_pool2d(row, window, ceil_mode=True)
+            return torch.cat([F.max_pool2d(row, **window), F.avg_pool2d(row, **window)], dim=1)
+        largest = F.max_pool2d(row.where(mask[:, None, None], _BELOW_GELU), **window)
         valid = mask[:, None, None].to(row.dtype)
-        total = F.avg_pool2d(row * valid, window, ceil_mode=True)
-        return total / F.avg_pool2d(valid, window, ceil_mode=True).clamp(min=1e-6)
+        share = F.avg_pool2d(valid, **window).clamp(min=1e-6)
+        return torch.cat([largest, F.avg_pool2d(row * valid, **window) / share], dim=1)
 
 
 class ConvStem(Stem):
     """Two layers of convolutions at several dilations side by side, strided to `n_tokens` tokens.
 
-    The first layer has the smaller stride, as its steps are the cheapest. Token `n` is centred at
-    step ``n * stride`` and has the time of that step. Residual layers, ``x + conv(x)`` of stride 1
-    and the same dilations, may follow: each widens the receptive field of a token by the span of
-    the kernels, at the cost of a convolution over all tokens.
+    Token `n` is centred at step ``n * stride`` and has the time of that step. Residual layers,
+    ``x + conv(x)`` of stride 1 and the same dilations, may follow.
 
     References
     ----------

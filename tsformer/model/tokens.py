@@ -16,8 +16,6 @@ from tsformer.model.transformer import EncoderConfig, TransformerEncoder
 class TokenConfig(EncoderConfig):
     """Hyperparameters of a TokenTransformer, in addition to the fields of `EncoderConfig`.
 
-    Encodings that read neighbouring tokens become causal.
-
     Parameters
     ----------
     vocab_size : int
@@ -45,12 +43,9 @@ class TokenConfig(EncoderConfig):
 class TokenTransformer(TransformerEncoder):
     """A causal stack of transformer blocks that predicts each next token.
 
-    The embedding is scaled by ``sqrt(D)``. Weights are drawn from torch's global generator, the
-    encoding's last: with the same seed, models that differ only in their encoding share all other
-    initial weights.
-
-    No token sees a later token. Beyond `max_len`, encodings that interpolate (`learnable`, `tupe`,
-    `fire`) rescale to the whole length, so that a token's code depends on the length.
+    The embedding is scaled by ``sqrt(D)``. With the same seed, models that differ only in their
+    encoding share all other initial weights. No token sees a later token; beyond `max_len`,
+    encodings that interpolate (`learnable`, `tupe`, `fire`) rescale to the whole length.
 
     Parameters
     ----------
@@ -84,7 +79,7 @@ class TokenTransformer(TransformerEncoder):
     def forward(
         self, tokens: Tensor, mask: Tensor | None = None, times: Tensor | None = None
     ) -> Tensor:
-        """Compute the logits of each token's successor.
+        """Compute the logits ``[B, L, V]`` of each token's successor.
 
         Parameters
         ----------
@@ -94,25 +89,15 @@ class TokenTransformer(TransformerEncoder):
             True for valid tokens, False at padding, which comes last. All are valid by default.
         times : Tensor [B, L] or [1, L], optional
             Times of the tokens, not decreasing; ``0, 1, 2, ...`` by default.
-
-        Returns
-        -------
-        Tensor [B, L, V]
-
-        Raises
-        ------
-        ValueError
-            If `tokens` are not two-dimensional.
         """
         if tokens.ndim != 2:
             raise ValueError(f"tokens must be [B, L]; got {list(tokens.shape)}")
-        t = times
-        if t is None:
-            t = torch.arange(tokens.shape[1], device=tokens.device, dtype=torch.float32)[None]
+        if times is None:
+            times = torch.arange(tokens.shape[1], device=tokens.device, dtype=torch.float32)[None]
         x = self.embedding(tokens) * self.config.d_model**0.5
         if mask is not None:
             x = x * mask[..., None]
-        return self.output(self.forward_features(x, mask, t))
+        return self.output(self.forward_features(x, mask, times))
 
     @torch.no_grad()
     def generate(
@@ -141,11 +126,6 @@ class TokenTransformer(TransformerEncoder):
         Returns
         -------
         Tensor [B, L + n] or [L + n]
-
-        Raises
-        ------
-        ValueError
-            For an empty prompt, a negative `temperature`, or `top_k` below 1.
         """
         if prompt.shape[-1] == 0:
             raise ValueError("the prompt is empty; give at least one token")

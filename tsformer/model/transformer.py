@@ -19,8 +19,8 @@ _LEVELS = 2**16
 class Dropout(nn.Dropout):
     """`torch.nn.Dropout`; on a CPU the rate is rounded to a multiple of 2^-16.
 
-    Torch samples one random number per value on a CPU, which takes an eighth of the default model's
-    training step. Sampling 64 bits for four values takes a quarter of that time.
+    There torch samples a random number per value, an eighth of the default model's training step;
+    64 bits for four values take a quarter of that time.
 
     Examples
     --------
@@ -46,14 +46,12 @@ class Dropout(nn.Dropout):
 class SelfAttention(nn.Module):
     """Attend from every token to every valid token, on the fused kernel.
 
-    Attention weights get no dropout: on the fused kernel that is impossible, and plain arithmetic
-    is several times slower. The residual branch has dropout instead.
+    Attention weights get no dropout, which the fused kernel excludes; the residual branch has it.
     """
 
     def __init__(self, d_model: int, n_heads: int, causal: bool = False):
         super().__init__()
-        self.causal = causal
-        self.n_heads = n_heads
+        self.causal, self.n_heads = causal, n_heads
         self.qkv = nn.Linear(d_model, 3 * d_model)
         self.out = nn.Linear(d_model, d_model)
 
@@ -71,14 +69,9 @@ class SelfAttention(nn.Module):
         return self.out(out.transpose(1, 2).reshape(B, N, D))
 
     def weights(self, x: Tensor, t: Tensor, encoding: Hooks, mask: Tensor | None = None) -> Tensor:
-        """Compute the attention weights of `forward`, which the fused kernel does not return.
+        """Compute the attention weights ``[B, H, N, N]`` of `forward`, without the hook `mix`.
 
-        Same arguments as `forward`. The output of the hook `mix` is not included.
-
-        Returns
-        -------
-        Tensor [B, H, N, N]
-            How much each token (row) attends to each token (column). Rows sum to 1.
+        They are how much each token (row) attends to each token (column). Rows sum to 1.
         """
         q, k, _, bias, scale = self._encoded(x, t, encoding)
         scores = q @ k.mT * scale
@@ -128,10 +121,7 @@ class TransformerBlock(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor, t: Tensor, encoding: Hooks, mask: Tensor | None = None) -> Tensor:
-        """Map tokens `x` ``[B, N, D]`` at times `t` ``[1 | B, N]`` to ``[B, N, D]``.
-
-        `mask` ``[B, N]`` is True for valid tokens; None if all are.
-        """
+        """Map tokens as `SelfAttention.forward` does."""
         if self.norm_first:
             x = x + self.dropout(self.attention(self.norm_attention(x), t, encoding, mask))
             return x + self.dropout(self.feed_forward(self.norm_feed_forward(x)))
@@ -199,10 +189,6 @@ class TransformerEncoder(nn.Module):
             True for valid tokens; None if all are.
         t : Tensor [1 | B, N]
             Times of the tokens.
-
-        Returns
-        -------
-        Tensor [B, N, D]
         """
         x: Tensor = self.dropout(self.encoding.embed(tokens, t, mask))
         for block, hooks in zip(self.blocks, self.encoding.one_pass(), strict=True):
@@ -249,10 +235,7 @@ class MaxPooling(nn.Module):
 
 
 class AttentionPooling(nn.Module):
-    """A mean weighted by a learned score of each token: ``softmax(x w) x``.
-
-    Scores start at zero: the initial pooling is the mean.
-    """
+    """A mean weighted by a learned score of each token, initially zero: ``softmax(x w) x``."""
 
     def __init__(self, d_model: int):
         super().__init__()
@@ -305,8 +288,7 @@ class ModelConfig(EncoderConfig):
 class TSTransformer(TransformerEncoder):
     """A stack of transformer blocks over the tokens of a series, with pooling and a head.
 
-    Weights are drawn from torch's global generator, the encoding's last: with the same seed, models
-    that differ only in their encoding share all other initial weights.
+    With the same seed, models that differ only in their encoding share all other initial weights.
 
     Parameters
     ----------
@@ -348,7 +330,7 @@ class TSTransformer(TransformerEncoder):
         *,
         weights: Tensor | None = None,
     ) -> Tensor:
-        """Compute logits.
+        """Compute logits ``[B, K]``.
 
         Parameters
         ----------
@@ -361,10 +343,6 @@ class TSTransformer(TransformerEncoder):
             default.
         weights : Tensor [B], optional
             Weights of the series in the statistics of ``head_norm="batch"``, in training.
-
-        Returns
-        -------
-        Tensor [B, K]
         """
         return self.forward_head(self.embed(x, mask, times), weights)
 
@@ -378,8 +356,7 @@ class TSTransformer(TransformerEncoder):
     ) -> tuple[Tensor, Tensor | None, Tensor]:
         """Map values to tokens, with the tokens' mask and times; arguments as in `forward`.
 
-        Series of a batch interact only in batch norms, here and in `forward_head`:
-        `forward_features` and `pooling` can run on parts of the batch.
+        Series of a batch interact only in batch norms, here and in `forward_head`.
 
         Returns
         -------
@@ -396,7 +373,9 @@ class TSTransformer(TransformerEncoder):
             x = x.where(mask[..., None], 0.0)
         x, mask, t = self.stem(x, mask, times)
         if mask is not None:
-            t = _hold_last(t, mask)
+            # Masked tokens have the time before them, or that of the first valid token.
+            latest = t.masked_fill(~mask, float("-inf")).cummax(dim=1).values
+            t = latest.maximum(t.masked_fill(~mask, float("inf")).amin(dim=1, keepdim=True))
             x = x * mask[..., None]
         return x, mask, t
 
@@ -404,18 +383,11 @@ class TSTransformer(TransformerEncoder):
         """Map pooled embeddings ``[B, D]`` to logits ``[B, K]`` by a norm and a linear layer.
 
         With ``head_norm="batch"`` each feature is standardised: over the batch in training,
-        weighted by `weights` ``[B]``, and by running averages afterwards. Without it, features
-        after mean pooling differ in spread, and weight decay favours the widest.
+        weighted by `weights` ``[B]``, and by running averages afterwards. Otherwise weight decay
+        favours the features of the widest spread.
         """
         if isinstance(self.head_norm, PooledBatchNorm):
             pooled = self.head_norm(pooled, weights)
         elif self.head_norm is not None:
             pooled = self.head_norm(pooled)
         return self.head(pooled)
-
-
-def _hold_last(t: Tensor, mask: Tensor) -> Tensor:
-    """Forward-fill the times of masked tokens; the first are backfilled."""
-    latest = t.masked_fill(~mask, float("-inf")).cummax(dim=1).values
-    first = t.masked_fill(~mask, float("inf")).amin(dim=1, keepdim=True)
-    return latest.maximum(first)
