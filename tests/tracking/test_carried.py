@@ -15,8 +15,8 @@ from tsformer import RandomConvolutionClassifier, TSTransformerClassifier, load
 from tsformer.estimators import series
 from tsformer.tracking import MLflowTracker, RunStore, TrackedRun
 from tsformer.tracking.autologging import track_evaluation, tracked_fit
-from tsformer.tracking.context import current, hides_fits
-from tsformer.tracking.settings import Settings, current_settings, speaking, warn
+from tsformer.tracking.context import to_track
+from tsformer.tracking.settings import Settings, speaking, warn
 
 mlflow = pytest.importorskip("mlflow", reason='needs the extra "tracking"')
 
@@ -102,10 +102,8 @@ def state() -> tuple[Any, ...]:
     """All that tracking sets in a process while it works."""
     active = mlflow.active_run()
     return (
-        current_settings(),
+        to_track(),
         list(series._observers),
-        current(),
-        hides_fits(),
         active and active.info.run_id,
         logging.getLogger("mlflow").level,
     )

@@ -2,7 +2,6 @@
 
 import json
 import os
-import pickle
 import re
 import shutil
 import signal
@@ -84,12 +83,11 @@ def test_pyfunc_takes_what_fit_takes(classifier, folder, container):
 def test_a_served_model_opens_no_file_and_other_models_are_still_checked(folder, tmp_path):
     np.save(tmp_path / "secret.npy", ARRAY)
     served = mlflow.pyfunc.load_model(str(folder))
-    for path in (f"{tmp_path}/secret.npy", tmp_path / "secret.npy", [f"{tmp_path}/secret.npy"]):
+    for path in (f"{tmp_path}/secret.npy", [f"{tmp_path}/secret.npy"]):
         with pytest.raises(mlflow.exceptions.MlflowException):
             served.predict(path)
-    types, models = mlflow.types, mlflow.models
-    signature = models.ModelSignature(types.Schema([types.ColSpec("double", "x")]))
-    described = models.Model(signature=signature)
+    schema = mlflow.types.Schema([mlflow.types.ColSpec("double", "x")])
+    described = mlflow.models.Model(signature=mlflow.models.ModelSignature(schema))
     mlflow.pyfunc.add_to_model(described, loader_module="other")
     with pytest.raises(mlflow.exceptions.MlflowException, match="missing inputs"):
         mlflow.pyfunc.PyFuncModel(described, DummyClassifier()).predict(WIDE)
@@ -113,33 +111,23 @@ def test_mlflow_registers_it(classifier, folder, uri, italy, monkeypatch):
 
 
 def test_its_files_describe_it_and_hold_no_pickle(folder):
-    kept = {path.suffix for path in folder.rglob("*") if path.is_file()}
-    assert kept == {"", ".json", ".md", ".safetensors", ".txt", ".yaml"}
+    kept = {path.suffix for path in folder.rglob("*.*")}
+    assert kept == {".json", ".md", ".safetensors", ".txt", ".yaml"}
     signature = mlflow.models.get_model_info(str(folder)).signature
     assert signature.inputs.input_names() == ["series"]
     answer = [(column["name"], column["type"]) for column in signature.outputs.to_dict()]
     assert answer == [("prediction", "string"), ("p(1)", "double"), ("p(2)", "double")]
     requirements = (folder / "requirements.txt").read_text()
-    assert "tsformer==" in requirements
-    assert "torch==" in requirements
+    assert re.match(r"torch==.*\ntsformer==\S+\n", requirements, re.DOTALL)
     assert "+" not in requirements, "a version that names a build is on no registry"
-
-
-class Evil:
-    """Its unpickling leaves a file."""
-
-    def __init__(self, path: Path):
-        self.path = path
-
-    def __reduce__(self) -> Any:
-        return os.system, (f"touch {self.path}",)
 
 
 def test_a_registered_stranger_runs_no_code(folder, tmp_path):
     """MLflow's loader obeys an `MLmodel` that requests pickle; ours reads no `MLmodel`."""
     ran = tmp_path / "ran"
     folder = shutil.copytree(folder, tmp_path / "model")
-    (folder / "model.pkl").write_bytes(pickle.dumps(Evil(ran)))
+    evil = b"cos\nsystem\n(S'touch %s'\ntR." % bytes(ran)  # a pickle whose loading leaves a file
+    (folder / "model.pkl").write_bytes(evil)
     description = (folder / "MLmodel").read_text()
     assert "loader_module: tsformer.tracking.model" in description
     asked = description.replace("tsformer.tracking.model", "mlflow.sklearn")
@@ -150,25 +138,26 @@ def test_a_registered_stranger_runs_no_code(folder, tmp_path):
     assert not ran.exists()
     mlflow.sklearn.load_model(str(folder))
     assert ran.exists(), "the guide says that MLflow runs it"
+    ran.unlink()
     (weights,) = (folder / "estimator").glob("*.safetensors")
-    weights.write_bytes(pickle.dumps(Evil(tmp_path / "again")))
+    weights.write_bytes(evil)
     with pytest.raises(ValueError, match="safetensors"):
         load(folder / "estimator")
-    assert not (tmp_path / "again").exists()
+    assert not ran.exists()
 
 
 def test_what_cannot_be_served_is_refused(classifier, italy, tmp_path):
     X, y = italy
     regressor = TSTransformerRegressor("none", **SMALL).fit(X, y.astype(float))
     encoder = TSTransformerEncoder("none", **SMALL).fit(X)
-    for estimator, options, message in (
-        (classifier, {"output": "proba"}, "'proba'"),
-        (regressor, {"output": "predict_proba"}, r"predict_proba.*TSTransformerRegressor"),
-        (encoder, {}, r"predict.*TSTransformerEncoder"),
-        (EarlyClassifier(), {}, "EarlyClassifier"),
+    for estimator, output, message in (
+        (classifier, "proba", "'proba'"),
+        (regressor, "predict_proba", r"predict_proba.*TSTransformerRegressor"),
+        (encoder, "table", r"predict.*TSTransformerEncoder"),
+        (EarlyClassifier(), "table", "EarlyClassifier"),
     ):
         with pytest.raises(ValueError, match=message):
-            write_model(estimator, tmp_path / "x", **options)
+            write_model(estimator, tmp_path / "x", output=output)
     assert not list(tmp_path.iterdir()), "nothing is left of them"
     write_model(classifier, tmp_path / "x", output="predict")
     answer = mlflow.pyfunc.load_model(str(tmp_path / "x")).predict({"series": X})
@@ -182,10 +171,7 @@ CLASSIFIERS = {
     "classifier": TSTransformerClassifier("tape+erpe", **SMALL),
     "convolutions": RandomConvolutionClassifier(**KERNELS, random_state=0),
     "ensemble": TSEnsembleClassifier(
-        "fast",
-        transformer_params={k: v for k, v in SMALL.items() if k != "random_state"},
-        convolution_params=KERNELS,
-        random_state=0,
+        "fast", transformer_params={"max_epochs": 1}, convolution_params=KERNELS, random_state=0
     ),
 }
 
@@ -249,18 +235,13 @@ def test_times_have_a_column_of_their_own():
     np.testing.assert_allclose(answer, classifier.predict_proba(FRAMES), rtol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("cell", "message"),
-    [
-        ([[1, 2], [3]], "series 1 must be a list of numbers for each of 2"),
-        ([1, 2], r"series 1 .*\(2,\)"),
-    ],
-)
-def test_what_is_no_series_is_refused_by_its_number(cell, message):
-    served = ServedModel(CLASSIFIERS["convolutions"].fit(X, Y))
-    table = asked()
+@pytest.mark.parametrize("cell", [[[1, 2], [3]], [1, 2]])
+def test_what_is_no_series_is_refused_by_its_number(cell):
+    served, table = ServedModel(CLASSIFIERS["convolutions"].fit(X, Y)), asked()
     table.at[1, "series"] = cell
-    with pytest.raises(mlflow.exceptions.MlflowException, match=message) as refused:
+    with pytest.raises(
+        mlflow.exceptions.MlflowException, match=r"series 1 .* each of 2"
+    ) as refused:
         served.predict(table)
     assert refused.value.get_http_status_code() == 400
 
@@ -272,12 +253,9 @@ def server(folder):
     page = (Path(__file__).parents[2] / "docs/guide/serving.md").read_text(encoding="utf-8")
     (command,) = re.findall(r"^mlflow (models serve .*) &$", page, re.MULTILINE)
     command = command.replace("-m served", f"-m {folder}").replace("5001", str(port))
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    process = subprocess.Popen(
-        [sys.executable, "-m", "mlflow", *command.split()],
-        env={**os.environ, "PATH": path},
-        start_new_session=True,
-    )
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    program = [sys.executable, "-m", "mlflow", *command.split()]
+    process = subprocess.Popen(program, env=environment, start_new_session=True)
     served = f"http://127.0.0.1:{port}"
     try:
         wait_until(lambda: process.poll() is not None or answers(f"{served}/ping"))
@@ -289,11 +267,8 @@ def server(folder):
 
 
 def invocations(server: str, asked: dict[str, Any]) -> Any:
-    request = urllib.request.Request(
-        f"{server}/invocations",
-        data=json.dumps(asked).encode(),
-        headers={"Content-Type": "application/json"},
-    )
+    url, headers = f"{server}/invocations", {"Content-Type": "application/json"}
+    request = urllib.request.Request(url, json.dumps(asked).encode(), headers)
     with urllib.request.urlopen(request, timeout=60) as answer:
         return json.load(answer)
 

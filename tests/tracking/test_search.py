@@ -1,6 +1,6 @@
 """What a search or cross-validation of scikit-learn leaves in MLflow after `tsformer.autolog`."""
 
-from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -37,7 +37,6 @@ def test_a_grid_search(few):
     assert parent.info.run_name == "GridSearchCV over encoding, d_model"
     assert parent.data.metrics["best_score"] == search.best_score_
     assert parent.data.params["best.encoding"] == search.best_params_["encoding"]
-    assert parent_of(parent) == ""
     assert "cv_results.csv" in files_of(parent)
 
     candidates = {run.info.run_name: run for run in runs(kind="encoding")}
@@ -45,14 +44,13 @@ def test_a_grid_search(few):
     for index, params in enumerate(results["params"]):
         run = candidates[f"{params['encoding']}, d_model={params['d_model']}"]
         for suffix, kind in {"": "mean", "_spread": "std", "_rank": "rank"}.items():
-            assert (
-                run.data.metrics[f"test/accuracy{suffix}"] == results[f"{kind}_test_score"][index]
-            )
+            expected = results[f"{kind}_test_score"][index]
+            assert run.data.metrics[f"test/accuracy{suffix}"] == expected
         assert run.data.params["d_model"] == str(params["d_model"])
-        assert parent_of(run) == parent.info.run_id
 
     (refit,) = runs(kind="refit")
-    assert parent_of(refit) == parent.info.run_id
+    parents = [parent_of(run) for run in (parent, refit, *candidates.values())]
+    assert parents == ["", *[parent.info.run_id] * 5]
     assert refit.info.run_name == f"refit of {search.best_params_['encoding']}"
     assert "train/loss" in refit.data.metrics
     assert {"training.png", "encoding.png"} <= files_of(refit)
@@ -64,26 +62,17 @@ def test_a_grid_search(few):
     assert len(runs()) == 1 + 4 + 1, "fits of folds have no runs"
 
 
-@pytest.mark.parametrize("name", ["cross_val_score", "cross_validate"])
-def test_a_cross_validation(name, few, quick):
-    """Both names were imported before `autolog` was called."""
-    scores = globals()[name](RandomConvolutionClassifier(**TINY), *few, cv=3)
-    scores = scores["test_score"] if isinstance(scores, dict) else scores
-    (run,) = runs()
-    assert run.info.run_name == "cross-validation of RandomConvolutionClassifier"
-    assert run.data.metrics["test/accuracy"] == pytest.approx(scores.mean())
-    assert run.data.metrics["test/accuracy_spread"] == pytest.approx(scores.std())
-
-
-def test_scores_of_other_names(few, quick):
-    classifier = RandomConvolutionClassifier(**TINY)
-    scoring = ["f1_macro", "neg_log_loss"]
+def test_cross_validations_and_scores_of_other_names(few, quick):
+    """Both functions were imported before `autolog` was called."""
+    classifier, scoring = RandomConvolutionClassifier(**TINY), ["f1_macro", "neg_log_loss"]
+    scores = cross_val_score(classifier, *few, cv=3)
     found = cross_validate(classifier, *few, cv=2, scoring=scoring, return_train_score=True)
-    (run,) = runs()
-    for name in scoring:
-        for part in ("train", "test"):
-            mean = found[f"{part}_{name}"].mean()
-            assert run.data.metrics[f"{part}/{name}"] == pytest.approx(mean)
+    first, second = runs()
+    assert first.info.run_name == "cross-validation of RandomConvolutionClassifier"
+    assert first.data.metrics["test/accuracy"] == pytest.approx(scores.mean())
+    assert first.data.metrics["test/accuracy_spread"] == pytest.approx(scores.std())
+    for key in ("train_f1_macro", "test_f1_macro", "train_neg_log_loss", "test_neg_log_loss"):
+        assert second.data.metrics[key.replace("_", "/", 1)] == pytest.approx(found[key].mean())
     GridSearchCV(classifier, {"n_groups": [0]}, cv=2, scoring=scoring, refit=False).fit(*few)
     assert {f"test/{name}" for name in scoring} <= set(runs(kind="encoding")[-1].data.metrics)
 
@@ -126,16 +115,12 @@ def test_fits_that_fail(few, quick):
     run = runs(kind="search")[-1]
     assert run.info.status == "FAILED"
     assert "max_epochs" in run.data.tags["tsformer.error"]
-    assert not [run for run in runs() if run.info.status == "RUNNING"]
 
 
 def test_a_search_that_is_interrupted_leaves_nothing_running(few, quick):
-    def scorer(estimator: Any, X: Any, y: Any) -> float:
-        raise KeyboardInterrupt
-
-    grid = {"n_features": [168, 336]}
-    search = GridSearchCV(RandomConvolutionClassifier(**TINY), grid, cv=2, scoring=scorer)
+    scorer = Mock(side_effect=KeyboardInterrupt, spec=[])
+    classifier = RandomConvolutionClassifier(**TINY)
     with pytest.raises(KeyboardInterrupt):
-        search.fit(*few)
+        GridSearchCV(classifier, {"n_groups": [0]}, cv=2, scoring=scorer).fit(*few)
     assert [run.info.status for run in runs()] == ["KILLED"]
     assert mlflow.active_run() is None

@@ -15,15 +15,14 @@ def watched(event, arguments):
     # Raised by the interpreter itself, whichever library asks for another machine.
     if event == "socket.getaddrinfo" and arguments[0] not in ("localhost", "127.0.0.1", None):
         print("asked for", arguments[0], flush=True)
-    if event == "socket.connect" and isinstance(arguments[1], tuple):
-        if not arguments[1][0].startswith(("127.", "::1")):
-            print("asked for", arguments[1][0], flush=True)
+    address = arguments[1] if event == "socket.connect" else None
+    if isinstance(address, tuple) and not address[0].startswith(("127.", "::1")):
+        print("asked for", address[0], flush=True)
 
 sys.addaudithook(watched)
 import numpy as np
 from tsformer import TSTransformerClassifier, load
-from tsformer.tracking import MLflowTracker, prepare_store
-from tsformer.tracking import write_model
+from tsformer.tracking import MLflowTracker, prepare_store, write_model
 
 X = np.random.default_rng(0).normal(size=(8, 1, 12))
 store = prepare_store(f"sqlite:///{sys.argv[1]}/mlflow.db")

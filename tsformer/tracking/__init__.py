@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 # that are started from here inherit it.
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 
-from tsformer.tracking.store import RunStore, prepare_store, resolve_uri
-from tsformer.tracking.tracked_run import TrackedRun
+from tsformer.tracking.store import RunStore, TrackedRun, prepare_store, resolve_uri
 
 if TYPE_CHECKING:
     from tsformer.tracking.model import register_model, write_model

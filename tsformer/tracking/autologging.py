@@ -5,7 +5,6 @@ epochs, and tells an interrupted fit from a failed one.
 """
 
 import re
-import sys
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,29 +21,12 @@ from tsformer.estimators.saving import fitted_parts
 from tsformer.estimators.series import Fit, add_observer, remove_observer
 from tsformer.plots import encoding_color, plot_confusion, plot_history, plot_reliability
 from tsformer.plots.explanations import plot_relevance_of
-from tsformer.tracking import search
-from tsformer.tracking.context import (
-    Enclosing,
-    activated,
-    hides_fits,
-    start_run,
-    user_run_is_active,
-    within,
-)
+from tsformer.tracking import context, search
+from tsformer.tracking.context import Enclosing, activated, start_run, within
 from tsformer.tracking.model import card_at, write_model
 from tsformer.tracking.scores import in_text, scored
-from tsformer.tracking.settings import (
-    Settings,
-    current_settings,
-    reason,
-    set_settings,
-    speaking,
-    warn,
-    warn_untracked,
-    without_credentials,
-)
-from tsformer.tracking.store import RunStore, resolve_uri
-from tsformer.tracking.tracked_run import CONTEXTS, TrackedRun, padded
+from tsformer.tracking.settings import Settings, speaking, warn_untracked, without_credentials
+from tsformer.tracking.store import CONTEXTS, RunStore, TrackedRun, padded, resolve_uri
 from tsformer.tracking.tracker import (
     MLflowTracker,
     check_pictures,
@@ -71,15 +53,8 @@ def autolog(
 ) -> None:
     """Track every fit of this package in MLflow from now on.
 
-    Each fit gives a run: the parameters, loss and validation score by epoch, scores on training and
-    validation data, pictures, seconds, peak memory, number of parameters, the data by name, shape
-    and digest, and the model, which `mlflow.pyfunc.load_model` loads; an encoder is stored as the
-    folder that `tsformer.load` reads. `tsformer.tracking.context` documents the experiment and the
-    store of a run.
-
-    A run ends FINISHED, KILLED if Ctrl-C ended training, or FAILED with the error in the tag
-    ``tsformer.error``. The tag ``tsformer.missing`` lists entries that could not be stored. If the
-    store fails, one warning is issued, the fit continues, and the run is not FINISHED.
+    `docs/tracking.md` lists what a run holds and where it goes. Tracking never fails a fit: if the
+    store fails, one warning is issued, and the run is not FINISHED.
 
     Parameters
     ----------
@@ -96,17 +71,14 @@ def autolog(
     silent : bool, default=False
         Whether to issue no warnings of tracking, and hide MLflow's messages while tracking.
     pictures : bool or "auto", default="auto"
-        Whether to draw the pictures, which takes up to three seconds. "auto" draws them of fits
-        that took at least 60 seconds.
+        Whether to draw pictures, in up to three seconds; "auto" after fits of 60 seconds or more.
     extra_tags : mapping of str to str, optional
         Tags for each run.
 
     Raises
     ------
-    ImportError
-        If mlflow is missing.
-    ValueError
-        If `pictures` is anything else.
+    ImportError, ValueError
+        If mlflow is missing, or `pictures` is anything else.
 
     Examples
     --------
@@ -120,45 +92,43 @@ def autolog(
     use(None if disable else Settings(*logged, exclusive, silent, pictures, tags))
 
 
-def use(settings: Settings | None) -> None:
-    """Track with these settings; None ends tracking."""
-    set_settings(settings)
+def use(settings: Settings | None) -> Settings | None:
+    """Track with these settings, or not if None; return the settings before."""
     if settings is None:
         remove_observer(_observe)
     else:
         add_observer(_observe)
         search.install()
+    return context.set_settings(settings)
 
 
 @contextmanager
 def _observe(fit: Fit) -> Iterator[None]:
     """Track one fit."""
-    settings = current_settings()
-    own = fit.estimator.get_params(deep=False)
+    settings, own = context.to_track(), fit.estimator.get_params(deep=False)
     callbacks = own.get("callbacks")
     callbacks = callbacks if isinstance(callbacks, Sequence) else ()
     tracked = any(isinstance(callback, MLflowTracker) for callback in callbacks)  # as in a study
-    if settings is None or tracked or hides_fits() or not Ranks.current().leads:
+    if settings is None or tracked or not Ranks.current().leads:
         yield
         return
     with speaking(settings), ExitStack() as stack:
         run = tracker = None
         try:
-            if not (settings.exclusive and user_run_is_active()):
-                tags = {"tsformer.estimator": type(fit.estimator).__name__, **settings.extra_tags}
-                if encoding := encoding_of(fit.estimator):
-                    tags["mlflow.runColor"] = encoding_color(encoding)
-                run = start_run(name_of(fit.estimator), kind="fit", tags=tags)
-                stack.enter_context(activated(run))
-                stack.enter_context(run)
-                run.attempt("the parameters", lambda: run.params(parameters_of(fit.estimator)))
-                # Members may train in other processes.
-                alone = own.get("n_estimators") == 1 or own.get("quality") == "fast"
-                if alone or own.get("n_jobs") in (1, None):
-                    tracker = MLflowTracker(run, pictures=settings.pictures)
-                    fit.callbacks.append(tracker)
+            tags = {"tsformer.estimator": type(fit.estimator).__name__, **settings.extra_tags}
+            if encoding := encoding_of(fit.estimator):
+                tags["mlflow.runColor"] = encoding_color(encoding)
+            run = start_run(name_of(fit.estimator), kind="fit", tags=tags)
+            stack.enter_context(activated(run))
+            stack.enter_context(run)
+            run.attempt("the parameters", lambda: run.params(parameters_of(fit.estimator)))
+            # Members may train in other processes.
+            alone = own.get("n_estimators") == 1 or own.get("quality") == "fast"
+            if alone or own.get("n_jobs") in (1, None):
+                tracker = MLflowTracker(run, pictures=settings.pictures)
+                fit.callbacks.append(tracker)
         except Exception as error:  # tracking never fails a fit
-            warn(f"this fit is not tracked {reason(error)}")
+            warn_untracked("this fit", error)
         begun = perf_counter()
         yield
         if run is not None:
@@ -170,24 +140,21 @@ def _log_fit(
     run: TrackedRun, fit: Fit, settings: Settings, summary: Mapping[str, float], seconds: float
 ) -> None:
     """Log the fitted estimator."""
-    estimator, data = fit.estimator, fit.data
+    estimator, passed = fit.estimator, fit.data
     pictures = worth_drawing(settings.pictures, seconds)
     course = partial(_log_course, run, estimator, summary, seconds, pictures)
     run.attempt("the course of the fit", course)
     if settings.log_models:  # before the scores, which become those of the model
         run.attempt("the model", partial(_log_model, run, fit, settings))
-    passed = (
-        f"passed to {type(estimator).__name__}.fit in {sys.argv[0] or 'an interactive session'}"
-    )
-    loader = settings.loader if settings.dataset else passed
+    loader = settings.loader if settings.dataset else "an argument of `fit`"
     for part, X, y, times in (
-        ("train", fit.X, fit.y, data.get("times")),
-        ("val", data.get("X_val"), data.get("y_val"), data.get("times_val")),
+        ("train", fit.X, fit.y, passed.get("times")),
+        ("val", passed.get("X_val"), passed.get("y_val"), passed.get("times_val")),
     ):
-        named = {"name": settings.dataset or CONTEXTS[part], "loader": loader}
-        described = named if settings.log_datasets else None
+        data = {"name": settings.dataset or CONTEXTS[part], "loader": loader}
+        data = data if settings.log_datasets else {}
         if X is not None:
-            log_part(run, part, estimator, X, y, times, pictures=pictures, data=described)
+            log_part(run, part, estimator, X, y, times, pictures=pictures, **data)
     if fit.interrupted:
         run.end("KILLED")
 
@@ -246,13 +213,9 @@ def log_part(
     times: Any = None,
     *,
     pictures: bool,
-    data: Mapping[str, str] | None,
+    **data: str,
 ) -> None:
-    """Log the scores on "train", "val" or "test" data, pictures, and name and digest of `data`."""
-
-    def log_data() -> None:
-        reading = {"times": times, "index": estimator.timestamps == "index"}
-        run.dataset(X, y, context=CONTEXTS[part], **reading, **(data or {}))
+    """Log the scores on "train", "val" or "test" data, pictures, and `data` by name and digest."""
 
     def log_scores() -> None:
         scores, predicted, probabilities = scored(estimator, X, y, times)
@@ -265,8 +228,10 @@ def log_part(
                 draw = partial(plot_reliability, true, probabilities, classes)
                 run.figure(draw, f"reliability_{part}.png")
 
-    if data is not None:
-        run.attempt(f"the {CONTEXTS[part]} data", log_data)
+    if data:
+        data["context"] = CONTEXTS[part]
+        reading = {"times": times, "index": estimator.timestamps == "index"}
+        run.attempt(f"the {CONTEXTS[part]} data", partial(run.dataset, X, y, **data, **reading))
     if y is not None:  # an encoder has no targets
         run.attempt(f"the {part} scores", log_scores)
 
@@ -280,8 +245,7 @@ def tracked_fit(
     if run.store is None or run.lost:  # already reported
         yield run
         return
-    before = current_settings()
-    use(Settings(pictures=True, dataset=dataset, loader=loader))  # one fit, to be looked at
+    before = use(Settings(pictures=True, dataset=dataset, loader=loader))  # to be looked at
     try:
         with run, within(Enclosing(run, free=True)):
             run.params({**parameters_of(estimator), "dataset": dataset})
@@ -303,13 +267,13 @@ def track_evaluation(
     explanations: int = 0,
     **where: Any,
 ) -> TrackedRun:
-    """Add test scores, and the data by name and digest, to the run of the model's fit.
+    """Add test scores, data and explanations to the run of the model's fit, or to a new run.
 
     The run must be in the store in use: a stranger's model must not choose a server or a file.
-    Else, and with an experiment or a name, a new run is made.
     """
-    named = run_name or where.get("experiment")
-    own = None if named else _own_run(estimator, where.get("tracking_uri"))
+    kept, own = getattr(estimator, "tracked_run_", None), None
+    if kept is not None and not run_name and not where.get("experiment"):
+        own = _run_of(kept, resolve_uri(where.get("tracking_uri")))
     if own is None:
         name = run_name or f"{name_of(estimator)} on {dataset}"
         own = start_run(name, kind="evaluation", **where)
@@ -318,10 +282,9 @@ def track_evaluation(
         return own
     with own as run:
         data = {"name": dataset, "loader": loader}
-        log_part(run, "test", estimator, X, y, pictures=True, data=data)
-        run.attempt(
-            "the explanations", lambda: _log_explanations(run, estimator, X, y, explanations)
-        )
+        log_part(run, "test", estimator, X, y, pictures=True, **data)
+        explain = partial(_log_explanations, run, estimator, X, y, explanations)
+        run.attempt("the explanations", explain)
     return own
 
 
@@ -340,14 +303,11 @@ def _log_explanations(run: TrackedRun, estimator: Any, X: Any, y: Any, n_per_cla
             run.figure(draw, f"explanations/{folder}/{row}.png")
 
 
-def _own_run(estimator: Any, tracking_uri: str | None) -> TrackedRun | None:
-    """Return the run of the model's fit, if the store in use has it."""
-    kept, uri = getattr(estimator, "tracked_run_", None), resolve_uri(tracking_uri)
-    if kept is None or without_credentials(uri) != kept["store"]:
-        return None
+def _run_of(kept: Mapping[str, str], uri: str) -> TrackedRun | None:
+    """Return the run of a model's fit, if the store at `uri` has it."""
     store = RunStore(uri, "")
     try:
-        if not store.has(kept["run_id"]):
+        if without_credentials(uri) != kept["store"] or not store.has(kept["run_id"]):
             return None
         found = store.client().get_run(kept["run_id"])
     except Exception as error:  # tracking never fails a fit

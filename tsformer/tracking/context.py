@@ -1,24 +1,21 @@
-"""The run of a fit, by the first rule that applies.
-
-1. The user passes an address or an experiment: a new run there.
-2. Inside a tracked search: a run nested in the search's run.
-3. MLflow has an active run: that run for the first fit, then runs nested in it.
-4. A new run, in the experiment of ``mlflow.set_experiment``, ``MLFLOW_EXPERIMENT_ID`` or
-   ``MLFLOW_EXPERIMENT_NAME``, else "tsformer", and in the store of ``mlflow.set_tracking_uri`` or
-   ``MLFLOW_TRACKING_URI``, else ``mlflow.db`` in the working folder.
-"""
+"""The run of a fit, by the first rule of `docs/tracking.md`, "Where a run goes", that applies."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
 
-from tsformer._optional import require
-from tsformer.tracking.settings import warn_untracked
-from tsformer.tracking.store import SQLITE, RunStore, prepare_store, resolve_uri, tags_of
-from tsformer.tracking.tracked_run import TrackedRun
+from tsformer.tracking.settings import Settings, warn_untracked
+from tsformer.tracking.store import (
+    SQLITE,
+    RunStore,
+    TrackedRun,
+    mlflow_part,
+    prepare_store,
+    resolve_uri,
+    tags_of,
+)
 
 
 @dataclass
@@ -32,8 +29,25 @@ class Enclosing:
 
 
 _enclosing: ContextVar[Enclosing | None] = ContextVar("enclosing run", default=None)
+_settings: Settings | None = None
 # Ids of runs that `activated` made MLflow's active run.
 _made_active: set[str] = set()
+
+
+def set_settings(settings: Settings | None) -> Settings | None:
+    """Set the options of `autolog`, None if nothing is tracked; return the options before."""
+    global _settings
+    before, _settings = _settings, settings
+    return before
+
+
+def to_track() -> Settings | None:
+    """Return the options of `autolog` if they ask for a run of work that begins now."""
+    enclosing = _enclosing.get()
+    if _settings is None or (enclosing is not None and enclosing.hides_fits()):
+        return None
+    active = mlflow_part().active_run() if _settings.exclusive else None
+    return _settings if active is None or active.info.run_id in _made_active else None
 
 
 @contextmanager
@@ -44,23 +58,6 @@ def within(enclosing: Enclosing) -> Iterator[None]:
         yield
     finally:
         _enclosing.reset(token)
-
-
-def current() -> Enclosing | None:
-    """Return the innermost run of `within` in this thread."""
-    return _enclosing.get()
-
-
-def hides_fits() -> bool:
-    """Return whether a fit would be the fit of a fold."""
-    enclosing = _enclosing.get()
-    return enclosing is not None and enclosing.hides_fits()
-
-
-def user_run_is_active() -> bool:
-    """Return whether the user started a run in this thread."""
-    active = _mlflow().active_run()
-    return active is not None and active.info.run_id not in _made_active
 
 
 def start_run(
@@ -85,7 +82,7 @@ def start_run(
                 return parent
             if enclosing.kind:
                 name, kind = f"{enclosing.kind} of {name}", enclosing.kind
-        elif not placed and (active := _mlflow().active_run()) is not None:
+        elif not placed and (active := mlflow_part().active_run()) is not None:
             store = RunStore(_uri_of_mlflow(), active.info.experiment_id)
             client, run_id = store.client(), active.info.run_id
             parent = TrackedRun(client, run_id, store=store, borrowed=True)
@@ -109,7 +106,7 @@ def start_run(
 @contextmanager
 def activated(run: TrackedRun) -> Iterator[None]:
     """Make a new run MLflow's active run inside the block, as MLflow's own flavours do."""
-    mlflow = _mlflow()
+    mlflow = mlflow_part()
     if run.store is None or run.borrowed or run.lost or run.store.uri != _uri_of_mlflow():
         yield
         return
@@ -126,10 +123,6 @@ def activated(run: TrackedRun) -> Iterator[None]:
                 mlflow.end_run(run.status or "KILLED")
 
 
-def _mlflow() -> Any:
-    return require("mlflow", extra="tracking", purpose="tracking")
-
-
 def _uri_of_mlflow() -> str:
-    uri: str = _mlflow().get_tracking_uri()
+    uri: str = mlflow_part().get_tracking_uri()
     return resolve_uri(uri) if uri.startswith(SQLITE) else uri

@@ -1,7 +1,6 @@
-"""A fitted estimator as a model of MLflow.
+"""A fitted estimator as a model of MLflow: the folder of `tsformer.save` beside an ``MLmodel``.
 
-The model is the folder that `tsformer.save` writes, JSON and safetensors, beside MLflow's own
-``MLmodel``. `mlflow.pyfunc` and MLflow's server load it through `_load_pyfunc`.
+`mlflow.pyfunc` and MLflow's server load it through `_load_pyfunc`; no pickle is written.
 """
 
 from __future__ import annotations
@@ -19,14 +18,13 @@ import numpy as np
 import pandas as pd
 
 from tsformer._checks import check_known, shortened
-from tsformer._optional import require
 from tsformer._version import __version__
 from tsformer.data.native import is_series, to_numpy
 from tsformer.data.times import ordered_times
 from tsformer.estimators.saving import load
 from tsformer.estimators.series import SeriesEstimator
 from tsformer.estimators.summary import card
-from tsformer.tracking.tracked_run import TAG_LENGTH
+from tsformer.tracking.store import TAG_LENGTH, mlflow_part
 
 if TYPE_CHECKING:
     from mlflow.models import ModelSignature
@@ -37,7 +35,7 @@ OUTPUTS = ("table", "table+novelty", "predict", "predict_proba")
 _SERIES, _TIMES = "series", "times"
 _KINDS = {"b": "boolean", "i": "long", "u": "long", "f": "double", "M": "datetime"}
 _FOLDER = "estimator"
-_PACKAGES = ("torch", "numpy", "pandas", "scikit-learn")
+_PACKAGES = ("torch", "numpy", "pandas", "scikit-learn", "mlflow")
 
 
 def write_model(
@@ -49,9 +47,8 @@ def write_model(
 ) -> None:
     """Write a fitted estimator to a new folder as a model of MLflow.
 
-    `mlflow.pyfunc.load_model` loads it, ``mlflow models serve -m _FOLDER`` serves it, and
-    `mlflow.register_model` adds it to the registry. The model answers tables with tables. Its
-    subfolder ``estimator`` is what `tsformer.load` reads.
+    `mlflow.pyfunc.load_model` loads it, and ``mlflow models serve`` serves it; see
+    `docs/guide/serving.md`. Its subfolder ``estimator`` is what `tsformer.load` reads.
 
     Parameters
     ----------
@@ -60,9 +57,8 @@ def write_model(
     path : path
         The folder, which must not exist.
     output : {"table", "table+novelty", "predict", "predict_proba"}
-        Answer of the served model: a table with the prediction and, for a classifier, the
-        probability of each class; the same with a column of `novelty_score`; labels alone; or
-        probabilities alone.
+        Answer of the served model: a table of predictions and probabilities, also with novelty
+        scores, or an array of labels or of probabilities.
     input_example : optional
         Series that are stored as an example of the input.
 
@@ -70,24 +66,16 @@ def write_model(
     ------
     ValueError
         If `output` is unknown or unavailable for this estimator, or it cannot be saved.
-    FileExistsError
-        If there is something at `path`.
-    ImportError
-        If mlflow is missing.
+    FileExistsError, ImportError
+        If there is something at `path`, or mlflow is missing.
     """
-    if not isinstance(estimator, SeriesEstimator):
-        raise ValueError(
-            f"{type(estimator).__name__} is not served; write its attribute classifier_"
-        )
-    models = require("mlflow.models", extra="tracking", purpose="saving a model for MLflow")
-    pyfunc = require("mlflow.pyfunc", extra="tracking", purpose="saving a model for MLflow")
     ServedModel(estimator, output)  # rejects an unknown output
     folder = Path(path)
     if folder.exists():
         raise FileExistsError(f"{path} exists already; name a new folder, or delete it")
     folder.mkdir(parents=True)
     estimator.save(folder / _FOLDER)
-    described = models.Model(signature=signature_of(estimator, output))
+    described = mlflow_part("models").Model(signature=signature_of(estimator, output))
     example = None if input_example is None else example_table(estimator, input_example)
     if example is not None:
         info = {"artifact_path": "input_example.json", "type": "dataframe"}
@@ -95,18 +83,15 @@ def write_model(
         text = json.dumps(example.to_dict("split", index=False), default=str)
         (folder / info["artifact_path"]).write_text(text, encoding="utf-8")
     # `pyfunc.save_model` spends seconds on checking and inferring requirements.
-    requirements = [f"{name}=={_version(name)}" for name in _PACKAGES]
-    requirements += [f"tsformer=={__version__}", f"mlflow=={_version('mlflow')}"]
-    (folder / "requirements.txt").write_text("\n".join(requirements) + "\n", encoding="utf-8")
+    versions = {name: metadata.version(name) for name in _PACKAGES} | {"tsformer": __version__}
+    # A version with a build, such as "+cpu", is on no registry.
+    lines = (f"{name}=={version.partition('+')[0]}\n" for name, version in versions.items())
+    (folder / "requirements.txt").write_text("".join(lines), encoding="utf-8")
     environment = {"python": platform.python_version(), "dependencies": ["-r requirements.txt"]}
     (folder / "python_env.yaml").write_text(json.dumps(environment), encoding="utf-8")
-    pyfunc.add_to_model(
-        described,
-        loader_module=__name__,
-        data=_FOLDER,
-        python_env="python_env.yaml",
-        model_config={"output": output},
-    )
+    files: dict[str, Any] = {"data": _FOLDER, "python_env": "python_env.yaml"}
+    config = {"output": output}
+    mlflow_part("pyfunc").add_to_model(described, __name__, model_config=config, **files)
     described.add_flavor("tsformer", data=_FOLDER, tsformer_version=__version__)
     described.save(folder / "MLmodel")
 
@@ -114,16 +99,15 @@ def write_model(
 def register_model(model_uri: str, name: str) -> Any:
     """Add a model to MLflow's registry, with its card as the description.
 
-    `mlflow.register_model` and the button on MLflow's page leave the description empty.
-    `model_uri` is ``models:/ID``, ``runs:/RUN/model``, or a folder of `write_model`; a `name` that
-    exists gets a new version. Returns the ``ModelVersion`` of MLflow.
+    MLflow's own ways to register leave the description empty. `model_uri` is ``models:/ID``,
+    ``runs:/RUN/model``, or a folder of `write_model`; a `name` that exists gets a new version.
+    Returns the ``ModelVersion`` of MLflow.
     """
-    mlflow = require("mlflow", extra="tracking", purpose="registering a model")
+    mlflow = mlflow_part()
     version = mlflow.register_model(model_uri, name).version
     address = f"models:/{name}/{version}/{_FOLDER}"
     text = card_at(load(mlflow.artifacts.download_artifacts(address)), address)
-    client = mlflow.MlflowClient()
-    return client.update_model_version(name, version, text[:TAG_LENGTH])
+    return mlflow.MlflowClient().update_model_version(name, version, text[:TAG_LENGTH])
 
 
 def card_at(estimator: SeriesEstimator, address: str) -> str:
@@ -137,21 +121,16 @@ def _load_pyfunc(
     """Load a model for `mlflow.pyfunc.load_model`; MLflow passes it input as it is."""
     # No public way: without a signature Unity Catalog refuses the model; one "from type hints"
     # leaves input alone, but then the server refuses tables (`dataframe_split`, CSV).
-    pyfunc = require("mlflow.pyfunc", extra="tracking", purpose="loading a model")
-    check = vars(pyfunc)["_enforce_schema"]  # which makes a table of it: arrays [n, C, L] fail
+    pyfunc = vars(mlflow_part("pyfunc"))
+    check = pyfunc["_enforce_schema"]  # which makes a table of it: arrays [n, C, L] fail
 
     @functools.wraps(check)
     def unless_ours(data: Any, schema: Any, loader: str | None = None) -> Any:
         return data if loader == __name__ else check(data, schema, loader)
 
     if not hasattr(check, "__wrapped__"):
-        vars(pyfunc)["_enforce_schema"] = unless_ours
+        pyfunc["_enforce_schema"] = unless_ours
     return ServedModel(load(path), **(model_config or {}))
-
-
-def _version(package: str) -> str:
-    """Return a version without its build, such as "+cpu", which no registry has."""
-    return metadata.version(package).partition("+")[0]
 
 
 class ServedModel:
@@ -160,20 +139,18 @@ class ServedModel:
     def __init__(self, estimator: SeriesEstimator, output: str = "table"):
         check_known("output", output, OUTPUTS)
         method = "predict_proba" if output == "predict_proba" else "predict"
-        if not hasattr(estimator, method):
-            raise ValueError(
-                f"output={output!r} needs {method}, which {type(estimator).__name__} does not have"
-            )
-        self.estimator = estimator
-        self.output = output
+        if not isinstance(estimator, SeriesEstimator) or not hasattr(estimator, method):
+            kind = type(estimator).__name__
+            raise ValueError(f"output={output!r} needs {method} of an estimator; got {kind}")
+        self.estimator, self.output = estimator, output
 
     def predict(self, data: Any, params: Mapping[str, Any] | None = None) -> Any:
         """Return the answer for what `fit` takes, or a table with a column ``series``."""
-        exceptions = require("mlflow.exceptions", extra="tracking", purpose="serving a model")
         try:
             return self._answer(data)
         except (ValueError, TypeError) as error:
-            raise exceptions.MlflowException.invalid_parameter_value(str(error)) from error
+            invalid = mlflow_part("exceptions").MlflowException.invalid_parameter_value
+            raise invalid(str(error)) from error
 
     def _answer(self, data: Any) -> Any:
         estimator: Any = self.estimator
@@ -196,11 +173,11 @@ class ServedModel:
                 series = [pd.DataFrame(values.T, index=index) for values, index in pairs]
         if self.output in ("predict", "predict_proba"):
             return getattr(estimator, self.output)(series, **passed)
-        names = _prediction_names(estimator)
+        names, probabilities = _answers(estimator)
         if hasattr(estimator, "predict_proba"):
             proba = estimator.predict_proba(series, **passed)
             table = pd.DataFrame(estimator.target_.decide(proba, least=0.5), columns=names)
-            table = table.join(pd.DataFrame(proba, columns=_probability_names(estimator)))
+            table = table.join(pd.DataFrame(proba, columns=probabilities))
         else:
             table = pd.DataFrame(estimator.predict(series, **passed), columns=names)
         if self.output == "table+novelty":
@@ -212,21 +189,21 @@ class ServedModel:
 
 def signature_of(estimator: SeriesEstimator, output: str) -> ModelSignature:
     """Return MLflow's signature of the model, for one of `OUTPUTS`."""
-    types = require("mlflow.types.schema", extra="tracking", purpose="registering a model")
-    models = require("mlflow.models", extra="tracking", purpose="registering a model")
+    types = mlflow_part("types.schema")
     inputs = [types.ColSpec(types.AnyType(), name) for name in _columns(estimator)]
     classes = getattr(estimator, "classes_", np.empty(0))
     kind = _KINDS.get(classes.dtype.kind, "string")
-    answers = [types.ColSpec(kind, name) for name in _prediction_names(estimator)]
-    numbers = [*_probability_names(estimator), *["novelty"] * (output == "table+novelty")]
-    outputs = [*answers, *(types.ColSpec("double", name) for name in numbers)]
+    names, numbers = _answers(estimator)
+    numbers += ["novelty"] * (output == "table+novelty")
+    outputs = [types.ColSpec(kind, name) for name in names]
+    outputs += [types.ColSpec("double", name) for name in numbers]
     if output == "predict_proba":
         outputs = [types.TensorSpec(np.dtype("float64"), (-1, len(classes)))]
     elif output == "predict":
         several = np.dtype("int64" if kind == "long" else "float64")
         shape = estimator.target_.shape
         outputs = [types.TensorSpec(several, (-1, *shape)) if shape else types.ColSpec(kind)]
-    return models.ModelSignature(inputs=types.Schema(inputs), outputs=types.Schema(outputs))
+    return mlflow_part("models").ModelSignature(types.Schema(inputs), types.Schema(outputs))
 
 
 def example_table(estimator: SeriesEstimator, X: Any) -> pd.DataFrame | None:
@@ -243,14 +220,10 @@ def _columns(estimator: SeriesEstimator) -> list[str]:
     return [_SERIES] if estimator.clock_ is None else [_SERIES, _TIMES]
 
 
-def _prediction_names(estimator: Any) -> list[str]:
-    if not estimator.target_.shape:
-        return ["prediction"]
-    return [f"prediction({i})" for i in range(*estimator.target_.shape)]
-
-
-def _probability_names(estimator: Any) -> list[str]:
-    return [f"p({label})" for label in getattr(estimator, "classes_", ())]
+def _answers(estimator: Any) -> tuple[list[str], list[str]]:
+    """Return the columns of predictions and of probabilities."""
+    several = [f"prediction({i})" for i in range(*(estimator.target_.shape or [0]))]
+    return several or ["prediction"], [f"p({c})" for c in getattr(estimator, "classes_", ())]
 
 
 def _values(cell: Any, n_channels: int, row: int) -> Any:

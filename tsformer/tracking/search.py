@@ -4,38 +4,26 @@ They are logged at their end from ``cv_results_``, as MLflow's own flavour does.
 run. Fits of folds have no runs: any ``n_jobs`` gives the same runs.
 """
 
-from __future__ import annotations
-
 import functools
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.base import is_classifier
 from sklearn.model_selection import _validation
 from sklearn.model_selection._search import BaseSearchCV
 
 from tsformer.estimators.frameworks.base import FrameworkClassifier
 from tsformer.estimators.series import SeriesEstimator
 from tsformer.plots import encoding_color
-from tsformer.tracking.context import (
-    Enclosing,
-    activated,
-    current,
-    hides_fits,
-    start_run,
-    user_run_is_active,
-    within,
-)
-from tsformer.tracking.scores import main_score
-from tsformer.tracking.settings import current_settings, speaking
-from tsformer.tracking.tracked_run import TrackedRun
+from tsformer.tracking.context import Enclosing, activated, start_run, to_track, within
+from tsformer.tracking.settings import speaking
+from tsformer.tracking.store import TrackedRun
 from tsformer.tracking.tracker import name_of
 from tsformer.tracking.views import PLACE_TAG, make_views
 
-_WRAPPED = "_tsformer_tracks"
 _NOTE = "Means over folds. Metrics ending in `_spread` are standard deviations over folds."
 _SUFFIXES = {"mean": "", "std": "_spread", "rank": "_rank"}
 
@@ -46,73 +34,46 @@ def install() -> None:
     for kind in kinds:
         kinds += kind.__subclasses__()
         if "fit" in vars(kind):  # its own, or MLflow's replacement
-            kind.fit = _wrapped(kind.fit, _search)
-    original = _validation.cross_validate
-    tracked = _wrapped(original, _cross_validate)
+            kind.fit = _tracked(kind.fit)
+    original: Any = _validation.cross_validate
+    tracked = _tracked(original)
     for module in list(sys.modules.values()):  # `from sklearn.model_selection import ...`
         if getattr(module, "__dict__", {}).get("cross_validate") is original:
             vars(module)["cross_validate"] = tracked
 
 
-def _wrapped(original: Callable[..., Any], wrapper: Callable[..., Any]) -> Callable[..., Any]:
-    if hasattr(original, _WRAPPED):
+def _tracked(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `fit` of searches, or `cross_validate`, in a run."""
+    if hasattr(original, "_tsformer_tracks"):
         return original
 
     @functools.wraps(original)
     def function(*args: Any, **kwargs: Any) -> Any:
-        return wrapper(original, *args, **kwargs)
+        settings, work = to_track(), args[0] if args else kwargs.get("estimator")
+        ours, before = _ours(work), getattr(work, "best_params_", None)
+        if settings is None or ours is None:
+            return original(*args, **kwargs)
+        name = f"cross-validation of {name_of(ours)}"
+        if original.__name__ == "fit":
+            grid = getattr(work, "param_grid", None) or getattr(work, "param_distributions", {})
+            grids = grid if isinstance(grid, list) else [grid]
+            names = _short({name: "" for each in grids for name in each})
+            name = f"{type(work).__name__} over {', '.join(names)}"
+        with speaking(settings):
+            run = start_run(name, kind="search", tags=settings.extra_tags)
+            inside = Enclosing(run, kind="refit")
+            # A search sets `best_params_` before the refit.
+            inside.hides_fits = lambda: getattr(work, "best_params_", None) is before
+            with activated(run), run, within(inside):
+                result = original(*args, **kwargs)
+                log = _log_folds if isinstance(result, dict) else _log_search
+                run.attempt("the results", lambda: log(run, result, work, kwargs.get("scoring")))
+                if not run.lost:
+                    make_views(run.store, f"search-{run.run_id[:8]}")
+        return result
 
-    setattr(function, _WRAPPED, True)
+    vars(function)["_tsformer_tracks"] = True
     return function
-
-
-def _search(original: Callable[..., Any], search: Any, *args: Any, **kwargs: Any) -> Any:
-    """Run `fit` of a search in a run."""
-    grid = getattr(search, "param_grid", None) or getattr(search, "param_distributions", {})
-    grids = grid if isinstance(grid, list) else [grid]
-    names = _short({name: "" for each in grids for name in each})
-    with _tracked(f"{type(search).__name__} over {', '.join(names)}", search) as run:
-        result = original(search, *args, **kwargs)
-        if run is not None:
-            run.attempt("the results of the search", lambda: _log_search(run, search))
-    return result
-
-
-def _cross_validate(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Run `cross_validate`, and `cross_val_score`, which calls it, in a run."""
-    estimator = args[0] if args else kwargs.get("estimator")
-    with _tracked("", estimator) as run:
-        found = original(*args, **kwargs)
-        if run is not None:
-            parts = ("test_", "train_", "fit_time")
-            folds = pd.DataFrame({key: found[key] for key in found if key.startswith(parts)})
-            row = {**folds.mean().add_prefix("mean_"), **folds.std(ddof=0).add_prefix("std_")}
-            scoring = kwargs.get("scoring")
-            run.attempt("the scores", lambda: run.metrics(_metrics(row, estimator, scoring)))
-    return found
-
-
-@contextmanager
-def _tracked(name: str, estimator: Any) -> Iterator[TrackedRun | None]:
-    """Give a search of our estimators its run, and update the views at its end."""
-    settings, ours = current_settings(), _ours(estimator)
-    untracked = settings is None or ours is None or hides_fits()
-    if settings is None or untracked or (settings.exclusive and user_run_is_active()):
-        yield None
-        return
-    outermost, before = current() is None, getattr(estimator, "best_params_", None)
-
-    def in_folds() -> bool:  # a search sets `best_params_` before the refit
-        return getattr(estimator, "best_params_", None) is before
-
-    with speaking(settings):
-        name = name or f"cross-validation of {name_of(ours)}"
-        run = start_run(name, kind="search", tags=settings.extra_tags)
-        refit = Enclosing(run, kind="refit", hides_fits=in_folds)
-        with activated(run), run, within(refit):
-            yield run
-            if outermost and not run.lost:
-                make_views(run.store, f"search-{run.run_id[:8]}")
 
 
 def _ours(estimator: Any) -> Any:
@@ -122,13 +83,19 @@ def _ours(estimator: Any) -> Any:
     return next((part for part in (estimator, *parts) if isinstance(part, kinds)), None)
 
 
-def _log_search(run: TrackedRun, search: Any) -> None:
+def _log_folds(run: TrackedRun, found: Any, estimator: Any, scoring: Any) -> None:
+    """Log means and deviations of the scores of `cross_validate`."""
+    parts = ("test_", "train_", "fit_time")
+    folds = pd.DataFrame({key: found[key] for key in found if key.startswith(parts)})
+    row = {**folds.mean().add_prefix("mean_"), **folds.std(ddof=0).add_prefix("std_")}
+    run.metrics(_metrics(row, estimator, scoring))
+
+
+def _log_search(run: TrackedRun, search: Any, *_: Any) -> None:
     """Log the results of a search and a run for each candidate."""
-    best = _short(getattr(search, "best_params_", {}))
-    own = {"search": type(search).__name__, "n_splits": search.n_splits_}
-    run.params({**own, **{f"best.{name}": text for name, text in best.items()}})
-    if hasattr(search, "best_score_"):
-        run.metrics({"best_score": float(search.best_score_)})
+    best = {f"best.{key}": v for key, v in _short(getattr(search, "best_params_", {})).items()}
+    run.params({"search": type(search).__name__, "n_splits": search.n_splits_, **best})
+    run.metrics({"best_score": getattr(search, "best_score_", np.nan)})
     table = pd.DataFrame(search.cv_results_)
     run.text(table.to_csv(index=False, lineterminator="\n"), "cv_results.csv")
     study = {"tsformer.study": f"search-{run.run_id[:8]}"}
@@ -168,7 +135,7 @@ def _metrics(row: Mapping[Any, Any], estimator: Any, scoring: Any) -> dict[str, 
     metrics = {"fit_seconds": row["mean_fit_time"]}
     scorer = scoring.get("score") if isinstance(scoring, Mapping) else scoring  # cross_val_score's
     own = scorer is None or hasattr(scorer, "_estimator")  # the score of the estimator
-    only = main_score(estimator) if own else scorer
+    only = ("accuracy" if is_classifier(estimator) else "r2") if own else scorer
     for column, value in row.items():
         kind, part, name = [*str(column).split("_", 2), "", ""][:3]
         if kind in _SUFFIXES and part in ("test", "train"):

@@ -12,11 +12,7 @@ from tsformer._warnings import warn_caller
 
 #: User and query of an address, which HTTP libraries also quote in the path of another.
 _SECRETS = re.compile(r"(?<=://)[^/\s?#@]*(?:@[^/\s?#@]*)*@|(?<=\S)\?(?=\w)[^\s'\")]*")
-
-
-def without_credentials(text: str) -> str:
-    """Return an address or a message without the users, passwords and queries of addresses."""
-    return _SECRETS.sub("", text)
+_silent: ContextVar[bool] = ContextVar("tracking is silent", default=False)
 
 
 @dataclass(frozen=True)
@@ -34,27 +30,11 @@ class Settings:
     loader: str = ""
 
 
-_settings: Settings | None = None
-_silent: ContextVar[bool] = ContextVar("tracking is silent", default=False)
-
-
-def current_settings() -> Settings | None:
-    """Return the options; None if nothing is tracked."""
-    return _settings
-
-
-def set_settings(settings: Settings | None) -> None:
-    """Set what `current_settings` returns."""
-    global _settings
-    _settings = settings
-
-
 @contextmanager
 def speaking(settings: Settings) -> Iterator[None]:
     """Inside the block, with `silent` hide MLflow's messages and the warnings of tracking."""
     logger = logging.getLogger("mlflow")
-    before = logger.level
-    token = _silent.set(settings.silent or _silent.get())
+    before, token = logger.level, _silent.set(settings.silent or _silent.get())
     if settings.silent:
         logger.setLevel(logging.CRITICAL)
     try:
@@ -62,6 +42,11 @@ def speaking(settings: Settings) -> Iterator[None]:
     finally:
         logger.setLevel(before)
         _silent.reset(token)
+
+
+def without_credentials(text: str) -> str:
+    """Return an address or a message without the users, passwords and queries of addresses."""
+    return _SECRETS.sub("", text)
 
 
 def warn(message: str) -> None:

@@ -1,9 +1,14 @@
-"""RunStore: the runs of one experiment in one MLflow store, addressed by explicit ids."""
+"""Runs of one MLflow experiment, addressed by explicit ids: RunStore has them, TrackedRun is one.
+
+A failure of the store never fails the tracked work.
+"""
 
 from __future__ import annotations
 
 import functools
 import hashlib
+import io
+import math
 import os
 import re
 import shlex
@@ -13,37 +18,49 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, nullcontext
+import time
+import traceback
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+import numpy as np
+import numpy.typing as npt
+
 from tsformer._optional import require
 from tsformer._version import __version__
-from tsformer.tracking.settings import reason, warn_untracked, without_credentials
-from tsformer.tracking.tracked_run import (
-    MISSING_TAG,
-    NAME_LENGTH,
-    TAG_LENGTH,
-    TrackedRun,
-    storable_texts,
-)
+from tsformer.tracking.settings import reason, warn, warn_untracked, without_credentials
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
 SQLITE = "sqlite:///"
+#: The longest tag of MLflow's databases.
+TAG_LENGTH = 5000
+_KEY_LENGTH, _PARAM_LENGTH, _NAME_LENGTH = 220, 6000, 250  # a name has room for a prefix
+_REFUSED = re.compile(r"[^/\w.\- ]" if os.name == "nt" else r"[^/\w.\- :]")
+_DESCRIPTION = "mlflow.note.content"
+#: The tag of an incomplete run.
+_MISSING_TAG = "tsformer.missing"
+#: The data that scores are of, by the first part of their names.
+CONTEXTS = {"train": "train", "val": "validation", "test": "test"}
+#: Values of the data that are digested: 256 MiB of float64. Larger data: the first series.
+_MOST_VALUES = 2**25
 _EXPERIMENT_TAGS = {
     "mlflow.experimentKind": "custom_model_development",  # training runs, not evaluations
-    "mlflow.note.content": (
-        "Fits of time-series transformers. The menu at the top right of the runs has the views "
-        "*Encodings side by side* and *All fits*. The tag `tsformer.kind` tells runs apart: "
-        "`study`, `search`, `encoding` (the summary of its fits), `fit`."
-    ),
+    _DESCRIPTION: "Fits of time-series transformers. The menu at the top right of the runs has "
+    "the views *Encodings side by side* and *All fits*. The tag `tsformer.kind` tells runs apart.",
 }
+
+
+def mlflow_part(name: str = "") -> Any:
+    """Import MLflow, or a module of it."""
+    return require(f"mlflow{name and '.'}{name}", extra="tracking", purpose="tracking")
 
 
 def creating(uri: str) -> AbstractContextManager[object]:
@@ -66,10 +83,9 @@ def user_lock_path(name: str) -> Path:
 def resolve_uri(uri: str | None = None) -> str:
     """Return the address of an MLflow store, with a relative SQLite path made absolute.
 
-    `uri` is ``"sqlite:///path/to/file.db"`` or the address of a server, ``"http://host:5000"``; by
-    default the variable ``MLFLOW_TRACKING_URI``, else ``sqlite:///mlflow.db`` in the working
-    folder. Other texts raise ValueError: MLflow would treat them as a folder, a deprecated kind of
-    store.
+    `uri` is ``"sqlite:///path/to/file.db"`` or a server, ``"http://host:5000"``; by default the
+    variable ``MLFLOW_TRACKING_URI``, else ``sqlite:///mlflow.db`` in the working folder. Other
+    texts, which MLflow would treat as a folder, raise ValueError.
     """
     uri = uri or os.environ.get("MLFLOW_TRACKING_URI") or f"{SQLITE}mlflow.db"
     if "://" not in uri:
@@ -85,17 +101,10 @@ def resolve_uri(uri: str | None = None) -> str:
 def prepare_store(uri: str | None = None, experiment: str = "tsformer") -> RunStore:
     """Create the tables and the `experiment` if they are missing, before anything is tracked.
 
-    `uri` is as in `resolve_uri`; artifacts go to ``mlruns/`` beside a SQLite file. The first use of
-    an empty SQLite file takes seconds. Two processes would corrupt it, so the second waits.
-
-    Raises
-    ------
-    ConnectionError
-        If the store cannot be reached.
-    ValueError
-        If the experiment was deleted but not purged.
+    `uri` is as in `resolve_uri`; artifacts go to ``mlruns/`` beside a SQLite file. Raises
+    ConnectionError if the store cannot be used, ValueError if the experiment was deleted.
     """
-    require("mlflow", extra="tracking", purpose="tracking")
+    mlflow_part()
     uri = resolve_uri(uri)
     artifacts = None  # a server has its own location for them
     try:
@@ -136,8 +145,7 @@ def command_line(argv: Sequence[str] | None = None) -> str:
 class RunStore:
     """The runs of one experiment in one store, from `prepare_store`; can be pickled.
 
-    `command` is the command line of the runs, by default of this process; copies in workers keep
-    it.
+    `command` is the command line of the runs, by default of this process, also in its workers.
     """
 
     uri: str
@@ -153,15 +161,12 @@ class RunStore:
         wanted = [f"tags.`{name}` = '{value}'" for name, value in (tags or {}).items()]
         wanted += [] if status is None else [f"attributes.status = '{status}'"]
         filters, order = " and ".join(wanted), ["attributes.start_time ASC"]
-        found: list[Run] = []
-        token: str | None = None
-        while token != "":
-            page = self.client().search_runs(
-                [self.experiment_id], filters, max_results=1000, order_by=order, page_token=token
-            )
-            found += page
-            token = page.token or ""
-        return found
+
+        def page(n: int, token: str | None) -> Any:
+            own = {"max_results": n, "order_by": order, "page_token": token}
+            return self.client().search_runs([self.experiment_id], filters, **own)
+
+        return list(mlflow_part("utils").get_results_from_paginated_fn(page, 1000))
 
     def has(self, run_id: str) -> bool:
         """Return whether the store has a run."""
@@ -197,9 +202,9 @@ class RunStore:
     ) -> TrackedRun:
         """Create a run, or with `again` reopen the one with that `key`.
 
-        If the store fails, warn and return a run that records nothing. `kind` is "fit", "encoding"
-        (summary of its fits), "model", "search" or "study", and the tag ``tsformer.kind``; `key`
-        identifies the work, as the tag ``tsformer.key``; the run is shown under `parent`.
+        If the store fails, warn and return a run that records nothing. `kind`, such as "fit" or
+        "study", is the tag ``tsformer.kind``; `key`, ``tsformer.key``, identifies the work; the run
+        is shown under `parent`.
         """
         program = re.match(r"tsformer \w\S*|\S+", self.command)  # at a slash pages would cut it
         own = {
@@ -207,28 +212,26 @@ class RunStore:
             "tsformer.command": self.command,
             "mlflow.source.name": program[0] if program else "",
             "mlflow.source.type": "LOCAL",
-            "mlflow.note.content": f"Made by `{self.command}`.",
+            _DESCRIPTION: f"Made by `{self.command}`.",
+            **({"tsformer.key": key} if key else {}),
         }
-        own |= {"tsformer.key": key} if key else {}
         if parent is not None and parent.run_id:
-            own["mlflow.note.content"] += f" Part of [this study]({self.page_of(parent.run_id)})."
+            own[_DESCRIPTION] += f" Part of [this study]({self.page_of(parent.run_id)})."
             own["mlflow.parentRunId"] = parent.run_id
-        own |= tags or {}
-        own = storable_texts(own, TAG_LENGTH)
-        name = name[:NAME_LENGTH]
+        own = _storable(own | dict(tags or {}), TAG_LENGTH)
+        name = name[:_NAME_LENGTH]
         try:
             client = self.client()
             earlier = self.runs(tags={"tsformer.key": key}) if again else []
             if earlier:
                 info = earlier[-1].info
                 client.update_run(info.run_id, status="RUNNING", name=name)
-                if MISSING_TAG in earlier[-1].data.tags:
-                    client.delete_tag(info.run_id, MISSING_TAG)
-                for tag, value in own.items():
-                    client.set_tag(info.run_id, tag, value)
+                if _MISSING_TAG in earlier[-1].data.tags:
+                    client.delete_tag(info.run_id, _MISSING_TAG)
+                TrackedRun(client, info.run_id).tags(own)
             else:
                 info = client.create_run(self.experiment_id, tags=own, run_name=name).info
-        except Exception as error:  # tracking never fails a fit
+        except Exception as error:
             warn_untracked(name, error)
             return TrackedRun(None, "", store=self)
         return TrackedRun(client, info.run_id, store=self)
@@ -259,17 +262,13 @@ class RunStore:
 
 def tags_of(kind: str) -> dict[str, str]:
     """Return the tags of every run."""
-    return {
-        "tsformer.kind": kind,
-        "tsformer.version": __version__,
-        "tsformer.host": socket.gethostname(),
-        **({"tsformer.commit": commit()} if commit() else {}),
-    }
+    own = {"tsformer.version": __version__, "tsformer.host": socket.gethostname()}
+    return {"tsformer.kind": kind, **own, **({"tsformer.commit": commit()} if commit() else {})}
 
 
 @functools.lru_cache(maxsize=8)
 def _client(uri: str) -> Any:
-    mlflow = require("mlflow", extra="tracking", purpose="tracking")
+    mlflow = mlflow_part()
     # MLflow's defaults wait four minutes for an unreachable server, and print two lines per run.
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
@@ -285,3 +284,275 @@ def commit() -> str:
         return ""
     command = ["git", "-C", str(Path(__file__).parents[1]), "log", "-1", "--format=%H", "--", "."]
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def _storable_name(name: str) -> str:
+    """Return a name with ``_`` for the characters that MLflow refuses."""
+    return _REFUSED.sub("_", name[:_KEY_LENGTH]) or "_"
+
+
+def _storable(values: Mapping[str, object], length: int) -> dict[str, str]:
+    """Return parameters or tags as MLflow can store them."""
+    return {_storable_name(name): str(value)[:length] for name, value in values.items()}
+
+
+def padded(
+    X: Any, times: Any = None, *, index: bool = False, most: int | None = None
+) -> npt.NDArray[Any]:
+    """Return the first series as an array [n, C, L], padded with NaN."""
+    from tsformer.data.containers import to_source  # imports torch
+
+    series = to_source(X, times, index=index)
+    most = most or max(_MOST_VALUES // (series.n_steps * series.n_channels), 1)
+    return series.read(np.arange(min(len(series), most))).values.swapaxes(1, 2)
+
+
+@dataclass(eq=False, repr=False)
+class TrackedRun(AbstractContextManager["TrackedRun"]):
+    """One run of MLflow, addressed by its id; MLflow's "active run" is never touched.
+
+    Metrics are sent in batches, in about 2 % of the time. An entry that MLflow refuses costs a
+    warning and is listed in the tag ``tsformer.missing``. If the store fails, one warning is
+    issued, `lost` is true, and nothing more is sent: the run is KILLED if the store is back at the
+    end. As a context manager it ends the run: FINISHED, KILLED by Ctrl-C, or FAILED, with the tag
+    ``tsformer.error`` and the traceback in ``error.txt``.
+
+    Parameters
+    ----------
+    client : MlflowClient or None, run_id : str
+        Client of the store, None for a run that could not be created; id of the run.
+    flush_seconds : float, default=5.0
+        Minimum time between two batches of metrics.
+    store : RunStore, optional
+        The store of the run.
+    borrowed : bool, default=False
+        Whether the caller's own code ends the run. Parameters are then sent at the end.
+    """
+
+    client: Any
+    run_id: str
+    flush_seconds: float = field(default=5.0, kw_only=True)
+    store: Any = field(default=None, kw_only=True)
+    borrowed: bool = field(default=False, kw_only=True)
+    status: str | None = field(default=None, init=False)
+    model_id: str | None = field(default=None, init=False)
+    #: The last value of each metric, also of a lost run.
+    scores: dict[str, float] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self.lost = self.client is None
+        self._data: dict[str, tuple[str, str]] = {}
+        self._late_params: dict[str, object] = {}
+        self._missing: list[str] = []
+        self._waiting: list[Any] = []
+        self._next_flush = time.monotonic() + self.flush_seconds
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if self.status is not None:
+            return
+        if isinstance(error, (Exception, SystemExit)):
+            self.tags({"tsformer.error": f"{type(error).__name__}: {error}"})
+            self.text("".join(traceback.format_exception(error)), "error.txt")
+            self.end("FAILED")
+        else:
+            self.end("FINISHED" if error is None else "KILLED")
+
+    @property
+    def address(self) -> str | None:
+        """Where to see the run; None if the store failed."""
+        known = self.store is not None and not self.lost
+        return str(self.store.run_address(self.run_id)) if known else None
+
+    def params(self, values: Mapping[str, object]) -> None:
+        """Log parameters. They cannot change later; long values are truncated."""
+        if self.borrowed and self.status is None:  # its owner may still log the same names
+            self._late_params |= values
+        else:
+            pairs = _storable(values, _PARAM_LENGTH).items()
+            self._send_batch("params", [mlflow_part("entities").Param(*pair) for pair in pairs])
+
+    def metrics(self, values: Mapping[str, float], step: int = 0) -> None:
+        """Buffer metrics for the next batch; non-finite values are dropped."""
+        # MLflow would store a huge number for a value that is not finite.
+        finite = {name: float(value) for name, value in values.items() if math.isfinite(value)}
+        self.scores |= finite
+        for name, value in finite.items():
+            metric = (_storable_name(name), value, int(1000 * time.time()), step)
+            context = CONTEXTS.get(name.partition("/")[0])
+            if context and self.model_id:  # a score of the model, on the data logged before
+                data = self._data.get(context, (None, None))
+                metric = (*metric, self.model_id, *data, self.run_id)
+            self._waiting.append(mlflow_part("entities").Metric(*metric))
+        if time.monotonic() >= self._next_flush:
+            self.flush()
+
+    def flush(self) -> None:
+        """Send the buffered metrics."""
+        begun = time.monotonic()
+        waiting, self._waiting = self._waiting, []
+        self._send_batch("metrics", waiting)
+        now = time.monotonic()
+        self._next_flush = now + max(self.flush_seconds, 50 * (now - begun))
+
+    def tags(self, values: Mapping[str, str]) -> None:
+        """Set tags; long values are truncated."""
+        pairs = _storable(values, TAG_LENGTH).items()
+        self._send_batch("tags", [mlflow_part("entities").RunTag(*pair) for pair in pairs])
+
+    def describe(self, text: str) -> None:
+        """Append a text in Markdown to the description, which MLflow shows on the run's page."""
+        if (run := self.read()) is not None:
+            before = run.data.tags.get(_DESCRIPTION, "")
+            self.tags({_DESCRIPTION: f"{before}\n\n{text}".strip()})
+
+    def text(self, text: str, path: str) -> None:
+        """Log a text file as an artifact."""
+        self._send(path, "log_text", text, path, file=True)
+
+    def json(self, value: object, path: str) -> None:
+        """Log a value as a JSON artifact."""
+        self._send(path, "log_dict", value, path, file=True)
+
+    def folder(self, path: Path, name: str) -> None:
+        """Log the files of a folder as artifacts in a folder `name`."""
+        self._send(name, "log_artifacts", str(path), name, file=True)
+
+    def model(self, path: Path, kind: str, params: Mapping[str, object]) -> None:
+        """Log a folder of `write_model` as the run's logged model, named `model`."""
+        client, texts = self.client, _storable(params, _PARAM_LENGTH)
+        where = client.get_run(self.run_id).info.experiment_id, "model", self.run_id
+        logged = client.create_logged_model(*where, params=texts, model_type=kind)
+        described = mlflow_part("models").Model.load(str(path))
+        described.model_id = described.model_uuid = logged.model_id
+        described.run_id, described.artifact_path = self.run_id, logged.artifact_location
+        described.save(str(path / "MLmodel"))
+        status = "FAILED"
+        try:
+            output = mlflow_part("entities").LoggedModelOutput(logged.model_id, step=0)
+            client.log_outputs(self.run_id, [output])
+            client.log_model_artifacts(logged.model_id, str(path))
+            status = "READY"
+        finally:
+            client.finalize_logged_model(logged.model_id, status)
+        self.model_id = logged.model_id
+
+    def attempt(self, what: str, log: Callable[[], object]) -> None:
+        """Call `log`. If it raises, `what` is missing: tracking never fails a fit."""
+        try:
+            if not self.lost:
+                log()
+        except Exception as error:
+            self._miss(what, error)
+
+    def figure(
+        self, draw: Callable[[], Figure], path: str, *, key: str = "", size: int = 600
+    ) -> None:
+        """Log the figure that `draw` returns, with `key` in the image grids of the UI too."""
+
+        def log() -> None:
+            draw().savefig(file := io.BytesIO(), format="png")
+            images = require("PIL.Image", extra="plots", purpose="images in MLflow")
+            picture = images.open(file).convert("RGB")
+            self._send(path, "log_image", picture, artifact_file=path, file=True)
+            if key:
+                self.image(picture, key, size=size)
+
+        self.attempt(path, log)
+
+    def image(self, picture: Any, key: str, *, size: int = 600) -> None:
+        """Log a Pillow image for the image grids, at most `size` pixels wide and high there."""
+        picture, small = picture.copy(), picture.copy()
+        small.thumbnail((size, size))
+        # MLflow resizes pictures of grids to 256 pixels, too few to read a word.
+        picture.resize = lambda *args, **kwargs: small
+        self._send(key, "log_image", picture, file=True, key=key, step=0, synchronous=True)
+
+    def dataset(
+        self, X: Any, y: Any, *, name: str, context: str, loader: str = "", **reading: Any
+    ) -> None:
+        """Log name, shape and digest of "train", "validation" or "test" data.
+
+        `loader` is the expression that loads them, by default a call of `load_dataset`. Of more
+        than 256 MiB the first series are digested; `reading` has options of `padded`.
+        """
+        from tsformer.tracking.scores import array_of
+
+        X, entities = padded(X, **reading), mlflow_part("entities")
+        code = loader or f"tsformer.data.load_dataset({name!r}, split={context!r})"
+        described = mlflow_part("data").from_numpy(
+            X,
+            source=mlflow_part("data.code_dataset_source").CodeDatasetSource({"code": code}),
+            targets=None if y is None else array_of(y)[: len(X)],
+            name=name[:_NAME_LENGTH],
+        )
+        dataset = entities.Dataset.from_dictionary(described.to_dict())
+        tags = [entities.InputTag("mlflow.data.context", context)]
+        used = [entities.DatasetInput(dataset, tags=tags)]
+        if self._send(f"the data {name}", "log_inputs", datasets=used):
+            self._data[context] = described.name, described.digest
+
+    def read(self) -> Any:
+        """Return the run as the store has it; None if the store fails."""
+        try:
+            return None if self.lost else self.client.get_run(self.run_id)
+        except Exception as error:
+            self._lose(error)
+            return None
+
+    def end(self, status: str) -> None:
+        """Flush and end the run with status "FINISHED", "FAILED" or "KILLED".
+
+        A borrowed run stays active; a status other than FINISHED is in the tag ``tsformer.status``.
+        """
+        self.flush()
+        self.status = status
+        self.params(self._late_params)
+        if self.borrowed and status != "FINISHED":
+            self.tags({"tsformer.status": status})
+        self.tags({_MISSING_TAG: ", ".join(self._missing)} if self._missing else {})
+        if not self.borrowed:
+            self._send("the end", "set_terminated", status)
+        if self.lost:
+            self.status = "KILLED" if status == "FINISHED" else status
+            with suppress(Exception):  # the store may be back; its failure was reported
+                missing = [*self._missing, "what came after a failure of the store"]
+                self.client.set_tag(self.run_id, _MISSING_TAG, ", ".join(missing)[:TAG_LENGTH])
+                if not self.borrowed:
+                    self.client.set_terminated(self.run_id, self.status)
+
+    def _send_batch(self, kind: str, batch: Sequence[Any]) -> None:
+        """Send parameters, metrics or tags; singly where MLflow refuses one of them."""
+        if batch:
+            what = f"{kind}.{batch[0].key}" if len(batch) == 1 else ""
+            named: dict[str, Any] = {kind: batch}
+            if not self._send(what, "log_batch", **named) and not (what or self.lost):
+                for entity in batch:
+                    self._send_batch(kind, [entity])
+
+    def _send(self, what: str, method: str, *args: Any, file: bool = False, **kwargs: Any) -> bool:
+        """Call the client. A refused entry or file is missing; a failed store ends tracking."""
+        if self.lost:
+            return False
+        try:
+            getattr(self.client, method)(self.run_id, *args, **kwargs)
+        except Exception as error:
+            refused = getattr(error, "error_code", "") in ("INVALID_PARAMETER_VALUE", "BAD_REQUEST")
+            # A refusal may mean that the run is gone.
+            run = self.read() if file or refused else None
+            if run is None or run.info.lifecycle_stage != "active":
+                self._lose(error)
+            elif what:
+                self._miss(what, error)
+            return False
+        return True
+
+    def _miss(self, what: str, error: Exception) -> None:
+        """Warn that `what` is not tracked, and list it in the tag ``tsformer.missing``."""
+        if what not in self._missing:
+            self._missing.append(what)
+            warn(f"{what} could not be tracked {reason(error)}")
+
+    def _lose(self, error: Exception) -> None:
+        if not self.lost:
+            self.lost = True
+            warn_untracked(f"run {self.run_id}", error)

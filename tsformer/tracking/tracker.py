@@ -3,11 +3,11 @@
 import copy
 import importlib.util
 import math
-import os
 import re
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal
@@ -18,24 +18,22 @@ from torch import nn
 from tsformer.encodings.base import encoding_name
 from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.plots import plot_encoding_change, plot_history
-from tsformer.tracking.tracked_run import TrackedRun
+from tsformer.tracking.store import TrackedRun
 from tsformer.training.training_run import Callback, TrainingState
 
-_CLEAR = Path("/proc/self/clear_refs")
 _STATUS = Path("/proc/self/status")
 _MOST_POSITIONS = 256  # a map of more shows no more
 # Pictures take up to three seconds, 5 % of a fit of this length.
 _LONG_ENOUGH_SECONDS = 60.0
-_NOT_LOGGED = ("callbacks", "verbose")
 
 
 def reset_peak_memory(device: torch.device) -> None:
     """Reset the peak of the device's memory or, on Linux, of this process."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
-    elif os.access(_CLEAR, os.W_OK):
-        with suppress(OSError):  # a hardened container: the peak is that since the process started
-            _CLEAR.write_text("5")
+    else:
+        with suppress(OSError):  # elsewhere, the peak is that since the process started
+            Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
 
 
 def peak_memory_mb(device: torch.device) -> float:
@@ -54,21 +52,16 @@ def peak_memory_mb(device: torch.device) -> float:
 class MLflowTracker(Callback):
     """Log a training to a run of MLflow: metrics per epoch, costs, pictures of the encoding.
 
-    Each epoch gives ``train/loss`` and ``lr``, and with validation data ``val/loss`` and
-    ``val/score``. The end of training gives ``fit_seconds``, ``seconds_per_epoch``, ``n_epochs``,
-    ``n_parameters``, ``n_parameters_encoding``, ``peak_memory_mb``, ``training.png`` and
-    ``encoding.png``, the encoding before and after training.
-
-    `tsformer.autolog` adds a tracker to every fit. Pass one to `tsformer.training.train` for a
-    module of your own. Curves of several trainings continue; seconds and parameters add up.
+    `docs/tracking.md` lists the names. `tsformer.autolog` adds a tracker to every fit; pass one to
+    `tsformer.training.train` for a module of your own. Curves of several trainings continue, and
+    seconds and parameters add up.
 
     Parameters
     ----------
     mlflow_run : TrackedRun
         The run, from `RunStore.start`. The caller ends it.
     pictures : bool or "auto", default="auto"
-        Whether to draw the pictures, after training. "auto" draws them if training took at least
-        60 seconds.
+        Whether to draw pictures after training; "auto" after 60 seconds or more.
 
     Attributes
     ----------
@@ -101,12 +94,9 @@ class MLflowTracker(Callback):
     def on_train_end(self, state: TrainingState) -> None:
         seconds = perf_counter() - self._begun
         encoding: Any = getattr(state.model, "encoding", None)
-        sums = {
-            "fit_seconds": seconds,
-            "n_epochs": state.epoch,
-            "n_parameters": n_parameters(state.model),
-            "n_parameters_encoding": 0 if encoding is None else n_parameters(encoding),
-        }
+        sums = {"fit_seconds": seconds, "n_epochs": state.epoch}
+        sums["n_parameters"] = n_parameters(state.model)
+        sums["n_parameters_encoding"] = 0 if encoding is None else n_parameters(encoding)
         sums = {name: value + self._earlier.get(name, 0) for name, value in sums.items()}
         peak = peak_memory_mb(state.plan.device)
         self.summary_ = {
@@ -120,15 +110,11 @@ class MLflowTracker(Callback):
             self.mlflow_run.figure(lambda: plot_history(state.history), "training.png")
             if encoding is not None:
                 model: Any = state.model
-                before = self._before.at(0)
-                draw = lambda: plot_encoding_change(  # noqa: E731
-                    before,
-                    encoding.at(0),
-                    min(model.max_tokens, _MOST_POSITIONS),
-                    d_model=model.config.d_model,
-                    n_heads=model.config.n_heads,
-                    name=encoding_name(model.config.encoding),
-                )
+                config, n = model.config, min(model.max_tokens, _MOST_POSITIONS)
+                sizes = {"d_model": config.d_model, "n_heads": config.n_heads}
+                both = self._before.at(0), encoding.at(0)
+                name = encoding_name(config.encoding)
+                draw = partial(plot_encoding_change, *both, n, **sizes, name=name)
                 self.mlflow_run.figure(draw, "encoding.png", key="encoding")
         del self._before, self._earlier
 
@@ -177,6 +163,6 @@ def parameters_of(estimator: Any) -> dict[str, Any]:
     for name, value in estimator.get_params(deep=False).items():
         if isinstance(value, Mapping) and value:
             flat |= {f"{name}.{key}": entry for key, entry in value.items()}
-        elif name not in _NOT_LOGGED:
+        elif name not in ("callbacks", "verbose"):
             flat.setdefault(name, value)
     return flat

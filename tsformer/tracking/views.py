@@ -21,13 +21,12 @@ from tsformer.tracking.store import SQLITE, RunStore, resolve_uri
 if TYPE_CHECKING:
     from mlflow.entities import Run
 
-#: With one worker and without job execution the server takes half a gigabyte, not several.
+#: Without job execution and with one worker the server takes half a gigabyte, not several.
 SERVER_ENVIRONMENT = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
 #: Tag of summary runs with the hash of their variant, ``|hash|``.
 VARIANT_TAG = "tsformer.variant"
 #: Tag that orders the runs of a study by rank.
 PLACE_TAG = "tsformer.place"
-_TAG = "mlflow.sharedViewState."
 _MOST_CARDS = 48  # MLflow takes a tag of 20,000 characters
 _SCORES = ("test/accuracy", "test/mean_rank", "test/accuracy_spread", "test/balanced_accuracy")
 _COSTS = ("fit_seconds", "seconds_per_epoch", "n_parameters", "n_parameters_encoding")
@@ -38,14 +37,15 @@ Section = tuple[str, int, list[dict[str, Any]]]  # name, height, cards
 def make_views(store: RunStore, study: str) -> dict[str, str]:
     """Write a view for each variant of a study, and of all fits; return their titles by id."""
     try:
-        client, views = store.client(), _views(store, study)
+        views = _views(store, study)
         for view, (title, state) in views.items():
             saved = {"name": title, "createdAt": int(time.time() * 1000), "state": state}
-            client.set_experiment_tag(store.experiment_id, _TAG + view, json.dumps(saved))
+            tag = f"mlflow.sharedViewState.{view}", json.dumps(saved)
+            store.client().set_experiment_tag(store.experiment_id, *tag)
+        return {view: title for view, (title, _) in views.items()}
     except Exception as error:  # a view never fails the study that it shows
         warn_untracked("the saved views", error)
         return {}
-    return {view: title for view, (title, _) in views.items()}
 
 
 def view_of_study(study: str, variant: str = "") -> str:
@@ -54,10 +54,9 @@ def view_of_study(study: str, variant: str = "") -> str:
 
 
 def _views(store: RunStore, study: str) -> dict[str, tuple[str, str]]:
-    of_study = {"tsformer.study": study}
+    views, of_study = {}, {"tsformer.study": study}
     summaries = store.runs("FINISHED", {"tsformer.kind": "encoding", **of_study})
     parents = store.runs(tags={"tsformer.kind": "study", **of_study})
-    views = {}
     for variant in dict.fromkeys(run.data.tags.get(VARIANT_TAG, "") for run in summaries):
         runs = [run for run in summaries if run.data.tags.get(VARIANT_TAG, "") == variant]
         label = runs[0].info.run_name.partition(", ")[2] if variant else ""
@@ -77,10 +76,9 @@ def _side_by_side(runs: Sequence[Run]) -> list[Section]:
     datasets = [name for name in _metrics(runs) if name.startswith("test/accuracy/")]
     cost, score = ({"key": key, "type": "METRIC"} for key in ("fit_seconds", "test/accuracy"))
     costly = _card("SCATTER", xaxis=cost, yaxis=score)
-    of_study = [_image("scores")] if datasets else []
     return [
         ("Scores", 320, [*(_dots(axis, name) for name in _SCORES), costly]),
-        ("Each data set: mean and spread over seeds", 1060, of_study),
+        ("Each data set: mean and spread over seeds", 1060, [_image("scores")] * bool(datasets)),
         ("Each data set: means", 320, [_dots(axis, name) for name in datasets[:16]]),
         ("Cost", 320, [_card("BAR", metricKey=name) for name in _COSTS]),
         (_PICTURES, 760, [_image("encoding")]),
@@ -152,27 +150,22 @@ def _card(kind: str, **options: Any) -> dict[str, Any]:
 def find_experiment(uri: str | None = None, name: str | None = None) -> RunStore:
     """Return an experiment that has runs; creates nothing."""
     uri = resolve_uri(uri)
-    if uri.startswith(SQLITE) and not Path(uri.removeprefix(SQLITE)).is_file():
+    file, shown = Path(uri.removeprefix(SQLITE)), without_credentials(uri)
+    if uri.startswith(SQLITE) and not file.is_file():
         raise FileNotFoundError(
-            f"there is no {uri.removeprefix(SQLITE)}; go to the folder where `tsformer compare` "
-            "ran, or name the store with --tracking-uri"
+            f"there is no {file}; go to the folder of the runs, or name their --tracking-uri"
         )
     client = RunStore(uri, "").client()
     try:
         ids = {found.name: found.experiment_id for found in client.search_experiments()}
-        order = ["attributes.start_time DESC"]
-        wanted = [ids[name]] if name in ids else [*ids.values()]
-        newest = client.search_runs(wanted, max_results=1, order_by=order)
+        wanted, newest_first = [ids[name]] if name in ids else [*ids.values()], "start_time DESC"
+        newest = client.search_runs(wanted, max_results=1, order_by=[newest_first])
     except Exception as error:
-        raise ConnectionError(
-            f"the tracking store {without_credentials(uri)} cannot be read {reason(error)}"
-        ) from error
+        raise ConnectionError(f"{shown} cannot be read {reason(error)}") from error
     if name is not None and name not in ids:
         raise ValueError(unknown("experiment", name, ids))
     if not newest:
-        raise ValueError(
-            f"{name or without_credentials(uri)!r} has no runs; `tsformer compare` makes some"
-        )
+        raise ValueError(f"{name or shown!r} has no runs; `tsformer compare` makes some")
     return RunStore(uri, newest[0].info.experiment_id)
 
 
@@ -190,8 +183,7 @@ def server_command(store: RunStore, port: int) -> list[str]:
     try:
         socket.create_server(("127.0.0.1", port)).close()
     except OSError as error:
-        raise ConnectionError(
-            f"port {port} is not available ({error.strerror}); choose another with --port"
-        ) from error
-    options = ["--backend-store-uri", store.uri, "--host", "127.0.0.1", "--port", str(port)]
-    return [sys.executable, "-m", "mlflow", "ui", *options, "--workers", "1"]
+        message = f"port {port} is not available ({error.strerror}); choose another with --port"
+        raise ConnectionError(message) from error
+    here = ["--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
+    return [sys.executable, "-m", "mlflow", "ui", "--backend-store-uri", store.uri, *here]
