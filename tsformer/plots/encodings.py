@@ -14,7 +14,7 @@ from tsformer._precision import plain_torch
 from tsformer._random import seeded
 from tsformer.encodings import resolve
 from tsformer.encodings.base import encoding_name, overridden_hooks
-from tsformer.plots.figures import HEAD_COLORS, is_estimator, new_figure, wrapped
+from tsformer.plots.figures import HEAD_COLORS, LEGEND, is_estimator, new_figure, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 _MOST_HEADS = 4
 _WIDTH = 10
-#: Tokens of a fitted model that are drawn.
-_MOST_TOKENS = 256
+_MOST_TOKENS = 256  # of a fitted model
+_PIXELS: Any = {"aspect": "auto", "interpolation": "nearest"}
 _NOTHING = (
     "Nothing is encoded: tokens, queries, keys and scores stay as they are,\n"
     "and to attention all positions are alike."
@@ -32,19 +32,14 @@ _NOTHING = (
 
 @dataclass(frozen=True)
 class View:
-    """Effect of one hook of an encoding on `N` positions."""
+    """Effect of one hook of an encoding, or of "none", on `N` positions."""
 
     title: str
-    #: "embed", "rotate", "bias" or "mix"; "none" if no hook is overridden.
     hook: str
-    #: Heat maps ``[N, F]`` or ``[N, N]`` by title.
-    maps: dict[str, np.ndarray]
-    #: Similarity of two positions ``[N, N]``.
-    matrix: np.ndarray | None
-    #: Mean value, or score, at the distances ``-(N - 1) .. N - 1``, by head.
-    curves: dict[str, np.ndarray]
-    #: Input of the hook, such as a signal; mostly empty.
-    note: str = ""
+    maps: dict[str, np.ndarray]  # heat maps [N, F] or [N, N] by title
+    matrix: np.ndarray | None  # similarity of two positions [N, N]
+    curves: dict[str, np.ndarray]  # mean value, or score, at distances -(N - 1) .. N - 1, by head
+    note: str = ""  # input of the hook, such as a signal
 
 
 def encoding_views(
@@ -63,8 +58,7 @@ def encoding_views(
         # A copy without dropout, since the caller's must not change.
         part = copy.deepcopy(part).cpu().float().eval()
         found, weights = _part_views(part, n_positions, **sizes), list(part.parameters())
-        zero = not any(values.any() for view in found for values in view.maps.values())
-        if by_name and zero and weights:
+        if by_name and weights and not any(m.any() for view in found for m in view.maps.values()):
             for weight in weights:
                 # Smooth along the last axis: the curves of a table of distances are unreadable.
                 rows = weight.reshape(-1, weight.shape[-1] if weight.ndim else 1)
@@ -97,16 +91,15 @@ def _part_views(part: Any, n: int, *, d_model: int, n_heads: int, note: str = ""
             if not torch.allclose(of_signal, added, atol=1e-6):
                 added, remark = of_signal, "for a smooth random signal, on which it depends"
         unit = torch.nn.functional.normalize(added[0], dim=-1)
-        values, cosines = added[0].numpy(), (unit @ unit.T).numpy()
-        add("embed", "added to the tokens", remark, {"": values}, cosines, {})
+        maps, cosines = {"": added[0].numpy()}, (unit @ unit.T).numpy()
+        add("embed", "added to the tokens", remark, maps, cosines, {})
     if "rotate" in own:
         q, k = part.rotate(heads, heads, t)
-        width = heads.shape[-1]
+        width, wide = heads.shape[-1], q.shape[-1]
         scores = (q @ k.mT / width)[0].numpy()
         curves = _by_distance(scores)
         maps = {f"queries, {next(iter(curves))}": q[0, 0].numpy()}
-        remark = f"widened from {width} features to {q.shape[-1]}"
-        remark = "" if q.shape[-1] == width else remark
+        remark = "" if wide == width else f"widened from {width} features to {wide}"
         add("rotate", "queries and keys of ones", remark, maps, scores[0], curves)
     if "bias" in own:
         bias = part.bias(heads, heads, t)
@@ -163,21 +156,18 @@ def plot_encoding(
 ) -> Figure:
     """Draw an encoding, one row for each hook that it overrides.
 
-    Left: heat maps of the values, position x feature (embed, rotate) or query x key of the first
-    heads (bias, mix). Right: the effect on pairs of positions, as cosine similarity of the codes
-    (embed), score of a query and a key of ones (rotate), and value by distance (rotate, bias,
-    mix). Hooks that depend on the tokens are evaluated on a fixed smooth random signal, or on
-    queries of ones; the title says so.
+    Left: the values by position (embed, rotate), or by query and key of the first heads (bias,
+    mix). Right: cosine similarity of the codes (embed), score of a query and a key of ones
+    (rotate), and value by distance. Hooks that depend on the tokens are evaluated on a fixed smooth
+    random signal, or on queries of ones; the title says so.
 
     Parameters
     ----------
     encoding : str, or object with the four hooks
-        A name or sum, drawn with its initial weights (or random ones if the encoding is initially
-        zero); a module, as from `tsformer.encodings.resolve`; or a fitted transformer, whose first
-        block is drawn.
+        A name or sum, drawn with initial weights, or random ones if these are zero; a module, as
+        from `tsformer.encodings.resolve`; or a fitted transformer, whose first block is drawn.
     n_positions : int
-        Number of tokens `N`. For a fitted transformer, by default the maximum of its training
-        series, up to 256.
+        Number of tokens `N`. For a fitted transformer, by default its maximum, up to 256.
     d_model, n_heads : int
         Sizes of the model it belongs to.
     name : str, optional
@@ -192,8 +182,7 @@ def plot_encoding(
 
     Examples
     --------
-    >>> figure = plot_encoding("rope", 32, d_model=16, n_heads=2)
-    >>> figure.get_suptitle()
+    >>> plot_encoding("rope", 32, d_model=16, n_heads=2).get_suptitle()
     'Positional encoding rope'
     """
     if is_estimator(encoding, "encoding"):
@@ -221,8 +210,7 @@ def plot_encoding_change(
 ) -> Figure:
     """Draw an encoding before and after training, one row each, on the same colour scale.
 
-    A hook that training did not change, as in an encoding without parameters, has one row. The
-    arguments are as in `plot_encoding`.
+    A hook that training did not change has one row. The arguments are as in `plot_encoding`.
 
     Examples
     --------
@@ -241,8 +229,8 @@ def plot_encoding_change(
         if old.keys() == new.keys() and all((old[key] == new[key]).all() for key in old):
             rows.append((f"{then.title}, untouched by training", then, then))
             continue
-        rows.append((f"{first.title}, before training", first, then))
-        rows.append((f"{then.title}, after training", then, first))
+        rows += [(f"{first.title}, before training", first, then)]
+        rows += [(f"{then.title}, after training", then, first)]
     return _draw(name or encoding_name(after), rows)
 
 
@@ -280,14 +268,12 @@ def _draw_maps(panels: list[Axes], view: View, companion: View) -> None:
     low, high = min(map(np.min, everything)), max(map(np.max, everything))
     seen = _lowest_seen(view.hook, low, high)
     limit = max(-seen, high) or 1.0
-    style: Any = {"aspect": "auto", "cmap": "RdBu_r", "interpolation": "nearest"}
-    rows, columns = ("position", "feature")
-    if view.matrix is None:
-        rows, columns = ("query position", "key position")
+    pairs = view.matrix is None
     for ax, (title, shown) in zip(panels, view.maps.items(), strict=True):
-        image = ax.imshow(shown, vmin=-limit, vmax=limit, **style)
+        image = ax.imshow(shown, vmin=-limit, vmax=limit, cmap="RdBu_r", **_PIXELS)
         ax.set_title(title, fontsize=9)
-        ax.set(xlabel=columns, ylabel=rows)
+        ax.set_xlabel("key position" if pairs else "feature")
+        ax.set_ylabel("query position" if pairs else "position")
         ax.label_outer()
     extend = "min" if seen > low else "neither"
     panels[0].figure.colorbar(image, ax=panels, label="value", extend=extend)
@@ -295,14 +281,12 @@ def _draw_maps(panels: list[Axes], view: View, companion: View) -> None:
 
 def _draw_matrix(ax: Axes, view: View, companion: View) -> None:
     low, high = matrix_range(view, companion)
-    style: Any = {"aspect": "auto", "cmap": "viridis", "interpolation": "nearest"}
-    image = ax.imshow(np.asarray(view.matrix), vmin=low, vmax=high, **style)
-    label = "cosine similarity"
-    ax.set(xlabel="position", ylabel="position")
+    image = ax.imshow(np.asarray(view.matrix), vmin=low, vmax=high, cmap="viridis", **_PIXELS)
+    label, of = "cosine similarity", ("", "")
     if view.hook == "rotate":
-        label = "score (1 without the encoding)"
-        ax.set(xlabel="key position", ylabel="query position")
+        label, of = "score (1 without the encoding)", ("key ", "query ")
         ax.set_title(f"scores, {next(iter(view.curves))}", fontsize=9)
+    ax.set(xlabel=f"{of[0]}position", ylabel=f"{of[1]}position")
     ax.figure.colorbar(image, ax=ax, label=label)
 
 
@@ -314,12 +298,11 @@ def _draw_curves(ax: Axes, view: View, companion: View) -> None:
     ax.axvline(0, color="0.8", linewidth=0.8, zorder=0)
     low, high = curve_range(view, companion)
     margin = 0.05 * (high - low) or 0.05
-    ax.set_ylim(low - margin, high + margin)
-    ax.set_xlabel("distance from query to key")
+    ax.set(xlabel="distance from query to key", ylim=(low - margin, high + margin))
     ax.set_ylabel("mean score" if view.hook == "rotate" else "mean value")
     ax.set_title("by distance", fontsize=9)
     if len(view.curves) > 1:
-        ax.legend(fontsize=8, framealpha=0.8, edgecolor="none")
+        ax.legend(**LEGEND)
 
 
 def matrix_range(*views: View) -> tuple[float, float]:

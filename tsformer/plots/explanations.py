@@ -58,8 +58,7 @@ def plot_relevance(
     relevance : array-like (channels, length)
         What `explain` returned for it. With a classifier, the series.
     times : array-like (length,), optional
-        Times of the steps; by default their numbers, or with a classifier the times in the index
-        of the series.
+        Times of the steps; by default their numbers, or the index that the classifier reads.
     channels : sequence, optional
         Names of the channels.
     n_windows, width : int, optional
@@ -67,18 +66,12 @@ def plot_relevance(
     title : str, optional
         Title of the figure, such as the class.
     axes : Axes or sequence of Axes, optional
-        Where to draw: one panel for each channel that is drawn. By default, a new figure.
-
-    Raises
-    ------
-    ValueError
-        If shapes do not fit or are empty, or `axes` has another number of panels.
+        One panel for each channel that is drawn. By default, a new figure.
 
     Examples
     --------
     >>> x = np.sin(np.arange(60) / 5)[None]
-    >>> figure = plot_relevance(x, np.eye(1, 60, 20), title="class a")
-    >>> figure.axes[0].get_ylabel()
+    >>> plot_relevance(x, np.eye(1, 60, 20), title="class a").axes[0].get_ylabel()
     'channel 0'
     """
     clock = None if times is None else ordered_times(times, "times")
@@ -94,44 +87,32 @@ def plot_relevance(
     L = values.shape[-1] if values.ndim else 0
     shown = shown[..., :L]  # `explain` pads to the length of the longest series
     if values.ndim != 2 or shown.shape != values.shape or not values.size:
-        raise ValueError(
-            "x and relevance must be (channels, length), one or more of each, of one series; got "
-            f"{values.shape} and {shown.shape}"
-        )
+        shapes = f"{values.shape} and {shown.shape}"
+        raise ValueError(f"x and relevance must be (channels, length) of one series; got {shapes}")
     if clock is not None and len(clock := clock[:L]) != L:
         raise ValueError(f"times must be one for each of {L} steps; got {len(clock)}")
     C, names = len(values), _names_of(channels, len(values))
     drawn = np.sort(np.argsort(-np.abs(shown).sum(axis=1), kind="stable")[:_MOST_CHANNELS])
     windows = most_relevant_windows(shown, n_windows, width)
     size = _WIDTH, max(1.3, 2.6 / len(drawn))
-    around = (0.0, 0.9)
-    panels = Panels(
-        axes, len(drawn), "channel", n_columns=1, panel=size, around=around, sharex=True
-    )
+    panels = Panels(axes, len(drawn), "channel", 1, size, (0.0, 0.9), sharex=True)
     largest = float(np.abs(shown).max()) or 1.0
+    style: Any = {"color": "#8A5A00", "fontsize": 9, "fontweight": "bold"}
+    style |= {"ha": "center", "va": "top"}
     for ax, channel in zip(panels.axes, drawn, strict=True):
         at, unit = (np.arange(L), "step") if clock is None else place_times(ax.xaxis, clock)
         ax.plot(at, values[channel], color="0.75", linewidth=0.8, zorder=1)
         order = np.argsort(np.abs(shown[channel]), kind="stable")  # the most relevant on top
-        points = ax.scatter(
-            at[order],
-            values[channel, order],
-            c=shown[channel, order],
-            s=np.clip(2400 / L, 6, 26),
-            cmap=_DIVERGING,
-            vmin=-largest,
-            vmax=largest,
-            edgecolors="0.55",
-            linewidths=0.3,
-            zorder=2,
-        )
+        dots: Any = {"s": np.clip(2400 / L, 6, 26), "edgecolors": "0.55", "linewidths": 0.3}
+        dots |= {"c": shown[channel, order], "vmin": -largest, "vmax": largest}
+        x, y = at[order], values[channel, order]
+        points = ax.scatter(x, y, cmap=_DIVERGING, zorder=2, **dots)
         for place, (where, begin, end) in enumerate(windows, start=1):
             if where == channel:
                 left, right = _edges(at, 0)[[begin, end]]
                 ax.axvspan(left, right, color="#E69F00", alpha=0.18, linewidth=0)
-                style: Any = {"color": "#8A5A00", "fontsize": 9, "fontweight": "bold"}
-                style |= {"ha": "center", "va": "top", "transform": ax.get_xaxis_transform()}
-                ax.text((left + right) / 2, 0.98, str(place), **style)
+                here = ax.get_xaxis_transform()
+                ax.text((left + right) / 2, 0.98, str(place), transform=here, **style)
         ax.margins(x=0.01, y=0.2)
         ax.set_ylabel(wrapped(shortened(names[channel], 24), 1.2, 9), fontsize=9)
         ax.grid(alpha=0.25)
@@ -143,16 +124,12 @@ def plot_relevance(
     return panels.figure
 
 
-def plot_relevance_of(
-    series: Padded, relevance: npt.ArrayLike, title: str, x: Any = None
-) -> Figure:
+def plot_relevance_of(series: Padded, relevance: Any, title: str, x: Any = None) -> Figure:
     """Draw the first of some series, which is `x`, coloured by relevance."""
-    length = int(series.lengths[0])
-    times: Any = times_of(x)
-    if times is None and series.times is not None:
-        times = series.times[0, :length]
-    values, names = series.values[0, :length].T, series.channels
-    return plot_relevance(values, relevance, times=times, channels=names, title=title)
+    n, times = int(series.lengths[0]), times_of(x)
+    clock: Any = series.times[0, :n] if times is None and series.times is not None else times
+    named: Any = {"times": clock, "channels": series.channels, "title": title}
+    return plot_relevance(series.values[0, :n].T, relevance, **named)
 
 
 def _own_times(classifier: Any, x: Any) -> pd.Index | None:
@@ -185,37 +162,30 @@ def plot_class_relevance(
 ) -> Figure:
     """Draw the mean relevance of each class, channels over time, on one colour scale.
 
-    Means are informative where series are aligned; a window at random positions is smeared.
-    Called as ``plot_class_relevance(relevance, y)`` or
-    ``plot_class_relevance(classifier, X)``, which draws the predicted classes.
+    Means are informative where series are aligned. Called as
+    ``plot_class_relevance(relevance, y)``, or ``plot_class_relevance(classifier, X)`` for the
+    predicted classes.
 
     Parameters
     ----------
     relevance : array-like (n, channels, length)
-        What `explain` returned, or for irregular times, what
-        `tsformer.explain.relevance_over_time` made of it. Or a fitted classifier.
+        What `explain` or, for irregular times, `tsformer.explain.relevance_over_time` returned.
+        Or a fitted classifier.
     y : array-like (n,)
         The class of each series. With a classifier, the series.
     times : optional
-        With a classifier, times of the steps, as in `predict`; by default those in the index of
-        each series. Columns are steps if all series have the same times, and otherwise spans of
-        time since the first step, over which relevance is added up.
+        With a classifier, times of the steps, as in `predict`; by default the index that it reads.
+        Columns are steps if all series share the times, else spans of time since the first step.
     edges : array-like (length + 1,), optional
         The times between the columns; by default the numbers of steps.
     channels : sequence, optional
         Names of the channels.
     axes : Axes or sequence of Axes, optional
-        Where to draw: one panel for each class, in order. By default, a new figure.
-
-    Raises
-    ------
-    ValueError
-        If shapes do not fit or are empty, or `axes` has another number of panels.
+        One panel for each class, in order. By default, a new figure.
 
     Examples
     --------
-    >>> relevance = np.random.default_rng(0).normal(size=(6, 2, 30))
-    >>> figure = plot_class_relevance(relevance, ["a", "b"] * 3)
+    >>> figure = plot_class_relevance(np.ones((6, 2, 30)), ["a", "b"] * 3)
     >>> [ax.get_title() for ax in figure.axes[:2]]
     ['a: 3 series', 'b: 3 series']
     """
@@ -241,10 +211,8 @@ def plot_class_relevance(
                 unit = f"{'seconds' if kind == 'dates' else 'time'} since the first step"
     values, labels = np.asarray(relevance, dtype=float), np.asarray(y)
     if values.ndim != 3 or labels.shape != values.shape[:1] or not values.size:
-        raise ValueError(
-            "relevance must be (n, channels, length), one or more of each, and y (n,); got "
-            f"{values.shape} and {labels.shape}"
-        )
+        shapes = f"{values.shape} and {labels.shape}"
+        raise ValueError(f"relevance must be (n, channels, length), and y (n,); got {shapes}")
     _, C, L = values.shape
     ends = np.arange(L + 1) - 0.5 if edges is None else np.asarray(edges)
     if len(ends) != L + 1:
@@ -253,20 +221,17 @@ def plot_class_relevance(
     classes, counts = np.unique(labels, return_counts=True)
     means = [values[labels == label].mean(axis=0) for label in classes]
     largest = max(float(np.abs(mean).max()) for mean in means) or 1.0
-    columns = 1 if len(classes) < 3 else 2
-    size, shared = (_WIDTH / columns, min(1.2 + 0.22 * C, 4.0)), {"sharex": True, "sharey": True}
-    panels = Panels(
-        axes, len(classes), "class", n_columns=columns, panel=size, around=(1.0, 0.4), **shared
-    )
+    columns, shared = 1 if len(classes) < 3 else 2, {"sharex": True, "sharey": True}
+    size = _WIDTH / columns, min(1.2 + 0.22 * C, 4.0)
+    panels = Panels(axes, len(classes), "class", columns, size, (1.0, 0.4), **shared)
     shown = range(0, C, max(1, -(-C // 12)))
     for ax, label, n, mean in zip(panels.axes, classes, counts, means, strict=True):
         fewer_ticks(ax)
         if clock is not None:
             at, unit = place_times(ax.xaxis, clock)
             ends = _edges(at)
-        image = ax.pcolormesh(
-            ends, np.arange(C + 1) - 0.5, mean, cmap=_DIVERGING, vmin=-largest, vmax=largest
-        )
+        scale: Any = {"cmap": _DIVERGING, "vmin": -largest, "vmax": largest}
+        image = ax.pcolormesh(ends, np.arange(C + 1) - 0.5, mean, **scale)
         ax.set_title(f"{shortened(label, 24)}: {n} series", fontsize=10)
         ax.set_yticks(list(shown), [shortened(names[i], 16) for i in shown], fontsize=8)
         ax.set_ylim(C - 0.5, -0.5)
@@ -283,35 +248,26 @@ def plot_attention(
     series_times: npt.ArrayLike | None = None,
     title: str = "",
 ) -> Figure:
-    """Draw an attention map with the series at its edges.
+    """Draw an attention map, queries by keys, with the standardised series at its edges.
 
-    Rows are queries, columns are keys. The series is drawn above the columns and beside the rows,
-    each channel standardised.
     Called as ``plot_attention(weights, times, x)``, or as ``plot_attention(classifier, x)`` for the
     mean over blocks and heads.
 
     Parameters
     ----------
     weights : array-like (..., N, N)
-        Of one series, as in ``classifier.attention(X).weights[0, 0, 0]``; the mean over further
-        axes, such as blocks and heads. Tokens with rows of zeros, such as padding, are left out.
-        Or a fitted classifier.
+        Of one series, as in ``classifier.attention(X).weights[0]``; the mean over further axes is
+        drawn, without tokens whose rows are zeros. Or a fitted classifier.
     times : array-like (N,)
         Times of the tokens, as in ``classifier.attention(X).times[0]``, not decreasing. With a
         classifier, the series.
     x : array-like (channels, length)
         The series.
     series_times : array-like (length,), optional
-        Times of its steps, counted as `times` are; by default their numbers, or with a classifier
-        the times in the index of the series.
+        Times of its steps, counted as `times` are; by default their numbers, or the index that the
+        classifier reads.
     title : str, optional
         Title of the figure.
-
-    Raises
-    ------
-    ValueError
-        If shapes do not fit or are empty, a number is not finite, times decrease, or no token
-        attends to any.
 
     Examples
     --------
@@ -337,8 +293,8 @@ def plot_attention(
     square = values.ndim > 1 and values.shape[-2:] == (N, N)
     if not (square and series.ndim == 2 and values.size and series.size):
         raise ValueError(
-            "weights must be (..., N, N), times (N,) and x (channels, length), one or more of "
-            f"each; got {values.shape}, {at.shape} and {series.shape}"
+            "weights must be (..., N, N), times (N,) and x (channels, length); got "
+            f"{values.shape}, {at.shape} and {series.shape}"
         )
     if clock is not None and len(clock) != series.shape[1]:
         raise ValueError(f"series_times must be {series.shape[1]} times; got {len(clock)}")

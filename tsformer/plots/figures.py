@@ -23,35 +23,17 @@ if TYPE_CHECKING:
 #: The colour of each encoding, by name. The first six are Okabe and Ito's, which colour-blind
 #: readers can distinguish; the control is grey. The others are similar, so figures print names too.
 ENCODING_COLORS = {
-    "fixed": "#E69F00",
-    "learnable": "#56B4E9",
-    "lspe": "#D55E00",
-    "tape": "#009E73",
-    "rope": "#0072B2",
-    "erpe": "#CC79A7",
-    "none": "#7F7F7F",
-    "alibi": "#999933",
-    "tape+erpe": "#882255",
-    "fourier": "#332288",
-    "time2vec": "#88CCEE",
-    "cape": "#117733",
-    "conv": "#44AA99",
-    "wavelet": "#AA4499",
-    "xpos": "#6699CC",
-    "tupe": "#661100",
-    "sine_spe": "#DDCC77",
-    "conv_spe": "#AA7744",
-    "shaw": "#222255",
-    "t5": "#997700",
-    "kerple": "#CC6677",
-    "fire": "#EE3377",
-    "gaussian": "#BBCC33",
-    "cope": "#004488",
-    "dape": "#AAAA00",
-    "fope": "#EE7733",
-    "learnable_rope": "#225555",
+    "fixed": "#E69F00", "learnable": "#56B4E9", "lspe": "#D55E00",
+    "tape": "#009E73", "rope": "#0072B2", "erpe": "#CC79A7",
+    "none": "#7F7F7F", "alibi": "#999933", "tape+erpe": "#882255",
+    "fourier": "#332288", "time2vec": "#88CCEE", "cape": "#117733",
+    "conv": "#44AA99", "wavelet": "#AA4499", "xpos": "#6699CC",
+    "tupe": "#661100", "sine_spe": "#DDCC77", "conv_spe": "#AA7744",
+    "shaw": "#222255", "t5": "#997700", "kerple": "#CC6677",
+    "fire": "#EE3377", "gaussian": "#BBCC33", "cope": "#004488",
+    "dape": "#AAAA00", "fope": "#EE7733", "learnable_rope": "#225555",
     "pope": "#663333",
-}
+}  # fmt: skip
 #: Colours of sums, of encodings of one's own and of other methods.
 OTHER_COLORS = (
     *("#1F77B4", "#FF7F0E", "#2CA02C", "#D62728", "#9467BD", "#8C564B", "#E377C2", "#BCBD22"),
@@ -63,13 +45,15 @@ HEAD_COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7")
 
 #: Each method also has its own marker, since colours alone are not distinct enough.
 MARKERS = "osD^vPX<>*ph"
+#: The look of a legend inside a panel.
+LEGEND: Any = {"fontsize": 8, "framealpha": 0.8, "edgecolor": "none"}
 
 
 def encoding_colors(names: Iterable[str]) -> dict[str, str]:
     """Return the colour of each encoding or method of a study, ``"#RRGGBB"``, none twice.
 
-    An encoding of this package has the same colour everywhere. Other names have one by a hash, or
-    the next free one. A variant, as in ``"rope, stem=conv"``, has the colour of its encoding.
+    An encoding of this package has one colour everywhere, and other names the next free one from
+    a hash on. A variant, as in ``"rope, stem=conv"``, has the colour of its encoding.
 
     Examples
     --------
@@ -120,7 +104,6 @@ class Panels:
         axes: Axes | Sequence[Axes] | None,
         n: int,
         of: str,
-        *,
         n_columns: int,
         panel: tuple[float, float],
         around: tuple[float, float] = (0.0, 0.0),
@@ -236,15 +219,17 @@ def is_estimator(thing: object, needs: str) -> bool:
     return True
 
 
-def labels_of(X: Any, y: Any) -> Any:
-    """Return the labels that a figure of a classifier needs."""
+def tested(
+    classifier: Any, X: Any, y: Any, method: str, times: Any
+) -> tuple[npt.NDArray[Any], Any, Any]:
+    """Return true labels, what the `method` of a classifier answers, and its classes."""
     if y is None:
         raise TypeError("y is missing: pass (classifier, X, y)")
     check_ids(X, y, "y")
     labels = np.asarray(y)
     if labels.ndim > 1 and labels.shape[1] > 1:
         raise ValueError(f"this figure needs one label per series; y has the shape {labels.shape}")
-    return labels
+    return labels, getattr(classifier, method)(X, **of_times(times)), classifier.classes_
 
 
 def of_times(times: Any) -> dict[str, Any]:

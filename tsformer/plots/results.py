@@ -15,20 +15,20 @@ from tsformer.data.layout import check_ids
 from tsformer.data.windows import Windows
 from tsformer.metrics import expected_calibration_error, reliability
 from tsformer.plots.figures import (
+    LEGEND,
     MARKERS,
     Panels,
     encoding_colors,
     end_score_axis,
     figure_of,
     is_estimator,
-    labels_of,
     library,
     new_figure,
-    of_times,
     one_panel,
     place_times,
     scale_by_powers,
     shortened,
+    tested,
     widest,
     wrapped,
 )
@@ -50,16 +50,14 @@ _CURVES = (
 def plot_history(history: Any, *, axes: Axes | Sequence[Axes] | None = None) -> Figure:
     """Draw training curves: losses, the validation score if there is one, the learning rate.
 
-    With validation data, a dashed line marks the epoch with the lowest validation loss, whose
-    weights early stopping keeps.
+    A dashed line marks the epoch with the lowest validation loss, which early stopping keeps.
 
     Parameters
     ----------
     history : fitted estimator, History, DataFrame or list of dict
         An estimator with a ``history_``, or one row per epoch.
     axes : Axes or sequence of Axes, optional
-        Where to draw: one panel for each of loss, validation score and learning rate that the
-        history has. By default, a new figure.
+        One panel for each of loss, validation score and learning rate in the history.
 
     Raises
     ------
@@ -75,17 +73,16 @@ def plot_history(history: Any, *, axes: Axes | Sequence[Axes] | None = None) -> 
     history = getattr(history, "transformer_", None) or history  # of an ensemble
     if is_estimator(history, "history_"):
         history = history.history_
-    frame = history if isinstance(history, pd.DataFrame) else pd.DataFrame(history)
+    frame = pd.DataFrame(history)
     frame = frame.set_index("epoch") if "epoch" in frame else frame
     curves = [curve for curve in _CURVES if curve[0] in frame]
     if not curves or frame.empty:
         raise ValueError(
-            "the history has no epoch with a loss, a score or a learning rate; got the columns "
-            f"{list(frame.columns)}: pass classifier.history_"
+            f"the history has no losses or scores, but {list(frame)}: pass classifier.history_"
         )
     titles = list(dict.fromkeys(title for _, title, *_ in curves))
     n = len(titles)
-    panels = Panels(axes, n, f"of {', '.join(titles)}", n_columns=n, panel=(3.0, 3.4))
+    panels = Panels(axes, n, f"of {', '.join(titles)}", n, (3.0, 3.4))
     marker = "o" if len(frame) < 3 else None  # a line through a single point is invisible
     for column, title, label, color in curves:
         ax = panels.axes[titles.index(title)]
@@ -102,7 +99,7 @@ def plot_history(history: Any, *, axes: Axes | Sequence[Axes] | None = None) -> 
             best: Any = frame["val_loss"].idxmin()
             ax.axvline(best, color="0.4", lw=1, ls="--", label=f"lowest loss, epoch {best}")
         if len(ax.get_lines()) > 1:
-            ax.legend(fontsize=8, framealpha=0.8, edgecolor="none")
+            ax.legend(**LEGEND)
     return panels.figure
 
 
@@ -123,8 +120,7 @@ def plot_confusion(
     y_true, y_pred : array-like (n,)
         True and predicted labels; or a fitted classifier, and series.
     classes : array-like (K,), optional
-        Labels in display order; others that occur come last, sorted. Names of more than 32
-        characters are shortened. With a classifier, the true labels of the series.
+        Labels in display order; others come last. With a classifier, the true labels.
     times : optional
         With a classifier, times of the steps.
     ax : Axes, optional
@@ -139,9 +135,7 @@ def plot_confusion(
     from sklearn.metrics import confusion_matrix
 
     if is_estimator(y_true, "classes_"):
-        classifier, X = y_true, y_pred
-        y_true, y_pred = labels_of(X, classes), classifier.predict(X, **of_times(times))
-        classes = classifier.classes_
+        y_true, y_pred, classes = tested(y_true, y_pred, classes, "predict", times)
     check_ids(y_true, y_pred, "y_pred", of="y_true")
     found = np.unique(np.concatenate([np.ravel(y_true), np.ravel(y_pred)])).tolist()
     classes = [*dict.fromkeys([*([] if classes is None else np.asarray(classes).tolist()), *found])]
@@ -176,11 +170,10 @@ def plot_reliability(
     *,
     times: Any = None,
 ) -> Figure:
-    """Draw how often predictions are right over how confident they are.
+    """Draw how often predictions are right over how confident they are, and their numbers.
 
-    Bars on the diagonal are calibrated; above it a classifier is right more often than it says, and
-    below it less often. The lower panel has the number of predictions of each confidence. Called as
-    ``plot_reliability(y_true, y_proba)`` or ``plot_reliability(classifier, X, y)``.
+    Bars on the diagonal are calibrated; above it a classifier is right more often than it says.
+    Called as ``plot_reliability(y_true, y_proba)`` or ``plot_reliability(classifier, X, y)``.
 
     Parameters
     ----------
@@ -189,34 +182,25 @@ def plot_reliability(
     times : optional
         With a classifier, times of the steps.
 
-    Raises
-    ------
-    ValueError
-        If the shapes do not match, a label is unknown or rows are no probabilities.
-
     Examples
     --------
-    >>> from tsformer.plots import plot_reliability
     >>> figure = plot_reliability([0, 1, 1], [[0.9, 0.1], [0.2, 0.8], [0.7, 0.3]])
     """
     if is_estimator(y_true, "predict_proba"):
-        classifier, X = y_true, y_proba
-        y_true, y_proba = labels_of(X, labels), classifier.predict_proba(X, **of_times(times))
-        labels = classifier.classes_
+        y_true, y_proba, labels = tested(y_true, y_proba, labels, "predict_proba", times)
     bins = reliability(y_true, y_proba, labels, n_bins)
     error = expected_calibration_error(y_true, y_proba, labels, n_bins)
     figure = new_figure(5, 5.5)
     upper, lower = figure.subplots(2, sharex=True, height_ratios=[3, 1])
-    centers, width = (bins.index + 0.5) / n_bins, 1 / n_bins
-    accuracy = bins["accuracy"]
-    upper.bar(centers, accuracy, width, color="#56B4E9", edgecolor="white", label="accuracy")
+    bars: Any = {"x": (bins.index + 0.5) / n_bins, "width": 1 / n_bins, "edgecolor": "white"}
     dots: Any = {"color": "#0072B2", "clip_on": False, "label": "mean confidence"}
-    upper.plot(bins["confidence"], accuracy, "o", **dots)
+    upper.bar(height=bins["accuracy"], color="#56B4E9", label="accuracy", **bars)
+    upper.plot(bins["confidence"], bins["accuracy"], "o", **dots)
     upper.plot([0, 1], [0, 1], "--", color="#7F7F7F", label="calibrated")
     upper.set(xlim=(0, 1), ylim=(0, 1), ylabel="accuracy", yticks=np.linspace(0, 1, 6))
     upper.legend(loc="upper left", fontsize=9, frameon=False)
     upper.set_title(f"expected calibration error {error:.3f}", fontsize=11)
-    lower.bar(centers, bins["count"], width, color="#7F7F7F", edgecolor="white")
+    lower.bar(height=bins["count"], color="#7F7F7F", **bars)
     lower.set(xlabel="confidence", ylabel="series")
     return figure
 
@@ -229,32 +213,24 @@ def plot_learning_curves(
 ) -> Figure:
     """Draw scores against the number of training series, a line per method.
 
-    A line joins the means over seeds and resamples; bars are ± one standard deviation. A
-    percentage whose number of series varies between resamples is drawn at the mean number.
+    A line joins the means over seeds and resamples; bars are ± one standard deviation.
 
     Parameters
     ----------
     results : DataFrame
         One row per fit, as `tsformer.studies.compare` returns them for a study with `train_sizes`:
-        `dataset`, `method` or `encoding`, `train_size` (a number, or a percentage as in
-        ``"10%"``), `seed` and `metric`, and `n_train`, the number of series, which may only be
-        missing where no size is a percentage.
+        `dataset`, `method` or `encoding`, `train_size` (a number, or as in ``"10%"``), `seed`,
+        `metric`, and, where a size is a percentage, `n_train`, the number of series.
     metric : str, default="accuracy"
         The column to show.
     axes : Axes or sequence of Axes, optional
-        Where to draw: one panel for each data set. By default, a new figure.
-
-    Raises
-    ------
-    ValueError
-        If a column is missing, or if `axes` has another number of panels.
+        One panel for each data set. By default, a new figure.
 
     Examples
     --------
     >>> rows = [("A", "none", n, 0, 0.5 + n / 100) for n in (10, 20, 40)]
     >>> columns = ["dataset", "method", "train_size", "seed", "accuracy"]
-    >>> figure = plot_learning_curves(pd.DataFrame(rows, columns=columns))
-    >>> figure.axes[0].get_title()
+    >>> plot_learning_curves(pd.DataFrame(rows, columns=columns)).axes[0].get_title()
     'A'
     """
     of_method = "method" if "method" in results.columns else "encoding"
@@ -262,23 +238,15 @@ def plot_learning_curves(
     shares = ["n_train"] if sizes.str.endswith("%").any() else []
     for name in ("dataset", of_method, "train_size", metric, *shares):
         check_known("column of the results", name, results.columns)
-    rows = results.assign(
-        method=results[of_method].astype(str),
-        size=sizes,
-        x=results.get("n_train", sizes).astype(float),
-        score=results[metric].astype(float),
-    )
+    numbers = {"x": results.get("n_train", sizes), "score": results[metric]}
+    rows = results.assign(method=results[of_method].astype(str), size=sizes, **numbers)
+    rows = rows.astype({"x": float, "score": float})
     colors = encoding_colors(dict.fromkeys(rows["method"]))
     n = rows["dataset"].nunique()
     width = 3.2 if n > 1 else 4.6
-    panels = Panels(
-        axes,
-        n,
-        "data set",
-        n_columns=3,
-        panel=(width, max(2.9, 0.24 * (len(colors) + 1))),  # as tall as the legend
-        around=(1.1 + widest(map(shortened, colors), 8), 0.5),
-    )
+    size = width, max(2.9, 0.24 * (len(colors) + 1))  # as tall as the legend
+    legend = 1.1 + widest(map(shortened, colors), 8)
+    panels = Panels(axes, n, "data set", 3, size, (legend, 0.5))
     parts = rows.groupby("dataset", sort=False)
     for ax, (dataset, part) in zip(panels.axes, parts, strict=True):
         for marker, (method, color) in zip(MARKERS * len(colors), colors.items(), strict=False):
@@ -298,7 +266,7 @@ def plot_learning_curves(
         handles, labels = panels.axes[0].get_legend_handles_labels()
         panels.figure.legend(handles, labels, loc="outside right upper", fontsize=8, frameon=False)
     else:
-        panels.axes[-1].legend(fontsize=8, framealpha=0.8, edgecolor="none")
+        panels.axes[-1].legend(**LEGEND)
     return panels.figure
 
 
@@ -323,11 +291,10 @@ def plot_recording(
     least_duration : int or duration, default=1
         As in ``windows.events``.
     axes : sequence of two Axes, optional
-        Where to draw the values and the events. By default, a new figure.
+        For the values and the events. By default, a new figure.
 
     Examples
     --------
-    >>> import numpy as np
     >>> from tsformer.data import windows
     >>> cut = windows(np.arange(9.0)[None], ["rest"] * 5 + ["walk"] * 4, 1, 1)
     >>> figure = plot_recording(cut, cut.steps(cut.y))
@@ -338,10 +305,7 @@ def plot_recording(
     check_known("recording", recording, windows.recordings)
     drawn = windows.recordings[recording]
     steps = steps[steps["recording"] == recording]
-    size, around = (9.0, 2.2), (0.8, 0.0)
-    panels = Panels(
-        axes, 2, "of values, events", n_columns=1, panel=size, around=around, sharex=True
-    )
+    panels = Panels(axes, 2, "of values, events", 1, (9.0, 2.2), (0.8, 0.0), sharex=True)
     top, bottom = panels.axes
     at, unit = place_times(bottom.xaxis, drawn.index)
     for k, (name, channel) in enumerate(zip(drawn.channels, drawn.values, strict=True)):
@@ -349,7 +313,7 @@ def plot_recording(
             label, part = None if start else shortened(name, 20), slice(start, stop)
             top.plot(at[part], channel[part], f"C{k % 10}", linewidth=0.8, label=label)
     if len(drawn.channels) > 1:
-        top.legend(fontsize=8, framealpha=0.8, edgecolor="none", loc="upper right", ncols=4)
+        top.legend(**LEGEND, loc="upper right", ncols=4)
     top.set(title=f"recording {shortened(recording)}", ylabel="values")
     true, found = windows.events(steps, of="true"), windows.events(steps, least_duration)
     labels = sorted({*true["label"], *found["label"]})
