@@ -13,17 +13,11 @@ from tsformer._optional import require
 
 __all__ = ["main"]
 
-#: Errors that a user can cause and fix: the message suffices. Others are shown with their type.
-USER_ERRORS = (ValueError, TypeError, ImportError, OSError)
-
 #: An argument of a table in a message.
 _ARGUMENT = re.compile(
     "`(case|time|value|drop|channel|labels?|group|grid|header|sep|decimal|time_format|window"
     "|stride)=([^`]*)`"
 )
-
-#: Commands that processes of torchrun do not share.
-_ALONE = ("compare", "demo", "evaluate", "explain")
 
 
 def main(args: Sequence[str] | None = None) -> NoReturn:
@@ -49,11 +43,9 @@ def _run(args: list[str], *, debug: bool) -> int:
             require(library, extra="cli", purpose="the command line")
         from tsformer.cli.app import app
 
-        if args[0] in _ALONE and int(os.environ.get("WORLD_SIZE", "1")) > 1:
-            raise ValueError(
-                f"torchrun would run `{args[0]}` once in each process: its processes share only "
-                "fit and predict"
-            )
+        alone = args[0] in ("compare", "demo", "evaluate", "explain")
+        if alone and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+            raise ValueError(f"torchrun would run `{args[0]}` in each process; use it for fit")
         # Not standalone, or Typer would print a usage error as a box of six lines.
         code: int | None = app(args, prog_name="tsformer", standalone_mode=False)
     except KeyboardInterrupt:
@@ -75,7 +67,7 @@ def _message(error: Exception) -> str:
         return f"{error.format_message()} (see {command} --help)"
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename}: {error.strerror}"
-    if isinstance(error, USER_ERRORS):
+    if isinstance(error, (ValueError, TypeError, ImportError, OSError)):  # of the user
         return str(error)
     return f"{type(error).__name__}: {error} (--debug shows the traceback)"
 

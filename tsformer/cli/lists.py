@@ -15,9 +15,8 @@ def encodings(as_json: Json = False) -> None:
 
     The hook is where an encoding acts: embed (tokens), rotate (queries and keys), bias (scores),
     mix (output of attention). Parameters are for 64 tokens, d_model 64, 4 heads, 2 layers. Cost is
-    the time of a training step of 1,024 tokens on a CPU, relative to the encoding none. Ranks are
-    mean ranks by accuracy behind the linear, the patch and the conv stem, in a study of 12
-    encodings.
+    the time of a training step of 1,024 tokens on a CPU, relative to none. Ranks are mean ranks by
+    accuracy behind the linear, the patch and the conv stem, in a study of 12 encodings.
 
     [bold]Example[/bold]
 
@@ -55,24 +54,20 @@ def methods(as_json: Json = False) -> None:
     from tsformer._optional import install_command
     from tsformer.baselines import BASELINES
 
-    rows = []
-    lacking: dict[str, None] = {}
+    rows, needed = [], dict.fromkeys(name for each in BASELINES.values() for name in each.needs)
+    lacking = [name for name in needed if importlib.util.find_spec(name) is None]
     for name, each in BASELINES.items():
-        missing = [needed for needed in each.needs if importlib.util.find_spec(needed) is None]
-        lacking |= dict.fromkeys(missing)
         reads = [word for word, can in (("lengths", each.unequal), ("gaps", each.gaps)) if can]
-        class_name = each.path.rpartition(".")[2]
-        rows.append((name, class_name, ", ".join(reads), each.random, not missing))
+        class_name, here = each.path.rpartition(".")[2], not {*each.needs} & {*lacking}
+        rows.append((name, class_name, ", ".join(reads), each.random, here))
     table(["name", "class", "reads", "random", "installed"], rows, as_json=as_json)
     if lacking:
-        command = install_command("baselines")
-        typer.echo(f"\n{', '.join(lacking)}: not installed; {command}", err=as_json)
+        install = install_command("baselines")
+        typer.echo(f"\n{', '.join(lacking)}: not installed; {install}", err=as_json)
 
 
 def datasets(
-    available: Annotated[
-        bool, option("List only data sets found on this machine.", None, "--available")
-    ] = False,
+    available: Annotated[bool, option("Only those found here.", None, "--available")] = False,
     as_json: Json = False,
 ) -> None:
     """List the data sets of the UCR and UEA archives, and your own.
@@ -102,14 +97,8 @@ def plot_encoding(
     length: Annotated[int, option("Number of positions.", min=1, max=4096)] = 128,
     d_model: Annotated[int, option("Width of the model.", min=1)] = 64,
     heads: Annotated[int, option("Number of heads.", min=1)] = 4,
-    out: Annotated[
-        Path | None,
-        option("The file to write; by default encoding_NAME.png.", "FILE.png"),
-    ] = None,
-    set_: Annotated[
-        list[str],
-        option("An option of the encoding, as base=100; can be repeated.", "NAME=VALUE", "--set"),
-    ] = [],  # noqa: B006
+    out: Annotated[Path | None, option("Default: encoding_NAME.png.", "FILE.png")] = None,
+    set_: parsing.Set = [],  # noqa: B006
     allow_import: parsing.AllowImport = False,
 ) -> None:
     """Draw an encoding before training.
@@ -122,8 +111,6 @@ def plot_encoding(
 
     out = parsing.output(out or Path(f"encoding_{encoding}.png"), ending=".png")
     parsing.import_encodings([encoding], allowed=allow_import)
-    figure = plot_encoding(
-        encoding, length, d_model=d_model, n_heads=heads, **parsing.settings(set_)
-    )
-    figure.savefig(out)
+    options = {"d_model": d_model, "n_heads": heads, **parsing.settings(set_)}
+    plot_encoding(encoding, length, **options).savefig(out)
     typer.echo(f"{encoding} drawn to {out}")

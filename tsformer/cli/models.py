@@ -23,22 +23,17 @@ from tsformer.cli.tracking import say_where
 if TYPE_CHECKING:
     from tsformer.data.table import Source, TableSchema
 
-MaxEpochs = Annotated[
-    int | None, option("Maximum number of epochs; by default chosen from the data size.")
-]
+MaxEpochs = Annotated[int | None, option("Maximum number of epochs; by default by data size.")]
 #: From this number of series on, a label for each series is an error.
 _SEVERAL = 9
 Model = Annotated[Path, argument("A folder written by `tsformer fit`.")]
-TestData = Annotated[
-    str, argument("A data set (its test split), a table (CSV, Parquet) or a .ts file.")
-]
+Data = Annotated[str, argument("A data set, a table (CSV, Parquet), a .ts file or a folder.")]
+TestData = Annotated[str, argument("A data set (its test split), a table or a .ts file.")]
 Tracking = dict[str, str | None] | None
 
 
 def training(
-    encoding: Annotated[
-        str, option("A name, a sum such as tape+erpe, or a class; see `tsformer encodings`.")
-    ] = "lspe",
+    encoding: Annotated[str, option("One of `tsformer encodings`, a sum or a class.")] = "lspe",
     max_epochs: MaxEpochs = None,
     seed: Annotated[int, option("Random seed.")] = 0,
     checkpoint: Annotated[Path | None, option("Save checkpoints here.", "FOLDER")] = None,
@@ -56,26 +51,18 @@ def training(
 
 
 def fit(
-    dataset: Annotated[
-        str,
-        argument(
-            "A data set (see `tsformer datasets`), a table (CSV, Parquet), a .ts file, a folder "
-            "that `tsformer convert` wrote, or with --window a folder of tables."
-        ),
-    ],
+    dataset: Data,
     columns: TableSchema,
     training: dict[str, Any],
     where: Tracking,
     out: Annotated[Path, option("The folder to write.")] = Path("model"),
-    init_from: Annotated[
-        Path | None, option("Initialise the weights from a folder of `pretrain` or `fit`.")
-    ] = None,
+    init_from: Annotated[Path | None, option("Start from a folder of `pretrain` or `fit`.")] = None,
 ) -> None:
     """Train a transformer on a data set or a file, and save it.
 
     Reads the train split of a data set. A table has one series per row or, with --case and --time,
-    one observation per row. With --window, its rows are the steps of recordings. If MLflow is
-    installed, the fit is a tracked run.
+    one observation per row. With --window, its rows are the steps of recordings. A folder is of
+    `tsformer convert` or, with --window, of tables. If MLflow is installed, the fit is a run.
 
     [bold]Examples[/bold]
 
@@ -89,13 +76,7 @@ def fit(
 
 
 def pretrain(
-    dataset: Annotated[
-        str,
-        argument(
-            "A data set (see `tsformer datasets`), a table (CSV, Parquet), a .ts file or a folder "
-            "of files. Labels are ignored."
-        ),
-    ],
+    dataset: Data,
     columns: TableSchema,
     training: dict[str, Any],
     where: Tracking,
@@ -104,8 +85,8 @@ def pretrain(
 ) -> None:
     """Pretrain an encoder on series without labels, and save it.
 
-    Reads the train split of a data set. The loss of masked is the squared error of hidden values,
-    about 1 before learning.
+    Reads the train split of a data set, or a folder of files. Labels are ignored. The loss of
+    masked is the squared error of hidden values, about 1 before learning.
 
     [bold]Example[/bold]
 
@@ -113,9 +94,8 @@ def pretrain(
     """
     from tsformer import TSTransformerEncoder
 
-    _train(
-        TSTransformerEncoder(**{"objective": objective, **training}), dataset, columns, out, where
-    )
+    encoder = TSTransformerEncoder(**{"objective": objective, **training})
+    _train(encoder, dataset, columns, out, where)
 
 
 def _train(estimator: Any, dataset: str, columns: TableSchema, out: Path, where: Tracking) -> None:
@@ -126,8 +106,7 @@ def _train(estimator: Any, dataset: str, columns: TableSchema, out: Path, where:
     from tsformer.training.distributed import process_group
 
     labelled, state = hasattr(estimator, "predict"), estimator.checkpoint_dir
-    init_from = estimator.get_params().get("init_from")
-    inputs = [*_paths(dataset), *_paths(init_from)]
+    inputs = [*_paths(dataset), *_paths(estimator.get_params().get("init_from"))]
     check_output(out, inputs, replaces=True)
     if state is not None:
         check_output(Path(state), inputs)
@@ -149,7 +128,8 @@ def _train(estimator: Any, dataset: str, columns: TableSchema, out: Path, where:
         if where is not None and ranks.leads:
             from tsformer.tracking.autologging import tracked_fit
 
-            tracked = tracked_fit(estimator, dataset=dataset, loader=_loader(dataset), **where)
+            loader = f"the file {dataset}" * Path(dataset).exists()
+            tracked = tracked_fit(estimator, dataset=dataset, loader=loader, **where)
         with tracked as run:
             estimator.fit(X, y, **({} if source.groups is None else {"groups": source.groups}))
         if source.schema is not None:  # groups of series are for training alone
@@ -159,11 +139,9 @@ def _train(estimator: Any, dataset: str, columns: TableSchema, out: Path, where:
             return
         save_or_rescue(estimator.save, out)
     history = estimator.history_
-    typer.echo(
-        f"{estimator.encoding} on {dataset}: {len(X)} series, {estimator.n_iter_} epochs in "
-        f"{sum(row['seconds'] for row in history):.1f} s, loss {history[-1]['loss']:.3f}\n"
-        f"saved in {out}"
-    )
+    seconds, loss = sum(row["seconds"] for row in history), history[-1]["loss"]
+    took = f"{estimator.n_iter_} epochs in {seconds:.1f} s, loss {loss:.3f}"
+    typer.echo(f"{estimator.encoding} on {dataset}: {len(X)} series, {took}\nsaved in {out}")
     say_where(run)
     if history.interrupted:
         raise KeyboardInterrupt
@@ -171,29 +149,19 @@ def _train(estimator: Any, dataset: str, columns: TableSchema, out: Path, where:
 
 def predict(
     model: Model,
-    file: Annotated[
-        str,
-        argument("A table (CSV, Parquet), a .ts file or a folder; labels are ignored."),
-    ],
+    file: Annotated[str, argument("A table, a .ts file or a folder; labels are ignored.")],
     columns: TableSchema,
-    out: Annotated[
-        Path | None, option("The CSV file to write; by default standard output.")
-    ] = None,
+    out: Annotated[Path | None, option("CSV file to write; by default standard output.")] = None,
     proba: Annotated[bool, option("Add the probability of each class.", None, "--proba")] = False,
-    novelty: Annotated[
-        bool,
-        option("Add the novelty score: above 1, unlike the training data.", None, "--novelty"),
-    ] = False,
-    least_duration: Annotated[
-        str | None, option("Join shorter intervals of recordings to neighbours.", "TIME")
-    ] = None,
+    novelty: Annotated[bool, option("Add novelty scores.", None, "--novelty")] = False,
+    least_duration: Annotated[str | None, option("Join shorter intervals.", "TIME")] = None,
     allow_import: parsing.AllowImport = False,
 ) -> None:
     """Classify the series of a file; print one CSV row per series.
 
-    A table needs the columns of the training table. A row begins with the name of its
-    series or, without names, its number. A model that was fitted with --window reads recordings,
-    and prints a row per interval with one label: recording, start, end, label, confidence.
+    A table needs the columns of the training table. A row begins with the name or number of its
+    series. A model that was fitted with --window reads recordings, and prints a row per interval
+    with one label: recording, start, end, label, confidence.
 
     [bold]Example[/bold]
 
@@ -245,9 +213,7 @@ def evaluate(
     dataset: TestData,
     columns: TableSchema,
     where: Tracking,
-    explanations: Annotated[
-        int, option("Add explanations of this many series per class to the run.", min=0)
-    ] = 0,
+    explanations: Annotated[int, option("Series per class to explain in the run.", min=0)] = 0,
     as_json: Json = False,
     allow_import: parsing.AllowImport = False,
 ) -> None:
@@ -265,18 +231,14 @@ def evaluate(
     from sklearn.metrics import classification_report
 
     if explanations and where is None:
-        raise ValueError(
-            "--explanations needs a tracked run: install MLflow, and remove --no-track; or use "
-            "`tsformer explain`"
-        )
+        raise ValueError("--explanations needs a run of MLflow; or use `tsformer explain`")
     classifier, found = _read_for(model, dataset, columns, allow_import, labelled=True)
     classes = [str(label) for label in classifier.classes_]
     assert found.y is not None
     if extra := sorted({*found.y.tolist()} - {*classes}):
-        warn_caller(
-            f"{len(extra)} labels are unknown to the model and count as errors: "
-            f"{', '.join(map(repr, extra[:5]))}; its classes are {classes[:20]}"
-        )
+        unknown = f"{len(extra)} labels are unknown to the model and count as errors"
+        listed = ", ".join(map(repr, extra[:5]))
+        warn_caller(f"{unknown}: {listed}; its classes are {classes[:20]}")
     name = getattr(classifier, "encoding", type(classifier).__name__)
     typer.echo(f"{name} on the {len(found.X)} series of {dataset}", err=as_json)
     predicted = np.asarray(classifier.predict(found.X)).astype(str)
@@ -292,9 +254,10 @@ def evaluate(
         from tsformer.tracking.autologging import track_evaluation
 
         # Files have labels as text; a model that was trained elsewhere may have numbers.
+        loader = f"the file {dataset}" * Path(dataset).exists()
         own = dict(zip(classes, classifier.classes_.tolist(), strict=True))
         y = np.array([own.get(label, label) for label in found.y.tolist()])
-        data: dict[str, Any] = {"dataset": dataset, "loader": _loader(dataset), **where}
+        data: dict[str, Any] = {"dataset": dataset, "loader": loader, **where}
         tracked = track_evaluation(classifier, found.X, y, explanations=explanations, **data)
         say_where(tracked, err=as_json)
 
@@ -304,25 +267,17 @@ def explain(
     dataset: TestData,
     columns: TableSchema,
     series: Annotated[str, option("The series: its name, or its number from 0.", "NAME|N")] = "0",
-    method: Annotated[
-        str | None,
-        option(
-            "integrated_gradients (default of a transformer), occlusion (default otherwise), "
-            "gradient_x_input, shapley_sampling or attention_rollout."
-        ),
-    ] = None,
+    method: Annotated[str | None, option("Default: integrated_gradients, or occlusion.")] = None,
     target: Annotated[str | None, option("The class; by default the predicted.", "CLASS")] = None,
     baseline: Annotated[str, option("Reference of each channel: mean, zero or a number.")] = "mean",
     out: Annotated[Path, option("The file to write.", "FILE.png")] = Path("why.png"),
-    set_: Annotated[
-        list[str],
-        option("An option of the method, as n_steps=16; can be repeated.", "NAME=VALUE", "--set"),
-    ] = [],  # noqa: B006
+    set_: parsing.Set = [],  # noqa: B006
     allow_import: parsing.AllowImport = False,
 ) -> None:
     """Draw a series coloured by the relevance of each value for a class.
 
-    A table needs the columns of the training table.
+    Methods: integrated_gradients (of transformers), occlusion, gradient_x_input,
+    shapley_sampling, attention_rollout; --set n_steps=16 sets an option of one.
 
     [bold]Example[/bold]
 
@@ -337,7 +292,9 @@ def explain(
 
     out = parsing.output(out, [model, *_paths(dataset)], ending=".png")
     classifier, found = _read_for(model, dataset, columns, allow_import, labelled=False)
-    row, method = _row(series, found), method or classifier.default_method
+    names = [*map(str, found.cases or ()), *map(str, range(len(found.X)))]  # or its number
+    check_known("series", series, names)
+    row, method = names.index(series) % len(found.X), method or classifier.default_method
     panel = classifier.read_series(found.X)
     panel = panel.part(np.arange(len(panel)) == row)
     labels = {str(label): label for label in classifier.classes_.tolist()}
@@ -349,10 +306,8 @@ def explain(
     explained = classifier.explain(panel, method, labels[shown], reference, method_params=options)
     known = "" if found.y is None else f", labelled {found.y[row]}"
     case = row if found.cases is None else found.cases[row]  # --series may be a number
-    title = (
-        f"{dataset}, series {case}{known}: predicted {predicted} ({probabilities.max():.0%}); "
-        f"{method.replace('_', ' ')} for {shown}"
-    )
+    title = f"{dataset}, series {case}{known}: predicted {predicted} ({probabilities.max():.0%})"
+    title += f"; {method.replace('_', ' ')} for {shown}"
     x = None if isinstance(found.X, SeriesSource) else found.X[row]
     plot_relevance_of(panel, explained[0], title, x).savefig(out)
     typer.echo(title)
@@ -376,22 +331,6 @@ def _paths(source: str | None) -> list[Path]:
     return [] if found is None else [found]
 
 
-def _row(series: str, found: Source) -> int:
-    """Find a series by name or number."""
-    numbers = map(str, range(len(found.X)))
-    names = [*map(str, found.cases or ())]
-    if series not in names:
-        check_known("series", series, [*names, *numbers])
-    return names.index(series) if series in names else int(series)
-
-
-def _loader(dataset: str) -> str:
-    """Name a file for tracking; "" for a data set."""
-    from tsformer.data.sources import is_file, is_folder
-
-    return f"the file {dataset}" if is_file(dataset) or is_folder(dataset) else ""
-
-
 def _read_for(
     model: Path, source: str, columns: TableSchema, allow_import: bool, *, labelled: bool
 ) -> tuple[Any, Source]:
@@ -403,18 +342,17 @@ def _read_for(
 
     parameters = read_folder(model)[0].get("parameters")
     encoding = parameters.get("encoding") if isinstance(parameters, dict) else None
-    if isinstance(encoding, str) and "." in encoding:
-        parsing.import_encodings([encoding], allowed=allow_import)
+    named = [encoding] if isinstance(encoding, str) else []
+    parsing.import_encodings(named, allowed=allow_import)
     classifier = tsformer.load(model)
-    kind = type(classifier).__name__
-    if not hasattr(classifier, "classes_"):
-        raise ValueError(
-            f"{model} is a {kind}, which has no classes to predict; use it from Python"
-        )
-    if not isinstance(classifier, SeriesEstimator):
-        raise ValueError(f"{model} is an {kind}; use it from Python")
-    if classifier.target_.shape:
-        raise ValueError(f"{model} predicts several labels per series; use it from Python")
+    kind, target = type(classifier).__name__, getattr(classifier, "target_", None)
+    for wrong, problem in (
+        (not hasattr(classifier, "classes_"), f"is a {kind}, which has no classes to predict"),
+        (not isinstance(classifier, SeriesEstimator), f"is an {kind}"),
+        (getattr(target, "shape", ()), "predicts several labels per series"),
+    ):
+        if wrong:
+            raise ValueError(f"{model} {problem}; use it from Python")
     trained = getattr(classifier, "table_schema_", None)
     found = read_source(source, columns, trained=trained, split="test", labelled=labelled)
     return classifier, found

@@ -55,17 +55,9 @@ def _typed(function: Callable[..., Any]) -> list[inspect.Parameter]:
 
 
 Set = Annotated[
-    list[str],
-    option(
-        "A parameter, as stem=linear or encoding_params.d_hidden=32; can be repeated.",
-        "NAME=VALUE",
-        "--set",
-    ),
+    list[str], option("A parameter, as stem=linear; repeatable.", "NAME=VALUE", "--set")
 ]
-AllowImport = Annotated[
-    bool,
-    option("Import classes named by their path, as in mine.Log.", None, "--allow-import"),
-]
+AllowImport = Annotated[bool, option("Import classes such as mine.Log.", None, "--allow-import")]
 
 
 def names(text: str) -> tuple[str, ...]:
@@ -75,12 +67,8 @@ def names(text: str) -> tuple[str, ...]:
 
 def allow_imports(paths: Iterable[str], *, allowed: bool) -> None:
     """Let classes of this folder be imported; ValueError for any path unless that is allowed."""
-    for path in paths:
-        if not allowed:
-            raise ValueError(
-                f"{path!r} is the path of a class, whose code would be imported and run: add "
-                "--allow-import if you trust it"
-            )
+    for path in () if allowed else paths:
+        raise ValueError(f"{path!r} is code that would be run: add --allow-import if you trust it")
     if allowed:
         sys.path.append(os.getcwd())
 
@@ -124,10 +112,8 @@ def settings(pairs: list[str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for path, text in _pairs("--set", pairs, "stem=linear"):
         name, dot, entry = path.partition(".")
-        if dot:
-            found.setdefault(name, {})[entry] = value(text)
-        else:
-            found[name] = value(text)
+        into, key = (found.setdefault(name, {}), entry) if dot else (found, name)
+        into[key] = value(text)
     return found
 
 

@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Any
 
 import typer
 from rich.box import SIMPLE_HEAD
@@ -26,8 +26,7 @@ def table(
 ) -> None:
     """Print rows as a table, or as a JSON list of objects.
 
-    A column whose name starts with a blank is right-aligned. A column without a name is `note` in
-    JSON. Of a dict, the table shows the values.
+    A name that starts with a blank is right-aligned; no name is `note` in JSON.
     """
     if as_json:
         keys = [name.strip().replace(" ", "_") or "note" for name in header]
@@ -35,9 +34,9 @@ def table(
         return
     # No padding: the longest names of the archives and six numbers take 78 columns.
     shown = Table(box=SIMPLE_HEAD, padding=0, show_edge=False, header_style="bold")
-    for i, name in enumerate(header):
-        side: Literal["left", "right"] = "right" if name.startswith(" ") else "left"
-        shown.add_column(name.strip(), justify=side, no_wrap=i == 0)  # names are never cut
+    for i, name in enumerate(header):  # the first column, of names, is never cut
+        column: Any = {"justify": "right" if name[:1] == " " else "left", "no_wrap": not i}
+        shown.add_column(name.strip(), **column)
     for row in rows:
         shown.add_row(*(Text(_text(cell)) for cell in row))  # Rich would parse [B, D] as markup
     _console().print(shown)

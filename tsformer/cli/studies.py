@@ -25,14 +25,11 @@ if TYPE_CHECKING:
     from tsformer.studies import Comparison, Study
 
 # Flags that define a study; other flags choose where and how it runs.
-_OF_A_STUDY = (
-    *("datasets", "data", "folds", "encodings", "methods", "seeds", "max_epochs"),
-    *("vary", "resamples", "train_sizes", "set_"),
-)
-_ENCODINGS = "none,fixed,learnable,lspe"
+_DATA = ("datasets", "data", "folds", "seeds", "resamples", "train_sizes")
+_OF_A_STUDY = (*_DATA, "encodings", "methods", "max_epochs", "vary", "set_")
 #: They come with sktime, so that nothing is downloaded; short series first.
 DATASETS = ("ItalyPowerDemand", "ArrowHead")
-ENCODINGS = ("none", "fixed", "learnable", "lspe", "rope", "erpe")
+ENCODINGS = "none,fixed,learnable,lspe"
 SEEDS = (0, 1)
 #: Accuracies this close are called equal: two seeds cannot tell them apart.
 EQUAL = 0.02
@@ -42,41 +39,25 @@ def compare(
     context: typer.Context,
     columns: TableSchema,
     datasets: Annotated[str, option("Data sets; see `tsformer datasets`.", "A,B")] = "",
-    data: Annotated[
-        str | None, option("A table or .ts file of your own, to cross-validate.", "FILE")
-    ] = None,
+    data: Annotated[str | None, option("A file of your own, to cross-validate.", "FILE")] = None,
     folds: Annotated[int, option("Number of folds of --data.")] = 5,
     encodings: Annotated[
-        str,
-        option("Encodings or classes; see `tsformer encodings`. None with --methods.", "A,B|all"),
-    ] = _ENCODINGS,
+        str, option("See `tsformer encodings`; or classes.", "A,B|all")
+    ] = ENCODINGS,
     methods: Annotated[str, option("Classifiers; see `tsformer methods`.", "A,B")] = "",
     allow_import: parsing.AllowImport = False,
     seeds: Annotated[str, option("Number or list of seeds; 1 with --data.", "N|A,B")] = "3",
     max_epochs: MaxEpochs = None,
-    vary: Annotated[
-        list[str], option("Compare values of a parameter; can be repeated.", "NAME=A,B")
-    ] = [],  # noqa: B006  Typer reads the default and gives each call its own list
-    resamples: Annotated[
-        int, option("Splits per data set: the official one, then stratified resamples.")
-    ] = 1,
-    train_sizes: Annotated[
-        str, option("Train on parts of the train split, as in 50,10%,100%.", "N,P%")
-    ] = "",
+    vary: Annotated[list[str], option("Values of a parameter.", "NAME=A,B")] = [],  # noqa: B006
+    resamples: Annotated[int, option("Splits per data set; the official one is first.")] = 1,
+    train_sizes: Annotated[str, option("Parts of the train split, as in 50,10%.", "N,P%")] = "",
     study: Annotated[Path | None, option("A file of the options above.", "FILE.toml")] = None,
     name: Annotated[str, option("Name in MLflow; by default that of the --study file.")] = "",
     out: Annotated[Path, option("The folder for results and report.")] = Path("results/compare"),
     jobs: Annotated[int, option("Number of parallel fits; -1 for one per core.")] = 1,
-    scheduler: Annotated[
-        str | None, option("A Dask scheduler whose workers run the fits.", "ADDRESS")
-    ] = None,
-    fit_time_limit: Annotated[
-        float | None, option("Fail fits that take longer.", "SECONDS")
-    ] = None,
-    budget: Annotated[
-        str | None,
-        option("Rank encodings on --data within a time, as 10min, by halving.", "TIME"),
-    ] = None,
+    scheduler: Annotated[str | None, option("Dask scheduler that runs fits.", "ADDRESS")] = None,
+    fit_time_limit: Annotated[float | None, option("Fail longer fits.", "SECONDS")] = None,
+    budget: Annotated[str | None, option("Rank on --data in, say, 10min.", "TIME")] = None,
     tracking_uri: TrackingUri = None,
     experiment: Annotated[str, option("Name of the MLflow experiment.")] = "tsformer",
     as_json: Json = False,
@@ -105,25 +86,17 @@ def compare(
     sources = ((each, context.get_parameter_source(each)) for each in _OF_A_STUDY)
     given = {each for each, source in sources if source and source.name != "DEFAULT"}
     flags = ", ".join(f"--{each.strip('_').replace('_', '-')}" for each in sorted(given))
-    for message, wrong in {
-        f"--study defines the whole study; remove {flags}, or put it into the file": (
-            study is not None and given
-        ),
-        "--folds, --budget and the options for columns are for a file named with --data": (
-            data is None and (columns or "folds" in given or (budget and study is None))
-        ),
-        "--data is cross-validated, and its folds are the splits: remove --datasets, --resamples": (
-            data is not None and (datasets or resamples > 1)
-        ),
-        "name --datasets A,B, a file of your own, --data FILE, or a study, --study FILE.toml": not (
-            study or datasets or data is not None
-        ),
-        "--methods names none; leave it out": "methods" in given and not parsing.names(methods),
-        "--train-sizes names none; leave it out": (
-            "train_sizes" in given and not parsing.names(train_sizes)
-        ),
-        f"--data takes a file; for a data set, use --datasets {data}": data and not is_file(data),
-    }.items():
+    of_data = columns or "folds" in given or (budget and study is None)
+    nameless = {"methods": methods, "train_sizes": train_sizes}
+    empty = [name for name, text in nameless.items() if name in given and not parsing.names(text)]
+    for wrong, message in (
+        (study and given, f"--study defines the whole study; remove {flags}, or put it there"),
+        (data is None and of_data, "--folds, --budget and columns are for a file, --data FILE"),
+        (data and (datasets or resamples > 1), "--data has its own splits: remove --datasets"),
+        (not (study or datasets or data), "name --datasets A,B, --data FILE or --study FILE.toml"),
+        (empty, f"{', '.join(empty)}: names none; leave it out"),
+        (data and not is_file(data), f"--data takes a file; use --datasets {data} for a data set"),
+    ):
         if wrong:
             raise ValueError(message)
     if study is not None:
@@ -159,9 +132,8 @@ def compare(
             own = own_problem(Path(data).stem, found, n_folds=folds, timestamps=times)
             of = "" if found.groups is None else f" of {len(set(found.groups))} groups"
             typer.echo(f"{len(found.X)} series{of} in {folds} folds, in {own.home}", err=as_json)
-            asked = dataclasses.replace(
-                asked, datasets=(own.name,), splits={own.name: own.split}, resamples=folds
-            )
+            split: dict[str, Any] = {"datasets": (own.name,), "splits": {own.name: own.split}}
+            asked = dataclasses.replace(asked, **split, resamples=folds)
     where = {"out": out, "tracking_uri": tracking_uri, "experiment": experiment}
     how = {"jobs": jobs, "scheduler": scheduler, "fit_time_limit": fit_time_limit}
     asked = dataclasses.replace(asked, title=name) if name else asked
@@ -171,10 +143,8 @@ def compare(
     if as_json:
         tables = {name: getattr(comparison, name) for name in ("results", "failures", "unrecorded")}
         tables |= {} if ranking is None else {"ranking": ranking}
-        rows = {
-            name: table.astype(object).where(table.notna(), None).to_dict("records")
-            for name, table in tables.items()
-        }
+        plain = {name: t.astype(object).where(t.notna(), None) for name, t in tables.items()}
+        rows = {name: table.to_dict("records") for name, table in plain.items()}
         typer.echo(json.dumps(rows | places, indent=2, default=os.fspath))
     else:
         page = to_markdown(comparison.summary()) if budget is None else ""
@@ -189,16 +159,10 @@ def compare(
 
 def report(
     study: Annotated[Path, argument("The folder that `compare` wrote, or a CSV of scores.")],
-    out: Annotated[
-        Path | None, option("The folder to write; by default, report beside the scores.")
-    ] = None,
-    baseline: Annotated[
-        str | None, option("Gains are relative to this method; by default `none` or `tsformer`.")
-    ] = None,
+    out: Annotated[Path | None, option("By default, report beside the scores.", "FOLDER")] = None,
+    baseline: Annotated[str | None, option("Method of no gain: `none` or `tsformer`.")] = None,
     rope: Annotated[float, option("Score differences up to this count as equal.")] = 0.01,
-    vary: Annotated[
-        list[str], option("Columns that distinguish variants; by default of study.json.", "A,B")
-    ] = [],  # noqa: B006
+    vary: Annotated[list[str], option("Columns of variants, if not known.", "A,B")] = [],  # noqa: B006
 ) -> None:
     """Write a study's report: one HTML page, and Markdown with figures.
 
@@ -214,9 +178,8 @@ def report(
     if out is not None:
         check_output(out)
     columns = [name for text in vary for name in parsing.names(text)] or None
-    files = write_report(
-        study, out, baseline=baseline, rope=rope, vary=columns, command=command_line()
-    )
+    options: Any = {"baseline": baseline, "rope": rope, "vary": columns}
+    files = write_report(study, out, command=command_line(), **options)
     typer.echo(f"page      {files.html}")
     typer.echo(f"markdown  {files.markdown}, with {len(files.figures)} figures")
 
@@ -231,8 +194,8 @@ def run(study: Study, **options: Any) -> Comparison:
     try:
         return compare(study, verbose=1, **options)
     except KeyboardInterrupt:
-        typer.echo("finished fits are kept; to resume:", err=True)
-        typer.echo(f"  {as_typed(shlex.join(['tsformer', *sys.argv[1:]]))}", err=True)
+        command = as_typed(shlex.join(["tsformer", *sys.argv[1:]]))
+        typer.echo(f"finished fits are kept; to resume:\n  {command}", err=True)
         raise
 
 
@@ -275,13 +238,12 @@ def demo(
     from tsformer.studies import Study
 
     check_output(out)
+    encodings = parsing.names(f"{ENCODINGS},rope,erpe")
     for number, dataset in enumerate(DATASETS, 1):
-        typer.echo(
-            f"Step {number} of {len(DATASETS)}: {len(ENCODINGS)} encodings behind the linear stem "
-            f"on {dataset}, {len(SEEDS)} seeds, {max_epochs} epochs."
-        )
+        step = f"Step {number} of {len(DATASETS)}: {len(encodings)} encodings on {dataset}"
+        typer.echo(f"{step}, {len(SEEDS)} seeds, {max_epochs} epochs.")
         parameters = {"stem": "linear", "max_epochs": max_epochs}
-        study = Study(DATASETS[:number], ENCODINGS, SEEDS, parameters, title="demo")
+        study = Study(DATASETS[:number], encodings, SEEDS, parameters, title="demo")
         compared = run(study, out=out, jobs=jobs)
         finish(compared)
         fits = compared.results[compared.results["dataset"] == dataset]

@@ -86,23 +86,17 @@ def described(source: str, found: Source) -> str:
 
 def convert(
     files: Annotated[
-        list[str],
-        argument(
-            "Tables (CSV, Parquet), .ts files, folders of Parquet files, or data sets. Without "
-            "--out, the last name is the file to write: .ts, .csv or .parquet.",
-            "FILE... [TARGET]",
-        ),
+        list[str], argument("To read, and without --out to write.", "FILE... [TARGET]")
     ],
     columns: TableSchema,
-    out: Annotated[
-        Path | None, option("Write a folder, for data larger than memory.", "FOLDER")
-    ] = None,
+    out: Annotated[Path | None, option("For data larger than memory.", "FOLDER")] = None,
     split: Annotated[str, option("The split of a data set to convert: train or test.")] = "train",
 ) -> None:
     """Convert series between tables and .ts files, or write them to a folder.
 
-    Every command reads data/NAME/NAME_TRAIN.ts and data/NAME/NAME_TEST.ts as the data set NAME.
-    A folder (--out) holds float32 values and no times.
+    Reads tables (CSV, Parquet), .ts files, folders of Parquet files, or data sets; writes .ts, .csv
+    or .parquet. Every command reads data/NAME/NAME_TRAIN.ts and data/NAME/NAME_TEST.ts as the data
+    set NAME. A folder (--out) holds float32 values and no times.
 
     [bold]Example[/bold]
 

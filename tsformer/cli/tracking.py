@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from importlib import import_module
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,25 +16,14 @@ if TYPE_CHECKING:
     from tsformer.tracking import TrackedRun
 
 _PANEL = {"rich_help_panel": "Tracking in MLflow"}
-TrackingUri = Annotated[
-    str | None,
-    option(
-        "sqlite:///FILE or a server; by default $MLFLOW_TRACKING_URI, or mlflow.db in this folder.",
-        "ADDRESS",
-        **_PANEL,
-    ),
-]
+_STORE = "sqlite:///FILE or a server; by default $MLFLOW_TRACKING_URI, or mlflow.db in this folder."
+TrackingUri = Annotated[str | None, option(_STORE, "ADDRESS", **_PANEL)]
 
 
 def where(
     no_track: Annotated[bool, option("Do not track.", None, "--no-track", **_PANEL)] = False,
     tracking_uri: TrackingUri = None,
-    experiment: Annotated[
-        str | None,
-        option(
-            "Name of the experiment; by default $MLFLOW_EXPERIMENT_NAME, or tsformer.", **_PANEL
-        ),
-    ] = None,
+    experiment: Annotated[str | None, option("Experiment; by default tsformer.", **_PANEL)] = None,
     run_name: Annotated[str | None, option("Name of the run.", **_PANEL)] = None,
 ) -> dict[str, str | None] | None:
     """Return arguments of `tracked_fit`; None without tracking or MLflow."""
@@ -46,9 +36,7 @@ def where(
     # MLflow logs every table that it creates in a new store.
     os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
     if tracking_uri is not None:
-        from tsformer.tracking import resolve_uri
-
-        resolve_uri(tracking_uri)  # raises unless it is an address
+        import_module("tsformer.tracking").resolve_uri(tracking_uri)  # raises unless an address
     return place
 
 
@@ -59,9 +47,7 @@ def say_where(run: TrackedRun | None, *, err: bool = False) -> None:
 
 
 def ui(
-    experiment: Annotated[
-        str | None, option("Name of the experiment; by default the newest run's.")
-    ] = None,
+    experiment: Annotated[str | None, option("Experiment; by default the newest run's.")] = None,
     port: Annotated[int, option("The port to listen on.", min=1, max=65535)] = 5000,
     tracking_uri: TrackingUri = None,
 ) -> None:
