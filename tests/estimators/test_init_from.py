@@ -130,7 +130,7 @@ def test_freeze_and_lr_scale(source):
     clf = classifier(init_from=source, pretrained_lr_scale=0.1, warm_start=True)
     names = {name for name in backbone(source) if "running" not in name and "num_" not in name}
     for each in (clone(clf), clf.fit(X, Y)):
-        pretrained = each._prepare(X, Y).plans[0].pretrained
+        pretrained = each._prepare(X, Y)["plans"][0].pretrained
         assert (pretrained.frozen, pretrained.lr_scale) == (False, 0.1)
         assert pretrained.names == names
 

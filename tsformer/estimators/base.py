@@ -1,7 +1,7 @@
 """Base of the transformers: parameters, the steps of `fit`, predicting and saving."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 from statistics import fmean
@@ -15,21 +15,12 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 from torch import Tensor
 
-from tsformer._checks import (
-    one_of,
-    options,
-    read_fields,
-    real,
-    shortened,
-    whole,
-    with_parameters,
-)
+from tsformer._checks import one_of, options, read_fields, real, whole, with_parameters
 from tsformer._precision import PRECISIONS, in_plain_torch
 from tsformer._random import seeded
 from tsformer._warnings import warn_caller
 from tsformer.augmentation import Augmentation, AugmentationSpec
 from tsformer.data.layout import check_ids
-from tsformer.data.panel import AnyPanel
 from tsformer.data.preprocessor import SCALINGS, Scaler, Vocabulary, make_difference, views_in
 from tsformer.encodings import EncodingSpec
 from tsformer.estimators import members
@@ -49,30 +40,14 @@ from tsformer.model import TSTransformer
 from tsformer.model.layers import HEAD_NORMS
 from tsformer.model.stems import STEMS
 from tsformer.model.transformer import POOLINGS
-from tsformer.objectives import Pretext
-from tsformer.training import Callback, History, ProgressBar, TrainingPlan, Validation
+from tsformer.training import Callback, History, ProgressBar, Validation
 from tsformer.training.loop import train_ensemble
 from tsformer.training.progress import ProgressHint
-from tsformer.training.step import Loss
 
 HeadNorm = Annotated[str | None, one_of(*HEAD_NORMS, None)]
 Scaling = Annotated[str | None, one_of("auto", *SCALINGS)]
 _Flag = one_of(True, False)
-
-
-@dataclass
-class TrainingJob:
-    """The arguments of `train_ensemble` that depend on the data."""
-
-    models: list[TSTransformer]
-    panel: AnyPanel
-    targets: Tensor
-    loss: Loss | Pretext
-    plans: list[TrainingPlan]
-    weights: Tensor | None
-    validation: Validation | None
-    callbacks: list[list[Callback]]
-    histories: list[History]
+_EPOCHS, _BEST_EPOCH = list[dict[str, float]], Annotated[int | None, whole(0, None)]
 
 
 @with_parameters
@@ -128,6 +103,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
     #: The value of every parameter that may be "auto", in the last fit; not saved.
     settings_: Settings = field(init=False)
 
+    ignores_targets: ClassVar = False
     #: Names of the weights that the last fit from scratch took from a source.
     _pretrained = frozenset[str]()
     # Parameters of the classifier.
@@ -160,11 +136,13 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         augmentation = specified_augmentation(self)
         if augmentation is not None:
             augmentation.check(symbolic=self.stem == "embedding")
-        frozen, codes = self.freeze is not None, "n_codes" in (self.stem_params or {})
-        folder = self.checkpoint_dir
+        folder, codes = self.checkpoint_dir, "n_codes" in (self.stem_params or {})
         for wrong, sentence in (
             (self.stem == "embedding" and codes, "stem_params must not contain n_codes of X"),
-            (frozen and self.init_from is None, f"freeze={self.freeze!r} needs init_from"),
+            (
+                self.freeze is not None and self.init_from is None,
+                f"freeze={self.freeze!r} needs init_from",
+            ),
             (
                 self.resume and (folder is None or self.random_state is None),
                 "resume=True needs the checkpoint_dir and the random_state, an int, of the training"
@@ -173,19 +151,19 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         ):
             if wrong:
                 raise ValueError(sentence)
-        if folder is not None and not isinstance(folder, (str, Path)):
-            raise TypeError(f"checkpoint_dir must be a path or None; got {folder!r}")
-        for callback in self.callbacks or ():
-            if not isinstance(callback, Callback):
-                raise TypeError(
-                    f"callbacks must be tsformer.training.Callback instances; got {callback!r}"
-                )
+        for name, values, kind in (
+            ("checkpoint_dir must be a path or None", [folder or ""], (str, Path)),
+            ("callbacks must be tsformer.training.Callback instances", self.callbacks, Callback),
+        ):
+            for value in values or ():
+                if not isinstance(value, kind):
+                    raise TypeError(f"{name}; got {value!r}")
 
     @in_plain_torch
     def fit(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         *,
         sample_weight: npt.ArrayLike | None = None,
         groups: Any = None,
@@ -199,18 +177,16 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         Parameters
         ----------
         X : ndarray (n, length) or (n, channels, length), or list of (channels, length) arrays
-            Series; a list may hold series of different lengths. Also tensors, lists of (length,
-            channels) DataFrames, DataFrames with two index levels (series, step) or with a series
-            in each cell, data sets of items, and paths of Parquet. Larger than memory: a
-            `numpy.memmap`, the path of a ``.npy`` file or of a folder made by ``tsformer convert``,
-            or an array that is read by slices; see ``docs/guide/large_data.md``. NaN marks a
-            missing value: gaps are interpolated linearly and, if the training series have gaps,
-            flagged in an additional channel; steps before the first value and after the last are
-            masked. A `tsformer.data.LayoutWarning` reports arrays that look like ``(n, length,
-            channels)`` and long tables.
+            Series; a list may hold series of different lengths. Also tensors, DataFrames, data sets
+            and files; larger than memory, a `numpy.memmap`, the path of a ``.npy`` file or of a
+            folder made by ``tsformer convert``, or an array read by slices: see
+            ``docs/guide/large_data.md``. NaN marks a missing value: gaps are interpolated linearly
+            and, if training has gaps, flagged in an additional channel; steps before the first
+            value and after the last are masked.
         y : array-like (n,) or (n, columns)
             For a classifier, labels of any type that scikit-learn allows, or several labels of 0
-            and 1 per series, NaN if unknown; for a regressor, finite numbers.
+            and 1 per series, NaN if unknown; for a regressor, finite numbers; ignored by an
+            encoder.
         sample_weight : array-like (n,), optional
             Weight of each series, multiplied by its class weight; only ratios matter, and a series
             of weight 0 is left out.
@@ -218,11 +194,11 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
             Group of each series, such as a person or machine. `early_stopping` and the choices of
             a classifier's "auto" hold out whole groups. Equal series are always one group.
         X_val, y_val : optional
-            Validation data like `X` and `y`, scored after each epoch. Unless
-            ``early_stopping=False``, they decide when to stop. Models are never trained on them.
+            Validation data like `X` and `y`, scored after each epoch but never trained on. Unless
+            ``early_stopping=False``, they decide when to stop.
         times, times_val : ndarray (length,) or (n, length), or list of (length,) arrays, optional
-            Times of the steps of `X` and `X_val`, non-decreasing numbers or dates; regular steps by
-            default. If `fit` gets times, predictions need times too. See also `timestamps`.
+            Times of the steps, non-decreasing numbers or dates; regular steps by default. If `fit`
+            gets times, predictions need times too. See also `timestamps`.
 
         Returns
         -------
@@ -233,31 +209,27 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         ValueError, TypeError
             For invalid arguments. The estimator stays unchanged.
         tsformer.training.NonFiniteLossError
-            If the loss is not finite. The estimator is fitted, with the weights of the last good
-            epoch.
+            If the loss is not finite. The estimator has the weights of the last good epoch.
         """
         validation = {"X_val": X_val, "y_val": y_val, "times_val": times_val}
+        y = None if self.ignores_targets else y  # pipelines pass labels to all steps
         with self._fitting(X, y, times=times, **validation) as (copied, observation):
             fitted: Self = copied
             job = fitted._prepare(X, y, sample_weight, groups, times, **validation)
             # Before training, so that callbacks find a fitted estimator.
             self.__dict__ = fitted.__dict__
-            for own in job.callbacks:
+            for own in job["callbacks"]:
                 own += observation.callbacks
-            used = {**vars(self.settings_), "device": str(self.device_)}
-            used["augmentation"] = self.augmentation_ and repr(self.augmentation_)
-            del used["temperature"]  # members have their own
-            self.facts_ = {**self.facts_, "used": used}
             try:
-                train_ensemble(**vars(job), n_jobs=self.n_jobs)
+                train_ensemble(**job, n_jobs=self.n_jobs)
             finally:  # members without a finished epoch are dropped, except the first
                 kept = [i for i, history in enumerate(self.histories_) if history] or [0]
                 self.models_ = [self.models_[i].to(self.device_).eval() for i in kept]
                 self.histories_ = [self.histories_[i] for i in kept]
                 if hasattr(self, "temperatures_"):
                     self.temperatures_ = self.temperatures_[: len(kept)]
-            if len(kept) < len(job.models):
-                warn_caller(f"only {len(kept)} of {len(job.models)} members were trained")
+            if len(kept) < len(job["models"]):
+                warn_caller(f"only {len(kept)} of {len(job['models'])} members were trained")
             observation.interrupted = any(each.interrupted for each in self.histories_)
         return self
 
@@ -269,8 +241,8 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         groups: Any = None,
         times: Any = None,
         **validation: Any,
-    ) -> TrainingJob:
-        """Do all of `fit` except training."""
+    ) -> dict[str, Any]:
+        """Do all of `fit` except training; return the arguments of `train_ensemble`."""
         reset = not (self.warm_start and hasattr(self, "models_"))
         starts = reset and self.init_from is not None
         source = source_of(self.init_from, TransformerEstimator) if starts else None
@@ -280,14 +252,9 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         )
         probe = members.probe_model(self, data.series)
         data, held_out = self._held_out(data, seeds[0].split, **validation)
+        fitted, validated = None if reset else self, held_out is not None
         self.settings_ = resolve(
-            self,
-            data,
-            self.target_,
-            probe,
-            validated=held_out is not None,
-            source=source,
-            fitted=None if reset else self,
+            self, data, self.target_, probe, validated=validated, source=source, fitted=fitted
         )
         self.device_, self.augmentation_ = self.settings_.device, self.settings_.augmentation
         if reset:
@@ -304,23 +271,27 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
             validation_series=0 if held_out is None else len(held_out.series),
             initial_weights="pretrained" if self._pretrained else "",
         )
+        used = {**vars(self.settings_), "device": str(self.device_)}
+        used["augmentation"] = self.augmentation_ and repr(self.augmentation_)
+        del used["temperature"]  # members have their own
+        self.facts_ = {**self.facts_, "used": used}
         loss: Any = self.target_.loss
         if self.label_smoothing:
             loss = partial(loss, label_smoothing=self.label_smoothing)
         n, hint = self.n_estimators, self.n_jobs in (1, None) and not self.verbose
         labels = [f"member {i + 1} of {n}" if n > 1 else "" for i in range(n)]
         given = self.callbacks or ([ProgressHint()] if hint else [])
-        return TrainingJob(
-            models=self.models_,
-            panel=self.preprocessor_.panel(data.series),
-            targets=torch.from_numpy(data.targets),
-            loss=loss,
-            plans=[members.plan_for(self, self._pretrained, each.training) for each in seeds],
-            weights=_normalised(data.weights),
-            validation=None if held_out is None else self._validation(held_out),
-            callbacks=[[*given, *([ProgressBar(x)] if self.verbose else ())] for x in labels],
-            histories=self.histories_,
-        )
+        return {
+            "models": self.models_,
+            "panel": self.preprocessor_.panel(data.series),
+            "targets": torch.from_numpy(data.targets),
+            "loss": loss,
+            "plans": [members.plan_for(self, self._pretrained, each.training) for each in seeds],
+            "weights": _normalised(data.weights),
+            "validation": None if held_out is None else self._validation(held_out),
+            "callbacks": [[*given, *([ProgressBar(x)] if self.verbose else ())] for x in labels],
+            "histories": self.histories_,
+        }
 
     def _held_out(
         self,
@@ -367,12 +338,11 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         return pretrained
 
     def _validation(self, data: TrainingData) -> Validation:
-        panel = self.preprocessor_.panel(data.series).to(self.device_)
-        targets = torch.from_numpy(data.targets).to(self.device_)
-        # The validation loss is weighted like the training loss.
-        weights = _normalised(data.weights)
+        panel, targets = self.preprocessor_.panel(data.series), torch.from_numpy(data.targets)
+        weights = _normalised(data.weights)  # weighted like the training loss
         weights = None if weights is None else weights.to(self.device_)
-        return Validation(panel, targets, self.target_.score, weights)
+        placed = panel.to(self.device_), targets.to(self.device_)
+        return Validation(*placed, self.target_.score, weights)
 
     @in_plain_torch
     def transform(self, X: Any, times: Any = None) -> npt.NDArray[np.float32]:
@@ -422,10 +392,9 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
 
     @property
     def estimators_(self) -> list[Self]:
-        """Each member as a fitted estimator of its own, with ``n_estimators=1``.
+        """Each member as a fitted estimator of its own, with ``n_estimators=1``, sharing its model.
 
-        Members share their models with this estimator. If its `random_state` is an int, each member
-        has an int as `random_state` that reproduces the member in a separate fit.
+        If `random_state` is an int, each has an int that reproduces the member in a separate fit.
         """
         parameters = self.get_params(deep=False) | {"n_estimators": 1}
         learned = {key: value for key, value in vars(self).items() if key not in parameters}
@@ -479,19 +448,15 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         self, described: dict[str, Any], saved: Sequence[Mapping[str, Tensor]]
     ) -> None:
         self.models_, self.histories_ = [], []
-        epochs = list[Annotated[dict[str, float], _check_epoch]]
-        best = Annotated[int | None, whole(0, None)]
         for part, own in zip([described, *described["members"]], saved, strict=True):
-            run = read_fields(part, history=epochs, best_epoch=best, interrupted=bool)
-            self.histories_.append(History(run.pop("history")))
-            vars(self.histories_[-1]).update(run)
+            run = read_fields(part, history=_EPOCHS, best_epoch=_BEST_EPOCH, interrupted=bool)
+            history = History(run.pop("history"))
+            if any(not {"epoch", "seconds"} <= row.keys() for row in history):
+                raise ValueError("history must have epoch and seconds in each row")
+            vars(history).update(run)
+            self.histories_.append(history)
             model = members.restored_model(part.get("model"), own, self.preprocessor_, self.target_)
             self.models_.append(model)
-
-
-def _check_epoch(name: str, row: dict[str, float]) -> None:
-    if not {"epoch", "seconds"} <= row.keys():
-        raise ValueError(f"{name} must have epoch and seconds; got {shortened(row)}")
 
 
 def _normalised(weights: Targets | None) -> Tensor | None:

@@ -1,6 +1,6 @@
 """Predictions, scores, explanations and prediction sets: the methods of all classifiers."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -81,8 +81,13 @@ def score(
     check_ids(X, y, "y")
     check_ids(X, sample_weight, "sample_weight")
     self.target_.check_columns(y)
-    (accuracy,) = accuracies([self.predict(X, times)], y, sample_weight, self.target_.shape)
-    return accuracy
+    predicted = self.predict(X, times)
+    labels = read_as_fitted(y, "y", self.target_.shape, labels=True)
+    assert_all_finite(labels, input_name="y")
+    check_length(len(predicted), labels, "y")
+    weights = None if sample_weight is None else read_weights(sample_weight, len(labels))
+    accuracy_score = imported("sklearn.metrics").accuracy_score  # importing it is slow
+    return float(accuracy_score(labels, predicted, sample_weight=weights))
 
 
 @in_plain_torch
@@ -98,18 +103,16 @@ def explain(
 ) -> npt.NDArray[np.float64]:
     """Compute the relevance of every value of series to the logit of a class.
 
-    The logit is the model's, divided by its temperature, or the mean over several members.
-    Relevance refers to the raw values: gap filling and views are differentiated, and mean and
-    deviation of ``scaling="series"`` are constants. ``docs/explanations.md`` describes the limits.
+    The logit is divided by its temperature, or the mean over several members. Relevance refers to
+    the raw values; ``docs/explanations.md`` describes the limits.
 
     Parameters
     ----------
     X, times : as in `predict_proba`
     method : str, optional
-        "integrated_gradients" (the default of a transformer; sums to the change of the logit),
-        "occlusion" (the only method of other classifiers), "gradient_x_input", "shapley_sampling"
-        (sums to the change of the logit) or "attention_rollout" (for any class; sums to 1), as
-        documented by `tsformer.explain.methods`. All but the last need the extra ``explain``.
+        "integrated_gradients" (default of a transformer), "occlusion" (the only method of other
+        classifiers), "gradient_x_input", "shapley_sampling" or "attention_rollout"; see
+        `tsformer.explain.methods`. All but the last need the extra ``explain``.
     target : label or array-like (n,) of labels, optional
         The explained class; by default the predicted class of each series.
     baseline : {"mean", "zero"}, number, or ndarray (C,), (C, L) or (n, C, L), default="mean"
@@ -117,7 +120,7 @@ def explain(
         ``scaling="channel"``, and over the series itself otherwise; for codes, of their
         embeddings. "zero" is 0; for codes, the unknown code.
     method_params : dict, optional
-        Options of the method, such as ``{"n_steps": 64}``; see `tsformer.explain.methods`.
+        Options of the method, such as ``{"n_steps": 64}``.
 
     Returns
     -------
@@ -127,10 +130,8 @@ def explain(
 
     Raises
     ------
-    ValueError
-        For an unknown method, option, label or baseline.
-    ImportError
-        If the method needs captum, which is not installed.
+    ValueError, ImportError
+        For an unknown method, option, label or baseline; or if captum is not installed.
 
     Examples
     --------
@@ -176,8 +177,8 @@ def calibrate_sets(
         to `calibrate`, and of other groups, such as persons, if new series come from new groups.
         Random convolutions have leave-one-out predictions of the training series in their place.
     by_class : bool, default=False
-        Whether each class has a threshold of its own, so that the coverage holds for the series
-        of each class [2]_; for a coverage of 0.9 it needs 9 calibration series of every class.
+        Whether each class has a threshold of its own, for coverage within each class [2]_; a
+        coverage of 0.9 needs 9 calibration series of every class.
 
     Returns
     -------
@@ -231,11 +232,10 @@ def predict_set(
     """Predict a set of classes that contains the true class with probability `coverage`.
 
     A class is in the set if its score ``1 - p`` is at most the calibration score of rank
-    ``ceil((n + 1) * coverage)`` among `n`. For held-out calibration series, exchangeable
-    with `X`, the true class is in the set with a probability from `coverage` to
-    ``coverage + 1 / (n + 1)`` (the upper bound without ties), on average over both; with
-    ``by_class=True`` for the series of each class. Leave-one-out predictions have no such
-    guarantee [1]_. An empty set means that no class is likely enough: reject the series.
+    ``ceil((n + 1) * coverage)`` among `n`. For exchangeable, held-out calibration series the
+    coverage is from `coverage` to ``coverage + 1 / (n + 1)`` without ties, on average;
+    leave-one-out predictions have no such guarantee [1]_. An empty set means that no class is
+    likely enough: reject the series.
 
     Parameters
     ----------
@@ -246,17 +246,13 @@ def predict_set(
     Returns
     -------
     ndarray (n, n_classes) of bool
-        Whether each class is in the set, in the order of `classes_`.
+        Whether each class is in the set, in the order of `classes_`. A warning names the classes
+        in every set, as too few series calibrate them for this coverage.
 
     Raises
     ------
     ValueError
         Before `calibrate_sets`, or if `calibrate` changed the probabilities since.
-
-    Warns
-    -----
-    UserWarning
-        If too few series calibrate a class for this coverage: every set contains the class.
 
     References
     ----------
@@ -278,8 +274,8 @@ def predict_set(
 def learn_target(self: Any, y: Any, sample_weight: Any) -> LabelTarget:
     """Learn the meaning of the labels of the training series."""
     if (columns := read_columns(y, labels=True)) is not None:
-        unknown = self.masks_unknown
-        return Labels.learn(y, columns.shape[1], sample_weight, unknown=unknown)
+        n_labels, unknown = columns.shape[1], self.masks_unknown
+        return Labels.learn(y, n_labels, sample_weight, unknown=unknown)
     classes = np.unique(read_labels(y, "y"))
     warn_of_labels(classes)
     return Classes(classes)
@@ -306,21 +302,3 @@ def _mixture(classifier: Any) -> list[float]:
     transformer = getattr(classifier, "transformer_", classifier)
     weights = getattr(classifier, "weights_", {})
     return [*weights.values(), *getattr(transformer, "temperatures_", [])]
-
-
-def accuracies(
-    predictions: Iterable[npt.NDArray[Any]],
-    y: Any,
-    sample_weight: npt.ArrayLike | None,
-    shape: tuple[int, ...] = (),
-) -> list[float]:
-    """Return the accuracy of each prediction of the same labels."""
-    labels = read_as_fitted(y, "y", shape, labels=True)
-    assert_all_finite(labels, input_name="y")
-    weights = None if sample_weight is None else read_weights(sample_weight, len(labels))
-    accuracy_score = imported("sklearn.metrics").accuracy_score  # importing it is slow
-    scores = []
-    for predicted in predictions:
-        check_length(len(predicted), labels, "y")
-        scores.append(float(accuracy_score(labels, predicted, sample_weight=weights)))
-    return scores

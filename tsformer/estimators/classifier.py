@@ -19,15 +19,14 @@ from tsformer._precision import in_plain_torch
 from tsformer._random import imported
 from tsformer._warnings import warn_caller
 from tsformer.data.layout import check_ids
-from tsformer.data.series import Padded
 from tsformer.estimators import classification
 from tsformer.estimators.base import TransformerEstimator
 from tsformer.estimators.classification import refuse_several
 from tsformer.estimators.copies import first_equal, merge_copies
 from tsformer.estimators.labels import LabelTarget
-from tsformer.estimators.series import unobserved
+from tsformer.estimators.series import TrainingData, unobserved
 from tsformer.estimators.settings import CONV_PARAMS
-from tsformer.estimators.targets import Groups, Targets, read_groups, read_weights
+from tsformer.estimators.targets import read_groups, read_weights
 from tsformer.explain.attention import AttentionMaps, attention_maps
 from tsformer.training.training_run import suppress_interruption_warning
 
@@ -39,31 +38,26 @@ _FACTORS = (0.05, 20.0)
 class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
     """Time-series classifier: a transformer with a positional encoding chosen by name.
 
-    A stem turns the values of a series into tokens, a positional encoding adds their position in
-    time, transformer blocks relate them, and a linear head maps their mean to class logits. Padding
-    and missing steps are masked: series may differ in length and have gaps.
+    A stem makes tokens of a series, a positional encoding adds their position in time, transformer
+    blocks relate them, and a linear head maps their mean to class logits. Padding and missing steps
+    are masked: series may differ in length and have gaps.
 
     Parameters
     ----------
     encoding : str, PositionalEncoding subclass or factory, default="lspe"
-        A name from ``tsformer.encodings.names()``, a sum of names such as ``"tape+erpe"``, or an
-        encoding of your own.
+        A name from ``tsformer.encodings.names()``, a sum such as ``"tape+erpe"``, or your own.
     encoding_params : dict, optional
         Options of the encoding, such as ``{"d_hidden": 32}``.
     stem : {"conv", "linear", "patch", "embedding"}, default="conv"
-        How values become tokens:
-
-        - "conv": two layers of dilated convolutions, which reduce a series to about 64 tokens, and
-          a residual layer [2]_, which ``stem_params={"n_residual": 0}`` omits. For long series, the
-          first layer pools neighbouring steps; ``{"downsampling": "stride"}`` skips some instead.
-        - "linear": one token per time step; only the encoding knows their order.
-        - "patch": one token for several consecutive time steps.
-        - "embedding": one token per time step of a symbolic series, a single channel of integer
-          codes. Codes absent from training become one unknown code, with a warning.
+        How values become tokens. "conv": about 64 tokens, from dilated convolutions and a residual
+        layer [2]_. "linear": one per step; only the encoding knows their order. "patch": one for
+        several steps. "embedding": one per step of a single channel of integer codes; codes absent
+        from training become one unknown code, with a warning.
     stem_params : dict, optional
-        Options of the stem, such as ``{"kernel_size": 5}``.
+        Options of the stem, such as ``{"kernel_size": 5}``; of "conv" also ``{"n_residual": 0}``,
+        and ``{"downsampling": "stride"}``, which skips steps of long series instead.
     d_model, n_heads, n_layers : int, default=64, 4, 2
-        Model width, number of attention heads, which must divide the width, and number of blocks.
+        Width, number of attention heads, which must divide the width, and number of blocks.
     d_ff : int, optional
         Hidden width of the feed-forward networks; twice `d_model` by default.
     dropout : float in [0, 1), default=0.1
@@ -73,78 +67,64 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
     pooling : {"mean", "attention", "max"}, default="mean"
         How the tokens of a series are pooled into one vector.
     head_norm : {"batch", "layer", None}, default="batch"
-        Norm of the pooled vector before the linear head: "batch" [3]_ standardises each feature
-        over the training series, "layer" [4]_ the features of each series.
+        Norm of the pooled vector before the head, over the series [3]_ or over the features [4]_.
     scaling : {"auto", "channel", "series", "series+size", None}, default="auto"
-        Standardisation of the values. "channel" uses the mean and standard deviation of each
-        channel over the training series; "series" uses them within each series; "series+size" adds
-        the mean and the logarithm of the deviation as two more channels, see
-        `tsformer.data.preprocessor`; None leaves the values unchanged. "auto" compares "channel"
-        and "series" by the leave-one-out cross-entropy of a ridge classifier on random
-        convolutions, on up to 512 training series. It takes "series+size" if "channel" would leave
-        more than half of the series with a deviation below a tenth. With `init_from` "auto" is the
-        scaling of the source, and "channel" for other stems than "conv". Codes are never scaled.
+        Standardisation of each channel: over the training series, or within each series;
+        "series+size" adds its mean and log deviation as channels. "auto" is "series+size" if
+        "channel" would leave more than half of the series with a deviation below a tenth; else the
+        better of "channel" and "series" by a ridge classifier on random convolutions of up to 512
+        series. With `init_from` it is the source's, and for other stems than "conv" "channel".
     views : str, default="auto"
-        Input of the model for each channel: "values", "difference", or "values+difference". The
-        first difference [5]_, per unit of time if there are times, is divided by its standard
-        deviation over the training series and multiplied by ``view_params={"scale": 0.25}``. "auto"
-        is both for the conv stem and "values" for the others.
+        Input for each channel: "values", "difference" (first difference per unit of time [5]_), or
+        "values+difference", which "auto" is for the conv stem; "values" for the others.
     view_params : dict, optional
-        Options of the difference.
+        Options of the difference: ``{"scale": 0.25}`` multiplies it once standardised.
     timestamps : {None, "index"}, default=None
         "index" takes the time of each step, a number or a date, from the pandas index of its
         series. Encodings see time since the first step, in median intervals of training.
     augmentation : str, Augmentation, class, factory or None, default="auto"
-        Random changes of the series of each training step: a name from
-        ``tsformer.augmentation.names()``, a sum of names such as ``"warp+jitter"``, or your own.
-        "auto" is "warp+cutmix" for the conv stem and None for other stems. It drops the warp if
-        that hides the classes of the data set, and mixes a smaller share of the series for more
-        than ten classes (5 / n_classes) or more than 200 series (100 / n).
+        Random changes of the training series: a name from ``tsformer.augmentation.names()``, a sum,
+        or your own. "auto" is "warp+cutmix" for the conv stem and None for others, without the warp
+        if that hides the classes, and with fewer mixed series for many classes or series.
     augmentation_params : dict, optional
         Options of the augmentation, such as ``{"sigma": 0.1}`` or ``{"warp": {"p": 0.25}}``.
     init_from : path, fitted or unfitted estimator, or None, default=None
-        Source of the initial weights of stem, encoding and blocks: a fitted `TSTransformerEncoder`,
-        another transformer of this package, or the folder of a saved one. Layers that do not match
-        keep their random initial weights; a warning lists them. An unfitted encoder is fitted
-        first, to the series of each `fit`, so that cross-validation pretrains inside the fold; a
-        fitted one must not have seen the test series. `sklearn.base.clone` of this classifier keeps
-        a fitted source. In a parameter grid, which clones the source itself, pass a path or wrap it
-        in `sklearn.frozen.FrozenEstimator`. The source is not saved.
+        Source of the initial weights of stem, encoding and blocks: a `TSTransformerEncoder` or
+        another transformer, or the folder of a saved one. Layers that do not match start at random,
+        with a warning. An unfitted encoder is fitted in each `fit`; a fitted one must not have seen
+        the test series, and needs `sklearn.frozen.FrozenEstimator` in a parameter grid. The source
+        is not saved.
     freeze : {None, "backbone"}, default=None
-        "backbone" freezes the weights from `init_from`, and the averages of their batch norms; only
-        the head is trained.
+        "backbone" trains the head alone: the weights from `init_from` stay.
     pretrained_lr_scale : float > 0, default=1.0
         Factor of the learning rate for the weights from `init_from`.
     max_epochs : int or "auto", default="auto"
-        Number of passes over the training series. "auto" is 60 epochs, but 1000 to 2500 optimizer
-        steps, and at least 20 epochs; from 1000 series on, 80000 series, and at least 4 epochs.
+        Passes over the training series. "auto" is 60, but 1000 to 2500 optimizer steps, and at
+        least 20; from 1000 series on, 80000 series, and at least 4.
     batch_size : int or "auto", default="auto"
-        Series per optimizer step. "auto" is 16, and 64 from 1000 training series on; or fewer, so
-        that a batch has at most 32,768 tokens.
+        Series per step. "auto" is 16, from 1000 series on 64, and at most 32,768 tokens.
     learning_rate : float or "auto", default="auto"
-        Peak learning rate of AdamW, after a tenth of the steps; then it falls to zero along a
-        cosine. "auto" is 0.002, and 0.004 from 1000 training series on.
+        Peak rate of AdamW, after a tenth of the steps; then it falls to zero along a cosine. "auto"
+        is 0.002, and 0.004 from 1000 training series on.
     weight_decay : float, default=0.05
-        Weight decay of AdamW, applied to weight matrices but not to position tables and norms.
+        Weight decay of AdamW, for weight matrices but not for position tables and norms.
     early_stopping : bool or "auto", default="auto"
         Whether to stop when the loss on `X_val`, or on a held-out part of `X`, no longer falls, and
         restore the best epoch. "auto" stops early if `X_val` is given.
     validation_fraction : float in (0, 1), default=0.1
         Share of each class that is held out.
     n_iter_no_change : int or "auto", default="auto"
-        Epochs without a lower validation loss before training stops. "auto" is 30 % of all epochs,
+        Epochs without a lower validation loss before training stops; "auto" is 30 % of all epochs,
         and at least 20.
     n_estimators : int, default=1
-        Number of ensemble members, whose probabilities are averaged. Members differ in their seeds;
-        the first is the model of ``n_estimators=1``. They share `preprocessor_` and the held-out
-        series; each stops separately.
+        Ensemble members, whose probabilities are averaged. Members differ in their seeds and stop
+        separately; the first is the model of ``n_estimators=1``.
     n_jobs : int or None, default=1
-        On a CPU, number of processes that train members in parallel and share the threads, without
-        `callbacks` and `verbose`; -1 uses all cores.
+        Processes that train members in parallel on a CPU, without `callbacks` and `verbose`; -1 is
+        one per core.
     n_threads : int or "auto", default="auto"
-        Threads of torch on a CPU, in `fit` and in all methods that predict; the program's number is
-        restored afterwards. "auto" is the number of ``OMP_NUM_THREADS`` if set, else of
-        `torch.set_num_threads` if called, else one thread, and more for large models only.
+        Threads of torch on a CPU inside the methods. "auto" is the number of ``OMP_NUM_THREADS`` or
+        of `torch.set_num_threads` if set, else one, and more for large models only.
     callbacks : list of tsformer.training.Callback, optional
         Called during training, for one member after another.
     warm_start : bool, default=False
@@ -152,31 +132,28 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
     device : str or torch.device, default="auto"
         "auto" is cuda if available, else mps, else cpu.
     precision : {"auto", "float32", "bfloat16"}, default="auto"
-        "auto" uses bfloat16 autocast on CUDA devices that support it, if a series has 16,384 values
-        or more inside the model (tokens times `d_model`), and float32 elsewhere.
+        "auto" is bfloat16 autocast on CUDA devices that support it, for 16,384 values or more a
+        series inside the model (tokens times `d_model`), and float32 elsewhere.
     compile : {"auto", "cuda-graphs", True, False}, default="auto"
-        "cuda-graphs" captures whole optimizer steps and replays them, several times faster on a
-        GPU; "auto" does so on CUDA devices where the step can be captured. True trains with
-        `torch.compile`; False launches one kernel at a time.
+        "cuda-graphs" captures optimizer steps and replays them, several times faster on a GPU;
+        "auto" does so where the step can be captured. True is `torch.compile`.
     checkpoint_dir : str or Path, optional
         Folder for checkpoints of a running fit, each of one training run: data, parameters, seed.
     checkpoint_minutes : float, default=10.0
         Minimum time between two checkpoints.
     resume : bool, default=False
-        Whether `fit` continues from the checkpoint of the same training run, if any. On a CPU the
-        final weights are the same as without the interruption, bit for bit.
+        Whether `fit` continues from the checkpoint of the same training run, if any; on a CPU bit
+        for bit as without the interruption.
     random_state : int, RandomState or None, default=None
-        Seed of initial weights, shuffling, dropout, augmentation and the validation split. The same
-        int gives the same predictions on the same machine, bit for bit. Torch's global generators
-        are restored. Concurrent fits in several threads take turns.
+        Seed of all randomness. The same int gives the same predictions on the same machine, bit for
+        bit. Torch's global generators are restored; fits in several threads take turns.
     verbose : int or bool, default=0
         1 shows progress on standard error.
     label_smoothing : float in [0, 1), default=0.1
         Share of the target probability that is spread evenly over the classes.
     temperature : float > 0 or "auto", default="auto"
-        Divisor of the logits before the softmax [1]_. Below 1, probabilities are more confident.
-        "auto" is 0.75 for members trained on mixed series, whose targets are less certain, and 1
-        for others. `calibrate` fits it to data.
+        Divisor of the logits before the softmax [1]_, which `calibrate` fits. "auto" is 0.75 for
+        members trained on mixed series, whose targets are less certain, and 1 for others.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, as in scikit-learn; only with one label per series.
 
@@ -187,15 +164,13 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
     n_features_in_, n_channels_ : int
         Number of columns (time steps) of a 2-D `X` or else of channels, and of channels.
     n_iter_ : int
-        Number of epochs trained; the maximum over ensemble members.
+        Number of epochs trained; the maximum over members.
     history_ : tsformer.training.History
-        Loss, learning rate, seconds and validation of each epoch; ``history_.to_frame()`` returns a
-        DataFrame. For several members, their mean, with the sum of their seconds.
+        Loss, learning rate, seconds and validation of each epoch; for several members, their mean.
     preprocessor_ : tsformer.data.preprocessor.Preprocessor
         The fitted scaling, or vocabulary of codes.
     model_, models_, histories_ : TSTransformer, list, list
-        The torch module of the first member; module and history of each. After Ctrl-C, only the
-        members trained so far.
+        Module of the first member; module and history of each that was trained.
     augmentation_ : Augmentation or None
         The augmentation of the training. It is not saved.
     temperatures_ : list of float
@@ -214,12 +189,10 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
     ----------
     .. [1] Guo et al., "On Calibration of Modern Neural Networks", ICML 2017.
        https://arxiv.org/abs/1706.04599
-    .. [2] He et al., "Deep Residual Learning for Image Recognition", CVPR 2016.
-       https://arxiv.org/abs/1512.03385
+    .. [2] He et al., "Deep Residual Learning", CVPR 2016. https://arxiv.org/abs/1512.03385
     .. [3] Ioffe and Szegedy, "Batch Normalization", ICML 2015. https://arxiv.org/abs/1502.03167
     .. [4] Ba et al., "Layer Normalization", 2016. https://arxiv.org/abs/1607.06450
-    .. [5] Tan et al., "MultiRocket", 2022, which reads values and differences.
-       https://arxiv.org/abs/2102.00457
+    .. [5] Tan et al., "MultiRocket", 2022. https://arxiv.org/abs/2102.00457
 
     Examples
     --------
@@ -272,11 +245,9 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
         X, y, sample_weight, times : as in `fit`
             Held-out series; with `cv`, the series of `fit`.
         groups : array-like (n,), optional
-            Group of each series, passed to the generator and to the fits of the folds. If `cv` is
-            an int, folds consist of whole groups.
+            Group of each series, for the folds of `cv` and the fits in them.
         cv : int, cross-validation generator or iterable, optional
-            Calibrates on out-of-fold predictions: for each fold, a copy of this classifier is
-            fitted to the other folds. The model itself is not refitted.
+            Calibrates on out-of-fold predictions of copies fitted to the other folds.
 
         Returns
         -------
@@ -305,28 +276,25 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
         check_ids(X, y, "y")
         check_ids(X, sample_weight, "sample_weight")
         series = self.read_series(X, times)
-        targets = self.target_.encode(y, "y", len(series))
-        weights = read_weights(sample_weight, len(series))
-        groups = None if groups is None else read_groups(groups, X, len(series))
+        targets, weights = (
+            self.target_.encode(y, "y", len(series)),
+            read_weights(sample_weight, len(series)),
+        )
+        data = TrainingData(series, targets, weights)
+        data.groups = None if groups is None else read_groups(groups, X, len(series))
         drawn = isinstance(cv, Integral)  # otherwise, folds come with the series or from a splitter
         if drawn or (cv is not None and groups is not None):
-            groups = merge_copies(groups, first_equal(series))
+            data.groups = merge_copies(data.groups, first_equal(series))
         if cv is None or drawn or hasattr(cv, "split"):
-            weighted = weights > 0
-            series, targets, weights = series.part(weighted), targets[weighted], weights[weighted]
-            groups = None if groups is None else groups[weighted]
-        if cv is None:
-            where, scores = "on", self._scores(series)
-        else:
-            where = "out of fold for"
-            scores = self._out_of_fold(series, targets, cv, weights, groups)
+            data = data.part(weights > 0)
+            targets, weights = targets[weights > 0], weights[weights > 0]
+        scores = self._scores(data.series) if cv is None else self._out_of_fold(data, cv)
         of_class = torch.from_numpy(targets)[None, :, None].expand(len(scores), -1, 1)
         counted = torch.from_numpy(weights).double()
 
         def log_loss(log_factor: float) -> float:
             logs = (scores / exp(log_factor)).log_softmax(dim=-1)
-            of_labels = logs.gather(2, of_class)[..., 0].logsumexp(dim=0)
-            return -float(counted @ of_labels)
+            return -float(counted @ logs.gather(2, of_class)[..., 0].logsumexp(dim=0))
 
         bounds = [log(each) for each in _FACTORS]
         least = minimize_scalar(log_loss, bounds=bounds, method="bounded")
@@ -337,7 +305,7 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
             )
         self.temperatures_ = [each * exp(least.x) for each in self.temperatures_]
         predicted = (scores / exp(least.x)).softmax(dim=-1).mean(dim=0).argmax(dim=1).numpy()
-        of = f"{where} the {len(targets)} calibration series"
+        of = f"{'on' if cv is None else 'out of fold for'} the {len(targets)} calibration series"
         calibrated = {
             f"accuracy {of}": float(np.average(predicted == targets, weights=weights)),
             f"log loss {of}": log_loss(least.x) / float(counted.sum()) + log(len(scores)),
@@ -350,32 +318,32 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
         temperature = distinct[0] if len(distinct) == 1 else distinct
         return super().used_values() | {"temperature": temperature}
 
-    def _out_of_fold(
-        self, series: Padded, targets: Targets, cv: Any, weights: Targets, groups: Groups | None
-    ) -> Tensor:
-        """Return out-of-fold scores."""
+    def _out_of_fold(self, data: TrainingData, cv: Any) -> Tensor:
+        """Return the scores of copies fitted to the other folds."""
         selection = imported("sklearn.model_selection")
         alone = {"callbacks": None, "verbose": 0, "checkpoint_dir": None, "resume": False}
         copied: Self = clone(self).set_params(**alone, warm_start=False)
-        shape = len(self.models_), len(targets), self.target_.n_outputs
+        targets, n_classes = data.targets, self.target_.n_outputs
+        shape = len(self.models_), len(targets), n_classes
         scores = torch.full(shape, torch.nan, dtype=torch.float64)
-        if groups is not None and isinstance(cv, Integral):
+        if data.groups is not None and isinstance(cv, Integral):
             cv = selection.StratifiedGroupKFold(int(cv))
         folds = selection.check_cv(cv, targets, classifier=True)
-        for fold in folds.split(targets, targets, groups):
+        for fold in folds.split(targets, targets, data.groups):
             train, test = (np.sort(np.arange(len(targets))[part]) for part in fold)
-            if missing := set(range(self.target_.n_outputs)) - set(targets[train]):
+            own = data.part(train)
+            if missing := set(range(n_classes)) - set(own.targets):
                 label = self.classes_.tolist()[min(missing)]
                 raise ValueError(
                     f"class {label!r} is in no training part of a fold; use fewer folds"
                 )
-            own, labels = None if groups is None else groups[train], self.classes_[targets[train]]
+            given: dict[str, Any] = {"sample_weight": own.weights, "groups": own.groups}
             with unobserved(), suppress_interruption_warning():
-                copied.fit(series.part(train), labels, sample_weight=weights[train], groups=own)
+                copied.fit(own.series, self.classes_[own.targets], **given)
             if any(history.interrupted for history in copied.histories_):
                 raise KeyboardInterrupt  # an unfinished fold cannot calibrate
             copied.temperatures_ = self.temperatures_  # the factor refers to these temperatures
-            scores[:, test] = copied._scores(series.part(test))
+            scores[:, test] = copied._scores(data.series.part(test))
         if unseen := int(scores.isnan().any(dim=2).any(dim=0).sum()):
             raise ValueError(f"cv={cv!r} leaves {unseen} series out of all folds")
         return scores
@@ -395,13 +363,7 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
         Returns
         -------
         ndarray (n, n_classes)
-            Rows sum to 1, unless there are several labels per series.
-            `out`, or a new array of float64.
-
-        Raises
-        ------
-        ValueError
-            If `out` is not an array of this shape, or not of floating point.
+            `out`, or a new array of float64. Rows sum to 1, unless there are several labels.
         """
         series = self._source(X, times)
         shape = len(series), len(self.target_.classes)
@@ -450,7 +412,6 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
         Parameters
         ----------
         X, times : as in `transform`
-            The weights take ``4 * n * n_layers * n_heads * N**2`` bytes.
         member : int, default=0
             Index of the member.
 

@@ -1,11 +1,10 @@
 """TSTransformerEncoder: the transformer pretrained on series without labels."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, ClassVar, Self
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -14,7 +13,7 @@ from tsformer._checks import options, read_fields, with_parameters
 from tsformer._precision import in_plain_torch
 from tsformer.augmentation import AugmentationSpec
 from tsformer.data.preprocessor import Scaler, views_in
-from tsformer.estimators.base import HeadNorm, Scaling, TrainingJob, TransformerEstimator
+from tsformer.estimators.base import HeadNorm, Scaling, TransformerEstimator
 from tsformer.estimators.series import autocasts
 from tsformer.estimators.settings import CONV_PARAMS
 from tsformer.estimators.targets import Target, Targets
@@ -66,35 +65,23 @@ class TSTransformerEncoder(TransformerEstimator):
     Parameters
     ----------
     encoding : str, PositionalEncoding subclass or factory, default="lspe"
-        A name from ``tsformer.encodings.names()``, a sum of names such as ``"tape+erpe"``, or an
-        encoding of your own.
+        A name from ``tsformer.encodings.names()``, a sum such as ``"tape+erpe"``, or your own.
     objective : str, Objective, class or factory, default="masked"
-        The pretraining objective: a name from ``tsformer.objectives.names()``, or your own.
-
-        - "masked": reconstruct hidden spans of each channel [1]_; see
-          `tsformer.objectives.Masked`.
-        - "contrastive": attract the embeddings of two random views of a series, and repel other
-          series in the batch [2]_; see `tsformer.objectives.Contrastive`. Only "contrastive" trains
-          a pooling with weights and uses `head_norm`.
+        "masked" reconstructs hidden spans of each channel [1]_; "contrastive" attracts two random
+        views of a series and repels other series of the batch [2]_, and alone trains a pooling with
+        weights and uses `head_norm`; or your own. See `tsformer.objectives`.
     objective_params : dict, optional
         Options of the objective, such as ``{"ratio": 0.3}``.
-    encoding_params, stem, stem_params, d_model, n_heads, n_layers, d_ff, dropout, norm_first, \
-    pooling, head_norm, scaling, views, view_params, timestamps, augmentation, \
-    augmentation_params, init_from, freeze, pretrained_lr_scale, \
-    max_epochs, batch_size, learning_rate, weight_decay, early_stopping, \
-    validation_fraction, n_iter_no_change, n_estimators, n_jobs, n_threads, callbacks, \
-    warm_start, device, precision, compile, checkpoint_dir, checkpoint_minutes, resume, \
-    random_state, verbose
-        As in `TSTransformerClassifier`, except for these defaults: `augmentation` and `head_norm`
-        are None, and `scaling` is "channel", which "auto" means too. From 1000 series on, the
-        automatic number of epochs makes 160000 series, and the automatic learning rate stays 0.002.
+    **parameters
+        As in `TSTransformerClassifier`, except that `augmentation` and `head_norm` are None, and
+        `scaling` is "channel", which "auto" means too. From 1000 series on, the automatic number of
+        epochs makes 160000 series, and the automatic learning rate stays 0.002.
 
     Attributes
     ----------
     objective_ : Objective
         The objective of the training.
-    n_features_in_, n_channels_, n_iter_, history_, preprocessor_, model_, models_, histories_, \
-    estimators_, device_
+    n_iter_, history_, preprocessor_, model_, models_, histories_, estimators_, device_
         As in `TSTransformerClassifier`; the validation score is minus the validation loss. The
         embeddings of several members are concatenated.
 
@@ -112,8 +99,6 @@ class TSTransformerEncoder(TransformerEstimator):
     >>> from tsformer import TSTransformerEncoder
     >>> X = np.random.default_rng(0).normal(size=(24, 1, 30))
     >>> encoder = TSTransformerEncoder(d_model=8, n_heads=2, max_epochs=2, random_state=0)
-    >>> encoder.fit(X).transform(X).shape
-    (24, 8)
     >>> make_pipeline(encoder, LogisticRegression()).fit(X, X[:, 0, 0] > 0).predict(X).shape
     (24,)
     """
@@ -125,6 +110,7 @@ class TSTransformerEncoder(TransformerEstimator):
     objective_params: Annotated[Mapping[str, Any] | None, options] = None
 
     target_: PretextTarget = field(init=False)
+    ignores_targets = True
     conv_params = CONV_PARAMS
 
     def check_parameters(self) -> None:
@@ -134,54 +120,23 @@ class TSTransformerEncoder(TransformerEstimator):
     def _make_objective(self) -> objectives.Objective:
         return objectives.resolve(self.objective, **(self.objective_params or {}))
 
-    def fit(  # type: ignore[override]  # there are no labels to validate with
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        sample_weight: npt.ArrayLike | None = None,
-        groups: Any = None,
-        X_val: Any = None,
-        times: Any = None,
-        times_val: Any = None,
-    ) -> Self:
-        """Fit as `TSTransformerClassifier.fit` does, without labels.
-
-        Parameters
-        ----------
-        X, sample_weight, groups, times, times_val : as in `TSTransformerClassifier.fit`
-        y : ignored
-            For pipelines, which pass labels to all steps.
-        X_val : like `X`, optional
-            Validation series, on which the objective is scored after each epoch.
-
-        Returns
-        -------
-        self
-        """
-        weights: dict[str, Any] = {"sample_weight": sample_weight, "groups": groups}
-        return super().fit(X, None, **weights, X_val=X_val, times=times, times_val=times_val)
-
     @in_plain_torch
     def score(self, X: Any, y: Any = None, *, times: Any = None) -> float:
         """Compute minus the loss of the objective, as a mean over members.
 
-        For "masked" it is minus the mean squared error of hidden values after scaling, the same
-        values in every call: predicting the mean of each channel scores about -1. For "contrastive"
-        it is minus the NT-Xent loss of batches of 16 series.
+        For "masked" it is minus the mean squared error of hidden values after scaling, the same in
+        every call; for "contrastive" minus the NT-Xent loss of batches of 16 series.
 
         Parameters
         ----------
         X, times : as in `transform`
-            Unseen series.
         y : ignored
 
         Returns
         -------
         float
         """
-        series = self._source(X, times)
-        panel = self.preprocessor_.panel(series).to(self.device_)
+        panel = self.preprocessor_.panel(self._source(X, times)).to(self.device_)
         losses = [
             pretext_losses(model, panel, self._pretext(model), bfloat16=autocasts(self)).mean()
             for model in self.models_
@@ -196,18 +151,17 @@ class TSTransformerEncoder(TransformerEstimator):
         """The objective of the training."""
         return self.target_.objective
 
-    def _prepare(self, *args: Any, **kwargs: Any) -> TrainingJob:
-        return replace(super()._prepare(*args, **kwargs), loss=self._pretext(self.model_))
+    def _prepare(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        return super()._prepare(*args, **kwargs) | {"loss": self._pretext(self.model_)}
 
     def _pretext(self, model: TSTransformer) -> objectives.Pretext:
         """Return the objective for the inputs of a model."""
-        preprocessor, flagged, differenced = self.preprocessor_, (), False
-        if isinstance(preprocessor, Scaler):
-            flagged = tuple(preprocessor.gap_channels.tolist())
-            differenced = len(views_in(preprocessor.views)) == 2
-        layout = objectives.InputLayout(
-            preprocessor.n_channels, differenced, flagged, model.stem.stride
-        )
+        flagged, differenced = (), False
+        if isinstance(scaler := self.preprocessor_, Scaler):
+            flagged = tuple(scaler.gap_channels.tolist())
+            differenced = len(views_in(scaler.views)) == 2
+        n_channels, stride = self.n_channels_, model.stem.stride
+        layout = objectives.InputLayout(n_channels, differenced, flagged, stride)
         return objectives.Pretext(self.objective_, layout)
 
     def restored_target(self, described: dict[str, Any]) -> PretextTarget:

@@ -28,27 +28,19 @@ class TSTransformerRegressor(MultiOutputMixin, RegressorMixin, TransformerEstima
     Parameters
     ----------
     encoding : str, PositionalEncoding subclass or factory, default="lspe"
-        A name from ``tsformer.encodings.names()``, a sum of names such as ``"tape+erpe"``, or an
-        encoding of your own.
-    encoding_params, stem, stem_params, d_model, n_heads, n_layers, d_ff, dropout, norm_first, \
-    pooling, head_norm, scaling, views, view_params, timestamps, augmentation, \
-    augmentation_params, init_from, freeze, pretrained_lr_scale, \
-    max_epochs, batch_size, learning_rate, weight_decay, early_stopping, \
-    validation_fraction, n_iter_no_change, n_estimators, n_jobs, n_threads, callbacks, \
-    warm_start, device, precision, compile, checkpoint_dir, checkpoint_minutes, resume, \
-    random_state, verbose
-        As in `TSTransformerClassifier`, except for these defaults: `views` is "values",
-        `augmentation` is None, and the stem has no residual layer. ``scaling="auto"`` is "channel"
-        unless ridge regression on random convolutions predicts left-out series from "series" or
-        "series+size" with a tenth less squared error. ``head_norm="auto"`` is "batch" if this
-        regression explains a third of the variance, and None otherwise.
+        A name from ``tsformer.encodings.names()``, a sum such as ``"tape+erpe"``, or your own.
+    **parameters
+        As in `TSTransformerClassifier`, except that `views` is "values", `augmentation` is None,
+        and the stem has no residual layer. ``scaling="auto"`` is "channel" unless ridge regression
+        on random convolutions predicts left-out series from "series" or "series+size" with a tenth
+        less squared error. ``head_norm="auto"``, the default, is "batch" if this regression
+        explains a third of the variance, and None otherwise.
 
     Attributes
     ----------
     target_mean_, target_std_ : float or ndarray (n_targets,)
         Mean and standard deviation of the training targets.
-    n_features_in_, n_channels_, n_iter_, history_, preprocessor_, model_, models_, histories_, \
-    estimators_, device_
+    n_iter_, history_, preprocessor_, model_, models_, histories_, estimators_, device_
         As in `TSTransformerClassifier`; the validation score is R².
 
     Examples

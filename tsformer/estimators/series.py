@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, ClassVar, NoReturn, Self, TypeVar
 
@@ -94,14 +94,14 @@ class TrainingData:
     #: Whether each series equals an earlier one ``[n]``.
     repeated: npt.NDArray[np.bool_] | None = None
 
-    def part(self, chosen: npt.NDArray[np.bool_]) -> TrainingData:
-        """Return the series that a mask ``[n]`` selects."""
-        weights = None if self.weights is None else self.weights[chosen]
-        groups = None if self.groups is None else self.groups[chosen]
-        repeated = None if self.repeated is None else self.repeated[chosen]
-        return TrainingData(
-            self.series.part(chosen), self.targets[chosen], weights, groups, repeated
-        )
+    def part(self, chosen: npt.NDArray[Any]) -> TrainingData:
+        """Return the series that a mask ``[n]`` or ascending indices select."""
+        arrays: dict[str, Any] = {
+            name: array if array is None else array[chosen]
+            for name, array in vars(self).items()
+            if name != "series"
+        }
+        return replace(self, series=self.series.part(chosen), **arrays)
 
 
 class SeriesEstimator(BaseEstimator):
