@@ -9,7 +9,6 @@ import json
 import os
 import re
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -24,16 +23,13 @@ from tsformer._files import replacing
 from tsformer._version import __version__
 
 FORMAT = 2
-_JSON = "estimator.json"
-_CARD = "README.md"
+_JSON, _CARD = "estimator.json", "README.md"
 #: The last line of a card: its weights, and the digest of the text above.
 _MARK = "<!-- tsformer wrote this card of {weights}; SHA-256 of the text above: {digest} -->\n"
 #: Files that a killed process may leave: weights without a description, unfinished files.
 _LEFTOVER = re.compile(
     r"weights-[0-9a-f]{16}\.safetensors|\.(estimator|weights|README)[-.].*\.[0-9a-f]{12}"
 )
-#: Leftovers older than this many seconds belong to no running process.
-_STALE = 3600
 #: Bytes that must be free to save a model, which takes a few hundred kilobytes.
 _SPACE = 2**20
 
@@ -64,11 +60,8 @@ def write_folder(
         card_file.flush()
         file.write(f"{text}\n".encode())
     # Another process may have saved the earlier weights again.
-    for each in {*folder.iterdir()} - {new, _weights_in(folder)}:
-        with suppress(FileNotFoundError):
-            stale = each == before or each.stat().st_mtime < time.time() - _STALE
-            if _LEFTOVER.fullmatch(each.name) and stale:
-                each.unlink()
+    if before is not None and before not in (new, _weights_in(folder)):
+        before.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -77,13 +70,9 @@ def removed_on_failure(path: str | os.PathLike[str]) -> Iterator[None]:
     folder = _destination(path)
     created = [each for each in (folder, *folder.parents) if not each.exists()]
     try:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=folder) as file:
-                file.write(bytes(_SPACE))
-        except OSError as error:
-            error.filename = os.fspath(path)
-            raise
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(bytes(_SPACE))
         yield
     except BaseException:
         for each in created:
@@ -148,9 +137,7 @@ def read_folder(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str,
 def _destination(path: str | os.PathLike[str]) -> Path:
     """Resolve links; refuse anything but a new folder or a saved estimator."""
     folder = Path(os.path.realpath(path))
-    if not folder.exists():
-        return folder
-    unexpected = {folder.name}
+    unexpected = {folder.name} if folder.exists() else set()
     if folder.is_dir():
         ours = {_JSON} if _weights_in(folder) else set()
         ours |= {_CARD} if ours and _is_unedited(folder / _CARD) else set()
@@ -164,11 +151,9 @@ def _destination(path: str | os.PathLike[str]) -> Path:
 
 
 def _is_unedited(path: Path) -> bool:
-    """Whether a file is a card as `write_folder` wrote it."""
-    if not path.is_file():
-        return False
-    content = path.read_bytes().replace(b"\r\n", b"\n")
-    text, newline, mark = content.rpartition(b"\n<!-- ")
+    """Whether a card is as `write_folder` wrote it."""
+    content = path.read_bytes() if path.is_file() else b""
+    text, newline, mark = content.replace(b"\r\n", b"\n").rpartition(b"\n<!-- ")
     return hashlib.sha256(text + newline[:1]).hexdigest().encode() in mark
 
 

@@ -51,15 +51,13 @@ def merge_copies(groups: Groups | None, first: npt.NDArray[np.int64]) -> Groups 
     shape = (int(given.max()) + 1,) * 2
     shared = coo_array((np.ones(n), (given, given[first])), shape=shape)
     joined: Groups = connected_components(shared, directed=False)[1].astype(np.int64)[given]
-    n_copies = np.count_nonzero(first != np.arange(n))
-    all_joined = groups is not None and np.ptp(joined) == 0
+    n_copies, all_joined = np.count_nonzero(first != np.arange(n)), np.ptp(joined) == 0
+    if all_joined and groups is not None:
+        remedy = "every group has some, so that equal series are not held out together"
+    else:
+        remedy = "equal series, with their groups, are left out and held out together"
     warn_caller(
-        f"{n_copies} of {n} series equal another one in values and times: "
-        + (
-            "equal series of different groups are not held out together, as every group has one"
-            if all_joined
-            else f"equal series{' and their groups' if groups is not None else ''} are left out "
-            "and held out together. For near copies, such as overlapping windows, pass groups"
-        )
+        f"{n_copies} of {n} series equal another one in values and times: {remedy}. For near "
+        "copies, such as overlapping windows, pass groups"
     )
-    return groups if all_joined else joined
+    return groups if all_joined and groups is not None else joined

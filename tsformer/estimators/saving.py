@@ -45,24 +45,19 @@ _OPTIONAL: dict[str, Any] = {
 def save(estimator: Any, path: str | os.PathLike[str]) -> None:
     """Write the fitted estimator to a folder, to be read with `tsformer.load`.
 
-    A ``README.md`` beside the weights describes data, recipe, scores and use. The write is
-    atomic: if the process is killed, the folder holds the old model or the new.
+    A ``README.md`` beside the weights describes data, recipe, scores and use. The write is atomic.
+    `device`, `n_threads`, `callbacks`, `checkpoint_dir` and `resume` are not saved.
 
     Parameters
     ----------
     path : str or path
-        A new folder, or a folder written by an earlier `save`, to replace its model. The
-        parameters `device`, `n_threads`, `callbacks`, `checkpoint_dir` and `resume` are not
-        saved.
+        A new folder, or a folder written by an earlier `save`, whose model is replaced.
 
     Raises
     ------
-    sklearn.exceptions.NotFittedError
-        If the estimator is not fitted.
     ValueError
-        If `path` is anything else, its ``README.md`` was edited, or a parameter cannot be
-        written as JSON. An encoding class is saved under its registered name; a factory cannot
-        be saved.
+        If `path` is anything else, its ``README.md`` was edited, or a parameter cannot be written
+        as JSON. An encoding class is saved under its registered name; a factory cannot be saved.
     OSError
         If the files cannot be written. An earlier model stays in the folder.
     """
@@ -72,7 +67,7 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
 
 @in_plain_torch
 def load(path: str | os.PathLike[str], *, device: str | torch.device = "auto") -> Any:
-    """Load an estimator written by its `save`.
+    """Load an estimator written by its `save`; an untrusted file runs no code.
 
     Parameters
     ----------
@@ -87,12 +82,9 @@ def load(path: str | os.PathLike[str], *, device: str | torch.device = "auto") -
 
     Raises
     ------
-    FileNotFoundError
-        If there is no saved estimator at `path`.
-    ValueError
-        If a file is corrupted or was written by another version, or if its encoding is not
-        registered (import its module first). Loading an untrusted file runs no code and allocates
-        no more memory than the size of the file.
+    FileNotFoundError, ValueError
+        If there is no saved estimator at `path`; if a file is corrupted or of another version, or
+        its encoding is not registered (import its module first).
 
     Examples
     --------
@@ -126,6 +118,8 @@ def fitted_state(estimator: Any) -> tuple[dict[str, Any], dict[str, Tensor]]:
         "target_names": list(estimator.target_.columns),
         "training": dict(estimator.facts_),
         "tracked_run": getattr(estimator, "tracked_run_", None),
+        "table": hasattr(estimator, "table_schema_") and estimator.table_schema_.as_dict(),
+        "sets": hasattr(estimator, "conformal_") and estimator.conformal_.describe(),
     }
     description = {
         "class": type(estimator).__name__,
@@ -135,10 +129,6 @@ def fitted_state(estimator: Any) -> tuple[dict[str, Any], dict[str, Tensor]]:
         **{name: value for name, value in optional.items() if value},
         **estimator.describe_models(),
     }
-    if hasattr(estimator, "table_schema_"):
-        description["table"] = estimator.table_schema_.as_dict()
-    if hasattr(estimator, "conformal_"):
-        description["sets"] = estimator.conformal_.describe()
     if estimator.parts:
         states = {name: fitted_state(part) for name, part in fitted_parts(estimator).items()}
         description["parts"] = {name: state for name, (state, _) in states.items()}
@@ -188,8 +178,7 @@ def from_fitted_state(
         labels = np.array([*weights], dtype).tolist() if dtype.kind in "Mm" else weights
         estimator.class_weight = dict(zip(labels, weights.values(), strict=True))
     check_fields_of(estimator)
-    if "training" in fields:
-        estimator.facts_ = fields["training"]
+    estimator.facts_ = fields.get("training", {})
     if "table" in state:
         estimator.table_schema_ = TableSchema.from_dict(state["table"])
     if "tracked_run" in state:
@@ -217,15 +206,16 @@ def _restore_parts(
     """Restore the parts of an ensemble."""
     parts, shared = state["parts"], ("schema", *estimator.target_.describe())
     for name, cls in estimator.parts.items():
-        part = None
-        if name in parts:
-            try:
-                part = from_fitted_state(cls, parts[name], _under(f"{name}.", tensors), device)
-                for key in shared:
-                    if parts[name][key] != state[key]:
-                        raise ValueError(f"{key} is not the same in the ensemble")
-            except ValueError as error:
-                raise ValueError(f"parts.{name}: {error}") from error
+        setattr(estimator, f"{name}_", None)
+        if name not in parts:
+            continue
+        try:
+            part = from_fitted_state(cls, parts[name], _under(f"{name}.", tensors), device)
+            for key in shared:
+                if parts[name][key] != state[key]:
+                    raise ValueError(f"{key} is not the same in the ensemble")
+        except ValueError as error:
+            raise ValueError(f"parts.{name}: {error}") from error
         setattr(estimator, f"{name}_", part)
     estimator.restore_models(state, [])
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any, ClassVar, NoReturn, Self, TypeVar
 
@@ -172,8 +173,8 @@ class SeriesEstimator(BaseEstimator):
     @contextmanager
     def _fitting(self, X: Any, y: Any, **data: Any) -> Iterator[tuple[Self, Fit]]:
         """Yield a copy to fit, which the block adopts; an error leaves the estimator unchanged."""
-        observation, stack = Fit(self, X, y, data), ExitStack()
-        with stack:
+        observation = Fit(self, X, y, data)
+        with ExitStack() as stack:
             if not _inside.get() and _observers:
                 stack.enter_context(unobserved())
                 for observer in list(_observers):
@@ -201,17 +202,17 @@ class SeriesEstimator(BaseEstimator):
         """Record facts of the training data for the card."""
         series, lengths, gaps = data.series, data.series.lengths, data.series.gaps
         n_missing = 0 if gaps is None else int(gaps.missing.sum(dtype=np.int64))
-        names = self.schema_.names if self.schema_.n_columns is None else ()
-        facts: dict[str, Any] = {"series": len(series), "channels": series.n_channels}
-        facts |= {"names of channels": listed(names)} if names else {}
-        facts |= {
+        facts = {
+            "series": len(series),
+            "channels": series.n_channels,
+            "names of channels": listed(() if self.schema_.n_columns else self.schema_.names),
             "steps, at least": int(lengths.min()),
             "steps, at most": int(lengths.max()),
             "missing values": f"{n_missing / max(int(lengths.sum()) * series.n_channels, 1):.2%}",
+            **self.target_.facts(data.targets),
+            **{name.replace("_", " "): value for name, value in further.items()},
         }
-        facts |= self.target_.facts(data.targets)
-        further = {name.replace("_", " "): value for name, value in further.items() if value}
-        self.facts_ = {"data": facts | further}
+        self.facts_ = {"data": {name: value for name, value in facts.items() if value}}
 
     def _read_training(
         self,
@@ -235,11 +236,10 @@ class SeriesEstimator(BaseEstimator):
             for name in ("table_schema_", "tracked_run_"):  # of an earlier fit
                 self.__dict__.pop(name, None)
             self.target_ = self._learn_target(y, sample_weight)
-        targets = self.target_.encode(y, "y", len(series))
-        found = None if groups is None else read_groups(groups, X, len(series))
-        weights = self.target_.weights(sample_weight, targets, class_weight)
-        data = TrainingData(series, targets, weights, found)
-        data = data if weights is None else data.part(weights > 0)
+        data = TrainingData(series, self.target_.encode(y, "y", len(series)))
+        data.groups = None if groups is None else read_groups(groups, X, len(series))
+        data.weights = self.target_.weights(sample_weight, data.targets, class_weight)
+        data = data if data.weights is None else data.part(data.weights > 0)
         first = first_equal(data.series)
         data.repeated = first != np.arange(len(first))
         if data.repeated.any():
@@ -308,12 +308,10 @@ class SeriesEstimator(BaseEstimator):
         self, X: Any, times: Any = None, function: str = "forward"
     ) -> npt.NDArray[np.float32]:
         """Return the outputs of all models, ``[members, n, ...]``."""
-        series = self._source(X, times)
-        panel = place(self._panel(self.preprocessor_, series), self.device_)
+        panel = place(self._panel(self.preprocessor_, self._source(X, times)), self.device_)
         options: dict[str, Any] = {"bfloat16": autocasts(self), "device": self.device_}
-        functions = [(model, getattr(model, function)) for model in self.models_]
-        members = [forward(model, panel, function=of, **options) for model, of in functions]
-        outputs = np.stack([output.numpy() for output in members])
+        calls = [partial(forward, each, function=getattr(each, function)) for each in self.models_]
+        outputs = np.stack([call(panel, **options).numpy() for call in calls])
         finite = np.isfinite(outputs).all(axis=(0, 2))
         if not finite.all():
             raise SeriesError(
@@ -327,17 +325,13 @@ class SeriesEstimator(BaseEstimator):
     def novelty_score(self, X: Any, times: Any = None) -> npt.NDArray[np.float64]:
         """Compute how unlike the training series each series is.
 
-        The score is the larger of two Mahalanobis distances from the training series, with a tenth
-        of the mean eigenvalue added. One is between 168 features of random convolutions, which see
-        each channel standardised within the series; the other between statistics of the raw values
-        of each channel: level, deviation, missing values, unchanged steps, size of the steps,
-        largest value, and correlation with the next two channels. Labels and model have no
-        influence.
-
-        A score of 1 is the 0.99 quantile of the training series, each scored by the others, or by
-        the other groups; with fewer than 200 training series about one in ``n / 2`` has a higher
-        score. Distances are in units of their growth for shorter series, down to an eighth of the
-        median length. `fit` learns from at most 1000 series, drawn at random.
+        The score is the larger of two Mahalanobis distances from the training series, without
+        labels or model: between features of random convolutions of each channel standardised within
+        the series, and between statistics of its raw values (level, deviation, missing values,
+        unchanged steps, size of the steps, largest value, correlations). A score of 1 is the 0.99
+        quantile of the training series, each scored by the others, or by the other groups; with
+        fewer than 200 about one in ``n / 2`` has a higher score. Distances are in units of their
+        growth for shorter series.
 
         Parameters
         ----------
@@ -377,7 +371,6 @@ class SeriesEstimator(BaseEstimator):
         Returns
         -------
         tsformer.estimators.Summary
-            Its `str` is plain text; a notebook shows tables.
         """
         check_is_fitted(self)
         layers, sizes, parts = self._layout()
@@ -422,9 +415,7 @@ def fit_transform(self: Any, X: Any, y: Any = None, **fit_params: Any) -> Any:
 
     Parameters
     ----------
-    X, y : as in `fit`
-    **fit_params
-        Further arguments of `fit`, such as `times`.
+    X, y, **fit_params : as in `fit`
 
     Returns
     -------
