@@ -28,13 +28,16 @@ __all__ = ["Summary", "layers_of", "recipe_of", "table_of"]
 _SILENT = ("n_jobs", "verbose", "convolution_params", "transformer_params")
 #: Longest value of a parameter in a table.
 _LONGEST = 80
+_PACKAGES = ("torch", "numpy", "scikit-learn")
+_OF_SCORES = (
+    "These series may have chosen the epoch, the temperature or the penalty: expect slightly lower "
+    "scores on new series. Calibration series are those passed to `calibrate`."
+)
 
 
 @dataclass(frozen=True, repr=False)
 class Summary:
-    """Layers, sizes and recipe of a fitted estimator, from its method `summary`.
-
-    `print` shows it as text, a notebook as HTML.
+    """Layers, sizes and recipe of a fitted estimator, from its method `summary`; text, or HTML.
 
     Attributes
     ----------
@@ -44,9 +47,8 @@ class Summary:
         Columns `layer`, `kind`, `output` (shape for the longest training series) and `parameters`
         (number of trained weights). An ensemble has a row for each part.
     sizes : dict of str to int
-        Parameters of all members; of a transformer also its members, trained epochs, steps and
-        tokens of the longest training series, and the steps that a token depends on before
-        attention.
+        Parameters of all members; of a transformer also members, epochs, steps, tokens and the
+        steps that a token depends on before attention.
     recipe : DataFrame
         Columns `parameter`, `set` and `used`: each parameter that is "auto" or not its default, and
         the value that `fit` used.
@@ -105,18 +107,15 @@ def layers_of(model: TSTransformer) -> pd.DataFrame:
     for name, layer in model.stem.named_modules():
         if isinstance(layer, DilatedConvolution):
             length = ceil(length / layer.stride)
-            stride = f", stride {layer.stride}" if layer.stride > 1 else ""
-            kind = f"convolution, dilations {', '.join(map(str, layer.dilations))}{stride}"
+            kind = f"convolution, dilations {', '.join(map(str, layer.dilations))}"
+            kind += f", stride {layer.stride}" * (layer.stride > 1)
             rows.append((f"stem.{name}", kind, f"{length} × {layer.n_features}", _count(layer)))
     if len(rows) == 1:
         rows.append(("stem", config.stem, tokens, _count(model.stem)))
     rows.append(("encoding", encoding_name(config.encoding), tokens, _count(model.encoding)))
-    kinds = {
-        "attention": f"{config.n_heads} heads",
-        "feed_forward": f"width {config.d_ff or 2 * config.d_model}",
-    }
+    heads, hidden = f"{config.n_heads} heads", f"width {config.d_ff or 2 * config.d_model}"
     for i, block in enumerate(model.blocks):
-        for name, kind in kinds.items():
+        for name, kind in (("attention", heads), ("feed_forward", hidden)):
             n = _count(getattr(block, name), getattr(block, f"norm_{name}"))
             rows.append((f"blocks.{i}.{name}", kind, tokens, n))
     if config.norm_first:
@@ -147,29 +146,19 @@ def _count(*modules: nn.Module) -> int:
     return sum(each.numel() for module in modules for each in module.parameters())
 
 
-_PACKAGES = ("torch", "numpy", "scikit-learn")
-_OF_SCORES = (
-    "These series may have chosen the epoch, the temperature or the penalty: expect slightly lower "
-    "scores on new series. Calibration series are those passed to `calibrate`."
-)
-
-
 def card(estimator: Any, source: str = '"."') -> str:
     """Return the card of a fitted estimator as Markdown."""
     facts = estimator.facts_.get("data", {"series": "not recorded"})
-    data = ((name, escaped(value)) for name, value in facts.items())
     scores = [
         (escaped(name), f"{value:.4g}" if isinstance(value, float) else escaped(value))
         for name, value in estimator.held_out_scores().items()
     ]
-    shown = "No score on held-out series is recorded.\n"
-    if scores:
-        shown = f"{markdown_table(['score', ' value'], scores)}\n{_OF_SCORES}\n"
+    shown = f"{markdown_table(['score', ' value'], scores)}\n{_OF_SCORES}\n"
     versions = "".join(f", {name} {metadata.version(name)}" for name in _PACKAGES)
     sections = {
-        "Training data": markdown_table(["", ""], data),
+        "Training data": markdown_table(["", ""], ((n, escaped(v)) for n, v in facts.items())),
         "Recipe": "\n".join(_recipes(estimator.summary())),
-        "Scores": shown,
+        "Scores": shown if scores else "No score on held-out series is recorded.\n",
         "Use": f"```python\n{_program(estimator, source)}```\n",
         "Versions": f"tsformer {__version__}, Python {platform.python_version()}{versions}\n",
     }
@@ -209,21 +198,21 @@ def _recipes(summary: Summary) -> Iterator[str]:
 def _program(estimator: Any, source: str) -> str:
     """Return a program that loads the model and predicts."""
     length = estimator.facts_.get("data", {}).get("steps, at most", 100)
-    series, times = f"np.zeros(({estimator.n_channels_}, {length}))", ""
+    series, steps = f"np.zeros(({estimator.n_channels_}, {length}))", f"np.arange({length})"
     imports = ["mlflow"] * ("mlflow" in source) + ["numpy as np"]
-    if len(getattr(estimator, "feature_names_in_", ())) == estimator.n_channels_:
+    if len(estimator.schema_.names) == estimator.n_channels_:
         imports.append("pandas as pd")
         series = f"pd.DataFrame({series}.T, columns=model.feature_names_in_)"
     if estimator.clock_:
         step = estimator.novelty_.scaler.time_step
-        steps = f"{step:.6g} * np.arange({length})"
+        times = f"{step:.6g} * {steps}"
         if estimator.clock_ == "dates":
             unit = f'np.timedelta64({round(step * 1e9)}, "ns")'
-            steps = f'np.datetime64("2024-01-01") + np.arange({length}) * {unit}'
-        times = f", times=[{steps}]"
+            times = f'np.datetime64("2024-01-01") + {steps} * {unit}'
+    given = f"X, times=[{times}]" if estimator.clock_ else "X"
     method = "predict" if hasattr(estimator, "predict") else "transform"
     return (
         "".join(f"import {name}\n" for name in [*imports, "tsformer"])
         + f"\nmodel = tsformer.load({source})\nX = [{series}]  # your series\n"
-        f"print(model.{method}(X{times}))\n"
+        f"print(model.{method}({given}))\n"
     )
