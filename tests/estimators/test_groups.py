@@ -10,8 +10,7 @@ from small_estimators import FIVE, classifier
 
 from tsformer import RandomConvolutionClassifier
 from tsformer.data.containers import to_source
-from tsformer.estimators.copies import first_equal, merge_copies
-from tsformer.estimators.targets import group_folds, hold_out
+from tsformer.estimators.groups import first_equal, group_folds, hold_out, merge_copies
 
 TINY = {"max_epochs": 1, "stem": "linear", "scaling": None}
 N, N_GROUPS = 48, 8

@@ -21,8 +21,7 @@ from small_estimators import (
 )
 
 from tsformer import EarlyClassifier, load
-from tsformer.estimators.labels import Labels
-from tsformer.estimators.targets import read_columns
+from tsformer.estimators.targets import Labels, read_columns
 from tsformer.export.graph import graph_of
 from tsformer.features.ridge import RidgeClassifier
 from tsformer.inspection import permutation_importance

@@ -8,7 +8,7 @@ import torch
 from sklearn.linear_model import Ridge
 from sklearn.preprocessing import LabelBinarizer
 
-from tsformer.estimators.labels import Classes
+from tsformer.estimators.targets import Classes
 from tsformer.features import ridge
 from tsformer.features.ridge import RidgeClassifier
 

@@ -24,6 +24,7 @@ from tsformer.data.layout import check_ids
 from tsformer.data.preprocessor import SCALINGS, Scaler, Vocabulary, make_difference, views_in
 from tsformer.encodings import EncodingSpec
 from tsformer.estimators import members
+from tsformer.estimators.groups import hold_out
 from tsformer.estimators.init_from import fitted_source, is_fitted, source_of, take_over
 from tsformer.estimators.novelty import Novelty
 from tsformer.estimators.saving import by_name
@@ -35,7 +36,7 @@ from tsformer.estimators.series import (
 )
 from tsformer.estimators.settings import Settings, resolve, specified_augmentation
 from tsformer.estimators.summary import Summary, layers_of
-from tsformer.estimators.targets import Targets, hold_out
+from tsformer.estimators.targets import Targets
 from tsformer.model import TSTransformer
 from tsformer.model.layers import HEAD_NORMS
 from tsformer.model.stems import STEMS

@@ -12,13 +12,17 @@ from tsformer._checks import check_number, check_type
 from tsformer._precision import in_plain_torch
 from tsformer._random import imported
 from tsformer.data.layout import check_ids
-from tsformer.estimators.labels import Classes, Labels, LabelTarget, read_labels, restored_labels
 from tsformer.estimators.prediction_sets import Conformal
 from tsformer.estimators.targets import (
+    Classes,
+    Labels,
+    LabelTarget,
     check_length,
     read_as_fitted,
     read_columns,
+    read_labels,
     read_weights,
+    restored_labels,
     warn_of_labels,
 )
 from tsformer.explain.methods import make_method, occlusion, relevance
@@ -274,8 +278,7 @@ def predict_set(
 def learn_target(self: Any, y: Any, sample_weight: Any) -> LabelTarget:
     """Learn the meaning of the labels of the training series."""
     if (columns := read_columns(y, labels=True)) is not None:
-        n_labels, unknown = columns.shape[1], self.masks_unknown
-        return Labels.learn(y, n_labels, sample_weight, unknown=unknown)
+        return Labels.learn(y, columns, sample_weight, unknown=self.masks_unknown)
     classes = np.unique(read_labels(y, "y"))
     warn_of_labels(classes)
     return Classes(classes)

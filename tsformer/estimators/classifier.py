@@ -22,11 +22,10 @@ from tsformer.data.layout import check_ids
 from tsformer.estimators import classification
 from tsformer.estimators.base import TransformerEstimator
 from tsformer.estimators.classification import refuse_several
-from tsformer.estimators.copies import first_equal, merge_copies
-from tsformer.estimators.labels import LabelTarget
+from tsformer.estimators.groups import first_equal, merge_copies, read_groups
 from tsformer.estimators.series import TrainingData, unobserved
 from tsformer.estimators.settings import CONV_PARAMS
-from tsformer.estimators.targets import read_groups, read_weights
+from tsformer.estimators.targets import LabelTarget, read_weights
 from tsformer.explain.attention import AttentionMaps, attention_maps
 from tsformer.training.training_run import suppress_interruption_warning
 

@@ -18,14 +18,19 @@ from tsformer.data.native import native_item, to_numpy
 from tsformer.data.recordings import read_recordings
 from tsformer.data.series import Padded
 from tsformer.estimators import classification
-from tsformer.estimators.copies import copies_are_grouped, first_equal, merge_copies
-from tsformer.estimators.labels import Classes
+from tsformer.estimators.groups import (
+    copies_are_grouped,
+    first_equal,
+    group_folds,
+    merge_copies,
+    read_groups,
+)
 from tsformer.estimators.random_convolution import RandomConvolutionClassifier
 from tsformer.estimators.saving import fitted_state, restored
 from tsformer.estimators.schema import Schema
 from tsformer.estimators.series import SeriesEstimator, drawn_seed, unobserved
 from tsformer.estimators.summary import card
-from tsformer.estimators.targets import check_length, group_folds, read_groups, read_targets
+from tsformer.estimators.targets import Classes, check_length, read_targets
 from tsformer.persistence import write_folder
 
 #: Columns of `trade_offs`.

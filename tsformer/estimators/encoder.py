@@ -28,14 +28,11 @@ class PretextTarget(Target):
     objective: objectives.Objective
     n_channels: int
     pretext: ClassVar = True
+    purpose: ClassVar = "Computes an embedding"
 
     @property
     def n_outputs(self) -> int:
         return self.objective.n_outputs(self.n_channels)
-
-    @property
-    def purpose(self) -> str:
-        return "Computes an embedding"
 
     def describe(self) -> dict[str, Any]:
         name, params = self.objective.saved()

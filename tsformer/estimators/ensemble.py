@@ -33,7 +33,6 @@ from tsformer._warnings import warn_caller
 from tsformer.data.layout import check_ids, layout_is_checked
 from tsformer.estimators import classification
 from tsformer.estimators.classifier import TSTransformerClassifier
-from tsformer.estimators.labels import LabelTarget
 from tsformer.estimators.members import probe_model
 from tsformer.estimators.novelty import Novelty
 from tsformer.estimators.random_convolution import RandomConvolutionClassifier
@@ -41,6 +40,7 @@ from tsformer.estimators.saving import fitted_parts
 from tsformer.estimators.series import Fit, SeriesEstimator, TrainingData, drawn_seed
 from tsformer.estimators.settings import MANY_SERIES
 from tsformer.estimators.summary import Summary, table_of
+from tsformer.estimators.targets import LabelTarget
 from tsformer.training import Callback, TrainingState
 from tsformer.training.progress import note
 

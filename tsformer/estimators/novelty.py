@@ -15,7 +15,7 @@ from torch import Tensor
 
 from tsformer.data.preprocessor import Scaler, summarise
 from tsformer.data.series import Padded, SeriesError, SeriesSource, parts_of
-from tsformer.estimators.targets import Groups
+from tsformer.estimators.groups import Groups
 from tsformer.features.random_convolutions import Learned, RandomConvolutions, regular
 from tsformer.features.ridge import group_parts
 

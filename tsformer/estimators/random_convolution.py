@@ -17,7 +17,6 @@ from tsformer._devices import resolve_device
 from tsformer._precision import in_plain_torch
 from tsformer.data.preprocessor import Scaler
 from tsformer.estimators import classification
-from tsformer.estimators.labels import LabelTarget
 from tsformer.estimators.novelty import Novelty
 from tsformer.estimators.recipe import better_scaling, fitted_convolutions, trial_sample
 from tsformer.estimators.saving import load_checked
@@ -29,7 +28,7 @@ from tsformer.estimators.series import (
     get_feature_names_out,
 )
 from tsformer.estimators.summary import Summary, table_of
-from tsformer.estimators.targets import Targets
+from tsformer.estimators.targets import LabelTarget, Targets
 from tsformer.features.random_convolutions import regular
 from tsformer.features.ridge import ConvolutionClassifier
 

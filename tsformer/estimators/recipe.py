@@ -19,9 +19,9 @@ from tsformer.augmentation import Augmentation, Batch, CutMix, Sum
 from tsformer.data.panel import Panel
 from tsformer.data.preprocessor import Scaler
 from tsformer.data.series import SeriesSource, parts_of
-from tsformer.estimators.labels import Classes, LabelTarget
+from tsformer.estimators.groups import Groups, group_folds
 from tsformer.estimators.series import TrainingData
-from tsformer.estimators.targets import Groups, Targets, group_folds
+from tsformer.estimators.targets import Classes, LabelTarget, Targets
 from tsformer.features.random_convolutions import RandomConvolutions, regular
 from tsformer.features.ridge import ConvolutionClassifier, losses_of, system_of
 from tsformer.training.inference import forward

@@ -13,8 +13,7 @@ from tsformer._random import imported
 from tsformer.augmentation import AugmentationSpec
 from tsformer.data.layout import check_ids
 from tsformer.estimators.base import TransformerEstimator
-from tsformer.estimators.numbers import Numbers
-from tsformer.estimators.targets import check_length, read_as_fitted, read_weights
+from tsformer.estimators.targets import Numbers, check_length, read_as_fitted, read_weights
 from tsformer.model.layers import HEAD_NORMS
 
 

@@ -23,11 +23,11 @@ from tsformer._warnings import warn_caller
 from tsformer.data.preprocessor import Preprocessor
 from tsformer.data.table import TableSchema
 from tsformer.encodings import find, names
-from tsformer.estimators.labels import described_labels
 from tsformer.estimators.novelty import Novelty
 from tsformer.estimators.prediction_sets import Conformal
 from tsformer.estimators.schema import Schema
 from tsformer.estimators.summary import card, front_matter
+from tsformer.estimators.targets import described_labels
 from tsformer.persistence import read_folder, write_folder
 
 #: Prefix of the tensor names of `novelty_`.

@@ -29,11 +29,11 @@ from tsformer.data.preprocessor import Preprocessor
 from tsformer.data.series import Padded, SeriesError, SeriesSource
 from tsformer.data.table import TableSchema
 from tsformer.estimators import saving
-from tsformer.estimators.copies import first_equal, merge_copies
+from tsformer.estimators.groups import Groups, first_equal, merge_copies, read_groups
 from tsformer.estimators.novelty import Novelty
 from tsformer.estimators.schema import Schema
 from tsformer.estimators.summary import Summary, recipe_of
-from tsformer.estimators.targets import Groups, Target, Targets, read_groups
+from tsformer.estimators.targets import Target, Targets
 from tsformer.training import Callback, NonFiniteLossError
 from tsformer.training.inference import forward, place
 

@@ -11,11 +11,9 @@ from tsformer._precision import resolve_precision
 from tsformer._threads import threads
 from tsformer.augmentation import Augmentation, AugmentationSpec
 from tsformer.augmentation import resolve as resolve_augmentation
-from tsformer.estimators.labels import Classes, Labels
-from tsformer.estimators.numbers import Numbers
 from tsformer.estimators.recipe import fit_augmentation, regression_recipe, suited_scaling
 from tsformer.estimators.series import TrainingData
-from tsformer.estimators.targets import Target
+from tsformer.estimators.targets import Classes, Labels, Numbers, Target
 from tsformer.model import TSTransformer
 from tsformer.training.distributed import Ranks
 

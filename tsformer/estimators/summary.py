@@ -165,9 +165,10 @@ def card(estimator: Any, source: str = '"."') -> str:
     text = "\n".join(f"## {title}\n\n{section}" for title, section in sections.items())
     codes = " of integer codes" if getattr(estimator, "stem", None) == "embedding" else ""
     times = {None: "", "numbers": ", with times in numbers", "dates": ", with dates"}
+    purpose = estimator.target_.purpose.format(estimator.target_.n_outputs)
     return (
-        f"# {type(estimator).__name__}\n\n{estimator.target_.purpose} for each time series{codes} "
-        f"of {estimator.n_channels_} channel{'s' * (estimator.n_channels_ > 1)}"
+        f"# {type(estimator).__name__}\n\n{purpose} for each time series{codes} of "
+        f"{estimator.n_channels_} channel{'s' * (estimator.n_channels_ > 1)}"
         f"{times[estimator.clock_]}; series may differ in length, and NaN is a missing value.\n\n"
         f"{text}"
     )

@@ -1,33 +1,41 @@
-"""Targets, groups and weights: one value for each series."""
+"""Targets: what `y` means, one class, several labels or numbers for each series.
+
+Everything that differs between the kinds is in them: encoding, loss, probabilities, decision, the
+targets of a ridge, and the words of the card.
+"""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import log
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import torch
+import torch.nn.functional as F
 from pandas.api.extensions import ExtensionDtype
 from scipy.sparse import issparse
+from sklearn.utils import assert_all_finite
 from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, column_or_1d
 from torch import Tensor
 
-from tsformer._checks import check_known, shortened
+from tsformer._checks import Finite, Positive, is_one_of, listed, read_fields, shortened
 from tsformer._warnings import warn_caller
-from tsformer.data.layout import check_ids, refuse_alike, refuse_nul
+from tsformer.data.layout import refuse_nul
+from tsformer.data.preprocessor import ROUNDING, summarise
 from tsformer.model import TSTransformer
 
 #: A class index or number per series [n], or several labels or numbers [n, K].
 Targets = npt.NDArray[Any]
-#: The index of the group of each series.
-Groups = npt.NDArray[np.int64]
 #: Text that stands for a missing value.
 _MISSING = {"", "?", "na", "n/a", "#n/a", "<na>", "nan", "nat", "null"}
-_INSTEAD = ", so that early_stopping can hold out none; pass X_val and y_val, or switch it off"
+#: Largest size in bytes of all class labels of a saved estimator.
+_MOST_LABELS = 2**26
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,8 +51,9 @@ class Target(ABC):
     pretext: ClassVar[bool] = False
     #: Makes a model that predicts the targets.
     make_model = staticmethod(TSTransformer)
-    #: Name of the validation score.
+    #: Name of the validation score, and purpose of a model with so many outputs.
     score_name: ClassVar[str] = "score"
+    purpose: ClassVar[str]
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -55,11 +64,6 @@ class Target(ABC):
     @abstractmethod
     def n_outputs(self) -> int:
         """The number of outputs of a model."""
-
-    @property
-    @abstractmethod
-    def purpose(self) -> str:
-        """The purpose of the model, for the card."""
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:
@@ -97,6 +101,249 @@ class Target(ABC):
         if names != self.columns and not set(names).isdisjoint(self.columns):
             right = f"{name}[{list(self.columns)}]"
             raise ValueError(f"the columns of {name} are {list(names)}; pass {right}, as in fit")
+
+
+@dataclass(frozen=True, eq=False)
+class Classes(Target):
+    """One label of `K` classes: a softmax. Targets are class indices ``[n]``."""
+
+    classes: npt.NDArray[Any]
+    score_name: ClassVar = "accuracy"
+    kind: ClassVar[str] = "classes"
+    purpose: ClassVar = "Predicts one of {} classes"
+
+    @property
+    def n_outputs(self) -> int:
+        return len(self.classes)
+
+    def describe(self) -> dict[str, Any]:
+        return {"classes": described_labels(self.classes)}
+
+    def encode(self, y: Any, name: str, n_series: int, *, of: str = "X") -> Targets:
+        labels = read_labels(y, name)
+        check_length(n_series, labels, name, of=of)
+        index = np.searchsorted(self.classes, labels).clip(max=len(self.classes) - 1)
+        new = self.classes[index] != labels
+        if np.any(new):
+            raise ValueError(
+                f"{name} has labels that are not in the training data: "
+                f"{np.unique(labels[new]).tolist()[:10]}; "
+                f"the known labels are {self.classes.tolist()[:20]}"
+            )
+        return index.astype(np.int64)
+
+    def decode(self, targets: Targets) -> npt.NDArray[Any]:
+        """Return the labels of targets."""
+        return np.asarray(self.classes[targets])
+
+    def strata(self, targets: Targets) -> npt.NDArray[Any]:
+        return targets
+
+    def weights(
+        self, sample_weight: npt.ArrayLike | None, targets: Targets, class_weight: Any = None
+    ) -> Targets | None:
+        if sample_weight is None and class_weight is None:
+            return None
+        weights = read_weights(sample_weight, len(targets)).copy()
+        counted = weights > 0
+        weights[counted] *= class_weights(class_weight, targets[counted], self.classes)
+        refuse_no_weight(weights)
+        return weights
+
+    def facts(self, targets: Targets) -> dict[str, Any]:
+        counts = (self.signs(torch.from_numpy(targets)) > 0).sum(dim=0).tolist()
+        return {self.kind: listed(self.classes.tolist(), counts)}
+
+    def loss(self, logits: Tensor, targets: Tensor, label_smoothing: float = 0.0) -> Tensor:
+        return F.cross_entropy(logits, targets, reduction="none", label_smoothing=label_smoothing)
+
+    def correct(self, logits: Tensor, targets: Tensor) -> Tensor:
+        """Return whether the prediction of each series is right ``[n]``."""
+        return logits.argmax(dim=1) == targets
+
+    def score(self, logits: Tensor, targets: Tensor) -> float:
+        return self.correct(logits, targets).float().mean().item()
+
+    def probabilities(self, logits: Tensor) -> Tensor:
+        """Return the probabilities of logits ``[..., n, K]``."""
+        return logits.softmax(dim=-1)
+
+    def mean_logits(self, logits: Tensor, weights: Sequence[float] | None = None) -> Tensor:
+        """Return logits of the weighted mean probabilities of members ``[members, n, K]``."""
+        # Logarithms throughout: a probability may underflow, its logarithm does not.
+        logs = logits.log_softmax(dim=-1)
+        if weights is None:
+            return logs.logsumexp(dim=0) - log(len(logs))
+        return (logs + _logs(weights, logs)).logsumexp(dim=0)
+
+    def decide(self, scores: npt.NDArray[Any], least: float = 0.0) -> npt.NDArray[Any]:
+        """Return the predictions of logits, or of probabilities (for labels, with `least` 0.5)."""
+        return self.decode(scores.argmax(axis=1))
+
+    def decisions(self, logits: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return the values of `decision_function`; ``(n,)`` for two classes."""
+        return logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits
+
+    def signs(self, targets: Tensor) -> Tensor:
+        """Return the targets of a ridge ``[n, K]``: 1 for the class of a series, or -1."""
+        signs = targets.new_full((len(targets), len(self.classes)), -1.0, dtype=torch.float64)
+        return signs.scatter_(1, targets[:, None], 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Labels(Classes):
+    """`K` labels of 0 and 1: a sigmoid for each. Targets are ``[n, K]``, NaN if unknown."""
+
+    kind: ClassVar = "labels"
+    purpose: ClassVar = "Predicts each of {} labels, 0 or 1,"
+    #: Whether labels may be unknown.
+    unknown: bool = field(default=False, kw_only=True)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (len(self.classes),)
+
+    @classmethod
+    def learn(
+        cls, y: Any, labels: npt.NDArray[np.float64], sample_weight: Any, *, unknown: bool
+    ) -> Self:
+        """Learn the number of labels; warn if they are classes."""
+        weighted = read_weights(sample_weight, len(labels)) > 0
+        if np.isnan(labels[weighted]).all(axis=0).any():
+            raise ValueError("a column of y has no known label of positive weight")
+        n_labels = labels.shape[1]
+        if (labels.sum(axis=1) == 1).all():
+            warn_caller(
+                f"each series has exactly one label in y; if the {n_labels} columns are classes, "
+                "pass np.asarray(y).argmax(axis=1)"
+            )
+        return cls(np.arange(n_labels), unknown=unknown, columns=columns_of(y))
+
+    def describe(self) -> dict[str, Any]:
+        return super().describe() | {"several_labels": True}
+
+    def encode(self, y: Any, name: str, n_series: int, *, of: str = "X") -> Targets:
+        self.check_columns(y, name)
+        labels = read_as_fitted(y, name, self.shape, labels=True)
+        if not self.unknown and np.isnan(labels).any():
+            raise ValueError(
+                f"Input {name} contains NaN, but this classifier needs every label of a series; "
+                "TSTransformerClassifier accepts unknown labels"
+            )
+        check_length(n_series, labels, name, of=of)
+        return labels.astype(np.float32)
+
+    def decode(self, targets: Targets) -> npt.NDArray[Any]:
+        return targets
+
+    def strata(self, targets: Targets) -> npt.NDArray[Any]:
+        """Return one class index per series: its rarest label, or `K` without any."""
+        present = targets == 1
+        rarest = np.where(present, present.sum(axis=0), len(targets) + 1).argmin(axis=1)
+        return np.where(present.any(axis=1), rarest, len(self.classes))
+
+    def weights(
+        self, sample_weight: npt.ArrayLike | None, targets: Targets, class_weight: Any = None
+    ) -> Targets | None:
+        if class_weight is not None:
+            raise ValueError("class_weight needs one label per series; pass sample_weight")
+        return Target.weights(self, sample_weight, targets)
+
+    def loss(self, logits: Tensor, targets: Tensor, label_smoothing: float = 0.0) -> Tensor:
+        known = ~targets.isnan()
+        wanted = targets.nan_to_num(0.5) * (1 - label_smoothing) + label_smoothing / 2
+        losses = F.binary_cross_entropy_with_logits(logits, wanted, reduction="none")
+        return losses.where(known, 0.0).sum(dim=1) / known.sum(dim=1).clamp(min=1)
+
+    def correct(self, logits: Tensor, targets: Tensor) -> Tensor:
+        return (((logits > 0) == (targets > 0.5)) | targets.isnan()).all(dim=1)
+
+    def probabilities(self, logits: Tensor) -> Tensor:
+        return logits.sigmoid()
+
+    def mean_logits(self, logits: Tensor, weights: Sequence[float] | None = None) -> Tensor:
+        shift = _logs([1.0] * len(logits) if weights is None else weights, logits)
+        present, absent = (
+            (F.logsigmoid(each) + shift).logsumexp(dim=0) for each in (logits, -logits)
+        )
+        return present - absent
+
+    def decide(self, scores: npt.NDArray[Any], least: float = 0.0) -> npt.NDArray[Any]:
+        return (scores > least).astype(np.int64)
+
+    def decisions(self, logits: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return logits
+
+    def signs(self, targets: Tensor) -> Tensor:
+        return 2 * targets.double() - 1
+
+
+LabelTarget = Classes | Labels
+
+
+@dataclass(frozen=True, eq=False)
+class Numbers(Target):
+    """One or several numbers, scaled to mean 0 and deviation 1: the squared error."""
+
+    mean: Any
+    std: Any
+    score_name: ClassVar = "R²"
+    purpose: ClassVar = "Predicts numbers ({})"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return np.shape(self.mean)
+
+    @property
+    def n_outputs(self) -> int:
+        return int(np.prod(self.shape))
+
+    @classmethod
+    def learn(cls, y: Any, sample_weight: Any) -> Self:
+        """Learn the weighted mean and deviation of the training series."""
+        columns = read_columns(y)
+        targets = _read_numbers(y, "y", () if columns is None else columns.shape[1:])
+        weights = None if sample_weight is None else read_weights(sample_weight, len(targets))
+        moments = [_moments(column, weights) for column in np.atleast_2d(targets.T)]
+        mean, std = np.array(moments).T if targets.ndim > 1 else moments[0]
+        return cls(mean, std, columns=columns_of(y))
+
+    def describe(self) -> dict[str, Any]:
+        moments = {"target_mean": self.mean, "target_std": self.std}
+        return {name: np.asarray(moment).tolist() for name, moment in moments.items()}
+
+    @classmethod
+    def restored(cls, described: Any) -> Self:
+        """Return what `describe` described."""
+        kinds: Any = {"target_mean": Finite | list[Finite], "target_std": Positive | list[Positive]}
+        mean, std = map(np.array, read_fields(described, **kinds).values())
+        if mean.shape != std.shape:
+            raise ValueError("target_mean and target_std must have the same length")
+        return cls(mean[()], std[()])
+
+    def encode(self, y: Any, name: str, n_series: int, *, of: str = "X") -> Targets:
+        self.check_columns(y, name)
+        targets = _read_numbers(y, name, self.shape)
+        check_length(n_series, targets, name, of=of)
+        scaled: Targets = (targets - self.mean) / self.std
+        for case in np.argwhere(np.abs(scaled) > np.finfo(np.float32).max)[:1, 0]:
+            raise ValueError(f"{name} of series {case} is an outlier beyond float32; remove it")
+        return scaled.astype(np.float32)
+
+    def decode(self, outputs: npt.NDArray[np.float64]) -> npt.NDArray[Any]:
+        """Return the numbers of outputs ``[..., n_outputs]``."""
+        return (outputs if self.shape else outputs[..., 0]) * self.std + self.mean
+
+    def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        errors = (outputs.reshape(targets.shape) - targets).square()
+        return errors if errors.ndim == 1 else errors.mean(dim=1)
+
+    def score(self, outputs: Tensor, targets: Tensor) -> float:
+        residual = (outputs.reshape(targets.shape) - targets).square().sum(dim=0)
+        total = (targets - targets.mean(dim=0)).square().sum(dim=0)
+        # As in scikit-learn, 0 or 1 for a constant target.
+        total = total.where(total > 0, residual.clamp(min=torch.finfo(total.dtype).tiny))
+        return 1.0 - (residual / total).mean().item()
 
 
 def columns_of(y: Any) -> tuple[str, ...]:
@@ -164,16 +411,6 @@ def read_as_fitted(
     return columns
 
 
-def read_groups(groups: Any, X: Any, n_series: int) -> Groups:
-    """Return the index of the group of each series."""
-    check_ids(X, groups, "groups")
-    labels = read_targets(groups, "groups")
-    check_length(n_series, labels, "groups")
-    names, numbers = np.unique(labels, return_inverse=True)
-    refuse_alike(names, "groups")
-    return numbers.astype(np.int64)
-
-
 def check_length(n_series: int, given: npt.NDArray[Any], name: str, of: str = "X") -> None:
     """Raise ValueError unless there is one value for each series in `of`."""
     if len(given) != n_series:
@@ -217,28 +454,20 @@ def class_weights(
     class_weight: Mapping[Any, float] | str | None, targets: Targets, classes: npt.NDArray[Any]
 ) -> npt.NDArray[np.float64]:
     """Return the class weight of each series."""
-    if isinstance(class_weight, str):
-        check_known("class_weight", class_weight, ["balanced"])
-    elif class_weight is not None and not isinstance(class_weight, Mapping):
-        raise TypeError(
-            "class_weight must be a dict from labels to weights, 'balanced' or None; got "
-            f"{shortened(class_weight)}"
-        )
+    message = (
+        "class_weight must be 'balanced', None, or a dict from labels of their type, such as "
+        f"{classes.tolist()[:10]}, to finite weights of at least 0; got {shortened(class_weight)}"
+    )
     if not isinstance(class_weight, Mapping):
+        if not is_one_of(class_weight, ("balanced", None)):
+            raise ValueError(message)
         return np.asarray(compute_sample_weight(class_weight, targets))
     # Unlike scikit-learn's, where "1" is 1.
     labels = classes.tolist()
-    unknown_keys = [key for key in class_weight if key not in labels]
-    if unknown_keys and any(label not in class_weight for label in labels):
-        raise ValueError(
-            f"class_weight has keys that are not labels, {unknown_keys[:10]}; its keys must be "
-            f"among {labels[:10]}, of the same type"
-        )
     weights: list[Any] = [class_weight.get(label, 1.0) for label in labels]
-    if not all(isinstance(w, Real) and 0 <= float(w) < np.inf for w in weights):
-        raise ValueError(
-            f"class_weight must have finite weights of at least 0; got {shortened(class_weight)}"
-        )
+    misnamed = not class_weight.keys() <= set(labels) and not class_weight.keys() >= set(labels)
+    if misnamed or not all(isinstance(w, Real) and 0 <= float(w) < np.inf for w in weights):
+        raise ValueError(message)
     return np.array(weights, dtype=np.float64)[targets]
 
 
@@ -263,67 +492,81 @@ def refuse_no_weight(weights: npt.NDArray[np.float64]) -> None:
         raise ValueError("all weights are zero; give some series a positive weight")
 
 
-def hold_out(
-    targets: npt.NDArray[np.int64],
-    fraction: float,
-    seed: int,
-    groups: Groups | None = None,
-) -> npt.NDArray[np.bool_]:
-    """Choose a stratified part of the series for validation, never all members of a class."""
-    if groups is not None:
-        return _hold_out_groups(targets, fraction, seed, groups)
-    rng = np.random.default_rng(seed)
-    held_out = np.zeros(len(targets), dtype=bool)
-    owed = 0.0  # series that earlier classes could not contribute
-    for label in np.unique(targets):
-        members = rng.permutation(np.flatnonzero(targets == label))
-        owed += fraction * len(members)
-        count = min(round(owed), len(members) - 1)
-        held_out[members[:count]] = True
-        owed -= count
-    if not held_out.any():
-        classes, counts = np.unique(targets, return_counts=True)
-        if counts.max() < 2:
-            raise ValueError(f"each of the {len(classes)} classes has only one member{_INSTEAD}")
-        held_out[rng.choice(np.flatnonzero(targets == classes[counts.argmax()]))] = True
-    return held_out
+def read_labels(y: Any, name: str) -> npt.NDArray[Any]:
+    """Read one label per series."""
+    labels = read_targets(y, name)
+    assert_all_finite(labels, input_name=name)
+    try:
+        check_classification_targets(labels)
+    except ValueError as error:
+        raise ValueError(
+            f"{error} Convert {name} to text or ints, or use TSTransformerRegressor for numbers"
+        ) from error
+    return labels
 
 
-def _hold_out_groups(
-    targets: npt.NDArray[np.int64], fraction: float, seed: int, groups: Groups
-) -> npt.NDArray[np.bool_]:
-    """Choose the fold of groups with the share nearest to `fraction`."""
-    wanted = round(1 / min(fraction, 1 - fraction))
-    folds = group_folds(targets, groups, wanted, seed)
-    n_classes = len(np.unique(targets))
-    parts = [
-        part
-        for part in (fold if fraction <= 0.5 else ~fold for fold in folds)
-        if part.any() and len(np.unique(targets[~part])) == n_classes
-    ]
-    if not parts:
-        raise ValueError(f"each fold of groups has all series of some class{_INSTEAD}")
-    return min(parts, key=lambda part: abs(float(part.mean()) - fraction))
+def _logs(weights: Sequence[float], members: Tensor) -> Tensor:
+    """Return the logarithms of weights, to be added to members ``[members, n, K]``."""
+    return members.new_tensor([log(weight) for weight in weights])[:, None, None]
 
 
-def group_folds(
-    targets: npt.NDArray[np.int64], groups: Groups, n_folds: int, seed: int
-) -> list[npt.NDArray[np.bool_]]:
-    """Return the test part of each stratified fold of whole groups, at most `n_folds`."""
-    # StratifiedGroupKFold of scikit-learn takes minutes for 50,000 groups.
-    of_group = np.unique(groups, return_inverse=True)[1]
-    of_class = np.unique(targets, return_inverse=True)[1]
-    n_groups, n_classes = int(of_group.max()) + 1, int(of_class.max()) + 1
-    cells = np.bincount(of_group * n_classes + of_class, minlength=n_groups * n_classes)
-    counts = cells.reshape(n_groups, n_classes)
-    counts = np.column_stack([counts, counts.sum(axis=1)])
-    shares = counts / counts.sum(axis=0)
-    order = np.random.default_rng(seed).permutation(n_groups)
-    order = order[np.argsort(-np.square(shares[order]).sum(axis=1), kind="stable")]
-    filled = np.zeros((min(max(n_folds, 2), n_groups), n_classes + 1))
-    fold_of = np.empty(n_groups, dtype=np.int64)
-    for group in order:
-        fold = (filled * shares[group]).sum(axis=1).argmin()
-        filled[fold] += shares[group]
-        fold_of[group] = fold
-    return [fold_of[of_group] == fold for fold in range(len(filled))]
+def described_labels(labels: npt.NDArray[Any]) -> dict[str, Any]:
+    """Serialise class labels for JSON; `restored_labels` is the inverse."""
+    # Dates become text, and durations integers.
+    plain = labels.astype({"M": np.str_, "m": np.int64}.get(labels.dtype.kind, labels.dtype))
+    return {"dtype": labels.dtype.str, "values": plain.tolist()}
+
+
+def restored_labels(described: Any) -> npt.NDArray[Any]:
+    """Deserialise class labels."""
+    labels = read_fields(described, "classes", dtype=str, values=list[Any])
+    name, values = labels["dtype"], labels["values"]
+    try:
+        dtype = np.dtype(name)
+        plain = {*map(type, values)} <= {bool, int, float, str}
+        if dtype.kind not in "biufUOMm" or dtype.itemsize * len(values) > _MOST_LABELS or not plain:
+            raise TypeError("not a dtype of labels")
+        classes = np.array(values, dtype=dtype)
+        if not values or described_labels(np.unique(classes))["values"] != values:
+            raise ValueError("of another dtype, not sorted, or not distinct")
+    except (TypeError, ValueError, OverflowError, SyntaxError) as error:
+        raise ValueError(
+            f"classes.values must be distinct, sorted labels of classes.dtype {shortened(name)}"
+        ) from error
+    return classes
+
+
+def _read_numbers(y: Any, name: str, shape: tuple[int, ...]) -> npt.NDArray[np.float64]:
+    """Read finite numbers of the shape for each series."""
+    targets = read_as_fitted(y, name, shape)
+    if targets.dtype.kind not in "biuf":  # the numbers of dates depend on the unit of the dtype
+        raise ValueError(
+            f"{name} must be numbers, for TSTransformerRegressor; got {targets.dtype}: convert "
+            "text with astype(float)"
+        )
+    if not len(targets):
+        raise ValueError(f"{name} has 0 values; pass one for each series")
+    targets = targets.astype(np.float64)
+    assert_all_finite(targets, input_name=name)
+    return targets
+
+
+def _moments(
+    targets: npt.NDArray[np.float64], weights: npt.NDArray[np.float64] | None
+) -> tuple[float, float]:
+    """Return mean and standard deviation; for constant targets, the rounding error."""
+    if weights is not None:
+        targets, weights = targets[weights > 0], weights[weights > 0]
+    values = torch.from_numpy(targets)
+    summary = summarise(values, torch.ones_like(values, dtype=torch.bool), dim=(0,))
+    mean, std = summary.mean.item(), summary.std.item()
+    if not np.isfinite(std):
+        raise ValueError("the variance of y overflows float64; divide y by a constant")
+    if summary.deviation(0.0).item() == 0:
+        return mean, ROUNDING * abs(mean) or 1.0
+    if weights is None or np.ptp(weights) == 0:
+        return mean, std
+    scaled = (targets - mean) / std
+    shift = np.average(scaled, weights=weights)
+    spread = np.sqrt(np.average(np.square(scaled - shift), weights=weights))
+    return float(mean + std * shift), float(std * max(spread, ROUNDING))

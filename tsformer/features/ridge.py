@@ -79,7 +79,7 @@ class RidgeClassifier(Learned):
     ) -> Self:
         """Fit to features ``[n, F]`` and targets of a `kind`, with weights ``[n]`` above 0.
 
-        `kind` is such as `tsformer.estimators.labels.Classes`. `groups` ``[n]`` are left out as a
+        `kind` is such as `tsformer.estimators.targets.Classes`. `groups` ``[n]`` are left out as a
         whole; a single group counts as none.
         """
         system = system_of(features, targets, kind, weights, groups)

@@ -23,7 +23,8 @@ from tsformer.data.containers import to_arrays, to_items, to_source
 from tsformer.data.layout import check_ids, refuse_recording
 from tsformer.data.table import Source
 from tsformer.encodings import find
-from tsformer.estimators.targets import check_length, read_groups, read_targets
+from tsformer.estimators.groups import read_groups
+from tsformer.estimators.targets import check_length, read_targets
 from tsformer.studies._files import check_folder, write_atomically
 from tsformer.studies.analysis.ranking import answer
 from tsformer.studies.analysis.statistics import mean_ranks
