@@ -170,17 +170,15 @@ class RandomConvolutionClassifier(
         scaling = self.scaling
         if scaling == "auto":  # by a share of the features, on a sample of many series
             some = data.part(trial_sample(len(data.series), _SERIES_OF_TRIAL))
+            some.series = some.series.padded()
             fewer = {
                 name: n and max(step * int(_SHARE_OF_TRIAL * n / step), least)
                 for (name, n), step, least in zip(sizes.items(), (1, 2), FEWEST, strict=True)
             }
-            trial = options | fewer | {"groups": some.groups}
-            padded = some.series.padded()
-            scaling = better_scaling(padded, some.targets, some.weights, **trial).scaling
+            scaling = better_scaling(some, **options | fewer).scaling
         self.preprocessor_ = Scaler(scaling, gap_flag=None).fit(series)
         panel = self._panel(self.preprocessor_, series)
-        options |= sizes | {"groups": data.groups}
-        model = fitted_convolutions(panel, data.targets, data.weights, **options)
+        model = fitted_convolutions(panel, data, **options | sizes)
         self.models_ = [model.to(self.device_).eval()]
         assert data.repeated is not None
         self._repeated = data.repeated

@@ -6,6 +6,7 @@ Scaling and augmentation are chosen by ridge classifiers on random convolutions,
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,10 +19,10 @@ from tsformer._threads import threads
 from tsformer.augmentation import Augmentation, Batch, CutMix, Sum
 from tsformer.data.panel import Panel
 from tsformer.data.preprocessor import Scaler
-from tsformer.data.series import SeriesSource, parts_of
+from tsformer.data.series import parts_of
 from tsformer.estimators.groups import Groups, group_folds
 from tsformer.estimators.series import TrainingData
-from tsformer.estimators.targets import Classes, LabelTarget, Targets
+from tsformer.estimators.targets import Classes, LabelTarget
 from tsformer.features.random_convolutions import RandomConvolutions, regular
 from tsformer.features.ridge import ConvolutionClassifier, losses_of, system_of
 from tsformer.training.inference import forward
@@ -74,18 +75,9 @@ def suited_scaling(data: TrainingData) -> str | None:
         n_varying += int(own.isfinite().sum())
     if n_flat > _MOST * n_varying:
         return "series+size"
-    return better_scaling(
-        data.series,
-        of_class,
-        data.weights,
-        scalings=("channel", "series"),
-        groups=data.groups,
-        n_features=n_features,
-        n_groups=n_groups,
-        kind=Classes(classes),
-        seed=_SEED,
-        device=_CPU,
-    ).scaling
+    options: dict[str, Any] = {"n_features": n_features, "n_groups": n_groups, "seed": _SEED}
+    options |= {"kind": Classes(classes), "device": _CPU, "scalings": ("channel", "series")}
+    return better_scaling(replace(data, targets=of_class), **options).scaling
 
 
 def regression_recipe(
@@ -109,7 +101,7 @@ def regression_recipe(
     unexplained, errors = {}, np.empty_like(y)
     for name in scalings:
         panel = Scaler(name, gap_flag=None).fit(data.series).transform(data.series)
-        features = _convolved(regular(panel), _trial_convolutions()).numpy()
+        features = _convolved(regular(panel), RandomConvolutions(*AUGMENTATION_TRIAL[1:])).numpy()
         for out in left_out:
             ridge = imported("sklearn.linear_model").RidgeCV(_PENALTIES)
             ridge.fit(features[~out], y[~out], weights[~out])
@@ -129,60 +121,44 @@ def trial_sample(n_series: int, most: int) -> npt.NDArray[np.bool_]:
 
 
 def better_scaling(
-    series: SeriesSource,
-    targets: Targets,
-    weights: Targets | None,
+    data: TrainingData,
     *,
     n_features: int,
     n_groups: int,
     kind: LabelTarget,
     seed: int,
     device: torch.device,
-    groups: Groups | None = None,
     scalings: tuple[str, str] = ("series", "channel"),
 ) -> Scaler:
     """Return the fitted scaling with the lower leave-one-out cross-entropy."""
-    scalers = [Scaler(name, gap_flag=None).fit(series) for name in scalings]
-    panels = [scaler.transform(series) for scaler in scalers]
+    scalers = [Scaler(name, gap_flag=None).fit(data.series) for name in scalings]
+    panels = [scaler.transform(data.series) for scaler in scalers]
     if float((panels[0].values - panels[1].values).abs().max()) <= _ALIKE:
         return scalers[0]
-    w, g = (None if x is None else torch.from_numpy(x) for x in (weights, groups))
-    features = [
-        _convolved(
-            regular(panel), RandomConvolutions(n_features, n_groups), seed=seed, device=device
-        )
-        for panel in panels
-    ]
+    made, given = partial(RandomConvolutions, n_features, n_groups), data.tensors()
+    features = [_convolved(regular(x), made(), seed=seed, device=device) for x in panels]
     with threads(work=_PASSES * min(features[0].shape) ** 2):
-        systems = [system_of(each, torch.from_numpy(targets), kind, w, g) for each in features]
+        systems = [system_of(each, kind=kind, **given) for each in features]
         losses = losses_of(systems, kind)[1].amin(dim=1).float()
     return scalers[int(losses[1] < losses[0])]
 
 
 def fitted_convolutions(
     panel: Panel,
-    targets: Targets,
-    weights: Targets | None,
+    data: TrainingData,
     *,
     n_features: int,
     n_groups: int,
     kind: LabelTarget,
     seed: int,
     device: torch.device,
-    groups: Groups | None = None,
 ) -> ConvolutionClassifier:
     """Sample kernels, compute features on `device`, and fit a ridge classifier."""
     model = ConvolutionClassifier(n_features, n_groups)
     features = _convolved(panel, model.convolutions, seed=seed, device=device)
     # The decomposition consists of matrix-vector products.
     with threads(work=_PASSES * min(features.shape) ** 2):
-        model.ridge.fit(
-            features,
-            torch.from_numpy(targets),
-            kind=kind,
-            weights=None if weights is None else torch.from_numpy(weights),
-            groups=None if groups is None else torch.from_numpy(groups),
-        )
+        model.ridge.fit(features, kind=kind, **data.tensors())
     return model
 
 
@@ -202,7 +178,7 @@ def agreement_kept(augmentation: Augmentation, data: TrainingData, *, scaling: s
     whole = panel.with_mask()
     with seeded(_SEED, _CPU):
         values = augmentation(Batch(whole.values, whole.mask, whole.times)).values
-    convolutions = _trial_convolutions()
+    convolutions = RandomConvolutions(*AUGMENTATION_TRIAL[1:])
     plain = _convolved(regular(panel), convolutions).numpy()
     changed = forward(convolutions, regular(replace(panel, values=values))).numpy()
     answers = np.empty((2, len(targets)), dtype=np.int64)
@@ -230,20 +206,16 @@ def fit_augmentation(
     """Adapt ``augmentation="auto"`` to the training series; explicit `params` stay."""
     suited: list[Augmentation] = []
     for part in augmentation.parts if isinstance(augmentation, Sum) else (augmentation,):
-        if isinstance(part, CutMix):
-            if "p" not in params.get("cutmix", {}):
-                most = min(MIXED / n_classes, MOST_MIXED / len(data.targets))
-                part = CutMix(p=min(part.p, most), max_share=part.max_share)
+        if not isinstance(part, CutMix):
+            everywhere = type(part)(**vars(part) | {"p": 1.0})
+            suits = agreement_kept(everywhere, data, scaling=scaling) >= LEAST_KEPT
+            suited += [part] if suits else []
+        elif "p" in params.get("cutmix", {}):
             suited.append(part)
-            continue
-        everywhere = type(part)(**vars(part) | {"p": 1.0})
-        if agreement_kept(everywhere, data, scaling=scaling) >= LEAST_KEPT:
-            suited.append(part)
+        else:
+            most = min(MIXED / n_classes, MOST_MIXED / len(data.targets))
+            suited.append(CutMix(p=min(part.p, most), max_share=part.max_share))
     return Sum(suited) if len(suited) > 1 else suited[0] if suited else None
-
-
-def _trial_convolutions() -> RandomConvolutions:
-    return RandomConvolutions(*AUGMENTATION_TRIAL[1:])
 
 
 def _convolved(
@@ -277,7 +249,6 @@ def _folds(
     if groups is not None and len(np.unique(groups)) > 1:
         return group_folds(classes, groups, _N_FOLDS, _SEED)
     shuffled = generator.permutation(len(targets))
-    by_class = shuffled[np.argsort(targets[shuffled], kind="stable")]
     folds = np.empty(len(targets), dtype=np.int64)
-    folds[by_class] = np.arange(len(targets)) % _N_FOLDS
+    folds[shuffled[np.argsort(targets[shuffled], kind="stable")]] = np.arange(len(folds)) % _N_FOLDS
     return [folds == fold for fold in range(_N_FOLDS)]

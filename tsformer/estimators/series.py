@@ -104,6 +104,11 @@ class TrainingData:
         }
         return replace(self, series=self.series.part(chosen), **arrays)
 
+    def tensors(self) -> dict[str, Any]:
+        """Return targets, weights and groups, the arguments of a ridge."""
+        named = {"targets": self.targets, "weights": self.weights, "groups": self.groups}
+        return {n: None if array is None else torch.from_numpy(array) for n, array in named.items()}
+
 
 class SeriesEstimator(BaseEstimator):
     """Base class of all estimators: reads series, predicts and saves."""
@@ -202,10 +207,11 @@ class SeriesEstimator(BaseEstimator):
         """Record facts of the training data for the card."""
         series, lengths, gaps = data.series, data.series.lengths, data.series.gaps
         n_missing = 0 if gaps is None else int(gaps.missing.sum(dtype=np.int64))
+        names = () if self.schema_.n_columns else self.schema_.names
         facts = {
             "series": len(series),
             "channels": series.n_channels,
-            "names of channels": listed(() if self.schema_.n_columns else self.schema_.names),
+            "names of channels": names and listed(names),
             "steps, at least": int(lengths.min()),
             "steps, at most": int(lengths.max()),
             "missing values": f"{n_missing / max(int(lengths.sum()) * series.n_channels, 1):.2%}",
