@@ -17,15 +17,10 @@ from tsformer.model import TSTransformer
 from tsformer.model.stems import STEMS, ConvStem
 from tsformer.training.training_run import suppress_interruption_warning
 
-#: Copied parts of the model, and the hyperparameters that determine the meaning of their weights.
-_PARTS = {
-    "stem": ("stem",),
-    "encoding": ("encoding", "encoding_params", "n_heads"),
-    "blocks": ("n_heads", "norm_first"),
-    "norm": (),
-}
 #: Options of stems that do not change the meaning of weights, or are compared separately.
-_ELSEWHERE = ("n_residual", "n_codes", "strides", "n_tokens", "downsampling")
+_ELSEWHERE = ("n_residual", "n_codes", "strides", "n_tokens")
+#: What inputs of the same shape may differ in.
+_OF_INPUTS = ["scaling", "views", "view_params", "channels with gaps", "meaning of the codes"]
 
 
 def is_fitted(estimator: Any) -> bool:
@@ -74,14 +69,14 @@ def take_over(estimator: Any, source: Any) -> frozenset[str]:
     for i, model in enumerate(estimator.models_):
         other = source.models_[i % len(source.models_)]
         names, messages = _copy(model, estimator.preprocessor_, other, source.preprocessor_)
-    for message in messages:  # the same for all members
-        warn_caller(message)
     ours, theirs = (list(each.schema_.names) for each in (estimator, source))
     if ours != theirs and sorted(ours) == sorted(theirs):
-        warn_caller(
+        messages.append(
             f"init_from was fitted to {theirs[:10]}, and X has the order {ours[:10]}: its "
             "weights read other channels than in training; pass X in the same order"
         )
+    for message in messages:  # the same for all members
+        warn_caller(message)
     return names
 
 
@@ -92,20 +87,17 @@ def _copy(
     source_preprocessor: Preprocessor,
 ) -> tuple[frozenset[str], list[str]]:
     """Copy the matching weights of stem, encoding and blocks; return their names and warnings."""
-    ours, theirs = vars(model.config), vars(source.config)
+    (ours, strides), (theirs, other_strides) = (
+        (vars(each.config), tuple(getattr(each.stem, "strides", ()))) for each in (model, source)
+    )
+    meanings, others = _meaning(model, preprocessor), _meaning(source, source_preprocessor)
+    ignored = ["downsampling"] if strides != other_strides else []
+    # Other numbers of inputs show in the shapes.
+    ignored += [] if preprocessor.n_inputs == source_preprocessor.n_inputs else _OF_INPUTS
     differences = {
-        part: [name for name in names if ours[name] != theirs[name]]
-        for part, names in _PARTS.items()
+        part: [n for n in names if n not in ignored and names[n] != others[part].get(n)]
+        for part, names in meanings.items()
     }
-    strides, other_strides = (tuple(getattr(each.stem, "strides", ())) for each in (model, source))
-    if not differences["stem"]:
-        meaning, other = _meaning(model), _meaning(source)
-        if strides != other_strides:
-            del meaning["downsampling"]
-        if preprocessor.n_inputs == source_preprocessor.n_inputs:
-            meaning |= _inputs(preprocessor)
-            other |= _inputs(source_preprocessor)
-        differences["stem"] = [name for name, value in meaning.items() if value != other[name]]
     reasons = [f"{part} (another {', '.join(n)})" for part, n in differences.items() if n]
     fitting, tensors, other_tensors = {}, model.state_dict(), source.state_dict()
     for name in {**tensors, **other_tensors}:
@@ -140,23 +132,23 @@ def _copy(
     return frozenset(name for name, _ in model.named_parameters() if name in fitting), messages
 
 
-def _meaning(model: TSTransformer) -> dict[str, Any]:
-    """Return the stem options that change the meaning of weights."""
-    parameters = inspect.signature(STEMS[model.config.stem]).parameters.values()
-    options = {each.name: each.default for each in parameters} | dict(model.config.stem_params)
-    meaning = {
-        name: list(value) if isinstance(value, tuple) else value  # a list in JSON
-        for name, value in options.items()
-        if name not in _ELSEWHERE
-    }
-    return meaning | {"downsampling": isinstance(model.stem, ConvStem) and model.stem.first.pools}
-
-
-def _inputs(preprocessor: Preprocessor) -> dict[str, Any]:
-    """Return what inputs of the same shape differ in."""
-    described, known = preprocessor.describe(), preprocessor.state_dict().get("known")
-    return {
+def _meaning(model: TSTransformer, preprocessor: Preprocessor) -> dict[str, dict[str, Any]]:
+    """Return what the weights of each part depend on, beside their shapes."""
+    config, described = vars(model.config), preprocessor.describe()
+    parameters = inspect.signature(STEMS[config["stem"]]).parameters.values()
+    options = {each.name: each.default for each in parameters} | dict(config["stem_params"])
+    known = preprocessor.state_dict().get("known")
+    stem = {
+        "stem": config["stem"],
+        **{n: list(v) if isinstance(v, tuple) else v for n, v in options.items()},  # as in JSON
+        "downsampling": isinstance(model.stem, ConvStem) and model.stem.first.pools,
         **{name: described.get(name) for name in ("scaling", "views", "view_params")},
-        "set of channels with gaps": described["flagged"],
+        "channels with gaps": described["flagged"],
         "meaning of the codes": None if known is None else known.tolist(),
+    }
+    return {
+        "stem": {name: value for name, value in stem.items() if name not in _ELSEWHERE},
+        "encoding": {name: config[name] for name in ("encoding", "encoding_params", "n_heads")},
+        "blocks": {name: config[name] for name in ("n_heads", "norm_first")},
+        "norm": {},
     }

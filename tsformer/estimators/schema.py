@@ -39,12 +39,11 @@ class Schema:
     def restored(cls, described: Any) -> Self:
         """Return a saved schema; raise ValueError if its fields do not belong together."""
         schema = read_dataclass(cls, described, "schema")
-        schema = replace(schema, names=tuple(schema.names))
         if schema.names and len(schema.names) != schema.n_features:
             raise ValueError(
-                f"schema.names must be {schema.n_features} names; got {len(schema.names)}"
+                f"schema.names must be {schema.n_features} names; got {schema.names!r}"
             )
-        return schema
+        return replace(schema, names=tuple(schema.names))
 
     @classmethod
     def learn(cls, estimator: Any, X: Any, times: Any) -> tuple[SeriesSource, Self]:
@@ -59,42 +58,37 @@ class Schema:
             return checked
 
         series = to_source(X, times, index=estimator.timestamps == "index", check=check)
-        names = _get_feature_names(tables[0]) if tables else series.channels
-        names = () if names is None else tuple(names)
-        n_columns = series.n_steps if tables else None
+        names: Any = _get_feature_names(tables[0]) if tables else series.channels
         if tables:
             warn_of_order(X, series.n_steps)
         warn_of_layout(X, series, flat=bool(tables))
-        return series, cls(series.n_channels, series.clock, names, n_columns)
+        n_columns, names = series.n_steps if tables else None, () if names is None else names
+        return series, cls(series.n_channels, series.clock, tuple(names), n_columns)
 
     def read(self, estimator: Any, X: Any, times: Any) -> SeriesSource:
         """Read later series; raise ValueError unless they are like those of `fit`."""
         if isinstance(times, pd.DataFrame):
             check_ids(X, times, "times")
         shapes: list[int] = []  # the number of axes of X, if it is a single array
-        owner = type(estimator).__name__
+        owner, n = type(estimator).__name__, self.n_columns
 
         def check(array: Any) -> npt.NDArray[Any]:
-            n = self.n_columns
             if np.ndim(array) == 1:
                 raise ValueError(
                     "Reshape your data: X must be (n, channels, length); got an array of shape "
                     f"({len(array)},). To pass a single series use [np.asarray(X)]"
                 )
-            if n is not None and np.ndim(array) == 2 and array.shape[1] != n:
+            shapes.append(np.ndim(array))
+            if n is not None and shapes == [2] and array.shape[1] != n:
                 raise ValueError(
                     f"X has {array.shape[1]} features, but {owner} is expecting {n} features as "
                     "input: the time steps of fit. For series of another length pass "
                     "np.asarray(X)[:, None], which is (n, 1, length)"
                 )
             # Only the columns of a 2-D X are features of fixed number: series have any length.
-            checked: npt.NDArray[Any] = (
-                check_array(array, **_CHECKS)
-                if n is None or np.ndim(array) > 2
-                else validate_data(estimator, array, reset=False, **_CHECKS)
-            )
-            shapes.append(checked.ndim)
-            return checked
+            if n is None or np.ndim(array) > 2:
+                return np.asarray(check_array(array, **_CHECKS))
+            return np.asarray(validate_data(estimator, array, reset=False, **_CHECKS))
 
         series = to_source(X, times, index=estimator.timestamps == "index", check=check)
         flat = shapes == [2]
@@ -104,9 +98,10 @@ class Schema:
             swapped = not flat and series.n_steps == self.n_channels
             raise ValueError(
                 f"X has {series.n_channels} channels, but {owner} was fitted with "
-                f"{self.n_channels}; "
-                "X must be (n, channels, length), or a list of (channels, length) arrays"
-                + (f"; if it is (n, length, channels), pass {SWAPPED}" if swapped else "")
+                f"{self.n_channels}; X must be (n, channels, length), or a list of "
+                "(channels, length) arrays"
+                + f"; if it is (n, length, channels), pass {SWAPPED}"
+                * swapped
             )
         if series.clock != self.clock:
             raise ValueError(
@@ -114,7 +109,7 @@ class Schema:
                 f"{_CLOCKS[series.clock]}; give times of the same kind to both"
             )
         # The ensemble, or the original of this copy, has checked a source already.
-        named = self.n_columns is None and not flat and not isinstance(X, SeriesSource)
+        named = n is None and not flat and not isinstance(X, SeriesSource)
         if named and (series.channels or self.names):
             columns = series.channels
             channels = pd.DataFrame(columns=columns) if columns else np.empty((0, self.n_channels))
