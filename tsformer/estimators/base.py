@@ -335,7 +335,15 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         if source is not None:
             source = fitted_source(source, data.series, seeds[0].pretraining, data.groups)
             pretrained = take_over(self, source)
-        members.warn_if_blind(self)
+        directed = getattr(self.preprocessor_, "difference", None) is not None
+        model = self.models_[0]
+        blind = model.encoding.symmetric and model.stem.pointwise and not directed
+        if blind and self.encoding != "none":  # "none" is chosen as a control
+            warn_caller(
+                f"encoding {self.encoding!r} sees only distances, and the {self.stem!r} stem "
+                "single steps: this model cannot tell a series from its reverse. Use stem='conv', "
+                f"or 'tape+{self.encoding}'"
+            )
         return pretrained
 
     def _validation(self, data: TrainingData) -> Validation:

@@ -15,7 +15,6 @@ from torch import Tensor
 from tsformer._checks import read_dataclass
 from tsformer._devices import resolve_device
 from tsformer._random import seeded
-from tsformer._warnings import warn_caller
 from tsformer.data.preprocessor import Preprocessor, Scaler, Vocabulary
 from tsformer.data.series import SeriesSource
 from tsformer.estimators.saving import compare_tensors, load_checked
@@ -69,14 +68,14 @@ def _derived(drawn: int, member: int) -> int:
 
 def config_for(estimator: Any, max_len: int, *, probed: SeriesSource | None = None) -> ModelConfig:
     """Return the configuration for the preprocessor's outputs, or for a probe of raw series."""
-    stem, symbolic = estimator.stem_params or {}, estimator.stem == "embedding"
     if probed is None:
         inputs, n_outputs = estimator.preprocessor_, estimator.target_.n_outputs
         n_channels, head_norm = inputs.n_inputs, estimator.settings_.head_norm
-        codes = {"n_codes": len(inputs.known)} if symbolic else {}
     else:
-        n_channels, n_outputs, head_norm = probed.n_channels, 1, None
-        codes = {"n_codes": 1} if symbolic else {}
+        inputs, n_channels, n_outputs, head_norm = None, probed.n_channels, 1, None
+    codes = {}
+    if estimator.stem == "embedding":
+        codes = {"n_codes": 1 if inputs is None else len(inputs.known)}
     default = estimator.conv_params if estimator.stem == "conv" else {}
     return ModelConfig(
         n_channels=n_channels,
@@ -85,7 +84,7 @@ def config_for(estimator: Any, max_len: int, *, probed: SeriesSource | None = No
         max_len=max_len,
         encoding_params=dict(estimator.encoding_params or {}),
         norm_first=bool(estimator.norm_first),
-        stem_params={**default, **stem, **codes},
+        stem_params={**default, **(estimator.stem_params or {}), **codes},
         **{name: getattr(estimator, name) for name in _CONFIG},
     )
 
@@ -136,8 +135,9 @@ def check_continues(estimator: Any, pretrained: frozenset[str]) -> None:
             "without pretrained weights, or a loaded model; set freeze=None"
         )
     fitted = {"n_estimators": len(estimator.models_), **vars(estimator.models_[0].config)}
-    wanted = {"n_estimators": estimator.n_estimators}
-    wanted |= vars(config_for(estimator, fitted["max_len"]))
+    wanted = vars(config_for(estimator, fitted["max_len"])) | {
+        "n_estimators": estimator.n_estimators
+    }
     if isinstance(scaler := estimator.preprocessor_, Scaler):
         for name in ("scaling", "views"):
             fitted[name], wanted[name] = getattr(scaler, name), getattr(estimator.settings_, name)
@@ -149,19 +149,6 @@ def check_continues(estimator: Any, pretrained: frozenset[str]) -> None:
         )
 
 
-def warn_if_blind(estimator: Any) -> None:
-    """Warn of a model that cannot tell a series from its reverse."""
-    model, encoding = estimator.models_[0], estimator.encoding
-    directed = getattr(estimator.preprocessor_, "difference", None) is not None
-    blind = model.encoding.symmetric and model.stem.pointwise and not directed
-    if blind and encoding != "none":  # "none" is chosen as a control
-        warn_caller(
-            f"encoding {encoding!r} sees only distances, and the {estimator.stem!r} stem single "
-            "steps: this model cannot tell a series from its reverse. Use stem='conv', or "
-            f"'tape+{encoding}'"
-        )
-
-
 def mean_history(histories: list[History]) -> History:
     """Average each epoch over its members, and sum the seconds."""
     if len(histories) == 1:
@@ -169,10 +156,14 @@ def mean_history(histories: list[History]) -> History:
     mean = History()
     for rows in zip_longest(*histories):
         present = [row for row in rows if row is not None]
-        keys = [key for key in present[0] if all(key in row for row in present)]
-        row = {key: fmean(row[key] for row in present) for key in keys}
-        seconds = sum(row["seconds"] for row in present)
-        mean.append(row | {"epoch": present[0]["epoch"], "seconds": seconds})
+        row = {
+            key: fmean(r[key] for r in present)
+            for key in present[0]
+            if all(key in r for r in present)
+        }
+        mean.append(
+            row | {"epoch": present[0]["epoch"], "seconds": sum(r["seconds"] for r in present)}
+        )
     mean.interrupted = any(history.interrupted for history in histories)
     return mean
 
@@ -205,9 +196,8 @@ def restored_model(
                 planned = target.make_model(replace(config, encoding="none", encoding_params={}))
         compare_tensors(planned.state_dict(), compared)
     except ValueError as error:
-        raise ValueError(
-            f"{error}. If the encoding {config.encoding!r} is your own, import its module first"
-        ) from error
+        own = f"If the encoding {config.encoding!r} is your own, import its module first"
+        raise ValueError(f"{error}. {own}") from error
     stored = set(map(id, planned.state_dict(keep_vars=True).values()))
     n_bytes = sum(each.nbytes for each in planned.buffers() if id(each) not in stored)
     if n_bytes > _MOST_UNSAVED:
