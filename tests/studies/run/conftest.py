@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 from listening import answers, wait_until
+from run_once import NoWorker
 
 from tsformer.studies.run.fits import Fits
-from tsformer.studies.run.trial import run_task
 from tsformer.tracking import TrackedRun
 
 
@@ -38,7 +38,7 @@ def no_report(monkeypatch, no_figures):
 @pytest.fixture
 def no_workers(monkeypatch):
     """Fit methods of other libraries in this process: a worker imports for ten seconds."""
-    monkeypatch.setattr(Fits, "elsewhere", lambda self, tasks: map(run_task, tasks))
+    monkeypatch.setattr(Fits, "new_pool", lambda self: NoWorker())
 
 
 class Processes:

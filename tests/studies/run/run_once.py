@@ -1,10 +1,24 @@
 """A study that is run once for many tests, and the runs of fits in a store."""
 
 from collections import Counter
+from concurrent.futures import Future
 from pathlib import Path
+from typing import Any
 
 from tsformer.studies import Comparison, Progress, Study, compare
 from tsformer.tracking import RunStore, prepare_store
+
+
+class NoWorker:
+    """A pool that runs its tasks in this process."""
+
+    def submit(self, run: Any, *args: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_result(run(*args))
+        return future
+
+    def shutdown(self, **options: Any) -> None:
+        """Do nothing."""
 
 
 class Done:

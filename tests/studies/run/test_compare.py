@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from matplotlib import image
 from pandas.testing import assert_frame_equal
-from run_once import Done, statuses
+from run_once import Done, NoWorker, statuses
 
 from tsformer import TSTransformerClassifier
 from tsformer.baselines import BASELINES, Baseline
@@ -84,7 +84,7 @@ def done(uri, tmp_path_factory):
         patch.setattr(TrackedRun, "figure", first)
         patch.setattr("tsformer.studies.report.write.as_png", lambda figure: b"")
         # Here: a worker imports for ten seconds, and would draw all pictures.
-        patch.setattr(Fits, "elsewhere", lambda self, tasks: map(run_task, tasks))
+        patch.setattr(Fits, "new_pool", lambda self: NoWorker())
         found = Done(STUDY, uri, "done", tmp_path_factory.mktemp("done"))
     assert Counter(sizes) == {1029: 4, 12: 8}, "each fit predicts the test split once"
     return found

@@ -106,7 +106,7 @@ def test_parallel_fits_keep_the_budget():
     to: Any = SimpleNamespace(rows={}, waiting=study.trials, study=study, store=None)
     to.add = lambda result: []
     fits: Any = Fits("", jobs=2)
-    fits.elsewhere = lambda tasks: [TrialResult(task.trial) for task in tasks]
+    fits.results_of = lambda tasks: [TrialResult(task.trial) for task in tasks]
     begun = [each.method for each in fits.run(study.trials(), to, lambda t: t.method == "tape")]
     assert begun == ["none", "fixed", "rope"]
     # Two fits of 60 seconds do not end in the last 50, though their mean over four jobs would.

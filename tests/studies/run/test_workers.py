@@ -68,7 +68,7 @@ def test_a_lost_process_fails_its_fit_and_no_other(monkeypatch, on_cluster):
     monkeypatch.setattr(
         run_fits, "require", lambda *_, **__: SimpleNamespace(KilledWorker=KilledWorker)
     )
-    found = {result.trial.method: result.error for result in fits.elsewhere(given)}
+    found = {result.trial.method: result.error for result in fits.results_of(given)}
     assert set(ended) == {task.key for task in given[:2]}
     assert re.match("ProcessLost: .*crash.*SIGSEGV", found.pop("crash"))
     assert re.match("FitTimeLimit: late .* 9 seconds", found.pop("late"))
@@ -82,9 +82,10 @@ def test_methods_of_other_libraries_run_in_a_worker(monkeypatch):
     here: list[str] = []
     monkeypatch.setattr(run_fits, "run_task", lambda task, _: here.append(task.trial.method))
     fits: Any = Fits("")
-    fits.elsewhere = lambda tasks: [task.trial.method for task in tasks]
+    fits.pools = [Scripted(dict.fromkeys(methods))]
     fits.progress = ProgressReporter(None, [task.trial for task in given], set())
-    assert [*fits.one_by_one(given)] == [None, "flat-ridge", None, "svc"]
+    found = [result and result.trial.method for result in fits.results_of(given)]
+    assert found == [None, "flat-ridge", None, "svc"]
     assert here == ["none", "random-convolutions"]
 
 

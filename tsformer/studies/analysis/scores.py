@@ -10,7 +10,7 @@ import pandas as pd
 
 from tsformer._checks import check_known
 from tsformer.data.text import EXACT
-from tsformer.studies.design.study_file import read_study_file
+from tsformer.studies.design.study import read_study_file
 
 _COLUMNS = ("dataset", "method", "seed", "score")
 #: Column of a cost -> its name in tables and figures, in their order.
@@ -58,11 +58,8 @@ class Findings:
     @property
     def left_out(self) -> list[str]:
         """Data sets that lack some method's score, in their order."""
-        compared: Iterable[str] = ()
-        if self.statistics is not None:
-            compared = self.statistics.scores.index
-        elif self.on_one_data_set:
-            compared = self.used["dataset"].unique()
+        compared = self.used["dataset"].unique() if self.on_one_data_set else ()
+        compared = compared if self.statistics is None else self.statistics.scores.index
         return [name for name in self.rows["dataset"].unique() if name not in compared]
 
     @property
@@ -85,21 +82,19 @@ def read_study(
         )
     design_file = file.with_name("study.json")
     design = read_study_file(design_file) if design_file.is_file() else None
+    planned, varied = design or {}, [vary] if isinstance(vary, str) else list(vary or ())
     if vary is None:
-        sizes = ["train_size"] if (design or {}).get("train_sizes") else []
-        varied = [*(design or {}).get("vary", {}), *sizes]
-    else:
-        varied = [vary] if isinstance(vary, str) else list(vary)
-    table = _read_csv(file, {*_WORDS, *varied})
+        varied = [*planned.get("vary", {}), *["train_size"] * bool(planned.get("train_sizes"))]
+    table = _read_csv(file, varied)
     renamed = {ours: name for ours, name in _OURS.items() if name not in table.columns}
     ours = "encoding" in renamed and "encoding" in table.columns
-    ours = ours or ("accuracy" in renamed and bool((design or {}).get("methods")))
+    ours = ours or ("accuracy" in renamed and bool(planned.get("methods")))
     table = table.rename(columns=renamed)
     for name in _COLUMNS:
         check_known("column", name, table.columns, where=f"{file} lacks a column: ")
     if table.empty:
         raise ValueError(f"{file} has no rows yet")
-    for name in filter(table.columns.__contains__, ("dataset", "method", *COSTS, "score")):
+    for name in table.columns.intersection(["dataset", "method", *COSTS, "score"], sort=False):
         column, wrong = table[name], table[name] == ""
         if name not in _WORDS:
             wrong = column.notna() & pd.to_numeric(column, errors="coerce").isna()
@@ -112,20 +107,19 @@ def read_study(
     for name in varied if vary is not None else ():
         check_known("column to vary", name, list(free), where=f"{file}: ")
     varied = [name for name in dict.fromkeys(varied) if name in free]
-    fits = pd.DataFrame({"error": []})
-    if ours and (failures := file.with_name("failures.csv")).is_file():
-        fits = _read_csv(failures, {*_WORDS}).rename(columns=renamed)
+    failures = file.with_name("failures.csv")
+    there = ours and failures.is_file()
+    fits = _read_csv(failures).rename(columns=renamed) if there else pd.DataFrame({"error": []})
     skipped = skipped_fits(fits)
-    n_skipped = len(skipped)
     lines = [f"{each.method} on {each.dataset}: {each.reason}" for each in skipped.itertuples()]
-    counts = {"failed": len(fits) - n_skipped, "n_skipped": n_skipped}
+    counts = {"failed": len(fits) - len(lines), "n_skipped": len(lines)}
     unread = tuple(dict.fromkeys(lines))
     return StudyScores(table, file, ours, tuple(varied), design, **counts, skipped=unread)
 
 
-def _read_csv(file: Path, words: set[str]) -> pd.DataFrame:
-    """Read a CSV; columns of `words` are text without missing values."""
-    text = dict.fromkeys(words, str.strip)
+def _read_csv(file: Path, words: Iterable[str] = ()) -> pd.DataFrame:
+    """Read a CSV; names and `words` are text without missing values."""
+    text: Any = dict.fromkeys([*_WORDS, *words], str.strip)
     try:  # index_col: rows may have a comma at the end
         return pd.read_csv(file, converters=text, index_col=False, **EXACT)
     except ValueError as error:

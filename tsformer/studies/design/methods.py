@@ -18,10 +18,6 @@ _NOT_SHARED = (
 )
 #: Allowed, without effect on results.
 _HARMLESS = ("n_jobs", "n_threads")
-_TRANSFORMERS = (
-    *("tsformer", TRANSFORMER, "tsformer.estimators.TSTransformerClassifier"),
-    "tsformer.estimators.classifier.TSTransformerClassifier",
-)
 
 
 def check_parameters(parameters: Mapping[str, Any]) -> None:
@@ -29,8 +25,7 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
     allowed = [name for name in TSTransformerClassifier().get_params() if name not in _NOT_SHARED]
     for name in parameters:
         check_known("parameter of TSTransformerClassifier in a study", name, allowed)
-    # Fail now rather than in every fit.
-    TSTransformerClassifier(**parameters).check_parameters()
+    TSTransformerClassifier(**parameters).check_parameters()  # now rather than in every fit
 
 
 def configuration(parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -59,14 +54,14 @@ class Method:
         return find(self.estimator)
 
     @property
-    def transformer(self) -> bool:
-        """Whether it is the transformer, which shares the parameters of the study."""
-        return self.estimator in _TRANSFORMERS
-
-    @property
     def ours(self) -> bool:
         """Whether its class is of this package."""
         return self.baseline.path.startswith("tsformer.")
+
+    @property
+    def transformer(self) -> bool:
+        """Whether it is the transformer, which shares the parameters of the study."""
+        return self.ours and self.baseline.path.endswith(".TSTransformerClassifier")
 
     @property
     def random(self) -> bool:
@@ -80,11 +75,10 @@ class Method:
 
     def configuration(self) -> dict[str, Any]:
         """Return everything that can affect a fit: class, library with version, parameters."""
-        path = self.baseline.path
         # Our ensembles of other libraries depend on their versions.
-        parts = self.baseline.needs if self.ours else ()
-        library = ", ".join(map(library_version, (path, *parts)))
-        return {"estimator": path, "library": library, "parameters": self.parameters}
+        parts = (self.baseline.path, *(self.baseline.needs if self.ours else ()))
+        library = ", ".join(map(library_version, parts))
+        return {"estimator": parts[0], "library": library, "parameters": self.parameters}
 
     def check(self) -> None:
         """Construct the classifier once, to raise its errors before any fit."""
@@ -94,29 +88,26 @@ class Method:
 
 def read_method(name: Any, described: Any, shared: Mapping[str, Any]) -> Method:
     """Return a method of a study, checked without importing its class."""
-    estimator = described.get("estimator", "") if isinstance(described, Mapping) else None
+    given = dict(described) if isinstance(described, Mapping) else {"estimator": None}
+    estimator = given.pop("estimator", "")
     if not isinstance(name, str) or not name or not isinstance(estimator, str):
         raise TypeError(
             "a method must have a name and a table of parameters, with a name or a dotted path as "
             f"its estimator, as in {{'mini': {{'estimator': 'minirocket'}}}}; got {name!r}: "
             f"{shortened(described)}"
         )
-    given = {key: value for key, value in described.items() if key != "estimator"}
-    if not estimator and name not in BASELINES:
-        near = nearest(name, BASELINES)
-        # A typo must not select the transformer.
-        if not given or (near and near[0] != "tsformer"):
-            meant = f": did you mean {near[0]!r}?" if near else "."
-            raise ValueError(
-                f"method {name!r} names no estimator{meant} Name one or the path of a class, as in "
-                'estimator = "sklearn.svm.SVC", or say estimator = "tsformer"'
-            )
+    near = nearest(name, BASELINES)[:1]  # a typo must not select the transformer
+    if not estimator and name not in BASELINES and (not given or near not in ([], ["tsformer"])):
+        meant = f": did you mean {near[0]!r}?" if near else "."
+        raise ValueError(
+            f"method {name!r} names no estimator{meant} Name one or the path of a class, as in "
+            'estimator = "sklearn.svm.SVC", or say estimator = "tsformer"'
+        )
     method = Method(name, estimator or (name if name in BASELINES else TRANSFORMER), given)
     find(method.estimator)
     if "random_state" in given:
         raise ValueError(
-            f"'random_state' cannot be a parameter of method {name!r}: the comparison sets it for "
-            "every fit"
+            f"'random_state' cannot be a parameter of method {name!r}: every fit has its own"
         )
     if method.transformer:
         check_parameters({**shared, **{k: v for k, v in given.items() if k != "encoding"}})

@@ -3,9 +3,9 @@
 import itertools
 import json
 import re
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -22,7 +22,9 @@ from tsformer.studies.design.methods import (
     digest,
     read_method,
 )
-from tsformer.studies.design.study_file import LISTS, TABLES, WHOLE, read_study_file
+
+#: The size that is the whole train split, in every data set.
+WHOLE = "100%"
 
 
 class Trial(NamedTuple):
@@ -39,10 +41,9 @@ class Trial(NamedTuple):
     resample: int = 0
 
     def __str__(self) -> str:
-        words = [self.dataset, self.method, str(self.seed)]
-        words += [self.variant] if self.variant else []
-        words += [f"resample {self.resample}"] if self.resample else []
-        return "  ".join(words)
+        resample = f"resample {self.resample}" if self.resample else ""
+        words = (self.dataset, self.method, str(self.seed), self.variant, resample)
+        return "  ".join(filter(None, words))
 
 
 @dataclass(frozen=True)
@@ -57,23 +58,23 @@ class Study:
     datasets : sequence of str
         Names that `tsformer.data.load_dataset` knows.
     encodings : sequence of str
-        Names of encodings, sums of names such as ``"tape+erpe"``, or paths of classes such as
-        ``"mine.Log"``; ``"all"`` for every registered encoding; none if there are `methods`.
+        Names, sums such as ``"tape+erpe"``, or paths of classes such as ``"mine.Log"``; ``"all"``
+        for every registered encoding; none if there are `methods`.
     seeds : sequence of int, or int, default=(0, 1, 2)
         The seeds; an int `n` stands for ``0, ..., n - 1``.
     parameters : mapping
         Other parameters of `TSTransformerClassifier`, the same in every fit of it.
     vary : mapping
-        Parameters of `TSTransformerClassifier` and the values each takes, as in
-        ``{"stem": ["linear", "conv"]}``; every combination is a variant.
+        Parameters and the values each takes, as in ``{"stem": ["linear", "conv"]}``; every
+        combination is a variant.
     resamples : int, default=1
         Number of splits of each data set: the official one, then stratified resamples of all its
         series, drawn by `tsformer.studies.run.problem.stratified_resample`.
     methods : mapping
         Classifiers by name, each with its parameters and with ``estimator``, a name in
-        `tsformer.baselines.BASELINES` or the path of any class that follows scikit-learn's
-        contract, as in ``{"svm": {"estimator": "sklearn.svm.SVC", "C": 10}}``. Without
-        ``estimator`` the name selects the classifier, or with parameters the transformer.
+        `tsformer.baselines.BASELINES` or the path of a class, as in ``{"svm": {"estimator":
+        "sklearn.svm.SVC", "C": 10}}``. Without ``estimator`` the name selects the classifier, or
+        with parameters the transformer.
     train_sizes : sequence of int or str
         How much of each train split to train on: numbers of series or percentages as in ``"10%"``;
         by default the whole. Every size is a variant. A seed draws the same nested stratified
@@ -97,15 +98,9 @@ class Study:
 
     Examples
     --------
-    >>> study = Study(["BasicMotions"], ["none", "lspe"], seeds=2, parameters={"n_layers": 1})
-    >>> len(study.trials())
-    4
-    >>> study = Study(["BasicMotions"], ["none"], seeds=1, vary={"stem": ["linear", "conv"]})
-    >>> [trial.variant for trial in study.trials()]
-    ['stem=linear', 'stem=conv']
-    >>> study = Study(["BasicMotions"], methods={"tsformer": {}, "minirocket": {}}, seeds=2)
-    >>> str(study.trials()[1])
-    'BasicMotions  minirocket  0'
+    >>> study = Study(["BasicMotions"], ["none"], seeds=2, vary={"stem": ["linear", "conv"]})
+    >>> [str(trial) for trial in study.trials()[:2]]
+    ['BasicMotions  none  0  stem=linear', 'BasicMotions  none  0  stem=conv']
     """
 
     datasets: tuple[str, ...]
@@ -124,57 +119,55 @@ class Study:
     _methods: dict[str, Method] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        set_field = partial(object.__setattr__, self)
-        for name in TABLES:
+        for name in ("parameters", "vary", "methods", "leave_out", "splits"):
             if not isinstance(value := getattr(self, name), Mapping):
                 raise TypeError(f"{name} must be a mapping with names as keys; got {value!r}")
-        seeds: Any = self.seeds
-        seeds = range(seeds) if isinstance(seeds, int) else seeds
-        encodings = _listed("encodings", self.encodings)
-        encodings = tuple(registered()) if encodings == ("all",) else encodings
-        encodings = tuple(map(_in_one_spelling, encodings))
-        if encodings or not self.methods:
-            encodings = _distinct("encodings, or methods,", encodings, str)
-        vary = {name: _distinct(f"vary, at {name!r},", each) for name, each in self.vary.items()}
-        for name in vary:
-            if name in self.parameters:
-                raise ValueError(f"{name!r} is given in both vary and parameters; give it once")
         check_number("resamples", self.resamples, 1, whole=True)
-        sizes = tuple(map(_train_size, _listed("train_sizes", self.train_sizes)))
-        set_field("datasets", _distinct("datasets", self.datasets, str))
-        set_field("encodings", encodings)
-        set_field("seeds", _distinct("seeds", seeds, int))
-        set_field("parameters", dict(self.parameters))
-        set_field("vary", vary)
-        set_field("train_sizes", _distinct("train_sizes", sizes) if sizes else ())
-        set_field("splits", dict(self.splits))
+        encodings: Any = _listed("encodings", self.encodings)
+        encodings = registered() if encodings == ("all",) else map(_in_one_spelling, encodings)
+        what = "encodings, or methods,"
+        encodings = _distinct(what, encodings, str, may_be_empty=bool(self.methods))
         modules = dict.fromkeys(_listed("imports", self.imports))
         for module in modules:
             load_module(module, f"imports, {module!r}")
-        for encoding in self.encodings:
+        for encoding in encodings:
             import_encodings(encoding)
+        vary = {name: _distinct(f"vary, at {name!r},", each) for name, each in self.vary.items()}
         for values in itertools.product(*vary.values()):
             check_parameters({**self.parameters, **dict(zip(vary, values, strict=True))})
-        own = {name: Method(name, TRANSFORMER, {"encoding": name}) for name in self.encodings}
-        for name, described in self.methods.items():
-            if name in own:
-                raise ValueError(f"{name!r} is both an encoding and a method; rename the method")
-            own[name] = read_method(name, described, self.parameters)
-        set_field("_methods", own)
-        set_field("methods", {name: dict(described) for name, described in self.methods.items()})
+        own = {name: Method(name, TRANSFORMER, {"encoding": name}) for name in encodings}
+        for name in (*(vary.keys() & self.parameters), *(own.keys() & self.methods)):
+            raise ValueError(
+                f"{name!r} is both varied and fixed, or both an encoding and a method; name it once"
+            )
+        own |= {name: read_method(name, m, self.parameters) for name, m in self.methods.items()}
+        object.__setattr__(self, "_methods", own)
         for part in itertools.chain(*map(self.parts_of, own)):
             for home in (part.rpartition(".")[0], find(part).__module__):
                 if home.partition(".")[0] not in ("", "tsformer", "__main__"):
                     modules[home] = None
-        set_field("imports", tuple(modules))
-        left_out = {
-            name: _distinct(f"leave_out, at {name!r},", datasets, str)
-            for name, datasets in self.leave_out.items()
+        seeds: Any = self.seeds
+        sizes = map(_train_size, _listed("train_sizes", self.train_sizes))
+        design = {
+            "datasets": _distinct("datasets", self.datasets, str),
+            "encodings": encodings,
+            "seeds": _distinct("seeds", range(seeds) if isinstance(seeds, int) else seeds, int),
+            "parameters": dict(self.parameters),
+            "vary": vary,
+            "methods": {name: dict(described) for name, described in self.methods.items()},
+            "train_sizes": _distinct("train_sizes", sizes, may_be_empty=True),
+            "leave_out": {
+                name: _distinct(f"leave_out, at {name!r},", datasets, str)
+                for name, datasets in self.leave_out.items()
+            },
+            "splits": dict(self.splits),
+            "imports": tuple(modules),
         }
-        set_field("leave_out", left_out)
-        for name in left_out:
+        for name, value in design.items():
+            object.__setattr__(self, name, value)
+        for name in self.leave_out:
             check_known("method of this study", name, own, where="leave_out: ")
-        for dataset in (*self.splits, *itertools.chain(*left_out.values())):
+        for dataset in (*self.splits, *itertools.chain(*self.leave_out.values())):
             where = "splits and leave_out: "
             check_known("data set of this study", dataset, self.datasets, where=where)
         given = {**self.parameters, **vary}
@@ -184,7 +177,7 @@ class Study:
                 f"is one; got {given}. Give each method its own parameters"
             )
         try:
-            json.dumps(self.as_dict(), allow_nan=False)
+            self.as_dict()
         except (TypeError, ValueError) as error:
             raise TypeError(
                 f"a study is stored as JSON ({error}); got {given}, {self.methods}, {self.splits}"
@@ -195,17 +188,9 @@ class Study:
 
     @classmethod
     def from_toml(cls, path: str | Path) -> Self:
-        r"""Read a study from a TOML file whose keys are the parameters of this class.
+        """Read a study from a TOML file whose keys are the parameters of this class.
 
         ValueError if it is not valid TOML or has an unknown key, with the nearest match.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> path = Path(tempfile.mkdtemp()) / "study.toml"
-        >>> _ = path.write_text('datasets = ["GunPoint"]\nencodings = ["none"]\nseeds = 5\n')
-        >>> Study.from_toml(path).seeds
-        (0, 1, 2, 3, 4)
         """
         described = {"title": Path(path).stem, **read_study_file(Path(path))}
         if "datasets" not in described:
@@ -214,15 +199,12 @@ class Study:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the design as plain lists and dicts, ready for JSON or TOML."""
-        design: dict[str, Any] = {
-            **{name: list(getattr(self, name)) for name in LISTS},
-            **{name: dict(getattr(self, name)) for name in TABLES},
-            "resamples": self.resamples,
-        }
-        for name in ("vary", "leave_out"):
-            design[name] = {key: list(values) for key, values in design[name].items()}
-        optional = ("methods", "train_sizes", "leave_out", "splits", "imports")
-        return {name: part for name, part in design.items() if part or name not in optional}
+        design = {each.name: getattr(self, each.name) for each in fields(self) if each.compare}
+        for name in ("methods", "train_sizes", "leave_out", "splits", "imports"):
+            if not design[name]:
+                del design[name]
+        plain: dict[str, Any] = json.loads(json.dumps(design, allow_nan=False))
+        return plain
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -230,9 +212,9 @@ class Study:
         return (*self.encodings, *self.methods)
 
     def method(self, name: str) -> Method:
-        """Return the method of this name; an encoding is the transformer with it."""
-        check_known("method of this study", name, self._methods)
-        return self._methods[name]
+        """Return the method of this name, by default the first; an encoding is a transformer."""
+        check_known("method of this study", name or self.names[0], self._methods)
+        return self._methods[name or self.names[0]]
 
     def check(self) -> None:
         """Construct the classifiers of all methods, to raise their errors before any fit."""
@@ -257,7 +239,7 @@ class Study:
 
     def parameters_of(self, variant: str = "", method: str = "") -> dict[str, Any]:
         """Return the parameters of a method, by default the first, except encoding and seed."""
-        found = self.method(method or self.names[0])
+        found = self.method(method)
         if not found.transformer:
             return found.parameters
         parameters = {**self.parameters, **self.variants[variant], **found.given}
@@ -273,36 +255,30 @@ class Study:
         transformer = self.method(method).transformer
         return part_names(self.encoding_of(method)) if transformer else []
 
-    def _code_of(self, method: str) -> list[str]:
-        """Return version or hash of the encodings that are not ours."""
-        classes = map(find, self.parts_of(method))
-        return [
-            class_version(cls) for cls in classes if cls.__module__.partition(".")[0] != "tsformer"
-        ]
-
     def configuration(self, variant: str = "", method: str = "") -> dict[str, Any]:
         """Return everything that can affect a fit: defaults, or the version of other libraries."""
-        found = self.method(method or self.names[0])
+        found = self.method(method)
         if not found.transformer:
             return found.configuration()
         own = configuration(self.parameters_of(variant, found.name))
-        code = self._code_of(found.name)
-        own |= {"code": code} if code else {}
+        classes = map(find, self.parts_of(found.name))
+        foreign = [cls for cls in classes if cls.__module__.partition(".")[0] != "tsformer"]
+        own |= {"code": [*map(class_version, foreign)]} if foreign else {}
         if found.name in self.encodings:
             return own
         return {"estimator": TRANSFORMER, "encoding": self.encoding_of(found.name), **own}
 
     def hash_of(self, variant: str = "", method: str = "") -> str:
         """Return a hash of the variant's configuration, the same in larger studies."""
-        found = self.method(method or self.names[0])
-        if not found.transformer:
-            return digest(found.configuration())
-        counted = configuration(self.parameters_of(variant, found.name))
+        counted = self.configuration(variant, method)
+        if not self.method(method).transformer:
+            return digest(counted)
+        code = counted.pop("code", [])
+        counted = {k: v for k, v in counted.items() if k not in ("estimator", "encoding")}
         if counted["compile"] == "auto":
             counted["compile"] = False  # replayed graphs compute the same
         if counted["stem"] != "conv" and counted["scaling"] == "auto":
             counted["scaling"] = "channel"  # the meaning of "auto" there
-        code = self._code_of(found.name)
         return digest([digest(counted), *code]) if code else digest(counted)
 
     @property
@@ -313,13 +289,7 @@ class Study:
 
     @property
     def label(self) -> str:
-        """Name of the study: its title, or a description.
-
-        Examples
-        --------
-        >>> Study(["GunPoint"], ["none", "lspe"]).label
-        '2 encodings on GunPoint'
-        """
+        """Name of the study: its title, or a description as "2 encodings on GunPoint"."""
         kind = "methods" if self.methods else "encodings"
         what, where = (
             names[0] if len(names) == 1 else f"{len(names)} {kind}"
@@ -356,6 +326,19 @@ class Study:
         return key if size == WHOLE else f"{key}/train-{size}"
 
 
+def read_study_file(path: Path) -> dict[str, Any]:
+    """Return the content of a study file, TOML or ``study.json``, as arguments of `Study`."""
+    read = json.loads if path.suffix == ".json" else tomllib.loads
+    try:
+        described: dict[str, Any] = read(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} is not a valid {path.suffix[1:].upper()}: {error}") from error
+    for key in described:
+        known = [each.name for each in fields(Study) if each.init]
+        check_known("key of a study", key, known, where=f"{path}: ")
+    return described
+
+
 def _in_one_spelling(encoding: Any) -> Any:
     """Return a sum without spaces."""
     return "+".join(part_names(encoding)) if isinstance(encoding, str) else encoding
@@ -368,10 +351,12 @@ def _listed(what: str, values: Any) -> tuple[Any, ...]:
     return (values,) if isinstance(values, str) else tuple(values)
 
 
-def _distinct(what: str, values: Any, kind: type | None = None) -> tuple[Any, ...]:
+def _distinct(
+    what: str, values: Any, kind: type | None = None, *, may_be_empty: bool = False
+) -> tuple[Any, ...]:
     """Return a list of different values, of one type, as a tuple."""
     values = _listed(what, values)
-    if not values:
+    if not values and not may_be_empty:
         raise ValueError(f"{what} must name at least one; got none")
     for value in values:
         if kind is not None and (type(value) is not kind or value == ""):

@@ -53,25 +53,22 @@ class Comparison:
         The design.
     results : DataFrame
         One row per successful fit: `dataset`, `encoding` (or `method`, in a study with methods),
-        varied parameters, `train_size` and `n_train` with train sizes, `seed`, `resample`, test
-        scores, costs of fitting and predicting (seconds, parameters, peak memory in MB), with
-        methods `helped` (conversions of series), `configuration` (hash of the parameters),
-        `version`, `commit` in a checkout, and `run_id` in MLflow. Missing values are NaN.
+        varied parameters, `n_train` with train sizes, `seed`, `resample`, test scores, costs, with
+        methods `helped` (conversions of series), `configuration` (a hash), `version`, `commit`,
+        `run_id`. Memory is in MB.
     failures : DataFrame
         One row per fit that raised: the columns up to `resample`, and `error`.
     unrecorded : DataFrame
-        One row per fit whose run is missing or incomplete because the store could not be
-        reached. Once the store is back, the same call repeats these fits.
-    csv_path : Path
-        The results as a file.
-    figure_path, report_path : Path or None
-        The figure, and the HTML report, which needs the extra `statistics`.
+        One row per fit that the store lacks, because it was out of reach. Later, the same call
+        repeats these fits.
+    csv_path, figure_path, report_path : Path or None
+        The results, the figure, and the HTML report, which needs the extra `statistics`.
     ui_command : str
         The shell command that shows the runs; for a tracking server, the address of their view.
     ranking : DataFrame or None
-        With a budget, one row per encoding, the best first: `encoding`, `folds` (number of its
-        folds), `accuracy` (mean), `behind` (the leader's accuracy minus its own on the same
-        folds), `margin` (half-width of a 95 % interval of that), `outcome`, `fit_seconds` (median).
+        With a budget, one row per encoding, the best first: `encoding`, `folds` (their number),
+        `accuracy` (mean), `behind` (the leader's accuracy minus its own on the same folds),
+        `margin` (half-width of a 95 % interval of that), `outcome`, `fit_seconds` (median).
     verdict : str
         The first sentences of the report as Markdown, or `answer`; empty without either.
     """
@@ -89,21 +86,20 @@ class Comparison:
 
     def __repr__(self) -> str:
         """Return counts, ranks, verdict and paths."""
-        ranks, name = pd.DataFrame(), name_column(self.study)
+        lost = {"failed": len(self.failures), "not recorded": len(self.unrecorded)}
+        counts = [f"{len(self.results)} fits", *(f"{n} {what}" for what, n in lost.items() if n)]
         if self.ranking is not None:
             ranks = self.ranking.set_index("encoding")[["folds", "accuracy", "outcome"]]
-        elif not self.results.empty:  # over the data sets with all methods, the best first
+        else:  # over the data sets with all methods, the best first
+            name = name_column(self.study)
             table = self.summary().pivot(index="dataset", columns=name, values="accuracy")
             table = table.dropna() if len(table.dropna()) else table
             ranks = pd.DataFrame({"mean rank": mean_ranks(table), "accuracy": table.mean()})
             ranks = ranks.sort_values(["mean rank", "accuracy"], ascending=[True, False])
         shown = ranks.to_string(float_format="%.3f") if len(ranks) else ""
-        lost = {"failed": len(self.failures), "not recorded": len(self.unrecorded)}
-        counts = [f"{len(self.results)} fits", *(f"{n} {what}" for what, n in lost.items() if n)]
         places = [f"{what:<8}{place}" for what, place in self.places().items() if place]
         head = f"{self.study.label}: {', '.join(counts)}"
-        parts = (head, shown, self.verdict, "\n".join(places))
-        return "\n\n".join(filter(None, parts))
+        return "\n\n".join(filter(None, (head, shown, self.verdict, "\n".join(places))))
 
     def places(self) -> dict[str, Path | str | None]:
         """Return where table, figure, report and runs are."""
@@ -142,10 +138,9 @@ def compare(
 ) -> Comparison:
     """Fit every encoding or method on every data set with every seed; score each once.
 
-    Each fit is an MLflow run. The same call resumes after any interruption, reads finished fits
-    back and repeats those that failed. A fit that raises, or whose worker process ends, is recorded
-    as FAILED and the others continue. Ctrl-C ends current runs as KILLED and raises
-    KeyboardInterrupt, with the results so far in the CSV.
+    Each fit is an MLflow run. The same call resumes after any interruption: it reads finished fits
+    back and repeats those that failed. A fit that raises, or whose worker process ends, is FAILED
+    and the others continue. Ctrl-C ends current runs as KILLED and raises KeyboardInterrupt.
 
     Parameters
     ----------
@@ -154,20 +149,17 @@ def compare(
     out : path, default="results/compare"
         Folder for ``study.json``, ``results.csv``, ``failures.csv``, ``summary.md``,
         ``comparison.png``, and with the extra `statistics` ``report/``.
-    tracking_uri : str, optional
-        The MLflow store, as `tsformer.tracking.resolve_uri` takes it.
-    experiment : str, default="tsformer"
-        The MLflow experiment.
+    tracking_uri, experiment : str, optional
+        The MLflow store, as `tsformer.tracking.resolve_uri` takes it, and the experiment in it.
     jobs : int, default=1
         Number of parallel fits on this machine, each in a process with its share of the cores; -1
         for one per core. With 1, only methods of other libraries have a process of their own.
     scheduler : str, optional
         Address of a Dask scheduler, such as ``"tcp://127.0.0.1:8786"``; replaces `jobs`.
     fit_time_limit : float, optional
-        Seconds after which a fit has failed, and its worker process is ended; no limit by default.
-        Imports and compilation before the fit do not count.
+        Seconds, without imports and compilation, after which a fit fails and its process ends.
     budget : float or str, optional
-        Seconds of fits, or a time such as ``"10min"``, for successive halving: see
+        Seconds of fits, or a time such as ``"10min"``, for the successive halving of
         `which_encoding`. A larger budget continues the comparison.
     on_progress : callable, optional
         Called with a Progress at every event.
@@ -181,18 +173,13 @@ def compare(
 
     Raises
     ------
-    tsformer.data.DatasetError
-        For a data set that cannot be loaded; before any fit, as are all errors.
-    ConnectionError
-        If the store or the scheduler cannot be used.
+    ValueError, ImportError, tsformer.data.DatasetError
+        Before any fit: for options that do not suit each other or the study, a data set that
+        cannot be loaded or a missing library, and as `Study.check` raises them.
+    ConnectionError, StudyBusyError
+        If the store or scheduler cannot be used, or another call runs this study in the store.
     FileExistsError
         If `out` has results that the store does not know and that would be lost.
-    ValueError
-        For options that exclude each other or do not suit the study, or as `Study.check` raises it.
-    StudyBusyError
-        If another call runs this study in the same store.
-    ImportError
-        If mlflow, matplotlib, distributed (with a scheduler) or a library of a method is missing.
     """
     require("matplotlib.figure", extra="plots", purpose="the figure of a comparison")
     listener = listener_of(verbose, on_progress)
@@ -208,9 +195,8 @@ def compare(
     limit = None if budget is None else _budget(study, budget)
     if jobs > 1 or scheduler is not None or fit_time_limit is not None:
         for name in study.names:
-            homes = [study.method(name).estimator]
-            homes += [find(part).__module__ for part in study.parts_of(name)]
-            if any(home.partition(".")[0] == "__main__" for home in homes):
+            homes = [find(part).__module__ for part in study.parts_of(name)]
+            if "__main__" in (study.method(name).estimator.partition(".")[0], *homes):
                 raise ValueError(
                     f"{name!r} is defined in the main script, which other processes cannot import; "
                     "move it to a module of its own, or use jobs=1"
@@ -224,7 +210,6 @@ def compare(
     if not (folder / "results.csv").exists():  # ResultStore checks an existing file
         names = ("study.json", "summary.md", "failures.csv", "comparison.png", "ranking.md")
         check_folder(folder, names, sign="study.json", text='"datasets"')
-    design = study.as_dict()
     with ExitStack() as stack:
         client = stack.enter_context(cluster(scheduler)) if scheduler else None
         store = prepare_store(tracking_uri, experiment)
@@ -236,23 +221,22 @@ def compare(
             )
         stack.enter_context(exclusive(store, study.name))
         results = ResultStore(study, store, folder / "results.csv").open()
-        write_atomically(json.dumps(design, indent=2) + "\n", folder / "study.json")
+        write_atomically(json.dumps(study.as_dict(), indent=2) + "\n", folder / "study.json")
         tags = {DRIVER_TAG: this_process(), "tsformer.study": study.name}
         tags |= {"mlflow.runColor": "#000000", "mlflow.note.content": study_note(study, store)}
         parent = store.start(study.label, kind="study", key=study.name, tags=tags, again=True)
         with parent:
-            parent.params(design)
-            parent.json(design, "study.json")
-            options: dict[str, Any] = {"time_limit": fit_time_limit, "client": client}
-            fits, ranking = Fits(parent.run_id, listener, jobs=jobs, **options), None
+            parent.params(study.as_dict())
+            parent.json(study.as_dict(), "study.json")
+            fits, ranking = Fits(parent.run_id, listener, jobs, fit_time_limit, client), None
             try:
                 with closing(fits):
                     if limit is None:
                         deque(fits.run(study.trials(), results), maxlen=0)
                     else:
-                        (name,), n_jobs = study.datasets, fits.n_parallel()
+                        (name,) = study.datasets
                         length = max(x.shape[-1] for x in Problem.load(name).X_train)
-                        sizes = fold_sizes(name)
+                        sizes, n_jobs = fold_sizes(name), fits.n_parallel()
                         halving = Halving(study, results, fits.run, limit, sizes, length, n_jobs)
                         halving.run()
                         ranking = halving.ranking()
@@ -306,11 +290,10 @@ def which_encoding(
     better half, at least two encodings, and with any other within two standard errors of the best
     if the budget suffices for all its folds. The budget counts training and predicting; no fit
     begins that is expected to exceed it, and the cheapest come first. The same call resumes, with a
-    larger budget it continues.
-
-    The leader is the best of several on these folds, so that its accuracy and its lead are
-    optimistic. Intervals are of paired differences over the folds, by the corrected resampled
-    t-test, and are not corrected for the number of encodings.
+    larger budget it continues. The leader is the best of several on these folds, so that its
+    accuracy and its lead are optimistic. Intervals are of paired differences over the folds, by the
+    corrected resampled t-test (Nadeau and Bengio, Machine Learning 2003), and are not corrected for
+    the number of encodings.
 
     Parameters
     ----------
@@ -342,7 +325,6 @@ def which_encoding(
     ----------
     Jamieson and Talwalkar, "Non-stochastic Best Arm Identification and Hyperparameter
     Optimization", AISTATS 2016.
-    Nadeau and Bengio, "Inference for the Generalization Error", Machine Learning 2003.
 
     Examples
     --------
@@ -369,7 +351,7 @@ def which_encoding(
     problem = own_problem(name, own, n_folds=n_folds, timestamps=timestamps)
     study = Study(
         (problem.name,),
-        (encodings,) if isinstance(encodings, str) else tuple(encodings),
+        encodings,  # type: ignore[arg-type]  # a name stands for the list with it
         seeds=(seed,),
         parameters=parameters or {},
         resamples=n_folds,

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -48,9 +48,9 @@ class Fits:
 
     parent_id: str
     listener: Callable[[Progress], None] | None = None
-    jobs: int = field(default=1, kw_only=True)
-    time_limit: float | None = field(default=None, kw_only=True)
-    client: Any = field(default=None, kw_only=True)
+    jobs: int = 1
+    time_limit: float | None = None
+    client: Any = None
 
     def __post_init__(self) -> None:
         self.pools: list[Any] = [self.new_pool() for _ in range(self.jobs)]
@@ -81,9 +81,8 @@ class Fits:
         is_late: Callable[[Trial], bool] | None = None,
     ) -> Iterator[Trial]:
         """Fit the trials that have no result, with `is_late` until it is true of the next."""
-        skipped = set(trials) & set(to.rows)
+        skipped, waiting = set(trials) & set(to.rows), set(to.waiting())
         self.progress = ProgressReporter(self.listener, trials, skipped, self.n_parallel)
-        waiting = set(to.waiting())
         left = [trial for trial in trials if trial in waiting]
         while left:
             n = self.n_parallel() if is_late else len(left)
@@ -92,26 +91,15 @@ class Fits:
             if not tasks:
                 return
             left = left[len(tasks) :]
-            here = self.client is None and self.time_limit is None and self.jobs == 1
-            for result in self.one_by_one(tasks) if here else self.elsewhere(tasks):
+            for result in self.results_of(tasks):
                 accuracy = result.row["accuracy"] if result.row else None
                 for trial in to.add(result):
                     self.progress.send("fit-end", trial, accuracy=accuracy, error=result.error)
                 yield result.trial
 
-    def one_by_one(self, tasks: Sequence[Task]) -> Iterator[TrialResult]:
-        """Run one task after the other; methods of other libraries may crash, so in a worker."""
-        for task in tasks:
-            self.progress.send("fit-start", task.trial)
-            method = task.study.method(task.trial.method)
-            # A worker cannot import classes of the main script.
-            if method.ours or method.estimator.startswith("__main__."):
-                yield run_task(task, [self.progress])
-            else:
-                yield from self.elsewhere([task])
-
-    def elsewhere(self, tasks: Sequence[Task]) -> Iterator[TrialResult]:
-        """Yield the result of each task in a worker as it ends."""
+    def results_of(self, tasks: Sequence[Task]) -> Iterator[TrialResult]:
+        """Yield the result of each task as it ends."""
+        one_by_one = self.client is None and self.time_limit is None and self.jobs == 1
         losses: tuple[type[Exception], ...] = (BrokenProcessPool,)
         idle = list(self.pools)
         if self.client is not None:  # its workers may join and leave at any time
@@ -122,8 +110,16 @@ class Fits:
         try:
             while waiting or running:
                 while waiting and idle:
-                    pool, task = idle.pop(), waiting.popleft()
-                    running[pool.submit(run_within, self.time_limit, task)] = pool, task
+                    task = waiting.popleft()
+                    method = task.study.method(task.trial.method)
+                    if one_by_one:
+                        self.progress.send("fit-start", task.trial)
+                    # Other libraries may crash. A worker cannot import the main script.
+                    if one_by_one and (method.ours or method.estimator.startswith("__main__.")):
+                        yield run_task(task, [self.progress])
+                    else:
+                        pool = idle.pop()
+                        running[pool.submit(run_within, self.time_limit, task)] = pool, task
                 # With mlflow imported, Ctrl-C does not interrupt a wait without a timeout.
                 for future in wait(running, timeout=1, return_when=FIRST_COMPLETED).done:
                     pool, task = running.pop(future)

@@ -21,7 +21,7 @@ from tsformer.data.containers import to_arrays, to_items, warn_of_missing_rows
 from tsformer.data.table import Source
 from tsformer.data.tsfile import writable_labels, write_ts
 from tsformer.estimators.targets import warn_of_labels
-from tsformer.studies.design.study_file import WHOLE
+from tsformer.studies.design.study import WHOLE
 
 #: Series and labels to train on, and to test on.
 Split = tuple[Any, np.ndarray, Any, np.ndarray]

@@ -22,8 +22,7 @@ from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.estimators.series import unobserved
 from tsformer.plots import encoding_colors, plot_confusion, plot_reliability
 from tsformer.studies.design.methods import Method
-from tsformer.studies.design.study import Study, Trial
-from tsformer.studies.design.study_file import WHOLE
+from tsformer.studies.design.study import WHOLE, Study, Trial
 from tsformer.studies.run.lock import STUDY_TAG
 from tsformer.studies.run.problem import Problem, n_train, series_digest
 from tsformer.tracking import MLflowTracker, RunStore, TrackedRun
