@@ -1,7 +1,6 @@
 """Figures of a study's scores, statistics and costs, made without pyplot.
 
-`ax` or `axes` are panels to draw on; by default, a new figure is made. Several panels must be as
-many as the figure has, else ValueError is raised.
+`ax` or `axes` are panels to draw on, as many as the figure has; by default, a new figure is made.
 """
 
 from __future__ import annotations
@@ -34,16 +33,6 @@ from tsformer.studies.analysis.statistics import Statistics, p_text
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-__all__ = [
-    "plot_boxes",
-    "plot_comparison",
-    "plot_cost",
-    "plot_critical_difference",
-    "plot_mean_gains",
-    "plot_pairs",
-    "plot_ranking",
-]
 
 #: A cost that differs by more than this factor is drawn on a log scale: that of methods, which
 #: differ by orders of magnitude, but not that of encodings.
@@ -113,14 +102,9 @@ def plot_comparison(results: pd.DataFrame, *, axes: Axes | Sequence[Axes] | None
     """
     datasets, encodings = results["dataset"].unique(), results["encoding"].unique()
     width, names = 3.2 if len(datasets) > 1 else 5.2, list(map(shortened, encodings))
+    size, beside = (width, 1.1 + 0.34 * len(encodings)), (0.3 + widest(names, 9), 0.6)
     panels = Panels(
-        axes,
-        len(datasets),
-        "data set",
-        n_columns=3,
-        panel=(width, 1.1 + 0.34 * len(encodings)),
-        around=(0.3 + widest(names, 9), 0.6),
-        sharey=True,
+        axes, len(datasets), "data set", n_columns=3, panel=size, around=beside, sharey=True
     )
     for ax, dataset in zip(panels.axes, datasets, strict=True):
         rows = results[results["dataset"] == dataset]
@@ -129,23 +113,27 @@ def plot_comparison(results: pd.DataFrame, *, axes: Axes | Sequence[Axes] | None
             if not len(values):
                 continue
             # Dots of equal value are side by side, and a dot at the end of the axis is whole.
-            beside = np.linspace(-0.16, 0.16, len(values)) if len(values) > 1 else np.zeros(1)
-            ax.scatter(
-                values, y + beside, 22, color, alpha=0.65, linewidths=0, zorder=3, clip_on=False
-            )
+            shift = np.linspace(-0.16, 0.16, len(values)) if len(values) > 1 else np.zeros(1)
+            dots: dict[str, Any] = {"alpha": 0.65, "linewidths": 0, "zorder": 3, "clip_on": False}
+            ax.scatter(values, y + shift, 22, color, **dots)
             mean, spread = values.mean(), values.std(ddof=1) if len(values) > 1 else 0.0
             ax.plot([mean - spread, mean + spread], [y, y], color=color, linewidth=2, zorder=2)
             ax.plot([mean, mean], [y - 0.34, y + 0.34], color=color, linewidth=3, zorder=4)
-        ax.set_yticks(range(len(names)), names)
-        ax.set_ylim(len(names) - 0.4, -0.6)
-        ax.grid(axis="x", alpha=0.3)
         ax.tick_params(labelsize=9)
         ax.margins(x=0.08)
-        fewer_ticks(ax)
+        _name_rows(ax, names, 4)
         end_score_axis(ax, rows["accuracy"], "x")
         ax.set_title(wrapped(dataset, width - 0.4, 11), fontsize=11)
     panels.label("test accuracy: one dot per fit, bar = mean ± standard deviation")
     return panels.figure
+
+
+def _name_rows(ax: Axes, names: Sequence[str], n_ticks: int) -> None:
+    """Name the rows of a panel, the first at the top."""
+    ax.set_yticks(range(len(names)), names)
+    ax.set_ylim(len(names) - 0.5, -0.5)
+    ax.grid(axis="x", alpha=0.3)
+    fewer_ticks(ax, n_ticks)
 
 
 def plot_mean_gains(
@@ -172,21 +160,14 @@ def plot_mean_gains(
     '12 data sets'
     """
     methods = list(dict.fromkeys(name for table in tables.values() for name in table["method"]))
-    names = list(map(shortened, methods))
-    width = 3.7 if len(tables) > 1 else 5.5
-    panels = Panels(
-        axes,
-        len(tables),
-        "variant",
-        n_columns=len(tables),
-        panel=(width, 0.9 + 0.32 * len(methods)),
-        around=(0.3 + widest(names, 10), 0.5),
-        sharey=True,
-    )
+    names, n = list(map(shortened, methods)), len(tables)
+    width = 3.7 if n > 1 else 5.5
+    size, beside = (width, 0.9 + 0.32 * len(methods)), (0.3 + widest(names, 10), 0.5)
+    panels = Panels(axes, n, "variant", n_columns=n, panel=size, around=beside, sharey=True)
     colors = encoding_colors([baseline, *methods])
     for ax, (label, table) in zip(panels.axes, tables.items(), strict=True):
-        y = [methods.index(name) for name in table["method"]]
-        _draw_intervals(ax, names, y, table, [colors[name] for name in table["method"]])
+        y = map(methods.index, table["method"])
+        _draw_intervals(ax, names, y, table, table["method"].map(colors))
         words = [*([label] if label else []), f"{int(table['datasets'].iloc[0])} data sets"]
         ax.set_title(wrapped(", ".join(words), width - 0.4, 10), fontsize=10)
     interval = any(table["low"].notna().any() for table in tables.values())
@@ -220,9 +201,8 @@ def plot_ranking(ranking: pd.DataFrame, *, axes: Axes | None = None) -> Figure:
     gain, margin = -shown["behind"], shown["margin"].where(shown["margin"] > 0)
     table = pd.DataFrame({"gain": gain, "low": gain - margin, "high": gain + margin})
     fills = shown["outcome"].isin(REMAINING).map({True: "full", False: "none"})
-    rows = [
-        f"{name}, {n} fold{'s' * (n != 1)}" for name, n in zip(names, shown["folds"], strict=True)
-    ]
+    folds = [f"{n} fold{'s' * (n != 1)}" for n in shown["folds"]]
+    rows = list(map("{}, {}".format, names, folds))
     _draw_intervals(ax, rows, range(len(rows)), table, shown["encoding"].map(colors), fills)
     ax.set_xlabel(f"accuracy minus that of {names[0]} on the same folds, in percentage points")
     return figure_of(ax)
@@ -243,10 +223,7 @@ def _draw_intervals(
             ax.plot([low, high], [y, y], color=color, linewidth=2)
         ax.plot([x], [y], "o", color=color, markersize=6, fillstyle=fill)
     ax.axvline(0, color="0.4", linewidth=0.8)
-    ax.set_yticks(range(len(names)), names)
-    ax.set_ylim(len(names) - 0.5, -0.5)
-    ax.grid(axis="x", alpha=0.3)
-    fewer_ticks(ax, 5)
+    _name_rows(ax, names, 5)
 
 
 def plot_cost(costs: pd.DataFrame, *, axes: Axes | Sequence[Axes] | None = None) -> Figure:
@@ -257,14 +234,9 @@ def plot_cost(costs: pd.DataFrame, *, axes: Axes | Sequence[Axes] | None = None)
     Parameters
     ----------
     costs : DataFrame
-        As `tsformer.studies.analysis.statistics.costs` returns.
+        As `tsformer.studies.analysis.statistics.costs` returns; ValueError without any cost.
     axes : Axes or sequence of Axes, optional
         Where to draw: one panel for each cost that the table has.
-
-    Raises
-    ------
-    ValueError
-        If the table has no cost column.
 
     Examples
     --------
@@ -281,17 +253,11 @@ def plot_cost(costs: pd.DataFrame, *, axes: Axes | Sequence[Axes] | None = None)
         )
     costs = costs[costs[there].notna().any(axis=1)]
     # The caller's panels count as one row: the legend goes beside the last.
-    n_columns = len(there) if axes is not None or len(there) < 4 else 2
-    panels = Panels(
-        axes,
-        len(there),
-        "cost",
-        n_columns=n_columns,
-        # Tall enough for the legend: one line per method and one for the front.
-        panel=(4.2, max(4.0, 0.24 * (len(costs) + 2))),
-        around=(0.8 + widest(map(shortened, costs["method"]), 8), 0.0),
-        sharey=True,
-    )
+    n, n_columns = len(there), len(there) if axes is not None or len(there) < 4 else 2
+    # Tall enough for the legend: one line per method and one for the front.
+    size = 4.2, max(4.0, 0.24 * (len(costs) + 2))
+    around = 0.8 + widest(map(shortened, costs["method"]), 8), 0.0
+    panels = Panels(axes, n, "cost", n_columns=n_columns, panel=size, around=around, sharey=True)
     colors = encoding_colors(costs["method"])
     for ax, cost in zip(panels.axes, there, strict=True):
         known, front = costs[cost].dropna(), costs.get(f"front_{cost}")
@@ -299,21 +265,18 @@ def plot_cost(costs: pd.DataFrame, *, axes: Axes | Sequence[Axes] | None = None)
             rows = costs[front].sort_values(cost)
             ax.plot(rows[cost], rows["score"], "0.6", linewidth=1, zorder=1, label="Pareto front")
         for i, row in enumerate(costs.to_dict("records")):
-            ax.scatter(
-                row[cost],
-                row["score"],
-                color=colors[row["method"]],
-                marker=MARKERS[i % len(MARKERS)],
-                edgecolors="black" if row.get(f"front_{cost}") else "none",
-                s=55,
-                zorder=3,
-                clip_on=False,
-                label=shortened(row["method"]),
-            )
+            edge = "black" if row.get(f"front_{cost}") else "none"
+            dot: dict[str, Any] = {
+                "color": colors[row["method"]],
+                "marker": MARKERS[i % len(MARKERS)],
+                "s": 55,
+            }
+            label, above = shortened(row["method"]), {"zorder": 3, "clip_on": False}
+            ax.scatter(row[cost], row["score"], edgecolors=edge, label=label, **dot, **above)
         ax.margins(0.08)
         ax.grid(alpha=0.3)
-        far = 0 < _FAR_APART * known.min() < known.max()
-        ax.set_xlabel(f"{COSTS[cost]}, mean over data sets{' (log scale)' if far else ''}")
+        far = bool(0 < _FAR_APART * known.min() < known.max())
+        ax.set_xlabel(f"{COSTS[cost]}, mean over data sets{' (log scale)' * far}")
         if far:
             scale_by_powers(ax, known)
         else:
@@ -322,14 +285,13 @@ def plot_cost(costs: pd.DataFrame, *, axes: Axes | Sequence[Axes] | None = None)
         end_score_axis(ax, costs["score"], "y")
     for ax in panels.axes[::n_columns]:
         ax.set_ylabel("mean score")
-    panels.axes[n_columns - 1].legend(
-        *panels.axes[0].get_legend_handles_labels(),  # beside it there may be no front
-        loc="upper left",
-        bbox_to_anchor=(1.02, 1.02),
-        fontsize=8,
-        frameon=False,
-        borderaxespad=0,
-    )
+    beside: dict[str, Any] = {
+        "loc": "upper left",
+        "bbox_to_anchor": (1.02, 1.02),
+        "borderaxespad": 0,
+    }
+    shown = panels.axes[0].get_legend_handles_labels()  # only the first surely has a front
+    panels.axes[n_columns - 1].legend(*shown, fontsize=8, frameon=False, **beside)
     return panels.figure
 
 
@@ -371,17 +333,10 @@ def plot_critical_difference(
     beside = widest(labels[:middle], 10) + widest(labels[middle:], 10)
     height, own_figure = 1.9 + 0.2 * len(labels), ax is None
     ax = one_panel(ax, 5.5 + beside, height)
-    drawn = posthocs.critical_difference_diagram(
-        ranks,
-        p,
-        alpha=alpha,
-        ax=ax,
-        label_fmt_left="{label}",
-        label_fmt_right="{label}",
-        # A bar joins only the methods that have a dot on it.
-        crossbar_props={"linewidth": 3, "marker": "o", "markersize": 7},
-        elbow_props={"color": "0.4"},
-    )
+    style: dict[str, Any] = {"label_fmt_left": "{label}", "label_fmt_right": "{label}"}
+    style |= {"crossbar_props": {"linewidth": 3, "marker": "o", "markersize": 7}}
+    style |= {"elbow_props": {"color": "0.4"}}
+    drawn = posthocs.critical_difference_diagram(ranks, p, alpha=alpha, ax=ax, **style)
     for text in drawn["labels"]:
         text.set_text(labels[int(text.get_text())])
     for (bar,) in drawn["crossbars"]:
@@ -404,21 +359,17 @@ def plot_pairs(statistics: Statistics, *, alpha: float = 0.05, ax: Axes | None =
 
     A cell compares the row's method with the column's: the mean difference in percentage points
     (also as colour), the data sets won, tied and lost, and the p-value of Wilcoxon's test of that
-    pair alone. Bold cells stay below `alpha` after Holm's correction for all pairs.
+    pair alone. Ismail-Fawaz et al., "An Approach to Multiple Comparison Benchmark Evaluations that
+    is Stable Under Manipulation of the Comparate Set", 2023.
 
     Parameters
     ----------
     statistics : Statistics
         What to draw.
     alpha : float, default=0.05
-        Pairs with a lower corrected p are bold, provided that Friedman's test is significant.
+        Pairs with a lower p after Holm's correction are bold, if Friedman's test is significant.
     ax : Axes, optional
         Where to draw.
-
-    References
-    ----------
-    Ismail-Fawaz et al., "An Approach to Multiple Comparison Benchmark Evaluations that is Stable
-    Under Manipulation of the Comparate Set", 2023.
     """
     means, pairs = statistics.scores.mean(), statistics.pairs
     place = {name: i for i, name in enumerate(statistics.ranks.index)}
@@ -428,15 +379,15 @@ def plot_pairs(statistics: Statistics, *, alpha: float = 0.05, ax: Axes | None =
     width = max(0.9 * len(labels), 3.6)
     below = widest(labels, 10) * np.sin(np.deg2rad(_SLANT))
     ax = one_panel(ax, 0.6 + widest(scored, 10) + width, 1.3 + below + 0.68 * len(labels))
-    weights = pairs.index.isin(statistics.significant(alpha).index)
-    for bold, pair in zip(weights, pairs.to_dict("records"), strict=True):
+    bold = pairs.index.isin(statistics.significant(alpha).index)
+    weights = np.where(bold, "bold", "normal")
+    for weight, pair in zip(weights, pairs.to_dict("records"), strict=True):
         i, j = place[pair["better"]], place[pair["worse"]]
         counts = [pair["wins"], pair["ties"], pair["loses"]]
         for row, column, sign in ((i, j, 1), (j, i, -1)):
             difference[row, column] = sign * pair["difference"]
-            points = f"{100 * sign * pair['difference']:+.1f}"
+            points = f"{100 * difference[row, column]:+.1f}"
             cell = f"{points}\n{'/'.join(map(str, counts[::sign]))}\n{p_text(pair['p'])}"
-            weight = "bold" if bold else "normal"
             ax.text(column, row, cell, ha="center", va="center", fontsize=8, fontweight=weight)
     most = np.nanmax(np.abs(difference)) or 1.0
     # A wider range than the values: black text is unreadable on the map's dark ends.

@@ -48,15 +48,12 @@ def rank(scores: pd.DataFrame, dropped: Mapping[str, str], *, n_folds: int) -> p
         outcome = dropped.get(name, LEADS if name == leader else outcome)
         numbers = {"accuracy": own.mean(), "behind": apart.mean(), "margin": margin}
         rows.append({"encoding": name, "folds": n, **numbers, "outcome": outcome})
-    rows.sort(
-        key=lambda row: (
-            row["encoding"] in dropped,
-            row["encoding"] != leader,
-            -row["folds"],
-            np.nan_to_num(row["behind"], nan=np.inf),
-        )
-    )
-    return pd.DataFrame(rows)
+
+    def place(row: dict[str, Any]) -> tuple[bool, bool, int, float]:
+        behind = float(np.nan_to_num(row["behind"], nan=np.inf))
+        return row["encoding"] in dropped, row["encoding"] != leader, -row["folds"], behind
+
+    return pd.DataFrame(sorted(rows, key=place))
 
 
 def answer(ranking: pd.DataFrame) -> str:
@@ -76,26 +73,23 @@ def answer(ranking: pd.DataFrame) -> str:
 
 def ranking_page(ranking: pd.DataFrame) -> str:
     """Return answer, table and note as Markdown."""
-    rows = [
-        (
-            code(row["encoding"]),
-            row["folds"],
-            _points(row["accuracy"]),
-            _behind(row),
-            "–" if pd.isna(row["fit_seconds"]) else f"{row['fit_seconds']:.1f}",
-            row["outcome"],
-        )
-        for row in ranking.to_dict("records")
-    ]
-    header = ["encoding", " folds", " accuracy in %", " behind by", " fit seconds", "outcome"]
-    return f"{answer(ranking)}\n\n{markdown_table(header, rows)}\n{_NOTE}"
+    columns = {
+        "encoding": ranking["encoding"].map(code),
+        " folds": ranking["folds"],
+        " accuracy in %": (100 * ranking["accuracy"]).map(_number),
+        " behind by": map(_behind, ranking.to_dict("records")),
+        " fit seconds": ranking["fit_seconds"].map(_number),
+        "outcome": ranking["outcome"],
+    }
+    table = markdown_table(list(columns), zip(*columns.values(), strict=True))
+    return f"{answer(ranking)}\n\n{table}\n{_NOTE}"
 
 
-def _points(share: float) -> str:
-    return "–" if pd.isna(share) else f"{100 * share:.1f}"
+def _number(value: float) -> str:
+    return "–" if pd.isna(value) else f"{value:.1f}"
 
 
 def _behind(row: Mapping[Any, Any]) -> str:
     """Return the distance to the leader in points, with its interval."""
-    interval = f" ± {_points(row['margin'])}" if row["margin"] > 0 else ""
-    return _points(row["behind"]) + interval
+    interval = f" ± {100 * row['margin']:.1f}" if row["margin"] > 0 else ""
+    return _number(100 * row["behind"]) + interval

@@ -45,11 +45,10 @@ class Statistics:
     friedman_p : float
         p-value of Friedman's test that all methods are alike; NaN for fewer than three methods.
     pairs : DataFrame
-        One row per pair: `better` and `worse`, in the order of the methods; `difference` of the
-        mean scores, which may be negative where ranks and scores disagree; numbers of data sets
-        where the first `wins`, `ties` and `loses`; `p` of the two-sided Wilcoxon signed-rank test
-        and `p_holm`, corrected for the number of pairs; and the posterior probabilities of the
-        Bayesian signed-rank test that the first is better (`p_better`), practically equivalent
+        One row per pair: `better` and `worse`, by rank; `difference` of the mean scores; numbers of
+        data sets where the first `wins`, `ties` and `loses`; `p` of the two-sided Wilcoxon
+        signed-rank test and `p_holm`, corrected for the number of pairs; and the probabilities of
+        the Bayesian signed-rank test that the first is better (`p_better`), practically equivalent
         within `rope` (`p_same`) or worse (`p_worse`).
     rope : float
         Half-width of the region of practical equivalence.
@@ -77,14 +76,12 @@ class Statistics:
         One row per `method`, with the columns of `pairs`; `p_holm` is corrected for these pairs.
         """
         check_known("method", reference, self.ranks.index)
-        turn = {"wins": "loses", "loses": "wins", "p_better": "p_worse", "p_worse": "p_better"}
-        turn["worse"] = "method"
-        first = self.pairs[self.pairs["worse"] == reference].rename(columns={"better": "method"})
-        second = self.pairs[self.pairs["better"] == reference].rename(columns=turn)
-        second = second.assign(difference=-second["difference"])
-        columns = ["method", *self.pairs.columns.drop(["better", "worse"])]
-        pairs = pd.concat([first, second])[columns].reset_index(drop=True)
-        return pairs.assign(p_holm=holm(pairs["p"].to_numpy()))
+        turn = {"wins": "loses", "better": "worse", "p_better": "p_worse"}
+        turned = self.pairs.rename(columns=turn | {new: old for old, new in turn.items()})
+        turned = turned.assign(difference=-turned["difference"])
+        pairs = pd.concat([self.pairs, turned[self.pairs.columns]], ignore_index=True)
+        pairs = pairs[pairs["worse"] == reference].drop(columns="worse").reset_index(drop=True)
+        return pairs.rename(columns={"better": "method"}).assign(p_holm=holm(pairs["p"].to_numpy()))
 
 
 def compare_methods(results: pd.DataFrame, *, rope: float = 0.01) -> Statistics:
@@ -101,14 +98,8 @@ def compare_methods(results: pd.DataFrame, *, rope: float = 0.01) -> Statistics:
     Returns
     -------
     Statistics
-
-    Raises
-    ------
-    ValueError
-        If a score is missing or duplicated, as in several variants at once, or fewer than two
-        methods or data sets are left.
-    ImportError
-        If baycomp is missing.
+        ValueError if a score is missing or duplicated, as in several variants at once, or fewer
+        than two methods or data sets are left; ImportError without baycomp.
 
     References
     ----------
@@ -118,13 +109,10 @@ def compare_methods(results: pd.DataFrame, *, rope: float = 0.01) -> Statistics:
 
     Examples
     --------
-    >>> rows = [(d, m, 0, s) for d, (a, b) in enumerate([(0.9, 0.8), (0.7, 0.6), (0.8, 0.7)])
-    ...         for m, s in (("ours", a), ("theirs", b))]
+    >>> rows = [(d, m, 0, s + d / 9) for d in range(3) for m, s in (("none", 0.3), ("rope", 0.4))]
     >>> found = compare_methods(pd.DataFrame(rows, columns=["dataset", "method", "seed", "score"]))
-    >>> found.ranks.to_dict()
-    {'ours': 1.0, 'theirs': 2.0}
-    >>> found.pairs[["wins", "ties", "loses"]].to_numpy().tolist()
-    [[3, 0, 0]]
+    >>> found.ranks.to_dict(), found.pairs["wins"].tolist()
+    ({'rope': 1.0, 'none': 2.0}, [3])
     """
     from scipy.stats import friedmanchisquare
 
@@ -146,22 +134,17 @@ def compare_methods(results: pd.DataFrame, *, rope: float = 0.01) -> Statistics:
     baycomp = require("baycomp", extra="statistics", purpose="the Bayesian signed-rank test")
     rows = []
     for better, worse in itertools.combinations(scores.columns, 2):
-        # Equal differences are ties, too; one of exactly the region's half-width, as of one series
-        # in a hundred, is within it.
+        # Equal differences are ties, too; one of exactly the region's half-width is within it.
         apart = (scores[better] - scores[worse]).round(9).to_numpy()
-        chances = baycomp.SignedRankTest.probs(
-            apart, np.zeros_like(apart), rope, nsamples=_DRAWS, random_state=0
-        )
+        options = {"rope": rope, "nsamples": _DRAWS, "random_state": 0}
+        chances = baycomp.SignedRankTest.probs(apart, np.zeros_like(apart), **options)
         counts = [(apart > 0).sum(), (apart == 0).sum(), (apart < 0).sum()]
         p = signed_rank_p(apart)
         rows.append([better, worse, apart.mean(), *counts, p, p, *chances])
     pairs = pd.DataFrame(rows, columns=_PAIR)
     pairs["p_holm"] = holm(pairs["p"].to_numpy())
-    if scores.shape[1] < 3:
-        friedman_p = float("nan")
-    elif (scores.nunique(axis=1) == 1).all():
-        friedman_p = 1.0
-    else:
+    friedman_p = float("nan") if scores.shape[1] < 3 else 1.0
+    if scores.shape[1] >= 3 and not (scores.nunique(axis=1) == 1).all():
         friedman_p = float(friedmanchisquare(*scores.to_numpy().T).pvalue)
     return Statistics(scores, spreads, ranks, friedman_p, pairs, rope, incomplete)
 
@@ -189,26 +172,21 @@ def holm(p: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Return p-values corrected for multiple testing by Holm's step-down method."""
     order = np.argsort(p, kind="stable")
     stepped = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)).clip(max=1.0)
-    corrected = np.empty_like(stepped)
-    corrected[order] = stepped
-    return corrected
+    return stepped[np.argsort(order)]
 
 
 def check_scores(results: pd.DataFrame) -> None:
     """Raise ValueError if scores of one variant lack a column or are missing or duplicated."""
     for name in _COLUMNS:
         check_known("column of the results", name, results.columns)
+    twice = results.duplicated([*repeat_columns(results), "method"])
     for wrong, remedy in (
         (~np.isfinite(results["score"]), "is not a number; leave the row out if that fit failed"),
-        (
-            results.duplicated([*repeat_columns(results), "method"]),
-            "is there twice; name the columns that distinguish variants: --vary, or vary=",
-        ),
+        (twice, "is there twice; name the columns that distinguish variants: --vary, or vary="),
     ):
-        if wrong.any():
-            row = results[wrong].iloc[0]
-            where = f"{row['dataset']!r}, seed {row['seed']}"
-            raise ValueError(f"the score of {row['method']!r} on {where}, {remedy}")
+        for row in results[wrong].head(1).itertuples():
+            where = f"{row.dataset!r}, seed {row.seed}"
+            raise ValueError(f"the score of {row.method!r} on {where}, {remedy}")
 
 
 def mean_gains(gains: pd.DataFrame) -> pd.DataFrame:
@@ -260,11 +238,12 @@ def analyse(
     for variant in variant_scores(study):
         check_scores(variant.used)
         try:
-            statistics, table = compare_methods(variant.used, rope=rope), None
+            statistics = compare_methods(variant.used, rope=rope)
         except ValueError as error:  # too few methods or data sets
             found.append(replace(variant, obstacle=str(error)))
             continue
-        if baseline in (scores := statistics.scores).columns:
+        scores, table = statistics.scores, None
+        if baseline in scores.columns:
             table = mean_gains(scores.drop(columns=baseline).sub(scores[baseline], axis=0))
         cost = costs(variant.used, statistics)
         found.append(replace(variant, statistics=statistics, costs=cost, mean_gains=table))
