@@ -6,6 +6,7 @@ import math
 import re
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 from tsformer.data import list_datasets
@@ -45,25 +46,16 @@ def content(study: StudyScores, findings: list[Findings], baseline: str | None) 
     intervals = [each.mean_gains["low"] for each in compared if each.mean_gains is not None]
     design = {"splits": {}, "methods": {}, "leave_out": {}, **(study.design or {})}
     return {
-        "study": study,
-        "design": design,
-        "findings": findings,
+        **{"study": study, "design": design, "findings": findings, "facts": _facts(study)},
+        **{"compared": compared, "baseline": baseline, "alpha": ALPHA, "sure": SURE},
+        **{"verdict": verdict, "contrasts": contrasts, "against": against},
+        **{"costs": _costs, "datasets": _datasets},
         "several": len(findings) > 1,
-        "compared": compared,
         "fewest_compared": min((len(each.statistics.scores) for each in compared), default=0),
-        "baseline": baseline,
         "noun": "encoding" if study.ours and not design["methods"] else "method",
         "has_gains": bool(intervals),
         "has_intervals": any(low.notna().any() for low in intervals),
-        "facts": _facts(study),
         "stems": [_stem(each, findings) for each in findings],
-        "alpha": ALPHA,
-        "sure": SURE,
-        "verdict": verdict,
-        "contrasts": contrasts,
-        "against": against,
-        "costs": _costs,
-        "datasets": _datasets,
     }
 
 
@@ -96,8 +88,7 @@ def learning_curves(scores: StudyScores) -> dict[str, Figure]:
     """Draw scores against the number of training series, if the study has several sizes."""
     if "train_size" not in scores.varied or scores.rows["train_size"].nunique() < 2:
         return {}
-    # A point averages the draws of every method that has fits on the data set, so that curves
-    # of an unfinished study are comparable.
+    # Of every data set the draws that all its methods have: curves of an unfinished study compare.
     rows = pd.concat(
         complete(own) if scores.ours else own
         for variant in variant_scores(scores)
@@ -117,20 +108,21 @@ def _facts(study: StudyScores) -> dict[str, Any]:
     rows, design, expected = study.rows, study.design or {}, None
     planned = [*design.get("encodings", ()), *design.get("methods", {})]
     if {"datasets", "seeds"} <= design.keys():
-        lists = [design["seeds"], *design.get("vary", {}).values()]
-        lists += [design["train_sizes"]] if design.get("train_sizes") else []
         left_out = sum(map(len, design.get("leave_out", {}).values()))
         expected = len(design["datasets"]) * len(planned) - left_out
+        lists = [
+            design["seeds"],
+            *design.get("vary", {}).values(),
+            design.get("train_sizes") or "1",
+        ]
         expected *= math.prod(map(len, lists)) * int(design.get("resamples", 1))
-    helped = rows["helped"] if "helped" in rows.columns else pd.Series("", rows.index)
+    helped = rows.get("helped", pd.Series("", rows.index))
     adapted = rows[helped != ""].groupby(["method", helped], sort=False)["dataset"].unique()
-    versions = rows["version"].dropna() if study.ours and "version" in rows.columns else ()
+    versions = rows["version"].dropna() if study.ours and "version" in rows else ()
     return {
-        "methods": rows["method"].nunique(),
-        "datasets": rows["dataset"].nunique(),
-        "seeds": rows["seed"].nunique(),
+        **{f"{name}s": rows[name].nunique() for name in ("method", "dataset", "seed")},
         "most_seeds": int(rows.groupby(["dataset", "method"])["seed"].nunique().max()),
-        "splits": rows["resample"].nunique() if "resample" in rows.columns else 1,
+        "splits": rows["resample"].nunique() if "resample" in rows else 1,
         "nowhere": [name for name in planned if name not in set(rows["method"])],
         "expected": expected,
         "fits": len(rows),
@@ -154,10 +146,12 @@ def _costs(found: Findings) -> dict[str, Any]:
         ("mean rank", table["rank"].map("{:.2f}".format)),
     ]
     for name in there:
-        columns.append((COSTS[name], [_cost(value, name) for value in table[name]]))
+        form = "{:,.2f}" if name.endswith("seconds") else "{:,.0f}"
+        known = table[name].notna()
+        columns.append((COSTS[name], table[name].map(form.format).where(known, "–")))
         if f"front_{name}" in table.columns:
             words = table[f"front_{name}"].map({True: "yes", False: "no"})
-            columns.append(("on Pareto front", words.where(table[name].notna(), "–")))
+            columns.append(("on Pareto front", words.where(known, "–")))
     header, cells = zip(*columns, strict=True)
     n_fronts = header.count("on Pareto front")
     rows = list(zip(*cells, strict=True))
@@ -173,10 +167,10 @@ def _datasets(found: Findings) -> dict[str, Any]:
     methods = list(dict.fromkeys([*ranked, *scores["method"]]))
     catalog = list_datasets().set_index("name")[["length_max", "train_size"]]
     rows = []
-    for name in scores["dataset"].unique():
+    for name, own in scores.groupby("dataset", sort=False):
         length, size = catalog.loc[name] if name in catalog.index else (None, None)
-        if "n_train" in scores.columns:  # fits on part of the train split
-            size = scores.loc[scores["dataset"] == name, "n_train"].iloc[0]
+        if "n_train" in own:  # fits on part of the train split
+            size = own["n_train"].iloc[0]
         places = [(name, method) for method in methods]
         cells = [(means.get(place, nan), spreads.get(place, nan)) for place in places]
         whole = ["–" if pd.isna(number) else f"{number:,}" for number in (length, size)]
@@ -184,17 +178,12 @@ def _datasets(found: Findings) -> dict[str, Any]:
     return {"methods": methods, "rows": rows}
 
 
-def _cost(value: Any, name: str) -> str:
-    whole = name in ("n_parameters", "peak_memory_mb", "predict_memory_mb")
-    return "–" if pd.isna(value) else format(value, ",.0f" if whole else ",.2f")
-
-
 def verdict(found: Findings, baseline: str | None = None, noun: str = "method") -> str:
     """Answer in one or two sentences of Markdown whether a method beats the baseline."""
     statistics, text = found.statistics, ""
     if found.on_one_data_set:
         means = found.used.groupby("method", sort=False)["score"].mean().round(9)
-        text = _first("the highest mean score", means.index[means == means.max()])
+        text = _lead("the highest mean score", means.index[means == means.max()])
         where = escaped(found.used["dataset"].iloc[0])
         text = f"On {where}, {text}, {means.max():.3f}. One data set says nothing about others."
     elif statistics is None:
@@ -203,9 +192,25 @@ def verdict(found: Findings, baseline: str | None = None, noun: str = "method") 
         n_pairs, shown = len(statistics.pairs), contrasts(statistics)
         if baseline is not None and baseline in statistics.ranks.index:
             text = f"{_answer(statistics, baseline, noun)} "
-        text += _first("the best mean rank", shown["leaders"])
+        text += _lead("the best mean rank", shown["leaders"])
         text += f"; {len(shown['differ'])} of {n_pairs} pairs differ significantly."
     return markup(f"{escaped(found.label)}: {text}" if found.label else text)
+
+
+def _lead(what: str, names: Any) -> str:
+    return f"{codes(names)} {'share' if len(names) > 1 else 'has'} {what}"
+
+
+def _answer(statistics: Statistics, baseline: str, noun: str) -> str:
+    """Say which methods beat the baseline."""
+    n, name = len(statistics.scores), code(baseline)
+    if contrasts(statistics)["least_p"] * (len(statistics.ranks) - 1) >= ALPHA:
+        return f"{n} data sets are too few to show whether any {noun} beats {name}."
+    found = against(statistics, baseline)
+    better, worse = ([row["method"] for row in found[part]] for part in ("better", "worse"))
+    beat = f"{codes(better)} beat{'s' * (len(better) == 1)}" if better else f"No {noun} beats"
+    lower = f"; {codes(worse)} score{'s' * (len(worse) == 1)} lower" if worse else ""
+    return f"{beat} {name} on these {n} data sets{lower}."
 
 
 def contrasts(statistics: Statistics) -> dict[str, Any]:
@@ -224,29 +229,12 @@ def contrasts(statistics: Statistics) -> dict[str, Any]:
 def against(statistics: Statistics, baseline: str) -> dict[str, list[Any]]:
     """Return methods by their significant difference from the baseline, and equivalent methods."""
     table = statistics.against(baseline)
-    lead = table["wins"] - table["loses"]
-    better = (table["difference"] > 0) & (lead > 0)
-    worse = (table["difference"] < 0) & (lead < 0)
-    clear = table["p_holm"] < ALPHA
-    parts = {"better": better, "worse": worse, "mixed": ~(better | worse)}
+    clear, lead = table[table["p_holm"] < ALPHA], (table["wins"] - table["loses"]).map(np.sign)
+    way = np.sign(table["difference"]).where(np.sign(table["difference"]) == lead, 0)
+    parts = {"better": 1, "worse": -1, "mixed": 0}
     return {
-        **{name: table[clear & part].to_dict("records") for name, part in parts.items()},
+        **{
+            name: clear[way[clear.index] == sign].to_dict("records") for name, sign in parts.items()
+        },
         "same": table.loc[table["p_same"] > SURE, "method"].tolist(),
     }
-
-
-def _first(what: str, names: Any) -> str:
-    """Say which methods lead."""
-    return f"{codes(names)} {'share' if len(names) > 1 else 'has'} {what}"
-
-
-def _answer(statistics: Statistics, baseline: str, noun: str) -> str:
-    """Say which methods beat the baseline."""
-    n, name = len(statistics.scores), code(baseline)
-    if contrasts(statistics)["least_p"] * (len(statistics.ranks) - 1) >= ALPHA:
-        return f"{n} data sets are too few to show whether any {noun} beats {name}."
-    found = against(statistics, baseline)
-    better, worse = ([row["method"] for row in found[part]] for part in ("better", "worse"))
-    beat = f"{codes(better)} beat{'s' * (len(better) == 1)}" if better else f"No {noun} beats"
-    lower = f"; {codes(worse)} score{'s' * (len(worse) == 1)} lower" if worse else ""
-    return f"{beat} {name} on these {n} data sets{lower}."

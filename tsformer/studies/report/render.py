@@ -2,7 +2,7 @@
 
 import base64
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -49,21 +49,18 @@ def code(name: object) -> str:
     return markup(_markdown.code(name))
 
 
-def codes(items: Iterable[object]) -> str:
-    """Join names in code style as a sentence does: "`a`, `b` and `c`"."""
-    *first, last = _shortened(map(code, items))
+def listed(items: Iterable[object], show: Callable[[object], str] | None = None) -> str:
+    """Join names as a sentence does: "A, B and C", or "A, B and 3 more"."""
+    texts = list(map(show or escaped, items))
+    if len(texts) > _MOST_NAMED:
+        texts = [*texts[:_MOST_NAMED], f"{len(texts) - _MOST_NAMED} more"]
+    *first, last = texts
     return markup(f"{', '.join(first)} and {last}" if first else last)
 
 
-def names(items: Iterable[object]) -> str:
-    """Join escaped names: "A, B and 3 more"."""
-    return markup(", ".join(_shortened(map(escaped, items))))
-
-
-def _shortened(items: Iterable[str]) -> list[str]:
-    listed = list(items)
-    rest = [f"{len(listed) - _MOST_NAMED} more"] if len(listed) > _MOST_NAMED else []
-    return listed[:_MOST_NAMED] + rest
+def codes(items: Iterable[object]) -> str:
+    """Join names in code style as a sentence does: "`a`, `b` and `c`"."""
+    return listed(items, code)
 
 
 @cache
@@ -80,7 +77,7 @@ def _environment() -> Any:
     environment.filters |= {
         "code": code,
         "codes": codes,
-        "names": names,
+        "names": listed,
         "p_text": p_text,
         "f": lambda value, form: "–" if value is None or value != value else format(value, form),
         "counted": lambda n, what: f"{n} {what}" if n == 1 else f"{n} {what}s",

@@ -54,8 +54,7 @@ def write_report(
     out : str or path, optional
         The folder to write to; by default, ``report`` beside the CSV.
     baseline : str, optional
-        The method over which gains are computed; by default ``"none"``, or else ``"tsformer"``, if
-        the study has it.
+        The method that gains are over; by default ``"none"``, or else ``"tsformer"``, if there.
     rope : float, default=0.01
         Region of practical equivalence: scores no further apart count as equal.
     vary : str or iterable of str, optional
@@ -70,12 +69,8 @@ def write_report(
 
     Raises
     ------
-    FileNotFoundError
-        If there is no such study.
-    ValueError
-        If a column or a score is missing, or there is no method `baseline`.
-    ImportError
-        If the extra `statistics` or `plots` is missing.
+    FileNotFoundError, ValueError, ImportError
+        Without such a study, column, score or `baseline`, or the extras `statistics` and `plots`.
     """
     for library in ("jinja2", "markdown_it", "baycomp", "scikit_posthocs"):
         require(library, extra="statistics", purpose="the report of a study")
@@ -86,22 +81,18 @@ def write_report(
     findings = analyse(scores, baseline=baseline, rope=rope)
     drawn = figures(scores, findings, baseline)
     pictures = {f"{name}.png": as_png(figure) for name, figure in drawn.items()}
-    commands = ["tsformer compare --study study.json"] if scores.design is not None else []
+    commands = ["tsformer compare --study study.json"] * (scores.design is not None)
     name = scores.path.parent.name if scores.path.name == "results.csv" else scores.path.stem
-    variables = content(scores, findings, baseline)
+    variables = content(scores, findings, baseline) | {
+        "pictures": pictures,
+        "commands": "\n".join([*commands, *([command] if command else [])]),
+        "design_text": json.dumps(scores.design, ensure_ascii=False),
+        "digest": hashlib.sha256(scores.path.read_bytes()).hexdigest()[:16],
+        "versions": [f"tsformer {tsformer.__version__}", f"Python {platform.python_version()}"],
+    }
     encodings = variables["noun"] == "encoding"
     question = "Which encoding helps" if encodings else "Which method scores higher"
-    text = markdown(
-        f"{question}: {name}" if name else question,
-        {
-            **variables,
-            "pictures": pictures,
-            "commands": "\n".join([*commands, *([command] if command else [])]),
-            "design_text": json.dumps(scores.design, ensure_ascii=False),
-            "digest": hashlib.sha256(scores.path.read_bytes()).hexdigest()[:16],
-            "versions": [f"tsformer {tsformer.__version__}", f"Python {platform.python_version()}"],
-        },
-    )
+    text = markdown(f"{question}: {name}" if name else question, variables)
     folder = Path(out) if out is not None else scores.path.parent / "report"
     contents: dict[str, str | bytes] = {"report.html": html(text, pictures), "report.md": text}
     contents |= pictures
@@ -109,9 +100,9 @@ def write_report(
     check_folder(folder, contents, sign="report.md", text="tsformer")
     for file, written in contents.items():
         write_atomically(written, folder / file)
-    paths = tuple(folder / file for file in pictures)
+    html_file, markdown_file, *paths = (folder / file for file in contents)
     sentences = "\n".join(verdict(each, baseline, variables["noun"]) for each in findings)
-    return ReportFiles(folder / "report.html", folder / "report.md", paths, sentences)
+    return ReportFiles(html_file, markdown_file, tuple(paths), sentences)
 
 
 def as_png(figure: Figure) -> bytes:
