@@ -15,8 +15,8 @@ from tsformer.studies.run.problem import (
     n_train,
     own_problem,
 )
-from tsformer.studies.run.trial import fit_trial
-from tsformer.tracking import TrackedRun
+from tsformer.studies.run.trial import Task
+from tsformer.tracking import RunStore, TrackedRun
 
 
 @pytest.fixture(autouse=True)
@@ -193,7 +193,7 @@ def test_fit_gets_the_groups(monkeypatch):
     for name in ("TSTransformerClassifier", "TSEnsembleClassifier"):
         monkeypatch.setattr(f"tsformer.{name}.fit", fit)
     for trial in study.trials():
-        run = TrackedRun(None, "")
+        task = Task(trial, study, RunStore("sqlite:///none.db", ""), "")
         with contextlib.suppress(ArithmeticError):
-            fit_trial(trial, study, problem, run)
+            task.fit(problem, TrackedRun(None, ""))
     assert [groups.tolist() for groups in seen] == [problem.groups_train.tolist()] * 2

@@ -271,8 +271,8 @@ def plot_cost(costs: pd.DataFrame, *, axes: Axes | Sequence[Axes] | None = None)
                 "marker": MARKERS[i % len(MARKERS)],
                 "s": 55,
             }
-            label, above = shortened(row["method"]), {"zorder": 3, "clip_on": False}
-            ax.scatter(row[cost], row["score"], edgecolors=edge, label=label, **dot, **above)
+            dot |= {"zorder": 3, "clip_on": False, "label": shortened(row["method"])}
+            ax.scatter(row[cost], row["score"], edgecolors=edge, **dot)
         ax.margins(0.08)
         ax.grid(alpha=0.3)
         far = bool(0 < _FAR_APART * known.min() < known.max())

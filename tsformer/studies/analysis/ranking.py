@@ -49,7 +49,7 @@ def rank(scores: pd.DataFrame, dropped: Mapping[str, str], *, n_folds: int) -> p
         numbers = {"accuracy": own.mean(), "behind": apart.mean(), "margin": margin}
         rows.append({"encoding": name, "folds": n, **numbers, "outcome": outcome})
 
-    def place(row: dict[str, Any]) -> tuple[bool, bool, int, float]:
+    def place(row: Any) -> tuple[bool, bool, int, float]:
         behind = float(np.nan_to_num(row["behind"], nan=np.inf))
         return row["encoding"] in dropped, row["encoding"] != leader, -row["folds"], behind
 

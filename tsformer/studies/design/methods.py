@@ -28,13 +28,6 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
     TSTransformerClassifier(**parameters).check_parameters()  # now rather than in every fit
 
 
-def configuration(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all parameters that can affect a fit, including the estimator's defaults."""
-    everything = TSTransformerClassifier(**parameters).get_params()
-    left_out = (*_NOT_SHARED, *_HARMLESS)
-    return {name: value for name, value in everything.items() if name not in left_out}
-
-
 def digest(value: Any) -> str:
     """Return a hash of a value that has a JSON form, eight hex digits."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:8]
@@ -73,8 +66,12 @@ class Method:
         """All parameters that differ from the defaults of the class."""
         return {**self.baseline.parameters, **self.given}
 
-    def configuration(self) -> dict[str, Any]:
-        """Return everything that can affect a fit: class, library with version, parameters."""
+    def configuration(self, shared: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what can affect a fit: parameters, or class, library with version, parameters."""
+        if self.transformer:
+            everything = TSTransformerClassifier(**shared).get_params()
+            left_out = (*_NOT_SHARED, *_HARMLESS)
+            return {name: value for name, value in everything.items() if name not in left_out}
         # Our ensembles of other libraries depend on their versions.
         parts = (self.baseline.path, *(self.baseline.needs if self.ours else ()))
         library = ", ".join(map(library_version, parts))

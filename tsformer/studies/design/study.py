@@ -15,13 +15,7 @@ from tsformer.baselines.resolve import TRANSFORMER, class_version, import_encodi
 from tsformer.encodings import find
 from tsformer.encodings import names as registered
 from tsformer.estimators.classifier import TSTransformerClassifier
-from tsformer.studies.design.methods import (
-    Method,
-    check_parameters,
-    configuration,
-    digest,
-    read_method,
-)
+from tsformer.studies.design.methods import Method, check_parameters, digest, read_method
 
 #: The size that is the whole train split, in every data set.
 WHOLE = "100%"
@@ -258,13 +252,11 @@ class Study:
     def configuration(self, variant: str = "", method: str = "") -> dict[str, Any]:
         """Return everything that can affect a fit: defaults, or the version of other libraries."""
         found = self.method(method)
-        if not found.transformer:
-            return found.configuration()
-        own = configuration(self.parameters_of(variant, found.name))
+        own = found.configuration(self.parameters_of(variant, found.name))
         classes = map(find, self.parts_of(found.name))
         foreign = [cls for cls in classes if cls.__module__.partition(".")[0] != "tsformer"]
         own |= {"code": [*map(class_version, foreign)]} if foreign else {}
-        if found.name in self.encodings:
+        if not found.transformer or found.name in self.encodings:
             return own
         return {"estimator": TRANSFORMER, "encoding": self.encoding_of(found.name), **own}
 

@@ -168,7 +168,8 @@ def _datasets(found: Findings) -> dict[str, Any]:
     catalog = list_datasets().set_index("name")[["length_max", "train_size"]]
     rows = []
     for name, own in scores.groupby("dataset", sort=False):
-        length, size = catalog.loc[name] if name in catalog.index else (None, None)
+        known: Any = catalog.loc[name] if name in catalog.index else (None, None)
+        length, size = known
         if "n_train" in own:  # fits on part of the train split
             size = own["n_train"].iloc[0]
         places = [(name, method) for method in methods]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import shlex
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,12 +43,15 @@ if TYPE_CHECKING:
 def study_note(study: Study, store: RunStore) -> str:
     """Describe a study's run in Markdown: views, purpose, size, command."""
     what = "Methods" if study.methods else "Encodings"
-    links = ", ".join(  # links first: MLflow folds long descriptions
-        f"[{variant or f'{what} side by side'}]"
-        f"({store.page_of_view(view_of_study(study.name, digest(variant) if variant else ''))})"
+    pages = {
+        variant or f"{what} side by side": store.page_of_view(
+            view_of_study(study.name, digest(variant) if variant else "")
+        )
         for variant in study.variants
-    )
+    }
+    links = ", ".join(f"[{name}]({page})" for name, page in pages.items())
     made = f"{len(study.trials())} fits. Made by `{store.command}`."
+    # Links first: MLflow folds long descriptions.
     return f"{links}\n\n{study.description.strip()}\n\n{made}"
 
 
@@ -83,11 +86,9 @@ def summary_runs(
                 VARIANT_TAG: f"|{digest(variant)}|" if variant else "",
                 PLACE_TAG: f"{place:03d}",
             }
-            label = ", ".join(filter(None, (name, variant)))
+            label, key = ", ".join(filter(None, (name, variant))), f"{study.name}/{name}/{variant}"
             options: dict[str, Any] = {"parent": parent, "tags": tags, "again": True}
-            with store.start(
-                label, kind="encoding", key=f"{study.name}/{name}/{variant}", **options
-            ) as run:
+            with store.start(label, kind="encoding", key=key, **options) as run:
                 run.params({name_column(study): name, "study": study.name, **values})
                 run.metrics({"test/mean_rank": ranks[name], **_metrics(fits)})
                 if place == 1:  # MLflow's view of the study shows all fits in one run
@@ -110,14 +111,13 @@ def _once(run: TrackedRun, what: str, source: str, log: Callable[[], object]) ->
 
 def _copy_picture(run: TrackedRun, source: str) -> None:
     """Copy the picture of the encoding, if there is one, from another run."""
-    if not any(each.path == "encoding.png" for each in run.client.list_artifacts(source)):
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        path = run.client.download_artifacts(source, "encoding.png", folder)
-        image = require("PIL.Image", extra="plots", purpose="figures in MLflow")
-        with image.open(path) as picture:
-            run.image(picture.convert("RGB"), "encoding")
-        run.client.log_artifact(run.run_id, path)
+    if "encoding.png" in {each.path for each in run.client.list_artifacts(source)}:
+        with tempfile.TemporaryDirectory() as folder:
+            path = run.client.download_artifacts(source, "encoding.png", folder)
+            image = require("PIL.Image", extra="plots", purpose="figures in MLflow")
+            with image.open(path) as picture:
+                run.image(picture.convert("RGB"), "encoding")
+            run.client.log_artifact(run.run_id, path)
 
 
 def _metrics(fits: pd.DataFrame) -> dict[str, float]:
@@ -139,8 +139,12 @@ def finalize(
 ) -> dict[str, Any]:
     """Write and log failures, table or ranking, figure and report; return paths and verdict."""
     study, results, failures = store.study, store.results(), store.failures()
-    counts = {"fits/finished": len(store.rows), "fits/failed": len(store.errors)}
-    parent.metrics({**counts, "fits/unrecorded": len(store.unrecorded)})
+    counts: dict[str, Sized] = {
+        "finished": store.rows,
+        "failed": store.errors,
+        "unrecorded": store.unrecorded,
+    }
+    parent.metrics({f"fits/{name}": len(fits) for name, fits in counts.items()})
     parent.text(to_csv(results), "results.csv")
     (folder / "failures.csv").unlink(missing_ok=True)  # of an earlier call
     texts = {} if failures.empty else {"failures.csv": to_csv(failures)}
@@ -167,8 +171,7 @@ def finalize(
     parent.figure(lambda: drawn, path.name, key="ranking" if ranked else "", size=900)
     if not ranked:
         if all(map(importlib.util.find_spec, ("scikit_posthocs", "baycomp", "jinja2"))):
-            report = attempt(partial(report_of, folder, parent), "writing the report")
-            written |= report or {}
+            written |= attempt(partial(report_of, folder, parent), "writing the report") or {}
         summary_runs(study, read_study(store.path), store.store, parent, figure)
     return written
 

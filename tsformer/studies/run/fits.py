@@ -111,7 +111,7 @@ class Fits:
             while waiting or running:
                 while waiting and idle:
                     task = waiting.popleft()
-                    method = task.study.method(task.trial.method)
+                    method = task.method
                     if one_by_one:
                         self.progress.send("fit-start", task.trial)
                     # Other libraries may crash. A worker cannot import the main script.

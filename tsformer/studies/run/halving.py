@@ -1,7 +1,8 @@
 """Successive halving within a time budget: fold after fold, for ever fewer encodings."""
 
+import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, median
 from typing import Any
@@ -53,10 +54,8 @@ class Halving:
 
     def __post_init__(self) -> None:
         ratios = time_ratios(min(_LENGTHS, key=lambda n: abs(math.log(n / self.length))))
-        self.prior = {
-            name: max(ratios.get(part, 1.0) for part in name.split("+"))
-            for name in self.study.names
-        }
+        parts = {name: name.split("+") for name in self.study.names}
+        self.prior = {name: max(ratios.get(p, 1.0) for p in of) for name, of in parts.items()}
 
     def run(self) -> None:
         """Fit until the budget is used up or the remaining encodings have all folds."""
@@ -81,30 +80,28 @@ class Halving:
         seconds = rows.groupby("encoding")["fit_seconds"].median()
         return ranking.assign(fit_seconds=ranking["encoding"].map(seconds))
 
-    @property
-    def left(self) -> float:
-        """Seconds of the budget that are left."""
-        return self.budget - sum(self.counted.values()) / self.jobs
-
-    def cost(self, name: str) -> float:
-        """Estimate the seconds of a fit from earlier fits, of other encodings if need be."""
+    def cost(self, *names: str) -> float:
+        """Estimate the seconds of fits from earlier fits, of other encodings if need be."""
         fits: dict[str, list[float]] = {}
         for trial, seconds in self.counted.items():
             fits.setdefault(trial.method, []).append(seconds)
-        if name in fits:
-            return fmean(fits[name])
-        units = [fmean(seconds) / self.prior[other] for other, seconds in fits.items()]
-        return self.prior[name] * median(units) if units else 0.0
+        unit = median([fmean(each) / self.prior[name] for name, each in fits.items()] or [0.0])
+        costs = [fmean(fits.get(name, [self.prior[name] * unit])) for name in names]
+        return max(sum(costs) / self.jobs, *costs)
+
+    def _left(self) -> float:
+        return self.budget - sum(self.counted.values()) / self.jobs
 
     def _fit(self, names: Sequence[str], fold: int) -> bool:
         """Fit encodings on a fold, the cheapest first; return whether the time sufficed."""
         trials = [self._trial(name, fold) for name in sorted(names, key=self.cost)]
         rows, errors = self.results.rows, self.results.errors
-        self.counted |= {each: _seconds(rows[each]) for each in trials if each in rows}
-        late = lambda trial: self.cost(trial.method) > self.left  # noqa: E731
-        for trial in self.fit(trials, self.results, late):
+        late = lambda trial: self.cost(trial.method) > self._left()  # noqa: E731
+        begun = [trial for trial in trials if trial in rows]
+        for trial in itertools.chain(begun, self.fit(trials, self.results, late)):
             if trial in rows:
-                self.counted[trial] = _seconds(rows[trial])
+                row = rows[trial]
+                self.counted[trial] = float(row["fit_seconds"] + row["predict_seconds"])
         for trial in trials:
             if trial in errors:
                 self.dropped.setdefault(trial.method, "left out after an error")
@@ -112,28 +109,20 @@ class Halving:
                 self.dropped.setdefault(trial.method, "not reached within the budget")
         return all(trial in rows or trial in errors for trial in trials)
 
-    def _sum(self, names: Sequence[str]) -> float:
-        """Estimate the seconds of one fold."""
-        costs = [self.cost(name) for name in names]
-        return max(sum(costs) / self.jobs, *costs)
-
     def _advance(self, names: Sequence[str], n_folds: int) -> list[str]:
         """Return the encodings for the next fold, the best first; drop the others."""
         n_test, n_left = sum(self.n_test[:n_folds]), self.study.resamples - n_folds
-        means = {
-            name: fmean(self._accuracy(name, fold) for fold in range(n_folds)) for name in names
-        }
-        ranked, left = sorted(means, key=lambda name: -means[name]), self.left
-        half = ranked[: max(2, math.ceil(len(ranked) / 2))]
-        best = means[ranked[0]]
+        means = {n: fmean(self._accuracy(n, fold) for fold in range(n_folds)) for n in names}
+        ranked, left = sorted(means, key=lambda name: -means[name]), self._left()
+        half, best = ranked[: max(2, math.ceil(len(ranked) / 2))], means[ranked[0]]
         variances = {name: (best * (1 - best) + p * (1 - p)) / n_test for name, p in means.items()}
         level = [n for n in ranked if best - means[n] <= _NOISE * math.sqrt(variances[n])]
         wanted, kept = list(half), list[str]()
         for name in ranked[len(half) :]:
-            if name in level and n_left * self._sum([*wanted, name]) <= left:
+            if name in level and n_left * self.cost(*wanted, name) <= left:
                 wanted.append(name)
         for name in wanted:
-            if self._sum([*kept, name]) <= left:
+            if self.cost(*kept, name) <= left:
                 kept.append(name)
         if len(kept) < 2 or kept[0] != ranked[0]:
             return []  # a fold without the best encoding would not count
@@ -149,8 +138,3 @@ class Halving:
 
     def _trial(self, name: str, fold: int) -> Trial:
         return Trial(self.study.datasets[0], name, self.study.seeds[0], resample=fold)
-
-
-def _seconds(row: Mapping[str, Any]) -> float:
-    """Return the seconds of a fit and its predictions."""
-    return float(row["fit_seconds"] + row["predict_seconds"])

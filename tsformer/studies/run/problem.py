@@ -25,6 +25,10 @@ from tsformer.studies.design.study import WHOLE
 
 #: Series and labels to train on, and to test on.
 Split = tuple[Any, np.ndarray, Any, np.ndarray]
+# A worker gets the data sets of a study in any order; keeping more could fill its memory.
+_KEPT = 16
+# The file of a problem with the fold and the group of each series.
+_SPLIT = "_SPLIT.csv"
 
 
 def stratified_resample(
@@ -60,6 +64,11 @@ def _divided(split: Split, train: Any, test: Any) -> Split:
     return taken(X, train), y[train], taken(X, test), y[test]
 
 
+def taken(X: np.ndarray | Sequence[Any], places: Sequence[int] | np.ndarray) -> Any:
+    """Return the series at these places: an array of an array, a list of a list."""
+    return X[places] if isinstance(X, np.ndarray) else [X[i] for i in places]
+
+
 def cross_validation_folds(
     y: npt.NDArray[Any], groups: npt.NDArray[Any] | None = None, *, n_folds: int = 5
 ) -> npt.NDArray[np.int64]:
@@ -82,11 +91,6 @@ def cross_validation_folds(
     return found
 
 
-def taken(X: np.ndarray | Sequence[Any], places: Sequence[int] | np.ndarray) -> Any:
-    """Return the series at these places: an array of an array, a list of a list."""
-    return X[places] if isinstance(X, np.ndarray) else [X[i] for i in places]
-
-
 def subset_size(y: npt.NDArray[Any], size: str) -> int:
     """Return the number of series that a size stands for."""
     n_classes = len(np.unique(y))
@@ -107,23 +111,15 @@ def nested_order(y: npt.NDArray[Any], *, seed: int) -> npt.NDArray[np.intp]:
     number (Balinski and Young, "Fair Representation", 2001).
     """
     shuffled = np.random.default_rng(seed).permutation(len(y))
-    _, classes, counts = np.unique(y[shuffled], return_inverse=True, return_counts=True)
-    place = np.empty(len(y))  # within its class
-    for label, count in enumerate(counts):
-        place[classes == label] = np.arange(count)
-    due = np.where(place == 0, 0.0, (place + 0.5) / counts[classes])
-    return shuffled[np.argsort(due, kind="stable")]
+    drawn = pd.Series(y[shuffled]).groupby(y[shuffled])
+    place = drawn.cumcount()  # within its class
+    due = ((place + 0.5) / drawn.transform("size")).where(place > 0, 0.0)
+    return shuffled[np.argsort(due.to_numpy(), kind="stable")]
 
 
 def nested_subset(y: npt.NDArray[Any], size: str, *, seed: int) -> npt.NDArray[np.intp]:
     """Return a stratified subset; subsets of the same seed are nested."""
     return np.sort(nested_order(y, seed=seed)[: subset_size(y, size)])
-
-
-# A worker gets the data sets of a study in any order; keeping more could fill its memory.
-_KEPT = 16
-# The file of a problem with the fold and the group of each series.
-_SPLIT = "_SPLIT.csv"
 
 
 class Problem(NamedTuple):
@@ -177,11 +173,20 @@ def fold_sizes(name: str) -> list[int]:
 def _split_table(name: str) -> dict[str, npt.NDArray[Any]]:
     """Return the folds and groups of a problem's series, if it has any."""
     home = folder_of(name)
-    file = None if home is None else Path(f"{home / name}{_SPLIT}")
-    if file is None or not file.is_file():
+    if home is None or not (file := home / f"{name}{_SPLIT}").is_file():
         return {}
     table = pd.read_csv(file, dtype={"fold": np.int64, "group": str}, keep_default_na=False)
     return {str(column): table[column].to_numpy() for column in table}
+
+
+@lru_cache(maxsize=_KEPT)
+def official_split(name: str) -> Split:
+    """Load train and test split."""
+    split = (*load_dataset(name, split="train"), *load_dataset(name, split="test"))
+    for part in split:  # all fits of a process share the arrays
+        for array in part if isinstance(part, list) else [part]:
+            array.flags.writeable = False
+    return split
 
 
 @cache
@@ -202,16 +207,6 @@ def digest_of(parts: Iterable[tuple[Sequence[Any], npt.NDArray[Any]]], also: str
             found.update(np.ascontiguousarray(x, dtype="<f8").tobytes())
         found.update(b"part\n")
     return found.hexdigest()
-
-
-@lru_cache(maxsize=_KEPT)
-def official_split(name: str) -> Split:
-    """Load train and test split."""
-    split = (*load_dataset(name, split="train"), *load_dataset(name, split="test"))
-    for part in split:  # all fits of a process share the arrays
-        for array in part if isinstance(part, list) else [part]:
-            array.flags.writeable = False
-    return split
 
 
 class OwnProblem(NamedTuple):
@@ -252,27 +247,21 @@ def own_problem(
         named = source.schema is not None and source.schema.group
         split += f"; all series of one {repr(named) if named else 'group'}, of "
         split += f"{table['group'].nunique()}, are in one fold"
-    labels, items = writable_labels(labels[order]), [items[i] for i in order]
-    n_train = int((folds != 0).sum())
-    parts = {
-        "TRAIN": (items[:n_train], labels[:n_train]),
-        "TEST": (items[n_train:], labels[n_train:]),
-    }
+    y, n = writable_labels(labels[order]), int((folds != 0).sum())
+    items = [items[i] for i in order]
+    parts = {"TRAIN": (items[:n], y[:n]), "TEST": (items[n:], y[n:])}
     stem = re.sub(r"[^A-Za-z0-9_-]+", "-", title).strip("-")[:80] or "own"
     name = f"{stem}-{digest_of(parts.values(), table.to_csv(index=False))[:8]}"
     home = Path("data") / name
-    if not home.is_dir():
-        home.parent.mkdir(parents=True, exist_ok=True)
-        # In the target folder, so that the move is an atomic rename.
-        with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=home.parent) as temporary:
-            folder = Path(temporary) / name
-            folder.mkdir()
-            for part, (series, y) in parts.items():
-                write_ts(folder / f"{name}_{part}.ts", series, y, comment=f"Written from {title}.")
-            table.to_csv(folder / f"{name}{_SPLIT}", index=False, lineterminator="\n")
-            try:
-                folder.rename(home)
-            except OSError:
-                if not home.is_dir():  # else another process wrote the same
-                    raise
+    if home.is_dir():
+        return OwnProblem(name, home, split)
+    home.parent.mkdir(parents=True, exist_ok=True)
+    # In the target folder, so that the move is an atomic rename.
+    with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=home.parent) as temporary:
+        folder = Path(temporary) / name
+        folder.mkdir()
+        for part, (series, of) in parts.items():
+            write_ts(folder / f"{name}_{part}.ts", series, of, comment=f"Written from {title}.")
+        table.to_csv(folder / f"{name}{_SPLIT}", index=False, lineterminator="\n")
+        folder.rename(home)
     return OwnProblem(name, home, split)

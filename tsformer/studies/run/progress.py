@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from time import monotonic
 from typing import Any, Literal
@@ -56,13 +56,12 @@ class ProgressLines:
     """A listener that prints each fit on standard error, with the time left."""
 
     def __call__(self, progress: Progress) -> None:
-        now = monotonic()
         if progress.event == "start":  # also of each round within a budget
-            self._begun = now, progress.done
+            self._begun = monotonic(), progress.done
         if progress.event != "fit-end":
             return
         start, before = self._begun
-        left = (now - start) / (progress.done - before) * (progress.total - progress.done)
+        left = (monotonic() - start) / (progress.done - before) * (progress.total - progress.done)
         result = " ".join(progress.error.split()) or f"accuracy {progress.accuracy:.3f}"
         line = f"{progress.done}/{progress.total}  {progress.trial}  {result}"
         with suppress(BrokenPipeError, ValueError):  # the pipe or the file is closed
@@ -80,33 +79,34 @@ def listener_of(
     return ProgressLines() if verbose else on_progress
 
 
+@dataclass(eq=False)
 class ProgressReporter(Callback):
     """Counts fits and notifies a listener; as a callback it also reports epochs."""
 
-    def __init__(
-        self,
-        listener: Callable[[Progress], None] | None,
-        trials: Collection[Trial],
-        skipped: Collection[Trial],
-        workers: Callable[[], int] = lambda: 1,
-    ):
-        self._listener, self._workers = listener, workers
-        self._counts: dict[str, Any] = {"total": len(trials), "skipped": len(skipped), "failed": 0}
-        self._waiting: set[Trial | None] = {trial for trial in trials if trial not in skipped}
+    listener: Callable[[Progress], None] | None
+    trials: Collection[Trial]
+    skipped: Collection[Trial]
+    workers: Callable[[], int] = lambda: 1
+    failed: int = field(default=0, init=False)
+    current: Trial | None = field(default=None, init=False)  # the one running in this process
+
+    def __post_init__(self) -> None:
+        self.waiting = set(self.trials) - set(self.skipped)
         self.send("start")
 
     def send(self, event: Any, trial: Trial | None = None, **fields: Any) -> None:
         """Report the start or end of a fit, in this process or another, or of all fits."""
         if event == "fit-start":
-            self._trial = trial  # the one running in this process
-        if event == "fit-end":
-            self._waiting.discard(trial)
-            self._counts["failed"] += bool(fields["error"])
-        if self._listener is not None:
-            fields |= {"running": min(self._workers(), len(self._waiting)), "trial": trial}
-            done = self._counts["total"] - len(self._waiting)
-            self._listener(Progress(event, done=done, **self._counts, **fields))
+            self.current = trial
+        if event == "fit-end" and trial is not None:
+            self.waiting.discard(trial)
+            self.failed += bool(fields["error"])
+        if self.listener is not None:
+            total, left = len(self.trials), len(self.waiting)
+            counts = (total, total - left, len(self.skipped), self.failed)
+            running = min(self.workers(), left)
+            self.listener(Progress(event, *counts, running=running, trial=trial, **fields))
 
     def on_epoch_end(self, state: TrainingState) -> None:
         counts = {"epoch": state.epoch, "n_epochs": state.n_epochs}
-        self.send("epoch", self._trial, **counts, loss=state.history[-1]["loss"])
+        self.send("epoch", self.current, **counts, loss=state.history[-1]["loss"])

@@ -1,6 +1,6 @@
 """ResultStore: the results of a study so far, in memory and in results.csv."""
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -38,13 +38,26 @@ class ResultStore:
     def open(self) -> Self:
         """Read the store for the first time, unless that would lose rows of an existing CSV."""
         self._read_store()
-        commits = [row["commit"] for row in self.rows.values() if row["commit"] != commit()]
-        if commits:  # the version and the parameters may be the same
+        # The version and the parameters may be the same.
+        if n := sum(row["commit"] != commit() for row in self.rows.values()):
             warn_caller(
-                f"{len(commits)} of the {len(self.rows)} fits in the store were made at another "
-                "commit of tsformer, and are not repeated; for new fits use another experiment"
+                f"{n} of the {len(self.rows)} fits in the store were made at another commit of "
+                "tsformer, and are not repeated; for new fits use another experiment"
             )
-        self._refuse_to_lose()
+        recorded: set[str] = set()  # unrecorded fits lack an id
+        read = {row["run_id"] for row in self.rows.values()}
+        try:
+            if self.path.exists() and self.path.stat().st_size:
+                recorded = set(pd.read_csv(self.path, dtype={"run_id": str})["run_id"].dropna())
+            known = all(map(self.store.has, recorded - read))
+        except (ValueError, KeyError):  # not a results table
+            known = False
+        if not known:
+            raise FileExistsError(
+                f"{self.path} would be overwritten, and is not a results file of a study or has "
+                f"fits that {without_credentials(self.store.uri)} does not know: name their store "
+                "with --tracking-uri, choose another folder with --out, or move the file"
+            )
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.write()
         return self
@@ -68,24 +81,6 @@ class ResultStore:
                         self.rows[trial] = stored_row(trial, self.study, run, self.store)
                         self.errors.pop(trial, None)
                     self.unrecorded.discard(trial)
-
-    def _refuse_to_lose(self) -> None:
-        """Raise if rows of the CSV exist nowhere else, because another store recorded them."""
-        recorded: set[str] = set()  # unrecorded fits lack an id
-        try:
-            if self.path.exists() and self.path.stat().st_size:
-                recorded = set(pd.read_csv(self.path, dtype={"run_id": str})["run_id"].dropna())
-            known = all(
-                map(self.store.has, recorded - {row["run_id"] for row in self.rows.values()})
-            )
-        except (ValueError, KeyError):  # not a results table
-            known = False
-        if not known:
-            raise FileExistsError(
-                f"{self.path} would be overwritten, and is not a results file of a study or has "
-                f"fits that {without_credentials(self.store.uri)} does not know: name their store "
-                "with --tracking-uri, choose another folder with --out, or move the file"
-            )
 
     def add(self, result: TrialResult) -> list[Trial]:
         """Add a result; return all trials that share the fit."""
@@ -122,9 +117,8 @@ class ResultStore:
         """Return one row per fit without a run in the store."""
         return self._described(self.unrecorded)
 
-    def _described(self, trials: Iterable[Trial]) -> pd.DataFrame:
-        shown = set(trials)
-        rows = [describe(trial, self.study) for trial in self._trials if trial in shown]
+    def _described(self, trials: Collection[Trial]) -> pd.DataFrame:
+        rows = [describe(trial, self.study) for trial in self._trials if trial in trials]
         return pd.DataFrame(rows, columns=list(describe(self._trials[0], self.study)))
 
     def waiting(self) -> list[Trial]:

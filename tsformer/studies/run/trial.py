@@ -41,8 +41,7 @@ COST_COLUMNS = (
     *("n_parameters_encoding", "peak_memory_mb", "predict_seconds", "predict_memory_mb"),
 )
 #: Column of the results -> metric of the MLflow run.
-_METRICS = {name: f"test/{name}" for name in SCORE_COLUMNS}
-_METRICS |= {name: name for name in COST_COLUMNS}
+_METRICS = {name: f"test/{name}" for name in SCORE_COLUMNS} | {name: name for name in COST_COLUMNS}
 #: Columns of the results that are integers.
 COUNTS = ("n_epochs", "n_parameters", "n_parameters_encoding")
 # Tags of a fit: hash of its data set, and how the series were made readable.
@@ -51,8 +50,7 @@ _SERIES, _HELPED = "tsformer.series", "tsformer.helped"
 
 def columns(study: Study) -> list[str]:
     """Return the columns of the results, in order."""
-    tags = {"tsformer.version": ""}
-    return list(row_of(study.trials()[0], study, "", {}, tags))
+    return list(row_of(study.trials()[0], study, "", {}, {"tsformer.version": ""}))
 
 
 def name_column(study: Study) -> str:
@@ -101,43 +99,113 @@ def stored_row(trial: Trial, study: Study, run: Any, store: RunStore) -> dict[st
     return row_of(trial, study, run.info.run_id, run.data.metrics, run.data.tags)
 
 
-def fit_trial(
-    trial: Trial,
-    study: Study,
-    problem: Problem,
-    run: TrackedRun,
-    callbacks: Sequence[Callback] = (),
-) -> dict[str, Any]:
-    """Train on the train split, score the test split once, log both, and end the run."""
-    method = study.method(trial.method)
-    # MLflow shows these figures side by side; they are drawn after the fit has been timed.
-    tracker = MLflowTracker(mlflow_run=run, pictures=True)
-    estimator, given = method.estimator, dict(method.given)
-    if method.transformer:
-        estimator, given = TRANSFORMER, study.parameters_of(trial.variant, trial.method)
-        given["encoding"] = study.encoding_of(trial.method)
-        given["callbacks"] = [tracker, *callbacks]
-    with run, suppress_interruption_warning(), unobserved():
-        # Other libraries stay on the CPU.
-        device = resolve_device(given.get("device", "auto") if method.ours else "cpu")
-        classifier = PanelClassifier(estimator, given, trial.seed)
-        _log_inputs(trial, study, problem, run)
-        reset_peak_memory(device)
-        begun, used = time.perf_counter(), sum(os.times()[:4])  # with ended children
-        classifier.fit(problem.X_train, problem.y_train, groups=problem.groups_train)
-        cost = {
-            "fit_seconds": time.perf_counter() - begun,
-            "fit_cpu_seconds": sum(os.times()[:4]) - used,
-            "peak_memory_mb": peak_memory_mb(device),
+@dataclass(frozen=True)
+class TrialResult:
+    """A row of the results, or an error; `recorded` if the MLflow store has the whole run."""
+
+    trial: Trial
+    row: dict[str, Any] | None = None
+    error: str = ""
+    recorded: bool = True
+
+
+@dataclass(frozen=True)
+class Task:
+    """A trial, with everything that another process needs to run it."""
+
+    trial: Trial
+    study: Study
+    store: RunStore
+    parent_id: str
+    key: str = field(default="", init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", self.study.key(*self.trial))
+
+    @property
+    def method(self) -> Method:
+        """The method of the trial."""
+        return self.study.method(self.trial.method)
+
+    @property
+    def part(self) -> tuple[str, int, str, int]:
+        """The arguments of `Problem.load`."""
+        trial = self.trial
+        size = self.study.train_size_of(trial.variant)
+        return trial.dataset, trial.resample, size, trial.seed
+
+    def start(self) -> TrackedRun:
+        """Create the run of the fit."""
+        trial, study = self.trial, self.study
+        tags = {
+            "tsformer.configuration": study.hash_of(trial.variant, trial.method),
+            "mlflow.runColor": encoding_colors(study.names)[trial.method],
+            STUDY_TAG: study.name,
         }
-        if method.ours and was_interrupted(classifier.estimator_):
-            raise KeyboardInterrupt  # fit keeps its state, but an incomplete fit is no result
-        run.metrics({k: value for k, value in cost.items() if k not in tracker.summary_})
-        _score(classifier, problem, run, device)
-        tags = {_HELPED: classifier.helped_} if study.methods else {}
-        run.tags(tags)
-        tags |= {"tsformer.version": tsformer.__version__, "tsformer.commit": commit()}
-        return row_of(trial, study, run.run_id, run.scores, tags)
+        name, parent = str(trial).replace("  ", " "), TrackedRun(None, self.parent_id)
+        return self.store.start(name, kind="fit", key=self.key, parent=parent, tags=tags)
+
+    def failed(self, error: str) -> TrialResult:
+        """Record the fit as failed: it has no run yet, or a lost one."""
+        run = self.start()
+        run.tags({"tsformer.error": error})
+        run.end("FAILED")
+        return TrialResult(self.trial, None, error, not run.lost)
+
+    def fit(
+        self, problem: Problem, run: TrackedRun, callbacks: Sequence[Callback] = ()
+    ) -> dict[str, Any]:
+        """Train on the train split, score the test split once, log both, and end the run."""
+        method, trial, study = self.method, self.trial, self.study
+        # MLflow shows these figures side by side; they are drawn after the fit has been timed.
+        tracker = MLflowTracker(mlflow_run=run, pictures=True)
+        estimator, given = method.estimator, dict(method.given)
+        if method.transformer:
+            estimator, given = TRANSFORMER, study.parameters_of(trial.variant, trial.method)
+            given["encoding"] = study.encoding_of(trial.method)
+            given["callbacks"] = [tracker, *callbacks]
+        with run, suppress_interruption_warning(), unobserved():
+            # Other libraries stay on the CPU.
+            device = resolve_device(given.get("device", "auto") if method.ours else "cpu")
+            classifier = PanelClassifier(estimator, given, trial.seed)
+            self.log_inputs(problem, run)
+            reset_peak_memory(device)
+            begun, used = time.perf_counter(), sum(os.times()[:4])  # with ended children
+            classifier.fit(problem.X_train, problem.y_train, groups=problem.groups_train)
+            cost = {
+                "fit_seconds": time.perf_counter() - begun,
+                "fit_cpu_seconds": sum(os.times()[:4]) - used,
+                "peak_memory_mb": peak_memory_mb(device),
+            }
+            if method.ours and was_interrupted(classifier.estimator_):
+                raise KeyboardInterrupt  # fit keeps its state, but an incomplete fit is no result
+            run.metrics({k: value for k, value in cost.items() if k not in tracker.summary_})
+            _score(classifier, problem, run, device)
+            tags = {_HELPED: classifier.helped_} if study.methods else {}
+            run.tags(tags)
+            tags |= {"tsformer.version": tsformer.__version__, "tsformer.commit": commit()}
+            return row_of(trial, study, run.run_id, run.scores, tags)
+
+    def log_inputs(self, problem: Problem, run: TrackedRun) -> None:
+        """Log the configuration of the trial and its data."""
+        trial, study = self.trial, self.study
+        named: dict[str, Any] = {"dataset": trial.dataset}
+        named |= {"method": trial.method} if study.methods else {}
+        named |= {"encoding": study.encoding_of(trial.method)} if self.method.transformer else {}
+        named |= {"seed": trial.seed, "resample": trial.resample}
+        if (size := self.part[2]) != WHOLE:
+            named |= {"train_size": size, "n_train": len(problem.y_train)}
+        configuration = study.configuration(trial.variant, trial.method)
+        run.json({**named, **configuration}, "configuration.json")
+        # A parameter of another class may be called `dataset` or `seed`.
+        others = configuration.pop("parameters", {})
+        apart = {(f"parameters.{k}" if k in named else k): v for k, v in others.items()}
+        run.params({**named, **configuration, **apart})
+        for context in ("train", "test"):
+            X, y = (getattr(problem, f"{name}_{context}") for name in "Xy")
+            loader = f"tsformer.studies.run.problem.Problem.load{self.part}.X_{context}"
+            run.dataset(X, y, name=trial.dataset, context=context, loader=loader)
+        run.tags({_SERIES: series_digest(trial.dataset)})
 
 
 def was_interrupted(estimator: Any) -> bool:
@@ -146,30 +214,6 @@ def was_interrupted(estimator: Any) -> bool:
     if part is None:  # below the gate there is no transformer to train
         return estimator.time_limit is None and not estimator.unexplained_ < estimator.gate
     return any(history.interrupted for history in getattr(part, "histories_", ()))
-
-
-def _log_inputs(trial: Trial, study: Study, problem: Problem, run: TrackedRun) -> None:
-    """Log the configuration of a trial and its data."""
-    named: dict[str, Any] = {"dataset": trial.dataset}
-    named |= {"method": trial.method} if study.methods else {}
-    if study.method(trial.method).transformer:
-        named["encoding"] = study.encoding_of(trial.method)
-    named |= {"seed": trial.seed, "resample": trial.resample}
-    size = study.train_size_of(trial.variant)
-    if size != WHOLE:
-        named |= {"train_size": size, "n_train": len(problem.y_train)}
-    configuration = study.configuration(trial.variant, trial.method)
-    run.json({**named, **configuration}, "configuration.json")
-    # A parameter of another class may be called `dataset` or `seed`.
-    others = configuration.pop("parameters", {})
-    apart = {(f"parameters.{k}" if k in named else k): v for k, v in others.items()}
-    run.params({**named, **configuration, **apart})
-    part = (trial.dataset, trial.resample, size, trial.seed)
-    for context in ("train", "test"):
-        X, y = (getattr(problem, f"{name}_{context}") for name in "Xy")
-        loader = f"tsformer.studies.run.problem.Problem.load{part}.X_{context}"
-        run.dataset(X, y, name=trial.dataset, context=context, loader=loader)
-    run.tags({_SERIES: series_digest(trial.dataset)})
 
 
 def _score(
@@ -187,64 +231,16 @@ def _score(
             raise
     predicted = classifier.predict(problem.X_test) if p is None else classes[p.argmax(axis=1)]
     seconds, memory = time.perf_counter() - begun, peak_memory_mb(device)
-    scores = {"predict_seconds": seconds, "predict_memory_mb": memory}
     labels = {"true": true, "predicted": predicted}
     table = pd.DataFrame({name: [*map(csv_cell, values)] for name, values in labels.items()})
     run.figure(lambda: plot_confusion(true, predicted, classes), "confusion.png")
-    if p is None:
-        scores |= label_scores(true, predicted)
-    else:
-        scores |= classification_scores(true, p, classes)
+    scores = label_scores(true, predicted) if p is None else classification_scores(true, p, classes)
+    if p is not None:
         table[[f"p({label})" for label in classes]] = p
         run.figure(lambda: plot_reliability(true, p, classes), "reliability.png")
+    scores |= {"predict_seconds": seconds, "predict_memory_mb": memory}
     run.metrics({_METRICS[name]: value for name, value in scores.items()})
     run.text(table.to_csv(index_label="case", lineterminator="\n"), "predictions.csv")
-
-
-@dataclass(frozen=True)
-class Task:
-    """A trial, with everything that another process needs to run it."""
-
-    trial: Trial
-    study: Study
-    store: RunStore
-    parent_id: str
-    key: str = field(default="", init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "key", self.study.key(*self.trial))
-
-    def start(self) -> TrackedRun:
-        """Create the run of the fit."""
-        trial, study = self.trial, self.study
-        return self.store.start(
-            str(trial).replace("  ", " "),
-            kind="fit",
-            key=self.key,
-            parent=TrackedRun(None, self.parent_id),
-            tags={
-                "tsformer.configuration": study.hash_of(trial.variant, trial.method),
-                "mlflow.runColor": encoding_colors(study.names)[trial.method],
-                STUDY_TAG: study.name,
-            },
-        )
-
-    def failed(self, error: str) -> "TrialResult":
-        """Record the fit as failed: it has no run yet, or a lost one."""
-        run = self.start()
-        run.tags({"tsformer.error": error})
-        run.end("FAILED")
-        return TrialResult(self.trial, None, error, not run.lost)
-
-
-@dataclass(frozen=True)
-class TrialResult:
-    """A row of the results, or an error; `recorded` if the MLflow store has the whole run."""
-
-    trial: Trial
-    row: dict[str, Any] | None = None
-    error: str = ""
-    recorded: bool = True
 
 
 def run_task(
@@ -262,28 +258,24 @@ def run_task(
         for module in study.imports:
             importlib.import_module(module)
         if study.key(*trial) != task.key:
-            library = study.method(trial.method).configuration()["library"]
-            return TrialResult(
-                trial,
-                error=f"OtherVersions: this worker has {library}, and the comparison began with "
-                "another version; install that on the worker, or copy your own module there",
+            here = study.configuration(trial.variant, trial.method)
+            error = (
+                f"OtherVersions: this worker has {here.get('library', here)}, and the comparison "
+                "began with another version; install that on the worker, or copy the module"
             )
+            return TrialResult(trial, error=error)
         try:  # a cluster repeats fits, and another study may have finished it
             runs = task.store.runs("FINISHED", {"tsformer.key": task.key})
         except Exception:  # the store is unreachable: the run that cannot be created warns
             runs = []
         if runs:
             return TrialResult(trial, stored_row(trial, study, runs[0], task.store))
-        size = study.train_size_of(trial.variant)
-        problem = Problem.load(trial.dataset, trial.resample, size, trial.seed)
-        method = study.method(trial.method)
-        load_class(method.estimator)  # before it is timed
-        _warm_up(method, problem)
+        problem = Problem.load(*task.part)
+        load_class(task.method.estimator)  # before it is timed
+        _warm_up(task.method, problem)
         run = task.start()
         on_begin()
-        return TrialResult(
-            trial, fit_trial(trial, study, problem, run, callbacks), "", not run.lost
-        )
+        return TrialResult(trial, task.fit(problem, run, callbacks), "", not run.lost)
     except (Exception, SystemExit) as error:  # one failing fit must not cost the others
         message = f"{type(error).__name__}: {error}"
         if run is None:
