@@ -87,8 +87,14 @@ def test_shift_in_time(name):
 
 @every_encoding
 def test_default_times_are_the_steps(name):
-    model, x = make_model(name).float(), series().float()
-    torch.testing.assert_close(model(x), model(x, times=steps().float()), rtol=0, atol=0)
+    """In training too: with times of each series its dropout is that of all."""
+    model, x, t = make_model(name, dropout=0.5).float(), series().float(), steps().float()
+    torch.testing.assert_close(model(x), model(x, times=t), rtol=0, atol=0)
+    trained = []
+    for times in (None, t, t.expand(4, -1)):
+        torch.manual_seed(0)
+        trained.append(model.train()(x, times=times))
+    torch.testing.assert_close(trained[1:], trained[:1] * 2)
 
 
 @every_encoding
