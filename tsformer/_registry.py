@@ -66,14 +66,15 @@ class Registry(Generic[Base]):
 
         A name may be the path of a class, ``"module.Class"``, whose module was imported.
         """
-        if isinstance(name, str) and name not in self._classes:
-            home, _, own = name.rpartition(".")
-            cls: Any = getattr(sys.modules.get(home), own, None)
-            base = not isinstance(cls, type) or "registry" in vars(cls)
-            if not base and getattr(cls, "registry", None) is self:
-                return cls
-        check_known(self.kind, name, self._classes)
-        return self._classes[name]
+        home = name.rpartition(".")[0] if isinstance(name, str) else ""
+        own: dict[str, type[Base]] = {
+            f"{home}.{key}": cls
+            for key, cls in getattr(sys.modules.get(home), "__dict__", {}).items()
+            if isinstance(cls, type) and getattr(cls, "registry", None) is self
+            if "registry" not in vars(cls)  # as in the base class
+        }
+        check_known(self.kind, name, known := self._classes | own)
+        return known[name]
 
     def available(self) -> list[dict[str, Any]]:
         """Return a table of the registered classes: name, class attributes and summary.

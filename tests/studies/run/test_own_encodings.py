@@ -83,7 +83,7 @@ def test_other_code_of_a_class_of_a_script_is_another_fit(tmp_path, monkeypatch)
         ("fit A --set encoding=rope+ownencodings.Own", "--allow-import"),
         ("pretrain A --encoding ownencodings.Own", "--allow-import"),
         ("plot-encoding ownencodings.Own", "--allow-import"),
-        ("fit A --encoding ownencodings.Owm --allow-import", "'ownencodings.Owm'"),
+        ("fit A --encoding ownencodings.Owm --allow-import", "did you mean 'ownencodings.Own'"),
         ("fit A --encoding ownencoding.Own --allow-import", "'ownencoding'"),
     ],
 )
