@@ -13,8 +13,8 @@ from marks import exhaustive_except
 
 import tsformer
 from tsformer import load_dataset
-from tsformer.baselines import BASELINES, PanelClassifier, find, library_version, load_class
-from tsformer.baselines.resolve import arguments
+from tsformer.baselines import BASELINES, PanelClassifier, find, load_class
+from tsformer.baselines.resolve import arguments, library_version
 
 #: What makes a fit quick, where that is not known of the name.
 _QUICK: dict[str, dict[str, Any]] = {

@@ -82,7 +82,7 @@ def test_files_that_cannot_be_read():
         with pytest.raises(ValueError, match=r"x\.parquet cannot be read as Parquet"):
             read(path)
     Path("empty").mkdir()
-    with pytest.raises(FileNotFoundError, match=r"has no series\.npy and no Parquet .*convert"):
+    with pytest.raises(FileNotFoundError, match=r"empty: no series\.npy and no Parquet"):
         read("empty")
     with pytest.raises(FileNotFoundError, match=r"nowhere\.npy: no such file"):
         read("nowhere.npy")

@@ -122,17 +122,14 @@ def test_one_column_for_all_channels_and_none_for_labels(read):
     assert read("id,t,a,y\n1,0,5,\n", labelled=False, **LONG).y is None
 
 
-@pytest.mark.parametrize("ending", ["parquet", "feather"])
 @pytest.mark.parametrize("index", [None, list("pq")])
-def test_types_of_pandas_with_missing_values(ending, index):
+def test_types_of_pandas_with_missing_values(index):
     pytest.importorskip("pyarrow")
-    if index is not None and ending == "feather":
-        pytest.skip("Feather has no index")
     table = pd.DataFrame({"id": [7, 8], "a": [1, None], "b": [None, 2.5], "y": [7, 8]}, index)
-    getattr(table.convert_dtypes(), f"to_{ending}")(f"x.{ending}")
+    table.convert_dtypes().to_parquet("x.parquet")
     schema = TableSchema(case="id", label="y")
     with pytest.warns(UserWarning, match="read as steps"):
-        found = read_table(Path(f"x.{ending}"), schema, labelled=True)
+        found = read_table(Path("x.parquet"), schema, labelled=True)
     np.testing.assert_array_equal(found.X[:, 0], [[1, np.nan], [np.nan, 2.5]])
     assert (found.cases, found.y.tolist()) == (["7", "8"], ["7", "8"])
 
@@ -211,10 +208,9 @@ def test_text_that_is_not_utf_8_and_files_that_are_missing_or_damaged(read):
         with pytest.raises(FileNotFoundError, match=name):
             read_table(Path(name), TableSchema(), labelled=False)
     pytest.importorskip("pyarrow")
-    for name, kind in (("x.parquet", "Parquet"), ("x.feather", "Feather")):
-        Path(name).write_text("id,t")
-        with pytest.raises(ValueError, match=rf"^{name} cannot be read as {kind}: "):
-            read_table(Path(name), TableSchema(), labelled=False)
+    Path("x.parquet").write_text("id,t")
+    with pytest.raises(ValueError, match=r"^x\.parquet cannot be read as Parquet: "):
+        read_table(Path("x.parquet"), TableSchema(), labelled=False)
 
 
 @pytest.mark.parametrize(

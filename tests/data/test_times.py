@@ -3,7 +3,6 @@
 from contextlib import nullcontext
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
-from warnings import catch_warnings
 
 import numpy as np
 import pandas as pd
@@ -74,19 +73,6 @@ def test_equal_times_of_float32_and_nanoseconds_of_today_are_not_rounded():
 def test_refused_with_a_reason(times, message):
     with pytest.raises(ValueError, match=message):
         pad_times(times, lengths(3, 3))
-
-
-@pytest.mark.parametrize(
-    ("times", "warned"),
-    [
-        ([20240131, 20240201], "such as 20240131 are read as numbers"),
-        ([20240132, 20240201], None),
-        ([10240131, 10240201], None),
-    ],
-)
-def test_dates_that_are_written_as_numbers_are_warned_of(times, warned):
-    with pytest.warns(UserWarning, match=warned) if warned else catch_warnings(action="error"):
-        pad_times(times, lengths(2))
 
 
 def test_one_unit_is_the_median_step_of_training():

@@ -5,14 +5,7 @@ scikit-learn's contract can be named by its path. Whatever it reads, it is given
 """
 
 from tsformer.baselines.reader import PanelClassifier, UnreadableSeries
-from tsformer.baselines.resolve import (
-    BASELINES,
-    Baseline,
-    find,
-    import_encodings,
-    library_version,
-    load_class,
-)
+from tsformer.baselines.resolve import BASELINES, Baseline, find, import_encodings, load_class
 
 __all__ = [
     "BASELINES",
@@ -21,6 +14,5 @@ __all__ = [
     "UnreadableSeries",
     "find",
     "import_encodings",
-    "library_version",
     "load_class",
 ]

@@ -18,11 +18,6 @@ from tsformer.data.containers import to_arrays
 from tsformer.data.layout import check_ids, refuse_nul, refuse_recording
 from tsformer.data.series import Floats
 
-#: sktime's torch networks never shuffle: with series sorted by class, a batch has one class.
-_NEVER_SHUFFLES = ("sktime.classification.deep_learning", "BaseDeepClassifierPytorch")
-#: tslearn's arrays are (B, L, C), although its tags say ``three_d_array`` as others' do.
-_STEPS_FIRST = ("tslearn", "TimeSeriesMixin")
-
 
 class UnreadableSeries(ValueError):
     """A classifier cannot read these series, padded or interpolated or not."""
@@ -35,9 +30,8 @@ class PanelClassifier:
     Classifiers of this package get the series as given. Classes with sktime's ``get_tag`` (aeon's
     too) and scikit-learn classes with the tag ``three_d_array`` get an array (B, C, L), tslearn's
     (B, L, C), and others one row of C times L values per series. Short series are padded with the
-    mean of each channel and long series cut to the length of the longest training series; gaps are
-    interpolated linearly. Global generators of Python, NumPy and torch are seeded for each call
-    and restored after it, torch's number of threads too.
+    mean of each channel and long series cut to the longest training series; gaps are interpolated.
+    Global generators are seeded for each call; they and torch's threads are restored after it.
 
     Parameters
     ----------
@@ -54,15 +48,8 @@ class PanelClassifier:
         The fitted classifier.
     classes_ : ndarray (K,)
         The labels, sorted.
-    helped_ : str
-        ``"padded"``, ``"interpolated"``, ``"cut"``, ``"shuffled"``, or several of them.
     has_probabilities_ : bool
         Whether `predict_proba` returns more than the answer, as far as is known.
-
-    Raises
-    ------
-    ImportError, TypeError, ValueError
-        As `tsformer.baselines.load_class` raises them, and for an unknown parameter.
 
     Examples
     --------
@@ -80,20 +67,15 @@ class PanelClassifier:
         """Construct the classifier and discard it, to raise its errors before any fit."""
         cls = load_class(self.estimator)
         parameters = arguments(self.estimator, cls, self.parameters, self.random_state)
-        try:
-            with _isolated(self.random_state), warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # each fit constructs it again, and warns
+        try:  # each fit constructs it again, and warns
+            with _isolated(self.random_state), warnings.catch_warnings(action="ignore"):
                 cls(**parameters)
         except (Exception, SystemExit) as error:
             reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
             raise ValueError(f"{self.estimator} cannot be constructed: {reason}") from error
 
     def fit(self, X: Any, y: npt.ArrayLike, groups: npt.ArrayLike | None = None) -> Self:
-        """Fit the classifier to series X, in any container, and labels y (B,).
-
-        `groups` (B,) are passed on if its `fit` has the parameter. UnreadableSeries if it reads one
-        channel only and the series have several.
-        """
+        """Fit to series X, in any container, labels y (B,), and groups (B,) if `fit` has them."""
         check_ids(X, y, "y")
         refuse_recording(X, y)
         refuse_nul(y, "y")
@@ -113,7 +95,8 @@ class PanelClassifier:
                     )
                 self._length = max(baseline.shortest, *(x.shape[1] for x in map(_trimmed, arrays)))
                 series = self._read(arrays)
-            if _descends(cls, *_NEVER_SHUFFLES):
+            # These never shuffle: with series sorted by class, a batch would have one class.
+            if _descends(cls, "sktime.classification.deep_learning", "BaseDeepClassifierPytorch"):
                 order = np.random.default_rng(self.random_state).permutation(len(labels))
                 series, labels = series[order], labels[order]
                 self._changes["shuffled"] = None
@@ -128,7 +111,7 @@ class PanelClassifier:
 
     @property
     def helped_(self) -> str:
-        """Changes of the series, in fit and predict."""
+        """Changes of the series: "padded", "interpolated", "cut" and "shuffled"."""
         return ", ".join(self._changes)
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
@@ -138,21 +121,15 @@ class PanelClassifier:
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
         """Return the probability of each class in the order of `classes_`, (B, K).
 
-        Raises
-        ------
-        AttributeError
-            If the classifier has no probabilities: no method, NotImplementedError, or, with
-            sktime's contract, only zeros and ones, which its base class substitutes.
-        ValueError
-            If the classifier answers with an array of another shape.
+        AttributeError if the classifier has no method, does not implement it or, with sktime's
+        contract, has only zeros and ones, which its base class substitutes.
         """
         answer = None
         if self.has_probabilities_:
             with suppress(NotImplementedError):
                 answer = self._answer("predict_proba", X, len(self.classes_))[:, self._columns]
-        if answer is None or (
-            hasattr(self.estimator_, "get_tag") and np.isin(answer, (0, 1)).all()
-        ):
+        substitutes = hasattr(self.estimator_, "get_tag")
+        if answer is None or (substitutes and np.isin(answer, (0, 1)).all()):
             self.has_probabilities_ = False
             raise AttributeError(f"{self.estimator} has no probabilities")
         sums = answer.sum(axis=1, keepdims=True, dtype=np.float64)
@@ -169,8 +146,7 @@ class PanelClassifier:
             answer = answer[:, 0]
         if self._layout != "any" and answer.shape != (expected := (len(series), *columns)):
             raise ValueError(
-                f"{method} of {self.estimator} must return an array of shape {expected}; got "
-                f"shape {answer.shape}"
+                f"{method} of {self.estimator} must return the shape {expected}; got {answer.shape}"
             )
         return answer
 
@@ -178,12 +154,16 @@ class PanelClassifier:
         """Interpolate, pad and cut as needed; return one array in the classifier's layout."""
         series = list(map(_trimmed, arrays))
         if not self._gaps and any(np.isnan(x).any() for x in series):
-            series = list(map(_interpolated, series))
+            frames = (pd.DataFrame(x.T).interpolate(limit_direction="both") for x in series)
+            series = [np.ascontiguousarray(frame.fillna(0.0).to_numpy().T) for frame in frames]
             self._changes["interpolated"] = None
         lengths = [x.shape[1] for x in series]
         self._changes |= {"padded": None} if min(lengths) < self._length else {}
         self._changes |= {"cut": None} if max(lengths) > self._length else {}
-        panel = np.stack([_fitted(x, self._length) for x in series])
+        panel = np.empty((len(series), len(series[0]), self._length))
+        for row, x in zip(panel, series, strict=True):
+            row[:] = pd.DataFrame(x.T).mean().fillna(0.0).to_numpy()[:, None]
+            row[:, : x.shape[1]] = x[:, : self._length]
         if self._layout == "steps first":
             return panel.transpose(0, 2, 1)
         return panel.reshape(len(panel), -1) if self._layout == "flat" else panel
@@ -201,7 +181,7 @@ def _reads(estimator: Any) -> tuple[str, bool, bool]:
         # Keywords, because sktime and aeon order these arguments differently.
         tag = {"tag_value_default": False, "raise_error": False}
         return "panel", False, bool(estimator.get_tag("capability:multivariate", **tag))
-    if _descends(type(estimator), *_STEPS_FIRST):
+    if _descends(type(estimator), "tslearn", "TimeSeriesMixin"):  # whatever its tags say
         return "steps first", gaps, True
     return "panel" if inputs is not None and inputs.three_d_array else "flat", gaps, True
 
@@ -215,18 +195,6 @@ def _trimmed(x: Floats) -> Floats:
     """Return a series (C, L) without trailing steps that have no value."""
     there = np.flatnonzero(~np.isnan(x).all(axis=0))
     return np.asarray(x[:, : max([0, *there[-1:]]) + 1], dtype=float)
-
-
-def _interpolated(x: Floats) -> Floats:
-    """Fill gaps linearly, edges with the nearest value, empty channels with 0."""
-    filled = pd.DataFrame(x.T).interpolate(limit_direction="both").fillna(0.0)
-    return np.ascontiguousarray(filled.to_numpy().T)
-
-
-def _fitted(x: Floats, length: int) -> Floats:
-    """Pad a series with the mean of each channel, or cut it."""
-    means = pd.DataFrame(x.T).mean().fillna(0.0).to_numpy()[:, None]
-    return np.hstack([x[:, :length], means.repeat(max(length - x.shape[1], 0), axis=1)])
 
 
 @contextmanager

@@ -24,42 +24,30 @@ TRANSFORMER = "tsformer.TSTransformerClassifier"
 
 @dataclass(frozen=True)
 class Baseline:
-    """A classifier that a study can name.
+    """A classifier that a study can name."""
 
-    Attributes
-    ----------
-    path : str
-        Dotted path of its class.
-    parameters, quick : mapping
-        Overrides of the class's defaults, and of a small fit that compiles.
-    needs : tuple of str
-        Modules without which it cannot be used; the extra `baselines` installs them.
-    unequal, gaps : bool
-        Whether it reads unequal lengths and missing values, or series are changed first.
-    shortest : int
-        The fewest steps it reads; shorter series are padded.
-    random : bool
-        Whether fits depend on `random_state`. A deterministic method is fitted once for all seeds.
-    chance : tuple of str
-        Parameters that make a deterministic method depend on `random_state`.
-    compiled : bool
-        Whether the first fit in a process compiles; measured seconds exclude it.
-    """
-
+    #: Dotted path of its class.
     path: str
+    #: Overrides of the class's defaults.
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    #: Modules without which it cannot be used; the extra `baselines` installs them.
     needs: tuple[str, ...] = ()
+    #: Whether it reads unequal lengths and missing values, or series are changed first.
     unequal: bool = False
     gaps: bool = False
+    #: The fewest steps it reads; shorter series are padded.
     shortest: int = 1
+    #: Whether fits depend on `random_state`; if not, it is fitted once for all seeds.
     random: bool = True
+    #: Parameters that make a deterministic method depend on `random_state`.
     chance: tuple[str, ...] = ()
+    #: Whether the first fit in a process compiles, and parameters of a small fit that does.
     compiled: bool = False
     quick: Mapping[str, Any] = field(default_factory=dict)
 
 
-def _ours(name: str) -> Baseline:
-    return Baseline(f"tsformer.{name}", unequal=True, gaps=True)
+def _ours(name: str, **options: Any) -> Baseline:
+    return Baseline(f"tsformer.{name}", unequal=True, gaps=True, **options)
 
 
 def _sktime(name: str, *needs: str, **options: Any) -> Baseline:
@@ -71,18 +59,23 @@ def _aeon(name: str, **options: Any) -> Baseline:
     return Baseline(f"aeon.classification.{name}", needs=("aeon",), compiled=True, **options)
 
 
-_DEEP = "deep_learning"
+_FEW_KERNELS, _FEW_TREES = {"n_kernels": 84}, {"n_estimators": 2}
+#: The batches of one that are sktime's defaults would take many times as long.
+_BATCHES = {"batch_size": 16}
 
 #: The classifiers to compare with, by name: this package first, then by kind.
 BASELINES: Mapping[str, Baseline] = {
     "tsformer": _ours("TSTransformerClassifier"),
     "random-convolutions": _ours("RandomConvolutionClassifier"),
     "ensemble": _ours("TSEnsembleClassifier"),
-    "majority": replace(
-        Baseline("sklearn.dummy.DummyClassifier", {"strategy": "prior"}, gaps=True, random=False),
+    "majority": Baseline(
+        "sklearn.dummy.DummyClassifier",
+        {"strategy": "prior"},
+        gaps=True,
+        random=False,
         chance=("strategy",),
     ),
-    "summary-ridge": replace(_ours("baselines.summary_ridge.SummaryRidgeClassifier"), random=False),
+    "summary-ridge": _ours("baselines.summary_ridge.SummaryRidgeClassifier", random=False),
     "flat-ridge": Baseline("sklearn.linear_model.RidgeClassifierCV", random=False),
     "1nn-dtw": _sktime(  # without a warping window
         "distance_based.KNeighborsTimeSeriesClassifier",
@@ -91,48 +84,37 @@ BASELINES: Mapping[str, Baseline] = {
         random=False,
     ),
     # sktime passes the features on as tables of 10,000 columns, which takes seconds.
-    "rocket": _aeon("convolution_based.RocketClassifier", quick={"n_kernels": 8}),
-    "minirocket": _aeon(
-        "convolution_based.MiniRocketClassifier", shortest=9, quick={"n_kernels": 84}
-    ),
+    "rocket": _aeon("convolution_based.RocketClassifier", quick=_FEW_KERNELS),
+    "minirocket": _aeon("convolution_based.MiniRocketClassifier", shortest=9, quick=_FEW_KERNELS),
     "multirocket": _aeon(
         "convolution_based.MultiRocketClassifier",
         parameters={"n_kernels": 6250},  # as in its paper
         shortest=10,
-        quick={"n_kernels": 84},
+        quick=_FEW_KERNELS,
     ),
-    "arsenal": _sktime(
-        "kernel_based.Arsenal", "numba", quick={"num_kernels": 8, "n_estimators": 2}
-    ),
+    "arsenal": _sktime("kernel_based.Arsenal", "numba", quick={"num_kernels": 8, **_FEW_TREES}),
     "hydra": _aeon("convolution_based.HydraClassifier"),
     "multirocket-hydra": _aeon("convolution_based.MultiRocketHydraClassifier", shortest=10),
     "quant": _aeon("interval_based.QUANTClassifier"),
     "rdst": _aeon("shapelet_based.RDSTClassifier", quick={"max_shapelets": 50}),
-    "drcif": _sktime("interval_based.DrCIF", "numba", shortest=10, quick={"n_estimators": 2}),
+    "drcif": _sktime("interval_based.DrCIF", "numba", shortest=10, quick=_FEW_TREES),
     "catch22": _sktime("feature_based.Catch22Classifier", "numba"),
-    # The batches of one that are sktime's defaults would take many times as long.
-    "inception-time": _sktime(f"{_DEEP}.InceptionTimeClassifierTorch"),
-    "resnet": _sktime(f"{_DEEP}.ResNetClassifierTorch", parameters={"batch_size": 16}),
+    "inception-time": _sktime("deep_learning.InceptionTimeClassifierTorch"),
+    "resnet": _sktime("deep_learning.ResNetClassifierTorch", parameters=_BATCHES),
     "mvts-transformer": _sktime(
-        f"{_DEEP}.mvts_transformer.MVTSTransformerClassifier", parameters={"verbose": False}
+        "deep_learning.mvts_transformer.MVTSTransformerClassifier", parameters={"verbose": False}
     ),
-    "convtran": _sktime(f"{_DEEP}.convtran.ConvTranClassifierTorch", parameters={"batch_size": 16}),
+    "convtran": _sktime("deep_learning.convtran.ConvTranClassifierTorch", parameters=_BATCHES),
 }
-#: Part of a base class's name -> kind of estimator, if no base is a classifier.
-_KINDS = {"Regressor": "a regressor", "Cluster": "a clusterer", "Outlier": "an outlier detector"}
 
 
 def find(estimator: str) -> Baseline:
-    """Return the classifier of a name in `BASELINES` or of the dotted path of a class.
-
-    Nothing is imported. ValueError for an unknown name, with the nearest match.
+    """Return the classifier of a name in `BASELINES` or of a dotted path, importing nothing.
 
     Examples
     --------
     >>> find("arsenal").path
     'sktime.classification.kernel_based.Arsenal'
-    >>> find("sklearn.svm.SVC").needs
-    ()
     """
     if estimator in BASELINES:
         return BASELINES[estimator]
@@ -158,17 +140,13 @@ def is_foreign(estimator: str) -> bool:
 
 
 def load_class(estimator: str) -> type[Any]:
-    """Import the class of a classifier.
+    """Import the class of a classifier, by its name or path.
 
     Raises
     ------
-    ImportError
-        If a library is not installed, with the command that installs it, or if the module raises
-        or exits on import.
-    ValueError
-        If there is no such class, or it is of a script or notebook: workers cannot import it.
-    TypeError
-        If it is not a class with `fit` and `predict`, or is a regressor or a clusterer.
+    ImportError, ValueError, TypeError
+        If a library is missing or its module raises, if there is no such class, or if it is no
+        classifier with `fit` and `predict`.
     """
     baseline = find(estimator)
     for needed in baseline.needs:
@@ -178,18 +156,17 @@ def load_class(estimator: str) -> type[Any]:
                 f"{install_command('baselines')}"
             )
     home, _, name = baseline.path.rpartition(".")
-    if home == "__main__":
+    if home == "__main__":  # which workers cannot import
         raise ValueError(f"{estimator}: save the class in a file mine.py, and name it mine.{name}")
     module = load_module(home, estimator)
     found = getattr(module, name, None)  # ours are imported on demand
     if found is None:
         raise ValueError(unknown(f"class of {home}", name, vars(module)))
-    if not (inspect.isclass(found) and hasattr(found, "fit") and hasattr(found, "predict")):
-        raise TypeError(f"{estimator} must be a class with fit and predict; got {found!r}")
-    bases = " ".join(base.__name__ for base in found.__mro__[1:])
-    kind = next((kind for part, kind in _KINDS.items() if part in bases), "")
-    if kind and "Classifier" not in bases:
-        raise TypeError(f"{estimator} is {kind}; name a classifier")
+    bases = " ".join(base.__name__ for base in getattr(found, "__mro__", ())[1:])
+    other = any(kind in bases for kind in ("Regressor", "Cluster", "Outlier"))
+    methods = inspect.isclass(found) and hasattr(found, "fit") and hasattr(found, "predict")
+    if not methods or (other and "Classifier" not in bases):
+        raise TypeError(f"{estimator} is no class of a classifier, but {found!r}; name one")
     return found
 
 

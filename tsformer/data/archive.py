@@ -15,9 +15,8 @@ import pandas as pd
 from tsformer._checks import shortened, unknown
 from tsformer._optional import require
 from tsformer._warnings import warn_caller
-from tsformer.data.formats import separator_of
+from tsformer.data.formats import number_in, separator_of
 from tsformer.data.table import TableSchema, read_table
-from tsformer.data.text import number_in
 from tsformer.data.tsfile import DatasetError, read_ts
 
 Series = Any
@@ -36,33 +35,29 @@ def load_dataset(
     """Load a data set of the UCR or UEA archive, or your own data in its layout.
 
     A data set is two files, ``<name>/<name>_TRAIN.ts`` and ``<name>/<name>_TEST.ts``, or ``.tsv``
-    or ``.txt`` with the label first in each line. It is searched in the folder of the environment
-    variable ``TSFORMER_DATA``, in ``data/`` of the working directory (and of the checkout), and in
-    the installed sktime. If none has it, sktime downloads it into ``data/``.
+    or ``.txt`` with the label first in each line. It is searched in the folder named by
+    ``TSFORMER_DATA``, in ``data/`` and in sktime, which else downloads it into ``data/``.
 
     Parameters
     ----------
     name : str
         As in `list_datasets`, case included: ``"NATOPS"``.
     split : {"train", "test", "train+test"}
-        Which part, or both as one, train before test. By default both, with a warning: a classifier
-        fitted to them has seen the test series.
+        Which part; by default both, with a warning: a classifier has then seen the test series.
     folder : path-like, optional
         Search only this folder, and download nothing.
 
     Returns
     -------
     X : ndarray (n, channels, length) of float64, or list of n arrays (channels, length)
-        A list if the series differ in length, and of DataFrames (length, channels) if they have
-        time stamps. Missing values are NaN.
+        A list if lengths differ, of DataFrames (length, channels) with time stamps. Missing is NaN.
     y : ndarray (n,) of str or float64
         Labels, spelled as in the files, or the numbers of a regression problem.
 
     Raises
     ------
     DatasetError, ValueError, ImportError
-        If a data set is unknown or cannot be downloaded, or a file is damaged or differs from the
-        catalogue.
+        For an unknown data set, a failed download, and a file that differs from the catalogue.
 
     Examples
     --------
@@ -82,8 +77,8 @@ def load_dataset(
         known = [*_catalog().index, *(home.name for _, home in _own(places))]
         problem = f"no {name} in {folder}" if name in known else unknown("data set", name, known)
         raise DatasetError(
-            f"{problem}; list_datasets() lists names. For your own data set create {expected}, and "
-            f"for a folder of series say {name}/"
+            f"{problem}; list_datasets() lists names. Your own data set is {expected}; a folder of "
+            f"series is {name}/"
         )
     home = _download(name, Path("data")) if found is None else found[1]
     parts = [_read(home, part) for part in (split or _BOTH).split("+")]
@@ -92,10 +87,8 @@ def load_dataset(
     if len({_shape(series)[0] for series in X}) > 1:
         raise DatasetError(f"the training and test series in {home} differ in number of channels")
     if split is None:
-        warn_caller(
-            f"load_dataset({name!r}) returns train and test series together; pass split='train', "
-            f"'test' or, if both are meant, {_BOTH!r}"
-        )
+        both = f"load_dataset({name!r}) returns train and test series together"
+        warn_caller(f"{both}; pass split='train', 'test' or, if both are meant, {_BOTH!r}")
     timed = isinstance(X[0], pd.DataFrame)
     return (X if timed or len({series.shape[1] for series in X}) > 1 else np.stack(X)), y
 
@@ -106,11 +99,9 @@ def list_datasets() -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        One row per data set: `name`, `archive` (UCR, UEA, or "own" in `TSFORMER_DATA` or
-        ``data/``), `train_size`, `test_size`, `channels`, `length_min`, `length_max`, `classes`,
-        `type`; and `available`, the place where `load_dataset` finds it: "TSFORMER_DATA", "data",
-        "sktime", or "" before its download. Your own data sets are counted, and have no sizes if a
-        file is damaged.
+        One row per data set: `name`, `archive` (UCR, UEA or "own"), `train_size`, `test_size`,
+        `channels`, `length_min`, `length_max`, `classes` (missing if a file is damaged), `type`,
+        and `available`: "TSFORMER_DATA", "data", "sktime", or "" before its download.
     """
     places, table = _places(), _catalog().reset_index()
     table["available"] = [(_find(name, places) or ("",))[0] for name in table["name"]]
@@ -233,10 +224,8 @@ def _read(home: Path, split: str) -> tuple[list[Series], Labels]:
         if not pd.isna(entry[what]) and np.sign(n - entry[what]) not in (0, allowed.get(what))
     ]
     if wrong:
-        raise DatasetError(
-            f"{path} is not the {home.name} of the catalogue: {'; '.join(wrong)}. Get the file of "
-            "the archive, or rename the folder and its files"
-        )
+        problem = f"is not the {home.name} of the catalogue: {'; '.join(wrong)}"
+        raise DatasetError(f"{path} {problem}. Get it from the archive, or rename it")
     return X, y
 
 
@@ -258,10 +247,8 @@ def _download(name: str, folder: Path) -> Path:
             for split in _SPLITS:
                 _read(Path(temporary) / name, split)
         except Exception as error:
-            raise DatasetError(
-                f"downloading {name} failed: {error}. Try again, or get {_layout(folder, name)} "
-                "from timeseriesclassification.com"
-            ) from error
+            source = f"get {_layout(folder, name)} from timeseriesclassification.com"
+            raise DatasetError(f"downloading {name} failed: {error}. Or {source}") from error
         try:
             return (Path(temporary) / name).rename(folder / name)
         except OSError:

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from tsformer.data.formats import parquet_files, read_parquet
 from tsformer.data.layout import CASE, cut_by_case, refuse_alike, warn_of_gaps
 from tsformer.data.native import as_names, has_dims, is_series, native, native_item, to_numpy
-from tsformer.data.parquet import parquet_files, read_arrow
 from tsformer.data.series import (
     ArrayRows,
     FileRows,
@@ -42,11 +42,9 @@ _DATES = (pd.DatetimeIndex, pd.TimedeltaIndex, pd.PeriodIndex)
 _NO_SERIES = "X holds no series: Found array with 0 sample(s)"
 
 
-def to_padded(
-    X: Any, times: Any = None, *, index: bool = False, check: Check = np.asarray
-) -> Padded:
+def to_padded(X: Any, times: Any = None, **options: Any) -> Padded:
     """Convert a container of series to padded values in memory; see `to_source`."""
-    return to_source(X, times, index=index, check=check).padded()
+    return to_source(X, times, **options).padded()
 
 
 def to_source(
@@ -94,23 +92,16 @@ def _in_file(path: Path) -> Any:
     """Return the rows of a `.npy` file or a folder; the columns of series of Parquet."""
     path = path / SERIES_FILE if (path / SERIES_FILE).is_file() else path
     if files := parquet_files(path):
-        table = pd.concat([read_arrow(file) for file in files], ignore_index=True)
-        cells = [name for name in table if table[name].map(_is_cell).any()]
-        if not cells:
-            raise ValueError(
-                f"{path} has no column of lists of numbers, but {list(table)[:10]}; a long table "
-                "is converted by tsformer.data.from_long"
-            )
-        return table[cells]
-    if not path.exists():
-        raise FileNotFoundError(
-            f"{path}: no such file or folder; tsformer.load_dataset reads data sets by name"
-        )
-    if path.suffix.lower() != ".npy" or path.is_dir():
-        raise (FileNotFoundError if path.is_dir() else ValueError)(
-            f"{path} has no {SERIES_FILE} and no Parquet files, and is no .npy file; `tsformer "
-            "convert FILE... --out FOLDER` writes one, and tsformer.load_dataset reads others"
-        )
+        table = pd.concat([read_parquet(file) for file in files], ignore_index=True)
+        if cells := [name for name in table if table[name].map(_is_cell).any()]:
+            return table[cells]
+        problem = f"no column of lists of numbers, but {list(table)[:10]}"
+        raise ValueError(f"{path} has {problem}; convert a long table with tsformer.data.from_long")
+    if not path.is_file():
+        problem = f"no {SERIES_FILE} and no Parquet files" if path.exists() else "no such file"
+        raise FileNotFoundError(f"{path}: {problem}; tsformer.load_dataset reads data sets by name")
+    if path.suffix.lower() != ".npy":
+        raise ValueError(f"{path} is no .npy file; `tsformer convert FILE --out FOLDER` makes one")
     try:
         return npy_rows(path)
     except (ValueError, OverflowError) as error:
@@ -129,10 +120,8 @@ def _floats(table: pd.DataFrame, what: str) -> Floats:
     except (TypeError, ValueError) as error:
         other = {name: str(t) for name, t in table.dtypes.items() if t.kind not in "fiub"}
         raise ValueError(
-            f"{what} must contain real numbers; it has the columns "
-            f"{dict(list(other.items())[:10])} ({error}): drop them, "
-            "make times the index with set_index, convert text with astype(float), and a long "
-            "table with tsformer.data.from_long"
+            f"{what} must contain real numbers; it has the columns {dict(list(other.items())[:10])}"
+            f" ({error}): drop or convert them, or make them the index"
         ) from error
 
 
@@ -142,18 +131,14 @@ def _one_by_one(X: Any) -> tuple[list[Item], Names] | None:
     if any(hasattr(X, attribute) for attribute in ("__array__", "tocsr", "dtype")):
         return None
     if not hasattr(X, "__getitem__") or not hasattr(X, "__len__"):
-        raise TypeError(
-            "X must be an array (n, channels, length), or a list of arrays (channels, length); got "
-            f"a {type(X).__name__}, without a length or series by their numbers"
-        )
+        raise TypeError(f"X must be an array (n, channels, length); got a {type(X).__name__}")
     rows: list[Any] = []  # of a data set, as in PyTorch and Hugging Face
     for i in range(len(X)):
         try:
             row = X[i]
         except (KeyError, IndexError, TypeError) as error:
             raise TypeError(
-                f"X is a {type(X).__name__} of {len(X)} series by __len__, and X[{i}] raised "
-                f"{error!r}; convert it to a list of arrays (channels, length)"
+                f"X is a {type(X).__name__}, and X[{i}] raised {error!r}; pass a list of arrays"
             ) from error
         rows.append(row[0] if isinstance(row, tuple) and row else row)
     if not rows:
@@ -212,15 +197,12 @@ def _by_first_level(X: pd.DataFrame) -> list[Item]:
     """Return the series of a table with two levels of rows."""
     index: Any = X.index
     if index.nlevels != 2 or not len(X):
-        raise ValueError(
-            f"the index of X must have two levels, series and step; got {list(index.names)} of "
-            f"{len(X)} rows"
-        )
+        levels = f"{list(index.names)} of {len(X)} rows"
+        raise ValueError(f"the index of X must have two levels, series and step; got {levels}")
     cases, steps = (index.get_level_values(level) for level in (0, 1))
     if (missing := cases.isna() | steps.isna()).any():
-        raise ValueError(
-            f"the index of X has no series or no step in row {int(missing.argmax())}; drop the row"
-        )
+        row = int(missing.argmax())
+        raise ValueError(f"the index of X has no series or no step in row {row}; drop the row")
     refuse_alike(cases.unique(), "the first level of the index of X")
     codes, names = pd.factorize(cases)
     items = cut_by_case(X.set_axis(ordered_times(steps, "steps of X")), codes)
@@ -229,8 +211,7 @@ def _by_first_level(X: pd.DataFrame) -> list[Item]:
         if not (frame.index.is_unique and frame.index.is_monotonic_increasing):
             raise ValueError(
                 f"steps of series {name!r} are not sorted, or a step has two rows; give each "
-                "series its own name, use X.sort_index(), with y sorted by X.index.unique(0), or "
-                "aggregate rows with X.groupby(level=[0, 1], sort=False).mean()"
+                "series its own name, and sort X and y, as with X.sort_index()"
             )
     return list(items)
 
@@ -299,8 +280,7 @@ def _check_order(indices: Iterable[Any]) -> None:
         numbers = index.dtype.kind in "iuf" and not index.is_monotonic_decreasing
         if numbers or isinstance(index, _DATES):
             raise ValueError(
-                f"times or numbers in the index of series {i} are not sorted; use x.sort_index(), "
-                "or x.reset_index(drop=True) if the steps are in order"
+                f"times or numbers in the index of series {i} are not sorted; use x.sort_index()"
             )
 
 
@@ -308,10 +288,8 @@ def _check_index(X: Sequence[Any]) -> None:
     """Raise ValueError if a series has no pandas index."""
     for x in X:
         if not isinstance(x, (pd.DataFrame, pd.Series)):
-            raise ValueError(
-                "timestamps='index' takes times from a pandas index, and X has a "
-                f"{type(x).__name__}: pass times=, or a list of DataFrames"
-            )
+            kind = type(x).__name__
+            raise ValueError(f"timestamps='index' needs a pandas index; X has a {kind}: pass times")
 
 
 def _check_shape(X: Any) -> None:
@@ -320,18 +298,12 @@ def _check_shape(X: Any) -> None:
     if shape[:1] == (0,):
         raise ValueError(_NO_SERIES)
     if len(shape) not in (2, 3):
-        raise ValueError(
-            "X must be (n, length), (n, channels, length), or a list of (channels, length); got "
-            f"an array with {len(shape)} dimensions and shape {shape}"
-        )
+        raise ValueError(f"X must be (n, length) or (n, channels, length); got the shape {shape}")
     if X.dtype.kind not in "fiub":
         raise ValueError(f"X must contain real numbers; its dtype is {X.dtype}")
     if 0 in shape:
-        shape = (shape[0], 1, shape[1]) if len(shape) == 2 else shape
-        raise ValueError(
-            f"X contains empty series: 0 feature(s) in an array of shape {shape}, while a minimum "
-            "of 1 is required"
-        )
+        what = f"0 feature(s) (shape={shape}) while a minimum of 1 is required"  # as scikit-learn
+        raise ValueError(f"X contains empty series: {what}")
 
 
 def lazy(rows: Rows, times: Any = None, channels: Names = None) -> SeriesSource:
@@ -366,21 +338,16 @@ def _finish(values: Floats, lengths: npt.NDArray[np.int64]) -> Padded:
     """Check values, and cut each series after its last."""
     if np.isinf(values).any():
         case, step, channel = np.argwhere(np.isinf(values))[0].tolist()
-        raise SeriesError(
-            case,
-            f"Input X contains infinity at series {{case}}, channel {channel}, step {step}; pass "
-            "NaN for missing values",
-        )
+        place = f"series {{case}}, channel {channel}, step {step}"
+        raise SeriesError(case, f"Input X contains infinity at {place}; a missing value is NaN")
     observed: npt.NDArray[np.bool_] = ~np.isnan(values)
     if observed.all():
         return Padded(values, lengths)
     with_value = np.asarray(observed.any(axis=-1))
     without = ~with_value.any(axis=1)
     if without.any():
-        raise SeriesError(
-            int(without.argmax()),
-            "series {case} has no value at all: Input X contains NaN in all of its steps; drop it",
-        )
+        problem = "series {case} has no value at all: Input X contains NaN in each step; drop it"
+        raise SeriesError(int(without.argmax()), problem)
     # Trailing missing steps are a common way to store a shorter series.
     lengths = values.shape[1] - np.argmax(with_value[:, ::-1], axis=1).astype(np.int64)
     return Padded(values[:, : int(lengths.max())], lengths)
@@ -391,9 +358,8 @@ def _check_channels(series: Sequence[Floats]) -> None:
     for i, x in enumerate(series):
         if len(x) != len(series[0]):
             raise ValueError(
-                "all series must have the same channels: series 0 has the shape (channels, length) "
-                f"{series[0].shape}, series {i} {x.shape}; if they are (length, channels), pass "
-                "[x.T for x in X]"
+                "all series (channels, length) must have the same channels: series 0 has the shape "
+                f"{series[0].shape}, series {i} {x.shape}; [x.T for x in X] swaps the axes"
             )
         if x.size == 0:
             raise ValueError(f"series {i} is empty; drop it")
@@ -416,10 +382,7 @@ def from_cells(row: Iterable[Any], names: Iterable[Any], what: str) -> Item:
         return cells[0]
     shapes = {name: cell.shape for name, cell in zip(names, cells, strict=True)}
     if any(cell.ndim not in (1, 2) for cell in cells) or len({x.shape[-1] for x in cells}) > 1:
-        raise ValueError(
-            f"the cells of {what} must be (length,) or (channels, length), of one length; got "
-            f"{shapes}: drop other columns"
-        )
+        raise ValueError(f"the cells of {what} must be series of one length; got shapes {shapes}")
     indices = [cell.index for cell in cells if isinstance(cell, pd.Series)]
     if any(not index.equals(indices[0]) for index in indices):
         raise ValueError(f"the cells of {what} differ in their indices; align them by step")
@@ -435,8 +398,7 @@ def as_channels(x: Item, what: str) -> Floats:
         return _floats(x.to_frame() if isinstance(x, pd.Series) else x, what).T
     if x.ndim not in (1, 2) or x.dtype.kind not in "fiub":
         raise ValueError(
-            f"{what} must contain real numbers, as (length,) or (channels, length); its dtype is "
-            f"{x.dtype}, its shape {x.shape}"
+            f"{what} must contain real numbers, (channels, length); got {x.dtype}, shape {x.shape}"
         )
     return np.atleast_2d(x)
 
@@ -448,8 +410,7 @@ def common_names(items: Sequence[Item]) -> Names:
         return None
     for i, frame in enumerate(frames):
         if not frame.columns.equals(frames[0].columns):
-            raise ValueError(
-                "all series must have the same channels: series 0 has "
-                f"{list(frames[0].columns)[:10]}, series {i} has {list(frame.columns)[:10]}"
-            )
+            first, other = (list(each.columns)[:10] for each in (frames[0], frame))
+            problem = f"series 0 has {first}, series {i} has {other}"
+            raise ValueError(f"all series must have the same channels: {problem}")
     return as_names(frames[0].columns)

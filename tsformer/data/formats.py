@@ -1,28 +1,86 @@
-"""Files to tables: text, Parquet, Feather and JSON lines."""
+"""Files to tables: text, compressed or not, and Parquet."""
 
+import bz2
 import csv
+import gzip
 import io
-import json
+import lzma
+import os
 import re
 import warnings
-from collections.abc import Sequence
+import zipfile
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
-import numpy as np
 import pandas as pd
 
 from tsformer._checks import listed
+from tsformer._optional import require
 from tsformer._warnings import warn_caller
-from tsformer.data.containers import to_arrays
-from tsformer.data.parquet import PARQUET, read_arrow, refuse_repeated
-from tsformer.data.text import EXACT, MISSING, ending, number_in, open_text
 
-#: Endings of the files that are read as text, and of those with types.
+#: Endings of the files that are read as text, of Parquet, and of all tables.
 TEXT = (".csv", ".tsv", ".txt")
-FRAMES = (*PARQUET, ".feather", ".jsonl", ".ndjson")
+PARQUET = (".parquet", ".pq")
+TABLES = (*TEXT, *PARQUET)
+_OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+#: Endings of compressed files.
+COMPRESSED = (*_OPENERS, ".zip")
+_DAMAGED = (EOFError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, lzma.LZMAError)
+#: How a missing value is written. Labels and names are missing only where a cell is empty.
+MISSING = ["", "?", "NA", "N/A", "n/a", "NaN", "nan", "-nan", "NULL", "null", "None", "<NA>"]
+#: Options of `pandas.read_csv` for exact numbers; from pandas 3.1 on they are exact without.
+EXACT: dict[str, Any] = {"float_precision": "round_trip"}
+if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1):
+    EXACT = {}
 #: Characters by which the decimal sign is recognised.
 _SNIFFED = 2**16
+
+
+def ending(path: str | os.PathLike[str]) -> str:
+    """Return the ending of a file in lower case, before the ending of its compression."""
+    path = Path(path)
+    suffix = path.suffix.lower()
+    if suffix not in COMPRESSED:
+        return suffix
+    return Path(path.stem).suffix.lower() or (".csv" if suffix == ".zip" else "")
+
+
+@contextmanager
+def open_text(path: str | os.PathLike[str], errors: str = "strict") -> Iterator[TextIO]:
+    """Open a UTF-8 file, compressed or not; its lines end as they are."""
+    path = Path(path)
+    try:
+        with ExitStack() as stack:
+            if path.suffix.lower() == ".zip":
+                archive = stack.enter_context(zipfile.ZipFile(path))
+                if len(names := archive.namelist()) != 1:
+                    raise ValueError(f"{path} has {len(names)} files: {names[:9]}; unpack it")
+                binary: Any = archive.open(names[0])
+            else:
+                binary = _OPENERS.get(path.suffix.lower(), open)(path, "rb")
+            yield stack.enter_context(io.TextIOWrapper(binary, "utf-8-sig", errors, newline=""))
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not UTF-8 text; save it in UTF-8") from error
+    except _DAMAGED as error:
+        raise ValueError(f"{path} cannot be unpacked: {error}; it is damaged or cut off") from error
+
+
+def number_in(cell: str, decimal: str = ".") -> float | None:
+    """Return the finite number in a cell, or None."""
+    try:
+        number = float(cell.replace(decimal, ".")) if is_plain(cell) else None
+    except ValueError:
+        return None
+    return number if number is not None and abs(number) < float("inf") else None
+
+
+def is_plain(text: str) -> bool:
+    """Whether a text has no digits that only Python accepts."""
+    return text.isascii() and "_" not in text
 
 
 def read_frame(path: Path, **options: Any) -> tuple[pd.DataFrame, bool]:
@@ -32,13 +90,8 @@ def read_frame(path: Path, **options: Any) -> tuple[pd.DataFrame, bool]:
     """
     if not path.is_file():
         raise FileNotFoundError(f"{path}: No such file")
-    kind, header = ending(path), True
-    if kind in (".jsonl", ".ndjson"):
-        rows = _read_json_lines(path)
-    elif kind in FRAMES:
-        rows = read_arrow(path)
-    else:
-        rows, header = _read_text(path, **options)
+    parquet = ending(path) in PARQUET
+    rows, header = (read_parquet(path), True) if parquet else _read_text(path, **options)
     full = rows.dropna(how="all")
     if full.empty:
         raise ValueError(f"{path} has no rows")
@@ -99,7 +152,7 @@ def _read_text(
                 "values; `header=` reads them as names, and `header=False` confirms them"
             )
     names = names if header else list(map(str, range(len(names))))
-    refuse_repeated(path, names, "; if its first line has values, pass `header=False`")
+    _refuse_repeated(path, names, "; if its first line has values, pass `header=False`")
     as_text = names if texts is None else [name for name in names if name in texts]
     try:
         with warnings.catch_warnings(action="error", category=pd.errors.ParserWarning):
@@ -135,34 +188,35 @@ def separator_of(line: str) -> str:
     return sep if sep in line or not line.strip().count(" ") else " "
 
 
-def holds_cells(table: pd.DataFrame) -> list[Any]:
-    """Return the columns with lists in their cells."""
-    names = [name for name, dtype in table.dtypes.items() if dtype == "O"]
-    firsts = (next(iter(table[name].dropna()), None) for name in names)
-    return [n for n, cell in zip(names, firsts, strict=True) if isinstance(cell, list | np.ndarray)]
+def parquet_files(path: str | os.PathLike[str]) -> list[Path]:
+    """Return a Parquet file, or all in a folder by name, except for ``.*`` and ``_*``."""
+    path = Path(path)
+    files = [f for f in path.iterdir() if f.name[0] not in "._"] if path.is_dir() else [path]
+    return sorted(file for file in files if file.suffix.lower() in PARQUET)
 
 
-def read_cells(table: pd.DataFrame) -> list[Any]:
-    """Return series from cells with lists; frames if each column is a channel."""
-    series = to_arrays(table)
-    if not 1 < table.shape[1] == len(series[0]):
-        return series
-    return [pd.DataFrame(x.T, columns=table.columns) for x in series]
-
-
-def _read_json_lines(path: Path) -> pd.DataFrame:
-    """Read an object of columns from each line."""
-    rows: dict[int, dict[str, Any]] = {}
-    with open_text(path) as file:
-        for number, line in enumerate(file, 1):
-            if not line.strip():
-                continue
-            try:
-                pairs = json.loads(line, object_pairs_hook=list)
-                rows[number] = dict(pairs)
-                if not line.lstrip().startswith("{") or len(rows[number]) < len(pairs):
-                    raise ValueError("expected an object with distinct names")
-            except (ValueError, TypeError, RecursionError) as error:
-                raise ValueError(f"{path}, line {number}: {error}") from error
+def read_parquet(path: Path) -> pd.DataFrame:
+    """Read a table without the metadata of pandas, whose own types are slow in wide tables."""
+    pa = require("pyarrow", extra="parquet", purpose="reading Parquet")
+    library = require("pyarrow.parquet", extra="parquet", purpose="reading Parquet")
+    try:
+        with library.ParquetFile(path) as file:
+            arrow = file.read()
+    except MemoryError:  # of Arrow it is one of the following too
+        raise
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(f"{path} cannot be read as Parquet: {error}") from error
+    _refuse_repeated(path, arrow.column_names)
     # As objects, whole numbers beside missing ones stay whole: they may be labels.
-    return pd.DataFrame([*rows.values()], index=[*rows], dtype=object)
+    table: pd.DataFrame = arrow.to_pandas(ignore_metadata=True, integer_object_nulls=True)
+    table.index = pd.RangeIndex(2, 2 + len(table))
+    unnamed = [name for name in table if re.fullmatch(r"__index_level_\d+__", str(name))]
+    return table.drop(columns=unnamed)  # of an index of pandas without a name
+
+
+def _refuse_repeated(path: Path, names: Sequence[str], hint: str = "") -> None:
+    """Raise ValueError if two columns have the same name."""
+    for name, count in Counter(names).items():
+        if count > 1 and name:
+            problem = f"{count} columns called {name!r}; rename all but one{hint}"
+            raise ValueError(f"{path} has {problem}")

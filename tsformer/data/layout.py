@@ -42,11 +42,8 @@ _MANY_ROWS, _ROWS_PER_COLUMN, _MOST_NUMBERED = 200, 20, 12
 class LayoutWarning(UserWarning):
     """The layout of the series is probably not the layout that `fit` reads.
 
-    It warns of arrays that are probably ``(n, length, channels)``, long tables that are read as
-    ``(n, length)``, columns of ids among steps or channels, channels without a value, columns that
-    are not in order or have several levels, and rows that are missing from regular times.
-
-    Where the layout is right, silence it with
+    Such as arrays ``(n, length, channels)``, long tables, columns of ids, columns out of order,
+    channels without a value, and rows missing from regular times. Where the layout is right, use
     ``warnings.filterwarnings("ignore", category=tsformer.data.LayoutWarning)``.
 
     See Also
@@ -113,8 +110,7 @@ def check_ids(X: Any, other: Any, name: str, *, of: str = "X") -> None:
     shown, other_shown = (shortened(each[:3].tolist(), 60) for each in (ids, others))
     raise ValueError(
         f"{of} and {name} have {'the same ids in another order' if same else 'different ids'}: "
-        f"{shown} and {other_shown} first; sort {name} with {name}.loc[ids of {of}], or if they "
-        f"match by position, pass {name}.to_numpy()"
+        f"{shown} and {other_shown} first; sort {name}, or pass {name}.to_numpy() if they match"
     )
 
 
@@ -164,11 +160,11 @@ def warn_of_layout(X: Any, series: SeriesSource, *, flat: bool) -> None:
 
 def _doubt_of_rows(X: Any, series: SeriesSource) -> str:
     """Say why rows of a wide table are probably no series."""
-    columns = getattr(X, "columns", None)
-    if isinstance(columns, pd.MultiIndex):
-        levels = [level for level in range(columns.nlevels) if len(columns.unique(level)) > 1]
-        advice = "of one channel; if the last level has the steps, pass X.stack(future_stack=True)"
-        return f" {advice}" if len(levels) > 1 else ""
+    names = _columns(X, series.n_steps)
+    if isinstance(names[0], tuple):
+        several = sum(len(set(level)) > 1 for level in zip(*names, strict=True)) > 1
+        advice = "if the last level has the steps, pass X.stack(future_stack=True)"
+        return f" of one channel; {advice}" if several else ""
     # A long table: the first column repeats whole numbers, and another rises within each.
     table = series.read(np.arange(min(len(series), _MOST_ROWS))).values[:, :_MOST_COLUMNS, 0]
     n_cases, new = len(np.unique(table[:, 0])), np.diff(table[:, 0]) != 0
@@ -176,11 +172,8 @@ def _doubt_of_rows(X: Any, series: SeriesSource) -> str:
     rising = ((np.diff(table, axis=0) > 0) | new[:, None]).all(axis=0)
     if not runs or (table[:, 0] % 1).any() or not rising.any():
         return ""
-    names = _columns(X, series.n_steps)
-    return (
-        f", one per row; if it is a long table, pass tsformer.data.from_long(X, case={names[0]!r}, "
-        f"time={names[int(rising.argmax())]!r})"
-    )
+    roles = f"case={names[0]!r}, time={names[int(rising.argmax())]!r}"
+    return f", one per row; if it is a long table, pass tsformer.data.from_long(X, {roles})"
 
 
 def _doubt_of_channels(X: Any, series: SeriesSource) -> str:
@@ -242,13 +235,12 @@ def doubt_of_steps(names: Sequence[Any]) -> str:
 
 def warn_of_gaps(indices: Iterable[pd.Index], remedy: str) -> None:
     """Issue a `LayoutWarning` if rows are missing from a regular grid of times."""
-    if _is_checked.get() or (found := missing_rows(indices)) is None:
-        return
-    step, n_missing, share = found
-    _warn(
-        f"times are {step} apart, but {n_missing:,} rows are missing, {share:.1%} of all, and gaps "
-        f"are not seen: {remedy.format(step=step)}"
-    )
+    if not _is_checked.get() and (found := missing_rows(indices)) is not None:
+        step, n_missing, share = found
+        _warn(
+            f"times are {step} apart, but {n_missing:,} rows are missing, {share:.1%} of all, and "
+            f"gaps are not seen: {remedy.format(step=step)}"
+        )
 
 
 def refuse_recording(X: Any, y: Any = None) -> None:
@@ -276,8 +268,7 @@ def refuse_recording(X: Any, y: Any = None) -> None:
             labels = np.floor(10 * labels.rank(pct=True))  # tenths of a target
         if len(labels) != n:
             return
-        labels = labels.iloc[order]
-        codes, known = pd.factorize(labels.map(str).to_numpy())
+        codes, known = pd.factorize(labels.iloc[order].map(str).to_numpy())
         n_changes = np.count_nonzero(np.diff(codes))
         if not 0 < 4 * n_changes < n - np.bincount(codes).max():
             return

@@ -36,35 +36,30 @@ def from_long(
     table : pandas.DataFrame, or a table of polars or PyArrow
         One row per observation, in any order.
     case, time : column name
-        Columns with the series that a row belongs to, and the time of the observation: a number,
-        date, duration, period, ordered category, or ISO 8601 text, all with an offset from UTC or
-        none.
+        The series of a row, and its time: a number, date, duration, period, ordered category, or
+        ISO 8601 text, all with an offset from UTC or none.
     value : column name or sequence of column names, optional
         Columns of values, one per channel; by default all columns without another role.
     channel : column name, optional
-        Column that names the channel of a row, if `value` is a single column. Channels without a
-        row at some time are missing (NaN) there.
+        Names the channel of a row, if `value` is a single column; without a row it is NaN there.
     label, group : column name, optional
         Columns of labels or targets, and of groups for `groups` of `fit`; constant within a series.
     grid : str or float, optional
-        Step of the times, as ``"1min"`` or, for times that are numbers, ``1.0``. Steps without a
-        row are inserted as missing values between the first and the last row of each series. Times
-        may be a tenth of a step off.
+        Step of the times, as ``"1min"`` or ``1.0``: between the first and the last row of each
+        series, steps without a row are inserted as NaN. Times may be a tenth of a step off.
 
     Returns
     -------
     X : list of DataFrame (length, channels)
-        The series, in the order of their first rows; steps are sorted by time, which is the index.
-        ``timestamps="index"`` passes these times to the encoding. By ``attrs["case"]``, the case of
-        a series, `fit` checks that `y` is in the same order.
+        The series in the order of their first rows, indexed by time, with the case in ``attrs``.
     y, groups : Series, only with `label` and `group`
         The label and the group of each series, indexed by case.
 
     Raises
     ------
     ValueError, TypeError
-        If a column does not exist, a case or time is missing, times have no order, a case has two
-        rows for one time (and channel), two labels or groups, or a time is not on the grid.
+        For an unknown column, a missing case or time, times without an order or off the grid, two
+        rows for one time (and channel), and two labels or groups of a case.
 
     Examples
     --------
@@ -100,10 +95,8 @@ def from_long(
     if channel is not None:
         rows["channel"] = table[channel].array
     if (twice := rows.duplicated().to_numpy()).any():
-        raise ValueError(
-            f"two rows for {table.loc[twice, keys].iloc[0].to_dict()}; aggregate them first, as "
-            "with groupby().mean()"
-        )
+        row = table.loc[twice, keys].iloc[0].to_dict()
+        raise ValueError(f"two rows for {row}; aggregate them first, as with groupby().mean()")
     if channel is None:
         frame, case_of_step = table[values].set_axis(times), codes
     else:
@@ -125,10 +118,10 @@ def from_long(
         several = (table[role].groupby(codes).nunique(dropna=False) > 1).to_numpy()
         if several.any():
             i = int(several.argmax())
+            values = table[role][codes == i].unique().tolist()[:10]
             raise ValueError(
-                f"series {names[i]!r} has several values of {role!r}: "
-                f"{table[role][codes == i].unique().tolist()[:10]}; check that column {case!r} "
-                "identifies a series. Steps with labels are for tsformer.data.windows"
+                f"series {names[i]!r} has several values of {role!r}: {values}; does {case!r} "
+                "identify a series? Steps with labels are for tsformer.data.windows"
             )
         firsts = table[role][~pd.Series(codes).duplicated().to_numpy()]
         found.append(firsts.set_axis(pd.Index(cases, name=case)))
@@ -146,17 +139,16 @@ def _on_grid(x: pd.DataFrame, grid: str | float, what: str) -> pd.DataFrame:
         numbers = np.asarray((index - index[0]) / step, dtype=np.float64)
     except (ValueError, TypeError) as error:
         raise ValueError(
-            f"`grid={shortened(grid, 32)}` must be a duration, as in '1min', for dates, and a "
-            f"positive number for numbers; the times are {index.dtype}"
+            f"`grid={shortened(grid, 32)}` must be a duration such as '1min' for dates, and else a "
+            f"positive number; the times are {index.dtype}"
         ) from error
     nearest = np.round(numbers)
     off = np.abs(numbers - nearest) > _OFF_GRID
     off[1:] |= np.diff(nearest) == 0
     if off.any() or nearest[-1] > _MOST_INSERTED * len(x):
         raise ValueError(
-            f"time {index[int(off.argmax())]} of {what} is not on the grid of {grid} from "
-            f"{index[0]}, or has two rows there, or the grid makes {nearest[-1] + 1:,.0f} steps of "
-            f"{len(x):,} rows; choose another `grid=`"
+            f"time {index[int(off.argmax())]} of {what} is not on the grid of {grid}, alone there, "
+            f"or the grid makes {nearest[-1] + 1:,.0f} steps of {len(x)} rows; change `grid=`"
         )
     full = pd.Index(index[0] + step * np.arange(int(nearest[-1]) + 1), name=index.name)
     return x.set_axis(full[nearest.astype(np.intp)]).reindex(full)
@@ -186,10 +178,9 @@ def to_long(
     case, time, label : str
         Columns to write; `label` only with `y`.
     value : str or sequence of str, optional
-        Columns of values, one per channel; by default the columns of the series, ``"value"``, or
-        ``"value_0"``, ``"value_1"``, ... With `channel`, the one column of all values.
+        Columns of values, one per channel; by default as in `X`, or ``"value"``, ``"value_0"``, ...
     channel : str, optional
-        Write one row per channel, and the name of the channel into this column.
+        Column for the names of the channels: one row per channel, all values in one column.
 
     Returns
     -------
@@ -231,8 +222,8 @@ def to_long(
     value = "value" if value is None else value
     if len(names) != len(columns) or (channel is not None and not isinstance(value, str)):
         raise ValueError(
-            f"the series have {len(columns)} channels, but value names {len(names)}; with channel= "
-            f"it is a single column; got value={value}"
+            f"the series have {len(columns)} channels, but value names {len(names)}, or with "
+            f"channel= not a single column; got value={value}"
         )
     ends = [case, time, *([] if y is None else [label])]
     _check_distinct("columns", [*ends, *(names if channel is None else [channel, value])])

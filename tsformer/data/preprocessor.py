@@ -1,15 +1,14 @@
 """Preprocessor: everything that happens to values before they reach a model.
 
 A fitted preprocessor is a torch module: `fit`, `predict`, saving and exports share its arithmetic.
-`Difference` and `Size` are views, inputs derived from each channel. Shapes: `B` series, `L` time
-steps, `C` channels.
+Shapes: `B` series, `L` time steps, `C` channels.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
-from typing import Annotated, Any, NamedTuple, Self, TypeVar
+from typing import Annotated, Any, NamedTuple, Self, TypeVar, cast
 
 import numpy as np
 import torch
@@ -58,10 +57,8 @@ class Preprocessor(nn.Module):
     _convert: Callable[[Tensor, Tensor | None, Tensor | None], tuple[Tensor, Tensor]]
     _warn_of_unseen: Callable[[SeriesSource], None]
 
-    @property
-    def n_inputs(self) -> int:
-        """Channels that the model reads."""
-        return 1
+    #: Channels that the model reads.
+    n_inputs = 1
 
     def fit(self, series: SeriesSource) -> Self:
         """Learn what `transform` needs, from one part of the series after another."""
@@ -86,8 +83,7 @@ class Preprocessor(nn.Module):
         """Preprocess series ``x [B, L, C]`` of float64, NaN where a value is missing.
 
         `size` ``[B, 1, 2 C]`` replaces what ``scaling="series+size"`` adds. Returns float32 values
-        ``[B, L, n_inputs]``, zero where masked; the mask ``[B, L]``; and times ``[B, L]`` in units
-        of `time_step`, or None.
+        ``[B, L, n_inputs]``, zero where masked, the mask ``[B, L]``, and times in `time_step`.
         """
         elapsed = None if times is None or self.time_step is None else self._elapsed(times)
         values, mask = self._convert(x, elapsed, size)
@@ -96,14 +92,10 @@ class Preprocessor(nn.Module):
     def _elapsed(self, times: Tensor) -> Tensor:
         return (times - times[:, :1]) / (self.time_step or 1.0)
 
-    @torch.no_grad()
     def transform(self, series: SeriesSource) -> Panel:
         """Convert series to a panel in memory."""
-        panel = self.panel(series, kept=True)
-        assert isinstance(panel, Panel)
-        return panel
+        return cast(Panel, self.panel(series, kept=True))
 
-    @torch.no_grad()
     def panel(self, series: SeriesSource, *, kept: bool = False) -> AnyPanel:
         """Convert series to a panel; beyond 64 MiB batch by batch, unless it must be `kept`."""
         if self.time_step is not None and (interval := _interval(series)) is not None:
@@ -147,24 +139,16 @@ class Preprocessor(nn.Module):
             made.gap_channels = (flagged & (made.gap_flag is not None)).nonzero()[:, 0]
         own = {name.removeprefix(made.prefix): tensor for name, tensor in tensors.items()}
         if own.keys() != (names := made.state_dict().keys()):
-            raise ValueError(
-                f"the tensors of these options are {sorted(names)}; got {sorted(own)[:5]}"
-            )
+            raise ValueError(f"expected the tensors {sorted(names)}; got {sorted(own)[:5]}")
         for name, tensor in own.items():
-            if made.symbolic:
-                learned, right = (
-                    "int64, ascending",
-                    tensor.dtype == torch.int64 and tensor.dim() == 1,
-                )
-                right = right and len(tensor) > 0 and bool((tensor.diff() > 0).all())
-            else:
-                learned, positive = "a float64 for each channel", name.endswith(("std", "floor"))
-                right = tensor.shape == (made.n_channels,) and tensor.dtype == torch.float64
-                right = right and not (positive and bool((tensor <= 0).any()))
-            if not right:
+            shape = (len(tensor) or 1,) if made.symbolic and tensor.dim() else (made.n_channels,)
+            dtype = torch.int64 if made.symbolic else torch.float64
+            positive = tensor.diff() if made.symbolic else tensor
+            wrong = (made.symbolic or name.endswith(("std", "floor"))) and (positive <= 0).any()
+            if tensor.shape != shape or tensor.dtype != dtype or bool(wrong):
                 raise ValueError(
-                    f"tensor {made.prefix}{name} must be {learned}, deviations > 0; got "
-                    f"{tuple(tensor.shape)} of {tensor.dtype}"
+                    f"tensor {made.prefix}{name} must be of {dtype} and shape {shape}, codes "
+                    f"ascending, deviations > 0; got {tuple(tensor.shape)} of {tensor.dtype}"
                 )
             module, _, buffer = name.rpartition(".")
             setattr(made.get_submodule(module), buffer, tensor)
@@ -175,10 +159,10 @@ class Preprocessor(nn.Module):
 class Scaler(Preprocessor):
     """Standardise values, fill gaps and flag them.
 
-    A gap is filled linearly in time, or with the nearest value at either end; a channel without
-    any value in a series becomes 0. Steps before the first value are masked. Each channel with gaps
-    in training gets a flag after all others, unless `gap_flag` is None: `gap_flag` where a value is
-    missing, else 0. `std` ``[C]`` is infinite for a channel that is constant up to rounding.
+    A gap is filled linearly in time, or with the nearest value at either end, a channel without
+    values with 0. Steps before the first value are masked. Each channel with gaps in training gets
+    a flag after all others, `gap_flag` where a value is missing, unless that is None. `std` is
+    infinite for a channel that is constant up to rounding.
     """
 
     prefix = "scaler."
@@ -210,7 +194,7 @@ class Scaler(Preprocessor):
         self.register_buffer("gap_channels", torch.zeros(0, dtype=torch.long), persistent=False)
 
     @property
-    def n_inputs(self) -> int:
+    def n_inputs(self) -> int:  # type: ignore[override]
         """Number of channels, with all views and flags."""
         n_views = self._with_values + (self.difference is not None) + 2 * (self.size is not None)
         return n_views * self.n_channels + len(self.gap_channels)
@@ -238,10 +222,7 @@ class Scaler(Preprocessor):
             if self.scaling is not None:
                 self.mean, self.std = summary.mean, std
             elif self._with_values and ((largest > 0) & (largest < _LEAST_UNSCALED)).any():
-                raise ValueError(
-                    "scaling=None: a channel of X is too small for float32; use scaling='channel', "
-                    "or multiply X by a constant"
-                )
+                raise ValueError("scaling=None: X is too small for float32; use scaling='channel'")
         if self.size is not None:
             self.size.fit(self._over(series, lambda x, _: _size_of(x)))
         if self.difference is not None:
@@ -261,12 +242,9 @@ class Scaler(Preprocessor):
             too_large = scaled.abs() > torch.finfo(torch.float32).max
             if bool(too_large.any()):
                 case, step, channel = too_large.nonzero()[0].tolist()
-                raise SeriesError(
-                    case,
-                    f"{'a difference of ' * number}X is too large for float32 after scaling: "
-                    f"{float(scaled[case, step, channel]):.3g} at series {{case}}, channel "
-                    f"{channel}, step {step}",
-                )
+                place = f"at series {{case}}, channel {channel}, step {step}"
+                what = "a difference of " * number
+                raise SeriesError(case, f"{what}X is too large for float32 after scaling, {place}")
         any_observed = observed.any(dim=-1)
         count = any_observed.long().cumsum(dim=1)
         mask = (count > 0) & ((count < count[:, -1:]) | any_observed)  # from first to last
@@ -317,10 +295,8 @@ class Scaler(Preprocessor):
             return  # without a flag a gap is filled and means nothing
         missing = torch.from_numpy(gaps.missing.any(axis=0))
         if len(new := (missing & ~self.flagged).nonzero()[:, 0]):
-            warn_caller(
-                f"X has missing values in channels {new[:10].tolist()}, where the training data "
-                "had none: they are interpolated"
-            )
+            where = f"in channels {new[:10].tolist()}, where the training data had none"
+            warn_caller(f"X has missing values {where}: they are interpolated")
 
     def describe(self) -> dict[str, Any]:
         return super().describe() | {
@@ -374,18 +350,15 @@ class Vocabulary(Preprocessor):
     def _warn_of_unseen(self, series: SeriesSource) -> None:
         codes = self._codes(series)
         if new := codes[~torch.isin(codes, self.known)].tolist():
-            warn_caller(
-                f"X has codes that are not in the training data ({len(new)} distinct), all read as "
-                f"one unknown code, such as {new[:10]}"
-            )
+            number = f"{len(new)} distinct codes that are not in the training data"
+            warn_caller(f"X has {number}, all read as one unknown code, such as {new[:10]}")
 
 
 class Difference(nn.Module):
     """The first difference of each channel, in units of its standard deviation.
 
-    ``d[t] = scale (x[t] - x[t-1]) / (std dt)``, with the deviation `std` over the training series
-    and the time `dt` in median steps; 0 without two values at different times. The first value of a
-    series takes the difference of the second.
+    ``d[t] = scale (x[t] - x[t-1]) / (std dt)``, with `std` over the training series and `dt` in
+    median steps; 0 without two values at different times. The first value takes the second's.
     """
 
     std: Tensor
@@ -430,9 +403,9 @@ class Size(nn.Module):
     """The size and the level of each channel of a series, on scales for several decades.
 
     ``size = log(std)`` and ``level = asinh((mean - c) / u)``, with the geometric mean `u` of the
-    deviations of the training series. The centre `c` is the median of the means, or 0 if these have
-    one sign and span a factor of ten. Both are standardised over the training series and cut at
-    five deviations. A constant channel has the size of `floor`, the least deviation in training.
+    deviations in training and the median `c` of the means, or 0 if these have one sign and span a
+    factor of ten. Both are standardised and cut at five deviations. A constant channel has the size
+    of `floor`, the least deviation in training.
     """
 
     floor: Tensor
@@ -505,10 +478,8 @@ class Summary(NamedTuple):
         std = self.std
         if torch.compiler.is_compiling() or bool(std.isfinite().all()):
             return std.where(self.high - self.low > ROUNDING * self.high.abs(), of_constant)
-        raise ValueError(
-            f"X has values from {float(self.low.min()):.3g} to {float(self.high.max()):.3g}, "
-            "whose spread overflows float64; divide X by a constant first"
-        )
+        ends = f"{float(self.low.min()):.3g} to {float(self.high.max()):.3g}"
+        raise ValueError(f"the spread of X, {ends}, overflows float64; divide X by a constant")
 
 
 def summarise(x: Tensor, known: Tensor, dim: tuple[int, ...]) -> Summary:
@@ -608,11 +579,8 @@ def _check_codes(x: Tensor) -> None:
     wrong = ((x.round() != x) & ~x.isnan()) | (x.abs() > 2**53)
     if bool(wrong.any()):
         case, step, _ = wrong.nonzero()[0].tolist()
-        raise SeriesError(
-            case,
-            f"stem='embedding' needs codes that are integers; got {float(x[case, step, 0]):g} at "
-            f"series {{case}}, step {step}. For measurements use stem='conv' or 'linear'",
-        )
+        place = f"{float(x[case, step, 0]):g} at series {{case}}, step {step}"
+        raise SeriesError(case, f"stem='embedding' needs codes that are integers; got {place}")
 
 
 def _interval(series: SeriesSource) -> float | None:

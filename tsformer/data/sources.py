@@ -19,18 +19,15 @@ from tsformer._checks import check_known
 from tsformer._warnings import warn_caller
 from tsformer.data.archive import load_dataset
 from tsformer.data.containers import SERIES_FILE, to_source
-from tsformer.data.formats import FRAMES, TEXT
+from tsformer.data.formats import COMPRESSED, PARQUET, TABLES, ending, parquet_files
 from tsformer.data.layout import layout_is_checked
 from tsformer.data.long import to_long
-from tsformer.data.parquet import PARQUET, parquet_files
 from tsformer.data.series import SeriesSource, parts_of
 from tsformer.data.table import Source, TableSchema, read_table, read_windows
-from tsformer.data.text import COMPRESSED, ending
 from tsformer.data.tsfile import DatasetError, has_times, read_ts, writable_labels, write_ts
 
 #: The labels in a folder that `convert_to_folder` made.
 LABELS_FILE = "labels.npy"
-_TABLES = (*TEXT, *FRAMES)
 
 
 def is_file(source: str) -> bool:
@@ -64,25 +61,24 @@ def read_source(
         columns = replace(columns, header=True)  # the names may be numbers, such as wavelengths
     if path.is_fifo():
         raise ValueError(f"{source} is a pipe, which is read only once; save it to a file first")
-    if columns.window is not None and (suffix in _TABLES or is_folder(source)):
+    if columns.window is not None and (suffix in TABLES or is_folder(source)):
         if trained and trained.window is None:
             raise ValueError("the model was not fitted on windows; leave out `window=`")
         return read_windows(path, columns, labelled=labelled, trained=trained is not None)
-    if suffix in _TABLES:
+    if suffix in TABLES:
         return read_table(path, columns, labelled=labelled)
     if suffix == ".npz":
         return _read_npz(path, columns, labelled)
     stored = is_series_folder(path)
     files = [] if stored or not path.is_dir() else parquet_files(path)
     if is_folder(source) and not stored and not files:
-        files = [f for f in sorted(path.iterdir()) if ending(f) in (".ts", *_TABLES)]
+        files = [f for f in sorted(path.iterdir()) if ending(f) in (".ts", *TABLES)]
     if files:
         return _read_files(files, schema, trained=trained, labelled=labelled)
     if is_file(source) and suffix != ".ts":
+        endings = ", ".join((".ts", *TABLES, ".npz", *COMPRESSED))
         raise ValueError(
-            f"{path} ends in {path.suffix!r}; files of series end in one of "
-            f"{', '.join(('.ts', *_TABLES, '.npz'))}; text may be compressed "
-            f"({', '.join(COMPRESSED)}), and a spreadsheet saved as CSV"
+            f"{path} ends in {path.suffix!r}; files of series end in one of {endings}; save as CSV"
         )
     if schema:
         fields = ", ".join(f"`{name}=`" for name in schema.as_dict())
@@ -151,7 +147,7 @@ def _read_npz(path: Path, schema: TableSchema, labelled: bool | None) -> Source:
 
 def write_series(path: Path, source: Source, *, comment: str | None = None) -> None:
     """Write series to a new file: `.ts`, or a long table."""
-    if ending(path) not in (endings := (".ts", *TEXT, *PARQUET)):
+    if ending(path) not in (endings := (".ts", *TABLES)):
         raise ValueError(f"{path} ends in {path.suffix!r}; series are written to {endings}")
     if path.exists():
         raise FileExistsError(f"{path} exists; choose another name, or remove it first")
@@ -183,7 +179,7 @@ def convert_to_folder(
 
     def read() -> Iterator[tuple[str, SeriesSource, npt.NDArray[Any] | None]]:
         for source in sources:
-            columns = schema if ending(source) in _TABLES else None
+            columns = schema if ending(source) in TABLES else None
             X, y, *_ = read_source(source, columns, split=split, labelled=None)
             if not isinstance(X, SeriesSource) and any(map(has_times, X)):
                 warn_caller(f"a folder of series has no times: the times in {source} are left out")

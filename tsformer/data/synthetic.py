@@ -21,31 +21,29 @@ def make_order_task(
 ) -> tuple[NDArray[np.float64], NDArray[np.str_]]:
     """Make series of two classes that differ only in the order of their steps.
 
-    The reverse of a series of one class is equally likely in the other, and without their order the
-    steps of both classes have the same distribution: a model that sees a bag of steps, or only the
-    distances between steps, is at chance level.
+    The reverse of a series of one class is equally likely in the other: a model that sees a bag of
+    steps, or only the distances between steps, is at chance level.
 
     Parameters
     ----------
     kind : {"order", "lag", "direction"}
         "order" has a bump ``exp(-(t - m)^2 / 2)`` up and one down, at random steps `m` at least a
-        quarter of the length apart: classes "up first" and "down first". "lag" has two channels
-        with the same three bumps, in one `lag` steps later: "first leads" and "second leads".
-        "direction" has a line from ``-a`` to `a` or back, with `a` uniform in 0.5 to 1.5: "rising"
-        and "falling".
+        quarter of the length apart. "lag" has two channels with the same three bumps, in one `lag`
+        steps later. "direction" has a line from ``-a`` to `a` or back, `a` uniform in 0.5 to 1.5.
     n_cases, length : int
-        Number of series, of classes whose sizes differ by at most one, and of steps.
+        Number of series, equally of both classes, and of steps.
     lag : int, default=4
         Steps between the two channels of "lag".
     noise : float, default=0.1
         Standard deviation of Gaussian noise added to every value.
     random_state : int, optional
-        Seed of all random draws. With None every call gives different data.
+        Seed of all random draws.
 
     Returns
     -------
     X : ndarray (n_cases, n_channels, length)
     y : ndarray (n_cases,) of str
+        "up first" or "down first", "first leads" or "second leads", "rising" or "falling".
 
     Raises
     ------
@@ -65,11 +63,8 @@ def make_order_task(
     rng = np.random.default_rng(random_state)
     forward = rng.permutation(n_cases) % 2 == 0
     apart = max(length // 4, 2 * _REACH)
-    first, last = {
-        "order": (_REACH + apart, length - 1 - _REACH),
-        "lag": (_REACH, length - 1 - _REACH - lag),
-        "direction": (1, length - 1),
-    }[kind]
+    first = {"order": _REACH + apart, "lag": _REACH, "direction": 1}[kind]
+    last = length - 1 - {"order": _REACH, "lag": _REACH + lag, "direction": 0}[kind]
     if first > last:
         needed = length + first - last
         raise ValueError(f"the {kind} task does not fit into {length} steps; it needs {needed}")
@@ -103,21 +98,21 @@ def make_window_task(
 ) -> tuple[NDArray[np.float64], NDArray[np.str_], NDArray[np.bool_]]:
     """Make series of two classes that differ in one window of one channel, whose place is random.
 
-    The window holds one period of a sine, which begins upwards in one class and downwards in the
-    other. All else is Gaussian noise: the values that decide the class are known.
+    It holds one period of a sine, which begins upwards in one class and downwards in the other. All
+    else is Gaussian noise: the values that decide the class are known.
 
     Parameters
     ----------
     n_cases, length : int
-        Number of series, of classes whose sizes differ by at most one, and of steps.
+        Number of series, equally of both classes, and of steps.
     n_channels : int, default=3
         Number of channels. The window is in the first.
     window : int, default=8
-        Steps of the window, which begins anywhere that leaves it whole.
+        Steps of the window.
     noise : float, default=0.3
-        Standard deviation of the noise, which the window has as well. The sine's amplitude is 1.
+        Standard deviation of the noise; the sine's amplitude is 1.
     random_state : int, optional
-        Seed of all random draws. With None every call gives different data.
+        Seed of all random draws.
 
     Returns
     -------

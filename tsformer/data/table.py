@@ -24,10 +24,10 @@ from pandas.tseries.api import guess_datetime_format
 
 from tsformer._checks import check_known, listed, nearest, read_fields, shortened
 from tsformer._warnings import warn_caller
-from tsformer.data.formats import FRAMES, TEXT, holds_cells, read_cells, read_frame
+from tsformer.data.containers import to_arrays
+from tsformer.data.formats import MISSING, TABLES, ending, read_frame
 from tsformer.data.layout import doubt_of_steps, refuse_nul, refuse_recording
 from tsformer.data.long import from_long
-from tsformer.data.text import MISSING, ending
 from tsformer.data.windows import Windows, windows
 
 #: Dates by which their format is recognised.
@@ -71,7 +71,7 @@ class TableSchema:
 
     def check(self) -> None:
         """Raise ValueError if the roles of the columns do not fit together."""
-        for name, count in Counter(self.columns).items():
+        for name, count in Counter(self.columns).most_common(1):
             if count > 1:
                 raise ValueError(f"column {name!r} is named {count} times; each has one role")
         cut, case = self.window is not None, "needs `case=`, the column that identifies a series"
@@ -159,7 +159,7 @@ def read_windows(
     labelled = schema.label is not None if labelled is None else labelled
     files = [path]
     if path.is_dir():
-        files = sorted(file for file in path.iterdir() if ending(file) in (*TEXT, *FRAMES))
+        files = sorted(file for file in path.iterdir() if ending(file) in TABLES)
     grouped = schema.group is not None and not trained
     frames: dict[str, pd.DataFrame] = {}
     labels: dict[Any, Any] = {}
@@ -202,17 +202,17 @@ def read_table(path: Path, schema: TableSchema, *, labelled: bool | None) -> Sou
             y = None if label is None else found[0]
             groups = None if groups is None else found[-1]
             cases = pd.Series([x.attrs["case"] for x in X])
-        elif holds_cells(table[values]):
-            X = read_cells(table[values])
+        elif _holds_cells(table[values]):
+            X = to_arrays(table[values])
+            if 1 < len(values) == len(X[0]):  # each column is a channel
+                X = [pd.DataFrame(x.T, columns=values) for x in X]
         else:
             X = table[values].to_numpy(dtype=np.float64, na_value=np.nan)
             refuse_recording(pd.DataFrame(X, columns=values), None if y is None else y.to_numpy())
             X = X[:, None]
         if cases is not None and not cases.is_unique:
-            raise ValueError(
-                f"several rows for {cases[cases.duplicated()].iloc[0]!r}. In a wide table each row "
-                "is a series; for a long one, name the column of times, `time=`"
-            )
+            name = cases[cases.duplicated()].iloc[0]
+            raise ValueError(f"several rows for {name!r}; in a long table, name the times, `time=`")
     labels, numbers = (None if each is None else np.array(each.tolist()) for each in (y, groups))
     names = None if cases is None else cases.tolist()
     return Source(X, labels, names, replace(schema, labels=None), numbers)
@@ -233,7 +233,7 @@ def _read(
         raise ValueError(f"name the column of labels, `label=`; it has {listed(table)}")
     if schema.labels is not None and labelled is not False:
         table = _joined(schema, table)
-    schema = _complete(schema, [*map(str, table)], holds_cells(table), labelled is False, optional)
+    schema = _complete(schema, [*map(str, table)], _holds_cells(table), labelled is False, optional)
     needed = {schema.case, schema.group, None if schema.window or labelled is False else label}
     for name in {schema.case, schema.channel, label, schema.group} & {*table}:
         table[name] = column = _stripped(table[name])
@@ -243,9 +243,7 @@ def _read(
             raise ValueError(f"row {row}: no value in column {name!r}; drop the series")
     if schema.time is not None and (form := schema.time_format or _date_format(table[schema.time])):
         if schema.time_format is None:
-            warn_caller(
-                f"dates in column {schema.time!r} of {path} are read as `time_format={form}`"
-            )
+            warn_caller(f"dates in {schema.time!r} of {path} are read as `time_format={form}`")
             schema = replace(schema, time_format=form)
         try:
             times = pd.to_datetime(table[schema.time], format=form, utc="%z" in form)
@@ -314,10 +312,10 @@ def _complete(
     known = {*names, *((schema.label,) if unlabelled else ())}
     if missing := [name for name in named if name not in known]:
         near = nearest(missing[0], names)
+        hint = f" (did you mean {near[0]!r}?)" if near else ""
         raise ValueError(
-            f"it lacks the columns {listed(missing)}"
-            f"{f' (did you mean {near[0]!r}?)' if near else ''}. It has {listed(names)}; `sep=` "
-            "changes the separator, and `header=False` names the columns 0, 1, ..."
+            f"it lacks the columns {listed(missing)}{hint}. It has {listed(names)}; `sep=` changes "
+            "the separator, and `header=False` names the columns 0, 1, ..."
         )
     if schema.value is None:
         used = {"", *schema.columns, *drop}
@@ -361,7 +359,7 @@ def _numbers(table: pd.DataFrame, schema: TableSchema) -> pd.DataFrame:
     """Convert the columns of values to numbers, or name a bad cell."""
     values = table[list(schema.value or ())]
     texts = values.loc[:, [getattr(dtype, "kind", "O") not in "fiub" for dtype in values.dtypes]]
-    if not texts.shape[1] or holds_cells(texts):
+    if not texts.shape[1] or _holds_cells(texts):
         return table
     # All at once: there may be 100,000 columns. With decimal commas 1.234 may mean 1234.
     swapped = {ord(","): ".", ord("."): ","} if schema.decimal == "," else {}
@@ -374,8 +372,14 @@ def _numbers(table: pd.DataFrame, schema: TableSchema) -> pd.DataFrame:
         row, column = divmod(int(wrong.argmax()), texts.shape[1])
         raise ValueError(
             f"row {table.index[row]}: {shortened(cells[wrong][0], 32)} in column "
-            f"{texts.columns[column]!r} is not a number; `drop=` leaves columns out, and "
-            "`decimal=,` reads decimal commas"
+            f"{texts.columns[column]!r} is not a number; see `drop=` and `decimal=`"
         )
     numeric = pd.DataFrame(numbers.reshape(texts.shape), table.index, texts.columns)
     return pd.concat([table.drop(columns=texts.columns), numeric], axis=1)
+
+
+def _holds_cells(table: pd.DataFrame) -> list[Any]:
+    """Return the columns with lists in their cells."""
+    names = [name for name, dtype in table.dtypes.items() if dtype == "O"]
+    firsts = (next(iter(table[name].dropna()), None) for name in names)
+    return [n for n, cell in zip(names, firsts, strict=True) if isinstance(cell, list | np.ndarray)]

@@ -11,16 +11,12 @@ import torch
 from pandas.tseries.frequencies import to_offset
 
 from tsformer._checks import shortened
-from tsformer._warnings import warn_caller
 from tsformer.data.native import to_numpy
 from tsformer.data.series import Floats
 
 #: A date of ISO 8601, with or without a time of day and an offset from UTC.
 _ISO = re.compile(r"\d{4}-\d\d(?:-\d\d(?:[T ][\d:.]+?(Z|[+-]\d\d(?::?\d\d)?)?)?)?", re.ASCII)
-_CONVERT = (
-    "convert numbers with pd.to_numeric and dates with pd.to_datetime, or specify the format of a "
-    "file, as in `time_format=%d/%m/%Y %H:%M`"
-)
+_CONVERT = "convert with pd.to_numeric or pd.to_datetime, or pass `time_format=` for a file"
 
 
 def ordered_times(times: Any, name: str) -> pd.Index:
@@ -57,9 +53,8 @@ def ordered_times(times: Any, name: str) -> pd.Index:
                 return pd.Index(values.astype(np.float64))
     except (TypeError, OverflowError) as error:
         raise ValueError(f"{name}, such as {_first(known)}, have no order: {error}") from error
-    raise ValueError(
-        f"{name} must be numbers or dates; got {kind} values, such as {_first(known)}: {_CONVERT}"
-    )
+    given = f"{kind} values, such as {_first(known)}"
+    raise ValueError(f"{name} must be numbers or dates; got {given}: {_CONVERT}")
 
 
 def _iso_dates(texts: pd.Series, name: str) -> pd.Series:
@@ -128,14 +123,11 @@ def pad_times(times: Any, lengths: npt.NDArray[np.int64]) -> tuple[Floats, str]:
     else:
         array = np.asanyarray(times)  # with the mask of a masked array
         if array.ndim not in (1, 2):
-            raise ValueError(
-                "times must be (length,), (n, length), or a list of n (length,) arrays; got "
-                f"{array.ndim} dimensions, shape {array.shape}"
-            )
+            shapes = "(length,), (n, length), or a list of n (length,) arrays"
+            raise ValueError(f"times must be {shapes}; got the shape {array.shape}")
         each = [array] * len(lengths) if array.ndim == 1 else list(array)
     if len(each) != len(lengths):
         raise ValueError(f"X has {len(lengths)} series, but times has {len(each)}")
-    _warn_of_digits(ordered_times(each[0], "times of series 0"))
     padded = np.zeros((len(lengths), int(lengths.max())))
     clocks = set()
     for i, (row, given, length) in enumerate(zip(padded, each, lengths.tolist(), strict=True)):
@@ -145,9 +137,7 @@ def pad_times(times: Any, lengths: npt.NDArray[np.int64]) -> tuple[Floats, str]:
         if len(lost := np.flatnonzero(~np.isfinite(numbers))):
             raise ValueError(f"the time of step {lost[0]} of series {i} is missing or infinite")
         if len(falls := np.flatnonzero(np.diff(numbers) < 0)):
-            raise ValueError(
-                f"times of series {i} decrease after step {falls[0]}; sort its steps by time"
-            )
+            raise ValueError(f"times of series {i} decrease after step {falls[0]}; sort its steps")
         row[:length] = numbers
         clocks.add(clock)
     if len(clocks) > 1:
@@ -155,33 +145,17 @@ def pad_times(times: Any, lengths: npt.NDArray[np.int64]) -> tuple[Floats, str]:
     return padded, clocks.pop()
 
 
-def _warn_of_digits(times: pd.Index) -> None:
-    """Warn of dates such as 20241231, whose differences are no durations."""
-    texts = times.astype(str) if len(times) > 1 and times.dtype.kind in "iu" else pd.Index([""])
-    if not texts.str.fullmatch(r"(?:19|20)\d{6}").all():
-        return
-    if pd.to_datetime(texts, format="%Y%m%d", errors="coerce").notna().all():
-        warn_caller(
-            f"times such as {texts[0]} are read as numbers, whose differences are no durations; "
-            'if they are dates, pass pd.to_datetime(times, format="%Y%m%d")'
-        )
-
-
 def _numbers(given: Any, what: str) -> tuple[Floats, str]:
     """Return the times relative to the first, and their unit."""
     index = ordered_times(given, what)
     if isinstance(index, pd.CategoricalIndex):
-        raise ValueError(
-            f"{what} are categories, as {_first(index)}, with an order but no distances; {_CONVERT}"
-        )
+        raise ValueError(f"{what} are categories, with an order but no distances; {_CONVERT}")
     if len(index) and index.dtype.kind == "f":
         numbers = index.to_numpy()
         gap = float(np.spacing(np.abs(numbers).max()))
         if gap >= 1 and gap * (len(numbers) - 1) > numbers[-1] - numbers[0]:
-            raise ValueError(
-                f"{what} are {index.dtype}, which has no numbers closer than {gap:g} there: pass "
-                "times since the first step, or dates"
-            )
+            problem = f"are {index.dtype}, which has no numbers closer than {gap:g} there"
+            raise ValueError(f"{what} {problem}; pass times since the first step")
     return _since_first(index)
 
 

@@ -25,8 +25,8 @@ from tsformer._checks import shortened
 from tsformer._files import replacing
 from tsformer._warnings import warn_caller
 from tsformer.data.containers import to_arrays, to_items
+from tsformer.data.formats import is_plain, number_in, open_text
 from tsformer.data.layout import check_ids
-from tsformer.data.text import is_plain, number_in, open_text
 from tsformer.data.times import ordered_times
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from tsformer._checks import check_known
-from tsformer.data.text import EXACT
+from tsformer.data.formats import EXACT
 from tsformer.studies.design.study import read_study_file
 
 _COLUMNS = ("dataset", "method", "seed", "score")
