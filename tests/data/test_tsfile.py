@@ -163,7 +163,7 @@ def test_labels_are_made_writable_with_a_warning():
         assert writable_labels(["a b", "c", "d: e"]).tolist() == ["a_b", "c", "d_e"]
     with warnings.catch_warnings(action="error"):
         assert writable_labels([7, "007"]).tolist() == ["7", "007"]
-    with pytest.raises(ValueError, match=r"two of .'a b', 'a:b'. are equal"):
+    with pytest.raises(ValueError, match=r"two labels of .'a b', 'a:b'. are equal"):
         writable_labels(["a b", "a:b"])
 
 

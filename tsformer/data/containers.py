@@ -13,7 +13,7 @@ import pandas as pd
 
 from tsformer.data.formats import parquet_files, read_parquet
 from tsformer.data.layout import CASE, cut_by_case, refuse_alike, warn_of_gaps
-from tsformer.data.native import as_names, has_dims, is_series, native, native_item, to_numpy
+from tsformer.data.native import as_names, is_series, native, native_item, to_numpy
 from tsformer.data.series import (
     ArrayRows,
     FileRows,
@@ -63,11 +63,9 @@ def to_source(
         return X
     if index and times is not None:
         raise ValueError("times are given twice: by times= and by timestamps='index'")
-    given, names = X, None
+    given = X
     if type(X) is not np.ndarray or X.dtype.kind not in "fiub":  # else nothing to convert
         X = _in_file(Path(X)) if isinstance(X, (str, os.PathLike)) else mapped_rows(native(X))
-        if has_dims(X):
-            names = as_names(X.coords["channel"].values) if "channel" in X.coords else None
         if (separate := _one_by_one(X)) is not None:
             if index:
                 _check_index(given if isinstance(given, (list, tuple)) else separate[0])
@@ -76,7 +74,7 @@ def to_source(
             _check_shape(X)
             rows = X if isinstance(X, FileRows) else ArrayRows(X)
             check(rows.read(np.array([0])).reshape(1, *X.shape[1:]))
-            return lazy(rows, times, names)
+            return lazy(rows, times)
         if isinstance(X, pd.DataFrame):
             X = pd.DataFrame(_floats(X, "X"), X.index, X.columns)
         elif not hasattr(X, "tocsr"):  # scikit-learn refuses sparse matrices
@@ -85,7 +83,7 @@ def to_source(
         _check_index([given])
     array = check(X)
     _check_shape(array)
-    return lazy(ArrayRows(array), times, names)
+    return lazy(ArrayRows(array), times)
 
 
 def _in_file(path: Path) -> Any:
@@ -306,7 +304,7 @@ def _check_shape(X: Any) -> None:
         raise ValueError(f"X contains empty series: {what}")
 
 
-def lazy(rows: Rows, times: Any = None, channels: Names = None) -> SeriesSource:
+def lazy(rows: Rows, times: Any = None) -> SeriesSource:
     """Read all rows once, for lengths, gaps and checks; keep one part that is in no file."""
     n = len(rows.lengths)
     lengths = np.zeros(n, dtype=np.int64)
@@ -329,9 +327,9 @@ def lazy(rows: Rows, times: Any = None, channels: Names = None) -> SeriesSource:
         times, clock = pad_times(times, rows.lengths)
         times = times[:, :n_steps]
     if kept is not None:
-        return replace(kept, times=times, clock=clock, channels=channels)
+        return replace(kept, times=times, clock=clock)
     found = gaps if gaps.missing.any() else None
-    return StoredSeries(rows, np.arange(n), lengths, n_steps, found, times, clock, channels)
+    return StoredSeries(rows, np.arange(n), lengths, n_steps, found, times, clock)
 
 
 def _finish(values: Floats, lengths: npt.NDArray[np.int64]) -> Padded:

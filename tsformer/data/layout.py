@@ -1,10 +1,10 @@
 """The layout of containers: ids of series, and layouts that are probably misread."""
 
 import re
+import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from itertools import compress, pairwise
 from typing import Any
 
@@ -14,7 +14,7 @@ import pandas as pd
 
 from tsformer._checks import shortened
 from tsformer._warnings import warn_caller
-from tsformer.data.native import has_dims, native, to_numpy
+from tsformer.data.native import native, to_numpy
 from tsformer.data.series import Floats, SeriesSource
 from tsformer.data.times import missing_rows
 
@@ -52,17 +52,9 @@ class LayoutWarning(UserWarning):
     """
 
 
-_is_checked: ContextVar[bool] = ContextVar("layout_is_checked", default=False)
-
-
-@contextmanager
-def layout_is_checked() -> Iterator[None]:
-    """Skip the check in this block: the series were checked before."""
-    token = _is_checked.set(True)
-    try:
-        yield
-    finally:
-        _is_checked.reset(token)
+def layout_is_checked() -> AbstractContextManager[Any]:
+    """Skip the warnings in this block: the series were checked before."""
+    return warnings.catch_warnings(action="ignore", category=LayoutWarning)
 
 
 def _warn(message: str) -> None:
@@ -76,11 +68,6 @@ def _warn(message: str) -> None:
 
 def series_ids(X: Any) -> pd.Index | None:
     """Return the ids of series, if any."""
-    if hasattr(X, "data_vars"):  # a data set of xarray, whose arrays have the same dimensions
-        X = next(iter(X.data_vars.values()), None)
-    if has_dims(X):
-        X = native(X)
-        return X.indexes.get(X.dims[0]) if X.dims else None
     if isinstance(X, _PANDAS):
         levels = isinstance(X.index, pd.MultiIndex) and X.index.nlevels == 2
         return X.index.unique(0) if levels else X.index
@@ -93,7 +80,7 @@ def series_ids(X: Any) -> pd.Index | None:
 
 def check_ids(X: Any, other: Any, name: str, *, of: str = "X") -> None:
     """Raise ValueError if `X` and `other` carry ids that contradict each other."""
-    others = series_ids(other) if has_dims(other) or isinstance(other, _PANDAS) else None
+    others = series_ids(other) if isinstance(other, _PANDAS) else None
     ids = None if others is None else series_ids(X)
     named = ids is not None
     if not named and isinstance(X, (list, tuple)) and all(isinstance(x, _PANDAS) for x in X):
@@ -147,8 +134,6 @@ def refuse_alike(names: Any, what: str) -> None:
 
 def warn_of_layout(X: Any, series: SeriesSource, *, flat: bool) -> None:
     """Issue a `LayoutWarning` if `X`, perhaps `flat` (n, length), is probably misread."""
-    if _is_checked.get():
-        return
     if series.gaps is not None:
         lost = series.gaps.missing.sum(axis=0, dtype=np.int64) == series.lengths.sum()
         if empty := list(compress(series.channels or range(series.n_channels), lost)):
@@ -185,17 +170,13 @@ def _doubt_of_channels(X: Any, series: SeriesSource) -> str:
         return ""
     values = series.read(np.arange(0, n, -(-n // _MOST_SERIES))).values
     if named:
-        low, high = np.fmin.reduce(values, axis=1), np.fmax.reduce(values, axis=1)
         steps = np.diff(values, axis=1)
-        levels = np.where(np.count_nonzero(~np.isnan(values), axis=1) > 1, low, np.nan)
-        differ = np.fmin.reduce(levels) < np.fmax.reduce(levels)
         counts = (steps == 1).any(axis=(0, 1)) & ((steps == 1) | np.isnan(steps)).all(axis=(0, 1))
-        are_ids = np.where((low < high).any(axis=0), counts, differ)
-        if not (ids := list(compress(series.channels or first.columns, are_ids))):
+        if not (ids := list(compress(series.channels or first.columns, counts))):
             return ""
         drop = f".drop(columns={ids})"
         drop = f"X{drop}" if isinstance(X, pd.DataFrame) else f"[x{drop} for x in X]"
-        return f" with channels that count up or never change in a series; drop ids with {drop}"
+        return f" with channels that count up; drop ids with {drop}"
     # Lengths that differ are lengths.
     if (series.lengths < length).any() or _change(values, 1) < _SMOOTH * _change(values, 2):
         return ""
@@ -211,7 +192,7 @@ def _change(values: Floats, axis: int) -> np.float64:
 
 def warn_of_order(X: Any, n_steps: int) -> None:
     """Issue a `LayoutWarning` if the columns of a wide table are no steps in order."""
-    if not _is_checked.get() and (doubt := doubt_of_steps(_columns(X, n_steps))):
+    if doubt := doubt_of_steps(_columns(X, n_steps)):
         _warn(f"X has columns that are read as steps, but are not {doubt}")
 
 
@@ -235,7 +216,7 @@ def doubt_of_steps(names: Sequence[Any]) -> str:
 
 def warn_of_gaps(indices: Iterable[pd.Index], remedy: str) -> None:
     """Issue a `LayoutWarning` if rows are missing from a regular grid of times."""
-    if not _is_checked.get() and (found := missing_rows(indices)) is not None:
+    if (found := missing_rows(indices)) is not None:
         step, n_missing, share = found
         _warn(
             f"times are {step} apart, but {n_missing:,} rows are missing, {share:.1%} of all, and "
@@ -246,7 +227,7 @@ def warn_of_gaps(indices: Iterable[pd.Index], remedy: str) -> None:
 def refuse_recording(X: Any, y: Any = None) -> None:
     """Raise ValueError for rows that are steps of a recording: by dates, labels or values."""
     shape = tuple(getattr(X, "shape", ()))
-    if _is_checked.get() or len(shape) != 2 or hasattr(X, "tocsr") or not shape[1]:
+    if len(shape) != 2 or hasattr(X, "tocsr") or not shape[1]:
         return
     (n, k), names = shape, list(map(str, _columns(X, shape[1])))
     are_channels = k < 4 or 2 * sum(bool(_NUMBER.search(name)) for name in names) < k
@@ -263,7 +244,7 @@ def refuse_recording(X: Any, y: Any = None) -> None:
     has_order = rows.is_unique and (evidence or rows.dtype.kind in "iuf")
     order = rows.argsort() if has_order else np.arange(n)  # as before a random split
     if y is not None:
-        labels: Any = pd.Series(np.asarray(native(y)).tolist())
+        labels: Any = pd.Series(np.asarray(y).tolist())
         if labels.dtype.kind == "f" and labels.nunique() > _ROWS_PER_COLUMN:
             labels = np.floor(10 * labels.rank(pct=True))  # tenths of a target
         if len(labels) != n:

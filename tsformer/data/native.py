@@ -12,36 +12,24 @@ import pandas as pd
 import torch
 from torch.nn.utils.rnn import PackedSequence
 
-#: Dimensions of an array of xarray, by their number.
-_DIMENSIONS = {2: ["case", "time"], 3: ["case", "channel", "time"]}
-
 
 def native(X: Any) -> Any:
-    """Convert a table to pandas, and transpose an array of xarray; return others as they are."""
+    """Convert a table to pandas; return others as they are."""
     if isinstance(X, PackedSequence) or getattr(X, "is_nested", False):
         raise TypeError(f"X is a nested {type(X).__name__}; pass a list of (channels, length)")
     if isinstance(X, Mapping) and not hasattr(X, "tocsr"):  # some sparse matrices are mappings
-        ways = "a single value, as X[key], or list(X.values()) if each value is a series"
-        if hasattr(X, "data_vars"):
-            ways = "an array of xarray, as X.to_array('channel')"
-        raise TypeError(f"X is a {type(X).__name__} with the keys {list(X)[:10]}; pass {ways}")
-    if has_dims(X) and (order := _DIMENSIONS.get(len(X.dims))):
-        if sorted(map(str, X.dims)) != order:
-            raise TypeError(
-                f"X has the dimensions {list(X.dims)}, which must be {', '.join(order)}; rename "
-                "them with X.rename"
-            )
-        return X.transpose(*order)
+        keys = f"the keys {list(X)[:10]}"
+        raise TypeError(f"X is a {type(X).__name__} with {keys}; pass a list, as of X.values()")
+    if _is_xarray(X):
+        way = "X.transpose('case', 'channel', 'time').to_numpy()"
+        raise TypeError(f"X has the dimensions {X.dims} of xarray; pass an array, as of {way}")
     return _to_pandas(X)
 
 
 def native_item(x: Any, what: str) -> npt.NDArray[Any] | pd.DataFrame | pd.Series:
     """Convert one series to an array (channels, length), or to a pandas object."""
-    if has_dims(x) and len(x.dims) > 1:
-        raise TypeError(
-            f"{what} is a {type(x).__name__} of xarray; pass a frame (length, channels), as "
-            "x.transpose('time', 'channel').to_pandas()"
-        )
+    if _is_xarray(x):
+        raise TypeError(f"{what} is an array of xarray; pass x.to_numpy(), (channels, length)")
     x = _to_pandas(x)
     return x if isinstance(x, (pd.DataFrame, pd.Series)) else to_numpy(x, what)
 
@@ -50,10 +38,8 @@ def to_numpy(x: Any, what: str = "X") -> npt.NDArray[Any]:
     """Convert an array, a tensor or nested sequences; None and masked values become NaN."""
     if isinstance(x, torch.Tensor):
         if x.layout != torch.strided or x.is_quantized or x.is_nested:
-            raise TypeError(
-                f"{what} holds a tensor of layout {x.layout} and dtype {x.dtype}; pass "
-                "X.to_dense(), or X.dequantize()"
-            )
+            kind = f"tensor of layout {x.layout} and dtype {x.dtype}"
+            raise TypeError(f"{what} holds a {kind}; pass a dense tensor")
         return (x.float() if x.dtype == torch.bfloat16 else x).numpy(force=True)
     if isinstance(x, np.ma.MaskedArray):
         x = np.ma.filled(x.astype(np.promote_types(x.dtype, np.float32)), np.nan)
@@ -62,10 +48,8 @@ def to_numpy(x: Any, what: str = "X") -> npt.NDArray[Any]:
     try:
         array = np.asarray(x)
     except (RuntimeError, TypeError, ValueError) as error:
-        raise TypeError(
-            f"{what} holds a {type(x).__name__} that is no array ({error}); pass arrays (channels, "
-            "length)"
-        ) from error
+        problem = f"holds a {type(x).__name__} that is no array ({error})"
+        raise TypeError(f"{what} {problem}; pass arrays (channels, length)") from error
     if array.dtype != object:
         return array
     if not array.ndim and is_series(x):  # such as a sparse matrix
@@ -93,19 +77,16 @@ def as_names(names: Iterable[Any]) -> tuple[str, ...] | None:
     return None if found == list(range(len(found))) else tuple(map(str, found))
 
 
-def has_dims(X: Any) -> bool:
-    """Whether this is an array of xarray, with names for its dimensions."""
+def _is_xarray(X: Any) -> bool:
+    """Whether this is an array with names for its dimensions, in any order."""
     return isinstance(getattr(X, "dims", None), tuple) and hasattr(X, "coords")
 
 
 def _to_pandas(X: Any) -> Any:
     """Convert a table or a column of polars, Arrow or the like; return others as they are."""
-    if not hasattr(X, "to_pandas") or not hasattr(X, "__array__") or has_dims(X):
+    if not hasattr(X, "to_pandas") or not hasattr(X, "__array__"):
         return X
     types = [getattr(each, "type", None) for each in (X, *getattr(X, "schema", ()))]
     if any(hasattr(kind, "permutation") for kind in types):
-        raise TypeError(
-            f"X is a {type(X).__name__} of tensors; pass an array, as of "
-            "column.combine_chunks().to_numpy_ndarray()"
-        )
+        raise TypeError(f"X is a {type(X).__name__} of tensors; pass an array")
     return X.to_pandas()

@@ -55,7 +55,7 @@ class Recording:
         except ValueError as error:
             raise ValueError(
                 f"{name}={duration!r} must be a time such as '10s' if recording {self.name!r} has "
-                "dates as index, and else a number of steps"
+                "dates as index, else a number of steps"
             ) from error
 
     def starts(self, length: int, stride: int) -> npt.NDArray[np.int64]:
@@ -158,8 +158,7 @@ def _by_recording(given: Any, items: dict[Any, Any], recordings: Any, what: str)
             given = [given]
         if isinstance(given, pd.DataFrame) or len(given) != len(items):
             raise ValueError(
-                f"{what} must have one entry for each of {len(items)} recordings: pass a list, a "
-                "dict by name, or intervals with a column 'recording'"
+                f"{what} must have an entry for each of {len(items)} recordings: a list, or a dict"
             )
         given = dict(zip(items, given, strict=True))
     if missing := [name for name in items if name not in given]:
@@ -186,8 +185,7 @@ def _read(name: Any, x: Any, group: Any, pause: Any) -> Recording:
         i = int(np.argmin(apart))
         raise ValueError(
             f"times of {what} must increase; after step {i}, {index[i]} is followed by "
-            f"{index[i + 1]}: sort its rows by time, pass several recordings apart, and give local "
-            "dates their zone with tz_localize"
+            f"{index[i + 1]}: sort it, pass several apart, and local dates with tz_localize"
         )
     dates = index.dtype.kind in "mM"
     step = np.median(apart[apart > 0]).item() if (apart > 0).any() else 1
@@ -222,9 +220,8 @@ def _step_labels(given: Any, index: pd.Index, x: Any, what: str) -> npt.NDArray[
     other = timed and isinstance(x, pd.DataFrame) and not given.index.equals(x.index)
     if len(labels) != len(index) or other:
         raise ValueError(
-            f"labels do not cover {what}, of {len(index)} steps: pass one per step, at its time, "
-            f"None for unlabelled time, or intervals in a frame; got {len(labels)}"
-            f"{' at other times' if other else ''}"
+            f"labels do not cover {what}, of {len(index)} steps: pass one per step or None, at its "
+            f"time, or intervals; got {len(labels)}{' at other times' if other else ''}"
         )
     return labels.to_numpy(object, copy=True)
 
@@ -246,8 +243,8 @@ def _of_intervals(frame: pd.DataFrame, index: pd.Index, what: str) -> npt.NDArra
         raise ValueError(f"intervals of {what} overlap; cut them")
     labels: Any = np.array([*frame["label"], None], dtype=object)[intervals.get_indexer(steps)]
     if pd.isna(labels).all():
+        first = f"the first starts at {frame['start'].iloc[0]}"
         raise ValueError(
-            f"intervals do not cover any step of {what}, from {index[0]} to {index[-1]}; the first "
-            f"starts at {frame['start'].iloc[0]}"
+            f"intervals do not cover any step of {what}, from {index[0]} to {index[-1]}; {first}"
         )
     return labels

@@ -1,8 +1,7 @@
 """SeriesSource: series in memory, in an array or in files, read by index.
 
-Statistics over all series are computed part by part. Parts have a fixed number of values and a
-fixed order: the results are the same, bit for bit, wherever the series are. `n` series, `L` time
-steps of the longest, `C` channels.
+Statistics over all series are computed in parts of a fixed size and order: the results are equal,
+bit for bit, wherever the series are. `n` series, `L` time steps of the longest, `C` channels.
 """
 
 from __future__ import annotations
@@ -174,8 +173,8 @@ class ArrayRows:
         shape = (len(index), *array.shape[1:])
         if rows.shape != shape or rows.dtype.kind not in "fiub":
             raise ValueError(
-                f"X has shape {tuple(array.shape)} and dtype {array.dtype}, but its series {first} "
-                f"to {stop - 1} have shape {rows.shape} and dtype {rows.dtype}; pass np.asarray(X)"
+                f"X has the shape {tuple(array.shape)} and dtype {array.dtype}, but a slice of it "
+                f"{rows.shape} and {rows.dtype}; pass np.asarray(X)"
             )
         return rows[:, None] if rows.ndim == 2 else rows
 

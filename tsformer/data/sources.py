@@ -1,13 +1,11 @@
 """Read series from a data set's name, a file or a folder, and write them to files."""
 
 import os
-import shutil
 import warnings
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from tsformer._checks import check_known
+from tsformer._files import replacing
 from tsformer._warnings import warn_caller
 from tsformer.data.archive import load_dataset
 from tsformer.data.containers import SERIES_FILE, to_source
@@ -185,44 +184,37 @@ def convert_to_folder(
                 warn_caller(f"a folder of series has no times: the times in {source} are left out")
             yield source, to_source(X), y
 
-    n = n_channels = n_steps = start = 0
+    n = n_channels = n_steps = 0
     names: tuple[str, ...] | None = None
     labels: list[Any] = []
     for source, X, y in read():
         n_channels, names = n_channels or X.n_channels, names or X.channels
         if X.n_channels != n_channels or X.channels not in (None, names):
-            raise ValueError(
-                f"all series must have the same channels: earlier files have {names or n_channels},"
-                f" {source} has {X.channels or X.n_channels}; name them in one order, `value=`"
-            )
+            other = f"{source} has {X.channels or X.n_channels}; name them in one order, `value=`"
+            raise ValueError(f"channels differ: earlier files have {names or n_channels}, {other}")
         if labels and (y is None) != (labels[0] is None):
             raise ValueError(f"of {sources[0]} and {source} one has labels and one has none")
         n, n_steps = n + len(X), max(n_steps, X.n_steps)
         labels.append(y)
     folder.mkdir(parents=True, exist_ok=True)
-    shape = n, n_channels, n_steps
-    needed, free = 4 * prod(shape), shutil.disk_usage(folder).free
-    if needed > free:  # to write on would kill the process
-        raise OSError(f"{shape} values take {needed:,} bytes; {folder} has {free:,} bytes free")
-    unfinished = folder / f"{SERIES_FILE}.unfinished"
-    try:
-        array = np.lib.format.open_memmap(unfinished, "w+", np.float32, shape)
-        array[:] = np.nan
-        with warnings.catch_warnings(action="ignore"):  # issued by the first reading
-            for _, X, _ in read():
-                for index in parts_of(X):
-                    values = X.read(index).values.transpose(0, 2, 1)
-                    rows = array[start : start + len(index), :, : values.shape[2]]
-                    rows[:] = values
-                    if np.isinf(rows).any():  # infinite values are refused before
-                        raise ValueError("values do not fit into float32; divide them first")
-                    start += len(index)
-        if start != n:
+    header: Any = {"descr": "<f4", "fortran_order": False, "shape": (n, n_channels, n_steps)}
+    with (
+        replacing(folder / SERIES_FILE) as file,  # only a complete folder has this file
+        warnings.catch_warnings(action="ignore"),  # issued by the first reading
+    ):
+        form: Any = np.lib.format
+        form.write_array_header_1_0(file, header)
+        for _, X, _ in read():
+            for index in parts_of(X, least=n_channels * n_steps):
+                block = np.full((len(index), n_channels, n_steps), np.nan, np.float32)
+                values = X.read(index).values.transpose(0, 2, 1)
+                block[..., : values.shape[2]] = values
+                if np.isinf(block).any():  # infinite values are refused before
+                    raise ValueError("values do not fit into float32; divide them first")
+                file.write(block.tobytes())
+                n -= len(index)
+        if n:
             raise OSError("a source changed while it was converted; convert it again")
-        array.flush()
         if labels[0] is not None:
             np.save(folder / LABELS_FILE, np.concatenate(labels).astype(np.str_))
-        unfinished.rename(folder / SERIES_FILE)  # only a complete folder has this file
-    finally:
-        unfinished.unlink(missing_ok=True)
-    return n, labels[0] is not None
+    return header["shape"][0], labels[0] is not None

@@ -8,7 +8,7 @@ commas, and the label, or with ``@targetLabel true`` a number, last::
     1.0,2.0,?:4.0,5.0,6.0:walk
 
 With ``@timeStamps true`` a value is ``(time,value)``. Unlike sktime's reader, this one keeps the
-case of labels, refuses truncated lines, and names the offending line.
+case of labels, and refuses truncated lines.
 """
 
 import os
@@ -34,9 +34,7 @@ class DatasetError(ValueError):
     """A data set is unknown, unavailable, or inconsistent with its header or the catalogue."""
 
 
-def read_ts(
-    path: str | os.PathLike[str],
-) -> tuple[list[Any], npt.NDArray[Any] | None]:
+def read_ts(path: str | os.PathLike[str]) -> tuple[list[Any], npt.NDArray[Any] | None]:
     """Read the series and the labels of a `.ts` file.
 
     Parameters
@@ -47,11 +45,9 @@ def read_ts(
     Returns
     -------
     X : list of ndarray (channels, length) of float64, or of DataFrame (length, channels)
-        NaN where the file has ``?`` or ``NaN``. Series with time stamps are tables with the times
-        as index, NaN where a channel has no value at a time of another.
+        NaN where a value is missing. Series with time stamps are frames, with the times as index.
     y : ndarray (n,) of str or of float64, or None
-        The labels, spelled as in the file; numbers with ``@targetLabel true``, None with
-        ``@classLabel false``.
+        The labels, spelled as in the file, or the numbers of ``@targetLabel true``.
 
     Raises
     ------
@@ -89,8 +85,8 @@ def write_ts(
     path : str or path-like
         The file. `load_dataset` finds ``data/<name>/<name>_TRAIN.ts`` by its name.
     X : container of n series
-        As `fit` accepts. The format has no names of channels. The index of a DataFrame is written
-        as time stamps, unless it is 0, 1, 2, ... in all series.
+        As `fit` accepts. The index of a DataFrame is written as time stamps, unless it is 0, 1, 2,
+        ... in all series. The format has no names of channels.
     y : sequence of n labels, optional
         Written as text.
     comment : str, optional
@@ -99,9 +95,8 @@ def write_ts(
     Raises
     ------
     ValueError, OSError
-        If there are not as many labels as series, a label is missing or contains a blank, NUL or
-        ``:``, a series is empty, series differ in channels, or times are neither numbers nor dates,
-        decrease or repeat.
+        If labels are missing, too few, or contain a blank, NUL or ``:``, if series are empty or
+        differ in channels, or if times are neither numbers nor dates, decrease or repeat.
 
     Examples
     --------
@@ -122,10 +117,8 @@ def write_ts(
         raise ValueError(f"X has {len(series)} series, but y has {len(labels)} entries")
     for label, value in zip(labels, labels if y is None else y, strict=True):
         if y is not None and (pd.isna(value) or not label or _NOT_IN_LABELS.search(label)):
-            raise ValueError(
-                f"{shortened(value)} cannot be a label of a .ts file, which has no missing label, "
-                "and none with blanks, NUL or ':'; rename it"
-            )
+            label = shortened(value)
+            raise ValueError(f"{label} cannot be a label of a .ts file: no blanks, NUL and ':'")
     lengths = {x.shape[1] for x in series}
     header = {
         "problemName": re.sub("_(TRAIN|TEST)$", "", path.stem),
@@ -176,10 +169,7 @@ def writable_labels(y: Any) -> npt.NDArray[np.str_]:
     """Return labels with ``_`` for blanks, NUL and ``:``, and warn of changes."""
     new_of = {label: _NOT_IN_LABELS.sub("_", label) for label in map(str, y)}
     if len({*new_of.values()}) < len(new_of):
-        raise ValueError(
-            f"labels in .ts files have no blanks, NUL characters and ':', and with '_' for these "
-            f"two of {list(new_of)[:20]} are equal; rename one of them"
-        )
+        raise ValueError(f"with '_' for blanks and ':' two labels of {[*new_of][:20]} are equal")
     if changed := {label: new for label, new in new_of.items() if new != label}:
         warn_caller(f"labels in .ts files have no blanks, NUL and ':'; written are {changed}")
     return np.array([new_of[str(label)] for label in y])
@@ -233,10 +223,8 @@ def _read_header(lines: Iterator[str]) -> dict[str, Any]:
         flag = tag in _FLAGS and value in ("true", "false")
         count = tag in _COUNTS and re.fullmatch("[1-9][0-9]{0,8}", value)
         if not tag.startswith("@") or (tag in (*_FLAGS, *_COUNTS) and not (flag or count)):
-            raise ValueError(
-                "expected a tag such as @data, with true or false or a positive whole number; got "
-                f"{shortened(line, 60)}"
-            )
+            expected = "a tag such as @data, with true, false or a positive whole number"
+            raise ValueError(f"expected {expected}; got {shortened(line, 60)}")
         if flag or count:
             name = "@dimensions" if tag == "@dimension" else tag
             header[name] = int(value) if count else value == "true"

@@ -22,10 +22,8 @@ class Windows:
     ----------
     X : ndarray (n, n_channels, length), or list of ndarray (n_channels, length)
         The windows; a list if recordings of several sampling rates are cut by time.
-    y : ndarray (n,) or None
-        Their labels.
-    groups : ndarray (n,)
-        The group of each window, by default its recording.
+    y, groups : ndarray (n,)
+        Their labels, perhaps None, and groups, by default the recordings.
     origins : DataFrame
         The ``recording``, first step ``start`` and last step plus one ``stop`` of each window.
     recordings : dict
@@ -76,10 +74,8 @@ class Windows:
             spans = self.origins.iloc[np.arange(len(self))[which]]
             for name, start, stop in spans.itertuples(index=False, name=None):
                 if is_test and seen[name][start:stop].any():
-                    raise ValueError(
-                        f"train and test share steps of recording {name!r}, in {start} to "
-                        f"{stop - 1}; split by recording, with Windows.train_test or GroupKFold"
-                    )
+                    steps = f"share steps of recording {name!r}, in {start} to {stop - 1}"
+                    raise ValueError(f"train and test {steps}; split by group, as in GroupKFold")
                 seen[name][start:stop] |= not is_test
 
     def steps(self, proba: Any, classes: Any = None) -> pd.DataFrame:
@@ -95,8 +91,8 @@ class Windows:
         Returns
         -------
         DataFrame
-            Columns ``recording``, ``step``, ``time``, ``true``, ``label`` and ``confidence``, the
-            largest mean probability over the windows of the step; None and NaN without windows.
+            ``recording``, ``step``, ``time``, ``true``, ``label`` and ``confidence``, the largest
+            mean probability over the windows of the step; None and NaN without windows.
         """
         values = np.asarray(proba)
         if values.ndim == 1:
@@ -106,8 +102,8 @@ class Windows:
             classes = [] if self.y is None else np.unique(self.y)
         if values.shape != (len(self), len(classes)) or not np.isfinite(values).all():
             raise ValueError(
-                f"proba must be finite, ({len(self)} windows, {len(classes)} classes); got shape "
-                f"{values.shape}: pass classes=classifier.classes_ with its predict_proba"
+                f"proba must be finite, ({len(self)} windows, {len(classes)} classes); got "
+                f"{values.shape}; pass classes=classifier.classes_"
             )
         labels = np.array([*np.asarray(classes).tolist(), None], dtype=object)
         weighted, K = np.column_stack([values, np.ones(len(values))]), len(classes)
@@ -146,8 +142,7 @@ class Windows:
         Returns
         -------
         DataFrame
-            The columns ``recording``, ``start``, ``end`` (the first time after the event),
-            ``label`` and ``confidence``, the mean over the steps with that label.
+            ``recording``, ``start``, ``end`` (the first time after it), ``label``, ``confidence``.
         """
         rows = []
         for name, part in steps.groupby("recording", sort=False):
@@ -166,9 +161,7 @@ class Windows:
 
         Parameters
         ----------
-        steps : DataFrame
-            The result of `steps`.
-        least_duration : int or duration, default=1
+        steps, least_duration
             As in `events`.
         least_iou : float, default=0.5
             Least intersection over union, in steps, of a predicted and a true event of one label.
@@ -223,34 +216,29 @@ def windows(
     Parameters
     ----------
     recordings : array (n_channels, n_steps), frame, or list or dict of these
-        One recording, or several of any lengths. A frame has a row per step, and its index has the
-        times: numbers or dates. NaN is a missing value.
+        One or several, of any lengths. A frame has a row per step, indexed by numbers or dates.
     labels : array-like (n_steps,), str, DataFrame, list or dict of these, or None
         A label per step, None or NaN where there is none; the name of a column of the frames; or
         intervals with the columns ``start``, ``end`` (the first time after it), ``label`` and, for
         several recordings, ``recording``, in times or else in steps. None makes windows to predict.
     length, stride : int or duration
-        Steps of a window and from one window to the next, or times such as "10s", converted by the
-        median step. Recordings whose median steps differ by at most a tenth get the same number.
+        Steps of a window and from one to the next, or times such as "10s", converted by the median
+        step, which is one for recordings whose medians differ by at most a tenth.
     least_share : float, default=0.5
         The label of a window is its most frequent label, of at least this share of its steps.
     mixed : label, default="drop"
-        The label of windows with labels for at least `least_share` of their steps, but without a
-        single most frequent one of that share. "drop" leaves them out.
+        The label of windows of which `least_share` is labelled, but without such a label.
     unlabelled : label, default="drop"
-        The label of steps without a label. By default, windows with a label for less than
-        `least_share` of their steps are left out.
+        The label of steps without one. By default, windows with too few labels are left out.
     pause : float or duration, optional
-        No window spans a longer time between two steps; windows start anew after it. By default,
-        five times the median.
+        No window spans a longer time between two steps. By default, five times the median.
     groups : str, array-like (n_recordings,) or dict, optional
         The group of each recording, or the column of the frames with it. By default, the recording.
 
     Returns
     -------
     Windows
-        Arrays of float64, a view for a single array without gaps between windows, else a copy. A
-        memmap keeps its dtype and stays in the file: `fit` reads it in parts.
+        Float64, as a view for a single array with evenly spaced windows; a memmap stays a memmap.
 
     Examples
     --------
@@ -285,8 +273,8 @@ def windows(
         longest = max(np.diff([0, *each.ends]).max() for each in read)
         raise ValueError(
             f"no window is left of length={length!r}, {min(lengths)} steps, in recordings of "
-            f"{longest} steps between pauses, with labels for least_share={least_share}; pass a "
-            "shorter length, X.T of (n_steps, n_channels), or mixed= or unlabelled= a label"
+            f"{longest} steps between pauses, labelled for least_share={least_share}; pass fewer "
+            "steps, (n_channels, n_steps), or labels as mixed= or unlabelled="
         )
     names, members = (
         pd.Index([getattr(each, of) for each in read], tupleize_cols=False).repeat(counts)
