@@ -77,10 +77,9 @@ def test_files_that_cannot_be_read():
         with pytest.raises(ValueError, match=message):
             read(write("x.parquet", columns))
     path = write("x.parquet", {"x": nested(X)})
-    for damaged in (path.read_bytes()[:-100], b"", b"text"):
-        path.write_bytes(damaged)
-        with pytest.raises(ValueError, match=r"x\.parquet cannot be read as Parquet"):
-            read(path)
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(ValueError, match=r"x\.parquet cannot be read as Parquet"):
+        read(path)
     Path("empty").mkdir()
     with pytest.raises(FileNotFoundError, match=r"empty: no series\.npy and no Parquet"):
         read("empty")
@@ -100,10 +99,6 @@ def test_a_source_has_labels_names_and_groups():
         assert found.schema == TableSchema(label="y", case="id", value=("x",))
         np.testing.assert_array_equal(to_padded(found.X).values, X[:n].transpose(0, 2, 1))
     assert read_source("series", labelled=False).y is None
-    with pytest.raises(ValueError, match="`label=`"):
-        read_source("series")
-    with pytest.raises(ValueError, match=r"a\.parquet.* Y .*'y'"):
-        read_source("series", TableSchema(label="Y"))
     write("series/b.parquet", {"z": nested(X[4:6]), "y": ["a ", " b"], "id": [7, 8]})
     with pytest.raises(ValueError, match=r"b\.parquet: it lacks the columns x"):
         read_source("series", schema)

@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from tsformer.data.containers import to_padded
-from tsformer.data.panel import Panel
 from tsformer.data.preprocessor import Preprocessor, Scaler, Vocabulary
 
 RNG = np.random.default_rng(0)
@@ -84,17 +83,6 @@ def test_steps_before_the_first_value_are_masked():
     assert panel.mask.sum(dim=1).tolist() == [4, 6, 6, 6]
     _, mask, _ = panel.take(torch.tensor([0, 3]))
     assert mask.tolist() == [[False] * 2 + [True] * 4, [True] * 6]
-
-
-def test_take_cuts_to_the_longest_of_the_batch():
-    panel = Scaler(None).fit(to_padded(RAGGED)).transform(to_padded(RAGGED))
-    x, mask, times = panel.take(torch.tensor([1, 2]))
-    assert (x.shape, times) == ((2, 3, 2), None)
-    assert mask.tolist() == [[True, True, True], [True, False, False]]
-    x, mask, times = panel.take(torch.tensor([3]))
-    assert (x.shape, mask) == ((1, 5, 2), None)
-    assert len(panel) == 4
-    assert isinstance(panel.to(torch.device("cpu")), Panel)
 
 
 def test_codes_are_numbered_in_their_order_and_padding_is_zero():

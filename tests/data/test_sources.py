@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 
 from tsformer.data import write_ts
-from tsformer.data.containers import to_padded
 from tsformer.data.sources import (
     Source,
     convert_to_folder,
@@ -43,9 +42,9 @@ def test_a_problem_of_the_archive_there_and_back(ending):
 
 
 def test_what_a_model_was_trained_on_holds_unless_said_otherwise():
-    def predicted(text, trained, schema=None, labelled=False):
+    def predicted(text, trained, schema=None):
         Path("x.csv").write_text(text)
-        return read_source("x.csv", schema, trained=trained, labelled=labelled)
+        return read_source("x.csv", schema, trained=trained, labelled=False)
 
     trained = TableSchema(case="id", time="t", value=("a",), label="y")
     assert predicted("id,t,a\n1,0,5\n", trained).cases == ["1"]
@@ -53,24 +52,16 @@ def test_what_a_model_was_trained_on_holds_unless_said_otherwise():
     assert predicted(other, trained, TableSchema(case="patient")).cases == ["1"]
     with pytest.raises(ValueError, match="columns id"):
         predicted(other, trained)
-    with pytest.raises(ValueError, match="columns y"):
-        predicted(other, trained, TableSchema(case="patient"), labelled=True)
     for names in (("400", "400.5", "401"), ("0", "1", "2")):
         X = predicted(f"{','.join(names)}\n5,6,7\n1,2,3\n", TableSchema(label="y", value=names)).X
         np.testing.assert_array_equal(X, [[[5, 6, 7]], [[1, 2, 3]]])
-    text, values = "0.5,0.25\n1,3\n", ("0", "1")
-    without = TableSchema(header=False)
+    text, trained = "0.5,0.25\n1,3\n", TableSchema(label="y", value=("0", "1"), drop=("Age",))
     with pytest.raises(ValueError, match="header=False"):
-        predicted(text, TableSchema(label="y", value=values))
-    for trained, schema in (
-        (TableSchema(label="y", value=values), without),
-        (TableSchema(label="y", value=values, drop=("Age",)), without),
-        (TableSchema(label="2", value=values, header=False), None),
-    ):
-        assert predicted(text, trained, schema).X.tolist() == [[[0.5, 0.25]], [[1, 3]]]
+        predicted(text, trained)
+    assert predicted(text, trained, TableSchema(header=False)).X.shape == (2, 1, 2)
 
 
-def test_numbers_labels_and_none_of_a_ts_file():
+def test_numbers_and_none_in_place_of_labels():
     Path("x.ts").write_text("@targetLabel true\n@data\n1,2:0.5\n3,4:-1e2\n")
     with pytest.raises(ValueError, match=r"x\.ts has numbers in place of classes .*Regressor"):
         read_source("x.ts")
@@ -78,14 +69,10 @@ def test_numbers_labels_and_none_of_a_ts_file():
     assert found.y.tolist() == [0.5, -100]
     with pytest.raises(ValueError, match="would have classes in place of numbers"):
         write_series(Path("y.ts"), found)
-    for labels, expected in ((), None), (("ab",), ["a", "b"]):
-        write_ts("x.ts", np.zeros((2, 1, 3)), *labels)
-        y = read_source("x.ts", labelled=None).y
-        assert (None if y is None else y.tolist()) == expected
-        assert read_source("x.ts", labelled=False).y is None
-        if expected is None:
-            with pytest.raises(ValueError, match=r"x\.ts has no labels"):
-                read_source("x.ts")
+    write_ts("x.ts", np.zeros((2, 1, 3)))
+    assert read_source("x.ts", labelled=None).y is None
+    with pytest.raises(ValueError, match=r"x\.ts has no labels"):
+        read_source("x.ts")
 
 
 @pytest.mark.parametrize(
@@ -121,10 +108,7 @@ def frame() -> pd.DataFrame:
     return table
 
 
-TEXTS = ["x.zip", "x.CSV.bz2", "x.csv.xz", "x.tsv.gz"]
-
-
-@pytest.mark.parametrize("name", [*TEXTS, "x.parquet"])
+@pytest.mark.parametrize("name", ["x.zip", "x.CSV.bz2", "x.csv.xz", "x.tsv.gz", "x.parquet"])
 def test_a_wide_table_in_every_format(name):
     table = frame()
     if name.endswith("parquet"):
@@ -150,22 +134,18 @@ def test_what_is_wrong_with_a_compressed_file():
     frame().to_csv("x.csv.gz", index=False)
     whole = Path("x.csv.gz").read_bytes()
     Path("cut.csv.gz").write_bytes(whole[: len(whole) // 2])
-    Path("plain.csv.gz").write_text("a,y\n1,2\n")
     Path("cut.zip").write_bytes(b"PK\x03\x04")
     with zipfile.ZipFile("two.zip", "w") as archive:
         archive.writestr("a.csv", "1")
         archive.writestr("b.csv", "2")
     for name, message in {
         "cut.csv.gz": r"^cut\.csv\.gz cannot be unpacked: .* damaged or cut off",
-        "plain.csv.gz": r"^plain\.csv\.gz cannot be unpacked: Not a gzipped file",
         "cut.zip": r"^cut\.zip cannot be unpacked: ",
         "two.zip": r"^two\.zip has 2 files: .*; unpack it",
         "x.gz": r"^x\.gz ends in '\.gz'",
     }.items():
         with pytest.raises(ValueError, match=message):
             read_source(name, WIDE)
-    with pytest.raises(FileNotFoundError):
-        read_source("none.csv.gz", WIDE)
 
 
 def test_a_pipe_is_refused():
@@ -180,30 +160,26 @@ def test_arrays_of_a_file():
     found = read_source("x.npz")
     np.testing.assert_array_equal(found.X, X)
     assert found.y.tolist() == ["1", "2"]
-    assert read_source("x.npz", labelled=False).y is None
     np.savez("x.npz", data=X, target=["a", "b"], who=["p", "q"])
     schema = TableSchema(value=("data",), label="target", case="who", group="who")
     found = read_source("x.npz", schema)
     assert (found.y.tolist(), found.cases, found.groups.tolist()) == ([*"ab"], [*"pq"], [*"pq"])
-    assert read_source("x.npz", trained=found.schema, labelled=False).X.shape == X.shape
     np.savez("x.npz", X)
     assert read_source("x.npz", labelled=False).X.shape == X.shape
 
 
-@pytest.mark.parametrize(
-    ("arrays", "message"),
-    [
-        ({"data": 0, "target": [1, 2]}, "array of .*value=.* 'X'; choose from: 'data', 'target'"),
-        ({"X": 0, "y": np.array([None, "b"])}, "Python objects"),
-        ({"X": 0, "y": [1]}, r"y must have shape \(2,\)"),
-        ({"X": 0}, "array of .* 'y'; choose from: 'X'"),
-    ],
-)
-def test_what_is_wrong_with_arrays_of_a_file(arrays, message):
-    np.savez("x.npz", **{k: v if np.ndim(v) else np.zeros((2, 3)) for k, v in arrays.items()})
-    with pytest.raises(ValueError, match=rf"x\.npz.*{message}|{message}") as caught:
-        read_source("x.npz")
-    assert "allow_pickle" not in str(caught.value)
+def test_what_is_wrong_with_arrays_of_a_file():
+    X = np.zeros((2, 3))
+    for arrays, message in (
+        ({"data": X, "target": [1, 2]}, "array of .*value=.* 'X'; choose from: 'data', 'target'"),
+        ({"X": X, "y": np.array([None, "b"])}, r"x\.npz .*Python objects"),
+        ({"X": X, "y": [1]}, r"y must have shape \(2,\)"),
+        ({"X": X}, "array of .* 'y'; choose from: 'X'"),
+    ):
+        np.savez("x.npz", **arrays)
+        with pytest.raises(ValueError, match=message) as caught:
+            read_source("x.npz")
+        assert "allow_pickle" not in str(caught.value)
     Path("cut.npz").write_bytes(Path("x.npz").read_bytes()[:99])
     with pytest.raises(ValueError, match=r"^cut\.npz"):
         read_source("cut.npz")
@@ -223,11 +199,8 @@ def test_a_folder_is_read_where_it_is(folder):
     assert source.X.lengths.tolist() == [6, 4, 6, 5, 5, 5]
     assert source.y.tolist() == ["a", "b", "a", "b", "b", "a"]
     np.testing.assert_array_equal(source.X.read(np.array([1])).values[0, :4], X[1, :, :4].T)
-    without = read_source(str(folder), labelled=False)
-    assert (len(without.X), without.y) == (6, None)
     array = np.load(folder / "series.npy", mmap_mode="r")
     assert (array.shape, array.dtype) == ((6, 2, 6), np.float32)
-    np.testing.assert_array_equal(to_padded(folder).values, to_padded(array).values)
     (folder / "labels.npy").unlink()
     with pytest.raises(ValueError, match="has no labels"):
         read_source(str(folder))
@@ -272,11 +245,7 @@ def test_times_that_a_folder_does_not_have():
         convert_to_folder(["x.ts"], Path("series"))
 
 
-@pytest.mark.parametrize(
-    "labels",
-    [np.array([{}, None]), np.zeros(6), np.array(["a"] * 5)],
-    ids=["objects", "numbers", "fewer"],
-)
+@pytest.mark.parametrize("labels", [np.array([{}, None]), np.zeros(6), np.array(["a"] * 5)])
 def test_labels_that_are_none(folder, labels):
     path = folder / "labels.npy"
     np.save(path, labels)

@@ -72,19 +72,9 @@ def test_what_spreadsheets_write(read):
     assert read(text, decimal=",", sep=";", **LONG).X[0]["a"].tolist() == [1.5]
 
 
-@pytest.mark.parametrize(
-    ("times", "options", "expected"),
-    [
-        (["2024-02-01", "2024-01-31T12:30"], {}, ["2024-01-31T12:30", "2024-02-01"]),
-        (["20240201 ", "20240131"], {"time_format": "%Y%m%d"}, ["2024-01-31", "2024-02-01"]),
-    ],
-)
-def test_times_are_numbers_or_dates(read, times, options, expected):
-    rows = "".join(f"1,{time},{i},x\n" for i, time in enumerate(times))
-    (x,) = read(f"id,t,a,y\n{rows}", **LONG, **options).X
-    if isinstance(expected[0], str):
-        expected = [pd.Timestamp(time) for time in expected]
-    assert x.index.tolist() == expected
+def test_times_are_dates_of_a_format(read):
+    (x,) = read("id,t,a,y\n1,20240201 ,0,x\n1,20240131,1,x\n", time_format="%Y%m%d", **LONG).X
+    assert x.index.tolist() == [pd.Timestamp("2024-01-31"), pd.Timestamp("2024-02-01")]
 
 
 def test_times_of_parquet_are_read_whatever_holds_them():
@@ -178,7 +168,6 @@ def test_numbers_may_be_names_and_blank_lines_are_skipped(read):
         ('id,t,a,y\n1,2,"1,5",n\n1,3,1.5,n\n', LONG, "row 2: '1,5' in column 'a' .*decimal="),
         ("id,t,a,y\n1,2,1.5,n\n", LONG | {"decimal": ","}, "'1.5' .*decimal="),
         ("id,t,a,y\n1,2,3,n\n1,3,3,\n", LONG, "row 3: no value in column 'y'"),
-        ("id,t,a,y\n1,1,3,n\n,1,3,n\n", LONG, "row 3: no value in column 'id'"),
         ("id,t,a,y\n1,1,3,n\n1,oops,3,n\n", LONG, "'t': 'oops' in row 3 is neither a number"),
         ("id,t,a,y\n1,0,3,n\0a\n2,0,4,n\0b\n", LONG, "NUL"),
         ("id,t,a,y\n1,1,3,n\n", LONG | {"time_format": "%d/%m/%Y"}, "`time_format=%d/%m/%Y`.*Y\"$"),
@@ -201,9 +190,8 @@ def test_what_is_wrong_is_said(read, text, columns, message):
 
 
 def test_text_that_is_not_utf_8_and_files_that_are_missing_or_damaged(read):
-    for encoding in ("latin-1", "utf-16"):
-        with pytest.raises(ValueError, match=r"^x\.csv is not UTF-8 text; save it in UTF-8"):
-            read("id,t,a,y\nä,2,3,n\n", encoding=encoding, **LONG)
+    with pytest.raises(ValueError, match=r"^x\.csv is not UTF-8 text; save it in UTF-8"):
+        read("id,t,a,y\nä,2,3,n\n", encoding="latin-1", **LONG)
     for name in ("none.csv", "none.parquet"):
         with pytest.raises(FileNotFoundError, match=name):
             read_table(Path(name), TableSchema(), labelled=False)
@@ -228,19 +216,16 @@ def test_what_is_read_but_may_not_be_meant_is_warned_of(read, text, message):
         read(text, label="y")
 
 
-@pytest.mark.parametrize(
-    ("described", "message"),
-    [
+def test_what_is_no_schema():
+    for described, message in (
         (["a"], "must be an object"),
         ({"cse": "a"}, "'cse': did you mean 'case'"),
         ({"case": 1}, "case must be str or NoneType; got 1"),
         ({"sep": "(a+)+"}, "`sep=` is a character"),
         ({"decimal": "x"}, "`decimal=` is"),
-    ],
-)
-def test_what_is_no_schema(described, message):
-    with pytest.raises(ValueError, match=message):
-        TableSchema.from_dict(described)
+    ):
+        with pytest.raises(ValueError, match=message):
+            TableSchema.from_dict(described)
 
 
 @pytest.mark.parametrize(
@@ -305,9 +290,6 @@ def test_labels_in_a_second_file_are_joined_by_case(read, table):
 
 
 def test_a_grid_inserts_missing_rows_of_a_file(read):
-    text = "id,t,a,y\n1,2024-01-01T10:00,1,x\n1,2024-01-01T10:03,4,x\n1,2024-01-01T10:01,2,x\n"
-    (x,) = read(text, grid="1min", **LONG).X
-    np.testing.assert_array_equal(x["a"], [1, 2, np.nan, 4])
     (x,) = read("id,t,a,y\n1,0,1,x\n1,1,3,x\n", grid="0.5", **LONG).X
     np.testing.assert_array_equal(x["a"], [1, np.nan, 3])
 

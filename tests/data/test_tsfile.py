@@ -77,13 +77,11 @@ def test_a_wrong_series_is_named(read, series, message):
         ("@data\n", "", "line 10: expected a tag"),
         ("@data\n" + SERIES, "", "line 9: the file ends without @data"),
         ("@classLabel true Walk run", "", "line 10: the header has no @classLabel"),
-        ("true Walk run", "true Walk run run\0", "line 9: .*UTF-8 without NUL"),
-        ("true Walk run", "true Walk run gän", "line 9: .*UTF-8 without NUL"),
+        ("true Walk run", "true Walk run gän\0", "line 9: .*UTF-8 without NUL"),
         ("true Walk run", "yes", "line 9: .*'@classLabel yes'"),
         ("@timeStamps false", "@timeStamps true", r"line \d+: expected channels of \(time,value\)"),
         ("@classLabel true Walk run", "@targetLabel true", "line 11: .*'Walk'"),
         ("@dimensions 2", "@dimensions two", "line 6: .*'@dimensions two'"),
-        ("@seriesLength 3", "@seriesLength", "line 8: .*'@seriesLength'"),
         ("@seriesLength 3", "@seriesLength " + "9" * 5000, "'@seriesLength 9{1,60}"),
         ("@univariate false\n@dimensions 2", "@univariate true", "line 10: 2 channels, expected 1"),
     ],
@@ -144,11 +142,8 @@ def test_what_is_written_is_read_back_exactly_also_by_sktime():
         (np.zeros((2, 1, 3)), ["a b", "c"], "'a b' cannot be a label of a .ts file"),
         (np.zeros((2, 1, 3)), ["a", ""], "'' cannot be a label of a .ts file"),
         (np.zeros((2, 1, 3)), ["a", None], "None cannot be a label"),
-        (np.zeros((2, 1, 3)), ["a", "b\0"], "cannot be a label"),
         (pd.DataFrame(np.eye(2), [*"pq"]), pd.Series([*"ab"], [*"qp"]), "same ids in another or"),
         ([np.zeros((1, 3)), np.zeros((1, 0))], "ab", "series 1 is empty"),
-        ([np.zeros((1, 3)), np.zeros((2, 3))], "ab", "same channels"),
-        ([np.array([["x"]])], "a", "series 0 must contain real numbers"),
     ],
 )
 def test_what_cannot_be_written_leaves_the_file_as_it_was(X, y, message):
@@ -209,7 +204,6 @@ def test_time_stamps_are_written(index):
     [
         (timed([0, 2, 1]), "times of series 0 must be finite"),
         (timed([0, 1, 2], [0, 1, 1]), "times of series 1 must be finite"),
-        (timed([0, 1, np.inf]), "times of series 0 must be finite"),
         (timed(DAYS - DAYS[0]), "got timedelta64"),
         ([*timed([0, 1, 3]), np.zeros((2, 3))], "times of series 1 must be finite"),
     ],
@@ -225,9 +219,6 @@ def test_times_that_cannot_be_written(X, message):
     [
         ("(0,1),(0,2):a", "a time is there twice"),
         ("(inf,1):a", "'inf' in row 0 is neither a number nor a date"),
-        ("(01/02/2024,1):a", "'01/02/2024' in row 0 is neither a number nor a date"),
-        ("(2024-01-01T00:00Z,1),(2024-01-02,2):a", "'2024-01-02' in row 1 is without an offset"),
-        ("(2024-01-01T00:00Z,1):(2024-01-01,2):a", "TypeError|compar|join|instances"),
         ("(0,x):a", "'x'"),
         ("(0,1):(2024-01-01,2):a", "TypeError|compar|join|instances"),
         ("(0,1)", "expected :LABEL"),
@@ -244,8 +235,6 @@ def test_numbers_to_predict(read):
     X, y = read(text)
     assert (y.dtype, y.tolist()) == (np.float64, [0.5, -100])
     assert [x.tolist() for x in X] == [[[1, 2]], [[3, 4]]]
-    X, y = read("@timeStamps true\n@targetLabel true\n@data\n(0,1),(2,3):0.5\n")
-    assert (X[0][0].to_dict(), y.tolist()) == ({0: 1, 2: 3}, [0.5])
     for wrong in ("nan", "inf", "a", ""):
         with pytest.raises(DatasetError, match="line 4: the line ends in"):
             read(text.replace("-1e2", wrong))

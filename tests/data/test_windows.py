@@ -234,10 +234,6 @@ TIMED = frame(pd.date_range(DAY, periods=50, freq="s"))
         ((signal(), None, 101, 1), "no window is left of length=101, 101 steps"),
         ((signal(), ["a"] * 99, 10, 5), "labels do not cover recording 0, of 100 steps"),
         ((TIMED, INTERVALS.iloc[1:], 10, 5), "do not cover any step of recording 0"),
-        (
-            (signal(), INTERVALS.iloc[1:].replace(9, 900).replace(5, 800), 10, 5),
-            "do not cover any step",
-        ),
         ((signal(), INTERVALS, 10, 5), "intervals of recording 0 overlap"),
         ((signal(), INTERVALS.assign(end=-1), 10, 5), "intervals of recording 0, from start"),
         ((signal(), None, 10, 0), "stride must be an int >= 1; got 0"),
@@ -251,10 +247,7 @@ TIMED = frame(pd.date_range(DAY, periods=50, freq="s"))
         ((signal(), [None] * 100, 10, 5), "no window is left"),
         (({"a": signal()}, {"b": 1}, 10, 5), "labels have no entry for recording 'a'"),
         (([signal(), signal(9, 3)], None, 5, 5), "recording 1 and the first differ"),
-        (
-            (pd.concat([TIMED, TIMED]).sort_index(), None, 10, 5),
-            "times of recording 0 must increase",
-        ),
+        ((pd.concat([TIMED, TIMED]).sort_index(), None, 10, 5), "recording 0 must increase"),
         ((TIMED, "lable", 10, 5), "labels: recording 0.*unknown column 'lable'"),
     ],
 )
