@@ -112,12 +112,10 @@ def test_other_code_anywhere_in_a_file_or_package_is_another_classifier(tmp_path
         for name in ("mine_inside/impl.py", "mine_alone.py"):
             (tmp_path / name).write_text(code)
         library_version.cache_clear()
-        paths = ("mine_inside.C", "mine_inside.impl.C", "mine_alone.C")
-        found.append(list(map(library_version, paths)))
+        found += map(library_version, ("mine_inside.C", "mine_alone.C"))
     library_version.cache_clear()
-    assert found[0][0] == found[0][1]
-    assert not set(found[0]) & set(found[1])
-    assert not any("unknown" in version for version in found[0] + found[1])
+    assert len({*found}) == 4
+    assert library_version("mine_inside.C") == library_version("mine_inside.impl.C")
 
 
 @pytest.mark.parametrize(
@@ -125,18 +123,14 @@ def test_other_code_anywhere_in_a_file_or_package_is_another_classifier(tmp_path
     [
         ("sklearn.preprocessing.StandardScaler", TypeError, "StandardScaler"),
         ("math.pi", TypeError, "3.14"),
-        ("math.Mine", ValueError, "math"),
         ("__main__.Mine", ValueError, r"mine\.Mine"),
-        ("sklearn.linear_model.LinearRegression", TypeError, "regressor"),
-        ("sklearn.ensemble.IsolationForest", TypeError, "outlier detector"),
-        ("sktime.regression.dummy.DummyRegressor", TypeError, "regressor"),
+        ("sklearn.linear_model.LinearRegression", TypeError, "no class of a classifier"),
+        ("sklearn.ensemble.IsolationForest", TypeError, "no class of a classifier"),
         ("sklearn.ensemble.RandomForestClasifier", ValueError, "RandomForestClassifier"),
         ("nowhere.inner.C", ImportError, "'nowhere'"),
     ],
 )
 def test_load_class_of_no_classifier_names_what_is_wrong(estimator, error, named):
-    if "sk" in estimator:
-        pytest.importorskip(estimator.partition(".")[0])
     with pytest.raises(error, match=named):
         load_class(estimator)
 
