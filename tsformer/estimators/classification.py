@@ -72,7 +72,9 @@ def predict(self: Any, X: Any, times: Any = None) -> npt.NDArray[Any]:
 def score(
     self: Any, X: Any, y: Any, sample_weight: npt.ArrayLike | None = None, *, times: Any = None
 ) -> float:
-    """Compute the accuracy of `predict`; of several labels, all must be right.
+    """Compute the accuracy of `predict`, or R² of a regressor.
+
+    Of several labels all must be right; of several numbers, R² is the mean.
 
     Parameters
     ----------
@@ -82,16 +84,17 @@ def score(
     -------
     float
     """
+    target = self.target_
     check_ids(X, y, "y")
     check_ids(X, sample_weight, "sample_weight")
-    self.target_.check_columns(y)
+    target.check_columns(y)
     predicted = self.predict(X, times)
-    labels = read_as_fitted(y, "y", self.target_.shape, labels=True)
-    assert_all_finite(labels, input_name="y")
-    check_length(len(predicted), labels, "y")
-    weights = None if sample_weight is None else read_weights(sample_weight, len(labels))
-    accuracy_score = imported("sklearn.metrics").accuracy_score  # importing it is slow
-    return float(accuracy_score(labels, predicted, sample_weight=weights))
+    targets = read_as_fitted(y, "y", target.shape, labels=hasattr(target, "classes"))
+    assert_all_finite(targets, input_name="y")
+    check_length(len(predicted), targets, "y")
+    weights = None if sample_weight is None else read_weights(sample_weight, len(targets))
+    metric = getattr(imported("sklearn.metrics"), target.metric)  # importing it is slow
+    return float(metric(targets, predicted, sample_weight=weights))
 
 
 @in_plain_torch
@@ -120,17 +123,16 @@ def explain(
     target : label or array-like (n,) of labels, optional
         The explained class; by default the predicted class of each series.
     baseline : {"mean", "zero"}, number, or ndarray (C,), (C, L) or (n, C, L), default="mean"
-        Reference value of each channel. "mean" is the mean over the training series with
-        ``scaling="channel"``, and over the series itself otherwise; for codes, of their
-        embeddings. "zero" is 0; for codes, the unknown code.
+        Reference value of each channel. "mean" is over the training series with
+        ``scaling="channel"``, else over the series itself; of codes, the mean embedding, and "zero"
+        the unknown code.
     method_params : dict, optional
         Options of the method, such as ``{"n_steps": 64}``.
 
     Returns
     -------
     ndarray (n, channels, length) of float64
-        Zero at missing values and padding. Positive values support the class, except with
-        "attention_rollout".
+        Zero at missing values. Positive values support the class, except with "attention_rollout".
 
     Raises
     ------
@@ -145,7 +147,6 @@ def explain(
     >>> clf.explain(X[:3], "gradient_x_input").shape
     (3, 2, 30)
     """
-    check_is_fitted(self)
     refuse_several(self, "explain")
     method = self.default_method if method is None else method
     if method != "occlusion" == self.default_method:
@@ -177,9 +178,9 @@ def calibrate_sets(
     Parameters
     ----------
     X, y, times : as in `fit`, optional
-        Held-out series, exchangeable with the series to predict: neither trained on nor passed
-        to `calibrate`, and of other groups, such as persons, if new series come from new groups.
-        Random convolutions have leave-one-out predictions of the training series in their place.
+        Held-out series, neither trained on nor passed to `calibrate`, and of other groups if new
+        series come from new groups. Without them, random convolutions use their leave-one-out
+        predictions of the training series.
     by_class : bool, default=False
         Whether each class has a threshold of its own, for coverage within each class [2]_; a
         coverage of 0.9 needs 9 calibration series of every class.
@@ -208,7 +209,6 @@ def calibrate_sets(
     >>> clf.calibrate_sets(X[40:], y[40:]).predict_set(X[:3], coverage=0.9).sum(axis=1)
     array([1, 1, 1])
     """
-    check_is_fitted(self)
     refuse_several(self, "calibrate_sets")
     if (X is None) != (y is None):
         raise ValueError(f"X and y go together; {'X' if X is None else 'y'} is missing")
@@ -295,7 +295,8 @@ def restored_target(self: Any, described: dict[str, Any]) -> LabelTarget:
 
 
 def refuse_several(classifier: Any, method: str) -> None:
-    """Raise ValueError for a method that needs one label per series."""
+    """Raise an error unless the classifier was fitted to one label per series."""
+    check_is_fitted(classifier)
     if classifier.target_.shape:
         raise ValueError(f"{method} needs one label per series; fit a classifier for each label")
 

@@ -270,7 +270,6 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
         """
         from scipy.optimize import minimize_scalar
 
-        check_is_fitted(self)
         refuse_several(self, "calibrate")
         check_ids(X, y, "y")
         check_ids(X, sample_weight, "sample_weight")

@@ -9,11 +9,10 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from tsformer._checks import one_of, with_parameters
 from tsformer._precision import in_plain_torch
-from tsformer._random import imported
 from tsformer.augmentation import AugmentationSpec
-from tsformer.data.layout import check_ids
+from tsformer.estimators import classification
 from tsformer.estimators.base import TransformerEstimator
-from tsformer.estimators.targets import Numbers, check_length, read_as_fitted, read_weights
+from tsformer.estimators.targets import Numbers
 from tsformer.model.layers import HEAD_NORMS
 
 
@@ -73,30 +72,7 @@ class TSTransformerRegressor(MultiOutputMixin, RegressorMixin, TransformerEstima
         outputs = self._outputs(X, times).astype(np.float64)
         return self.target_.decode(outputs).mean(axis=0)
 
-    @in_plain_torch
-    def score(
-        self, X: Any, y: Any, sample_weight: npt.ArrayLike | None = None, *, times: Any = None
-    ) -> float:
-        """Compute the coefficient of determination R² of `predict`; of several targets, the mean.
-
-        Parameters
-        ----------
-        X, y, sample_weight, times : as in `fit`
-
-        Returns
-        -------
-        float
-        """
-        check_ids(X, y, "y")
-        check_ids(X, sample_weight, "sample_weight")
-        self.target_.check_columns(y)
-        predicted = self.predict(X, times)
-        targets = read_as_fitted(y, "y", self.target_.shape)
-        check_length(len(predicted), targets, "y")
-        weights = None if sample_weight is None else read_weights(sample_weight, len(targets))
-        r2_score = imported("sklearn.metrics").r2_score  # importing it is slow
-        return float(r2_score(targets, predicted, sample_weight=weights))
-
+    score = classification.score
     _learn_target = staticmethod(Numbers.learn)
     restored_target = staticmethod(Numbers.restored)
 

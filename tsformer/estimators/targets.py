@@ -51,8 +51,9 @@ class Target(ABC):
     pretext: ClassVar[bool] = False
     #: Makes a model that predicts the targets.
     make_model = staticmethod(TSTransformer)
-    #: Name of the validation score, and purpose of a model with so many outputs.
+    #: Name of the validation score, scikit-learn's of a metric, and purpose of so many outputs.
     score_name: ClassVar[str] = "score"
+    metric: ClassVar[str]
     purpose: ClassVar[str]
 
     @property
@@ -109,6 +110,7 @@ class Classes(Target):
 
     classes: npt.NDArray[Any]
     score_name: ClassVar = "accuracy"
+    metric: ClassVar = "accuracy_score"
     kind: ClassVar[str] = "classes"
     purpose: ClassVar = "Predicts one of {} classes"
 
@@ -288,6 +290,7 @@ class Numbers(Target):
     mean: Any
     std: Any
     score_name: ClassVar = "R²"
+    metric: ClassVar = "r2_score"
     purpose: ClassVar = "Predicts numbers ({})"
 
     @property
