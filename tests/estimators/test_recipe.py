@@ -10,10 +10,9 @@ from small_estimators import classifier, convolutions, encoder, regressor
 from tsformer.augmentation import Augmentation, CutMix, Sum, Warp
 from tsformer.data.preprocessor import Scaler
 from tsformer.data.series import Padded
-from tsformer.estimators import recipe
-from tsformer.estimators.recipe import agreement_kept, suited_scaling
+from tsformer.estimators import settings
 from tsformer.estimators.series import TrainingData
-from tsformer.estimators.settings import REGRESSION_SCALINGS
+from tsformer.estimators.settings import REGRESSION_SCALINGS, agreement_kept, suited_scaling
 
 RNG = np.random.default_rng(0)
 
@@ -158,15 +157,15 @@ def test_norm_counts_weights(light, norm):
 
 def test_large_trials_use_a_sample(monkeypatch):
     """The rest of the series, which would change the choice, is not read."""
-    monkeypatch.setattr(recipe, "SCALING_TRIAL", (24, 1250, 8))
-    drawn = recipe.trial_sample(48, 24)
+    monkeypatch.setattr(settings, "SCALING_TRIAL", (24, 1250, 8))
+    drawn = settings.trial_sample(48, 24)
     assert drawn.sum() == 24
     assert chosen(np.where(drawn[:, None, None], LEVELS, UNITS)) == "channel"
     assert chosen(np.where(drawn[:, None, None], UNITS, LEVELS)) == "series+size"
     weights, pairs = RNG.uniform(0.5, 2, 48), np.arange(48) // 2
     data = training(TONES, PERIOD, weights, pairs)
-    of_all = recipe.regression_recipe(data, REGRESSION_SCALINGS)
-    assert of_all == recipe.regression_recipe(data.part(drawn), REGRESSION_SCALINGS)
+    of_all = settings.regression_recipe(data, REGRESSION_SCALINGS)
+    assert of_all == settings.regression_recipe(data.part(drawn), REGRESSION_SCALINGS)
 
 
 # --- augmentation --------------------------------------------------------------------------------
@@ -233,7 +232,7 @@ def test_series_that_are_not_recognised_say_nothing(monkeypatch):
     for groups in (None, np.zeros(N)):  # one group counts as none
         assert kept(own, of_person, groups=groups) < 1.0
     assert kept(SHAPE, LABELS, groups=LABELS) == 1.0, "no fold knows both classes"
-    monkeypatch.setattr(recipe, "AUGMENTATION_TRIAL", (40, 1000, 8))
+    monkeypatch.setattr(settings, "AUGMENTATION_TRIAL", (40, 1000, 8))
     X, y = np.tile(SHAPE, (2, 1, 1)), np.tile(LABELS, 2)
     assert kept(X[np.argsort(y)], np.sort(y)) < 1.0, "some of each class are drawn"
 
@@ -266,5 +265,5 @@ NOISE = np.random.default_rng(0).normal(size=(400, 1, 12))
 )
 def test_of_many_classes_or_series_fewer_are_mixed(n, n_classes, params, p):
     given = CutMix(max_share=0.3), params, training(NOISE[:n], np.arange(n) % n_classes)
-    found = recipe.fit_augmentation(*given, n_classes=n_classes, scaling="channel")
+    found = settings.fit_augmentation(*given, n_classes=n_classes, scaling="channel")
     assert found == CutMix(p=p, max_share=0.3)

@@ -11,8 +11,8 @@ from small_estimators import classifier
 
 from tsformer import TSTransformerClassifier
 from tsformer.data import preprocessor, series
-from tsformer.estimators import recipe
 from tsformer.estimators import series as estimators_series
+from tsformer.estimators import settings
 from tsformer.training import inference
 
 N, CHANNELS, LENGTH = 48, 2, 20
@@ -59,8 +59,8 @@ def in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(series, "_VALUES", 5 * CHANNELS * LENGTH)
     monkeypatch.setattr(preprocessor, "_KEPT", 0)
     monkeypatch.setattr(inference, "_TOKENS", {"cpu": 8 * LENGTH})
-    monkeypatch.setattr(recipe, "AUGMENTATION_TRIAL", (8, 1000, 8))
-    monkeypatch.setattr(recipe, "_FEWEST_FOR_AUGMENTATION", 5)
+    monkeypatch.setattr(settings, "AUGMENTATION_TRIAL", (8, 1000, 8))
+    monkeypatch.setattr(settings, "_FEWEST_FOR_AUGMENTATION", 5)
 
 
 class Items(torch.utils.data.Dataset):

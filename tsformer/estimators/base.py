@@ -25,7 +25,7 @@ from tsformer.data.preprocessor import SCALINGS, Scaler, Vocabulary, make_differ
 from tsformer.encodings import EncodingSpec
 from tsformer.estimators import members
 from tsformer.estimators.groups import hold_out
-from tsformer.estimators.init_from import fitted_source, is_fitted, source_of, take_over
+from tsformer.estimators.members import fitted_source, is_fitted, source_of, take_over
 from tsformer.estimators.novelty import Novelty
 from tsformer.estimators.saving import by_name
 from tsformer.estimators.series import (

@@ -18,7 +18,6 @@ from tsformer._precision import in_plain_torch
 from tsformer.data.preprocessor import Scaler
 from tsformer.estimators import classification
 from tsformer.estimators.novelty import Novelty
-from tsformer.estimators.recipe import better_scaling, fitted_convolutions, trial_sample
 from tsformer.estimators.saving import load_checked
 from tsformer.estimators.series import (
     SeriesEstimator,
@@ -27,6 +26,7 @@ from tsformer.estimators.series import (
     fit_transform,
     get_feature_names_out,
 )
+from tsformer.estimators.settings import better_scaling, fitted_convolutions, trial_sample
 from tsformer.estimators.summary import Summary, table_of
 from tsformer.estimators.targets import LabelTarget, Targets
 from tsformer.features.random_convolutions import regular

@@ -1,21 +1,260 @@
 """Settings: the value of every parameter that may be "auto", resolved once for a fit."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from math import ceil
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
+from torch import Tensor
 
 from tsformer._devices import resolve_device
 from tsformer._precision import resolve_precision
+from tsformer._random import imported, seeded
 from tsformer._threads import threads
-from tsformer.augmentation import Augmentation, AugmentationSpec
+from tsformer.augmentation import Augmentation, AugmentationSpec, Batch, CutMix, Sum
 from tsformer.augmentation import resolve as resolve_augmentation
-from tsformer.estimators.recipe import fit_augmentation, regression_recipe, suited_scaling
+from tsformer.data.panel import Panel
+from tsformer.data.preprocessor import Scaler
+from tsformer.data.series import parts_of
+from tsformer.estimators.groups import Groups, group_folds
 from tsformer.estimators.series import TrainingData
-from tsformer.estimators.targets import Classes, Labels, Numbers, Target
+from tsformer.estimators.targets import Classes, Labels, LabelTarget, Numbers, Target
+from tsformer.features.random_convolutions import RandomConvolutions, regular
+from tsformer.features.ridge import ConvolutionClassifier, losses_of, system_of
 from tsformer.model import TSTransformer
 from tsformer.training.distributed import Ranks
+from tsformer.training.inference import forward
+
+#: Smallest remaining agreement on augmented series for ``augmentation="auto"``; see
+#: ``experiments/results/warping_rule.csv``.
+LEAST_KEPT = 0.25
+#: Largest sample, features and groups of each of the two computations for a choice.
+SCALING_TRIAL, AUGMENTATION_TRIAL = (512, 1250, 8), (256, 1000, 8)
+#: Bound on the probability of cutmix times the number of classes: mixing half of the series helps
+#: with up to ten classes, and harms with 26 and more.
+MIXED = 5.0
+#: Bound on the mean number of mixed series per epoch: on 400 and 600 series, mixing half of them
+#: lowered accuracy by up to three points.
+MOST_MIXED = 100.0
+#: Smallest number of series for a choice.
+_FEWEST_FOR_SCALING, _FEWEST_FOR_AUGMENTATION = 10, 40
+#: Largest difference of equal values, in standard deviations.
+_ALIKE = 0.1
+#: A channel of a series is flat if its deviation is less than this share of the deviation over all
+#: series; and the share of flat channels above which each series is standardised.
+_FLAT, _MOST = 0.1, 0.5
+#: Largest squared error of a regressor's other scaling, in units of that of "channel".
+_CLEARLY_LESS = 0.9
+#: Multiply-adds per matrix entry in the decomposition, for the number of threads.
+_PASSES = 32
+_N_FOLDS = 5
+#: Smallest agreement on unaugmented series for a meaningful ratio.
+_LEAST_AGREEMENT = 0.2
+_PENALTIES = np.logspace(0, 5, 6)
+_SEED = 0
+_CPU = torch.device("cpu")
+
+
+def suited_scaling(data: TrainingData) -> str | None:
+    """Choose the scaling for a transformer by a sample of the series and their classes."""
+    most, n_features, n_groups = SCALING_TRIAL
+    if len(data.targets) > most:
+        data = data.part(trial_sample(len(data.targets), most))
+    classes, of_class = np.unique(data.targets, return_inverse=True)
+    if len(of_class) < _FEWEST_FOR_SCALING or len(classes) == 1:
+        return "channel"
+    # Random convolutions are invariant to the amplitude, but a network is not.
+    over_all, by_itself = (Scaler(name).fit(data.series) for name in ("channel", "series"))
+    n_flat = n_varying = 0
+    for index in parts_of(data.series):
+        x = torch.from_numpy(data.series.read(index).values)
+        whole, own = (scaler.moments(x, ~x.isnan())[1] for scaler in (over_all, by_itself))
+        n_flat += int((own < _FLAT * whole).sum())
+        n_varying += int(own.isfinite().sum())
+    if n_flat > _MOST * n_varying:
+        return "series+size"
+    options: dict[str, Any] = {"n_features": n_features, "n_groups": n_groups, "seed": _SEED}
+    options |= {"kind": Classes(classes), "device": _CPU, "scalings": ("channel", "series")}
+    return better_scaling(replace(data, targets=of_class), **options).scaling
+
+
+def regression_recipe(
+    data: TrainingData, scalings: tuple[str | None, ...]
+) -> tuple[str | None, float]:
+    """Choose the scaling for a regressor; return it and the share of the variance it explains.
+
+    Ridge regression on random convolutions predicts the targets ``[n]`` or ``[n, n_targets]`` of
+    left-out series. Another scaling replaces the first if its squared error is a tenth lower.
+    """
+    data = data.part(trial_sample(len(data.targets), SCALING_TRIAL[0]))
+    y = data.targets.reshape(len(data.targets), -1).astype(np.float64)
+    if len(y) < _FEWEST_FOR_SCALING:
+        return scalings[0], 0.0
+    weights = np.ones(len(y)) if data.weights is None else data.weights
+    left_out = _folds(
+        y[:, 0], np.zeros(len(y), np.int64), data.groups, np.random.default_rng(_SEED)
+    )
+    varying = np.ptp(y, axis=0) > 0
+    deviations = np.square((y - np.average(y, axis=0, weights=weights))[:, varying])
+    unexplained, errors = {}, np.empty_like(y)
+    for name in scalings:
+        panel = Scaler(name, gap_flag=None).fit(data.series).transform(data.series)
+        features = _convolved(regular(panel), RandomConvolutions(*AUGMENTATION_TRIAL[1:])).numpy()
+        for out in left_out:
+            ridge = imported("sklearn.linear_model").RidgeCV(_PENALTIES)
+            ridge.fit(features[~out], y[~out], weights[~out])
+            errors[out] = y[out] - ridge.predict(features[out]).reshape(errors[out].shape)
+        shares = weights @ np.square(errors[:, varying]) / (weights @ deviations)
+        unexplained[name] = float(shares.mean()) if varying.any() else 1.0
+    best = min(unexplained, key=lambda name: unexplained[name])
+    if unexplained[best] > _CLEARLY_LESS * unexplained[scalings[0]]:
+        best = scalings[0]
+    return best, 1.0 - unexplained[best]
+
+
+def trial_sample(n_series: int, most: int) -> npt.NDArray[np.bool_]:
+    """Select the series that the scaling is chosen by."""
+    drawn = np.random.default_rng(_SEED).choice(n_series, min(most, n_series), replace=False)
+    return np.isin(np.arange(n_series), drawn)
+
+
+def better_scaling(
+    data: TrainingData,
+    *,
+    n_features: int,
+    n_groups: int,
+    kind: LabelTarget,
+    seed: int,
+    device: torch.device,
+    scalings: tuple[str, str] = ("series", "channel"),
+) -> Scaler:
+    """Return the fitted scaling with the lower leave-one-out cross-entropy."""
+    scalers = [Scaler(name, gap_flag=None).fit(data.series) for name in scalings]
+    panels = [scaler.transform(data.series) for scaler in scalers]
+    if float((panels[0].values - panels[1].values).abs().max()) <= _ALIKE:
+        return scalers[0]
+    made, given = partial(RandomConvolutions, n_features, n_groups), data.tensors()
+    features = [_convolved(regular(x), made(), seed=seed, device=device) for x in panels]
+    with threads(work=_PASSES * min(features[0].shape) ** 2):
+        systems = [system_of(each, kind=kind, **given) for each in features]
+        losses = losses_of(systems, kind)[1].amin(dim=1).float()
+    return scalers[int(losses[1] < losses[0])]
+
+
+def fitted_convolutions(
+    panel: Panel,
+    data: TrainingData,
+    *,
+    n_features: int,
+    n_groups: int,
+    kind: LabelTarget,
+    seed: int,
+    device: torch.device,
+) -> ConvolutionClassifier:
+    """Sample kernels, compute features on `device`, and fit a ridge classifier."""
+    model = ConvolutionClassifier(n_features, n_groups)
+    features = _convolved(panel, model.convolutions, seed=seed, device=device)
+    # The decomposition consists of matrix-vector products.
+    with threads(work=_PASSES * min(features.shape) ** 2):
+        model.ridge.fit(features, kind=kind, **data.tensors())
+    return model
+
+
+def agreement_kept(augmentation: Augmentation, data: TrainingData, *, scaling: str | None) -> float:
+    """Return the share of a classifier's agreement with the labels on augmented series.
+
+    The agreement is Cohen's kappa of labels and cross-validated predictions. The result is the
+    ratio of kappa after and before augmentation, clipped to [0, 1].
+    """
+    generator, most = np.random.default_rng(_SEED), AUGMENTATION_TRIAL[0]
+    if len(data.targets) > most:
+        data = data.part(generator.permutation(len(data.targets)) < most)
+    classes, targets = np.unique(data.targets, return_inverse=True)
+    if len(targets) < _FEWEST_FOR_AUGMENTATION or len(classes) == 1:
+        return 1.0
+    panel = Scaler(scaling, gap_flag=None).fit(data.series).transform(data.series)
+    whole = panel.with_mask()
+    with seeded(_SEED, _CPU):
+        values = augmentation(Batch(whole.values, whole.mask, whole.times)).values
+    convolutions = RandomConvolutions(*AUGMENTATION_TRIAL[1:])
+    plain = _convolved(regular(panel), convolutions).numpy()
+    changed = forward(convolutions, regular(replace(panel, values=values))).numpy()
+    answers = np.empty((2, len(targets)), dtype=np.int64)
+    for out in _folds(targets, targets, data.groups, generator):
+        if len(np.unique(targets[~out])) == 1:
+            answers[:, out] = targets[~out][0]
+            continue
+        ridge = imported("sklearn.linear_model").RidgeClassifierCV(alphas=_PENALTIES)
+        ridge.fit(plain[~out], targets[~out])
+        for row, features in zip(answers, (plain, changed), strict=True):
+            row[out] = ridge.predict(features[out])
+    kappa = imported("sklearn.metrics").cohen_kappa_score
+    before, after = (float(kappa(targets, row)) for row in answers)
+    return 1.0 if before < _LEAST_AGREEMENT else min(max(after / before, 0.0), 1.0)
+
+
+def fit_augmentation(
+    augmentation: Augmentation,
+    params: Mapping[str, Any],
+    data: TrainingData,
+    *,
+    n_classes: int,
+    scaling: str | None,
+) -> Augmentation | None:
+    """Adapt ``augmentation="auto"`` to the training series; explicit `params` stay."""
+    suited: list[Augmentation] = []
+    for part in augmentation.parts if isinstance(augmentation, Sum) else (augmentation,):
+        if not isinstance(part, CutMix):
+            everywhere = type(part)(**vars(part) | {"p": 1.0})
+            suits = agreement_kept(everywhere, data, scaling=scaling) >= LEAST_KEPT
+            suited += [part] if suits else []
+        elif "p" in params.get("cutmix", {}):
+            suited.append(part)
+        else:
+            most = min(MIXED / n_classes, MOST_MIXED / len(data.targets))
+            suited.append(CutMix(p=min(part.p, most), max_share=part.max_share))
+    return Sum(suited) if len(suited) > 1 else suited[0] if suited else None
+
+
+def _convolved(
+    panel: Panel,
+    convolutions: RandomConvolutions,
+    *,
+    seed: int = _SEED,
+    device: torch.device = _CPU,
+) -> Tensor:
+    """Fit random convolutions to the series; return their features ``[n, F]``."""
+    masked = panel.with_mask()
+    generator = torch.Generator().manual_seed(seed % 2**63)  # the CPU's: the same on each device
+    convolutions.draw(masked.values, masked.mask, generator)
+    convolutions.to(device)
+    panel, unscaled = panel.to(device), convolutions.unscaled
+    features = forward(convolutions, panel, function=unscaled, device=device)
+    convolutions.cpu()  # a ridge needs float64, which not every device has
+    convolutions.fit_scales(features)
+    for part in features.split(256):  # in place, to save memory
+        part.copy_(convolutions.scale(part))
+    return features
+
+
+def _folds(
+    targets: npt.NDArray[Any],
+    classes: npt.NDArray[np.int64],
+    groups: Groups | None,
+    generator: np.random.Generator,
+) -> list[npt.NDArray[np.bool_]]:
+    """Return a mask of each fold, stratified by target, or by class of whole groups."""
+    if groups is not None and len(np.unique(groups)) > 1:
+        return group_folds(classes, groups, _N_FOLDS, _SEED)
+    shuffled = generator.permutation(len(targets))
+    folds = np.empty(len(targets), dtype=np.int64)
+    folds[shuffled[np.argsort(targets[shuffled], kind="stable")]] = np.arange(len(folds)) % _N_FOLDS
+    return [folds == fold for fold in range(_N_FOLDS)]
+
 
 #: Series per step, unless memory is short.
 DEFAULT_BATCH = 16

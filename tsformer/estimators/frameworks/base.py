@@ -11,7 +11,7 @@ from sklearn.frozen import FrozenEstimator
 from tsformer._checks import check_arguments, check_new_values
 from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.estimators.ensemble import TSEnsembleClassifier
-from tsformer.estimators.init_from import is_fitted
+from tsformer.estimators.members import is_fitted
 from tsformer.estimators.random_convolution import RandomConvolutionClassifier
 
 #: Tags with the same name and value in both frameworks.
