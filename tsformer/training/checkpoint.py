@@ -1,7 +1,6 @@
-"""Checkpoints: resume a killed training run.
+"""Checkpoints: resume a killed training run, on a CPU bit for bit.
 
-On a CPU the final weights equal those of an uninterrupted run, bit for bit. On a GPU the order of
-sums differs, and after steps in CUDA graphs the random draws too.
+On a GPU the order of sums differs, and after steps in CUDA graphs the random draws too.
 """
 
 import dataclasses
@@ -24,65 +23,8 @@ from tsformer.training.training_run import TrainingRun
 
 #: Fields of a plan that change neither the steps of a training run nor their order.
 _IRRELEVANT = ("device", "compile", "checkpoint_dir", "checkpoint_minutes", "resume")
-#: Attributes of a run and of its early stopping that tell its position.
-_OF_RUN = ("step", "batch", "total", "kept", "shuffling")
-_OF_STOPPING = ("best_epoch", "best_loss", "best_weights")
-
-
-class Checkpointer:
-    """Saves a training run every few minutes."""
-
-    def __init__(self, run: TrainingRun, optimizer: torch.optim.Optimizer):
-        self.run = run
-        self.optimizer = optimizer
-        plan = run.state.plan
-        assert plan.checkpoint_dir is not None
-        self.file = CheckpointFile(plan.checkpoint_dir, fingerprint(run), plan.checkpoint_minutes)
-
-    def resume(self) -> None:
-        """Restore the checkpoint, if the plan resumes and it exists."""
-        run, state, stopping = self.run, self.run.state, self.run.stopping
-        saved = self.file.load() if state.plan.resume else None
-        if saved is None:
-            return
-        with self.file.to_be_read():
-            # The options depend on the device and on CUDA graphs, so this run's options stay.
-            own = self.optimizer.state_dict()["param_groups"]
-            self.optimizer.load_state_dict({**saved["optimizer"], "param_groups": own})
-            position, device = saved["position"], run.total.device
-            for owner, names in ((run, _OF_RUN), (stopping, _OF_STOPPING), (state, ("stop",))):
-                vars(owner).update({name: position[name] for name in names})
-            run.total = run.total.to(device)
-            run.generator.set_state(run.shuffling)
-            state.history.best_epoch = stopping.best_epoch
-            state.history += saved["history"][len(state.history) :]
-            if run.ranks.size == 1:  # only the first process saves its generators
-                torch.Generator().set_state(saved["random"]["cpu"])  # raises if damaged
-                run.random.states |= saved["random"]
-            state.model.load_state_dict(saved["model"])  # last: errors leave the model unchanged
-
-    def save(self) -> None:
-        """Save the state; warn if the disk is full or missing."""
-        run, state, stopping = self.run, self.run.state, self.run.stopping
-        if not run.ranks.leads:
-            return
-        content = {
-            "model": state.model.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "position": {
-                **{name: getattr(run, name) for name in _OF_RUN},
-                **{name: getattr(stopping, name) for name in _OF_STOPPING},
-                "stop": state.stop,
-            },
-            "history": list(state.history),
-            "random": run.random.states,
-        }
-        try:
-            self.file.save(content)
-        except OSError as error:
-            warn_caller(
-                f"checkpoint {self.file.path} could not be written ({error}); training goes on"
-            )
+#: Attributes of a run that tell its position.
+_POSITION = ("step", "batch", "total", "kept", "shuffling", "best", "best_loss")
 
 
 class CheckpointFile:
@@ -137,40 +79,70 @@ class CheckpointFile:
             ) from error
 
 
+def resume_run(run: TrainingRun, optimizer: torch.optim.Optimizer, file: CheckpointFile) -> None:
+    """Restore the checkpoint, if it exists."""
+    state, device, saved = run.state, run.total.device, file.load()
+    if saved is None:
+        return
+    with file.to_be_read():
+        # The options depend on the device and on CUDA graphs, so this run's options stay.
+        own = optimizer.state_dict()["param_groups"]
+        optimizer.load_state_dict({**saved["optimizer"], "param_groups": own})
+        vars(run).update({name: saved["position"][name] for name in _POSITION})
+        run.total = run.total.to(device)
+        run.generator.set_state(run.shuffling)
+        state.stop = saved["position"]["stop"]
+        state.history.best_epoch = None if run.best is None else run.best[0]
+        state.history += saved["history"][len(state.history) :]
+        if run.ranks.size == 1:  # only the first process saves its generators
+            torch.Generator().set_state(saved["random"]["cpu"])  # raises if damaged
+            run.random.states |= saved["random"]
+        state.model.load_state_dict(saved["model"])  # last: errors leave the model unchanged
+
+
+def save_run(run: TrainingRun, optimizer: torch.optim.Optimizer, file: CheckpointFile) -> None:
+    """Save the state; warn if the disk is full or missing."""
+    if not run.ranks.leads:
+        return
+    content = {
+        "model": run.state.model.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "position": {"stop": run.state.stop} | {name: getattr(run, name) for name in _POSITION},
+        "history": list(run.state.history),
+        "random": run.random.states,
+    }
+    try:
+        file.save(content)
+    except OSError as error:
+        warn_caller(f"checkpoint {file.path} could not be written ({error}); training goes on")
+
+
 def fingerprint(run: TrainingRun) -> str:
     """Hash all inputs of a training run; return 16 hex digits."""
-    digest = hashlib.blake2b(digest_size=8)
-    plan, validation = run.state.plan, run.validation
+    digest: Any = hashlib.blake2b(digest_size=8)
+    plan = run.state.plan
     fields = {f.name: getattr(plan, f.name) for f in dataclasses.fields(plan)}
-    digest.update(repr({k: v for k, v in fields.items() if k not in _IRRELEVANT}).encode())
-    if plan.pretrained is not None:  # its repr leaves out the names, which may be many
-        digest.update(repr(sorted(plan.pretrained.names)).encode())
-    if isinstance(run.loss, Pretext):
-        digest.update(repr(run.loss).encode())
+    relevant = [(k, v) for k, v in fields.items() if k not in _IRRELEVANT]
+    names = sorted(plan.pretrained.names) if plan.pretrained else None  # not in its repr
+    loss = run.loss if isinstance(run.loss, Pretext) else None
+    digest.update(repr((relevant, names, loss)).encode())
+
+    def add(parts: Iterable[Tensor | None]) -> None:
+        for number, part in enumerate(parts):
+            if part is None:
+                digest.update(b"none")
+                return
+            if number == 0:
+                digest.update(f"{part.dtype} {tuple(part.shape[1:])}".encode())
+            digest.update(part.detach().cpu().contiguous().numpy())
+
     for name, tensor in run.state.model.state_dict().items():
         digest.update(name.encode())
-        _add(digest, [tensor])
-    panels, others = [run.panel], [run.targets, run.weights]
-    if validation is not None:
-        panels.append(validation.panel)
-        others += [validation.targets, validation.weights]
-    for panel in panels:
-        _add(digest, (part.values for part in panel.parts()), len(panel))
-        _add(digest, [panel.lengths])
-        for name in ("mask", "times"):
-            _add(digest, (getattr(part, name) for part in panel.parts()), len(panel))
-    for other in others:
-        _add(digest, [other])
+        add([tensor])
+    for data in (run, run.validation):
+        if data is not None:
+            for name in ("values", "mask", "times"):
+                add(getattr(part, name) for part in data.panel.parts())
+            for whole in (data.panel.lengths, data.targets, data.weights):
+                add([whole])
     return digest.hexdigest()
-
-
-def _add(digest: Any, parts: Iterable[Tensor | None], n: int | None = None) -> None:
-    """Hash a tensor, or the parts of a tensor of length `n`."""
-    for number, part in enumerate(parts):
-        if part is None:
-            digest.update(b"none")
-            return
-        if number == 0:
-            shape = tuple(part.shape) if n is None else (n, *part.shape[1:])
-            digest.update(f"{part.dtype} {shape}".encode())
-        digest.update(part.detach().cpu().contiguous().numpy())

@@ -4,8 +4,10 @@ import functools
 import pickle
 import random
 import warnings
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,17 +32,16 @@ _MOST_SHAPES = 8
 class GraphedStep(TrainingStep):
     """Training steps replayed from CUDA graphs: small models spend their time launching kernels.
 
-    All of a step is captured once for each batch shape, and replayed with other series. Panel and
-    targets must be on the device, and the optimizer "capturable", with its learning rate in a
-    tensor. Steps fall back to plain steps, with a warning, if the model waits for the device (as
-    ``.item()`` does), samples on the CPU, or if memory runs out.
+    A step is captured once for each batch shape, and replayed with other series. Panel and targets
+    must be on the device. Steps fall back to plain steps, with a warning, if the model waits for
+    the device (as ``.item()`` does), samples on the CPU, or if memory runs out.
     """
 
     def __post_init__(self, model: nn.Module) -> None:
         super().__post_init__(model)
         assert isinstance(self.panel, Panel)  # checked by `step_class`
         self.panel = _of_one_length(self.panel.with_mask())  # a captured step cannot read the host
-        self._steps: dict[tuple[int, int], int] = {}
+        self._steps: Counter[tuple[int, int]] = Counter()
         self._graphs: dict[tuple[int, int], tuple[Tensor, Callable[[], Tensor]]] = {}
         self._captures = True
 
@@ -52,20 +53,17 @@ class GraphedStep(TrainingStep):
             held, replay = self._graphs[shape]
             held.copy_(rows)
             return replay()
-        before = self._steps.get(shape, 0)
+        before = self._steps[shape]
         if before < _STEPS_BEFORE or len(self._graphs) == _MOST_SHAPES:
             if before == _STEPS_BEFORE == max(self._steps.values()):  # warns once
                 warn_caller(
                     f"{_NOT_CAPTURED}there are more than {_MOST_SHAPES} shapes of batches; "
                     "the others take plain steps"
                 )
-            self._steps[shape] = before + 1
+            self._steps[shape] += 1
             last = before == _STEPS_BEFORE - 1 and not self._graphs
-
-            def plain() -> Tensor:
-                return self._plain(index, rows, number)
-
-            return self._on_side_stream(lambda: self._watched(plain) if last else plain())
+            plain = partial(self._plain, index, rows, number)
+            return self._on_side_stream(partial(self._watched, plain) if last else plain)
         held = rows.clone()
 
         def step() -> Tensor:
@@ -77,12 +75,12 @@ class GraphedStep(TrainingStep):
             captured = self._capture(step)
         except Exception as error:
             released(error)
-            captured = None
             self._give_up("there is no memory for another graph")
-        if captured is None:
-            return self._plain(index, rows, number)
-        self._graphs[shape] = held, captured
-        return captured()
+        else:
+            if captured is not None:
+                self._graphs[shape] = held, captured
+                return captured()
+        return self._plain(index, rows, number)
 
     def _plain(self, index: Tensor, rows: Tensor, number: int) -> Tensor:
         """Take a plain step; release the graphs if it needs their memory."""
@@ -107,10 +105,20 @@ class GraphedStep(TrainingStep):
         except BaseException as error:
             with torch.cuda.device(device):  # an error leaves the side stream current
                 torch.cuda.set_stream(before)
-            meant = _of_a_capture(error)
-            if meant is error:
+            # Graphs use memory of the driver, outside of torch's allocator.
+            if is_out_of_memory(error) or "CUDA error: out of memory" in str(error):
+                raise torch.OutOfMemoryError(str(error)) from error
+            first = error.__context__  # hidden by the error at the end of the capture
+            if isinstance(first, KeyboardInterrupt):
+                raise first from None
+            if not isinstance(error, RuntimeError):
                 raise
-            raise meant from (None if meant is error.__context__ else error)
+            ran_out = first is not None and is_out_of_memory(first)
+            memory = f" (memory ran out: {first})" if ran_out else ""
+            raise RuntimeError(
+                f"a training step cannot be captured in a CUDA graph: {error}{memory}. Set "
+                "compile=False, in a new process, to take it one kernel at a time"
+            ) from error
         # Augmentations and objectives are seeded outside of captures, so only this check sees them.
         if draws != _states_of_the_cpu():
             self._give_up(_DRAWS)
@@ -166,9 +174,8 @@ class GraphedStep(TrainingStep):
 def _of_one_length(panel: Panel) -> Panel:
     """Pad all batches to one length, to share a graph, if affordable."""
     longest = panel.values.shape[1]
-    if len(panel) * longest > _MOST_PADDING * int(panel.lengths.sum()):
-        return panel
-    return replace(panel, lengths=torch.full_like(panel.lengths, longest))
+    affordable = len(panel) * longest <= _MOST_PADDING * int(panel.lengths.sum())
+    return replace(panel, lengths=torch.full_like(panel.lengths, longest)) if affordable else panel
 
 
 #: Warnings of torch's debug mode: an operation waits; the mode is a prototype.
@@ -183,28 +190,10 @@ def _side_stream(device: torch.device) -> torch.cuda.Stream:
     return torch.cuda.Stream(device)
 
 
-def _of_a_capture(error: BaseException) -> BaseException:
-    """Translate an error of a CUDA capture for the user."""
-    # Graphs use memory of the driver, outside of torch's allocator.
-    if is_out_of_memory(error) or "CUDA error: out of memory" in str(error):
-        return torch.OutOfMemoryError(str(error))
-    first = error.__context__  # hidden by the error at the end of the capture
-    if isinstance(first, KeyboardInterrupt):
-        return first
-    if not isinstance(error, RuntimeError):
-        return error
-    memory = f" (memory ran out: {first})" if first is not None and is_out_of_memory(first) else ""
-    return RuntimeError(
-        f"a training step cannot be captured in a CUDA graph: {error}{memory}. Set compile=False, "
-        "in a new process, to take it one kernel at a time"
-    )
-
-
 def _states_of_the_cpu() -> tuple[bytes, object, bytes]:
     """Return the states of the CPU's global generators."""
-    torch_state = torch.default_generator.get_state().numpy().tobytes()
-    numpy_state = np.random.get_state(legacy=False)  # noqa: NPY002 - read, and not drawn from
-    return torch_state, random.getstate(), pickle.dumps(numpy_state)
+    states = np.random.get_state(legacy=False)  # noqa: NPY002 - read, and not drawn from
+    return torch.get_rng_state().numpy().tobytes(), random.getstate(), pickle.dumps(states)
 
 
 def step_class(plan: TrainingPlan, panel: AnyPanel, ranks: Ranks) -> type[TrainingStep]:

@@ -67,14 +67,10 @@ class Ranks:
         """Return this process's part of a batch."""
         return batch.tensor_split(self.size)[self.rank]
 
-    def wrap(self, model: nn.Module, device: torch.device) -> nn.Module:
-        """Wrap the model, so that processes average its gradients."""
-        devices = [torch.cuda.current_device()] if device.type == "cuda" else None
-        return nn.parallel.DistributedDataParallel(model, device_ids=devices)
-
     def add_up(self, total: Tensor) -> Tensor:
         """Return the sum over the processes, in place."""
-        dist.all_reduce(total)
+        if self.size > 1:
+            dist.all_reduce(total)
         return total
 
     @contextmanager
@@ -83,17 +79,15 @@ class Ranks:
     ) -> Iterator[None]:
         """Check that processes can share the run; let batch norms sum over them in the block."""
         smallest = n_series // math.ceil(n_series / plan.batch_size)  # sizes differ by at most one
-        few = f"cannot share a batch of {smallest} series: raise batch_size, or start fewer"
-        seeds = "have different seeds: set random_state to the same int in all of them"
-        pretrains = "cannot pretrain: an objective compares all series of a batch; start one"
-        frozen = "cannot train with frozen parameters: start one, or train without freeze"
-        for wrong, problem in (
-            (len(set(self.gather(plan.seed))) > 1, seeds),
-            (isinstance(loss, Pretext), pretrains),
-            (plan.frozen, frozen),
-            (smallest < self.size, few),
-        ):
-            if wrong:
+        n_seeds = len(set(self.gather(plan.seed)))
+        problems = {
+            "have different seeds: set random_state to one int": n_seeds > 1,
+            "cannot pretrain: an objective compares a whole batch": isinstance(loss, Pretext),
+            "cannot train with frozen parameters: start one": plan.frozen,
+            f"cannot share a batch of {smallest} series: raise batch_size": smallest < self.size,
+        }
+        for problem, found in problems.items():
+            if found:
                 raise ValueError(f"{self.size} processes {problem}")
         norms = [m for m in model.modules() if isinstance(m, MaskedBatchNorm)]
         for norm in norms:

@@ -49,8 +49,7 @@ def released(error: Exception) -> str:
     """Free the tensors of an out-of-memory error and return its reason; raise other errors."""
     if not is_out_of_memory(error):
         raise error
-    # The error keeps the tensors of its frames alive.
-    traceback.clear_frames(error.__traceback__)
+    traceback.clear_frames(error.__traceback__)  # they keep tensors alive
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
     reason = str(error).partition(" If reserved but unallocated")[0]
@@ -58,20 +57,19 @@ def released(error: Exception) -> str:
 
 
 def in_halves(
-    function: Callable[[Tensor], Tensor], index: Tensor, device: torch.device, lengths: Tensor
+    function: Callable[..., Tensor], panel: AnyPanel, index: Tensor, device: torch.device
 ) -> Tensor:
-    """Call a function on all series, or on halves if memory runs out; return all rows."""
+    """Call a function on series, or on halves of them if memory runs out; return all rows."""
     try:
-        return function(index)
+        return function(*panel.take(index, device=device)).float()
     except Exception as error:
         reason = released(error)
     if len(index) == 1:
         raise MemoryError(
-            f"one series of {int(lengths[index])} steps does not fit into the memory of {device}; "
-            f"use a stem with a larger stride, which makes fewer tokens{reason}"
+            f"one series of {int(panel.lengths[index])} steps does not fit into the memory of "
+            f"{device}; use a stem with a larger stride, which makes fewer tokens{reason}"
         )
-    halves = index.tensor_split(2)
-    return torch.cat([in_halves(function, half, device, lengths) for half in halves])
+    return torch.cat([in_halves(function, panel, half, device) for half in index.tensor_split(2)])
 
 
 def forward(
@@ -84,8 +82,8 @@ def forward(
 ) -> Tensor:
     """Run `function`, by default the model, over all series, in eval mode without gradients.
 
-    Series of similar length share a batch; batches that do not fit into memory are halved. The
-    model is on `device`, by default the panel's. Returns float32 ``[n, ...]`` on the CPU.
+    Series of similar length share a batch. The model is on `device`, by default the panel's.
+    Returns float32 ``[n, ...]`` on the CPU.
     """
     function, device = function or model, device or panel.device
     stride = getattr(getattr(model, "stem", None), "stride", 1)
@@ -101,12 +99,7 @@ def forward(
         after.callback(model.train, model.training)
         model.eval()
         for index in batches:
-            output = in_halves(
-                lambda part: function(*panel.take(part, device=device)).float(),
-                index,
-                device,
-                panel.lengths,
-            )
+            output = in_halves(function, panel, index, device)
             if outputs is None:
                 with torch.inference_mode(False):  # the caller may change it in place
                     outputs = torch.empty((len(panel.lengths), *output.shape[1:]), device=device)
@@ -124,10 +117,7 @@ def posed(pretext: Pretext, batch: Batch, *, seed: int, step: int) -> Posed:
 def pretext_losses(
     model: nn.Module, panel: AnyPanel, pretext: Pretext, *, bfloat16: bool = False
 ) -> Tensor:
-    """Compute the loss of each series in eval mode, without gradients.
-
-    Batches and tasks are the same in each call, so scores can be compared.
-    """
+    """Compute the loss of each series in eval mode; batches and tasks are the same in each call."""
     n_tokens = getattr(model, "max_tokens", 1)
     batch_size = min(_SCORED_SERIES, max(_SCORED_TOKENS // n_tokens, 1))
     batches = torch.arange(len(panel)).tensor_split(ceil(len(panel) / batch_size))
@@ -156,32 +146,30 @@ def update_bn(
     most: int | None = None,
     part: Callable[[Tensor], Tensor] | None = None,
 ) -> None:
-    """Recompute the running averages of batch norms in one pass without training.
+    """Recompute the running averages of batch norms in one pass, over all series or about `most`.
 
-    The pass is over all series, or over about `most` random series. Norms of frozen weights keep
-    their averages. Norms that sum over all processes need only this process's `part` of each batch.
+    Norms of frozen weights keep their averages. Norms that sum over all processes need only this
+    process's `part` of each batch.
     """
-    norms, momenta = [], []
-    for name, module in model.named_modules():
-        if isinstance(module, _BatchNorm) and f"{name}.weight" not in plan.frozen:
-            norms.append(module)
-            momenta.append(module.momentum)
+    norms = {
+        module: module.momentum
+        for name, module in model.named_modules()
+        if isinstance(module, _BatchNorm) and f"{name}.weight" not in plan.frozen
+    }
     if not norms:
         return
     head: Any = getattr(model, "head_norm", None)
     run: Any = model
-    if hasattr(run, "forward_stem") and set(norms) <= set(run.stem.modules()):
+    if hasattr(run, "forward_stem") and norms.keys() <= set(run.stem.modules()):
         run = run.forward_stem  # up to the last batch norm
     weighted = isinstance(head, PooledBatchNorm) and head in norms
     on_host = weights.cpu().double() if weights is not None and weighted else None
     seen = 0.0
     generator = torch.Generator().manual_seed(plan.seed)
     batches = list(shuffled(len(panel), plan.batch_size, generator))
-    if most is not None:
-        batches = batches[: max(most // plan.batch_size, 1)]
-    parts = batches
-    if part and all(isinstance(norm, MaskedBatchNorm) and norm.shared for norm in norms):
-        parts = [part(batch) for batch in batches]
+    batches = batches[: None if most is None else max(most // plan.batch_size, 1)]
+    shares = part and all(isinstance(norm, MaskedBatchNorm) and norm.shared for norm in norms)
+    parts = [part(batch) for batch in batches] if part and shares else batches
     model.eval()  # averages kept during training lag behind the weights
     try:
         with (
@@ -205,6 +193,6 @@ def update_bn(
                 head.momentum = len(batch) / seen if seen else 0.0
                 run(*inputs, weights=on_host[index].float().to(plan.device))
     finally:
-        for norm, momentum in zip(norms, momenta, strict=True):
+        for norm, momentum in norms.items():
             norm.momentum = momentum
         model.eval()

@@ -15,7 +15,7 @@ from tsformer._precision import plain_torch
 from tsformer._threads import share_of_threads, threads
 from tsformer.data.panel import AnyPanel, send, shuffled
 from tsformer.objectives import Pretext
-from tsformer.training.checkpoint import Checkpointer
+from tsformer.training.checkpoint import CheckpointFile, fingerprint, resume_run, save_run
 from tsformer.training.cuda_graphs import step_class
 from tsformer.training.distributed import Ranks
 from tsformer.training.inference import place
@@ -51,10 +51,8 @@ def train(
     model : nn.Module
         Called as ``model(x [B, L, C], mask [B, L] | None, times [B, L] | None)``; moved to the
         plan's device.
-    panel : Panel or StoredPanel
-        All series, ``n`` of them.
-    targets : Tensor [n, ...]
-        Targets of the series.
+    panel, targets : Panel or StoredPanel of ``n`` series, Tensor [n, ...]
+        All series and their targets.
     loss : callable or Pretext
         From outputs ``[B, K]`` and targets ``[B, ...]`` to one loss per series, ``[B]``; or a
         pretraining objective, which needs no targets.
@@ -63,8 +61,7 @@ def train(
     weights : Tensor [n], optional
         Weight of each series' loss; their mean should be 1.
     validation : Validation, optional
-        Scored after each epoch; with ``plan.n_iter_no_change`` it also stops training early and
-        selects the best epoch.
+        Scored after each epoch; selects the best with ``plan.n_iter_no_change``.
     callbacks : sequence of Callback
         Called at the start, after each epoch, and at the end.
     history : History, optional
@@ -80,7 +77,7 @@ def train(
     NonFiniteLossError
         If the loss of an epoch is not finite.
     ValueError
-        If several processes share a training run with an objective, or with frozen parameters.
+        If several processes share a run with an objective, or with frozen parameters.
     """
     model.to(plan.device)
     history = History() if history is None else history
@@ -110,8 +107,8 @@ def train(
         finally:
             if plan.pretrained is not None:
                 set_frozen(model, frozenset())
-            if run.stopping.best_weights is not None:
-                model.load_state_dict(run.stopping.best_weights)
+            if run.best is not None:
+                model.load_state_dict(run.best[1])
             model.eval()
         if history.best_epoch is None:
             run.update_averages()
@@ -131,22 +128,17 @@ def train_ensemble(
     histories: Sequence[History] = (),
     n_jobs: int | None = 1,
 ) -> list[History]:
-    """Train several models in place, on the same series, each as in a training run of its own.
-
-    They train one after another, or on a CPU in `n_jobs` processes, which changes the rounding.
+    """Train several models in place, each as in a training run of its own.
 
     Parameters
     ----------
-    models, panel, targets, loss, weights, validation
-        As for `train`; all but `models` are shared. Processes need a `loss` that can be pickled.
-    plans : sequence of TrainingPlan
-        One per model.
-    callbacks : sequence of sequences of Callback, optional
-        Callbacks of each model. A shared callback is called for one model after another.
-    histories : sequence of History, optional
-        Rows of earlier epochs of each model, continued in place.
+    models, panel, targets, loss, plans, weights, validation
+        As for `train`, with a plan per model. Processes need a `loss` that can be pickled.
+    callbacks, histories : sequences, optional
+        Callbacks and rows of earlier epochs of each model.
     n_jobs : int, optional
-        Processes on a CPU, each with an equal share of the threads; None means 1, -1 one per core.
+        Processes on a CPU, each with an equal share of the threads, which changes the rounding;
+        None means 1, -1 one per core.
 
     Returns
     -------
@@ -162,7 +154,6 @@ def train_ensemble(
 
     Examples
     --------
-    >>> import torch.nn.functional as F
     >>> from tsformer import ModelConfig, TSTransformer
     >>> from tsformer.data.panel import Panel
     >>> config = ModelConfig(n_channels=1, n_outputs=1, max_len=9, d_model=8, n_heads=2)
@@ -171,29 +162,28 @@ def train_ensemble(
     >>> options = {"n_epochs": 2, "batch_size": 3, "learning_rate": 0.01, "weight_decay": 0.0}
     >>> plans = [TrainingPlan(**options, device=torch.device("cpu"), seed=i) for i in range(2)]
     >>> loss = lambda outputs, targets: (outputs[:, 0] - targets).square()
-    >>> histories = train_ensemble(models, panel, torch.randn(6), loss, plans)
-    >>> [len(history) for history in histories]
+    >>> [len(rows) for rows in train_ensemble(models, panel, torch.randn(6), loss, plans)]
     [2, 2]
     """
     histories = list(histories) or [History() for _ in models]
     callbacks = list(callbacks) or [() for _ in models]
-    members = list(zip(models, plans, histories, callbacks, strict=True))
+    shared: dict[str, Any] = {"weights": weights, "validation": validation}
+    jobs = [
+        ((model, panel, targets, loss, plan), shared | {"history": history, "callbacks": own})
+        for model, plan, history, own in zip(models, plans, histories, callbacks, strict=True)
+    ]
     on_gpu = plans[0].device.type == "cuda"
     n_processes = 1 if on_gpu else min(joblib.effective_n_jobs(n_jobs), len(models))
-    shared: dict[str, Any] = {"weights": weights, "validation": validation}
-    trained: Iterable[Any] = (
-        train(model, panel, targets, loss, plan, history=history, callbacks=own, **shared)
-        for model, plan, history, own in members
-    )
+    trained: Iterable[Any] = (train(*arguments, **options) for arguments, options in jobs)
     if n_processes > 1:
         if any(not callback.stateless for own in callbacks for callback in own):
             raise ValueError(
                 f"n_jobs={n_jobs} trains in other processes, which cannot call callbacks, also of "
                 "verbose=1; use n_jobs=1"
             )
-        threads_each, job = share_of_threads(n_processes), joblib.delayed(_in_child)
+        share, job = share_of_threads(n_processes), joblib.delayed(_in_child)
         trained = joblib.Parallel(n_processes, return_as="generator")(
-            job(threads_each, *each, panel, targets, loss, **shared) for each in members
+            job(share, *arguments, **options) for arguments, options in jobs
         )
     done: list[History] = []
     try:
@@ -218,25 +208,16 @@ def train_ensemble(
 
 
 def _in_child(
-    share: dict[str, Any],
-    model: nn.Module,
-    plan: TrainingPlan,
-    history: History,
-    callbacks: Sequence[Callback],
-    panel: AnyPanel,
-    targets: Tensor,
-    loss: Loss | Pretext,
-    **options: Any,
+    share: dict[str, Any], model: nn.Module, *arguments: Any, **options: Any
 ) -> tuple[dict[str, Tensor], History, NonFiniteLossError | None]:
     """Train one member in a child process."""
-    options |= {"history": history, "callbacks": callbacks}
     error = None
     try:
         with threads(**share):
-            train(model, panel, targets, loss, plan, **options)
+            train(model, *arguments, **options)
     except NonFiniteLossError as raised:
         error = raised
-    return model.state_dict(), history, error
+    return model.state_dict(), options["history"], error
 
 
 def _epochs(run: TrainingRun) -> None:
@@ -246,10 +227,11 @@ def _epochs(run: TrainingRun) -> None:
     graphed = plan.compile == "cuda-graphs"
     cls = step_class(plan, panel, run.ranks) if graphed else TrainingStep
     step = cls(model, optimizer, panel, run.targets, run.weights, run.loss, plan, run.ranks)
-    checkpointer = None
+    file = None
     if plan.checkpoint_dir is not None:
-        checkpointer = Checkpointer(run, optimizer)
-        checkpointer.resume()
+        file = CheckpointFile(plan.checkpoint_dir, fingerprint(run), plan.checkpoint_minutes)
+        if plan.resume:
+            resume_run(run, optimizer, file)
     while len(state.history) < state.n_epochs and not state.stop:
         start = perf_counter()
         model.train()
@@ -270,56 +252,46 @@ def _epochs(run: TrainingRun) -> None:
                 with run.random.drawing():
                     run.total += step(index, rows[run.batch], number=run.step)
                 run.step, run.batch = run.step + 1, run.batch + 1
-                if checkpointer is not None and checkpointer.file.due():
-                    checkpointer.save()
-        if run.ranks.size > 1:
-            run.ranks.add_up(run.total)
-        loss = run.total.item() / len(panel)
+                if file is not None and file.due():
+                    save_run(run, optimizer, file)
+        loss = run.ranks.add_up(run.total).item() / len(panel)
         if not math.isfinite(loss):
             run.raise_non_finite(loss)
         run.end_epoch(loss, plan.rate(run.step - 1, n_steps), start)
         if run.ranks.size > 1:
             flag = torch.tensor(float(state.stop), device=plan.device)
             state.stop = bool(run.ranks.add_up(flag).item())
-    if checkpointer is not None:
-        checkpointer.save()
+    if file is not None:
+        save_run(run, optimizer, file)
 
 
 def make_optimizer(model: nn.Module, plan: TrainingPlan) -> torch.optim.AdamW:
     """Return fused AdamW; it decays the weights of linear and convolution layers."""
-    decayed = set()
-    for module in model.modules():
-        if isinstance(module, (nn.Linear, nn.Conv1d, nn.Conv2d)):
-            decayed.add(id(module.weight))
+    layers = [m for m in model.modules() if isinstance(m, (nn.Linear, nn.Conv1d, nn.Conv2d))]
+    decayed = {id(layer.weight) for layer in layers}
     slow, graphed = plan.pretrained, plan.compile == "cuda-graphs"
     parameters: dict[tuple[bool, bool], list[Tensor]] = {}
     for name, parameter in model.named_parameters():
         key = slow is not None and name in slow.names, id(parameter) not in decayed
         parameters.setdefault(key, []).append(parameter)
-    groups: list[dict[str, Any]] = []
-    for is_slow, plain in sorted(parameters):
-        groups.append({"params": parameters[is_slow, plain]})
-        if plain:
-            groups[-1]["weight_decay"] = 0.0
-        if is_slow and slow is not None:
-            groups[-1]["lr_scale"] = slow.lr_scale
-    optimizer = torch.optim.AdamW(
-        groups,
-        # A captured step reads its learning rate from a tensor.
-        lr=torch.tensor(plan.learning_rate, device=plan.device) if graphed else plan.learning_rate,
-        weight_decay=plan.weight_decay,
-        fused=True,
-        capturable=graphed,
-    )
-    for group in optimizer.param_groups if graphed else ():
-        group["lr"] = group["lr"].clone()  # groups may have different rates
-    return optimizer
+    rate = plan.learning_rate
+    groups = [
+        {
+            "params": parameters[is_slow, plain],
+            # A captured step reads its learning rate from a tensor.
+            "lr": torch.tensor(rate, device=plan.device) if graphed else rate,
+            "lr_scale": slow.lr_scale if slow is not None and is_slow else 1.0,
+            "weight_decay": 0.0 if plain else plan.weight_decay,
+        }
+        for is_slow, plain in sorted(parameters)
+    ]
+    return torch.optim.AdamW(groups, fused=True, capturable=graphed)
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
     """Set the learning rate, times the factor of each group."""
     for group in optimizer.param_groups:
-        own = rate * group.get("lr_scale", 1.0)
+        own = rate * group["lr_scale"]
         if isinstance(group["lr"], Tensor):
             group["lr"].fill_(own)
         else:

@@ -26,14 +26,11 @@ class TrainingPlan:
     ----------
     n_epochs, batch_size : int
         Passes over the data; series per step.
-    learning_rate : float
-        Peak value, after the warm-up.
-    weight_decay : float
-        AdamW's, applied only to weights of linear and convolution layers, not to norms, biases
-        and position tables.
+    learning_rate, weight_decay : float
+        Peak value, after the warm-up; AdamW's decay of the weights of linear and convolution
+        layers.
     warmup : float, default=0.1
-        Fraction of all steps over which the learning rate rises; it then falls to zero along a
-        cosine.
+        Fraction of all steps over which the rate rises; it then falls to zero along a cosine.
     max_grad_norm : float, default=1.0
         Gradients are clipped to this norm.
     augmentation : Augmentation, optional
@@ -48,23 +45,14 @@ class TrainingPlan:
     bfloat16 : bool, default=False
         Whether the forward pass runs in bf16 autocast.
     compile : bool or "cuda-graphs", default=False
-        True compiles the model with `torch.compile` for training. "cuda-graphs" captures whole
-        steps once for each batch shape and replays them, on a GPU.
+        True compiles the model with `torch.compile` for training. "cuda-graphs", on a GPU and
+        without frozen parameters, captures whole steps once for each batch shape and replays them.
     seed : int
         Seed of shuffling and dropout.
     design : str, default=""
         Parameters of model and loss, to tell checkpoints of equal weights apart.
-    checkpoint_dir : Path, optional
-        Folder for checkpoints of the run.
-    checkpoint_minutes : float, default=10.0
-        Least time between two checkpoints.
-    resume : bool, default=False
-        Whether to continue from this run's checkpoint in `checkpoint_dir`, if any.
-
-    Raises
-    ------
-    ValueError
-        If ``compile="cuda-graphs"`` is combined with another device or with frozen parameters.
+    checkpoint_dir, checkpoint_minutes, resume
+        Folder for checkpoints of the run, least time between two, and whether to continue from one.
     """
 
     n_epochs: int
@@ -94,8 +82,8 @@ class TrainingPlan:
     @property
     def frozen(self) -> frozenset[str]:
         """The names of the frozen parameters."""
-        slow = self.pretrained
-        return slow.names if slow is not None and slow.frozen else frozenset()
+        pretrained = self.pretrained
+        return pretrained.names if pretrained and pretrained.frozen else frozenset()
 
     def rate(self, step: int, n_steps: int) -> float:
         """Return the learning rate of step number `step` of `n_steps`, from 0."""

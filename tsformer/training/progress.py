@@ -23,12 +23,7 @@ def note(text: str) -> None:
 class ProgressBar(Callback):
     """Progress on standard error: epochs done, latest loss and score, time left.
 
-    Shows the first and the last line, and at most one every few seconds.
-
-    Parameters
-    ----------
-    name : str, default=""
-        Name of the training run, before the loss.
+    Shows the first and the last line, and at most one every few seconds, after the run's `name`.
     """
 
     def __init__(self, name: str = "") -> None:

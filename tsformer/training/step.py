@@ -36,8 +36,9 @@ class TrainingStep:
     def __post_init__(self, model: nn.Module) -> None:
         self.shared = self.ranks.size > 1
         forward: Any = torch.compile(model) if self.plan.compile is True else model
-        if self.shared:
-            forward = self.ranks.wrap(forward, self.plan.device)
+        if self.shared:  # processes average the gradients
+            devices = [torch.cuda.current_device()] if self.plan.device.type == "cuda" else None
+            forward = nn.parallel.DistributedDataParallel(forward, device_ids=devices)
         self.forward: Callable[..., Tensor] = forward
         # An objective may pass several views of each series through the norm.
         weighted = isinstance(getattr(model, "head_norm", None), PooledBatchNorm)
@@ -108,8 +109,6 @@ class TrainingStep:
 
 def clip_and_update(optimizer: torch.optim.Optimizer, max_grad_norm: float) -> None:
     """Clip the gradients and take the optimizer's step."""
-    parameters: list[Tensor] = []
-    for group in optimizer.param_groups:
-        parameters += group["params"]
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
     nn.utils.clip_grad_norm_(parameters, max_grad_norm)
     optimizer.step()

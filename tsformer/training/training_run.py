@@ -58,9 +58,7 @@ class History(list[dict[str, float]]):
         """Return the rows as a DataFrame, indexed by epoch."""
         import pandas as pd
 
-        columns = ["epoch", "loss", "lr", "seconds"]
-        columns += [c for c in ("val_loss", "val_score") if any(c in row for row in self)]
-        return pd.DataFrame(self, columns=columns).set_index("epoch")
+        return pd.DataFrame(list(self)).set_index("epoch")
 
 
 @dataclass
@@ -92,11 +90,7 @@ class Callback:
     """Base class of callbacks: override any of the methods.
 
     A callback may change the model's tensors in place; any other change needs ``compile=False``.
-
-    Attributes
-    ----------
-    stateless : bool, default=False
-        Whether the callback also works as a copy in another process.
+    `stateless` tells whether it also works as a copy in another process.
     """
 
     stateless: ClassVar[bool] = False
@@ -115,40 +109,16 @@ class NonFiniteLossError(RuntimeError):
     """The training loss is not finite; the model keeps the last good weights."""
 
 
-@dataclass
-class EarlyStopping:
-    """Track the epoch of the lowest validation loss; stop after `patience` further epochs."""
-
-    patience: int | None
-    start: int = 0
-    best_loss: float = math.inf
-    best_epoch: int | None = None
-    best_weights: dict[str, Tensor] | None = None
-
-    def update(self, epoch: int, loss: float, weights: dict[str, Tensor]) -> None:
-        """Record the validation loss and the weights of an epoch; ignore NaN."""
-        if self.patience is not None and loss < self.best_loss:
-            self.best_loss, self.best_epoch, self.best_weights = loss, epoch, weights
-
-    def should_stop(self, epoch: int) -> bool:
-        """Whether `patience` epochs have passed since the best epoch or the start."""
-        since = self.start if self.best_epoch is None else self.best_epoch
-        return self.patience is not None and epoch - since >= max(self.patience, 1)
-
-
 @dataclass(frozen=True)
 class Validation:
     """Validation data, scored after each epoch; the model is never trained on them.
 
     Parameters
     ----------
-    panel : Panel or StoredPanel
-        The series, on the plan's device.
-    targets : Tensor [n, ...]
-        Targets of the series, on the same device.
+    panel, targets : Panel or StoredPanel of ``n`` series, Tensor [n, ...]
+        The series and their targets, on the plan's device.
     score : callable
-        From outputs and targets to a float; higher is better. For an objective, from the losses of
-        the series and targets.
+        From outputs and targets to a float; higher is better. An objective has losses as outputs.
     weights : Tensor [n], optional
         Weight of each series in the validation loss, on the same device; their mean should be 1.
     """
@@ -187,15 +157,15 @@ class TrainingRun:
     ranks: Ranks = field(default_factory=Ranks)
 
     def __post_init__(self) -> None:
-        plan, start = self.state.plan, self.state.epochs_before
-        patience = None if self.validation is None else plan.n_iter_no_change
-        self.stopping = EarlyStopping(patience, start=start)
+        plan = self.state.plan
         self.random = RandomStream(plan.seed + self.ranks.rank, plan.device)
         #: Optimizer steps of the run; batches and the sum of losses of the epoch.
         self.step = self.batch = 0
         self.total = torch.zeros((), device=plan.device)
-        #: Weights of the start and of the last two epochs.
-        self.kept = [self.snapshot(start)]
+        #: Weights of the start and of the last two epochs, and of the lowest validation loss.
+        self.kept = [self.snapshot(self.state.epochs_before)]
+        self.best: Snapshot | None = None
+        self.best_loss = math.inf
         self.generator = torch.Generator().manual_seed(plan.seed)
         #: State of the generator at the start of the epoch.
         self.shuffling = self.generator.get_state()
@@ -232,10 +202,12 @@ class TrainingRun:
         self.shuffling = self.generator.get_state()
         row["seconds"] = perf_counter() - start
         state.history.append(row)
-        if validation is not None:
-            self.stopping.update(epoch, row["val_loss"], self.kept[-1][1])
-            state.history.best_epoch = self.stopping.best_epoch
-            state.stop = state.stop or self.stopping.should_stop(epoch)
+        if validation is not None and plan.n_iter_no_change is not None:
+            if row["val_loss"] < self.best_loss:  # NaN is not
+                self.best, self.best_loss = self.kept[-1], row["val_loss"]
+                state.history.best_epoch = epoch
+            since = state.epochs_before if self.best is None else self.best[0]
+            state.stop = state.stop or epoch - since >= max(plan.n_iter_no_change, 1)
         for callback in self.callbacks:
             callback.on_epoch_end(state)
         for buffer, before in lagging:
@@ -245,17 +217,14 @@ class TrainingRun:
         """Restore the latest good weights and raise NonFiniteLossError."""
         state, plan = self.state, self.state.plan
         model: Any = state.model
-        # Outputs of an objective may differ in shape among series; embeddings do not.
-        function = model.embed if isinstance(self.loss, Pretext) else None
-        kept = self.kept
-        if self.stopping.best_epoch is not None and self.stopping.best_weights is not None:
-            kept = [(self.stopping.best_epoch, self.stopping.best_weights)]
+        options: Any = {"bfloat16": plan.bfloat16, "device": plan.device}
+        if isinstance(self.loss, Pretext):  # outputs may differ in shape among series
+            options["function"] = model.embed
         # The last step of an epoch can spoil the weights after a finite loss.
-        for snapshot in reversed(kept):
+        for snapshot in reversed(self.kept if self.best is None else [self.best]):
             model.load_state_dict(snapshot[1])
             self.update_averages()
-            options: Any = {"bfloat16": plan.bfloat16, "device": plan.device}
-            if forward(model, self.panel, function=function, **options).isfinite().all():
+            if forward(model, self.panel, **options).isfinite().all():
                 break
         raise NonFiniteLossError(
             f"the training loss became {loss} in epoch {state.epoch + 1} of {state.n_epochs}; the "
