@@ -6,14 +6,21 @@ from unittest import mock
 import numpy as np
 import pytest
 import torch
-from small_problem import cross_entropy, fit, make_model, make_panel, make_plan, weights_of
+from small_problem import (
+    cross_entropy,
+    fit,
+    make_model,
+    make_panel,
+    make_plan,
+    make_run,
+    weights_of,
+)
 from torch import Tensor, nn
 
 from tsformer._devices import resolve_device
 from tsformer._precision import resolve_precision
 from tsformer.data.panel import shuffled
 from tsformer.training import forward
-from tsformer.training.inference import update_bn
 from tsformer.training.loop import make_optimizer
 from tsformer.training.plan import Pretrained
 
@@ -124,8 +131,8 @@ def test_lr_scale_slows_pretrained_parameters():
 @pytest.mark.parametrize("ragged", [False, True])
 def test_update_bn_of_head_has_no_dropout(ragged):
     model = make_model(head_norm="batch", dropout=0.5).train()
-    panel, _ = make_panel(24, ragged=ragged)
-    update_bn(model, panel, make_plan(batch_size=5))
+    panel, targets = make_panel(24, ragged=ragged)
+    make_run(model, (panel, targets), make_plan(batch_size=5)).update_averages()
     pooled = []
     generator = torch.Generator().manual_seed(0)
     for index in shuffled(len(panel), 5, generator):
@@ -138,9 +145,9 @@ def test_update_bn_of_head_has_no_dropout(ragged):
 
 def test_update_bn_of_head_weights_series():
     model = make_model(stem="linear", head_norm="batch").eval()
-    panel, _ = make_panel(24)
+    panel, targets = make_panel(24)
     weights = torch.linspace(0, 3, 24).square() / 3
-    update_bn(model, panel, make_plan(batch_size=5), weights)
+    make_run(model, (panel, targets), make_plan(batch_size=5), weights=weights).update_averages()
     with torch.no_grad():
         embedded = model.embed(panel.values)
     expected = (embedded * weights[:, None]).sum(0) / weights.sum()

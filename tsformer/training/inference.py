@@ -4,19 +4,15 @@ import traceback
 from collections.abc import Callable
 from contextlib import ExitStack
 from math import ceil
-from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
 
 from tsformer._random import seeded
 from tsformer._threads import threads
 from tsformer.augmentation import Batch
-from tsformer.data.panel import AnyPanel, in_order, send, shuffled
-from tsformer.model.layers import FEWEST, MaskedBatchNorm, PooledBatchNorm, effective_size
+from tsformer.data.panel import AnyPanel, in_order, send
 from tsformer.objectives import Posed, Pretext
-from tsformer.training.plan import TrainingPlan
 
 #: Tokens per batch: few on a CPU, to fit its cache; many on a GPU, to keep it busy.
 _TOKENS = {"cpu": 2**12}
@@ -135,64 +131,3 @@ def pretext_losses(
             outputs = model(task.batch.values, task.batch.mask, task.batch.times)
             losses.append(pretext.objective.losses(outputs.float(), task))
     return torch.cat(losses)
-
-
-def update_bn(
-    model: nn.Module,
-    panel: AnyPanel,
-    plan: TrainingPlan,
-    weights: Tensor | None = None,
-    *,
-    most: int | None = None,
-    part: Callable[[Tensor], Tensor] | None = None,
-) -> None:
-    """Recompute the running averages of batch norms in one pass, over all series or about `most`.
-
-    Norms of frozen weights keep their averages. Norms that sum over all processes need only this
-    process's `part` of each batch.
-    """
-    norms = {
-        module: module.momentum
-        for name, module in model.named_modules()
-        if isinstance(module, _BatchNorm) and f"{name}.weight" not in plan.frozen
-    }
-    if not norms:
-        return
-    head: Any = getattr(model, "head_norm", None)
-    run: Any = model
-    if hasattr(run, "forward_stem") and norms.keys() <= set(run.stem.modules()):
-        run = run.forward_stem  # up to the last batch norm
-    weighted = isinstance(head, PooledBatchNorm) and head in norms
-    on_host = weights.cpu().double() if weights is not None and weighted else None
-    seen = 0.0
-    generator = torch.Generator().manual_seed(plan.seed)
-    batches = list(shuffled(len(panel), plan.batch_size, generator))
-    batches = batches[: None if most is None else max(most // plan.batch_size, 1)]
-    shares = part and all(isinstance(norm, MaskedBatchNorm) and norm.shared for norm in norms)
-    parts = [part(batch) for batch in batches] if part and shares else batches
-    model.eval()  # averages kept during training lag behind the weights
-    try:
-        with (
-            torch.no_grad(),
-            torch.autocast(plan.device.type, torch.bfloat16, enabled=plan.bfloat16),
-            panel.ahead(parts) as coming,
-        ):
-            for norm in norms:
-                norm.train()
-            for count, (batch, index) in enumerate(zip(batches, coming, strict=True), start=1):
-                for norm in norms:
-                    norm.momentum = 1 / count  # makes the average the plain mean
-                inputs = panel.take(index, device=plan.device)
-                if on_host is None:
-                    run(*inputs)
-                    continue
-                total = on_host[batch].sum()
-                if effective_size(total, on_host[batch].square().sum()) >= FEWEST:
-                    seen += total.item()
-                # Makes the average the weighted mean.
-                head.momentum = len(batch) / seen if seen else 0.0
-                run(*inputs, weights=on_host[index].float().to(plan.device))
-    finally:
-        for norm, momentum in norms.items():
-            norm.momentum = momentum
-        model.eval()

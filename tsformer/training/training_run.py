@@ -16,10 +16,11 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from tsformer._random import RandomStream, seeded
 from tsformer._warnings import warn_caller
-from tsformer.data.panel import AnyPanel
+from tsformer.data.panel import AnyPanel, shuffled
+from tsformer.model.layers import FEWEST, MaskedBatchNorm, PooledBatchNorm, effective_size
 from tsformer.objectives import Pretext
 from tsformer.training.distributed import Ranks
-from tsformer.training.inference import forward, pretext_losses, update_bn
+from tsformer.training.inference import forward, pretext_losses
 from tsformer.training.plan import TrainingPlan
 from tsformer.training.step import Loss
 
@@ -177,12 +178,60 @@ class TrainingRun:
         return epoch, dict(zip(weights, map(Tensor.clone, weights.values()), strict=True))
 
     def update_averages(self) -> None:
-        """Recompute the averages of batch norms, as at the end of training."""
-        plan, weights = self.state.plan, None if isinstance(self.loss, Pretext) else self.weights
-        most = None if self.validation is None else _SERIES_FOR_AVERAGES
-        part = self.ranks.part if self.ranks.size > 1 else None
-        with seeded(plan.seed, plan.device):
-            update_bn(self.state.model, self.panel, plan, weights, most=most, part=part)
+        """Recompute the averages of batch norms, as at the end of training, in one pass.
+
+        With validation data it reads a few thousand random series; norms of frozen weights stay.
+        """
+        plan, panel, part = self.state.plan, self.panel, self.ranks.part
+        model: Any = self.state.model
+        norms = {
+            module: module.momentum
+            for name, module in model.named_modules()
+            if isinstance(module, _BatchNorm) and f"{name}.weight" not in plan.frozen
+        }
+        if not norms:
+            return
+        head: Any = getattr(model, "head_norm", None)
+        run = model
+        if hasattr(model, "forward_stem") and norms.keys() <= set(model.stem.modules()):
+            run = model.forward_stem  # up to the last batch norm
+        # An objective may pass several views of each series through the norm.
+        weighted = isinstance(head, PooledBatchNorm) and head in norms
+        weighted = weighted and not isinstance(self.loss, Pretext)
+        weights = self.weights.cpu().double() if self.weights is not None and weighted else None
+        seen, generator = 0.0, torch.Generator().manual_seed(plan.seed)
+        batches = list(shuffled(len(panel), plan.batch_size, generator))
+        if self.validation is not None:
+            batches = batches[: max(_SERIES_FOR_AVERAGES // plan.batch_size, 1)]
+        # Norms that sum over all processes need only this process's part of each batch.
+        shared = all(isinstance(norm, MaskedBatchNorm) and norm.shared for norm in norms)
+        parts = [part(batch) for batch in batches] if self.ranks.size > 1 and shared else batches
+        model.eval()  # averages kept during training lag behind the weights
+        try:
+            with (
+                seeded(plan.seed, plan.device),
+                torch.no_grad(),
+                torch.autocast(plan.device.type, torch.bfloat16, enabled=plan.bfloat16),
+                panel.ahead(parts) as coming,
+            ):
+                for norm in norms:
+                    norm.train()
+                for count, (batch, index) in enumerate(zip(batches, coming, strict=True), start=1):
+                    for norm in norms:
+                        norm.momentum = 1 / count  # makes the average the plain mean
+                    inputs = panel.take(index, device=plan.device)
+                    if weights is None:
+                        run(*inputs)
+                        continue
+                    total = weights[batch].sum()
+                    if effective_size(total, weights[batch].square().sum()) >= FEWEST:
+                        seen += total.item()
+                    head.momentum = len(batch) / seen if seen else 0.0  # the weighted mean
+                    run(*inputs, weights=weights[index].float().to(plan.device))
+        finally:
+            for norm, momentum in norms.items():
+                norm.momentum = momentum
+            model.eval()
 
     def end_epoch(self, loss: float, lr: float, start: float) -> None:
         """Record the epoch, decide whether to stop, and call the callbacks."""
