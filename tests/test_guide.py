@@ -26,6 +26,10 @@ OF_GITHUB = {
     f"../{name}.md": (ROOT / f"{name}.md").read_text(encoding="utf-8")
     for name in ("README", "CHANGELOG", "CONTRIBUTING", "SECURITY")
 }
+REPORTS = {
+    f"../{path.relative_to(ROOT)}": path.read_text(encoding="utf-8")
+    for path in sorted((ROOT / "experiments/results").rglob("*.md"))
+}
 #: Their programs are fragments, or need a folder or a process of their own, and have their tests.
 TESTED_ELSEWHERE = {"augmentation.md", "encodings.md", "guide/pictures.md"}
 PROGRAMS = [
@@ -115,9 +119,11 @@ def test_command_is_understood(page, line):
     command.make_context(words[0], words[1:])  # raises a usage error otherwise
 
 
-@pytest.mark.parametrize("page", [*PAGES, *OF_GITHUB])
+@pytest.mark.parametrize("page", [*PAGES, *OF_GITHUB, *REPORTS])
 def test_links_lead_to_files_and_places(page):
-    text = re.sub(r"^```.*?^```$", "", (PAGES | OF_GITHUB)[page], flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(
+        r"^```.*?^```$", "", (PAGES | OF_GITHUB | REPORTS)[page], flags=re.MULTILINE | re.DOTALL
+    )
     for target in re.findall(r"\]\(([^)\s]+)\)", text):
         if ":" in target:
             continue

@@ -137,6 +137,7 @@ FIRST = (
 #: Members that estimators share with each other and with this package's other parts.
 INTERNAL = {
     *("check_parameters", "conv_params", "default_method", "describe_models", "facts_"),
+    "feature_importances_",  # absent
     *("from_fitted_state", "left_out", "logits", "masks_unknown", "not_saved", "params_of_parts"),
     *("parts", "read_series", "restore_models", "restored_target", "used_values"),
 }

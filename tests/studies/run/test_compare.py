@@ -145,16 +145,6 @@ def test_files(done):
     assert (done.folder / "summary.md").read_text().startswith(summary)
 
 
-def test_a_comparison_prints_ranks_verdict_and_paths(done):
-    shown = repr(done.comparison).splitlines()
-    shared = [rows(done, "none", name)["accuracy"].mean() for name in (ITALY, "Gaps")]
-    (none,) = (line.split() for line in shown if line.startswith("none "))
-    assert float(none[-1]) == pytest.approx(np.mean(shared), abs=5e-4), "one method lacks Ragged"
-    assert shown[0] == f"{STUDY.label}: 34 fits, 8 failed"
-    assert done.comparison.verdict in repr(done.comparison)
-    assert f"report  {done.folder / 'report/report.html'}" in shown
-
-
 def test_each_fit_is_a_run_that_says_what_it_was(done):
     """That a run has every number of its row is seen in test_carried_results.py."""
     finished = {key for key, status in statuses(done.store) if status == "FINISHED"}

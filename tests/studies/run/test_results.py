@@ -1,13 +1,16 @@
-"""ResultStore: which earlier results it may replace."""
+"""Results: which of earlier calls are replaced, and what a comparison prints."""
 
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
-from tsformer.studies import Study
+from tsformer.encodings import names
+from tsformer.studies import Comparison, Study
 from tsformer.studies.run.results import ResultStore
+from tsformer.studies.run.trial import row_of
 
 STUDY = Study(("ItalyPowerDemand",), ("none",), seeds=1)
 
@@ -77,3 +80,28 @@ def test_fits_of_another_commit_are_warned_of(earlier, is_warned, tmp_path, monk
     warned = pytest.warns(UserWarning, match="1 of the 1")
     with warned if is_warned else nullcontext():
         results.open()
+
+
+def test_a_comparison_prints_counts_20_ranks_verdict_and_paths():
+    """Ranks are over the data sets that every encoding has."""
+    study = Study(
+        ("ArrowHead", "ECG200"), tuple(names()), seeds=1, vary={"stem": ["conv", "patch"]}
+    )
+    rows = [
+        row_of(trial, study, "", {"test/accuracy": i / 200}, {"tsformer.version": ""})
+        for i, trial in enumerate(study.trials())
+        if trial != study.trials()[-1]
+    ]
+    best = max((row for row in rows if row["dataset"] == "ArrowHead"), key=lambda r: r["accuracy"])
+    results, none = pd.DataFrame(rows), pd.DataFrame(columns=["error"])
+    paths = Path("o/results.csv"), None, Path("o/report.html")
+    shown = repr(Comparison(study, results, none, none, *paths, "tsformer ui", None, "So it is."))
+    head, _, _, _, first, *lines = shown.splitlines()
+    assert head == f"{study.label}: {len(rows)} fits"
+    assert [first.split()[0], *first.split()[-2:]] == [
+        f"{best['encoding']},", "1.000", f"{best['accuracy']:.3f}"
+    ]  # fmt: skip
+    assert len(lines) < 30
+    assert lines[-5:] == [
+        "So it is.", "", "table   o/results.csv", "report  o/report.html", "runs    tsformer ui"
+    ]  # fmt: skip

@@ -96,7 +96,7 @@ class Comparison:
             table = table.dropna() if len(table.dropna()) else table
             ranks = pd.DataFrame({"mean rank": mean_ranks(table), "accuracy": table.mean()})
             ranks = ranks.sort_values(["mean rank", "accuracy"], ascending=[True, False])
-        shown = ranks.to_string(float_format="%.3f") if len(ranks) else ""
+        shown = ranks.to_string(max_rows=20, float_format="%.3f") if len(ranks) else ""
         places = [f"{what:<8}{place}" for what, place in self.places().items() if place]
         head = f"{self.study.label}: {', '.join(counts)}"
         return "\n\n".join(filter(None, (head, shown, self.verdict, "\n".join(places))))
