@@ -40,35 +40,22 @@ def test_debug_shows_the_traceback(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"), [("3", (0, 1, 2)), ("0,1,2", (0, 1, 2)), ("7,", (7,)), (" 4, 9 ", (4, 9))]
-)
-def test_seeds(text, expected):
-    from tsformer.cli.parsing import seeds
-
-    assert seeds(text) == expected
-
-
-@pytest.mark.parametrize(
-    ("pairs", "expected"),
+    ("reader", "text", "expected"),
     [
-        (["stem=linear"], {"stem": "linear"}),
-        (["scaling=None", "dropout=.2"], {"scaling": None, "dropout": 0.2}),
-        (["encoding_params={'base': 10}"], {"encoding_params": {"base": 10}}),
-        (["p.a=1", "p.b=x=y"], {"p": {"a": 1, "b": "x=y"}}),
+        ("seeds", "3", (0, 1, 2)),
+        ("seeds", " 4, 9 ", (4, 9)),
+        ("seeds", "7,", (7,)),
+        ("settings", ["stem=linear", "dropout=.2", "s=None"], {"stem": "linear", "dropout": 0.2}),
+        ("settings", ["p.a=1", "p.b=x=y", "q={'base': 10}"], {"p": {"a": 1, "b": "x=y"}}),
+        ("varied", ["stem=conv,linear"], {"stem": ["conv", "linear"]}),
+        ("varied", ["a={'b': (1, 2)},None"], {"a": [{"b": (1, 2)}, None]}),
     ],
 )
-def test_settings(pairs, expected):
-    from tsformer.cli.parsing import settings
+def test_values_of_options(reader, text, expected):
+    from tsformer.cli import parsing
 
-    assert settings(pairs) == expected
-
-
-def test_values_of_vary_are_split_outside_brackets():
-    from tsformer.cli.parsing import varied
-
-    found = varied(["stem=conv,linear", "stem_params={'strides': (1, 2)},None"])
-    expected = {"stem": ["conv", "linear"], "stem_params": [{"strides": (1, 2)}, None]}
-    assert found == expected
+    found = getattr(parsing, reader)(text)
+    assert found == (found | expected if reader == "settings" else expected)
 
 
 def test_models_that_only_python_uses(run):

@@ -18,13 +18,10 @@ SMALL += ["--set", "n_heads=2", "--set", "verbose=0", "--out", "model"]
 
 
 def long_table() -> pd.DataFrame:
-    rng = np.random.default_rng(0)
-    rows = [
-        {"id": f"patient-{i}", "t": 2.0 * t, "a": rng.normal(), "b": rng.normal(), "y": "sw"[i % 2]}
-        for i in range(8)
-        for t in range(10 + i)
-    ]
-    return pd.DataFrame(rows)
+    draw = np.random.default_rng(0).normal
+    steps = [(i, t) for i in range(8) for t in range(10 + i)]
+    rows = [(f"patient-{i}", 2.0 * t, draw(), draw(), "sw"[i % 2]) for i, t in steps]
+    return pd.DataFrame(rows, columns=["id", "t", "a", "b", "y"])
 
 
 @pytest.mark.slow

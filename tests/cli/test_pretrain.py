@@ -17,14 +17,15 @@ QUIET = ["--set", "verbose=0", "--no-track"]
 @pytest.fixture
 def tables(run):
     """Write a table of 12 series of 20 steps, and folders of it; `run` is in their folder."""
-    values = np.random.default_rng(0).normal(size=(12, 20))
-    table = pd.DataFrame(values).add_prefix("t")
+    table = pd.DataFrame(np.random.default_rng(0).normal(size=(12, 20))).add_prefix("t")
     Path("series").mkdir()
-    labelled = table.assign(y=["a", "b"] * 6)
-    labelled.to_csv("labelled.csv", index=False)
-    labelled.assign(y=labelled["y"].where(labelled.index < 4)).to_csv("half.csv", index=False)
-    table[:8].to_csv("series/first.csv", index=False)
-    table[8:].to_csv("series/second.csv", index=False)
+    for name, part in {
+        "labelled": table.assign(y=["a", "b"] * 6),
+        "half": table.assign(y=["a", "b", "a", "b", *[None] * 8]),
+        "series/first": table[:8],
+        "series/second": table[8:],
+    }.items():
+        part.to_csv(f"{name}.csv", index=False)
 
 
 def test_an_encoder_of_a_folder_and_a_classifier_that_starts_from_it(run):
@@ -49,8 +50,7 @@ def test_series_without_a_label_are_for_pretraining(run):
     said, _ = run("pretrain", "half.csv", "--label", "y", *SMALL, *QUIET)
     assert "12 series" in said
     assert load("encoder").n_features_in_ == 1
-    fit = ("--label", "y", *SMALL, *QUIET)
-    _, said = run("fit", "half.csv", *fit, exits=2)
+    _, said = run("fit", "half.csv", "--label", "y", *SMALL, *QUIET, exits=2)
     assert "row 6: no value in column 'y'; drop the series" in said
 
 

@@ -35,14 +35,10 @@ def recorded(persons: str, seed: int, day: str = "2024-03-01") -> pd.DataFrame:
 
 
 def by_hand(table: pd.DataFrame, label: str | None, length: object = "2s", stride: object = "1s"):
-    return windows(
-        {person: rows.set_index("time")[["x", "y"]] for person, rows in table.groupby("person")},
-        {person: rows["activity"].tolist() for person, rows in table.groupby("person")}
-        if label
-        else None,
-        length,
-        stride,
-    )
+    persons = dict(list(table.groupby("person")))
+    X = {person: rows.set_index("time")[["x", "y"]] for person, rows in persons.items()}
+    y = {person: rows["activity"].tolist() for person, rows in persons.items()}
+    return windows(X, y if label else None, length, stride)
 
 
 @pytest.fixture
@@ -57,10 +53,8 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(("length", "stride"), [("2s", "1s"), (20, 5), ("2s", None)])
 def test_a_table_is_cut_as_in_python(folder, length, stride):
-    schema = TableSchema(
-        window=str(length), stride=stride and str(stride), label="activity", group="person"
-    )
-    found = read_source("recording.csv", schema)
+    cut = {"window": str(length), "stride": stride and str(stride)}
+    found = read_source("recording.csv", TableSchema(**cut, label="activity", group="person"))
     cut = by_hand(recorded("ABC", 0), "activity", length, stride or length)
     np.testing.assert_array_equal(found.X, cut.X)
     assert found.y.tolist() == cut.y.tolist()
@@ -95,18 +89,14 @@ def test_a_model_of_windows_predicts_intervals_without_options(folder, run):
     assert model.table_schema_.cut == ("2s", "1s")
     cut = by_hand(recorded("D", 1, "2024-05-01"), None)
     steps = cut.steps(model.predict_proba(cut.X), classes=model.classes_)
-    files = (("new.csv", "new", 1), ("test.csv", "D", "4s"))  # which has labels, and a person
-    for file, name, least in files:
-        out, err = run(
-            "predict", "model", file, *(["--least-duration", least] if least != 1 else [])
-        )
+    columns = ["start", "end", "label"]
+    for file, name, least in (("new.csv", "new", "0.1s"), ("test.csv", "D", "4s")):
+        out, err = run("predict", "model", file, "--least-duration", least)
         rows = pd.read_csv(io.StringIO(out), parse_dates=["start", "end"])
         events = cut.events(steps, least)
-        assert set(rows["recording"]) == {name}
-        columns = ["start", "end", "label"]
+        assert (set(rows["recording"]), err) == ({name}, "")
         pd.testing.assert_frame_equal(rows[columns], events[columns], check_dtype=False)
         np.testing.assert_allclose(rows["confidence"], events["confidence"], atol=1e-5)
-        assert err == ""
     assert len(events) > 2
     run("predict", "model", "new.csv", "--out", "intervals.csv", "--stride", "1")
     labels = pd.read_csv("intervals.csv", parse_dates=["start", "end"])
