@@ -26,13 +26,6 @@ def test_every_encoding_is_legible(name: str) -> None:
     assert_legible(plot_encoding(name, 96, d_model=32, n_heads=4))
 
 
-def test_a_long_name_is_not_cut_off() -> None:
-    name = "an_encoding_of_my_own_with_a_long_name+another_one_that_is_as_long+erpe+learnable"
-    figure = plot_encoding("learnable", 12, **SIZES, name=name)
-    assert_legible(figure)
-    assert figure.get_suptitle().replace("\n", "") == f"Positional encoding {name}"
-
-
 def test_scores_are_those_that_attention_sees() -> None:
     """Heads apart where they differ, queries against keys and not themselves, widened or not."""
     encoding = resolve("tupe", max_len=9, **SIZES)
