@@ -16,42 +16,29 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import small_estimators as small
 from listening import answers, free_port, listening, wait_until
 from sklearn.dummy import DummyClassifier
+from small_estimators import RAGGED, TIMES
 
-from tsformer import (
-    EarlyClassifier,
-    RandomConvolutionClassifier,
-    TSEnsembleClassifier,
-    TSTransformerClassifier,
-    TSTransformerEncoder,
-    TSTransformerRegressor,
-    load,
-)
+from tsformer import EarlyClassifier, load
 from tsformer.tracking import register_model, write_model
 from tsformer.tracking.model import ServedModel, signature_of
 
 mlflow = pytest.importorskip("mlflow", reason='needs the extra "tracking"')
 
-SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 1, "random_state": 0}
-RNG = np.random.default_rng(0)
-X = [RNG.normal(size=(2, length)) for length in RNG.integers(9, 20, size=12)]
-X[0][0, 2] = X[1][1, 0] = np.nan
-Y = ["no", "yes"] * 6
-NUMBERS = [np.cumsum(RNG.uniform(0.5, 1.5, size=x.shape[1])) for x in X]
-DATES = [pd.Timestamp("2026-01-01") + pd.to_timedelta(hours, unit="h") for hours in NUMBERS]
-FRAMES = [pd.DataFrame(x.T, index=date) for x, date in zip(X, DATES, strict=True)]
+X, Y = RAGGED, ["no", "yes"] * 8
 
 
-def asked(x: Any = X, **columns: Any) -> pd.DataFrame:
+def asked(**columns: Any) -> pd.DataFrame:
     """Series as they come out of JSON."""
-    lists = [[[None if np.isnan(v) else v for v in channel] for channel in each] for each in x]
+    lists = [[[None if np.isnan(v) else v for v in channel] for channel in each] for each in X]
     return pd.DataFrame({"series": lists, **columns})
 
 
 @pytest.fixture(scope="module")
 def classifier(italy):
-    return TSTransformerClassifier("tape+erpe", **SMALL).fit(*italy)
+    return small.classifier("tape+erpe").fit(*italy)
 
 
 @pytest.fixture(scope="module")
@@ -148,8 +135,7 @@ def test_a_registered_stranger_runs_no_code(folder, tmp_path):
 
 def test_what_cannot_be_served_is_refused(classifier, italy, tmp_path):
     X, y = italy
-    regressor = TSTransformerRegressor("none", **SMALL).fit(X, y.astype(float))
-    encoder = TSTransformerEncoder("none", **SMALL).fit(X)
+    regressor, encoder = small.regressor().fit(X, y.astype(float)), small.encoder().fit(X)
     for estimator, output, message in (
         (classifier, "proba", "'proba'"),
         (regressor, "predict_proba", r"predict_proba.*TSTransformerRegressor"),
@@ -166,19 +152,9 @@ def test_what_cannot_be_served_is_refused(classifier, italy, tmp_path):
         write_model(classifier, tmp_path / "x")
 
 
-KERNELS = {"n_features": 168}
-CLASSIFIERS = {
-    "classifier": TSTransformerClassifier("tape+erpe", **SMALL),
-    "convolutions": RandomConvolutionClassifier(**KERNELS, random_state=0),
-    "ensemble": TSEnsembleClassifier(
-        "fast", transformer_params={"max_epochs": 1}, convolution_params=KERNELS, random_state=0
-    ),
-}
-
-
-@pytest.mark.parametrize("kind", CLASSIFIERS)
+@pytest.mark.parametrize("kind", ["classifier", "convolutions", "ensemble"])
 def test_a_classifier_of_any_kind_answers_with_its_classes(kind, tmp_path):
-    estimator = CLASSIFIERS[kind].fit(X, Y)
+    estimator = small.FIVE[kind]().fit(X, Y)
     write_model(estimator, tmp_path / "model", input_example=X[:2])
     served = mlflow.pyfunc.load_model(str(tmp_path / "model"))
     table = asked().set_axis(range(len(X), 0, -1))
@@ -196,7 +172,7 @@ def test_a_classifier_of_any_kind_answers_with_its_classes(kind, tmp_path):
 
 
 def test_a_regressor_answers_with_numbers_and_any_model_with_novelty(tmp_path):
-    regressor = TSTransformerRegressor("none", **SMALL).fit(X, np.arange(12.0))
+    regressor = small.regressor().fit(X, np.arange(16.0))
     answer = ServedModel(regressor).predict(asked())
     assert list(answer) == ["prediction"]
     assert np.array_equal(answer["prediction"], regressor.predict(X))
@@ -204,7 +180,7 @@ def test_a_regressor_answers_with_numbers_and_any_model_with_novelty(tmp_path):
     pd.testing.assert_frame_equal(ServedModel(regressor).predict(masked), answer)
     (column,) = signature_of(regressor, "table").outputs.inputs
     assert (column.name, column.type) == ("prediction", mlflow.types.DataType.double)
-    for estimator in (regressor, CLASSIFIERS["convolutions"].fit(X, Y)):
+    for estimator in (regressor, small.convolutions().fit(X, Y)):
         folder = tmp_path / type(estimator).__name__
         write_model(estimator, folder, output="table+novelty")
         served = mlflow.pyfunc.load_model(str(folder))
@@ -215,29 +191,28 @@ def test_a_regressor_answers_with_numbers_and_any_model_with_novelty(tmp_path):
 
 
 def test_times_have_a_column_of_their_own():
-    classifier = TSTransformerClassifier("tape", **SMALL).fit(X, Y, times=NUMBERS)
-    table = asked(times=[times.tolist() for times in NUMBERS])
-    answer = ServedModel(classifier).predict(table)
-    expected = classifier.predict_proba(X, times=NUMBERS)
+    classifier = small.classifier().fit(X, Y, times=TIMES)
+    table = asked(times=[times.tolist() for times in TIMES])
+    answer = ServedModel(classifier, "table+novelty").predict(table)
+    expected = classifier.predict_proba(X, times=TIMES)
     assert np.array_equal(answer[["p(no)", "p(yes)"]], expected)
-    regressor = TSTransformerRegressor("tape", **SMALL).fit(X, np.arange(12.0), times=NUMBERS)
-    answer = ServedModel(regressor, "table+novelty").predict(table)
-    assert np.array_equal(answer["prediction"], regressor.predict(X, NUMBERS))
-    assert np.array_equal(answer["novelty"], regressor.novelty_score(X, NUMBERS))
+    assert np.array_equal(answer["novelty"], classifier.novelty_score(X, TIMES))
     for times in (["soon"], None):
         with pytest.raises(mlflow.exceptions.MlflowException, match="series 0"):
-            ServedModel(classifier).predict(asked(times=[times] * 12))
+            ServedModel(classifier).predict(asked(times=[times] * 16))
 
-    classifier = TSTransformerClassifier("tape", timestamps="index", **SMALL).fit(FRAMES, Y)
+    dates = [pd.Timestamp("2026-01-01") + pd.to_timedelta(hours, unit="h") for hours in TIMES]
+    frames = [pd.DataFrame(x.T, index=index) for x, index in zip(X, dates, strict=True)]
+    classifier = small.classifier(timestamps="index").fit(frames, Y)
     assert signature_of(classifier, "table").inputs.input_names() == ["series", "times"]
-    table = asked(times=[[str(date) for date in dates] for dates in DATES])
+    table = asked(times=[index.astype(str).tolist() for index in dates])
     answer = ServedModel(classifier, "predict_proba").predict(table)
-    np.testing.assert_allclose(answer, classifier.predict_proba(FRAMES), rtol=1e-5)
+    np.testing.assert_allclose(answer, classifier.predict_proba(frames), rtol=1e-5)
 
 
 @pytest.mark.parametrize("cell", [[[1, 2], [3]], [1, 2]])
 def test_what_is_no_series_is_refused_by_its_number(cell):
-    served, table = ServedModel(CLASSIFIERS["convolutions"].fit(X, Y)), asked()
+    served, table = ServedModel(small.convolutions().fit(X, Y)), asked()
     table.at[1, "series"] = cell
     with pytest.raises(
         mlflow.exceptions.MlflowException, match=r"series 1 .* each of 2"
@@ -281,10 +256,9 @@ def test_a_server_listens_here_only_answers_in_all_formats_and_refuses(server, c
     post = partial(invocations, address)
     X = [series[:, : 24 - 3 * i].copy() for i, series in enumerate(italy[0][:4])]
     X[1][0, 5:7] = X[2][0, 3] = np.nan
-    expected = pd.DataFrame(classifier.predict_proba(X), columns=["p(1)", "p(2)"])
-    expected.insert(0, "prediction", classifier.predict(X))
+    expected = ServedModel(classifier).predict(X)
     series = [x.tolist() for x in X]
-    series[1] = [[None if np.isnan(v) else v for v in channel] for channel in series[1]]
+    series[1][0][5:7] = [None, None]
     even = [channel + [None] * (24 - len(channel)) for (channel,) in series]
     for asked in (
         {"dataframe_split": {"columns": ["series"], "data": [[each] for each in series]}},

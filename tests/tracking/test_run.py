@@ -73,26 +73,25 @@ def test_values_and_names_that_mlflow_cannot_store_are_dropped_cut_or_escaped(st
 def test_a_run_says_how_its_block_ended(store, error, status):
     with pytest.raises(type(error)), store.start("block", kind="fit") as run:
         raise error
-    kept = store.client().get_run(run.run_id)
+    kept = run.read()
     assert kept.info.status == status
     if status == "FAILED":
         assert kept.data.tags["tsformer.error"] == "ValueError: why it failed"
-        trace = Path(store.client().download_artifacts(run.run_id, "error.txt"))
+        trace = Path(run.client.download_artifacts(run.run_id, "error.txt"))
         assert "raise error" in trace.read_text()
 
 
 def test_data_are_named_and_told_apart(store, italy):
     X, y = italy
     unequal = [series[:, : 10 + i % 5] for i, series in enumerate(X)]
+    passed = {"train": (X, y), "test": (X + 1, y), "validation": (X, y[::-1])}
     with store.start("data", kind="fit") as run:
-        run.dataset(X, y, name="Italy", context="train")
-        run.dataset(X + 1, y, name="Italy", context="test")
-        run.dataset(X, y[::-1], name="Italy", context="validation")
+        for context, data in passed.items():
+            run.dataset(*data, name="Italy", context=context)
         run.dataset(unequal, y, name="Unequal", context="train")
-    inputs = store.client().get_run(run.run_id).inputs.dataset_inputs
-    assert [(i.dataset.name, i.tags[0].value) for i in inputs] == [
-        ("Italy", "train"), ("Italy", "test"), ("Italy", "validation"), ("Unequal", "train"),
-    ]  # fmt: skip
+    inputs = run.read().inputs.dataset_inputs
+    named = [("Italy", context) for context in passed]
+    assert [(i.dataset.name, i.tags[0].value) for i in inputs] == [*named, ("Unequal", "train")]
     assert len({i.dataset.digest for i in inputs}) == 4
     assert "[67, 1, 24]" in inputs[0].dataset.profile
     assert "[67, 1, 14]" in inputs[3].dataset.profile
@@ -126,17 +125,15 @@ class Flaky:
 
 
 def test_a_picture_that_fails_or_a_full_disk_costs_the_artifacts_alone(store):
-    run = store.start("full", kind="fit")
-    Flaky(run, "log_text")
-    with pytest.warns(UserWarning, match="division by zero"):
-        run.figure(lambda: 1 / 0, "x.png")
-    with pytest.warns(UserWarning, match=r"a\.txt could not be tracked.*no space"):
-        run.text("", "a.txt")
-    with run:
+    with store.start("full", kind="fit") as run:
+        Flaky(run, "log_text")
+        with pytest.warns(UserWarning, match="division by zero"):
+            run.figure(lambda: 1 / 0, "x.png")
+        with pytest.warns(UserWarning, match=r"a\.txt could not be tracked.*no space"):
+            run.text("", "a.txt")
         run.metrics({"after": 1.0})
-    kept = store.client().get_run(run.run_id)
-    assert kept.info.status == "FINISHED"
-    assert kept.data.metrics == {"after": 1.0}
+    kept = run.read()
+    assert (kept.info.status, kept.data.metrics) == ("FINISHED", {"after": 1.0})
     assert kept.data.tags["tsformer.missing"] == "x.png, a.txt"
 
 

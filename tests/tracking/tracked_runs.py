@@ -19,11 +19,8 @@ def experiment() -> str:
 def runs(**tags: str) -> list[Any]:
     """Return the runs of this test with these tags of the package, the oldest first."""
     wanted = " and ".join(f"tags.`tsformer.{tag}` = '{value}'" for tag, value in tags.items())
-    found: list[Any] = mlflow.search_runs(
-        experiment_names=[experiment()],
-        filter_string=wanted,
-        output_format="list",
-    )
+    own = {"experiment_names": [experiment()], "filter_string": wanted}
+    found: list[Any] = mlflow.search_runs(**own, output_format="list")
     return found[::-1]
 
 
@@ -33,8 +30,7 @@ def only_run() -> Any:
 
 
 def parent_of(run: Any) -> str:
-    parent: str = run.data.tags.get("mlflow.parentRunId", "")
-    return parent
+    return str(run.data.tags.get("mlflow.parentRunId", ""))
 
 
 def files_of(run: Any) -> set[str]:
