@@ -56,7 +56,7 @@ def test_series_without_a_label_are_for_pretraining(run):
 
 def test_what_fails_or_is_interrupted_leaves_no_empty_folder(run, monkeypatch):
     _, said = run("pretrain", "series", "--out", "new/one", *SMALL, *QUIET, exits=2)
-    assert "for a folder of series say series/" in said
+    assert "a folder of series is series/" in said
     assert not Path("new").exists()
     fit = TSTransformerEncoder.fit
 
