@@ -203,6 +203,8 @@ def test_layers_have_the_shapes_and_weights_of_the_model(options):
         model.get_submodule(name).register_forward_hook(keep)
     model(torch.zeros(1, options["max_len"], 2))
     assert len(found) == len(table) - 2
+    strides = options.get("stem_params", {}).get("strides", ())
+    assert table.index.str.startswith("stem.").sum() == len(strides), "a row a convolution"
     assert table["output"].to_dict().items() >= found.items()
 
 

@@ -46,8 +46,7 @@ def released(error: Exception) -> str:
     if not is_out_of_memory(error):
         raise error
     traceback.clear_frames(error.__traceback__)  # they keep tensors alive
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
+    torch.cuda.empty_cache()
     reason = str(error).partition(" If reserved but unallocated")[0]
     return f" ({reason})" if reason else ""
 

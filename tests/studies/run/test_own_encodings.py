@@ -2,6 +2,7 @@
 
 import json
 import linecache
+import pickle
 import sys
 from types import ModuleType
 
@@ -10,6 +11,7 @@ import pytest
 
 from tsformer.encodings import find, names, unregister
 from tsformer.studies import Study
+from tsformer.studies.run.trial import Task, run_task
 
 CODE = """
 from tsformer.encodings.embed.fixed import FixedEncoding
@@ -55,6 +57,12 @@ def test_the_module_of_a_registered_name_is_recorded_and_imported_first(tmp_path
     assert find("ownname") is ownencodings.Named
     forget()
     assert Study.from_toml(tmp_path / "study.json") == study
+    sent = pickle.dumps(Task(study.trials()[0], study, None, ""))
+    forget()
+    task = pickle.loads(sent)
+    object.__setattr__(task, "key", "of other libraries")  # nothing is fitted
+    assert run_task(task).error.startswith("OtherVersions: ")
+    assert find("ownname").__module__ == "ownencodings", "a worker imports it"
 
 
 def test_other_code_of_a_class_of_a_script_is_another_fit(tmp_path, monkeypatch):

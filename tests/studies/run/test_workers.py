@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import pickle
 import re
 from concurrent.futures import Future
@@ -118,6 +119,17 @@ def test_a_crash_or_a_hang_costs_one_fit(uri, experiment, tmp_path):
     assert len(store.runs("FAILED", {"tsformer.kind": "fit"})) == 2
     assert len(store.runs("KILLED", {"tsformer.kind": "fit"})) == 2
     assert not store.runs("RUNNING")
+
+
+def test_the_limit_of_a_fit_begins_with_it_and_ends_with_it(monkeypatch):
+    limits: list[float | None] = []
+    later, cancel = "dump_traceback_later", "cancel_dump_traceback_later"
+    monkeypatch.setattr(faulthandler, later, lambda seconds, **options: limits.append(seconds))
+    monkeypatch.setattr(faulthandler, cancel, lambda: limits.append(None))
+    monkeypatch.setattr(run_fits, "run_task", lambda task, on_begin: on_begin())
+    (task,) = tasks(methods={"majority": {}})
+    run_fits.run_within(5, task)
+    assert limits == [305, 5, None], "imports and compilation before it have five minutes"
 
 
 @pytest.mark.parametrize(
