@@ -37,6 +37,9 @@ from tsformer.persistence import write_folder
 _RULES = ["threshold", "n_agreeing", "accuracy", "earliness", "harmonic_mean"]
 _Floats = npt.NDArray[np.floating[Any]]
 _Ints = npt.NDArray[np.int64]
+_Count = Annotated[int, whole(1)]
+#: Rounding error of a mean share.
+_ROUNDING = 1e-9
 _check_earliness = real(0, 1, also=("harmonic",))
 
 
@@ -45,8 +48,8 @@ def _check_points(name: str, value: Any) -> None:
     shares = np.asarray(value)
     if shares.ndim == 0:
         return whole(1)(name, value)
-    within = shares.ndim == 1 and shares.dtype.kind in "if" and len(shares) and shares[-1] <= 1
-    if not within or not (np.diff(shares, prepend=0) > 0).all():
+    numbers = shares.ndim == 1 and shares.dtype.kind in "if" and len(shares)
+    if not numbers or shares[-1] > 1 or not (np.diff(shares, prepend=0) > 0).all():
         raise ValueError(f"{name} must be an int, or increasing shares in (0, 1]; got {value!r}")
     return None
 
@@ -55,38 +58,32 @@ def _check_points(name: str, value: Any) -> None:
 class EarlyClassifier(ClassifierMixin, BaseEstimator):
     """Classifier of series that are still arriving, with a rule that decides when to answer.
 
-    One classifier is trained on prefixes, cut from the raw series at every point: scaling sees the
+    One classifier is trained on prefixes of the raw series, cut at every point: scaling sees the
     prefix alone. The rule answers at the first point where `n_agreeing_` successive predictions
     agree, each with a probability of at least `threshold_`, and at the last point in any case. It
     is chosen on held-out series with all their prefixes: leave-one-out for random convolutions,
-    cross-validation for other classifiers. Points where no channel has a value are skipped.
-
-    `fit` trains on about `points` times as many series, which takes random convolutions a time
-    cubic in this number.
+    cross-validation for other classifiers. Points where no channel has a value are skipped. `fit`
+    trains on `points` times as many series; random convolutions take a time cubic in this number.
 
     Parameters
     ----------
     classifier : classifier, optional
-        The classifier to train, by default `RandomConvolutionClassifier`. Classifiers of other
-        libraries must read lists of arrays (channels, length) of unequal lengths.
+        By default `RandomConvolutionClassifier`. Classifiers of other libraries must read lists of
+        arrays (channels, length) of unequal lengths.
     points : int or sequence of float, default=10
         Number of equally spaced points, or their increasing shares of the longest training series.
         The full length is always a point.
     earliness : "harmonic" or float, default="harmonic"
         "harmonic" maximises the harmonic mean of accuracy and 1 - earliness; earliness is the mean
-        share of a series that is seen. A number in (0, 1) maximises the accuracy with an earliness
-        of at most this number.
-    cv : int, default=5
-        Number of folds for held-out answers, if there is no leave-one-out.
-    random_state : int, RandomState or None, default=None
-        Seed of the folds and of the default classifier.
+        share of a series that is seen. A number maximises the accuracy with at most this earliness.
+    cv, random_state : default=5, None
+        Number of folds for held-out answers without leave-one-out; seed of the folds and of the
+        default classifier.
 
     Attributes
     ----------
-    classes_ : ndarray (n_classes,)
-        The class labels, sorted.
-    classifier_ : classifier
-        The classifier, fitted to prefixes of all series with `n_channels_` channels.
+    classes_, classifier_ : ndarray (n_classes,), classifier
+        The labels, sorted, and the classifier of prefixes of series with `n_channels_` channels.
     steps_, threshold_, n_agreeing_ : ndarray (n_points,) of int, float, int
         The points, as numbers of steps, and the rule.
     trade_offs_ : DataFrame
@@ -138,19 +135,12 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         Returns
         -------
         self
-
-        Raises
-        ------
-        ValueError, TypeError
-            For invalid arguments, such as an `earliness` before the first point. The estimator
-            stays unchanged.
         """
         check_fields_of(self)
         seed, made = drawn_seed(self.random_state), self.classifier
         made = RandomConvolutionClassifier(random_state=seed) if made is None else clone(made)
         if not hasattr(made, "predict_proba"):
-            kind = type(made).__name__
-            raise TypeError(f"classifier must have predict_proba; got {kind}")
+            raise TypeError(f"classifier must have predict_proba; got {type(made).__name__}")
         check_ids(X, y, "y")
         refuse_recording(X, y)
         series, labels = _read(made, X, times), read_targets(y, "y")
@@ -166,7 +156,7 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         exact = np.array([*shares, 1.0]) * series.n_steps
         steps = np.unique(np.ceil(exact.round(6)).astype(np.int64).clip(1))  # 10 * 0.7 is above 7
         ends = _ends(series, steps, complete=True)
-        share, prefixes, (_, case) = ends / series.lengths, _cut(series, ends), np.nonzero(ends)
+        share, prefixes, case = ends / series.lengths, _cut(series, ends), np.nonzero(ends)[1]
         _check_reachable(self.earliness, np.where(ends, share, 1.0).min(axis=0).mean())
 
         def fitted(part: npt.NDArray[np.bool_]) -> Any:
@@ -176,9 +166,7 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
                 return clone(made).fit(_input(made, prefixes.part(part)), labels[chosen], **known)
 
         final = fitted(np.full(len(case), True))
-        proba: Any = ()
-        if isinstance(final, RandomConvolutionClassifier):
-            proba, _ = final.left_out()
+        proba: Any = final.left_out()[0] if hasattr(final, "left_out") else ()
         if len(proba) < len(case):  # of another classifier, or of a sample of very many
             proba = np.zeros((len(case), len(classes)))
             for fold in group_folds(targets, groups, self.cv, seed):
@@ -198,7 +186,8 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        earliness : as in the constructor
+        earliness : "harmonic" or float
+            As in the constructor.
 
         Returns
         -------
@@ -208,8 +197,8 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         _check_earliness("earliness", earliness)
         rules, order = self.trade_offs_, ["harmonic_mean", "accuracy"]
         _check_reachable(earliness, rules.earliness.min())
-        if not isinstance(earliness, str):  # a mean share has a rounding error
-            rules, order = rules[rules.earliness <= earliness + 1e-9], order[::-1]
+        if not isinstance(earliness, str):
+            rules, order = rules[rules.earliness <= earliness + _ROUNDING], order[::-1]
         best = rules.sort_values(order, ascending=False, kind="stable").iloc[0]
         self.threshold_, self.n_agreeing_ = float(best.threshold), int(best.n_agreeing)
         return self
@@ -231,28 +220,20 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         return self.classifier_.predict_proba(_input(self.classifier_, series))
 
     def predict(self, X: Any, times: Any = None) -> npt.NDArray[Any]:
-        """Predict the class of each series from all that has arrived, as `predict_proba` does.
-
-        Returns
-        -------
-        ndarray (n,) of labels
-        """
+        """Predict the classes ``(n,)`` from all that has arrived, as `predict_proba` does."""
         return self.target_.decide(self.predict_proba(X, times))
 
     def predict_early(self, X: Any, times: Any = None) -> tuple[npt.NDArray[Any], _Ints]:
-        """Replay complete series: predict the class, and the number of steps until the answer.
+        """Replay complete series `X`, as in `fit`, each answered at its end in any case.
 
-        At its end a series is answered in any case. Returns labels ``(n,)`` and numbers of steps
-        ``(n,)``; `X` and `times` are as in `fit`.
+        Returns labels ``(n,)``, and numbers of steps until the answers ``(n,)``.
         """
         series, answers, ends = _ask(self, X, times, complete=True)
         final = _stop(answers, self.threshold_, self.n_agreeing_), np.arange(len(series))
         return self.classes_[answers[final].argmax(axis=1)], ends[final]
 
     def decide(self, X: Any, times: Any = None) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
-        """Apply the rule to series that are still arriving.
-
-        A final answer stays whatever arrives later. No state is kept between calls.
+        """Apply the rule to series that are still arriving, without state between calls.
 
         Parameters
         ----------
@@ -261,9 +242,9 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         Returns
         -------
         labels : ndarray (n,)
-            Final answers; where the rule waits, the predictions of `predict`.
+            Final answers, whatever arrives later; where the rule waits, those of `predict`.
         decided : ndarray (n,) of bool
-            Whether an answer is final. False means to wait for more steps, if there are any.
+            Whether an answer is final.
         """
         series, answers, _ = _ask(self, X, times, complete=False)
         stop = _stop(answers, self.threshold_, self.n_agreeing_)
@@ -282,7 +263,7 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         -------
         DataFrame
             One row per rule, the fitted one among them: threshold, n_agreeing, accuracy, earliness
-            (the mean share of a series that is seen), harmonic_mean (of accuracy, 1 - earliness).
+            (the mean share that is seen), harmonic_mean (of accuracy and 1 - earliness).
         """
         check_ids(X, y, "y")
         labels = read_targets(y, "y")
@@ -303,7 +284,7 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         Raises
         ------
         TypeError
-            If the classifier is of another library: writing it would need pickle.
+            If the classifier is of another library.
         """
         check_is_fitted(self)
         if not isinstance(self.classifier_, SeriesEstimator):
@@ -314,27 +295,25 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         del parameters["classifier"]
         rule = {"steps": self.steps_.tolist(), "trade_offs": self.trade_offs_.to_dict("list")}
         rule |= {"threshold": self.threshold_, "n_agreeing": self.n_agreeing_}
-        kind = type(self).__name__
-        text = f"# {kind}\n\nIt answers after {rule['steps']} steps, by predictions of:\n\n"
-        state = {"class": kind, "rule": rule | {"parameters": parameters}, "classifier": described}
-        write_folder(path, state, tensors, text + card(self.classifier_))
+        rule |= {"parameters": parameters}
+        state: dict[str, Any] = {"class": "EarlyClassifier", "rule": rule}
+        state["classifier"] = described
+        text = f"# EarlyClassifier\n\nIt answers after {rule['steps']} steps, by predictions of:\n"
+        write_folder(path, state, tensors, f"{text}\n{card(self.classifier_)}")
 
     @classmethod
     def from_fitted_state(cls, state: dict[str, Any], tensors: Any, device: Any) -> Self:
         """Restore the result of `save`."""
-        kinds: dict[str, Any] = {"threshold": Finite, "n_agreeing": Annotated[int, whole(1)]}
-        kinds |= {"steps": list[Annotated[int, whole(1)]], "trade_offs": dict[str, list[Finite]]}
-        rule = read_fields(state.get("rule"), "rule", parameters=dict[str, Any], **kinds)
+        kinds: dict[str, Any] = {"threshold": Finite, "n_agreeing": _Count, "steps": list[_Count]}
+        kinds |= {"trade_offs": dict[str, list[Finite]], "parameters": dict[str, Any]}
+        rule = read_fields(state.get("rule"), "rule", **kinds)
         final = restored(state.get("classifier"), tensors, device, ClassifierMixin)
         early = cls(clone(final), **rule["parameters"])
         check_fields_of(early)
-        early.classifier_, early.target_, early.n_channels_ = (
-            final,
-            final.target_,
-            final.n_channels_,
-        )
-        early.steps_, early.trade_offs_ = np.array(rule["steps"]), pd.DataFrame(rule["trade_offs"])
+        early.classifier_, early.target_ = final, final.target_
+        early.n_channels_, early.steps_ = final.n_channels_, np.array(rule["steps"])
         early.threshold_, early.n_agreeing_ = rule["threshold"], rule["n_agreeing"]
+        early.trade_offs_ = pd.DataFrame(rule["trade_offs"])
         if (np.diff(early.steps_) <= 0).any() or [*early.trade_offs_] != _RULES:
             raise ValueError(f"rule must have increasing steps, and trade_offs of {_RULES}")
         return early
@@ -343,25 +322,19 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
 class EarlyAnswer(NamedTuple):
     """Answer of a `StreamingClassifier` at the last point, or to the last window."""
 
-    #: The class; None before the first point.
-    label: Any = None
-    #: Whether the answer is final.
-    decided: bool = False
-    #: Number of steps that the answer has seen.
-    n_steps: int = 0
-    #: Probability of each class, None before the first point.
-    proba: _Floats | None = None
+    label: Any = None  # None before the first point
+    decided: bool = False  # whether the answer is final
+    n_steps: int = 0  # that the answer has seen
+    proba: _Floats | None = None  # of each class
 
 
 class StreamingClassifier:
     """Answers about a series, or about the windows of a recording, that arrives in chunks.
 
-    With `length`, it predicts every window that `tsformer.data.windows` would cut, once it is
-    complete. Otherwise it answers about one series as `EarlyClassifier.decide` does, but also after
-    the full length if its last values are missing, which may be steps to come for `decide`.
-
-    The classifier is asked once at each point or window, about the whole prefix, because a later
-    step changes the scaling, gaps and attention of earlier ones.
+    With `length`, it predicts every complete window that `tsformer.data.windows` would cut.
+    Otherwise it answers about one series as `EarlyClassifier.decide` does, but also after the full
+    length if its last values are missing. The whole prefix is classified once at each point or
+    window, because a later step changes the scaling, gaps and attention of earlier ones.
 
     Parameters
     ----------
@@ -398,16 +371,16 @@ class StreamingClassifier:
             kind = type(classifier).__name__
             raise TypeError(f"pass length and stride of windows, or an EarlyClassifier; got {kind}")
         check_is_fitted(classifier)
-        self.classifier, self.pause = classifier, pause
-        self.length, self.stride = length, length if stride is None else stride
+        self.classifier, self.pause, self.length = classifier, pause, length
+        self.stride = length if stride is None else stride
         self.reset()
 
     def reset(self) -> None:
         """Forget the series: the next chunk begins another."""
         self._answer, self.answers = EarlyAnswer(), list[EarlyAnswer]()
         self._known: pd.DataFrame | None = None
-        self._n_dropped = self._n_answered = 0
         self._at_points: _Floats | None = None
+        self._n_dropped = self._n_answered = 0
 
     def update(self, chunk: Any, times: npt.ArrayLike | None = None) -> EarlyAnswer:
         """Append the next steps of the series, and answer.
@@ -417,8 +390,7 @@ class StreamingClassifier:
         chunk : ndarray (length,) or (channels, length), or DataFrame (length, channels)
             The next steps. NaN marks a missing value.
         times : ndarray (length,), optional
-            Times of these steps, if `fit` had times. For windows, or with ``timestamps="index"``,
-            by default the index of the DataFrame.
+            Times of these steps, if `fit` had times; by default the index of the DataFrame.
 
         Returns
         -------
@@ -435,7 +407,7 @@ class StreamingClassifier:
             known = known.set_axis(pd.Index(to_numpy(times)))
         elif isinstance(known.index, pd.RangeIndex):
             known = known.set_axis(pd.RangeIndex(begin, begin + len(known)))
-        if before is not None and len(known.columns.symmetric_difference(before.columns)):
+        if before is not None and {*known} != {*before}:
             raise ValueError(f"chunk has channels {[*known]}; pass the same {[*before]} again")
         known = pd.concat([before, known])
         if self.length is not None:
@@ -494,7 +466,7 @@ def _input(classifier: Any, series: Padded) -> Any:
 
 def _check_reachable(earliness: float | str, earliest: float) -> None:
     """Raise ValueError if the first point is later than the wanted earliness."""
-    if not isinstance(earliness, str) and earliness + 1e-9 < earliest:
+    if not isinstance(earliness, str) and earliness + _ROUNDING < earliest:
         raise ValueError(f"earliness={earliness:g} is before the first point, {earliest:.3g}")
 
 
