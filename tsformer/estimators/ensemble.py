@@ -61,22 +61,20 @@ class TSEnsembleClassifier(ClassifierMixin, SeriesEstimator):
     """Time-series classifier: an average of random convolutions and transformers.
 
     ``p = (p_convolutions + p_transformer) / 2``: the mean of the probabilities of a
-    `RandomConvolutionClassifier` and a `TSTransformerClassifier`. The weights are fixed, as small
-    data sets leave too few series to learn weights. Members of the transformer differ in their
-    seeds only. It does not support series of codes: use
-    ``TSTransformerClassifier(stem="embedding")``.
+    `RandomConvolutionClassifier` and a `TSTransformerClassifier`, whose members differ in their
+    seeds only. The weights are fixed, as small data sets leave too few series to learn weights. For
+    codes use ``TSTransformerClassifier(stem="embedding")``.
 
     Parameters
     ----------
     quality : {"fast", "good", "best"}, default="fast"
         1, 2 or 4 members of the transformer. The random convolutions are the same.
     time_limit : float, optional
-        Seconds for `fit`. The random convolutions are always fitted in full. The transformer gets
-        the remaining time: after its first epoch, as many epochs as fit are planned, and then
-        further members that fit in full, at most the number of `quality`. Without time for a fifth
-        of the epochs there is no transformer. A warning reports a limit that was exceeded by a
-        fifth. The result depends on the machine and its load; for repeatable results use `quality`
-        alone.
+        Seconds for `fit`. The random convolutions are always fitted in full. After its first epoch,
+        the transformer is planned as many epochs as fit into the remaining time, and then further
+        members that fit in full, up to `quality`. Without time for a fifth of the epochs there is
+        no transformer. A warning reports a limit that was exceeded by a fifth. The result depends
+        on the machine and its load; for repeatable results use `quality` alone.
     gate : float, default=0.02
         No transformer is trained if the leave-one-out predictions of the random convolutions leave
         less than this share of the classes' entropy unexplained. 0 always trains a transformer.
@@ -93,9 +91,8 @@ class TSEnsembleClassifier(ClassifierMixin, SeriesEstimator):
     n_threads, device : default="auto", "auto"
         As in `TSTransformerClassifier`.
     random_state : int, RandomState or None, default=None
-        Seed, passed to both parts as `random_state`. The same int gives the same predictions on the
-        same machine, bit for bit, without a `time_limit`. Torch's global generators are restored.
-        Fits in several threads take turns.
+        Seed, passed to both parts as `random_state`. Without a `time_limit`, the same int gives the
+        same predictions on the same machine, bit for bit. Fits in several threads take turns.
     verbose : int or bool, default=0
         1 shows progress over all parts on standard error.
 
@@ -104,8 +101,7 @@ class TSEnsembleClassifier(ClassifierMixin, SeriesEstimator):
     random_convolutions_ : RandomConvolutionClassifier
         The fitted random convolutions.
     transformer_ : TSTransformerClassifier or None
-        The fitted transformer; a `time_limit` may have left out members and epochs. None if `gate`
-        made it unnecessary, if the time did not suffice, or if `fit` was interrupted before.
+        The fitted transformer; None if `gate`, a `time_limit` or Ctrl-C left it out.
     unexplained_ : float
         Share of the classes' entropy that the leave-one-out predictions of the random convolutions
         leave unexplained: 0 for the least possible log loss, 1 for that of the class frequencies.
@@ -117,7 +113,6 @@ class TSEnsembleClassifier(ClassifierMixin, SeriesEstimator):
     See Also
     --------
     TSTransformerClassifier, RandomConvolutionClassifier : The parts.
-    tsformer.load : Reads a classifier written by `save`.
 
     Examples
     --------
@@ -180,9 +175,7 @@ class TSEnsembleClassifier(ClassifierMixin, SeriesEstimator):
         groups: Any = None,
         times: Any = None,
     ) -> Self:
-        """Fit the random convolutions, then the transformer.
-
-        After the random convolutions are fitted, Ctrl-C keeps the trained parts, with a warning.
+        """Fit the random convolutions, then the transformer; from then on Ctrl-C keeps the parts.
 
         Parameters
         ----------
@@ -196,8 +189,6 @@ class TSEnsembleClassifier(ClassifierMixin, SeriesEstimator):
 
         Raises
         ------
-        ValueError, TypeError
-            For invalid arguments. The estimator stays unchanged.
         tsformer.training.NonFiniteLossError
             If the loss of the transformer is not finite. The epochs before are kept.
         """
@@ -272,11 +263,6 @@ class TSEnsembleClassifier(ClassifierMixin, SeriesEstimator):
         for name, cls in zip(self.params_of_parts, self.parts.values(), strict=True):
             known = cls().get_params(deep=False).keys()
             for option in getattr(self, name) or {}:
-                if option in _RESERVED:
-                    raise ValueError(
-                        f"{name} must not contain {option!r}: quality and the other parameters of "
-                        "TSEnsembleClassifier determine it"
-                    )
                 kind = f"parameter of {cls.__name__} in {name}"
                 check_known(kind, option, sorted(known - _RESERVED))
         seed = self.random_state
@@ -293,14 +279,10 @@ class TSEnsembleClassifier(ClassifierMixin, SeriesEstimator):
         convolutions.check_parameters()
         transformer.check_parameters()
         if transformer.stem == "embedding":
-            raise ValueError(
-                "stem='embedding' reads codes, which random convolutions do not support; use "
-                "TSTransformerClassifier(stem='embedding')"
-            )
+            raise ValueError("for codes use TSTransformerClassifier(stem='embedding')")
         if self.n_jobs not in (1, None) and (self.verbose or transformer.callbacks):
             raise ValueError(
-                f"n_jobs={self.n_jobs} trains members in other processes, without callbacks and "
-                "without progress; use n_jobs=1 with verbose=1 or callbacks"
+                f"n_jobs={self.n_jobs} allows no callbacks and no verbose; use n_jobs=1"
             )
         return convolutions, transformer
 
@@ -320,8 +302,7 @@ class TSEnsembleClassifier(ClassifierMixin, SeriesEstimator):
 
         Parameters
         ----------
-        X, times : as in `fit`
-            Series of any length, with the same channels; times if `fit` had times.
+        X, times : as in `RandomConvolutionClassifier.predict_proba`
 
         Returns
         -------
@@ -342,8 +323,7 @@ class TSEnsembleClassifier(ClassifierMixin, SeriesEstimator):
         Returns
         -------
         dict
-            From "random_convolutions", and "transformer" if there is one, to an ndarray
-            ``(n, n_classes)``.
+            An ndarray ``(n, n_classes)`` for each part.
         """
         series = self.read_series(X, times)
         return {name: part.predict_proba(series) for name, part in fitted_parts(self).items()}
@@ -356,17 +336,12 @@ class TSEnsembleClassifier(ClassifierMixin, SeriesEstimator):
 
         Parameters
         ----------
-        X, times : as in `predict_proba`
-        y : array-like (n,) or (n, n_labels)
-            True labels.
-        sample_weight : array-like (n,), optional
-            Weight of each series.
+        X, y, sample_weight, times : as in `score`
 
         Returns
         -------
         dict
-            From "ensemble", "random_convolutions", and "transformer" if there is one, to the
-            accuracy.
+            The accuracy of "ensemble", "random_convolutions" and, if there is one, "transformer".
         """
         check_ids(X, y, "y")
         check_ids(X, sample_weight, "sample_weight")
@@ -412,26 +387,22 @@ class TSEnsembleClassifier(ClassifierMixin, SeriesEstimator):
     def restore_models(
         self, described: dict[str, Any], saved: Sequence[Mapping[str, Tensor]]
     ) -> None:
-        self.weights_, self.seconds_, self.unexplained_ = read_fields(
-            described,
-            weights=dict[str, Positive],
-            seconds=dict[str, Finite],
-            unexplained=Finite,
-        ).values()
-        parts, weights = sorted(described["parts"]), sorted(self.weights_)
-        if "random_convolutions" not in parts or parts != weights:
+        kinds: Any = {"weights": dict[str, Positive], "seconds": dict[str, Finite]}
+        fields = read_fields(described, **kinds, unexplained=Finite)
+        self.weights_, self.seconds_, self.unexplained_ = fields.values()
+        parts = sorted(described["parts"])
+        if "random_convolutions" not in parts or parts != sorted(self.weights_):
             raise ValueError(
-                "parts must be random_convolutions and optionally transformer, and weights must "
-                f"have the same names; got {parts} and {weights}"
+                "parts must be random_convolutions and optionally transformer, with a weight each; "
+                f"got {parts} and {self.weights_}"
             )
 
 
 class Deadline(Callback):
     """Shortens the training runs of members so that they end before a point in time.
 
-    The first member is trained for as many epochs as fit, by the seconds of its epochs so far, and
-    its learning rate falls to zero by then. Further members are trained for all of their epochs or
-    not at all. A member without time for a fifth of its epochs counts as untrained.
+    The learning rate of the first member falls to zero in as many epochs as fit. Further members
+    are trained in full or not at all; one without time for a fifth of its epochs is untrained.
     """
 
     stateless = True  # in other processes each member measures its own epochs

@@ -44,12 +44,11 @@ class RandomConvolutionClassifier(
 ):
     """Time-series classifier: features of random convolutions, read by a ridge classifier.
 
-    Kernels are sampled and never trained. They are applied to the values and to their first
-    differences [3]_. MiniRocket [1]_ features are the share of steps at which a kernel's response
-    exceeds a bias; Hydra [2]_ features are how often and how strongly a kernel has the largest
-    response of its group. A ridge classifier is fitted to the features, with the penalty chosen by
-    leave-one-out. Series may differ in length, and gaps are interpolated; for codes use
-    ``TSTransformerClassifier(stem="embedding")``.
+    Kernels are sampled and never trained, and applied to the values and to their first differences
+    [3]_. MiniRocket [1]_ features are the share of steps at which a kernel's response exceeds a
+    bias; Hydra [2]_ features are how often and how strongly a kernel has the largest response of
+    its group. Leave-one-out chooses the penalty of the ridge. Series may differ in length, and gaps
+    are interpolated; for codes use ``TSTransformerClassifier(stem="embedding")``.
 
     Parameters
     ----------
@@ -59,10 +58,9 @@ class RandomConvolutionClassifier(
     n_groups : int, default=64
         Number of groups of Hydra kernels, even, half of them on differences. 0 disables Hydra.
     scaling : {"auto", "series", "channel", None}, default="auto"
-        Standardisation of the values. "series" uses the mean and standard deviation of each channel
-        within each series; "channel" over all training series; None leaves the values unchanged.
-        "auto" compares the leave-one-out cross-entropy of "series" and "channel" with an eighth of
-        the features, unless the series are already standardised.
+        Standardisation of each channel: "series" within each series, "channel" over all training
+        series, None not at all. "auto" compares the leave-one-out cross-entropy of "series" and
+        "channel" with an eighth of the features, unless the series are already standardised.
     timestamps, class_weight, device, n_threads : default=None, None, "auto", "auto"
         As in `TSTransformerClassifier`.
     random_state : int, RandomState or None, default=None
@@ -136,28 +134,21 @@ class RandomConvolutionClassifier(
 
         Parameters
         ----------
-        X, y, sample_weight : as in `TSTransformerClassifier.fit`
-            Series, read into memory, and labels.
+        X, y, sample_weight, times : as in `TSTransformerClassifier.fit`
+            Series, read into memory, and labels. Series with times are interpolated linearly at
+            regular steps, a median interval of training apart, and wider for long pauses.
         groups : array-like (n,), optional
-            Group of each series, such as a person or machine. Penalty, temperature and scaling are
-            chosen by leaving out whole groups; if all series are in one group, single series.
-        times : as in `TSTransformerClassifier.fit`
-            Series are interpolated linearly at regular steps, a median interval of training apart,
-            and wider in a series with long pauses.
+            Group of each series, such as a person. Penalty, temperature and scaling are chosen by
+            leaving out whole groups; if all series are in one group, single series.
 
         Returns
         -------
         self
-
-        Raises
-        ------
-        ValueError, TypeError
-            For invalid arguments. The estimator stays unchanged.
         """
         with self._fitting(X, y, times=times) as (copied, _):
             fitted: Self = copied
-            given, class_weight = (X, y, sample_weight, groups, times), fitted.class_weight
-            fitted._learn(fitted._read_training(*given, class_weight=class_weight))
+            given = X, y, sample_weight, groups, times
+            fitted._learn(fitted._read_training(*given, class_weight=fitted.class_weight))
             self.__dict__ = fitted.__dict__
         return self
 
@@ -179,9 +170,7 @@ class RandomConvolutionClassifier(
         self.preprocessor_ = Scaler(scaling, gap_flag=None).fit(series)
         panel = self._panel(self.preprocessor_, series)
         model = fitted_convolutions(panel, data, **options | sizes)
-        self.models_ = [model.to(self.device_).eval()]
-        assert data.repeated is not None
-        self._repeated = data.repeated
+        self.models_, self._repeated = [model.to(self.device_).eval()], data.repeated
         self.novelty_ = Novelty(series.n_channels, self.preprocessor_.time_step)
         self.novelty_.fit(data.series, data.groups)
         self._record(data)
@@ -189,12 +178,12 @@ class RandomConvolutionClassifier(
         by = "leaving out " + ("groups" if grouped else "single series")
         assert model.ridge.left_out is not None
         proba, known = model.ridge.left_out
-        correct = self.target_.correct(proba.logit(), known)
-        n_threads = "by operation" if self.n_threads == "auto" else self.n_threads
-        used = {"scaling": self.preprocessor_.scaling, "device": str(self.device_)}
-        scores = {f"accuracy, {by}": float(correct.double().mean())}
-        scores[f"cross-entropy, {by}"] = float(model.ridge.loss)
-        self.facts_ = {**self.facts_, "used": used | {"n_threads": n_threads}, "scores": scores}
+        accuracy = float(self.target_.correct(proba.logit(), known).double().mean())
+        scores = {f"accuracy, {by}": accuracy, f"cross-entropy, {by}": float(model.ridge.loss)}
+        used: dict[str, Any] = {"scaling": self.preprocessor_.scaling}
+        used["device"] = str(self.device_)
+        used["n_threads"] = "by operation" if self.n_threads == "auto" else self.n_threads
+        self.facts_ = {**self.facts_, "used": used, "scores": scores}
 
     def check_parameters(self) -> None:
         super().check_parameters()
@@ -264,17 +253,16 @@ class RandomConvolutionClassifier(
         if ridge.left_out is None:
             raise ValueError("leave-one-out predictions are not saved; call calibrate_sets(X, y)")
         proba, targets = ridge.left_out
+        assert self._repeated is not None
         kept = ~self._repeated[ridge.sampled]  # equal series are one series to calibrate with
         return proba.numpy()[kept], targets.numpy()[kept]
 
     def _layout(self) -> tuple[pd.DataFrame, dict[str, int], dict[str, Summary]]:
         n_features, n_classes = self.model_.ridge.coef.shape
-        n_parameters = (n_features + 1) * n_classes
-        rows = [
-            ("convolutions", "random, not trained", f"{n_features}", 0),
-            ("ridge", "linear", f"{n_classes}", n_parameters),
-        ]
-        return table_of(rows), {"parameters": n_parameters}, {}
+        size = (n_features + 1) * n_classes
+        rows = [("convolutions", "random, not trained", f"{n_features}", 0)]
+        rows.append(("ridge", "linear", f"{n_classes}", size))
+        return table_of(rows), {"parameters": size}, {}
 
     def describe_models(self) -> dict[str, Any]:
         made = self.model_.convolutions  # parameters may have changed after the fit

@@ -1,8 +1,6 @@
-"""Relevance of each value of a series to the logit of a class.
+"""Relevance of each value of a series to the logit of a class; see ``docs/explanations.md``.
 
-`TSTransformerClassifier.explain` and `TSTransformerClassifier.attention` are the way in;
-``docs/explanations.md`` says which method promises what, and where each fails. Captum, of the extra
-``explain``, is imported by the first method that needs it.
+Captum, of the extra ``explain``, is imported by the first method that needs it.
 """
 
 from tsformer.explain.attention import AttentionMaps

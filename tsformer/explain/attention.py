@@ -1,4 +1,4 @@
-"""Attention weights, computed aside of the fused kernel, and attention rollout."""
+"""Attention weights, computed aside of the fused kernel."""
 
 from contextlib import ExitStack
 from copy import deepcopy
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from tsformer.data.panel import Panel, in_order
 from tsformer.explain.logits import batch_steps
@@ -42,18 +42,15 @@ def attention_weights(
 ) -> tuple[Tensor, Tensor, Tensor | None, Tensor]:
     """Return weights ``[B, n_layers, H, N, N]``, features ``[B, N, D]``, mask and token times."""
     if not len(model.blocks):
-        raise ValueError(
-            "a model with n_layers=0 has no attention weights; explain it by a method other than "
-            "'attention_rollout'"
-        )
+        raise ValueError("a model with n_layers=0 has no attention weights; use another method")
     weights: list[Tensor] = []
 
     def keep(attention: Any, arguments: tuple[Any, ...]) -> None:
         weights.append(attention.weights(*arguments))
 
-    blocks: list[Any] = list(model.blocks)
     with ExitStack() as hooks:
-        for block in blocks:
+        block: Any
+        for block in model.blocks:
             hooks.enter_context(block.attention.register_forward_pre_hook(keep))
         tokens, mask, t = model.forward_stem(values, mask, times)
         features = model.forward_features(tokens, mask, t)
@@ -63,22 +60,8 @@ def attention_weights(
     return stacked, features, mask, t
 
 
-@torch.no_grad()
-def rollout(
-    model: TSTransformer, values: Tensor, mask: Tensor | None = None, times: Tensor | None = None
-) -> Tensor:
-    """Return the attention rollout of each token ``[B, N]``; see `AttentionRollout`."""
-    weights, features, mask, _ = attention_weights(model, values, mask, times)
-    flow = torch.eye(weights.shape[-1], device=weights.device)
-    for layer in weights.mean(dim=2).unbind(dim=1):
-        flow = (layer + torch.eye(layer.shape[-1], device=layer.device)) / 2 @ flow
-    pooling: Any = model.pooling
-    shares: Tensor = pooling.shares(features, mask)
-    return (shares[:, None] @ flow)[:, 0]
-
-
 def attention_maps(model: TSTransformer, panel: Panel, time_step: float | None) -> AttentionMaps:
-    """Compute the attention weights of all series of a panel, whose median interval is given."""
+    """Compute the attention weights of all series of a panel."""
     model = deepcopy(model).eval()  # another thread may be predicting
     n, L = panel.values.shape[:2]
     config, stride, N = model.config, model.stem.stride, model.stem.n_tokens(L)
@@ -91,7 +74,6 @@ def attention_maps(model: TSTransformer, panel: Panel, time_step: float | None) 
         weights[index, ..., :n_tokens, :n_tokens] = found.float().cpu().numpy()
         times[index, :n_tokens] = t.cpu().numpy()
         valid[index, :n_tokens] = True if mask is None else mask.cpu().numpy()
-    stem: nn.Module = model.stem
-    centre = (stride - 1) / 2 if isinstance(stem, PatchStem) else 0.0
+    centre = (stride - 1) / 2 if isinstance(model.stem, PatchStem) else 0.0
     real = np.where(valid, times * stride + centre, 0.0) * (time_step or 1.0)
     return AttentionMaps(weights, real, valid)

@@ -1,8 +1,7 @@
 """The logits of a model as a function of how far series are from a baseline.
 
-Every method explains this function, so that each deals with gaps, padding, scaling and codes in the
-same way, and for all of them the baseline is 0. Shape letters: `B` series, `L` time steps, `C`
-channels, `F` features of a step, `K` classes, `N` tokens.
+All methods explain this function: gaps, padding, scaling and codes are read alike, and the baseline
+is 0. Shape letters: `B` series, `L` time steps, `C` channels, `F` features of a step, `K` classes.
 """
 
 from collections.abc import Callable
@@ -29,9 +28,9 @@ def mean_falls(
     logits: Callable[[Tensor], Tensor],
     clock: Tensor,
     channel: Tensor,
-    *,
     window: float,
     stride: float,
+    *,
     at_once: int = 1,
 ) -> Tensor:
     """Return the mean fall ``[B, L, F]`` of a logit over the windows with each feature.
@@ -45,8 +44,7 @@ def mean_falls(
         number = windows(clock, channel, window, shift * stride)
         for some in torch.arange(int(number.max()) + 1).split(at_once):
             hidden = number == some[:, None, None, None]
-            falls = whole - logits(hidden)
-            found += (hidden * falls[..., None, None]).sum(dim=0)
+            found += (hidden * (whole - logits(hidden))[..., None, None]).sum(dim=0)
     return found / n_shifts
 
 
@@ -76,16 +74,12 @@ class LogitsOfDifference:
     temperature: float
     #: From features ``[B, L, F]``, `observed`, times and size to the logits of the model.
     function: Callable[..., Tensor]
-    #: ``[B, L, C]``, NaN where a value is missing and past the end of a series.
-    series: Tensor
-    #: Features ``[B, L, F]`` minus the baseline's, 0 where a value is missing; and the latter.
-    difference: Tensor
+    series: Tensor  # [B, L, C], NaN where a value is missing and past the end of a series
+    difference: Tensor  # features [B, L, F] minus the baseline's, 0 where a value is missing
     baseline: Tensor
     times: Tensor | None
-    #: The channel of each feature ``[F]``.
-    channel: Tensor
-    #: ``[B, 1, 2 C]`` for ``scaling="series+size"``.
-    size: Tensor | None = None
+    channel: Tensor  # of each feature [F]
+    size: Tensor | None = None  # [B, 1, 2 C] for ``scaling="series+size"``
 
     def take(self, rows: Tensor, length: int | None = None) -> Self:
         """Return some of the series, cut to `length` steps."""
@@ -107,7 +101,7 @@ class LogitsOfDifference:
 
     @property
     def clock(self) -> Tensor:
-        """Times since the first step ``[B, L]``, in median steps; 0 past the end of a series."""
+        """The clock ``[B, L]`` of `mean_falls`."""
         return steps_since_start(self.series, self.times, self.preprocessor.time_step)
 
     def __call__(self, difference: Tensor, baseline: Tensor, *context: Any) -> Tensor:
@@ -157,9 +151,8 @@ def logits_from_baseline(
 ) -> LogitsOfDifference:
     """Return the logits of a model in eval mode by the difference of series from a baseline.
 
-    The features of codes are their vectors. Those of measurements are values, scaled as the model
-    reads them, with the mean, deviation and size of each series held fixed: otherwise scaling would
-    undo fading to the baseline.
+    Features are the vectors of codes, or scaled values, with the mean, deviation and size of each
+    series held fixed: otherwise scaling would undo fading to the baseline.
     """
     values = torch.from_numpy(series.values)
     times = None if series.times is None else torch.from_numpy(series.times)
@@ -173,8 +166,7 @@ def logits_from_baseline(
             with torch.no_grad():
                 return vectors[preprocessor(codes, times)[0][..., 0].long()]
 
-        given = _given(baseline, values)
-        if given is not None:
+        if (given := _given(baseline, values)) is not None:
             empty = of_codes(given)
         else:
             vector = vectors[1:].mean(dim=0) if baseline == "mean" else vectors[0]
@@ -197,17 +189,9 @@ def logits_from_baseline(
         def function(features: Tensor, observed: Tensor, *context: Any) -> Tensor:
             return model(*_for_model(model, rest(features.where(observed, torch.nan), *context)))
 
+    difference = (features - empty).where(observed, 0.0)
     return LogitsOfDifference(
-        model=model,
-        preprocessor=preprocessor,
-        temperature=temperature,
-        function=function,
-        series=values,
-        difference=(features - empty).where(observed, 0.0),
-        baseline=empty,
-        times=times,
-        channel=channel,
-        size=size,
+        model, preprocessor, temperature, function, values, difference, empty, times, channel, size
     )
 
 
@@ -235,8 +219,8 @@ def _given(baseline: Any, values: Tensor) -> Tensor | None:
         array = array[:, None]
     if array.shape not in ((), (C, 1), (C, L), (n, C, L)):
         raise ValueError(
-            f"baseline must be 'mean', 'zero', a number, or numbers of the shape ({C},), "
-            f"({C}, {L}) or ({n}, {C}, {L}); got {shortened(baseline)} of {array.shape}"
+            f"baseline must be 'mean', 'zero', or numbers of the shape (), ({C},), ({C}, {L}) or "
+            f"({n}, {C}, {L}); got {shortened(baseline)} of {array.shape}"
         )
     numbers = torch.from_numpy(np.broadcast_to(array, (n, C, L)).copy()).transpose(1, 2)
     if bool((~numbers.isfinite() & ~values.isnan()).any()):

@@ -1,7 +1,6 @@
 """The methods by name: what share of the logit of a class each value of a series has.
 
-They see a function of the difference from the baseline (`LogitsOfDifference`), so that
-missing values and padding, which do not differ, have a relevance of exactly 0.
+Missing values and padding do not differ from the baseline and have a relevance of exactly 0.
 """
 
 import inspect
@@ -25,7 +24,7 @@ from tsformer._warnings import warn_caller
 from tsformer.data.panel import in_order
 from tsformer.data.preprocessor import Preprocessor, Scaler
 from tsformer.data.series import Padded
-from tsformer.explain.attention import rollout
+from tsformer.explain.attention import attention_weights
 from tsformer.explain.logits import (
     LogitsOfDifference,
     baseline_values,
@@ -60,8 +59,8 @@ class Method(ABC):
 class IntegratedGradients(Method):
     """The gradient, averaged on the straight line from the baseline, times the difference.
 
-    ``r_i = (x_i - b_i) * integral of df/dx_i (b + a (x - b)) over a from 0 to 1``, a Gauss-Legendre
-    sum. Its steps double, at most five times, while the relevance misses the change of the logit.
+    ``r_i = (x_i - b_i) * integral of df/dx_i (b + a (x - b)) over a from 0 to 1``, by a sum whose
+    steps double, at most five times, while the relevance misses the change of the logit.
 
     Sundararajan, Taly and Yan, ICML 2017, https://arxiv.org/abs/1703.01365
     """
@@ -88,8 +87,8 @@ class IntegratedGradients(Method):
                 break
         else:
             warn_caller(
-                f"the integrated gradients of {len(left)} of {len(change)} series do not add up to "
-                f"the change of the logit within {self.tolerance:g} of it, even with "
+                f"the integrated gradients of {len(left)} of {len(change)} series miss the change "
+                f"of the logit by more than {self.tolerance:g} of it, even with "
                 f"{self.n_steps * 2**_MOST_DOUBLINGS} steps: pass more n_steps, or another baseline"
             )
         return logits.by_channel(found, total=True)
@@ -97,10 +96,7 @@ class IntegratedGradients(Method):
 
 @dataclass(frozen=True)
 class GradientTimesInput(Method):
-    """The gradient at the series, times the difference from the baseline.
-
-    Exact for a linear model: one backward pass, and no promise about the sum. With
-    ``baseline="zero"`` it is the textbook's gradient times input.
+    """The gradient at the series, times the difference from the baseline; its sum has no meaning.
 
     Shrikumar, Greenside and Kundaje, ICML 2017, https://arxiv.org/abs/1704.02685
     """
@@ -118,9 +114,8 @@ class GradientTimesInput(Method):
 class Occlusion(Method):
     """How much the logit falls when a window of one channel is replaced by the baseline.
 
-    It needs no gradient, and so explains any classifier of the package. The relevance of a value is
-    the mean fall over the windows that contain it. A window is a span of time: it holds more steps
-    where these are denser.
+    The relevance of a value is the mean fall over the windows that contain it, which are spans of
+    time. It needs no gradient, and explains any classifier of the package.
 
     Zeiler and Fergus, ECCV 2014, https://arxiv.org/abs/1311.2901
     """
@@ -129,8 +124,6 @@ class Occlusion(Method):
     stride: _Span = None
 
     def relevance(self, logits: LogitsOfDifference, target: Tensor) -> Tensor:
-        window, stride = self.sizes(logits.model.config.max_len)
-
         @torch.no_grad()
         def without(hidden: Tensor) -> Tensor:
             """Return logits ``[k, B]`` with features ``[k, B, L, F]`` at the baseline."""
@@ -140,8 +133,9 @@ class Occlusion(Method):
             found = several(difference, *several.context)
             return found.gather(1, target.repeat(k)[:, None]).view(k, B)
 
-        sizes: Any = {"window": window, "stride": stride, "at_once": _at_once(logits)}
-        found = mean_falls(without, logits.clock, logits.channel, **sizes)
+        sizes = self.sizes(logits.model.config.max_len)
+        at_once = _at_once(logits)
+        found = mean_falls(without, logits.clock, logits.channel, *sizes, at_once=at_once)
         return logits.by_channel(found, total=False)
 
     def sizes(self, length: int) -> tuple[float, float]:
@@ -149,9 +143,7 @@ class Occlusion(Method):
         window = _window(self.window, length)
         stride = max(1.0, window // 2) if self.stride is None else self.stride
         if self.stride is not None and stride > window:
-            raise ValueError(
-                f"stride of occlusion exceeds its window, which is {window:g}; got {stride!r}"
-            )
+            raise ValueError(f"stride exceeds the window, which is {window:g}; got {stride!r}")
         return window, stride
 
 
@@ -160,7 +152,7 @@ class ShapleySampling(Method):
     """The Shapley values of windows of one channel, estimated from random orders.
 
     In each order windows go from the baseline to the series one after another; the mean change of
-    the logit is shared equally by the window's values. The sum is the whole change of the logit.
+    the logit is shared equally by the window's values, and the sum is the whole change.
 
     Štrumbelj and Kononenko, JMLR 11, 2010; Lundberg and Lee, NeurIPS 2017,
     https://arxiv.org/abs/1705.07874
@@ -173,9 +165,8 @@ class ShapleySampling(Method):
     def relevance(self, logits: LogitsOfDifference, target: Tensor) -> Tensor:
         window = _window(self.window, logits.model.config.max_len)
         groups = windows(logits.clock, logits.channel, window, 0.0)
-        seed = self.random_state
-        if seed is None:
-            seed = int(np.random.default_rng().integers(2**31))
+        fresh = int(np.random.default_rng().integers(2**31))
+        seed = fresh if self.random_state is None else self.random_state
         with seeded(seed, torch.device("cpu")):
             values = _captum("ShapleyValueSampling", logits).attribute(
                 logits.difference,
@@ -197,17 +188,22 @@ class ShapleySampling(Method):
 class AttentionRollout(Method):
     """How much of each token attention passes on to the pooled vector, whatever the class.
 
-    The weights of a block, averaged over its heads, and the identity of the residual branch are
-    halved and added; their product over the blocks, weighted by what pooling takes of each token,
-    is the share of each token. The values of its steps share it equally; that of a token without
-    values goes to the nearest tokens before and after it. It knows neither channels nor classes, is
-    never negative, adds up to 1, and leaves out the stem, the values and the feed-forward networks.
+    The weights of a block, averaged over its heads, and the identity are halved and added; their
+    product over the blocks, weighted by what pooling takes of each token, is the share of each
+    token. The values of its steps share it equally; that of a token without values goes to the
+    nearest tokens before and after it. Shares are at least 0 and add up to 1.
 
     Abnar and Zuidema, ACL 2020, https://arxiv.org/abs/2005.00928
     """
 
     def relevance(self, logits: LogitsOfDifference, target: Tensor) -> Tensor:
-        shares = rollout(logits.model, *logits.inputs()).cpu().double()
+        with torch.no_grad():
+            weights, features, mask, _ = attention_weights(logits.model, *logits.inputs())
+            flow = torch.eye(weights.shape[-1], device=weights.device)
+            for layer in weights.mean(dim=2).unbind(dim=1):
+                flow = (layer + torch.eye(layer.shape[-1], device=layer.device)) / 2 @ flow
+            pooling: Any = logits.model.pooling
+            shares = (pooling.shares(features, mask)[:, None] @ flow)[:, 0].cpu().double()
         stride = int(logits.model.stem.stride)
         token = torch.arange(logits.observed.shape[1]) // stride
         given = logits.observed.sum(dim=-1).double()
@@ -268,8 +264,7 @@ def relevance(
     temperatures: Sequence[float],
 ) -> npt.NDArray[np.float64]:
     """Return the mean relevance ``(n, C, L)`` over models for the classes `targets` ``(n,)``."""
-    of_class = torch.from_numpy(targets)
-    lengths = torch.from_numpy(series.lengths)
+    of_class, lengths = torch.from_numpy(targets), torch.from_numpy(series.lengths)
     total = torch.zeros(series.values.shape, dtype=torch.float64)
     for fitted, temperature in zip(models, temperatures, strict=True):
         # Of a copy, as another thread may be predicting; and without gradients of weights.
@@ -305,8 +300,7 @@ def occlusion(
         found = logits(occluded)[np.arange(len(classes)), classes]
         return torch.from_numpy(found)[None].double()
 
-    window, stride = method.sizes(series.n_steps)
     clock = steps_since_start(values, times, preprocessor.time_step)
     channels = torch.arange(series.n_channels)
-    falls = mean_falls(without, clock, channels, window=window, stride=stride)
+    falls = mean_falls(without, clock, channels, *method.sizes(series.n_steps))
     return falls.where(~values.isnan(), 0.0).transpose(1, 2).contiguous().numpy()

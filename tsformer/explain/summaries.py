@@ -30,11 +30,6 @@ def most_relevant_windows(
     list of (channel, begin, end)
         The most relevant first; `end` is the step after the last.
 
-    Raises
-    ------
-    ValueError
-        If a shape, `n_windows` or `width` is invalid.
-
     Examples
     --------
     >>> most_relevant_windows([[0, 0, 2, 3, 0, 0], [0, 2, 0, 0, 0, 0]], width=2)
@@ -42,9 +37,7 @@ def most_relevant_windows(
     """
     values = np.asarray(relevance, dtype=np.float64)
     if values.ndim != 2 or not values.size:
-        raise ValueError(
-            f"relevance must be (channels, length), one or more of each; got {values.shape}"
-        )
+        raise ValueError(f"relevance must be (channels, length), not empty; got {values.shape}")
     length = values.shape[1]
     width = max(1, round(length / 10)) if width is None else width
     check_number("n_windows", n_windows, 0, whole=True)
@@ -64,10 +57,7 @@ def most_relevant_windows(
 def relevance_over_time(
     relevance: npt.ArrayLike, times: npt.ArrayLike, edges: npt.ArrayLike
 ) -> npt.NDArray[np.float64]:
-    """Add up the relevance of the steps within each span of time.
-
-    With irregular times, steps are not comparable between series. Sums over spans are, and they
-    keep the total.
+    """Add up the relevance of the steps within each span of time, to compare irregular series.
 
     Parameters
     ----------
@@ -81,12 +71,7 @@ def relevance_over_time(
     Returns
     -------
     ndarray (n, channels, K)
-        The relevance of steps outside all spans is in none of them.
-
-    Raises
-    ------
-    ValueError
-        If shapes do not fit, or `edges` do not increase.
+        Without the relevance of steps outside all spans.
 
     Examples
     --------

@@ -1,16 +1,12 @@
 """Export a fitted estimator as one program, to run without scikit-learn or without Python.
 
-The program contains the preprocessor and takes raw series, in float32. ``X``
-``[n, channels, length]`` is NaN where a value is missing and past the end of a shorter series.
-``times`` ``[n, length]``, needed if the estimator was fitted with times, are numbers in the same
-unit, or seconds for dates; they are ignored past the end. The output is ``probabilities``
-``[n, n_classes]`` in the order of the classes, a regressor's ``prediction`` ``[n]`` in float64, or
-the ``embeddings`` ``[n, D]`` of an encoder.
-
-A program takes at least one series. It cannot warn or raise errors as the estimator does: a series
-without any value gives NaN, and anything that is not a known code is read as the unknown code.
-Precision is always float32, in which values with a large offset relative to their spread lose
-digits.
+The program contains the preprocessor and takes raw series, in float32: ``X``
+``[n, channels, length]``, one or more, NaN where a value is missing and past the end; and, if the
+estimator was fitted with times, ``times`` ``[n, length]``, numbers in the same unit, or seconds for
+dates. It returns ``probabilities`` ``[n, n_classes]`` in the order of the classes, a regressor's
+``prediction`` ``[n]`` in float64, or the ``embeddings`` ``[n, D]`` of an encoder. Instead of
+warnings and errors, a series without any value gives NaN, and what is not a known code is the
+unknown code. Float32 loses digits of values with a large offset relative to their spread.
 
 All encodings of the package can be exported, and your own if torch can trace it.
 """
@@ -23,6 +19,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -34,7 +31,7 @@ from tsformer._files import replacing
 from tsformer._optional import require
 from tsformer._precision import in_plain_torch
 from tsformer.estimators.series import SeriesEstimator
-from tsformer.export.graph import Graph, InOnnx, Translations, graph_of, translations
+from tsformer.export.graph import Graph, InOnnx, graph_of, translations
 
 __all__ = ["to_onnx", "to_torch_export"]
 
@@ -57,8 +54,7 @@ def to_torch_export(
     -------
     torch.export.ExportedProgram
         ``program.module()`` is called with `X`, or with `X` and `times`, as described for this
-        module. With a stem that makes one token of several steps, series need at least two tokens;
-        with random convolutions, three steps.
+        module. Series need at least two tokens; with random convolutions, three steps.
 
     Raises
     ------
@@ -87,16 +83,13 @@ def to_torch_export(
 def to_onnx(estimator: SeriesEstimator, path: str | os.PathLike[str]) -> Path:
     """Write a fitted estimator as an ONNX file, and return its path.
 
-    This takes about 4 s on one core, an ensemble 6 s, and up to 6 s more the first time in a
-    process, all of it in torch: the size of the model and of its training data do not
-    matter. The values of its `metadata_props`, such as "classes", "n_channels" and "model", are
-    JSON.
+    It takes torch about 4 s on one core, an ensemble 6 s, and up to 6 s more the first time. The
+    values of its `metadata_props`, such as "classes", "n_channels" and "model", are JSON.
 
     Parameters
     ----------
     estimator : fitted estimator
-        A classifier or regressor of this package; one with random convolutions only if it was
-        fitted without times.
+        As in `to_torch_export`.
     path : str or path
         The file, usually ``.onnx``. The write is atomic: a kill leaves the old file or none.
 
@@ -124,7 +117,7 @@ def to_onnx(estimator: SeriesEstimator, path: str | os.PathLike[str]) -> Path:
     return Path(path)
 
 
-def _in_onnx(program: ExportedProgram, graph: Graph, table: Translations) -> ONNXProgram:
+def _in_onnx(program: ExportedProgram, graph: Graph, table: Any) -> ONNXProgram:
     """Translate a program, without a second trace where each operator has a translation."""
     axes = {"X": {0: "n", 2: "length"}, "times": {}}
     translated = functools.partial(
@@ -180,10 +173,9 @@ def _explained(graph: Graph) -> Iterator[None]:
         cause: BaseException = error
         while cause.__cause__:
             cause = cause.__cause__  # torch.onnx wraps the error in long messages
-        with_encoding = "" if graph.encoding is None else f" with encoding {graph.encoding!r}"
         raise ValueError(
-            f"a model{with_encoding} cannot be exported: {type(cause).__name__}: {cause}. The "
-            "encodings of the package can be exported"
+            f"a model with encoding {graph.encoding!r} cannot be exported: "
+            f"{type(cause).__name__}: {cause}. The encodings of the package can be exported"
         ) from error
     finally:
         logging.disable(before)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 import torch
 from sklearn.utils.validation import check_is_fitted
@@ -29,14 +29,8 @@ from tsformer.export.convolutions import Features
 _MOST_OFFSET = 1e5
 
 
-Translations: TypeAlias = dict[Callable[..., Any], Callable[..., Any]]
-
-
 class InOnnx(TorchFunctionMode):
-    """While a model is traced, replaces functions that have no ONNX operator.
-
-    A second trace by torch, which takes seconds, would replace most of them.
-    """
+    """While a model is traced, replaces functions without an ONNX operator, as torch is slow."""
 
     replaced: ClassVar[dict[Any, Callable[..., Any]]]
 
@@ -89,7 +83,7 @@ def _batch_norm(
     return x * scale.view(columns) + (bias - mean * scale).view(columns)
 
 
-def translations() -> Translations:
+def translations() -> dict[Callable[..., Any], Callable[..., Any]]:
     """ONNX operators of functions that torch otherwise decomposes, in a second trace."""
     op = require("onnxscript", extra="onnx", purpose="writing ONNX").opset18
 
@@ -132,26 +126,19 @@ def graph_of(estimator: Any) -> Graph:
     for kind in (TransformerGraph, ConvolutionGraph, EnsembleGraph):
         if isinstance(estimator, kind.exports):
             check_is_fitted(estimator)
-            _warn_of_offsets(estimator)
+            novelty = getattr(estimator, "novelty_", None)  # None if saved without
+            offsets = torch.zeros(1) if novelty is None else novelty.level.abs() / novelty.unit
+            if (largest := float(offsets.max())) > _MOST_OFFSET:
+                warn_caller(
+                    f"an exported program reads X in float32 and loses digits of channel "
+                    f"{int(offsets.argmax())}, whose level is {largest:.3g} times its deviation; "
+                    "subtract the level from X before fit"
+                )
             return kind(estimator)
     raise TypeError(
         f"only a fitted estimator of this package can be exported; got {type(estimator).__name__}. "
         "Of a pipeline or search, pass the estimator inside it"
     )
-
-
-def _warn_of_offsets(estimator: Any) -> None:
-    """Warn of training series whose values float32 does not tell apart."""
-    novelty = getattr(estimator, "novelty_", None)
-    if novelty is None:  # saved without
-        return
-    channel = int((novelty.level.abs() / novelty.unit).argmax())
-    level, unit = float(novelty.level[channel]), float(novelty.unit[channel])
-    if abs(level) > _MOST_OFFSET * unit:
-        warn_caller(
-            f"an exported program reads X in float32 and loses digits of channel {channel}, of "
-            f"level {level:.3g} and deviation {unit:.3g}; subtract the level from X before fit"
-        )
 
 
 class Graph(nn.Module):
@@ -190,7 +177,7 @@ class TransformerGraph(Graph):
         known = getattr(self.preprocessor, "known", torch.zeros(1))
         if (largest := int(known.abs().max())) > 2**24:
             raise ValueError(
-                f"an exported model reads codes as float32, exact up to {2**24}, but one code is "
+                f"an exported model reads codes as float32, exact up to {2**24}; got the code "
                 f"{largest}: renumber the codes"
             )
         self.classifies = isinstance(estimator, TSTransformerClassifier)
@@ -240,8 +227,8 @@ class ConvolutionGraph(Graph):
         self.preprocessor = copy.deepcopy(estimator.preprocessor_)
         if self.preprocessor.time_step is not None:
             raise ValueError(
-                "random convolutions that were fitted with times cannot be exported: resample the "
-                "series to regular steps, and fit without times"
+                "random convolutions with times cannot be exported: resample the series to "
+                "regular steps, and fit without times"
             )
         model = copy.deepcopy(estimator.model_).cpu()
         self.features, self.ridge = Features(model.convolutions), model.ridge

@@ -40,16 +40,14 @@ def permutation_importance(
     ----------
     estimator : fitted estimator of this package
     X, times : as in `fit`
-        Held-out series. Of series of different lengths, a value is exchanged with that at the same
-        fraction of the other's length; times and lengths stay.
+        Held-out series. Between series of different lengths, values at the same fraction of the
+        length are exchanged; times and lengths stay.
     y : array-like (n,) or (n, columns)
         Targets; None for an encoder.
     by : {"channel", "window"}, default="channel"
         Exchange one channel over the whole series, or all channels within a window.
-    n_windows : int, default=10
-        With "window": parts of equal length that a series is cut into.
-    n_repeats : int, default=5
-        Number of permutations of each channel or window.
+    n_windows, n_repeats : int, default=10, 5
+        Parts of equal length that "window" cuts a series into, and permutations of each group.
     scoring : str or callable, optional
         As in scikit-learn; by default the `score` of the estimator.
     random_state : int, RandomState or None, default=None
@@ -61,11 +59,6 @@ def permutation_importance(
         As `sklearn.inspection.permutation_importance` returns it: ``importances`` (n_groups,
         n_repeats), ``importances_mean`` and ``importances_std`` (n_groups,). With "window" also
         ``edges`` (n_windows + 1,), as fractions of the length.
-
-    Raises
-    ------
-    TypeError, ValueError
-        For an estimator that does not read series, such as a pipeline, or bad arguments.
 
     References
     ----------
@@ -86,19 +79,16 @@ def permutation_importance(
     for name, number in (("n_windows", n_windows), ("n_repeats", n_repeats)):
         check_number(name, number, 1, whole=True)
     if not isinstance(estimator, SeriesEstimator):
-        raise TypeError(
-            "estimator must be a fitted estimator of this package; got "
-            f"{type(estimator).__name__}. Of a pipeline or search, pass the estimator inside it"
-        )
+        kind = type(estimator).__name__
+        raise TypeError(f"estimator must be one of this package, not of a pipeline; got {kind}")
     check_is_fitted(estimator)
     if y is None and get_tags(estimator).target_tags.required:
         raise ValueError("y must be the target of each series in X; got None")
     check_ids(X, y, "y")
     estimator.target_.check_columns(y)
     series = estimator.read_series(X, times)
-    targets = None
-    if y is not None:
-        targets = read_as_fitted(y, "y", estimator.target_.shape)
+    targets = None if y is None else read_as_fitted(y, "y", estimator.target_.shape)
+    if targets is not None:
         check_length(len(series), targets, "y")
     scorer = check_scoring(estimator, scoring=scoring)
     rng = check_random_state(random_state)
