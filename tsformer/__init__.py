@@ -21,19 +21,8 @@ _PUBLIC = {
 }
 
 _SUBPACKAGES = (
-    "augmentation",
-    "data",
-    "encodings",
-    "estimators",
-    "explain",
-    "export",
-    "inspection",
-    "model",
-    "objectives",
-    "plots",
-    "studies",
-    "tracking",
-    "training",
+    *("augmentation", "data", "encodings", "estimators", "explain", "export", "inspection"),
+    *("model", "objectives", "plots", "studies", "tracking", "training"),
 )
 
 __all__ = [

@@ -1,11 +1,8 @@
 """Checks of arguments, the texts of their errors, and constructor parameters with their checks.
 
-    @with_parameters
-    class Estimator:
-        d_model: Annotated[int, whole(1)] = 64
-
-The fields define the constructor, `get_params`, the checks of `fit`, the adapters to frameworks and
-the command line. Fields with ``field(init=False)`` are fitted attributes.
+Annotated fields of a class `with_parameters`, as ``d_model: Annotated[int, whole(1)] = 64``, define
+its constructor, `get_params`, the checks of `fit`, the adapters and the command line. Fields with
+``field(init=False)`` are fitted attributes.
 """
 
 import difflib
@@ -83,21 +80,18 @@ def check_number(
     """Raise TypeError or ValueError unless a value is a finite number in range, or in `also`."""
     if also and is_one_of(value, also):
         return
-    number: Any = value
     right_kind = isinstance(value, Integral if whole else Real) and not isinstance(value, bool)
-    within = right_kind and (low < number < high if excluded else low <= number <= high)
-    if within and number != inf:
+    within = right_kind and (low < value < high if excluded else low <= value <= high)
+    if within and value != inf:
         return
     above, below = "><" if excluded else (">=", "<=")
     allowed = f"{'an int' if whole else 'a float'} {above} {low:.15g}"
     allowed += f" and {below} {high:.15g}" * (high != inf)
     allowed += f", or {', '.join(map(repr, also))}" * bool(also)
     message = f"{name} must be {allowed}; got {shortened(value)}"
-    raise (
-        ValueError(message)
-        if right_kind
-        else TypeError(f"{message} of type {type(value).__name__}")
-    )
+    if right_kind:
+        raise ValueError(message)
+    raise TypeError(f"{message} of type {type(value).__name__}")
 
 
 def whole(low: int, *also: Any) -> Check:
@@ -128,10 +122,10 @@ def with_parameters(cls: AnyClass) -> AnyClass:
     init: Any = cls.__init__
     signature = inspect.signature(init)
     plain = [
-        each.replace(annotation=getattr(each.annotation, "__origin__", each.annotation))
-        if hasattr(each.annotation, "__metadata__")
-        else each
-        for each in signature.parameters.values()
+        p.replace(annotation=p.annotation.__origin__)
+        if hasattr(p.annotation, "__metadata__")
+        else p
+        for p in signature.parameters.values()
     ]
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -151,9 +145,8 @@ def check_arguments(
     parameters = list(inspect.signature(init).parameters.values())[1:]  # without self
     names = [each.name for each in parameters]
     unnamed = [each.name for each in parameters if each.kind is not each.KEYWORD_ONLY]
-    for name in kwargs:
-        if name not in names:
-            raise TypeError(unknown(f"parameter of {kind}", name, names))
+    for name in sorted(kwargs.keys() - set(names)):
+        raise TypeError(unknown(f"parameter of {kind}", name, names))
     if len(args) > len(unnamed):
         raise TypeError(
             f"{kind} takes only {', '.join(unnamed)} without a name, but got {len(args)} values; "
@@ -193,7 +186,7 @@ Positive = Annotated[float, real(0)]
 
 
 def read_fields(described: Any, of: str = "", /, **types: Any) -> dict[str, Any]:
-    """Return checked fields of an object of JSON; a part, named `of`, has no other fields."""
+    """Return checked fields of a JSON object; a part, named `of`, has no other fields."""
     if not isinstance(described, dict):
         raise ValueError(f"{of or 'the description'} must be an object; got {shortened(described)}")
     for name in described if of else ():
@@ -213,7 +206,7 @@ def read_dataclass(cls: type[_Object], described: Any, of: str) -> _Object:
 
 
 def check_type(name: str, value: Any, kind: Any) -> None:
-    """Raise TypeError or ValueError for a value of JSON that is not of an annotated type."""
+    """Raise TypeError or ValueError for a JSON value that is not of an annotated type."""
     if hasattr(kind, "__metadata__"):
         check_type(name, value, kind.__origin__)
         for check in kind.__metadata__:

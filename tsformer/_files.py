@@ -47,16 +47,15 @@ def changed(path: str | os.PathLike[str]) -> str:
 def check_output(path: Path, inputs: Iterable[Path] = (), *, replaces: bool = False) -> None:
     """Raise ValueError if writing to `path` would damage an input or a model."""
     around = [path.resolve(), *path.resolve().parents]
-    reason = None
+    reasons = []
     for source in (source for source in inputs if source.exists()):
         within = around if source.is_dir() and not replaces else around[:1]
         if any(each.exists() and each.samefile(source) for each in within):
-            reason = f"{source} is read"
+            reasons.append(f"{source} is read")
     for folder in around[1:] if replaces else around:
-        for name, kind in _OWN_FOLDERS.items():
-            if (folder / name).is_file():
-                reason = f"{folder} is {kind}"
-    if reason:
+        kinds = [kind for name, kind in _OWN_FOLDERS.items() if (folder / name).is_file()]
+        reasons += [f"{folder} is {kind}" for kind in kinds]
+    for reason in reasons:
         raise ValueError(f"{path} cannot be written, since {reason}; name another place with --out")
 
 

@@ -19,20 +19,9 @@ def code(name: object) -> str:
 def markdown_table(header: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
     r"""Return a Markdown table; a column whose name starts with a blank is right-aligned.
 
-    Not `DataFrame.to_markdown`: tabulate pads every column to its widest cell, so that one new
-    row rewrites all lines of a committed table, and it leaves a ``|`` inside a cell unescaped.
-
-    Examples
-    --------
-    >>> print(markdown_table(["name", " score"], [["a|b", 0.5]]), end="")
-    | name | score |
-    | --- | ---: |
-    | a\|b | 0.5 |
+    `DataFrame.to_markdown` pads columns, which rewrites committed tables, and escapes no ``|``.
     """
     rule = ["---:" if name.startswith(" ") else "---" for name in header]
     lines = [[name.strip() for name in header], rule, *rows]
-    return "".join(f"| {' | '.join(map(_cell, line))} |\n" for line in lines)
-
-
-def _cell(value: object) -> str:
-    return re.sub(r"(?<!\\)\|", r"\|", str(value))
+    cells = [[re.sub(r"(?<!\\)\|", r"\|", str(value)) for value in line] for line in lines]
+    return "".join(f"| {' | '.join(line)} |\n" for line in cells)

@@ -1,8 +1,7 @@
 """Precision, and torch's other settings while an estimator computes.
 
-Gradient mode, autocast and the default device belong to a thread. The default dtype, the precision
-of float32 products and the choice of kernels belong to the process: during a fit, other threads of
-the program see torch's defaults.
+Gradient mode, autocast and the default device belong to a thread; the default dtype, the precision
+of products and the choice of kernels to the process: other threads see torch's defaults in a fit.
 """
 
 import threading

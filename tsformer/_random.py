@@ -29,10 +29,10 @@ def imported(module: str) -> Any:
 class RandomStream:
     """The random stream of one training run.
 
-    Module initialisation, dropout, and users' encodings and augmentations draw from torch's global
-    generators, which all threads share. So training runs in several threads take turns: inside
-    `drawing`, the global generators belong to this stream. Other threads of the program that draw
-    at the same moment are not isolated.
+    Initialisation, dropout, and users' encodings and augmentations draw from torch's global
+    generators. So training runs in several threads take turns: inside `drawing`, the generators
+    belong to this stream. Other threads of the program that draw at the same moment are not
+    isolated.
     """
 
     def __init__(self, seed: int, device: torch.device):

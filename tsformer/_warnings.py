@@ -13,10 +13,9 @@ _DECORATORS = tuple(f"{os.sep}{file}.py" for file in ("contextlib", "_contextlib
 def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
     """Issue a warning at the first caller outside this package."""
     level, frame = 1, inspect.currentframe()
-    while frame and frame.f_back and _is_skipped(frame.f_code.co_filename):
+    while frame and frame.f_back:
+        file = frame.f_code.co_filename
+        if not (file.startswith(_PACKAGE) or file.endswith(_DECORATORS)):
+            break
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
-
-
-def _is_skipped(file: str) -> bool:
-    return file.startswith(_PACKAGE) or file.endswith(_DECORATORS)

@@ -17,10 +17,9 @@ def reliability(
     labels: npt.ArrayLike | None = None,
     n_bins: int = 10,
 ) -> pd.DataFrame:
-    """Compare confidence with accuracy in bins of confidence.
+    """Compare confidence, the largest probability, with accuracy in bins of confidence.
 
-    The confidence of a prediction is its largest probability. The bins are intervals of equal width
-    from 0 to 1, closed on the right; empty bins are left out.
+    The bins are intervals of equal width from 0 to 1, closed on the right; empty ones are left out.
 
     Parameters
     ----------
@@ -36,8 +35,7 @@ def reliability(
     Returns
     -------
     pandas.DataFrame
-        A row for each bin, with its ``count``, mean ``confidence`` and ``accuracy``; the index is
-        the number of the bin.
+        The ``count``, mean ``confidence`` and ``accuracy`` of each bin, by its number.
 
     Raises
     ------
@@ -46,7 +44,6 @@ def reliability(
 
     Examples
     --------
-    >>> from tsformer.metrics import reliability
     >>> table = reliability([0, 1, 1], [[0.9, 0.1], [0.2, 0.8], [0.7, 0.3]], n_bins=2)
     >>> print(table.round(3).to_string(index=False))
      count  confidence  accuracy
@@ -81,9 +78,8 @@ def expected_calibration_error(
 ) -> float:
     """Compute the expected calibration error [1]_ of the predicted classes.
 
-    ``sum_b n_b / n * abs(accuracy_b - confidence_b)`` over the bins `b` of `reliability`: 0 if 80 %
-    of the predictions with a confidence of 80 % are right, and so on. On few series it is biased
-    upwards.
+    ``sum_b n_b / n * abs(accuracy_b - confidence_b)`` over the bins `b` of `reliability`. On few
+    series it is biased upwards.
 
     Parameters
     ----------
@@ -97,11 +93,9 @@ def expected_calibration_error(
     References
     ----------
     .. [1] Guo et al., "On Calibration of Modern Neural Networks", ICML 2017.
-       https://arxiv.org/abs/1706.04599
 
     Examples
     --------
-    >>> from tsformer.metrics import expected_calibration_error
     >>> round(expected_calibration_error([0, 1], [[0.9, 0.1], [0.2, 0.8]]), 3)
     0.15
     """

@@ -455,7 +455,7 @@ def views_in(views: str) -> tuple[str, ...]:
 
 def make_difference(params: Mapping[str, Any] | None) -> Difference:
     """Return a Difference with these options, or raise ValueError with the nearest match."""
-    check_options("the difference", ["scale"], params or {}, argument="view_params")
+    check_options("the difference", ["scale"], params or {})
     return Difference(**(params or {}))
 
 

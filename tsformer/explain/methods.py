@@ -249,7 +249,7 @@ def make_method(name: str, params: Mapping[str, Any] | None) -> Method:
     check_known("method", name, METHODS)
     options("method_params", params)
     names = list(inspect.signature(METHODS[name]).parameters)
-    check_options(name, names, params or {}, argument="method_params")
+    check_options(name, names, params or {})
     return METHODS[name](**(params or {}))
 
 

@@ -252,5 +252,5 @@ def make_stem(name: str, n_channels: int, d_model: int, max_len: int, **params: 
     check_known("stem", name, STEMS)
     cls = STEMS[name]
     options = list(inspect.signature(cls).parameters)[3:]
-    check_options(f"the {name} stem", options, params, argument="stem_params")
+    check_options(f"the {name} stem", options, params)
     return cls(n_channels, d_model, max_len, **params)
