@@ -214,4 +214,5 @@ def part_names(spec: str) -> list[str]:
 def check_options(label: str, options: Sequence[str], params: Mapping[str, Any]) -> None:
     """Raise ValueError if a key of `params` is not an option of `label`."""
     for key in params:
-        check_known(f"option of {label}", key, options)
+        if key not in options:
+            raise ValueError(unknown(f"option of {label}", key, options))
