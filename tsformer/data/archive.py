@@ -76,10 +76,8 @@ def load_dataset(
         expected = _layout(Path(folder or "data"), name)
         known = [*_catalog().index, *(home.name for _, home in _own(places))]
         problem = f"no {name} in {folder}" if name in known else unknown("data set", name, known)
-        raise DatasetError(
-            f"{problem}; list_datasets() lists names. Your own data set is {expected}; a folder of "
-            f"series is {name}/"
-        )
+        own = f"Your own data set is {expected}; a folder of series is {name}/"
+        raise DatasetError(f"{problem}; list_datasets() lists names. {own}")
     home = _download(name, Path("data")) if found is None else found[1]
     parts = [_read(home, part) for part in (split or _BOTH).split("+")]
     X = [series for part, _ in parts for series in part]

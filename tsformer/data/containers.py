@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import singledispatch
 from pathlib import Path
 from typing import Any
 
@@ -116,68 +115,44 @@ def _floats(table: pd.DataFrame, what: str) -> Floats:
             table = table.where(table.notna(), np.nan)
         return table.to_numpy(dtype=np.float64, na_value=np.nan)
     except (TypeError, ValueError) as error:
-        other = {name: str(t) for name, t in table.dtypes.items() if t.kind not in "fiub"}
-        raise ValueError(
-            f"{what} must contain real numbers; it has the columns {dict(list(other.items())[:10])}"
-            f" ({error}): drop or convert them, or make them the index"
-        ) from error
+        other = [(name, str(t)) for name, t in table.dtypes.items() if t.kind not in "fiub"]
+        columns = f"it has the columns {dict(other[:10])} ({error}): drop or convert them"
+        raise ValueError(f"{what} must contain real numbers; {columns}") from error
 
 
-@singledispatch
 def _one_by_one(X: Any) -> tuple[list[Item], Names] | None:
     """Return separate series, and the names of their channels; None for one array."""
-    if any(hasattr(X, attribute) for attribute in ("__array__", "tocsr", "dtype")):
+    if isinstance(X, pd.DataFrame):
+        if isinstance(X.index, pd.MultiIndex):
+            return _by_first_level(X), None
+        if not _has_cells(X):
+            return None
+        rows = X.itertuples(index=False, name=None)
+        items = [from_cells(row, X.columns, f"series {i}") for i, row in enumerate(rows)]
+        single = all(np.ndim(_one(cell, "series 0")) == 1 for cell in X.iloc[0])
+        return items, as_names(X.columns) if single else None
+    separate = isinstance(X, (pd.Series, np.ndarray))
+    if separate and not (X.ndim == 1 and len(X) and _is_cell(next(iter(X)))):
         return None
-    if not hasattr(X, "__getitem__") or not hasattr(X, "__len__"):
-        raise TypeError(f"X must be an array (n, channels, length); got a {type(X).__name__}")
-    rows: list[Any] = []  # of a data set, as in PyTorch and Hugging Face
-    for i in range(len(X)):
-        try:
-            row = X[i]
-        except (KeyError, IndexError, TypeError) as error:
-            raise TypeError(
-                f"X is a {type(X).__name__}, and X[{i}] raised {error!r}; pass a list of arrays"
-            ) from error
-        rows.append(row[0] if isinstance(row, tuple) and row else row)
-    if not rows:
-        raise ValueError(_NO_SERIES)
-    if all(isinstance(row, Mapping) for row in rows):
-        return _one_by_one(pd.DataFrame(rows))
-    return [_one(row, f"series {i}") for i, row in enumerate(rows)], None
-
-
-@_one_by_one.register
-def _(X: pd.DataFrame) -> tuple[list[Item], Names] | None:
-    if isinstance(X.index, pd.MultiIndex):
-        return _by_first_level(X), None
-    if not _has_cells(X):
-        return None
-    rows = X.itertuples(index=False, name=None)
-    items = [from_cells(row, X.columns, f"series {i}") for i, row in enumerate(rows)]
-    single = all(np.ndim(_one(cell, "series 0")) == 1 for cell in X.iloc[0])
-    return items, as_names(X.columns) if single else None
-
-
-@_one_by_one.register
-def _(X: pd.Series) -> tuple[list[Item], Names] | None:
-    return _one_by_one(list(X)) if len(X) and _is_cell(X.iloc[0]) else None
-
-
-@_one_by_one.register
-def _(X: np.ndarray) -> tuple[list[Item], Names] | None:
-    objects = X.dtype == object and X.ndim == 1 and len(X) > 0
-    return _one_by_one(list(X)) if objects and _is_cell(X[0]) else None
-
-
-@_one_by_one.register(list)
-@_one_by_one.register(tuple)
-def _(X: Sequence[Any]) -> tuple[list[Item], Names] | None:
-    separate = any(x is None or is_series(x) for x in X)
-    if not separate and X and all(isinstance(x, (list, tuple)) for x in X):
-        try:
-            np.asarray(X)
-        except (TypeError, ValueError):  # TypeError for tensors of bfloat16 in them
-            separate = True  # they differ in length
+    if isinstance(X, (list, tuple)):
+        separate = any(x is None or is_series(x) for x in X)
+        if not separate and X and all(isinstance(x, (list, tuple)) for x in X):
+            try:
+                np.asarray(X)
+            except (TypeError, ValueError):  # TypeError for tensors of bfloat16 in them
+                separate = True  # they differ in length
+    elif not separate:  # a data set, as in PyTorch and Hugging Face
+        if any(hasattr(X, attribute) for attribute in ("__array__", "tocsr", "dtype")):
+            return None
+        if not hasattr(X, "__getitem__") or not hasattr(X, "__len__"):
+            raise TypeError(f"X must be an array (n, channels, length); got a {type(X).__name__}")
+        found = [X[i] for i in range(len(X))]
+        X = [row[0] if isinstance(row, tuple) and row else row for row in found]
+        if not X:
+            raise ValueError(_NO_SERIES)
+        if all(isinstance(x, Mapping) for x in X):
+            return _one_by_one(pd.DataFrame(X))
+        separate = True
     return ([_one(x, f"series {i}") for i, x in enumerate(X)], None) if separate else None
 
 
@@ -207,10 +182,8 @@ def _by_first_level(X: pd.DataFrame) -> list[Item]:
     for name, frame in zip(names.tolist(), items, strict=True):
         frame.attrs[CASE] = name
         if not (frame.index.is_unique and frame.index.is_monotonic_increasing):
-            raise ValueError(
-                f"steps of series {name!r} are not sorted, or a step has two rows; give each "
-                "series its own name, and sort X and y, as with X.sort_index()"
-            )
+            problem = "are not sorted, or a step has two rows; give each series its own name"
+            raise ValueError(f"steps of series {name!r} {problem}, and sort X and y")
     return list(items)
 
 
@@ -277,9 +250,7 @@ def _check_order(indices: Iterable[Any]) -> None:
             continue
         numbers = index.dtype.kind in "iuf" and not index.is_monotonic_decreasing
         if numbers or isinstance(index, _DATES):
-            raise ValueError(
-                f"times or numbers in the index of series {i} are not sorted; use x.sort_index()"
-            )
+            raise ValueError(f"the index of series {i} is not sorted; use x.sort_index()")
 
 
 def _check_index(X: Sequence[Any]) -> None:

@@ -147,10 +147,8 @@ def _read_text(
         numbers = (number_in(cell, sign) for cell in cells if cell not in MISSING)
         header = None in numbers or (len(cells) > 2 and cells in counted)  # as pandas names columns
         if not header:
-            warn_caller(
-                f"{path} has numbers in its first line, {listed(names[:5])}, which are read as "
-                "values; `header=` reads them as names, and `header=False` confirms them"
-            )
+            values = f"numbers in its first line, {listed(names[:5])}, which are read as values"
+            warn_caller(f"{path} has {values}; `header=` reads them as names or confirms them")
     names = names if header else list(map(str, range(len(names))))
     _refuse_repeated(path, names, "; if its first line has values, pass `header=False`")
     as_text = names if texts is None else [name for name in names if name in texts]

@@ -30,10 +30,8 @@ _SMOOTH = 0.8
 _STEADY = 0.7
 #: Rows, columns and series that are examined, and rows of each case of a long table.
 _MOST_ROWS, _MOST_COLUMNS, _MOST_SERIES, _ROWS_PER_CASE = 100_000, 20, 50, 5
-#: A number in the name of a step.
-_NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?")
-#: Most columns of a wide table that are named unlike its steps.
-_MOST_ODD = 3
+#: A number in the name of a step, and most columns that are named unlike the steps.
+_NUMBER, _MOST_ODD = re.compile(r"[-+]?\d+(?:\.\d+)?"), 3
 #: A table is a recording only from this number of rows, and of rows per column, on; and with
 #: numbered columns, which may be steps, up to this number of them.
 _MANY_ROWS, _ROWS_PER_COLUMN, _MOST_NUMBERED = 200, 20, 12
@@ -45,10 +43,6 @@ class LayoutWarning(UserWarning):
     Such as arrays ``(n, length, channels)``, long tables, columns of ids, columns out of order,
     channels without a value, and rows missing from regular times. Where the layout is right, use
     ``warnings.filterwarnings("ignore", category=tsformer.data.LayoutWarning)``.
-
-    See Also
-    --------
-    tsformer.data.from_long : Converts a long table to series.
     """
 
 
@@ -126,10 +120,8 @@ def refuse_alike(names: Any, what: str) -> None:
     """Raise ValueError for distinct names that differ only in their type or in blanks."""
     spelled = pd.Series(names.tolist(), dtype=object)
     if (alike := spelled.astype(str).str.strip().duplicated()).any():
-        raise ValueError(
-            f"{what}: the name {spelled[alike].tolist()[0]!r} and another differ only in their "
-            "type or in blanks; make them equal, as with astype(str).str.strip()"
-        )
+        name = spelled[alike].tolist()[0]
+        raise ValueError(f"{what}: {name!r} and another differ only in their type or in blanks")
 
 
 def warn_of_layout(X: Any, series: SeriesSource, *, flat: bool) -> None:

@@ -138,10 +138,8 @@ def _on_grid(x: pd.DataFrame, grid: str | float, what: str) -> pd.DataFrame:
             raise ValueError(grid)
         numbers = np.asarray((index - index[0]) / step, dtype=np.float64)
     except (ValueError, TypeError) as error:
-        raise ValueError(
-            f"`grid={shortened(grid, 32)}` must be a duration such as '1min' for dates, and else a "
-            f"positive number; the times are {index.dtype}"
-        ) from error
+        kinds = f"a duration such as '1min' for dates, else a number > 0; times are {index.dtype}"
+        raise ValueError(f"`grid={shortened(grid, 32)}` must be {kinds}") from error
     nearest = np.round(numbers)
     off = np.abs(numbers - nearest) > _OFF_GRID
     off[1:] |= np.diff(nearest) == 0
@@ -187,11 +185,6 @@ def to_long(
     DataFrame
         One row per observation, in the order of the series and their steps.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If numbers of labels, names or values do not match, or the series differ in channels.
-
     Examples
     --------
     >>> print(to_long([np.array([64.0, 71.0]), np.array([80.0])], ["well", "ill"]))
@@ -221,10 +214,8 @@ def to_long(
         names = ["value"] if len(columns) == 1 else [f"value_{i}" for i in range(len(columns))]
     value = "value" if value is None else value
     if len(names) != len(columns) or (channel is not None and not isinstance(value, str)):
-        raise ValueError(
-            f"the series have {len(columns)} channels, but value names {len(names)}, or with "
-            f"channel= not a single column; got value={value}"
-        )
+        number = f"but value names {len(names)}, or with channel= several; got value={value}"
+        raise ValueError(f"the series have {len(columns)} channels, {number}")
     ends = [case, time, *([] if y is None else [label])]
     _check_distinct("columns", [*ends, *(names if channel is None else [channel, value])])
     lengths = [len(frame) for frame in frames]

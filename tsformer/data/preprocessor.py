@@ -24,10 +24,8 @@ SCALINGS = ("channel", "series", "series+size", None)
 VIEWS = ("values", "difference")
 #: Values are equal to rounding if they differ by at most this share of their magnitude.
 ROUNDING = 8 * torch.finfo(torch.float64).eps
-#: Sizes further from the mean of the training series are taken to be so far, in deviations.
-_MOST_DEVIATIONS = 5.0
-#: Ratio of the levels of a channel from which their logarithms matter.
-_WIDE = 10.0
+#: Largest size, in deviations, and ratio of levels from which their logarithms matter.
+_MOST_DEVIATIONS, _WIDE = 5.0, 10.0
 #: Flags a missing value; larger flags cost accuracy (experiments/results/missing_values.csv).
 GAP_FLAG = -0.1
 #: Most bytes of preprocessed series that are kept in memory; more are preprocessed batch by batch.
@@ -101,10 +99,8 @@ class Preprocessor(nn.Module):
         if self.time_step is not None and (interval := _interval(series)) is not None:
             factor = interval / self.time_step
             if not 1 / _OTHER_UNIT < factor < _OTHER_UNIT:
-                warn_caller(
-                    f"the median interval between the times of X is {factor:.3g} times that of "
-                    "the training series; check the unit of the times"
-                )
+                times = f"{factor:.3g} times that of the training series; check the unit"
+                warn_caller(f"the median interval between the times of X is {times}")
         gaps = series.gaps
         if self.symbolic or gaps is not None:
             self._warn_of_unseen(series)
@@ -143,13 +139,12 @@ class Preprocessor(nn.Module):
         for name, tensor in own.items():
             shape = (len(tensor) or 1,) if made.symbolic and tensor.dim() else (made.n_channels,)
             dtype = torch.int64 if made.symbolic else torch.float64
-            positive = tensor.diff() if made.symbolic else tensor
-            wrong = (made.symbolic or name.endswith(("std", "floor"))) and (positive <= 0).any()
-            if tensor.shape != shape or tensor.dtype != dtype or bool(wrong):
-                raise ValueError(
-                    f"tensor {made.prefix}{name} must be of {dtype} and shape {shape}, codes "
-                    f"ascending, deviations > 0; got {tuple(tensor.shape)} of {tensor.dtype}"
-                )
+            right = tensor.shape == shape and tensor.dtype == dtype
+            if right and (made.symbolic or name.endswith(("std", "floor"))):
+                right = not bool(((tensor.diff() if made.symbolic else tensor) <= 0).any())
+            if not right:
+                given = f"{dtype}, {shape}, deviations > 0; got {tensor.dtype}, {tensor.shape}"
+                raise ValueError(f"tensor {made.prefix}{name} must be {given}")
             module, _, buffer = name.rpartition(".")
             setattr(made.get_submodule(module), buffer, tensor)
         made.time_step = fields["time_step"]

@@ -53,10 +53,8 @@ class Recording:
         try:
             return pd.Timedelta(duration if dated else "no time").as_unit("ns")
         except ValueError as error:
-            raise ValueError(
-                f"{name}={duration!r} must be a time such as '10s' if recording {self.name!r} has "
-                "dates as index, else a number of steps"
-            ) from error
+            kinds = f"a time such as '10s' if recording {self.name!r} has dates, else a number"
+            raise ValueError(f"{name}={duration!r} must be {kinds}") from error
 
     def starts(self, length: int, stride: int) -> npt.NDArray[np.int64]:
         """Return the first steps of the windows between pauses."""
@@ -157,9 +155,7 @@ def _by_recording(given: Any, items: dict[Any, Any], recordings: Any, what: str)
         if items.get(0) is recordings and not (isinstance(given, (list, tuple)) and len(given) < 2):
             given = [given]
         if isinstance(given, pd.DataFrame) or len(given) != len(items):
-            raise ValueError(
-                f"{what} must have an entry for each of {len(items)} recordings: a list, or a dict"
-            )
+            raise ValueError(f"{what} must have an entry for each of {len(items)} recordings")
         given = dict(zip(items, given, strict=True))
     if missing := [name for name in items if name not in given]:
         raise ValueError(f"{what} have no entry for recording {missing[0]!r}; add one")
@@ -210,10 +206,10 @@ def _times(given: Any, what: str) -> pd.Index:
 
 def _step_labels(given: Any, index: pd.Index, x: Any, what: str) -> npt.NDArray[Any]:
     """Return the label of each step."""
-    if given is None or (isinstance(given, pd.DataFrame) and given.empty):
-        return np.full(len(index), None)
-    if isinstance(given, pd.DataFrame):
+    if isinstance(given, pd.DataFrame) and not given.empty:
         return _of_intervals(given, index, what)
+    if given is None or isinstance(given, pd.DataFrame):
+        return np.full(len(index), None)
     texts = isinstance(given, (list, tuple))  # NumPy spells None and NaN among text
     labels = pd.Series(given, dtype=object if texts else None)
     timed = isinstance(given, pd.Series) and not isinstance(given.index, pd.RangeIndex)
@@ -243,8 +239,6 @@ def _of_intervals(frame: pd.DataFrame, index: pd.Index, what: str) -> npt.NDArra
         raise ValueError(f"intervals of {what} overlap; cut them")
     labels: Any = np.array([*frame["label"], None], dtype=object)[intervals.get_indexer(steps)]
     if pd.isna(labels).all():
-        first = f"the first starts at {frame['start'].iloc[0]}"
-        raise ValueError(
-            f"intervals do not cover any step of {what}, from {index[0]} to {index[-1]}; {first}"
-        )
+        steps = f"{what}, from {index[0]} to {index[-1]}"
+        raise ValueError(f"intervals do not cover any step of {steps}")
     return labels

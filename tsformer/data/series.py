@@ -172,10 +172,8 @@ class ArrayRows:
         rows = found if type(found) is np.ndarray else to_numpy(found)
         shape = (len(index), *array.shape[1:])
         if rows.shape != shape or rows.dtype.kind not in "fiub":
-            raise ValueError(
-                f"X has the shape {tuple(array.shape)} and dtype {array.dtype}, but a slice of it "
-                f"{rows.shape} and {rows.dtype}; pass np.asarray(X)"
-            )
+            kinds = f"{tuple(array.shape)}, {array.dtype}, but a slice {rows.shape}, {rows.dtype}"
+            raise ValueError(f"X is of {kinds}; pass np.asarray(X)")
         return rows[:, None] if rows.ndim == 2 else rows
 
 

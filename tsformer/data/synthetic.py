@@ -45,11 +45,6 @@ def make_order_task(
     y : ndarray (n_cases,) of str
         "up first" or "down first", "first leads" or "second leads", "rising" or "falling".
 
-    Raises
-    ------
-    ValueError
-        For an unknown kind, and for sizes that leave no room for the bumps.
-
     Examples
     --------
     >>> X, y = make_order_task("lag", n_cases=4, random_state=0)
@@ -121,11 +116,6 @@ def make_window_task(
         "up first" or "down first".
     decisive : ndarray (n_cases, n_channels, length) of bool
         True in the window.
-
-    Raises
-    ------
-    ValueError
-        If the window does not fit, or a size or the noise is impossible.
 
     Examples
     --------

@@ -5,8 +5,6 @@ series are text, spelled as in the file without blanks around them, so that ``00
 an empty cell is a missing one. Messages name the fields of `TableSchema` as in ```label=```.
 """
 
-from __future__ import annotations
-
 import re
 import warnings
 from collections import Counter
@@ -15,14 +13,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, NamedTuple, get_type_hints
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from pandas.tseries.api import guess_datetime_format
 
-from tsformer._checks import check_known, listed, nearest, read_fields, shortened
+from tsformer._checks import check_known, listed, nearest, read_dataclass, shortened
 from tsformer._warnings import warn_caller
 from tsformer.data.containers import to_arrays
 from tsformer.data.formats import MISSING, TABLES, ending, read_frame
@@ -30,10 +28,8 @@ from tsformer.data.layout import doubt_of_steps, refuse_nul, refuse_recording
 from tsformer.data.long import from_long
 from tsformer.data.windows import Windows, windows
 
-#: Dates by which their format is recognised.
-_FEW_DATES = 50
-#: A wide table with fewer columns of values is probably a long table.
-_FEW_STEPS = 10
+#: Dates by which their format is recognised, and columns of a table that is probably long.
+_FEW_DATES, _FEW_STEPS = 50, 10
 #: Names of the column of times of recordings.
 _TIMES = ("time", "times", "timestamp", "date", "datetime")
 
@@ -74,18 +70,16 @@ class TableSchema:
         for name, count in Counter(self.columns).most_common(1):
             if count > 1:
                 raise ValueError(f"column {name!r} is named {count} times; each has one role")
-        cut, case = self.window is not None, "needs `case=`, the column that identifies a series"
-        long = "is for long tables; name the column of times, `time=`"
-        uncut = "is for tables of series; leave it out of windows"
-        for name, allowed, problem in (
-            *((name, not cut, uncut) for name in ("channel", "grid", "labels")),
-            ("stride", cut, "needs `window=`, the length of the windows of a recording"),
-            ("time", cut or self.case, f"{case}; a recording is cut into series by `window=`"),
-            *((name, cut or self.time, long) for name in ("channel", "time_format", "grid")),
-            ("labels", cut or self.case, case),
+        cut, long = self.window is not None, "is for long tables; name the column of times, `time=`"
+        for allowed, problem, *names in (
+            (not cut, "is for tables of series, not for windows", "channel", "grid", "labels"),
+            (cut, "needs `window=`, the length of the windows of a recording", "stride"),
+            (cut or self.case, "needs `case=`, or `window=` of a recording", "time", "labels"),
+            (cut or self.time, long, "channel", "time_format", "grid"),
         ):
-            if getattr(self, name) is not None and not allowed:
-                raise ValueError(f"`{name}=` {problem}")
+            for name in names:
+                if getattr(self, name) is not None and not allowed:
+                    raise ValueError(f"`{name}=` {problem}")
 
     @property
     def cut(self) -> tuple[Any, Any]:
@@ -101,7 +95,7 @@ class TableSchema:
     def __bool__(self) -> bool:
         return self != TableSchema()
 
-    def updated(self, other: TableSchema) -> TableSchema:
+    def updated(self, other: Self) -> Self:
         """Return this schema, overridden by the fields of `other`."""
         return replace(self, **other.as_dict())
 
@@ -110,16 +104,12 @@ class TableSchema:
         return {name: value for name, value in vars(self).items() if value is not None}
 
     @classmethod
-    def from_dict(cls, described: Any) -> TableSchema:
+    def from_dict(cls, described: Any) -> Self:
         """Restore a schema from `as_dict`."""
         filled = vars(cls()) | described if isinstance(described, dict) else described
-        found = read_fields(filled, "table", **_TYPES)
-        lists = {name: tuple(each) for name, each in found.items() if isinstance(each, list)}
+        found = vars(read_dataclass(cls, filled, "table"))
+        lists: Any = {name: tuple(each) for name, each in found.items() if isinstance(each, list)}
         return cls(**found | lists)
-
-
-#: Resolved at import, so that loading a model compiles nothing.
-_TYPES = get_type_hints(TableSchema)
 
 
 def steps_or_time(text: str | None) -> int | str | None:
@@ -254,7 +244,7 @@ def _read(
     return schema, _numbers(table, schema)
 
 
-def _date_format(column: pd.Series[Any]) -> str | None:
+def _date_format(column: pd.Series) -> str | None:
     """Return the only format of dates that are not in ISO 8601, such as 31/12/2024."""
     texts = column.dropna()
     if column.dtype.kind != "O" or not texts.map(lambda text: isinstance(text, str)).all():

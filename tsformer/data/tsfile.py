@@ -48,11 +48,6 @@ def read_ts(path: str | os.PathLike[str]) -> tuple[list[Any], npt.NDArray[Any] |
         NaN where a value is missing. Series with time stamps are frames, with the times as index.
     y : ndarray (n,) of str or of float64, or None
         The labels, spelled as in the file, or the numbers of ``@targetLabel true``.
-
-    Raises
-    ------
-    DatasetError, FileNotFoundError
-        If the file is not there, is empty, ends early, or has a line that contradicts the header.
     """
     number, raw = 0, "\n"
 

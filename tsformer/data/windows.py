@@ -101,10 +101,8 @@ class Windows:
         elif classes is None:
             classes = [] if self.y is None else np.unique(self.y)
         if values.shape != (len(self), len(classes)) or not np.isfinite(values).all():
-            raise ValueError(
-                f"proba must be finite, ({len(self)} windows, {len(classes)} classes); got "
-                f"{values.shape}; pass classes=classifier.classes_"
-            )
+            shape = f"({len(self)} windows, {len(classes)} classes)"
+            raise ValueError(f"proba must be finite, {shape}; got {values.shape}; pass classes=")
         labels = np.array([*np.asarray(classes).tolist(), None], dtype=object)
         weighted, K = np.column_stack([values, np.ones(len(values))]), len(classes)
         sums = {name: np.zeros((len(r.index), K + 1)) for name, r in self.recordings.items()}
@@ -273,8 +271,7 @@ def windows(
         longest = max(np.diff([0, *each.ends]).max() for each in read)
         raise ValueError(
             f"no window is left of length={length!r}, {min(lengths)} steps, in recordings of "
-            f"{longest} steps between pauses, labelled for least_share={least_share}; pass fewer "
-            "steps, (n_channels, n_steps), or labels as mixed= or unlabelled="
+            f"{longest} steps between pauses, labelled for least_share={least_share}"
         )
     names, members = (
         pd.Index([getattr(each, of) for each in read], tupleize_cols=False).repeat(counts)
