@@ -90,18 +90,15 @@ def test_a_long_table_is_in_the_order_of_series_and_steps():
     assert rows["case"].tolist() == [0] * 6 + [1] * 4
 
 
-@pytest.mark.parametrize(
-    ("X", "arguments", "message"),
-    [
+def test_what_cannot_be_a_long_table():
+    for X, arguments, message in (
         ([np.zeros((1, 2))], {"y": "ab"}, "X has 1 series, but y has 2 entries"),
         ([np.zeros((1, 2))] * 2, {"cases": "aa"}, "cases must be distinct; 'a' occurs 2 times"),
         (np.zeros((3, 2, 5)), {"value": "v"}, "the series have 2 channels, but value names 1"),
         (np.zeros((3, 1, 5)), {"value": "time"}, "columns must be distinct; 'time' occurs"),
-    ],
-)
-def test_what_cannot_be_a_long_table(X, arguments, message):
-    with pytest.raises(ValueError, match=message):
-        to_long(X, **arguments)
+    ):
+        with pytest.raises(ValueError, match=message):
+            to_long(X, **arguments)
     X, y = from_long(TABLE, **COLUMNS, value="x", label="kind")
     with pytest.raises(ValueError, match="X and y have the same ids in another order"):
         to_long(X, y[::-1])
@@ -138,18 +135,14 @@ def test_missing_rows_are_warned_of_and_inserted_by_a_grid(times):
     assert whole[0].index.name == "time"
 
 
-@pytest.mark.parametrize(
-    "index",
-    [
+def test_irregular_times_have_no_missing_rows(recwarn):
+    for index in (
         pd.bdate_range("2024-01-01", periods=30),
         pd.date_range("2024-01-01", periods=30, freq="MS"),
         pd.to_timedelta(np.random.default_rng(0).uniform(0.1, 5, 30).cumsum(), unit="s"),
-        pd.RangeIndex(30)[[*range(10), *range(12, 30)]],
-    ],
-    ids=["business days", "months", "irregular", "rows of a table"],
-)
-def test_irregular_times_have_no_missing_rows(index, recwarn):
-    to_padded([pd.DataFrame({"v": range(len(index))}, index=index)])
+        pd.RangeIndex(30)[[*range(10), *range(12, 30)]],  # rows of a table
+    ):
+        to_padded([pd.DataFrame({"v": range(len(index))}, index=index)])
     assert not recwarn.list
 
 
@@ -161,18 +154,15 @@ def test_gaps_of_frames_and_levels_are_warned_of():
             to_padded(X)
 
 
-@pytest.mark.parametrize(
-    ("grid", "message"),
-    [
+def test_a_grid_that_does_not_fit_is_refused():
+    for grid, message in (
         ("7s", r"time 2024-03-30 22:01:00.* of series 'a' is not on the grid of 7s"),
         ("1ns", "the grid makes .* steps of 57 rows"),
         (1, "must be a duration"),
         ("-1min", "must be a duration"),
-    ],
-)
-def test_a_grid_that_does_not_fit_is_refused(grid, message):
-    with pytest.raises(ValueError, match=message):
-        from_long(HOLES, case="case", time="time", grid=grid)
+    ):
+        with pytest.raises(ValueError, match=message):
+            from_long(HOLES, case="case", time="time", grid=grid)
 
 
 def test_values_are_the_columns_without_another_role_and_groups_are_returned():

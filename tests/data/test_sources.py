@@ -1,7 +1,6 @@
 """Series from files of every format, from folders and by name; damage; and written files."""
 
 import gzip
-import os
 import zipfile
 from pathlib import Path
 
@@ -75,17 +74,13 @@ def test_numbers_and_none_in_place_of_labels():
         read_source("x.ts")
 
 
-@pytest.mark.parametrize(
-    ("source", "schema", "message"),
-    [
-        ("x.xlsx", LONG, r"x\.xlsx ends in '\.xlsx'; files .* \.ts, \.csv"),
-        ("NATOPS", LONG, "no columns to name: leave out `case=`, `time=`, `label=`"),
-        ("x.ts", TableSchema(time_format="%d"), "no columns to name: leave out `time_format=`"),
-    ],
-)
-def test_what_cannot_be_read(source, schema, message):
-    with pytest.raises(ValueError, match=message):
-        read_source(source, schema)
+def test_what_cannot_be_read():
+    for source, message in (
+        ("x.xlsx", r"x\.xlsx ends in '\.xlsx'; files .* \.ts, \.csv.*save as CSV"),
+        ("NATOPS", "no columns to name: leave out `case=`, `time=`, `label=`"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            read_source(source, LONG)
 
 
 def test_what_cannot_be_written():
@@ -146,12 +141,6 @@ def test_what_is_wrong_with_a_compressed_file():
     }.items():
         with pytest.raises(ValueError, match=message):
             read_source(name, WIDE)
-
-
-def test_a_pipe_is_refused():
-    os.mkfifo("x.csv")
-    with pytest.raises(ValueError, match=r"x\.csv is a pipe, which is read only once"):
-        read_source("x.csv", Y)
 
 
 def test_arrays_of_a_file():
@@ -247,10 +236,7 @@ def test_times_that_a_folder_does_not_have():
 
 @pytest.mark.parametrize("labels", [np.array([{}, None]), np.zeros(6), np.array(["a"] * 5)])
 def test_labels_that_are_none(folder, labels):
-    path = folder / "labels.npy"
-    np.save(path, labels)
-    for _ in range(2):
-        with pytest.raises(ValueError, match=r"labels\.npy must have a text") as caught:
-            read_source(str(folder))
-        assert "pickle" not in str(caught.value), "nobody is advised to run the content of a file"
-        path.write_bytes(b"no array")
+    np.save(folder / "labels.npy", labels)
+    with pytest.raises(ValueError, match=r"labels\.npy must have a text") as caught:
+        read_source(str(folder))
+    assert "pickle" not in str(caught.value), "nobody is advised to run the content of a file"

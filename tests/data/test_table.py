@@ -228,23 +228,22 @@ def test_what_is_no_schema():
             TableSchema.from_dict(described)
 
 
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_ranges_patterns_and_columns_to_leave_out():
+    row = ",".join(map(str, range(12)))
+    text = f"id,Age,Sex,{','.join(TWELVE)},y\na,30,m,{row},x\nb,40,f,{row},z\n"
+    Path("x.csv").write_text(text)
+    for options, expected in (
         ({"value": ("t0:t11",)}, 12),
         ({"value": ("t3:t5", "t0", "t1?")}, 6),
         ({"drop": ("Age", "Sex")}, 12),
         ({"value": ("Age:t2",), "drop": ("Sex",)}, 4),
-    ],
-)
-def test_ranges_patterns_and_columns_to_leave_out(read, options, expected):
-    row = ",".join(map(str, range(12)))
-    text = f"id,Age,Sex,{','.join(TWELVE)},y\na,30,m,{row},x\nb,40,f,{row},z\n"
-    warnings.simplefilter("ignore", UserWarning)
-    found = read(text, case="id", label="y", **options)
-    assert found.X.shape == (2, 1, expected)
-    again = read(text, labelled=False, **found.schema.as_dict())
-    np.testing.assert_array_equal(again.X, found.X)
+    ):
+        schema = TableSchema(case="id", label="y", **options)
+        found = read_table(Path("x.csv"), schema, labelled=True)
+        assert found.X.shape == (2, 1, expected)
+        again = read_table(Path("x.csv"), found.schema, labelled=False)
+        np.testing.assert_array_equal(again.X, found.X)
 
 
 @pytest.mark.parametrize(
@@ -309,19 +308,15 @@ def test_a_recording_is_refused_whatever_its_columns_of_times(read):
             read(table.to_csv(index=False), label="y", **options)
 
 
-@pytest.mark.parametrize(
-    ("text", "sep", "said"),
-    [
+def test_a_spelling_of_one_meaning_is_recognised_and_said():
+    for text, sep, said in (
         ("id;t;a;y\n1;2;1,5;n\n1;3;12,25;n\n", ";", "decimal commas"),
         ("id,t,a,y\n1,30.01.2024,1.5,n\n1,31.01.2024,12.25,n\n", ",", r"time_format=%d\.%m\.%Y"),
-    ],
-    ids=["commas", "dates"],
-)
-def test_a_spelling_of_one_meaning_is_recognised_and_said(text, sep, said):
-    Path("x.csv").write_text(text)
-    with pytest.warns(UserWarning, match=said):
-        found = read_table(Path("x.csv"), TableSchema(sep=sep, **LONG), labelled=True)
-    assert found.X[0]["a"].tolist() == [1.5, 12.25]
+    ):
+        Path("x.csv").write_text(text)
+        with pytest.warns(UserWarning, match=said):
+            found = read_table(Path("x.csv"), TableSchema(sep=sep, **LONG), labelled=True)
+        assert found.X[0]["a"].tolist() == [1.5, 12.25]
 
 
 @pytest.mark.parametrize(

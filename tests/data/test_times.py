@@ -58,9 +58,8 @@ def test_equal_times_of_float32_and_nanoseconds_of_today_are_not_rounded():
     np.testing.assert_allclose(padded[0], np.arange(4) * 1e-9, rtol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("times", "message"),
-    [
+def test_refused_with_a_reason():
+    for times, message in (
         ([0, 1], "series 0 has 3 steps, but 2 times"),
         ([[0, 1, 2], [0, 2, 1]], "times of series 1 decrease after step 1; sort"),
         ([0, np.nan, 2], "time of step 1 of series 0 is missing or infinite"),
@@ -68,11 +67,9 @@ def test_equal_times_of_float32_and_nanoseconds_of_today_are_not_rounded():
         (pd.DatetimeIndex([DAYS[0], None, DAYS[1]]), "time of step 1 of series 0"),
         (np.arange(3, dtype=np.float32) + np.float32(1.7e9), "float32.* 128"),
         ([DAYS, [0, 1, 2]], "some series have dates as times, others numbers"),
-    ],
-)
-def test_refused_with_a_reason(times, message):
-    with pytest.raises(ValueError, match=message):
-        pad_times(times, lengths(3, 3))
+    ):
+        with pytest.raises(ValueError, match=message):
+            pad_times(times, lengths(3, 3))
 
 
 def test_one_unit_is_the_median_step_of_training():

@@ -42,15 +42,6 @@ class PanelClassifier:
     random_state : int, optional
         Passed on if the class has the parameter.
 
-    Attributes
-    ----------
-    estimator_ : estimator
-        The fitted classifier.
-    classes_ : ndarray (K,)
-        The labels, sorted.
-    has_probabilities_ : bool
-        Whether `predict_proba` returns more than the answer, as far as is known.
-
     Examples
     --------
     >>> X, y = [np.zeros((1, 4)), np.ones((1, 5)), np.full((1, 5), 2.0)], np.array(list("abb"))

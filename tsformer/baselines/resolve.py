@@ -59,6 +59,7 @@ def _aeon(name: str, **options: Any) -> Baseline:
     return Baseline(f"aeon.classification.{name}", needs=("aeon",), compiled=True, **options)
 
 
+_NEIGHBOURS = "distance_based.KNeighborsTimeSeriesClassifier"  # without a warping window
 _FEW_KERNELS, _FEW_TREES = {"n_kernels": 84}, {"n_estimators": 2}
 #: The batches of one that are sktime's defaults would take many times as long.
 _BATCHES = {"batch_size": 16}
@@ -68,21 +69,13 @@ BASELINES: Mapping[str, Baseline] = {
     "tsformer": _ours("TSTransformerClassifier"),
     "random-convolutions": _ours("RandomConvolutionClassifier"),
     "ensemble": _ours("TSEnsembleClassifier"),
-    "majority": Baseline(
-        "sklearn.dummy.DummyClassifier",
-        {"strategy": "prior"},
-        gaps=True,
-        random=False,
+    "majority": replace(
+        Baseline("sklearn.dummy.DummyClassifier", {"strategy": "prior"}, gaps=True, random=False),
         chance=("strategy",),
     ),
     "summary-ridge": _ours("baselines.summary_ridge.SummaryRidgeClassifier", random=False),
     "flat-ridge": Baseline("sklearn.linear_model.RidgeClassifierCV", random=False),
-    "1nn-dtw": _sktime(  # without a warping window
-        "distance_based.KNeighborsTimeSeriesClassifier",
-        "numba",
-        parameters={"distance": "dtw"},
-        random=False,
-    ),
+    "1nn-dtw": _sktime(_NEIGHBOURS, "numba", parameters={"distance": "dtw"}, random=False),
     # sktime passes the features on as tables of 10,000 columns, which takes seconds.
     "rocket": _aeon("convolution_based.RocketClassifier", quick=_FEW_KERNELS),
     "minirocket": _aeon("convolution_based.MiniRocketClassifier", shortest=9, quick=_FEW_KERNELS),
@@ -109,13 +102,7 @@ BASELINES: Mapping[str, Baseline] = {
 
 
 def find(estimator: str) -> Baseline:
-    """Return the classifier of a name in `BASELINES` or of a dotted path, importing nothing.
-
-    Examples
-    --------
-    >>> find("arsenal").path
-    'sktime.classification.kernel_based.Arsenal'
-    """
+    """Return the classifier of a name in `BASELINES` or of a dotted path, importing nothing."""
     if estimator in BASELINES:
         return BASELINES[estimator]
     if "." not in estimator.strip("."):
@@ -140,21 +127,12 @@ def is_foreign(estimator: str) -> bool:
 
 
 def load_class(estimator: str) -> type[Any]:
-    """Import the class of a classifier, by its name or path.
-
-    Raises
-    ------
-    ImportError, ValueError, TypeError
-        If a library is missing or its module raises, if there is no such class, or if it is no
-        classifier with `fit` and `predict`.
-    """
+    """Import the class of a classifier; ImportError, ValueError or TypeError if it is none."""
     baseline = find(estimator)
     for needed in baseline.needs:
         if importlib.util.find_spec(needed) is None:
-            raise ImportError(
-                f"{estimator} needs {needed}, which is not installed; install it with: "
-                f"{install_command('baselines')}"
-            )
+            command = install_command("baselines")
+            raise ImportError(f"{estimator} needs {needed}; install it with: {command}")
     home, _, name = baseline.path.rpartition(".")
     if home == "__main__":  # which workers cannot import
         raise ValueError(f"{estimator}: save the class in a file mine.py, and name it mine.{name}")
@@ -192,13 +170,7 @@ _packages = cache(importlib.metadata.packages_distributions)  # takes a while
 
 @cache
 def library_version(path: str) -> str:
-    """Return name and version of a class's library, or a hash of its code without a version.
-
-    Examples
-    --------
-    >>> library_version("sklearn.svm.SVC").split()[0]
-    'scikit-learn'
-    """
+    """Return name and version of a class's library, or a hash of its code without a version."""
     top = path.partition(".")[0]
     if top == "tsformer":
         return f"tsformer {tsformer.__version__}"
@@ -232,7 +204,5 @@ def load_module(home: str, named: str) -> ModuleType:
         return import_module(home)
     except (Exception, SystemExit) as error:
         cause = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        raise ImportError(
-            f"{named} cannot be imported ({cause}): its module must be installed, or be a file in "
-            "this folder or on PYTHONPATH"
-        ) from error
+        where = "its module must be installed, or be a file in this folder or on PYTHONPATH"
+        raise ImportError(f"{named} cannot be imported ({cause}): {where}") from error

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pandas as pd
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import RidgeClassifierCV
-from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
@@ -20,11 +20,8 @@ from tsformer.data.series import Floats
 class SummaryRidgeClassifier(ClassifierMixin, BaseEstimator):
     """Classify series by mean, deviation and slope of each channel, and the length.
 
-    A data set on which no method beats it needs no order of the steps beyond a trend. Missing
-    values are skipped.
+    A data set on which no method beats it needs no order of the steps beyond a trend.
     """
-
-    pipeline_: Pipeline
 
     def fit(self, X: Any, y: npt.ArrayLike) -> Self:
         """Fit to series X, in any container, and labels y (B,)."""

@@ -7,7 +7,6 @@ bit for bit, wherever the series are. `n` series, `L` time steps of the longest,
 from __future__ import annotations
 
 import mmap
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -55,9 +54,12 @@ class Gaps(NamedTuple):
     empty: npt.NDArray[np.bool_]
 
 
-class SeriesSource(ABC):
+class SeriesSource:
     """Series that are read by index, as `Padded`."""
 
+    #: Channels `C`, and time steps `L` of what `read` returns.
+    n_channels: int
+    n_steps: int
     #: Number of steps of each series ``[n]``; the last step has a value.
     lengths: npt.NDArray[np.int64]
     #: Times ``[n, L]`` since the first step of each series; None means 0, 1, 2, ...
@@ -66,29 +68,19 @@ class SeriesSource(ABC):
     clock: str | None
     #: Names of the channels.
     channels: tuple[str, ...] | None
-    #: Time steps `L` of what `read` returns.
-    n_steps: int
+    #: Missing values; None without gaps.
+    gaps: Gaps | None
 
     def __len__(self) -> int:
         return len(self.lengths)
 
-    @property
-    @abstractmethod
-    def n_channels(self) -> int:
-        """Channels `C`."""
-
-    @property
-    @abstractmethod
-    def gaps(self) -> Gaps | None:
-        """Missing values; None without gaps."""
-
-    @abstractmethod
     def read(self, index: Index) -> Padded:
         """Return series by their indices ``[m]``, in this order, or by a mask ``[n]``."""
+        raise NotImplementedError
 
-    @abstractmethod
     def part(self, index: Index) -> Self:
         """Return some of the series, without reading them."""
+        raise NotImplementedError
 
     def padded(self) -> Padded:
         """Return all series in memory."""
@@ -118,7 +110,7 @@ class Padded(SeriesSource):
         _, self.n_steps, self.n_channels = self.values.shape
 
     @cached_property
-    def gaps(self) -> Gaps | None:
+    def gaps(self) -> Gaps | None:  # type: ignore[override]
         within = np.arange(self.n_steps) < self.lengths[:, None]
         missing = np.isnan(self.values) & within[..., None]
         if not missing.any():
@@ -187,8 +179,6 @@ class FileRows:
         self.n_channels, self.n_steps = prod(self.shape[1:-1]), self.shape[-1]
         self.lengths: npt.NDArray[np.int64] = np.full(self.shape[0], self.n_steps)
         self._version = FileVersion.of(self.path)
-        with self.path.open("rb") as file:
-            self._header = file.read(self._offset)
 
     def read(self, index: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
         """Return series by ascending indices ``[m]``: ``[m, C, L]``."""
@@ -197,13 +187,11 @@ class FileRows:
         starts = np.flatnonzero(np.diff(index, prepend=-2) != 1).tolist()
         with self.path.open("rb") as file:
             self._version.check(self.path)
-            whole = file.read(len(self._header)) == self._header
             for start, stop in pairwise([*starts, len(index)]):
                 file.seek(self._offset + size * int(index[start]))
                 run = rows[start:stop].view(np.uint8)
-                whole &= file.readinto(run.data) == run.size
-            if not whole:
-                raise OSError(changed(self.path))
+                if file.readinto(run.data) != run.size:
+                    raise OSError(changed(self.path))
             self._version.check(self.path)
         return rows
 
@@ -234,7 +222,7 @@ def npy_rows(path: Path) -> Any:
     return FileRows(path, shape, dtype, offset)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class StoredSeries(SeriesSource):
     """Series that are read from rows when needed; their times, if any, are in memory."""
 
@@ -249,9 +237,8 @@ class StoredSeries(SeriesSource):
     clock: str | None = None
     channels: tuple[str, ...] | None = None
 
-    @property
-    def n_channels(self) -> int:
-        return self.rows.n_channels
+    def __post_init__(self) -> None:
+        self.n_channels = self.rows.n_channels
 
     def read(self, index: Index) -> Padded:
         values = gathered(self.rows, self.numbers[index], self.n_steps)

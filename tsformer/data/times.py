@@ -23,8 +23,6 @@ def ordered_times(times: Any, name: str) -> pd.Index:
     """Return times in a type that sorts by time."""
     if isinstance(times, torch.Tensor):
         times = to_numpy(times)
-    if getattr(times, "dtype", None) == np.float16:  # pandas has no index of them
-        times = np.asarray(times, dtype=np.float32)
     index = times if isinstance(times, pd.Index) else pd.Index(times, tupleize_cols=False)
     index = index.to_flat_index() if isinstance(index, pd.MultiIndex) else index.infer_objects()
     dtype = index.dtype
