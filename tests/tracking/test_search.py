@@ -12,11 +12,11 @@ from sklearn.model_selection import (
     cross_val_score,
     cross_validate,
 )
-from small_estimators import Raises
-from tracked_runs import SMALL, TINY, experiment, files_of, parent_of, runs
+from small_estimators import Raises, convolutions
+from tracked_runs import SMALL, experiment, files_of, parent_of, runs
 
 import tsformer
-from tsformer import RandomConvolutionClassifier, TSTransformerClassifier
+from tsformer import TSTransformerClassifier
 from tsformer.tracking.views import find_experiment, pages_of
 
 mlflow = pytest.importorskip("mlflow", reason='needs the extra "tracking"')
@@ -64,7 +64,7 @@ def test_a_grid_search(few):
 
 def test_cross_validations_and_scores_of_other_names(few, quick):
     """Both functions were imported before `autolog` was called."""
-    classifier, scoring = RandomConvolutionClassifier(**TINY), ["f1_macro", "neg_log_loss"]
+    classifier, scoring = convolutions(n_groups=0), ["f1_macro", "neg_log_loss"]
     scores = cross_val_score(classifier, *few, cv=3)
     found = cross_validate(classifier, *few, cv=2, scoring=scoring, return_train_score=True)
     first, second = runs()
@@ -80,7 +80,7 @@ def test_cross_validations_and_scores_of_other_names(few, quick):
 def test_a_halving_search_has_the_last_round_of_each_candidate(italy, quick):
     grid = {"n_features": [168, 336, 504]}
     search = HalvingGridSearchCV(
-        RandomConvolutionClassifier(**TINY), grid, cv=2, factor=3, min_resources=20, refit=False
+        convolutions(n_groups=0), grid, cv=2, factor=3, min_resources=20, refit=False
     ).fit(*italy)
     assert search.n_iterations_ == 2
     best = search.best_params_["n_features"]
@@ -90,7 +90,7 @@ def test_a_halving_search_has_the_last_round_of_each_candidate(italy, quick):
 
 
 def test_a_search_in_a_cross_validation_is_a_part_of_it(few, quick):
-    search = GridSearchCV(RandomConvolutionClassifier(**TINY), {"n_features": [168, 336]}, cv=2)
+    search = GridSearchCV(convolutions(n_groups=0), {"n_features": [168, 336]}, cv=2)
     cross_val_score(search, *few, cv=2)
     assert [run.data.tags["tsformer.kind"] for run in runs()] == ["search"]
 
@@ -99,7 +99,7 @@ def test_what_is_not_ours_is_not_tracked(few, quick):
     X, y = few
     GridSearchCV(RidgeClassifier(), {"alpha": [1.0, 2.0]}, cv=2).fit(X[:, 0], y)
     tsformer.autolog(disable=True)
-    cross_val_score(RandomConvolutionClassifier(**TINY), X, y, cv=2)
+    cross_val_score(convolutions(n_groups=0), X, y, cv=2)
     assert mlflow.get_experiment_by_name(experiment()) is None
 
 
@@ -119,7 +119,7 @@ def test_fits_that_fail(few, quick):
 
 def test_a_search_that_is_interrupted_leaves_nothing_running(few, quick):
     scorer = Mock(side_effect=KeyboardInterrupt, spec=[])
-    classifier = RandomConvolutionClassifier(**TINY)
+    classifier = convolutions(n_groups=0)
     with pytest.raises(KeyboardInterrupt):
         GridSearchCV(classifier, {"n_groups": [0]}, cv=2, scoring=scorer).fit(*few)
     assert [run.info.status for run in runs()] == ["KILLED"]

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable
+from textwrap import dedent, indent
 from typing import Annotated, Any
 
 import typer
@@ -12,11 +13,11 @@ from tsformer.cli.parsing import option, with_groups
 
 
 def _help(command: Callable[..., None]) -> str:
-    """Unwrap the paragraphs of a docstring; the terminal wraps them."""
-    paragraphs = (inspect.getdoc(command) or "").split("\n\n")
-    return "\n\n".join(
-        text if text.startswith(" ") else " ".join(text.split()) for text in paragraphs
-    )
+    """Unwrap the paragraphs of a docstring; the last one has examples."""
+    *paragraphs, examples = (inspect.getdoc(command) or "").split("\n\n")
+    unwrapped = [" ".join(text.split()) for text in paragraphs]
+    commands = indent(dedent(examples), "  ")
+    return "\n\n".join([*unwrapped, "[bold]Examples[/bold]", commands])
 
 
 app = typer.Typer(
@@ -67,12 +68,10 @@ def options(
 ) -> None:
     """Classify time series with a transformer and a positional encoding chosen by name.
 
-    [bold]Start with[/bold]
-
-      tsformer demo
-      tsformer compare --datasets BasicMotions --encodings none,fixed,lspe
-      tsformer fit BasicMotions --encoding lspe --out model
-      tsformer evaluate model BasicMotions
+    tsformer demo
+    tsformer compare --datasets BasicMotions --encodings none,fixed,lspe
+    tsformer fit BasicMotions --encoding lspe --out model
+    tsformer evaluate model BasicMotions
     """
 
 

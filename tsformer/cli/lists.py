@@ -18,8 +18,6 @@ def encodings(as_json: Json = False) -> None:
     the time of a training step of 1,024 tokens on a CPU, relative to none. Ranks are mean ranks by
     accuracy behind the linear, the patch and the conv stem, in a study of 12 encodings.
 
-    [bold]Example[/bold]
-
       tsformer encodings
     """
     from tsformer.encodings import EncodingStack, available
@@ -44,8 +42,6 @@ def methods(as_json: Json = False) -> None:
 
     Series are padded for methods that cannot read unequal lengths, and interpolated for methods
     that cannot read gaps.
-
-    [bold]Example[/bold]
 
       tsformer methods
     """
@@ -75,8 +71,6 @@ def datasets(
     A data set is read from $TSFORMER_DATA, data/ or sktime, or downloaded into data/. Yours are
     NAME/NAME_TRAIN.ts (or .tsv) and NAME/NAME_TEST.ts in $TSFORMER_DATA or data/.
 
-    [bold]Example[/bold]
-
       tsformer datasets --available
     """
     from tsformer.data import list_datasets
@@ -103,9 +97,7 @@ def plot_encoding(
 ) -> None:
     """Draw an encoding before training.
 
-    [bold]Example[/bold]
-
-      tsformer plot-encoding fixed --length 256 --set base=100 --out fixed.png
+    tsformer plot-encoding fixed --length 256 --set base=100 --out fixed.png
     """
     from tsformer.plots import plot_encoding
 

@@ -64,8 +64,6 @@ def fit(
     one observation per row. With --window, its rows are the steps of recordings. A folder is of
     `tsformer convert` or, with --window, of tables. If MLflow is installed, the fit is a run.
 
-    [bold]Examples[/bold]
-
       tsformer fit long.csv --case id --time t --label y --out model
       tsformer fit recording.csv --window 10s --stride 5s --label activity --group person
     """
@@ -87,8 +85,6 @@ def pretrain(
 
     Reads the train split of a data set, or a folder of files. Labels are ignored. The loss of
     masked is the squared error of hidden values, about 1 before learning.
-
-    [bold]Example[/bold]
 
       tsformer pretrain FordA --out encoder && tsformer fit FordA --init-from encoder
     """
@@ -163,8 +159,6 @@ def predict(
     series. A model that was fitted with --window reads recordings, and prints a row per interval
     with one label: recording, start, end, label, confidence.
 
-    [bold]Example[/bold]
-
       tsformer predict model new.csv --proba --out predictions.csv
     """
     import numpy as np
@@ -223,8 +217,6 @@ def evaluate(
     intervals follow the scores of windows. The scores are added to the run of the fit or, if there
     is none, to a new run.
 
-    [bold]Example[/bold]
-
       tsformer evaluate model BasicMotions
     """
     import numpy as np
@@ -278,8 +270,6 @@ def explain(
 
     Methods: integrated_gradients (of transformers), occlusion, gradient_x_input,
     shapley_sampling, attention_rollout; --set n_steps=16 sets an option of one.
-
-    [bold]Example[/bold]
 
       tsformer explain model BasicMotions --series 3 --out why.png
     """

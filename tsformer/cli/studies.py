@@ -69,8 +69,6 @@ def compare(
     one seed, the parts of --train-sizes are nested. Progress goes to standard error; --json prints
     every fit and the paths of the files.
 
-    [bold]Examples[/bold]
-
       tsformer compare --datasets BasicMotions,ECG200 --encodings none,lspe --jobs 2
       tsformer compare --data my.csv --label y --encodings all --set stem=linear --budget 10min
     """
@@ -86,15 +84,16 @@ def compare(
     sources = ((each, context.get_parameter_source(each)) for each in _OF_A_STUDY)
     given = {each for each, source in sources if source and source.name != "DEFAULT"}
     flags = ", ".join(f"--{each.strip('_').replace('_', '-')}" for each in sorted(given))
+    twice = data and (datasets or resamples > 1)
     of_data = columns or "folds" in given or (budget and study is None)
-    nameless = {"methods": methods, "train_sizes": train_sizes}
-    empty = [name for name, text in nameless.items() if name in given and not parsing.names(text)]
+    texts = {"methods": methods, "train_sizes": train_sizes}
+    empty = [name for name in texts if name in given and not parsing.names(texts[name])]
     for wrong, message in (
         (study and given, f"--study defines the whole study; remove {flags}, or put it there"),
         (data is None and of_data, "--folds, --budget and columns are for a file, --data FILE"),
-        (data and (datasets or resamples > 1), "--data has its own splits: remove --datasets"),
+        (twice, "--data has splits of its own: remove --datasets, --resamples"),
         (not (study or datasets or data), "name --datasets A,B, --data FILE or --study FILE.toml"),
-        (empty, f"{', '.join(empty)}: names none; leave it out"),
+        (empty, f"--{' '.join(empty).replace('_', '-')} names none; leave it out"),
         (data and not is_file(data), f"--data takes a file; use --datasets {data} for a data set"),
     ):
         if wrong:
@@ -168,8 +167,6 @@ def report(
 
     The page is self-contained. The study may be unfinished.
 
-    [bold]Example[/bold]
-
       tsformer report results/compare --baseline none --out page
     """
     from tsformer.studies.report.write import write_report
@@ -230,8 +227,6 @@ def demo(
 
     With the linear stem, one token per step, only the encoding knows the order of steps. Short
     series give the first picture, then longer ones join it. Downloads nothing.
-
-    [bold]Example[/bold]
 
       tsformer demo
     """

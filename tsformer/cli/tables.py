@@ -98,8 +98,6 @@ def convert(
     or .parquet. Every command reads data/NAME/NAME_TRAIN.ts and data/NAME/NAME_TEST.ts as the data
     set NAME. A folder (--out) holds float32 values and no times.
 
-    [bold]Example[/bold]
-
       tsformer convert long.csv data/My/My_TRAIN.ts --case id --time t --label y
     """
     from tsformer.data.sources import convert_to_folder, read_source, write_series

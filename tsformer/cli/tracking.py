@@ -53,9 +53,7 @@ def ui(
 ) -> None:
     """Show tracked runs in the MLflow UI, on this machine only; Ctrl-C stops it.
 
-    [bold]Example[/bold]
-
-      tsformer ui --experiment mine --port 5001
+    tsformer ui --experiment mine --port 5001
     """
     os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
     from tsformer.tracking import views

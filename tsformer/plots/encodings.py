@@ -175,11 +175,6 @@ def plot_encoding(
     **encoding_params
         Options of an encoding given by name.
 
-    Raises
-    ------
-    ValueError
-        For an unknown name or option, or if `n_heads` does not divide `d_model`.
-
     Examples
     --------
     >>> plot_encoding("rope", 32, d_model=16, n_heads=2).get_suptitle()

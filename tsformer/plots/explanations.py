@@ -59,12 +59,10 @@ def plot_relevance(
         What `explain` returned for it. With a classifier, the series.
     times : array-like (length,), optional
         Times of the steps; by default their numbers, or the index that the classifier reads.
-    channels : sequence, optional
-        Names of the channels.
+    channels, title : optional
+        Names of the channels; title of the figure, such as the class.
     n_windows, width : int, optional
         As in `tsformer.explain.most_relevant_windows`.
-    title : str, optional
-        Title of the figure, such as the class.
     axes : Axes or sequence of Axes, optional
         One panel for each channel that is drawn. By default, a new figure.
 

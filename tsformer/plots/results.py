@@ -59,11 +59,6 @@ def plot_history(history: Any, *, axes: Axes | Sequence[Axes] | None = None) -> 
     axes : Axes or sequence of Axes, optional
         One panel for each of loss, validation score and learning rate in the history.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If there is nothing to draw, or `axes` has another number of panels.
-
     Examples
     --------
     >>> rows = [{"epoch": n, "loss": 1 / n, "val_loss": 2 / n, "val_score": 1.0} for n in (1, 2, 3)]

@@ -151,10 +151,10 @@ def _log_fit(
         ("train", fit.X, fit.y, passed.get("times")),
         ("val", passed.get("X_val"), passed.get("y_val"), passed.get("times_val")),
     ):
-        data = {"name": settings.dataset or CONTEXTS[part], "loader": loader}
-        data = data if settings.log_datasets else {}
+        named = {"name": settings.dataset or CONTEXTS[part], "loader": loader}
+        data = named if settings.log_datasets else {}
         if X is not None:
-            log_part(run, part, estimator, X, y, times, pictures=pictures, **data)
+            log_part(run, part, estimator, X, y, times, pictures, **data)
     if fit.interrupted:
         run.end("KILLED")
 
@@ -205,22 +205,14 @@ def _log_model(run: TrackedRun, fit: Fit, settings: Settings) -> None:
 
 
 def log_part(
-    run: TrackedRun,
-    part: str,
-    estimator: Any,
-    X: Any,
-    y: Any,
-    times: Any = None,
-    *,
-    pictures: bool,
-    **data: str,
+    run: TrackedRun, part: str, estimator: Any, X: Any, y: Any, times: Any, draws: bool, **data: str
 ) -> None:
     """Log the scores on "train", "val" or "test" data, pictures, and `data` by name and digest."""
 
     def log_scores() -> None:
         scores, predicted, probabilities = scored(estimator, X, y, times)
         run.metrics({f"{part}/{name}": value for name, value in scores.items()})
-        if pictures and probabilities is not None and predicted.ndim == 1:
+        if draws and probabilities is not None and predicted.ndim == 1:
             true, classes = np.asarray(y), estimator.classes_
             draw = partial(plot_confusion, true, predicted, in_text(classes, true))
             run.figure(draw, f"confusion_{part}.png")
@@ -281,8 +273,7 @@ def track_evaluation(
     if own.lost:
         return own
     with own as run:
-        data = {"name": dataset, "loader": loader}
-        log_part(run, "test", estimator, X, y, pictures=True, **data)
+        log_part(run, "test", estimator, X, y, None, True, name=dataset, loader=loader)
         explain = partial(_log_explanations, run, estimator, X, y, explanations)
         run.attempt("the explanations", explain)
     return own

@@ -238,7 +238,5 @@ def _values(cell: Any, n_channels: int, row: int) -> Any:
         problem = f"got an array of shape {values.shape}"
     except (ValueError, TypeError) as error:
         problem = str(error)
-    raise ValueError(
-        f"series {row} must be a list of numbers for each of {n_channels} channels, all of one "
-        f"length, with null for missing values; {problem}"
-    )
+    needed = f"a list of numbers for each of {n_channels} channels, with null for missing values"
+    raise ValueError(f"series {row} must be {needed}; {problem}")

@@ -24,7 +24,6 @@ from tsformer.tracking.store import TrackedRun
 from tsformer.tracking.tracker import name_of
 from tsformer.tracking.views import PLACE_TAG, make_views
 
-_NOTE = "Means over folds. Metrics ending in `_spread` are standard deviations over folds."
 _SUFFIXES = {"mean": "", "std": "_spread", "rank": "_rank"}
 
 
@@ -110,7 +109,7 @@ def _log_search(run: TrackedRun, search: Any, *_: Any) -> None:
         others = [f"{key}={text}" for key, text in searched.items() if key != "encoding"]
         label = ", ".join([name] * ("encoding" in searched) + others)
         tags = {**study, "mlflow.runColor": encoding_color(name), PLACE_TAG: f"{place:03d}"}
-        tags["mlflow.note.content"] = _NOTE
+        tags["mlflow.note.content"] = "Means over folds, and `_spread`: standard deviations."
         with run.store.start(label, kind="encoding", parent=run, tags=tags) as candidate:
             named = {"encoding": name} | ({"candidate": label} if others else {})
             candidate.params(named | searched)
@@ -122,12 +121,10 @@ def _log_search(run: TrackedRun, search: Any, *_: Any) -> None:
 def _short(parameters: Mapping[str, Any]) -> dict[str, str]:
     """Return parameters as text under short, unambiguous names."""
     last = [name.rpartition("__")[2] for name in parameters]
-    return {
-        (end if last.count(end) == 1 else name): (
-            getattr(value, "__name__", None) or " ".join(str(value).split())
-        )
-        for (name, value), end in zip(parameters.items(), last, strict=True)
-    }
+    pairs = zip(parameters, last, strict=True)
+    names = (end if last.count(end) == 1 else name for name, end in pairs)
+    texts = (getattr(v, "__name__", None) or " ".join(str(v).split()) for v in parameters.values())
+    return dict(zip(names, texts, strict=True))
 
 
 def _metrics(row: Mapping[Any, Any], estimator: Any, scoring: Any) -> dict[str, float]:

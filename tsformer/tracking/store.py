@@ -69,9 +69,8 @@ def creating(uri: str) -> AbstractContextManager[object]:
         return nullcontext()
     filelock = require("filelock", extra="tracking", purpose="tracking")
     path = user_lock_path(str(Path(uri.removeprefix(SQLITE)).resolve()))
-    # Creating the tables takes seconds, on a busy machine a minute.
     # A new object each time: the thread that holds a shared one could acquire it again.
-    return filelock.FileLock(path, timeout=300)
+    return filelock.FileLock(path, timeout=300)  # creating the tables takes up to a minute
 
 
 def user_lock_path(name: str) -> Path:
@@ -89,10 +88,7 @@ def resolve_uri(uri: str | None = None) -> str:
     """
     uri = uri or os.environ.get("MLFLOW_TRACKING_URI") or f"{SQLITE}mlflow.db"
     if "://" not in uri:
-        raise ValueError(
-            f"a tracking store must be an address; got {uri!r}. Give a file, "
-            "'sqlite:///mlflow.db', or a server, 'http://127.0.0.1:5000'"
-        )
+        raise ValueError(f"{uri!r} is no address of a store, such as 'sqlite:///mlflow.db'")
     if uri.startswith(SQLITE):
         return SQLITE + str(Path(uri.removeprefix(SQLITE)).absolute())
     return uri
@@ -124,9 +120,9 @@ def prepare_store(uri: str | None = None, experiment: str = "tsformer") -> RunSt
                 made = client.create_experiment(experiment, artifacts, tags=_EXPERIMENT_TAGS)
                 return RunStore(uri, made)
     except Exception as error:
+        message = f"the tracking store {without_credentials(uri)} cannot be used; start it, or name"
         raise ConnectionError(
-            f"the tracking store {without_credentials(uri)} cannot be used. Start its server, or "
-            f"name another store, such as 'sqlite:///mlflow.db'. {reason(error)}"
+            f"{message} another, as sqlite:///mlflow.db {reason(error)}"
         ) from error
     if found.lifecycle_stage == "deleted":
         raise ValueError(f"experiment {experiment!r} was deleted; restore it, or name another")
@@ -255,9 +251,8 @@ class RunStore:
 
     def run_address(self, run_id: str) -> str:
         """Return the address of the page of a run; for a file, once `ui_command` is running."""
-        local = self.uri.startswith(SQLITE)
-        server = "http://127.0.0.1:5000" if local else without_credentials(self.uri).rstrip("/")
-        return f"{server}/{self.page_of(run_id)}"
+        uri = "http://127.0.0.1:5000" if self.uri.startswith(SQLITE) else self.uri
+        return f"{without_credentials(uri).rstrip('/')}/{self.page_of(run_id)}"
 
 
 def tags_of(kind: str) -> dict[str, str]:
@@ -360,16 +355,15 @@ class TrackedRun(AbstractContextManager["TrackedRun"]):
     @property
     def address(self) -> str | None:
         """Where to see the run; None if the store failed."""
-        known = self.store is not None and not self.lost
-        return str(self.store.run_address(self.run_id)) if known else None
+        return None if self.lost or not self.store else str(self.store.run_address(self.run_id))
 
     def params(self, values: Mapping[str, object]) -> None:
         """Log parameters. They cannot change later; long values are truncated."""
         if self.borrowed and self.status is None:  # its owner may still log the same names
             self._late_params |= values
-        else:
-            pairs = _storable(values, _PARAM_LENGTH).items()
-            self._send_batch("params", [mlflow_part("entities").Param(*pair) for pair in pairs])
+            return
+        pairs = _storable(values, _PARAM_LENGTH).items()
+        self._send_batch("params", [mlflow_part("entities").Param(*pair) for pair in pairs])
 
     def metrics(self, values: Mapping[str, float], step: int = 0) -> None:
         """Buffer metrics for the next batch; non-finite values are dropped."""
@@ -522,12 +516,11 @@ class TrackedRun(AbstractContextManager["TrackedRun"]):
 
     def _send_batch(self, kind: str, batch: Sequence[Any]) -> None:
         """Send parameters, metrics or tags; singly where MLflow refuses one of them."""
-        if batch:
-            what = f"{kind}.{batch[0].key}" if len(batch) == 1 else ""
-            named: dict[str, Any] = {kind: batch}
-            if not self._send(what, "log_batch", **named) and not (what or self.lost):
-                for entity in batch:
-                    self._send_batch(kind, [entity])
+        what = f"{kind}.{batch[0].key}" if len(batch) == 1 else ""
+        named: dict[str, Any] = {kind: batch}
+        if batch and not self._send(what, "log_batch", **named) and not (what or self.lost):
+            for entity in batch:
+                self._send_batch(kind, [entity])
 
     def _send(self, what: str, method: str, *args: Any, file: bool = False, **kwargs: Any) -> bool:
         """Call the client. A refused entry or file is missing; a failed store ends tracking."""
