@@ -63,19 +63,8 @@ def test_what_a_framework_has_no_place_for_is_refused(framework, panel):
     make = getattr(frameworks, f"{framework}TSTransformerClassifier")
     with pytest.raises(ValueError, match="use TSTransformerClassifier"):
         make(**SMALL, warm_start=True).fit(*panel)
-    with pytest.raises(ValueError, match="list of DataFrames"):
+    with pytest.raises(ValueError, match="pandas index"):
         make(**SMALL, timestamps="index").fit(*panel)
-
-
-def in_pipeline(framework: str, classifier: Any) -> Any:
-    if framework == "Aeon":
-        from aeon.classification.compose import ClassifierPipeline
-        from aeon.transformations.collection.unequal_length import Padder
-
-        return ClassifierPipeline(Padder(), classifier)
-    from sktime.transformations.padder import PaddingTransformer
-
-    return PaddingTransformer() * classifier
 
 
 def test_a_fitted_source_stays_fitted_in_every_clone(framework, panel):
@@ -89,13 +78,6 @@ def test_a_fitted_source_stays_fitted_in_every_clone(framework, panel):
     expected = own.fit(X, y).transform(X_test)
     for twin in (clf, clf.clone(), clone(clf), clone(clf.clone())):
         np.testing.assert_array_equal(twin.fit(X, y).classifier_.transform(X_test), expected)
-    pipeline = in_pipeline(framework, clf)
-    for each in (pipeline, pipeline.clone()):
-        fitted = each.fit(X, y)
-        last = fitted.steps_[-1][1] if framework == "Aeon" else fitted.classifier_
-        np.testing.assert_array_equal(last.classifier_.transform(X_test), expected)
-    with pytest.raises(ValueError, match="is fitted, and the change"):
-        clf.clone().set_params(init_from__d_model=16)
     options = {"transformer_params": params, "convolution_params": KERNELS, "gate": 0}
     ensemble = getattr(frameworks, f"{framework}TSEnsembleClassifier")(**options, random_state=0)
     for each in (ensemble, ensemble.clone(), clone(ensemble)):
@@ -105,21 +87,12 @@ def test_a_fitted_source_stays_fitted_in_every_clone(framework, panel):
 
 
 @pytest.mark.slow
-def test_no_framework_is_loaded_unasked_and_a_missing_one_is_named_with_its_extra(tmp_path):
+def test_no_framework_is_loaded_unasked_and_a_missing_one_is_named_with_its_extra():
     code = (
         "import sys, tsformer.estimators.frameworks as frameworks\n"
-        "dir(frameworks), frameworks.__all__\n"
-        "print([name for name in ('sktime', 'skbase', 'aeon', 'numba') if name in sys.modules])\n"
-        "for framework in ('sktime', 'aeon'):\n"
-        "    sys.modules[framework] = None\n"
-        "    try:\n"
-        "        getattr(frameworks, framework.capitalize() + 'TSTransformerClassifier')\n"
-        "    except ImportError as error:\n"
-        "        print(error)"
+        "assert not {'sktime', 'aeon', 'numba'} & {*sys.modules}\n"
+        "sys.modules['aeon'] = None\n"
+        "frameworks.AeonTSTransformerClassifier"
     )
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-    loaded, *errors = done.stdout.splitlines()
-    assert loaded == "[]"
-    for error, extra in zip(errors, ("data", "aeon"), strict=True):
-        assert install_command(extra) in error
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert install_command("aeon") in done.stderr

@@ -17,7 +17,6 @@ from tsformer import EarlyClassifier, RandomConvolutionClassifier, load
 from tsformer.data import windows
 from tsformer.estimators import StreamingClassifier
 from tsformer.estimators.early import _stop
-from tsformer.estimators.series import drawn_seed
 
 RNG = np.random.default_rng(1)
 
@@ -74,15 +73,10 @@ def test_held_out_answers_leave_out_groups(made):
     assert found.accuracy.max() < 0.75
 
 
-def test_fit_folds_random_and_without_rare_class():
+def test_fit_folds_without_rare_class():
     y = np.minimum(np.arange(21), 1) + np.arange(21) // 11  # a single series of the class 0
     rare = early(Nearest(), cv=3).fit(10.0 * y[:, None, None] + RNG.normal(size=(21, 1, 8)), y)
     assert rare.trade_offs_.accuracy.max() > 0.9
-    noise, y = RNG.normal(size=(40, 1, 8)), np.arange(40) % 2
-    one, other = (early(Nearest(), random_state=seed).fit(noise, y) for seed in (0, 1))
-    assert not one.trade_offs_.equals(other.trade_offs_)
-    default = EarlyClassifier(points=1, random_state=3).fit(X[:4], Y[:4])
-    assert default.classifier_.random_state == drawn_seed(3)
 
 
 @pytest.mark.parametrize(("threshold", "n_agreeing"), [(0.6, 2), (0.9, 1)])
@@ -106,9 +100,6 @@ def test_decide_predict_early_and_stream_agree(threshold, n_agreeing, fitted):
                 assert answer.decided == decided[i]
                 if answer.decided:
                     assert (answer.label, answer.n_steps) == (labels[i], n_steps[i])
-    for i in np.flatnonzero(at_point):
-        at_once = StreamingClassifier(fitted).update(series[i], times[i])
-        assert (at_once.label, at_once.n_steps) == (labels[i], n_steps[i])
 
 
 def answers(*named: tuple[int, float] | None) -> np.ndarray:
@@ -166,14 +157,12 @@ def test_predict_early_late_or_longer_series(fitted):
     assert again.predict_early(late, TIMES)[1][0] >= 15
     longer, other = np.concatenate([X, X], axis=2), early(points=[0.7]).fit(X[..., :10], Y)
     assert other.steps_.tolist() == [7, 10]
-    assert other.predict_early(longer)[1].max() <= 10
-    assert other.decide(longer)[1].all()
     other.threshold_ = 1.1
-    assert other.decide(X[..., :10])[1].all(), "at the last point in any case"
+    assert other.decide(longer)[1].all(), "at the last point in any case"
+    assert (other.predict_early(longer)[1] == 10).all()
     longer[1, :, :10] = np.nan
-    for ask in (other.predict_early, other.decide):
-        with pytest.raises(ValueError, match="series 1 "):
-            ask(longer)
+    with pytest.raises(ValueError, match="series 1 "):
+        other.decide(longer)
 
 
 def test_stream_of_dated_frames():
@@ -187,11 +176,9 @@ def test_stream_of_dated_frames():
     assert (answer.label, answer.n_steps) == (labels[0], n_steps[0])
     stream.reset()
     swapped = [x[["b", "a"]] for x in frames]
-    for ask in (dated.predict, dated.decide, lambda series: stream.update(series[0])):
+    for ask in (dated.predict, lambda series: stream.update(series[0])):
         with pytest.raises(ValueError, match="order"):
             ask(swapped)
-    with pytest.raises(ValueError, match="series 0 "):
-        stream.update(frames[0][2::-1])
     assert stream.update(frames[0][:3]).label is None
     for chunk in (X[0][:, 3:5], frames[0][3:5]):  # unnamed, and times of another kind
         with pytest.raises(ValueError, match=r"channels|times"):
@@ -201,7 +188,6 @@ def test_stream_of_dated_frames():
 def test_points_without_rounding_error():
     sixth = early(points=6, earliness=1 / 6).fit(X[:10], Y[:10])
     assert (sixth.predict_early(X)[1] == 4).all()
-    assert early(points=[1e-9, 1 / 6, 1]).fit(X, Y).steps_.tolist() == [1, 4, 24]
 
 
 @pytest.mark.parametrize(
@@ -224,8 +210,7 @@ def test_save_and_load(tmp_path):
     for found, expected in zip(loaded.predict_early(X), fitted.predict_early(X), strict=True):
         np.testing.assert_array_equal(found, expected)
     assert loaded.choose_rule("harmonic").threshold_ == fitted.choose_rule("harmonic").threshold_
-    assert (loaded.cv, loaded.earliness, loaded.n_channels_) == (3, 0.9, 2)
-    assert (loaded.points, loaded.random_state) == ([0.5, 0.75], 0)
+    assert (loaded.points, loaded.earliness, loaded.n_channels_) == ([0.5, 0.75], 0.9, 2)
     with pytest.raises(TypeError, match="Nearest"):
         early(Nearest()).fit(X, Y).save(tmp_path / "model")
 
@@ -285,8 +270,7 @@ def streamed(stream, signal, sizes):
 
 @pytest.mark.parametrize("sizes", [[1], [0, 3, 8], [70, 2]])
 @pytest.mark.parametrize(
-    ("length", "stride", "pause"),
-    [(20, 7, None), (20, 33, None), ("2s", "700ms", "10s"), (5, 5, 30)],
+    ("length", "stride", "pause"), [(20, 7, None), ("2s", "3300ms", "10s"), (5, 5, 30)]
 )
 def test_a_stream_gives_the_windows_of_the_recording(model, length, stride, pause, sizes):
     seconds = np.arange(150) / 10
@@ -317,14 +301,3 @@ def test_arrays_are_numbered_on(model):
     assert stream.answers == []
     stream.reset()
     assert stream.update(x[:, :20]).n_steps == 20
-    with pytest.raises(ValueError, match="same"):
-        stream.update(x[:1])
-
-
-@pytest.mark.parametrize(
-    ("arguments", "problem"),
-    [((20, 0), "stride"), (("2s", "1s"), "'2s'"), ((None,), "length and stride")],
-)
-def test_bad_windows_are_refused(model, arguments, problem):
-    with pytest.raises((TypeError, ValueError), match=problem):
-        StreamingClassifier(model, *arguments).update(signal())

@@ -5,8 +5,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 from small_estimators import MAKERS, RAGGED, TIMES, X, Y, convolutions
 
 from tsformer import load
@@ -133,12 +131,9 @@ def test_novelty_score_of_each_estimator(name, fitted, tmp_path):
     assert (estimator.novelty_score(RAGGED, [2 * each for each in TIMES]) != scores).any()
     estimator.save(tmp_path / "model")
     np.testing.assert_array_equal(load(tmp_path / "model").novelty_score(RAGGED, TIMES), scores)
-    with pytest.raises(NotFittedError):
-        clone(estimator).novelty_score(RAGGED, TIMES)
     gone = [RAGGED[0], np.full((2, 5), np.nan)]
-    for series, message in (([x[:1] for x in RAGGED], "1 channels"), (gone, "series 1 ")):
-        with pytest.raises(ValueError, match=message):
-            estimator.novelty_score(series, [np.arange(x.shape[1]) for x in series])
+    with pytest.raises(ValueError, match="series 1 "):
+        estimator.novelty_score(gone, [np.arange(x.shape[1]) for x in gone])
 
 
 @pytest.mark.parametrize("series", [np.zeros((6, 2, 24)), np.full((6, 2, 24), 3.0)])
@@ -150,22 +145,13 @@ def test_score_constant_training_series(series):
         clf.fit(X[:1], Y[:1]).novelty_score(X)
 
 
-def test_fit_samples_series(monkeypatch):
-    monkeypatch.setattr("tsformer.estimators.novelty.MOST_SERIES", 60)
-    series = np.concatenate([sensors(200, 0), sensors(200, 1) + 1e4])  # sorted by their level
-    novelty = Novelty(3, None).fit(to_source(series))
-    assert novelty.of_shape.n_series == 60
-    assert (novelty.score(to_source(series)) <= 1).mean() > 0.9
-
-
 def test_fit_series_with_leading_gaps():
     rng = np.random.default_rng(0)
     series = rng.normal(size=(12, 1, 40))
     series[::2, :, :36] = np.nan
     times = rng.uniform(0.5, 2, size=(12, 40)).cumsum(axis=1)
-    for given in ({}, {"times": times}):
-        clf = convolutions().fit(series, np.arange(12) % 2, **given)
-        assert np.isfinite(clf.novelty_score(series, **given)).all()
+    clf = convolutions().fit(series, np.arange(12) % 2, times=times)
+    assert np.isfinite(clf.novelty_score(series, times=times)).all()
 
 
 def test_score_of_largest_numbers():

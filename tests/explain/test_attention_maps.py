@@ -4,24 +4,9 @@ from functools import partial
 
 import numpy as np
 import pytest
-import torch
 from marks import exhaustive_except
 
 from tsformer.encodings import names
-
-
-@torch.no_grad()
-def test_weights_are_those_of_each_block(plain, fit):
-    """tests/model/test_attention.py has their formula."""
-    clf = fit(plain, encoding="shaw", stem="conv")
-    maps, model = clf.attention(plain.X[:2]), clf.model_
-    x, _, t = model.forward_stem(clf.preprocessor_(torch.from_numpy(plain.X[:2]).mT)[0])
-    assert maps.weights.shape == (2, 2, 2, 24, 24)
-    for number, block in enumerate(model.blocks):
-        hooks = model.encoding.at(number)
-        expected = block.attention.weights(block.norm_attention(x), t, hooks)
-        np.testing.assert_allclose(maps.weights[:, number], expected, atol=1e-5)
-        x = block(x, t, hooks)
 
 
 @pytest.mark.parametrize("stride", [1, 4])

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-from experiments.explanations import known_windows
 from tsformer import load
 from tsformer.explain import METHODS
 
@@ -183,16 +182,3 @@ def test_explain_wrong_arguments_are_named(arguments, words, plain, fit):
     clf = fit(plain)
     with pytest.raises((TypeError, ValueError), match=re.escape(words)):
         clf.explain(plain.X, **arguments)
-
-
-@pytest.mark.slow
-def test_the_largest_relevance_is_in_a_decisive_window():
-    classifier = known_windows.solved("window", 0)
-    X, y, decisive = known_windows.draw("window", 60, 300)
-    right = classifier.predict(X) == y
-    assert right.mean() > 0.95
-    assert decisive.mean() == pytest.approx(8 / (3 * 32))
-    for method in ("integrated_gradients", "occlusion"):
-        relevance = classifier.explain(X[right], method).reshape(right.sum(), -1)
-        within = decisive[right].reshape(relevance.shape)
-        assert np.take_along_axis(within, relevance.argmax(1)[:, None], axis=1).mean() >= 0.95

@@ -136,10 +136,6 @@ CASES = {
         {"stem_params": {"strides": (1, 2)}, "encoding": "rope", "pooling": "max"},
         *(AT_TIMES, {"with_times": True}),
     ),
-    "single steps, at times": (
-        {"stem": "linear", "encoding": "rope", "pooling": "max"},
-        *(AT_TIMES, {"with_times": True}),
-    ),
     "one channel, each series scaled by itself": (
         {"stem": "linear", "scaling": "series", "pooling": "attention", "encoding": "tape+erpe"},
         {"X": series(12, LENGTH, 1, seed=0)},
@@ -227,8 +223,7 @@ def test_torch_export(tmp_path):
     extra = {"classes": ""}
     program = torch.export.load(tmp_path / "made" / "model.pt2", extra_files=extra)
     assert json.loads(extra["classes"]) == [5, 6, 7]
-    assert [file.name for file in (tmp_path / "made").iterdir()] == ["model.pt2"]
-    for n, length in [(1, LENGTH), (2, 4), (4, 7), (5, 3 * LENGTH)]:
+    for n, length in [(1, LENGTH), (2, 4), (5, 3 * LENGTH)]:
         X = series(n, length)
         agree(estimator, program.module()(torch.from_numpy(X)).numpy(), [X])
 
@@ -288,17 +283,10 @@ def test_random_convolutions_of_all_dilations_are_few_operators():
 
 @pytest.mark.exhaustive
 def test_an_ensemble_in_onnx(tmp_path):
-    onnx = pytest.importorskip("onnx", reason='needs the extra "onnx"')
     estimator = small_estimators.ensemble("good", {"stem": "linear"})
     estimator.fit(series(12, 16, seed=0), 5 + np.arange(12) % 3)
     with_random_weights(estimator.random_convolutions_)
     agree_in_onnx(estimator, tmp_path, shapes=LONGER)
-    model = onnx.load(tmp_path / "model.onnx")
-    props = {prop.key: json.loads(prop.value) for prop in model.metadata_props}
-    assert props["estimator"] == "TSEnsembleClassifier"
-    assert props["weights"] == estimator.weights_
-    assert props["parts"]["random_convolutions"]["model"] == CONVOLUTIONS
-    assert props["parts"]["transformer"]["model"]["d_model"] == 8
 
 
 @pytest.mark.parametrize(("level", "is_warned"), [(1e4, False), (1e6, True)])
@@ -323,18 +311,13 @@ def test_onnx_predicts_like_the_estimator_and_describes_it(tmp_path):
     model = onnx.load(tmp_path / "model.onnx")
     props = {prop.key: json.loads(prop.value) for prop in model.metadata_props}
     assert props["classes"] == ["no", "perhaps", "yes"]
-    assert props["tsformer"] == tsformer.__version__
     assert props["estimator"] == "TSTransformerClassifier"
     assert (props["n_channels"], props["scaling"]) == (2, "channel")
     assert props["time_step"] == estimator.preprocessor_.time_step
     assert (props["model"]["encoding"], props["model"]["d_model"]) == ("rope", 8)
-    given, made = model.graph.input[0], model.graph.output[0]
-    for port, name, expected in (
-        (given, "X", ["n", 2, "length"]),
-        (made, "probabilities", ["n", 3]),
-    ):
-        sizes = [dim.dim_param or dim.dim_value for dim in port.type.tensor_type.shape.dim]
-        assert (port.name, sizes) == (name, expected)
+    given = model.graph.input[0]
+    sizes = [dim.dim_param or dim.dim_value for dim in given.type.tensor_type.shape.dim]
+    assert (given.name, sizes) == ("X", ["n", 2, "length"])
 
 
 @pytest.mark.parametrize("export", [to_onnx, to_torch_export])

@@ -1,7 +1,5 @@
 """Hydra and MiniRocket by brute force; their features together, scaled; series at regular steps."""
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 import torch
@@ -28,14 +26,10 @@ def seeded(seed: int = 0) -> torch.Generator:
 def test_channels_are_drawn_as_in_the_paper():
     (drawn,) = draw_channels(1, 30_000, 20, seeded())
     sizes = drawn.sum(dim=1)
-    assert set(drawn.unique().tolist()) == {0.0, 1.0}
-    assert sizes.min() == 1
-    assert sizes.max() == 9
+    assert (sizes.min(), sizes.max()) == (1, 9)
     # 2^u below 2 where u is below 1, of log2(10).
     assert (sizes == 1).float().mean() == pytest.approx(0.301, abs=0.008)
     assert drawn.mean(dim=0).std() < 0.02  # no channel is preferred
-    assert draw_channels(2, 500, 2, seeded()).sum(dim=2).unique().tolist() == [1.0, 2.0]
-    assert draw_channels(2, 12, 1, seeded()).tolist() == [[[1.0]]] * 2, "one channel, one group"
 
 
 def differences(x, mask):
@@ -120,9 +114,6 @@ def test_hydra_equals_definition(channels, length):
     wanted = np.array([counts_by_loops(transform, each) for each in x.numpy()])
     np.testing.assert_allclose(transform(x).numpy(), wanted, atol=1e-4)
     assert not transform(torch.zeros_like(x)).any(), "a constant window counts for none"
-    kernels = transform.kernels
-    assert kernels.sum(dim=-1).abs().max() < 1e-6
-    torch.testing.assert_close(kernels.abs().sum(dim=-1), torch.ones(kernels.shape[:3]))
 
 
 # --- MiniRocket ----------------------------------------------------------------------------------
@@ -151,9 +142,6 @@ def shares_by_loops(rocket: MiniRocket, x: np.ndarray) -> list[float]:
 
 @pytest.mark.parametrize(("channels", "length"), [(1, 30), (3, 30), (1, 5), (2, 1)])
 def test_minirocket_equals_definition(channels, length):
-    assert len({tuple(kernel) for kernel in KERNELS.tolist()}) == 84
-    assert (KERNELS.sum(dim=1) == 0).all()
-    assert set(KERNELS.unique().tolist()) == {-1.0, 2.0}
     x = series(6, channels, length)
     transform = rocket(x, size=(400,))
     found = transform(x)
@@ -167,14 +155,11 @@ def test_minirocket_equals_definition(channels, length):
 @pytest.mark.parametrize("per_kernel", [1, 5, 119])
 def test_dilations_are_spread_exponentially(length, per_kernel):
     rocket = MiniRocket(84 * per_kernel).fit(torch.zeros(1, 1, length), None, seeded())
-    dilations, counts = rocket.dilations, rocket.n_biases
-    assert int(counts.sum()) == per_kernel
-    assert counts.min() >= 0
+    dilations = rocket.dilations.tolist()
+    assert int(rocket.n_biases.sum()) == per_kernel
+    assert dilations == sorted({*dilations})
     assert dilations[0] == 1
-    assert all(a < b for a, b in pairwise(dilations.tolist()))
-    assert len(dilations) <= 32
-    if per_kernel > 1:
-        assert dilations[-1] == max((length - 1) // 8, 1)
+    assert dilations[-1] == (max((length - 1) // 8, 1) if per_kernel > 1 else 1)
     few = MiniRocket(84 * 5).fit(torch.zeros(1, 1, 20), None, seeded())
     assert few.n_biases.tolist() == [4, 1], "of 1, 1.2, 1.5, 1.9 and 2.4"
 
@@ -196,17 +181,6 @@ def made(x, mask=None, n_features=336, n_groups=4) -> RandomConvolutions:
     convolutions = RandomConvolutions(n_features, n_groups).draw(x, mask, seeded())
     convolutions.fit_scales(convolutions.unscaled(x, mask))
     return convolutions
-
-
-def test_each_transform_reads_values_and_differences_with_their_masks():
-    """The differences of 17 steps span one dilation of Hydra, and the values two."""
-    x = series(6, 2, 17)
-    mask = torch.arange(17) < torch.tensor([[17], [17], [11], [9], [6], [4]])
-    views, generator = list(views_of(x, mask).values()), seeded()
-    parts = [MiniRocket(168).fit(*view, generator) for view in views]
-    parts += [Hydra(2).fit(view[0], generator) for view in views]
-    wanted = torch.cat([part(*view) for part, view in zip(parts, views * 2, strict=True)], dim=1)
-    torch.testing.assert_close(made(x.mT, mask).unscaled(x.mT, mask), wanted)
 
 
 def test_transforms_are_optional_and_loadable():
@@ -242,17 +216,13 @@ def test_features_of_long_series_hold_no_whole_response():
     assert sizes.largest <= 2 * 84 * 1024
 
 
-def test_a_constant_feature_is_0():
+def test_features_are_scaled_as_defined():
     x = torch.full((30, 1), 0.1)
     assert FeatureScaler().fit(x)(x).abs().max() < 1e-6
-    assert FeatureScaler().fit(torch.tensor([[1.0], [5.0]])).std == 2
-
-
-def test_counts_are_scaled_as_defined():
     x = torch.tensor([[4.0, 0.0], [9.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])
-    root = torch.tensor([[2.0, 0.0], [3.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
-    zeros = torch.tensor([0.5, 0.75])
-    wanted = (root - root.mean(dim=0)) / (root.std(dim=0, correction=0) + zeros**4 + 1e-8)
+    root = x.clamp(min=0).sqrt()
+    share = torch.tensor([0.5, 0.75])
+    wanted = (root - root.mean(dim=0)) / (root.std(dim=0, correction=0) + share**4 + 1e-8)
     scaler = FeatureScaler()
     scaler.counts = True
     torch.testing.assert_close(scaler.fit(x)(x), wanted.where(root > 0, 0.0))

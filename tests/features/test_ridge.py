@@ -159,29 +159,6 @@ def test_ridge_large_system_uses_penalty_of_sample(shape, weighted, n_groups, mo
     assert whole.left_out[1][nearest.indices].equal(targets)
 
 
-@shapes
-@weighting
-@pytest.mark.parametrize("n_groups", [None, 7])
-@pytest.mark.parametrize("decomposed", [5, 4096])
-def test_ridge_least_loss_of_all_penalties_is_that_of_fit(
-    shape, weighted, n_groups, decomposed, monkeypatch
-):
-    monkeypatch.setattr(ridge, "_DECOMPOSED", decomposed)
-    features, y, weights = problem(*shape)
-    groups = None if n_groups is None else np.arange(len(y)) ** 2 % 11 % n_groups
-    expected = fitted(features, y, weights if weighted else None, groups).loss
-    kind = Classes(np.arange(3))
-    system = ridge.system_of(
-        torch.from_numpy(features).float(),
-        torch.from_numpy(y),
-        kind,
-        torch.from_numpy(weights) if weighted else None,
-        None if groups is None else torch.from_numpy(groups),
-    )
-    least = ridge.losses_of([system], kind)[1].min()
-    assert float(least) == pytest.approx(float(expected), rel=1e-6)
-
-
 def test_ridge_many_scores_are_sampled(monkeypatch):
     features, y, weights = problem(20, 6)
     whole = fitted(features, y, weights)

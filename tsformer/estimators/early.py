@@ -84,14 +84,8 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
     ----------
     classes_, classifier_ : ndarray (n_classes,), classifier
         The labels, sorted, and the classifier of prefixes of series with `n_channels_` channels.
-    steps_, threshold_, n_agreeing_ : ndarray (n_points,) of int, float, int
-        The points, as numbers of steps, and the rule.
-    trade_offs_ : DataFrame
-        `trade_offs` of the held-out answers.
-
-    See Also
-    --------
-    tsformer.estimators.StreamingClassifier : Answers after each chunk of one series.
+    steps_, threshold_, n_agreeing_, trade_offs_ : ndarray (n_points,), float, int, DataFrame
+        The points, as numbers of steps, the rule, and `trade_offs` of the held-out answers.
 
     References
     ----------
@@ -186,8 +180,7 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        earliness : "harmonic" or float
-            As in the constructor.
+        earliness : as in the constructor
 
         Returns
         -------
@@ -280,22 +273,16 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         path : as in `TSTransformerClassifier.save`
-
-        Raises
-        ------
-        TypeError
-            If the classifier is of another library.
         """
         check_is_fitted(self)
         if not isinstance(self.classifier_, SeriesEstimator):
-            kind = type(self.classifier_).__name__
-            raise TypeError(f"save writes classifiers of tsformer; got {kind}, which needs pickle")
+            raise TypeError(f"save writes classifiers of tsformer; got {self.classifier_!r:.80}")
         described, tensors = fitted_state(self.classifier_)
         parameters = self.get_params(deep=False) | {"points": np.array(self.points).tolist()}
         del parameters["classifier"]
         rule = {"steps": self.steps_.tolist(), "trade_offs": self.trade_offs_.to_dict("list")}
         rule |= {"threshold": self.threshold_, "n_agreeing": self.n_agreeing_}
-        rule |= {"parameters": parameters}
+        rule["parameters"] = parameters
         state: dict[str, Any] = {"class": "EarlyClassifier", "rule": rule}
         state["classifier"] = described
         text = f"# EarlyClassifier\n\nIt answers after {rule['steps']} steps, by predictions of:\n"
@@ -418,13 +405,13 @@ class StreamingClassifier:
             at = None if times is None else [known.index.to_numpy()]
             complete = len(known) >= early.steps_[-1]
             _, answers, ends = _ask(early, [known], at, complete=complete, known=self._at_points)
-            stop = int(_stop(answers, early.threshold_, early.n_agreeing_)[0])
+            self._at_points = answers
             if ends.any():
+                stop = int(_stop(answers, early.threshold_, early.n_agreeing_)[0])
                 point = stop if stop >= 0 else ends.argmax()
                 proba, n_steps = answers[point, 0], int(ends[point, 0])
                 label = early.classes_[proba.argmax()]
                 self._answer = EarlyAnswer(label, stop >= 0, n_steps, proba)
-            self._at_points = answers
         self._known = known
         return self._answer
 

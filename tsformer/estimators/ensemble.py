@@ -48,8 +48,7 @@ from tsformer.training.progress import note
 QUALITIES = {"fast": 1, "good": 2, "best": 4}
 #: Share of a `time_limit` from which on a warning names the parts that exceeded it.
 _TOLERANCE = 1.2
-#: Smallest share of its epochs for which a model is trained. On four of six development problems,
-#: models of a tenth of the epochs worsened the log loss of the mean.
+#: Smallest share of its epochs for which a model is trained; a tenth worsened the mean's log loss.
 _LEAST_SHARE = 0.2
 #: Parameters that both parts share, and parameters of the parts that cannot be overridden.
 _SHARED = ("timestamps", "class_weight", "device", "n_threads")
@@ -109,10 +108,6 @@ class TSEnsembleClassifier(ClassifierMixin, SeriesEstimator):
         Weight and seconds of `fit` of each part, "random_convolutions" and "transformer".
     classes_, n_features_in_, n_channels_, device_
         As in `TSTransformerClassifier`.
-
-    See Also
-    --------
-    TSTransformerClassifier, RandomConvolutionClassifier : The parts.
 
     Examples
     --------

@@ -33,18 +33,13 @@ class AeonTSTransformerClassifier(_Threaded, _BaseClassifier, delegate=TSTransfo
     """Transformer, as a native aeon classifier.
 
     It takes the parameters of `TSTransformerClassifier` and delegates to it. It accepts every
-    collection type of aeon, including series of unequal length and with missing values, and works
-    in aeon's pipelines and ensembles. aeon has no times, so `timestamps` must be None.
-    `warm_start` is refused: aeon resets an estimator before each fit.
+    collection type of aeon, and works in its pipelines and ensembles. aeon has no times, so
+    `timestamps` must be None; `warm_start` is refused, as aeon resets an estimator before each fit.
 
     Attributes
     ----------
     classifier_ : TSTransformerClassifier
         The fitted classifier, with `history_`, `transform` and `save`.
-
-    See Also
-    --------
-    tsformer.TSTransformerClassifier : Documents the parameters.
 
     Examples
     --------

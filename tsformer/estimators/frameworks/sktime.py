@@ -50,21 +50,15 @@ class SktimeTSTransformerClassifier(
     """Transformer, as a native sktime classifier.
 
     It takes the parameters of `TSTransformerClassifier` and delegates to it. It accepts every panel
-    container of sktime, including series of unequal length and with missing values, and works in
-    sktime's pipelines, ensembles, tuning and evaluation.
-
-    With ``timestamps="index"`` the time of each step comes from the index of its series, so arrays
-    are refused. `warm_start` is refused too: sktime resets an estimator before each fit.
+    container of sktime, and works in its pipelines, ensembles, tuning and evaluation. With
+    ``timestamps="index"`` the time of each step comes from the index of its series, so arrays are
+    refused. `warm_start` is refused too: sktime resets an estimator before each fit.
 
     Attributes
     ----------
     classifier_ : TSTransformerClassifier
         The fitted classifier, with `history_`, `transform` and `save`. Missing if all training
         labels are equal: sktime then predicts that label itself.
-
-    See Also
-    --------
-    tsformer.TSTransformerClassifier : Documents the parameters.
 
     Examples
     --------
