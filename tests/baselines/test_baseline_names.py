@@ -30,21 +30,9 @@ _QUICK: dict[str, dict[str, Any]] = {
     "mvts-transformer": {"num_epochs": 2, "d_model": 16, "n_heads": 2, "num_layers": 1},
     "convtran": {"num_epochs": 2, "dim_ff": 16},
 }
-
-
 #: Ours, and of each library one; others of a library are read by the same code.
-_ENOUGH = {
-    *("tsformer", "random-convolutions", "ensemble", "summary-ridge"),
-    *("majority", "flat-ridge", "rocket", "1nn-dtw", "resnet"),
-}
-
-
-def missing(name: str) -> list[str]:
-    return [each for each in BASELINES[name].needs if importlib.util.find_spec(each) is None]
-
-
-def quick(name: str) -> dict[str, Any]:
-    return {**BASELINES[name].quick, **_QUICK.get(name, {})}
+_ENOUGH = {"tsformer", "random-convolutions", "ensemble", "summary-ridge", "majority"}
+_ENOUGH |= {"flat-ridge", "rocket", "1nn-dtw", "resnet"}
 
 
 @pytest.mark.slow
@@ -55,17 +43,18 @@ def quick(name: str) -> dict[str, Any]:
 )
 def test_each_name_that_is_installed_reads_whatever_there_is(name, dataset):
     """One channel, several, and series of 7 to 29 steps with 12 channels."""
-    if missing(name):
-        pytest.skip(f"{missing(name)} is not installed")
+    if missing := [each for each in BASELINES[name].needs if not importlib.util.find_spec(each)]:
+        pytest.skip(f"{missing} is not installed")
+    quick = {**BASELINES[name].quick, **_QUICK.get(name, {})}
     X, y = load_dataset(dataset, "train")
     X_test, _ = load_dataset(dataset, "test")
     labels = np.unique(y)[:2]
     few = np.concatenate([np.flatnonzero(y == label)[:8] for label in labels])
     X, y = [X[i] for i in few], y[few]
     # One with a seed may make no use of it; one without is the same for every seed.
-    passed = arguments(name, load_class(name), quick(name), 3)
+    passed = arguments(name, load_class(name), quick, 3)
     assert passed.get("random_state") == 3 or not BASELINES[name].random
-    classifier = PanelClassifier(name, quick(name), 0).fit(X, y)
+    classifier = PanelClassifier(name, quick, 0).fit(X, y)
     unequal = dataset == "JapaneseVowels" and not BASELINES[name].unequal
     assert ("padded" in classifier.helped_) == unequal
     assert classifier.classes_.tolist() == labels.tolist()

@@ -154,11 +154,9 @@ def downloads(monkeypatch):
     """Stand in for sktime's download: `downloads.does` gets the folder it must write into."""
 
     class Downloads:
-        calls = 0
         does = staticmethod(put)
 
     def load(name, split, extract_path):
-        Downloads.calls += 1
         Downloads.does(extract_path)
 
     # As if sktime shipped nothing, so that a problem of which we have the files must be downloaded.

@@ -28,7 +28,7 @@ def test_channel_scaling_is_learned_from_the_values_of_training():
     mean, std = np.nanmean(steps, axis=1), np.nanstd(steps, axis=1)
     np.testing.assert_allclose(scaler.mean, mean)
     np.testing.assert_allclose(scaler.std, std)
-    assert scaler.flagged.tolist() == [True, False]
+    assert scaler.gap_channels.tolist() == [0]
     assert scaler.n_inputs == 3
     found = scaler.transform(to_padded(WHOLE + 1)).values.numpy()[..., :2]
     expected = (WHOLE + 1 - mean[:, None]) / std[:, None]

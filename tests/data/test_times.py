@@ -74,12 +74,10 @@ def test_refused_with_a_reason():
 
 def test_one_unit_is_the_median_step_of_training():
     X = np.arange(8.0).reshape(2, 4)
-    times = [[0, 10, 20, 500], [3, 3, 13, 23]]
-    series = to_padded(X, times)
+    series = to_padded(X, [[0, 10, 20, 500], [3, 3, 13, 23]])
     scaler = Scaler("channel").fit(series)
     assert scaler.time_step == 10.0
-    panel = scaler.transform(series)
-    np.testing.assert_allclose(panel.times, [[0, 1, 2, 50], [0, 0, 1, 2]])
+    np.testing.assert_allclose(scaler.transform(series).times, [[0, 1, 2, 50], [0, 0, 1, 2]])
     often_at_once = to_padded(X, [[0, 0, 0, 5], [1, 1, 1, 6]])
     assert Scaler("channel").fit(often_at_once).time_step == 5.0, "steps of no length do not count"
     assert Scaler("channel").fit(to_padded(X)).time_step is None

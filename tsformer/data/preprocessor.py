@@ -194,13 +194,6 @@ class Scaler(Preprocessor):
         n_views = self._with_values + (self.difference is not None) + 2 * (self.size is not None)
         return n_views * self.n_channels + len(self.gap_channels)
 
-    @property
-    def flagged(self) -> Tensor:
-        """Which channels have missing values in training, Tensor ``[C]`` of bool."""
-        flagged = torch.zeros(self.n_channels, dtype=torch.bool)
-        flagged[self.gap_channels] = True
-        return flagged
-
     def fit(self, series: SeriesSource) -> Self:
         self.time_step = None if series.clock is None else _interval(series) or 1.0
         self.n_channels = series.n_channels
@@ -288,15 +281,15 @@ class Scaler(Preprocessor):
         gaps = series.gaps
         if gaps is None or self.gap_flag is None:
             return  # without a flag a gap is filled and means nothing
-        missing = torch.from_numpy(gaps.missing.any(axis=0))
-        if len(new := (missing & ~self.flagged).nonzero()[:, 0]):
+        missing = np.flatnonzero(gaps.missing.any(axis=0))
+        if len(new := np.setdiff1d(missing, self.gap_channels.numpy())):
             where = f"in channels {new[:10].tolist()}, where the training data had none"
             warn_caller(f"X has missing values {where}: they are interpolated")
 
     def describe(self) -> dict[str, Any]:
         return super().describe() | {
             "scaling": self.scaling,
-            "flagged": self.flagged.tolist(),
+            "flagged": np.isin(range(self.n_channels), self.gap_channels.numpy()).tolist(),
             "gap_flag": self.gap_flag,
             "views": self.views,
             "view_params": {} if self.difference is None else {"scale": self.difference.scale},
