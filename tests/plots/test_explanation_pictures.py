@@ -24,10 +24,9 @@ def example(n_channels: int, length: int) -> tuple[np.ndarray, np.ndarray]:
     ("n_channels", "length"), slow_except([(1, 24), (3, 400), (8, 60), (30, 100), (2, 1)], [3])
 )
 def test_series_are_legible(n_channels, length):
-    x, relevance = example(n_channels, length)
     names = [f"a channel with a long name, number {i}" for i in range(n_channels)]
     title = "the reasons for a class whose name is long enough to need two lines " * 2
-    figure = plot_relevance(x, relevance, channels=names, title=title)
+    figure = plot_relevance(*example(n_channels, length), channels=names, title=title)
     assert_legible(figure)
     assert_readable(figure)
     assert len(panels(figure)) == min(n_channels, 8)
@@ -53,9 +52,8 @@ def test_each_value_has_its_colour_and_the_best_window_is_marked():
     np.testing.assert_array_equal(found, np.c_[steps, x[0, steps], relevance[0, steps]])
     assert not first.patches
     (window,) = second.patches
-    low, high = window.get_x(), window.get_x() + window.get_width()
-    assert low <= 20 <= high
-    assert high - low == pytest.approx(4)
+    assert window.get_x() <= 20 <= window.get_x() + window.get_width()
+    assert window.get_width() == pytest.approx(4)
 
 
 class Explained:
@@ -123,20 +121,16 @@ def test_classes_are_legible_and_are_means(n_classes, n_channels):
     figure = plot_class_relevance(relevance, labels)
     assert_legible(figure)
     assert_readable(figure)
-    drawn = panels(figure)
-    assert len(drawn) == n_classes
-    mesh = drawn[1].collections[0]
-    mean = (relevance[1] + relevance[1 + n_classes]) / 2
-    np.testing.assert_allclose(mesh.get_array().data, mean)
-    low, high = mesh.get_clim()
-    assert low == -high
-    assert high >= np.abs(mean).max()
+    meshes = [ax.collections[0] for ax in panels(figure)]
+    means = relevance.reshape(2, n_classes, n_channels, 50).mean(axis=0)
+    np.testing.assert_allclose([mesh.get_array().data for mesh in meshes], means)
+    limit = np.abs(means).max()
+    assert {mesh.get_clim() for mesh in meshes} == {(-limit, limit)}
 
 
 @pytest.mark.parametrize("timed", [False, True])
 def test_attention_is_legible_and_its_mean(timed):
-    weights = RNG.uniform(size=(2, 4, 16, 16))
-    x = example(3, 64)[0]
+    weights, x = RNG.uniform(size=(2, 4, 16, 16)), example(3, 64)[0]
     steps = np.linspace(0, 1000, 64) if timed else None
     times = np.linspace(0, 1000, 16) if timed else np.arange(16) * 4.0
     figure = plot_attention(weights, times, x, series_times=steps, title="both blocks")
@@ -163,7 +157,6 @@ def test_attention_of_a_shorter_series_is_drawn_without_padding():
     maps = classifier(stem="linear").fit(X, ["a", "b"] * 6).attention(X)
     matrix, top, _ = panels(plot_attention(maps.weights[0], maps.times[0], X[0]))
     there = maps.mask[0]
-    assert 0 < there.sum() <= 20
     expected = maps.weights[0].mean(axis=(0, 1))[np.ix_(there, there)]
     np.testing.assert_allclose(matrix.collections[0].get_array().data, expected)
     assert matrix.get_xlim() == top.get_xlim() == (0, 19)
