@@ -9,24 +9,15 @@ import pytest
 ONE_OF_EACH_HOOK = ("lspe", "rope", "alibi", "erpe", "none", "tape+erpe")
 
 
-def slow_except(values: Iterable[Any], fast: Iterable[Any] = ONE_OF_EACH_HOOK) -> list[Any]:
-    """Return the parameters of a test, all but the `fast` ones marked slow.
-
-    Where a value is a tuple, its first entry decides.
-    """
-    return _marked(values, fast, pytest.mark.slow)
+def slow_except(
+    values: Iterable[Any], fast: Iterable[Any] = ONE_OF_EACH_HOOK, mark: Any = pytest.mark.slow
+) -> list[Any]:
+    """Return the parameters of a test, marked slow except those in `fast`, by their first entry."""
+    rows = [value if isinstance(value, tuple) else (value,) for value in values]
+    plain = tuple(fast)
+    return [pytest.param(*row, marks=() if row[0] in plain else mark) for row in rows]
 
 
 def exhaustive_except(values: Iterable[Any], enough: Iterable[Any] = ONE_OF_EACH_HOOK) -> list[Any]:
     """Return the parameters of a test, marked exhaustive except those in `enough`."""
-    return _marked(values, enough, pytest.mark.exhaustive)
-
-
-def _marked(values: Iterable[Any], plain: Iterable[Any], mark: pytest.MarkDecorator) -> list[Any]:
-    plain = tuple(plain)
-    marked = []
-    for value in values:
-        arguments = value if isinstance(value, tuple) else (value,)
-        marks = () if arguments[0] in plain else mark
-        marked.append(pytest.param(*arguments, marks=marks))
-    return marked
+    return slow_except(values, enough, pytest.mark.exhaustive)

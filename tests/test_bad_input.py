@@ -14,6 +14,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from marks import exhaustive_except
 
 from tsformer import TSTransformerClassifier
 from tsformer.training import NonFiniteLossError
@@ -30,8 +31,7 @@ DTYPES = ["f8", "f4", "f2", "i8", "i1", "u1", "?", ">f8", "c16", "O", "U4", "M8[
 @st.composite
 def series(draw: Any, n: int, n_channels: int, wild: bool) -> list[np.ndarray]:
     """Return series of equal or unequal lengths, tame or with anything in them."""
-    equal = draw(st.booleans())
-    longest = draw(st.integers(1, 12))
+    equal, longest = draw(st.booleans()), draw(st.integers(1, 12))
     lengths = [longest if equal else draw(st.integers(1, longest)) for _ in range(n)]
     rng = np.random.default_rng(draw(st.integers(0, 2**16)))
     X = [rng.normal(size=(n_channels, length)) for length in lengths]
@@ -40,9 +40,8 @@ def series(draw: Any, n: int, n_channels: int, wild: bool) -> list[np.ndarray]:
         x[rng.random(x.shape) < part] = np.nan
     for _ in range(draw(st.integers(0, 4)) if wild else 0):
         x = X[draw(st.integers(0, n - 1))]
-        x[draw(st.integers(0, n_channels - 1)), draw(st.integers(0, x.shape[1] - 1))] = draw(
-            NUMBERS
-        )
+        channel, step = draw(st.integers(0, n_channels - 1)), draw(st.integers(0, x.shape[1] - 1))
+        x[channel, step] = draw(NUMBERS)
     return X
 
 
@@ -95,11 +94,7 @@ FIRST = {name: values[0] for name, values in PARAMETERS.items()}
 
 
 def check(draw: Any) -> str:
-    """Fit and predict on what is drawn; return whether it was "answered" or "refused", and by what.
-
-    An error must be meant: raised by this package or by scikit-learn's checks, not by what NumPy,
-    pandas or torch could not do with the input.
-    """
+    """Fit and predict on what is drawn; return "answered", "refused by fit" or "... by predict"."""
     n, n_channels = draw(st.integers(1, 8)), draw(st.integers(1, 3))
     # What is tame and is asked for series of its own kind is mostly answered: without a share of
     # those, how many are depends on what else hypothesis finds in the modules that are loaded.
@@ -112,17 +107,11 @@ def check(draw: Any) -> str:
     if not tame and draw(st.integers(0, 5)) == 0:
         container = spoilt(draw, X)
     y = draw(st.lists(st.integers(0, 2), min_size=n, max_size=n))
-    arguments: dict[str, Any] = {}
+    steps, arguments = max(x.shape[1] for x in X), {}
     if draw(st.integers(0, 5)) == 0:
-        steps = max(x.shape[1] for x in X)
-        arguments["times"] = draw(
-            st.sampled_from(
-                [
-                    *(np.arange(steps), [np.arange(x.shape[1]) * 2.5 for x in X]),
-                    *(pd.date_range("2024", periods=steps), np.arange(steps)[::-1], "now", []),
-                ]
-            )
-        )
+        times = [np.arange(steps), [np.arange(x.shape[1]) * 2.5 for x in X], "now", []]
+        times += [pd.date_range("2024", periods=steps), np.arange(steps)[::-1]]
+        arguments["times"] = draw(st.sampled_from(times))
     channels = n_channels if tame else draw(st.sampled_from([n_channels, 2]))
     other = draw(series(draw(st.integers(1, 4)), channels, wild=not tame))
     asked = CONTAINERS[draw(st.sampled_from(sorted(CONTAINERS)))](other)
@@ -156,28 +145,21 @@ def check(draw: Any) -> str:
 
 
 def assert_meant(error: Exception) -> None:
+    """It is raised by this package or by scikit-learn, not by NumPy, pandas or torch."""
     raised_in = traceback.extract_tb(error.__traceback__)[-1].filename
     by = Path(raised_in).parts
     assert "tsformer" in by or "sklearn" in by, f"{raised_in} raised {error!r}"
     assert len(str(error)) > 20, f"{error!r} does not say what is wrong"
 
 
-@pytest.mark.parametrize(
-    "n_examples",
-    [
-        pytest.param(100, marks=pytest.mark.slow),
-        pytest.param(2000, marks=[pytest.mark.exhaustive, pytest.mark.timeout(1200)]),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("n_examples", exhaustive_except([100, 2000], [100]))
 def test_works_or_says_why(n_examples: int) -> None:
     found: Counter[str] = Counter()
+    options = {"deadline": None, "suppress_health_check": list(HealthCheck)}
 
-    @settings(
-        max_examples=n_examples,
-        deadline=None,
-        derandomize=True,
-        suppress_health_check=list(HealthCheck),
-    )
+    @settings(max_examples=n_examples, derandomize=True, **options)
     @given(st.data())
     def run(data: Any) -> None:
         found[check(data.draw)] += 1

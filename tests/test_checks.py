@@ -13,7 +13,6 @@ from tsformer._checks import Positive, check_number, read_fields, unknown
 @pytest.mark.parametrize(
     ("value", "bounds", "options"),
     [
-        (0, (0,), {}),
         (1.5, (0, 1.5), {}),
         (np.float32(0.5), (0, 1), {"excluded": True}),
         (np.int64(3), (3, 3), {"whole": True}),

@@ -72,6 +72,6 @@ def test_every_class_is_importable_from_the_package(room):
 def test_encodings_are_filed_by_hook_and_name():
     for name in encodings.names():
         cls = encodings.find(name)
-        file = {"sine_spe": "spe", "conv_spe": "spe"}.get(name, name)
+        file = "spe" if name.endswith("_spe") else name
         hook = f"{cls.kind}." if cls.kind != "none" else ""
         assert cls.__module__ == f"{encodings.__name__}.{hook}{file}"

@@ -173,12 +173,6 @@ def test_shares_and_places_of_stretches():
     torch.testing.assert_close(by_step, by_step.flip(0), rtol=0.2, atol=0.02)
 
 
-def test_a_batch_is_mixed_once():
-    mixer = CutMix()
-    with pytest.raises(ValueError, match=r"cutmix .* mixed already"):
-        mixer(mixer(batch("regular")))
-
-
 def test_shares_and_places_of_slices_are_uniform_and_speeds_have_the_deviation_sigma():
     line = torch.linspace(0, 1, 3)[None, :, None].expand(20000, -1, 1)
     first, _, last = apply(Slice(p=1.0, min_share=0.6), Batch(line)).values[..., 0].unbind(dim=1)

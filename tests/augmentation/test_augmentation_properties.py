@@ -8,28 +8,17 @@ import torch
 from batches import KINDS, batch
 
 from tsformer._random import seeded
-from tsformer.augmentation import (
-    Augmentation,
-    Batch,
-    CutMix,
-    Jitter,
-    Slice,
-    Sum,
-    Warp,
-    available,
-    names,
-    resolve,
-)
+from tsformer.augmentation import Augmentation, Batch, CutMix, Jitter, Slice, Sum, Warp
+
+from tsformer.augmentation import available, names, resolve  # isort: skip
 
 SUMS = ["warp+jitter", "slice+cutmix"]
 
 
 def always(name: str) -> Augmentation:
     """Return the augmentation, applied to every series."""
-    parts = name.split("+")
-    return resolve(
-        name, **({"p": 1.0} if len(parts) == 1 else {part: {"p": 1.0} for part in parts})
-    )
+    each = {part: {"p": 1.0} for part in name.split("+")}
+    return resolve(name, **(each if len(each) > 1 else {"p": 1.0}))
 
 
 def augmented(name: str, given: Batch, seed: int = 0) -> Batch:
@@ -52,17 +41,14 @@ def test_only_the_values_change(name, kind):
     given = replace(batch(kind), n_flags=0 if kind == "codes" else 1)
     before = copy.deepcopy(given)
     out = augmented(name, given)
-    assert out.values.shape == given.values.shape
-    assert out.values.dtype == torch.float32
+    assert (out.values.shape, out.values.dtype) == (given.values.shape, torch.float32)
     assert out.values.isfinite().all()
-    assert out.mask is given.mask
-    assert out.times is given.times
-    assert (out.symbolic, out.n_flags) == (given.symbolic, given.n_flags)
+    for field in ("mask", "times", "symbolic", "n_flags"):
+        assert getattr(out, field) is getattr(given, field)
     if given.mask is not None:
         assert not out.values[~given.mask].any()
     for field in ("values", "mask", "times"):
-        ours, theirs = getattr(given, field), getattr(before, field)
-        assert (ours is None and theirs is None) or torch.equal(ours, theirs)
+        torch.testing.assert_close(getattr(given, field), getattr(before, field), rtol=0, atol=0)
     outs = [augmented(name, given, seed).values for seed in range(10)]
     assert not all(torch.equal(out, given.values) for out in outs)
 
@@ -117,9 +103,6 @@ def test_codes_are_refused_by_averaging(row):
     else:
         with pytest.raises(ValueError, match="cannot augment series of codes"):
             resolve(row["name"]).check(symbolic=True)
-
-
-# --- names, sums, options and classes of one's own; see tests/test_registries.py too --------------
 
 
 class Mixes(Augmentation):

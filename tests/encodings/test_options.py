@@ -200,8 +200,6 @@ def test_pope_leaves_features_of_an_earlier_part_as_they_are():
         assert torch.equal(found[..., 8:], wide[..., 4:])
 
 
-# --- stochastic encodings: their mean is the stated kernel, their noise that of the seed ----------
-
 E, N = 3, 7
 NARROW = {"d_model": E, "n_heads": 1, "max_len": N}
 STOCHASTIC = ("sine_spe", "conv_spe")
@@ -236,8 +234,6 @@ def test_spe_resamples_in_training_if_set(name):
     assert not torch.equal(scores(redrawn.train(), q, q), scores(redrawn, q, q))
     assert torch.equal(scores(redrawn.eval(), q, q), scores(redrawn, q, q))
 
-
-# --- the wavelet transform ------------------------------------------------------------------------
 
 every_wavelet = pytest.mark.parametrize("wavelet", WAVELETS)
 

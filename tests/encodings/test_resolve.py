@@ -161,9 +161,6 @@ def test_stack_computes_bias_of_times_once(shares, owned):
     assert not torch.equal(model(x, times=2 * torch.arange(6.0)[None]), first), "not kept for long"
 
 
-# --- hooks with results of wrong shapes, and constructors without the sizes -----------------------
-
-
 class Sized(PositionalEncoding):
     def __init__(self, *, d_model, n_heads, max_len):
         super().__init__()

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from tensor_sizes import Sizes
 from torch import Tensor
 
 from tsformer.encodings import PositionalEncoding
@@ -18,8 +17,6 @@ def plainly(q: Tensor, k: Tensor, v: Tensor, bias, mask, scale: float) -> Tensor
         scores = scores.masked_fill(~mask[:, None, None, :], float("-inf"))
     return scores.softmax(-1) @ v
 
-
-# --- the layer: the scale, the mask, where each hook is applied -----------------------------------
 
 B, N, D, H = 2, 6, 8, 2
 E = D // H
@@ -94,9 +91,6 @@ def test_attention_weights_equal_kernel(encoding, mask, causal):
     torch.testing.assert_close(joined(layer, weights @ v), layer(x, T, encoding(), mask))
 
 
-# --- the kernel -----------------------------------------------------------------------------------
-
-
 def problem(bias_shape, *, width=3) -> list[Tensor]:
     generator = torch.Generator().manual_seed(0)
     shapes = [(3, 2, 7, width), (3, 2, 7, width), (3, 2, 7, 4), bias_shape]
@@ -126,13 +120,3 @@ def test_values_and_gradients(bias_shape, width, mask, chunk, monkeypatch):
     for retained in (True, False):  # a graph can be used again
         found = torch.autograd.grad((ours * probe).sum(), leaves, retain_graph=retained)
         torch.testing.assert_close(found, wanted)
-
-
-def test_backward_of_shared_bias_holds_one_piece_at_a_time(monkeypatch):
-    monkeypatch.setattr(layers, "_CHUNK", 7 * 7)
-    leaves, largest = problem((1, 2, 7, 7)), []
-    for function in (attend, plainly):
-        with Sizes() as sizes:
-            function(*leaves, None, 0.5).sum().backward()
-        largest.append(sizes.largest)
-    assert largest[0] < largest[1] == 3 * 2 * 7 * 7

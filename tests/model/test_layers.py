@@ -101,9 +101,6 @@ def test_pooled_norm_of_plain_batches_equals_torch_and_of_one_series_uses_averag
     assert torch.autograd.grad(out.sum(), x)[0].all()
 
 
-# --- blocks and dropout ---------------------------------------------------------------------------
-
-
 D, H, N = 8, 2, 5
 T = torch.arange(N * 1.0)[None]
 
@@ -127,14 +124,6 @@ def test_norms_come_before_or_after_each_branch(rope):
     half = F.layer_norm(x + block.attention(x, T, rope), (D,))
     expected = F.layer_norm(half + block.feed_forward(half), (D,))
     torch.testing.assert_close(block(x, T, rope), expected)
-
-
-@pytest.mark.parametrize("norm_first", [True, False])
-def test_dropout_acts_in_training_only(norm_first, rope):
-    block, x = make_block(dropout=0.5, norm_first=norm_first), torch.randn(2, N, D)
-    assert not torch.equal(block(x, T, rope), block(x, T, rope))
-    block.eval()
-    assert torch.equal(block(x, T, rope), block(x, T, rope))
 
 
 @pytest.fixture(autouse=True)

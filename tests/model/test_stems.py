@@ -90,16 +90,6 @@ def test_irregular_times():
     assert make("linear", {})(x, None, t)[2] is t
 
 
-def test_conv_residual_layer_adds():
-    options = {"strides": (2, 1), "kernel_size": 3}
-    deep, x = make("conv", {**options, "n_residual": 1}), series(2, 20)
-    shallow = make("conv", options)
-    shallow.load_state_dict({k: v for k, v in deep.state_dict().items() if "residual" not in k})
-    below = shallow(x, None, steps(20))[0]
-    added = deep.residual[0](below)[0]
-    torch.testing.assert_close(deep(x, None, steps(20))[0], below + added)
-
-
 @pytest.mark.parametrize("lengths", [(20, 20), (19, 13)])
 def test_conv_pool_reduces_windows(lengths):
     """Against the same weights without a stride, in plain loops over the valid steps."""

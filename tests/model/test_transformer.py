@@ -71,8 +71,6 @@ def test_models_that_differ_in_encoding_share_all_other_weights():
         assert all(torch.equal(model[key], value) for key, value in reference.items()), encoding
 
 
-# --- from tokens to one vector --------------------------------------------------------------------
-
 LENGTHS = [6, 4, 1]
 KEPT = torch.arange(6)[None] < torch.tensor(LENGTHS)[:, None]
 

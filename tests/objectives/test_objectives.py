@@ -45,14 +45,11 @@ def test_behind_a_stride_whole_tokens_are_hidden():
     for start in range(0, 23, 5):
         token = hidden[:, start : start + 5]
         assert torch.equal(token.any(dim=1), token.all(dim=1))
-    assert hidden.any()
-    assert not hidden.all()
+    assert 0 < hidden.sum() < hidden.numel()
     assert torch.equal(posed.target, x)
     assert torch.equal(posed.counted, hidden)
-    config = ModelConfig(
-        n_channels=2, n_outputs=2, max_len=23, d_model=8, n_heads=2, stem="patch",
-        stem_params={"stride": 5},
-    )  # fmt: skip
+    sizes = {"n_channels": 2, "n_outputs": 2, "max_len": 23, "d_model": 8, "n_heads": 2}
+    config = ModelConfig(**sizes, stem="patch", stem_params={"stride": 5})
     model = PretrainingTransformer(config, Masked()).eval()
     steps = model(x)
     assert steps.shape == x.shape
@@ -71,7 +68,7 @@ def test_the_mean_loss_is_that_of_the_hidden_values():
     )
     assert losses[2] == 0
     nothing = Masked().losses(outputs, Posed(Batch(target), target, counted & False))
-    assert torch.equal(nothing, torch.zeros(5))
+    assert not nothing.any()
 
 
 def prepared(x: np.ndarray, views: str) -> tuple[Scaler, Batch, InputLayout]:
@@ -129,9 +126,6 @@ def test_padding_does_not_count():
     assert not posed.counted[~mask].any()
 
 
-# --- two views of each series, and NT-Xent between them -------------------------------------------
-
-
 def brute_force(z: torch.Tensor, temperature: float) -> list[float]:
     n = len(z) // 2
     unit = [row / row.norm() for row in z.double()]
@@ -149,14 +143,6 @@ def test_nt_xent_is_its_formula(temperature):
     z = 3 * torch.randn(10, 4)
     losses = Contrastive(temperature=temperature).losses(z, Posed(Batch(z)))
     assert losses.tolist() == pytest.approx(brute_force(z, temperature), rel=1e-4)
-
-
-def test_nt_xent_single_series_is_zero():
-    z = torch.randn(2, 4, requires_grad=True)
-    loss = Contrastive().losses(z, Posed(Batch(z)))
-    loss.sum().backward()
-    assert loss.item() == 0
-    assert torch.equal(z.grad, torch.zeros(2, 4))
 
 
 def test_views_are_two_different_parts_of_each_series():

@@ -95,8 +95,6 @@ def test_example(path: Path) -> None:
         assert f"\n{name}\n" in text, f"a notebook does not show {name}"
 
 
-# --- what `make docs-tables` writes is fresh, and the pages around it hold ------------------------
-
 ENCODINGS = (ROOT / "docs/encodings.md").read_text(encoding="utf-8")
 AUGMENTATION = (ROOT / "docs/augmentation.md").read_text(encoding="utf-8")
 

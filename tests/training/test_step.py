@@ -150,8 +150,6 @@ def test_augmentation_and_objective_know_the_channels_of_flags():
         assert torch.equal(flags.clamp(np.float32(-0.1), 0), flags)
 
 
-# --- nothing in a step waits for a device: no encoding, stem or pooling reads a value back --------
-
 #: Operators whose result the host must know: on a GPU it would wait for all work before them.
 WAITING = {
     "aten::_local_scalar_dense",

@@ -22,7 +22,6 @@ from small_problem import (
 )
 from torch import nn
 
-from tsformer import TSTransformer
 from tsformer.training import (
     Callback,
     History,
@@ -223,31 +222,15 @@ def test_ctrl_c_in_the_first_epoch_keeps_no_member_without_training():
     assert history.interrupted
 
 
-# --- several models trained one after another, and in processes -----------------------------------
-
-
-def make_members(n: int = 2, **config) -> list[TSTransformer]:
-    """Return models that differ in their weights."""
-    models = [make_model(**config) for _ in range(n)]
-    for seed, model in enumerate(models):
-        generator = torch.Generator().manual_seed(seed)
-        for parameter in model.parameters():
-            parameter.data += 0.05 * torch.randn(parameter.shape, generator=generator)
-    return models
-
-
 def fit_members(models, panel, targets, **options) -> list[History]:
     plans = [replace(make_plan(), seed=i) for i in range(len(models))]
     return train_ensemble(models, panel, targets, cross_entropy, plans, **options)
 
 
-# Processes
-
-
 @pytest.mark.slow  # every process imports torch
 def test_processes_train_like_turns():
     panel, targets = make_panel()
-    models = make_members(3)
+    models = [make_model(encoding) for encoding in ("lspe", "tape", "rope")]
     alone = copy.deepcopy(models)
     in_turn = fit_members(alone, panel, targets, validation=wrong_labels())
     histories = fit_members(models, panel, targets, validation=wrong_labels(), n_jobs=2)
@@ -261,15 +244,7 @@ def test_processes_train_like_turns():
         fit_members(models, panel, targets, n_jobs=2)
 
 
-@pytest.mark.slow
-def test_stored_series_train_in_processes(tmp_path):
-    X, y = np.random.default_rng(0).normal(size=(24, 2, 20)), np.arange(24) % 2
-    np.save(tmp_path / "X.npy", X)
-    one = classifier(n_estimators=2).fit(X, y)
-    two = classifier(n_estimators=2, n_jobs=2).fit(tmp_path / "X.npy", y)
-    np.testing.assert_array_equal(one.predict_proba(X), two.predict_proba(X))
-
-
 def test_processes_cannot_call_callbacks():
+    models = [make_model(), make_model()]
     with pytest.raises(ValueError, match=r"n_jobs=2 trains in other processes"):
-        fit_members(make_members(), *make_panel(), callbacks=[[Callback()], []], n_jobs=2)
+        fit_members(models, *make_panel(), callbacks=[[Callback()], []], n_jobs=2)

@@ -1,7 +1,6 @@
 """ProgressBar: the callback that shows progress."""
 
 import sys
-from contextlib import suppress
 from datetime import timedelta
 from math import inf
 from time import monotonic
@@ -15,9 +14,8 @@ SECONDS_WITHOUT_WORD = 30.0
 
 
 def note(text: str) -> None:
-    """Print a line on standard error, unless it is closed."""
-    with suppress(BrokenPipeError, ValueError):
-        print(text, file=sys.stderr, flush=True)
+    """Print a line on standard error."""
+    print(text, file=sys.stderr, flush=True)
 
 
 class ProgressBar(Callback):
