@@ -17,6 +17,8 @@ from tracked_runs import SMALL, experiment, files_of, parent_of, runs
 
 import tsformer
 from tsformer import TSTransformerClassifier
+from tsformer.encodings.embed.fixed import FixedEncoding
+from tsformer.plots import encoding_color
 from tsformer.tracking.views import find_experiment, pages_of
 
 mlflow = pytest.importorskip("mlflow", reason='needs the extra "tracking"')
@@ -87,6 +89,14 @@ def test_a_halving_search_has_the_last_round_of_each_candidate(italy, quick):
     (run,) = [each for each in runs(kind="encoding") if each.data.params["n_features"] == str(best)]
     assert run.data.metrics["test/accuracy"] == pytest.approx(search.best_score_)
     assert len(runs()) == 1 + 3
+
+
+def test_own_encodings_of_a_search_have_colours_of_their_own(few, quick):
+    own = [type(name, (FixedEncoding,), {}) for name in ("own0", "own14")]
+    assert len({encoding_color(each.__name__) for each in own}) == 1, "of each alone"
+    search = GridSearchCV(TSTransformerClassifier(**SMALL), {"encoding": own}, cv=2, refit=False)
+    search.fit(*few)
+    assert len({run.data.tags["mlflow.runColor"] for run in runs(kind="encoding")}) == 2
 
 
 def test_a_search_in_a_cross_validation_is_a_part_of_it(few, quick):

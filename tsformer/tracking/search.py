@@ -17,7 +17,7 @@ from sklearn.model_selection._search import BaseSearchCV
 
 from tsformer.estimators.frameworks.base import FrameworkClassifier
 from tsformer.estimators.series import SeriesEstimator
-from tsformer.plots import encoding_color
+from tsformer.plots import encoding_colors
 from tsformer.tracking.context import Enclosing, activated, start_run, to_track, within
 from tsformer.tracking.settings import speaking
 from tsformer.tracking.store import TrackedRun
@@ -103,12 +103,13 @@ def _log_search(run: TrackedRun, search: Any, *_: Any) -> None:
     # A halving search repeats its best candidates: the last round counts.
     last = table[~table["params"].map(str).duplicated(keep="last")]
     rows = last.sort_values(main, ascending=False).to_dict("records")
-    for place, row in enumerate(rows, start=1):
-        searched = _short(row["params"])
-        name = searched.get("encoding", name_of(_ours(search)))
+    of_all, own = [_short(row["params"]) for row in rows], name_of(_ours(search))
+    colors = encoding_colors({searched.get("encoding", own) for searched in of_all})
+    for place, (row, searched) in enumerate(zip(rows, of_all, strict=True), start=1):
+        name = searched.get("encoding", own)
         others = [f"{key}={text}" for key, text in searched.items() if key != "encoding"]
         label = ", ".join([name] * ("encoding" in searched) + others)
-        tags = {**study, "mlflow.runColor": encoding_color(name), PLACE_TAG: f"{place:03d}"}
+        tags = {**study, "mlflow.runColor": colors[name], PLACE_TAG: f"{place:03d}"}
         tags["mlflow.note.content"] = "Means over folds, and `_spread`: standard deviations."
         with run.store.start(label, kind="encoding", parent=run, tags=tags) as candidate:
             named = {"encoding": name} | ({"candidate": label} if others else {})
