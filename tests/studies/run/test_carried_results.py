@@ -11,6 +11,7 @@ import typer
 from foreign_classifiers import __name__ as FOREIGN
 
 from tsformer.cli.studies import finish
+from tsformer.estimators.series import add_observer, remove_observer
 from tsformer.studies import Comparison, Study
 from tsformer.studies.run.results import ResultStore
 from tsformer.studies.run.trial import Task, TrialResult, columns, run_task
@@ -36,7 +37,20 @@ def tasks(store: RunStore, study: Study = STUDY) -> list[Task]:
     return [Task(trial, study, store, "") for trial in study.trials()]
 
 
-@pytest.mark.usefixtures("no_figures")
+@pytest.fixture
+def no_observed_fit(monkeypatch):
+    """Fail fits that observers such as `autolog` see; the first one warms the process up."""
+
+    def observer(fit):
+        raise AssertionError(fit)
+
+    monkeypatch.setattr("tsformer.studies.run.trial._WARM", set())
+    add_observer(observer)
+    yield
+    remove_observer(observer)
+
+
+@pytest.mark.usefixtures("no_figures", "no_observed_fit")
 def test_every_field_of_a_row_survives_process_run_file_and_call(uri, experiment, tmp_path):
     store = prepare_store(uri, experiment)
     kept = ResultStore(STUDY, store, tmp_path / "results.csv")

@@ -287,6 +287,7 @@ def run_task(
 _WARM: set[object] = set()
 
 
+@unobserved()
 def _warm_up(method: Method, problem: Problem) -> None:
     """Fit before the first timed fit: ours in a process, a method that compiles for its shape."""
     baseline, y = method.baseline, problem.y_train
@@ -299,10 +300,9 @@ def _warm_up(method: Method, problem: Problem) -> None:
         return
     few = np.concatenate([np.flatnonzero(y == label)[:3] for label in np.unique(y)[:4]])
     try:
-        with unobserved():
-            quick = PanelClassifier(method.estimator, {**method.given, **baseline.quick}, 0)
-            X = [problem.X_train[i] for i in few]
-            quick.fit(X, y[few]).predict(X)
+        quick = PanelClassifier(method.estimator, {**method.given, **baseline.quick}, 0)
+        X = [problem.X_train[i] for i in few]
+        quick.fit(X, y[few]).predict(X)
     except Exception as error:  # the fit on all series may succeed
         warn_caller(f"the first fit of {method.name} includes its compilation, since {error}")
     _WARM.add(variant)
