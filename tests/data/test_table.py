@@ -300,6 +300,7 @@ def test_a_spelling_of_one_meaning_is_recognised_and_said():
     for text, sep, said in (
         ("id;t;a;y\n1;2;1,5;n\n1;3;12,25;n\n", ";", "decimal commas"),
         ("id,t,a,y\n1,30.01.2024,1.5,n\n1,31.01.2024,12.25,n\n", ",", r"time_format=%d\.%m\.%Y"),
+        ("id,t,a,y\n1,2024/12/30,1.5,n\n1,2025/01/02,12.25,n\n", ",", "time_format=%Y/%m/%d"),
     ):
         Path("x.csv").write_text(text)
         with pytest.warns(UserWarning, match=said):

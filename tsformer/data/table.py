@@ -249,7 +249,7 @@ def _date_format(column: pd.Series) -> str | None:
     texts = column.dropna()
     if column.dtype.kind != "O" or not texts.map(lambda text: isinstance(text, str)).all():
         return None
-    if pd.to_datetime(texts, format="ISO8601", errors="coerce", utc=True).notna().all():
+    if texts.str.match(r"\d{4}-").all():  # pandas takes 2024/12/31 for ISO 8601, too
         return None
     with warnings.catch_warnings(action="ignore"):  # of the day before the month
         guessed = {
