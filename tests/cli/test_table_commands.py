@@ -146,7 +146,7 @@ def test_convert_there_and_back_and_as_a_data_set_of_ones_own(folder, run, monke
     assert "'walking slowly': 'walking_slowly'" in err
     run("convert", "test.csv", "data/Own/Own_TEST.ts", *COLUMNS)
     (line,) = [line for line in run("datasets")[0].splitlines() if line.startswith("Own ")]
-    assert line.split()[-1] == "data"
+    assert line.split() == ["Own", "20", "10", "2", "24-29", "4", "data"]
     X, y = load_dataset("Own", "test")
     assert (len(X), X[0].shape[1]) == (10, 2)
     assert sorted(set(y)) == ["007", "7", "None", "walking_slowly"]

@@ -208,16 +208,13 @@ def test_the_place_of_a_mistake_is_named(X, message):
 
 
 def test_infinity_and_series_without_values_are_refused_with_their_place():
-    X = WHOLE.copy()
-    X[1, 0, 2] = -np.inf
-    for container in (X, list(X), X[:, 0]):
+    X, lost = WHOLE.copy(), WHOLE.copy()
+    X[1, 0, 2], lost[2] = -np.inf, np.nan
+    for as_container in (np.asarray, list):
         with pytest.raises(ValueError, match="infinity at series 1, channel 0, step 2"):
-            to_padded(container)
-    X = WHOLE.copy()
-    X[2] = np.nan
-    for container in (X, list(X)):
+            to_padded(as_container(X))
         with pytest.raises(ValueError, match="series 2 has no value at all"):
-            to_padded(container)
+            to_padded(as_container(lost))
 
 
 def test_times_from_the_index():

@@ -99,14 +99,6 @@ def assert_same(ours, theirs) -> None:
         assert one is None or torch.equal(one, other)
 
 
-@pytest.mark.parametrize("index", [[4], [8, 2, 29, 5], list(range(30))[::-1]])
-def test_batches(panels, index):
-    kept, stored = panels
-    batch = torch.tensor(index)
-    for each in (stored, pickle.loads(pickle.dumps(stored))):
-        assert_same(kept.take(batch), each.take(batch))
-
-
 def test_parts_and_the_whole(panels):
     kept, stored = panels
     assert (len(stored), stored.n_bytes) == (len(kept), kept.n_bytes)
@@ -131,8 +123,10 @@ def test_batches_that_are_read_ahead_come_in_order(panels):
     with stored.ahead(iter(batches)) as coming:
         taken = [(index, stored.take(index)) for index in coming]
     assert all(torch.equal(one, other) for (one, _), other in zip(taken, batches, strict=True))
+    other = pickle.loads(pickle.dumps(stored))
     for index, batch in taken:
         assert_same(kept.take(index), batch)
+        assert_same(kept.take(index), other.take(index))
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -145,10 +139,8 @@ def test_an_epoch_is_a_permutation_drawn_from_its_generator_alone():
     for epoch in (first, second):
         assert sorted(torch.cat(epoch).tolist()) == list(range(103))
         assert sorted(map(len, epoch)) == [9] * 7 + [10] * 4
-    again, other = (torch.cat(list(shuffled(103, 10, generator(seed)))) for seed in (0, 1))
-    assert torch.equal(torch.cat(first), again)
-    for epoch in (torch.cat(second), other, torch.arange(103)):
-        assert not torch.equal(torch.cat(first), epoch)
+    assert torch.equal(torch.cat(first), torch.cat(list(shuffled(103, 10, generator()))))
+    assert not torch.equal(torch.cat(first), torch.cat(second))
     assert torch.equal(torch.random.get_rng_state(), before)
 
 

@@ -171,7 +171,6 @@ def test_numbers_may_be_names_and_blank_lines_are_skipped(read):
         ("t,y\n1,2\n", {"time": "t", "label": "y"}, "`case=`.*`window=`"),
         ("a,y\n1,2\n", {"channel": "a", "label": "y"}, "`channel=` is for long tables"),
         ("id,a,y\n1,2,n\n1,3,n\n", WIDE, "several rows for '1'"),
-        ("id,a,y,who\n1,2,n,\n", WIDE | {"group": "who"}, "row 2: no value in column 'who'"),
         ("id,t0,y\n1,2,n\n", WIDE | {"value": ("t0:t99",)}, "lacks the columns t0:t99"),
         ("id,Age,y\n1,2,n\n", {"label": "y", "drop": ("Agee",)}, "did you mean 'Age'"),
     ],

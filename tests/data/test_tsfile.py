@@ -77,9 +77,7 @@ def test_a_wrong_series_is_named(read):
         ("true Walk run", "yes", "line 9: .*'@classLabel yes'"),
         ("@timeStamps false", "@timeStamps true", r"line \d+: expected channels of \(time,value\)"),
         ("@classLabel true Walk run", "@targetLabel true", "line 11: .*'Walk'"),
-        ("@dimensions 2", "@dimensions two", "line 6: .*'@dimensions two'"),
         ("@seriesLength 3", "@seriesLength " + "9" * 5000, "'@seriesLength 9{1,60}"),
-        ("@univariate false\n@dimensions 2", "@univariate true", "line 10: 2 channels, expected 1"),
     ],
 )
 def test_a_wrong_header_is_named(read, old, new, message):

@@ -98,13 +98,13 @@ def list_datasets() -> pd.DataFrame:
     -------
     DataFrame
         One row per data set: `name`, `archive` (UCR, UEA or "own"), `train_size`, `test_size`,
-        `channels`, `length_min`, `length_max`, `classes`, `type`, all missing for your own, and
-        `available`: "TSFORMER_DATA", "data", "sktime", or "" before its download.
+        `channels`, `length_min`, `length_max`, `classes` (missing if a file is damaged), `type`,
+        and `available`: "TSFORMER_DATA", "data", "sktime", or "" before its download.
     """
     places, table = _places(), _catalog().reset_index()
     table["available"] = [(_find(name, places) or ("",))[0] for name in table["name"]]
-    rows = [{"name": home.name, "archive": "own", "available": at} for at, home in _own(places)]
-    own = pd.DataFrame(rows, columns=table.columns)
+    rows = [{"name": home.name, **_count(home), "available": at} for at, home in _own(places)]
+    own = pd.DataFrame(rows, columns=table.columns).assign(archive="own")
     return pd.concat([table, own.astype(table.dtypes)], ignore_index=True)
 
 
@@ -151,6 +151,27 @@ def _own(places: list[tuple[str, Path]]) -> list[tuple[str, Path]]:
     return [found for name in own if (found := _find(name, places)) is not None]
 
 
+def _count(home: Path) -> dict[str, int]:
+    """Return the sizes of a data set outside the catalogue; none if a file is damaged."""
+    paths = {split: path for split in _SPLITS if (path := _file(home, split)) is not None}
+    try:
+        return _sizes({split: _read_file(path) for split, path in paths.items()})
+    except (ValueError, OSError):
+        return {}
+
+
+def _sizes(read: dict[str, tuple[list[Series], Labels | None]]) -> dict[str, int]:
+    """Return the sizes of the splits, by their names in the catalogue."""
+    shapes = [_shape(series) for X, _ in read.values() for series in X]
+    labels = [y for _, y in read.values() if y is not None and y.dtype.kind != "f"]
+    return {f"{split}_size": len(X) for split, (X, _) in read.items()} | {
+        "channels": shapes[-1][0],
+        "length_min": min(steps for _, steps in shapes),
+        "length_max": max(steps for _, steps in shapes),
+        "classes": len({label for y in labels for label in y.tolist()}),
+    }
+
+
 def _file(home: Path, split: str) -> Path | None:
     files = (home / f"{home.name}_{split.upper()}{ending}" for ending in _ENDINGS)
     return next((file for file in files if file.is_file()), None)
@@ -190,19 +211,11 @@ def _read(home: Path, split: str) -> tuple[list[Series], Labels]:
     if home.name not in _catalog().index:
         return X, y
     entry: Any = _catalog().loc[home.name]
-    shapes = [_shape(series) for series in X]
-    sizes = {
-        f"{split}_size": len(X),
-        "channels": shapes[-1][0],
-        "length_min": min(steps for _, steps in shapes),
-        "length_max": max(steps for _, steps in shapes),
-        "classes": len({*y.tolist()}),
-    }
     # A split may lack the shortest and longest series, and the test split also a class.
     allowed = {"length_min": 1, "length_max": -1, "classes": -1 if split == "test" else 0}
     wrong = [
         f"{what} {n}, expected {entry[what]}"
-        for what, n in sizes.items()
+        for what, n in _sizes({split: (X, y)}).items()
         if not pd.isna(entry[what]) and np.sign(n - entry[what]) not in (0, allowed.get(what))
     ]
     if wrong:

@@ -97,17 +97,14 @@ def from_long(
     if (twice := rows.duplicated().to_numpy()).any():
         row = table.loc[twice, keys].iloc[0].to_dict()
         raise ValueError(f"two rows for {row}; aggregate them first, as with groupby().mean()")
-    if channel is None:
-        frame, case_of_step = table[values].set_axis(times), codes
-    else:
-        frame = rows.assign(value=table[values[0]].array).pivot(
-            index=["case", "time"], columns="channel", values="value"
-        )
-        times = frame.index.get_level_values("time")
+    frame, case_of_step = table[values].set_axis(times), codes
+    if channel is not None:
+        rows["value"] = table[values[0]].array
+        frame = rows.pivot(index=["case", "time"], columns="channel", values="value")
         case_of_step = frame.index.get_level_values("case").to_numpy()
-        frame = frame.set_axis(times).rename_axis(columns=None)
-    order = times.argsort()
-    X = cut_by_case(frame.iloc[order].set_axis(times[order].rename(time)), case_of_step[order])
+        frame = frame.droplevel("case").rename_axis(columns=None)
+    order = frame.index.argsort()
+    X = cut_by_case(frame.iloc[order].rename_axis(index=time), case_of_step[order])
     names = cases.tolist()
     if grid is not None:
         X = [_on_grid(x, grid, f"series {i!r}") for x, i in zip(X, names, strict=True)]
