@@ -143,37 +143,6 @@ def test_what_is_wrong_with_a_compressed_file():
             read_source(name, WIDE)
 
 
-def test_arrays_of_a_file():
-    X = np.arange(6.0).reshape(2, 1, 3)
-    np.savez("x.npz", X=X, y=[1, 2])
-    found = read_source("x.npz")
-    np.testing.assert_array_equal(found.X, X)
-    assert found.y.tolist() == ["1", "2"]
-    np.savez("x.npz", data=X, target=["a", "b"], who=["p", "q"])
-    schema = TableSchema(value=("data",), label="target", case="who", group="who")
-    found = read_source("x.npz", schema)
-    assert (found.y.tolist(), found.cases, found.groups.tolist()) == ([*"ab"], [*"pq"], [*"pq"])
-    np.savez("x.npz", X)
-    assert read_source("x.npz", labelled=False).X.shape == X.shape
-
-
-def test_what_is_wrong_with_arrays_of_a_file():
-    X = np.zeros((2, 3))
-    for arrays, message in (
-        ({"data": X, "target": [1, 2]}, "array of .*value=.* 'X'; choose from: 'data', 'target'"),
-        ({"X": X, "y": np.array([None, "b"])}, r"x\.npz .*Python objects"),
-        ({"X": X, "y": [1]}, r"y must have shape \(2,\)"),
-        ({"X": X}, "array of .* 'y'; choose from: 'X'"),
-    ):
-        np.savez("x.npz", **arrays)
-        with pytest.raises(ValueError, match=message) as caught:
-            read_source("x.npz")
-        assert "allow_pickle" not in str(caught.value)
-    Path("cut.npz").write_bytes(Path("x.npz").read_bytes()[:99])
-    with pytest.raises(ValueError, match=r"^cut\.npz"):
-        read_source("cut.npz")
-
-
 @pytest.fixture
 def folder(tmp_path):
     """A folder of two files with series of unequal lengths."""

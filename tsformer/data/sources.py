@@ -2,8 +2,6 @@
 
 import os
 import warnings
-import zipfile
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,9 +9,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
-from tsformer._checks import check_known
 from tsformer._files import replacing
 from tsformer._warnings import warn_caller
 from tsformer.data.archive import load_dataset
@@ -66,8 +62,6 @@ def read_source(
         return read_windows(path, columns, labelled=labelled, trained=trained is not None)
     if suffix in TABLES:
         return read_table(path, columns, labelled=labelled)
-    if suffix == ".npz":
-        return _read_npz(path, columns, labelled)
     stored = is_series_folder(path)
     files = [] if stored or not path.is_dir() else parquet_files(path)
     if is_folder(source) and not stored and not files:
@@ -75,10 +69,9 @@ def read_source(
     if files:
         return _read_files(files, schema, trained=trained, labelled=labelled)
     if is_file(source) and suffix != ".ts":
-        endings = ", ".join((".ts", *TABLES, ".npz", *COMPRESSED))
-        raise ValueError(
-            f"{path} ends in {path.suffix!r}; files of series end in one of {endings}; save as CSV"
-        )
+        endings = ", ".join((".ts", *TABLES, *COMPRESSED))
+        ways = f"files of series end in one of {endings}; save as CSV, or arrays in a folder"
+        raise ValueError(f"{path} ends in {path.suffix!r}; {ways}: {SERIES_FILE}, {LABELS_FILE}")
     if schema:
         fields = ", ".join(f"`{name}=`" for name in schema.as_dict())
         raise ValueError(f"{source} has no columns to name: leave out {fields}, or name a table")
@@ -120,28 +113,6 @@ def _stored_labels(file: Path, n: int) -> npt.NDArray[Any] | None:
     if labels.shape != (n,) or labels.dtype.kind != "U":
         raise ValueError(f"{file} must have a text for each of the {n} series")
     return labels
-
-
-def _read_npz(path: Path, schema: TableSchema, labelled: bool | None) -> Source:
-    """Read X and y, or the arrays that `value` and `label` name."""
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = dict(file)
-    except (ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
-        # The error of NumPy may advise to run the content.
-        raise ValueError(f"{path} is damaged, or holds Python objects; save arrays") from error
-    value = ",".join(schema.value or ()) or ("X" if len(arrays) > 1 else next(iter(arrays)))
-    label = schema.label or ("y" if labelled or "y" in arrays else None)
-    roles = None if labelled is False else label, schema.case, schema.group
-    check_known(f"array of {path}, `value=`", value, arrays)
-    shape = arrays[value].shape[:1]
-    for name in filter(None, roles):
-        check_known(f"array of {path}", name, arrays)
-        if arrays[name].shape != shape or pd.isna(arrays[name]).any():
-            raise ValueError(f"{path}: {name} must have shape {shape}, and no missing values")
-    y, cases, groups = (None if name is None else arrays[name].astype(str) for name in roles)
-    schema = replace(schema, value=(value,), label=label)
-    return Source(arrays[value], y, None if cases is None else cases.tolist(), schema, groups)
 
 
 def write_series(path: Path, source: Source, *, comment: str | None = None) -> None:
