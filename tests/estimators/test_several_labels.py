@@ -178,6 +178,9 @@ def test_several_targets(tmp_path):
     for y in (np.where(NUMBERS[0, 0] < NUMBERS, np.nan, NUMBERS), NUMBERS[:, 0]):
         with pytest.raises(ValueError, match=r"NaN|y must be"):
             reg.score(X, y)
+    targets = torch.from_numpy(reg.target_.encode(NUMBERS, "y", 16))
+    losses = reg.target_.loss(torch.zeros(16, 2), targets)
+    np.testing.assert_allclose(losses, targets.square().mean(dim=1), err_msg="of each series")
     exported = graph_of(reg)(torch.from_numpy(X).float())
     np.testing.assert_allclose(exported, predicted, rtol=1e-3, atol=1e-3)
     reg.save(tmp_path / "model")
