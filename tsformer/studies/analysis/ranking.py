@@ -24,10 +24,7 @@ series that took no part.
 
 
 def rank(scores: pd.DataFrame, dropped: Mapping[str, str], *, n_folds: int) -> pd.DataFrame:
-    """Rank encodings ``[folds x encodings]`` by their mean score over shared folds.
-
-    Intervals: Nadeau and Bengio, "Inference for the Generalization Error", Machine Learning 2003.
-    """
+    """Rank encodings ``[folds x encodings]`` by their mean score over shared folds."""
     from scipy.stats import t
 
     remaining = [name for name in scores.columns if name not in dropped]

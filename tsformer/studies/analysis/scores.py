@@ -1,6 +1,7 @@
 """Scores of methods from a file: of a study run here or of anything else, finished or not."""
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ from tsformer._checks import check_known
 from tsformer.data.formats import EXACT
 from tsformer.studies.design.study import read_study_file
 
-_COLUMNS = ("dataset", "method", "seed", "score")
+COLUMNS = ("dataset", "method", "seed", "score")
 #: Column of a cost -> its name in tables and figures, in their order.
 COSTS = {
     "fit_seconds": "seconds per fit",
@@ -56,6 +57,11 @@ class Findings:
     obstacle: str = ""
 
     @property
+    def stem(self) -> str:
+        """The beginning of the names of its figures."""
+        return f"{re.sub(r'[^A-Za-z0-9]+', '_', self.label)}_" if self.label else ""
+
+    @property
     def left_out(self) -> list[str]:
         """Data sets that lack some method's score, in their order."""
         compared = self.used["dataset"].unique() if self.on_one_data_set else ()
@@ -78,7 +84,7 @@ def read_study(
     if not file.is_file():
         raise FileNotFoundError(
             f"there is no {file}; name the folder that `tsformer compare --out` wrote, or a CSV "
-            f"with the columns {', '.join(_COLUMNS)}"
+            f"with the columns {', '.join(COLUMNS)}"
         )
     design_file = file.with_name("study.json")
     design = read_study_file(design_file) if design_file.is_file() else None
@@ -90,7 +96,7 @@ def read_study(
     ours = "encoding" in renamed and "encoding" in table.columns
     ours = ours or ("accuracy" in renamed and bool(planned.get("methods")))
     table = table.rename(columns=renamed)
-    for name in _COLUMNS:
+    for name in COLUMNS:
         check_known("column", name, table.columns, where=f"{file} lacks a column: ")
     if table.empty:
         raise ValueError(f"{file} has no rows yet")
@@ -103,7 +109,7 @@ def read_study(
                 f"{file}, row {column.index[wrong][0] + 2}: {column[wrong].iloc[0]!r} is no "
                 f"{name}; correct it, or leave the row out"
             )
-    free = table.columns.drop([*_COLUMNS, "resample"], errors="ignore")
+    free = table.columns.drop([*COLUMNS, "resample"], errors="ignore")
     for name in varied if vary is not None else ():
         check_known("column to vary", name, list(free), where=f"{file}: ")
     varied = [name for name in dict.fromkeys(varied) if name in free]
@@ -133,9 +139,8 @@ def was_skipped(errors: pd.Series) -> pd.Series:
 
 def skipped_fits(failures: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of skipped fits, with the `reason` in place of the error."""
-    rows = failures[was_skipped(failures["error"])]
-    reasons = rows["error"].astype(str).str.removeprefix(_UNREADABLE)
-    return rows.assign(reason=reasons).drop(columns="error")
+    rows = failures[was_skipped(failures["error"])].rename(columns={"error": "reason"})
+    return rows.assign(reason=rows["reason"].astype(str).str.removeprefix(_UNREADABLE))
 
 
 def read_scores(
@@ -157,7 +162,7 @@ def read_scores(
         These columns, `resample` if present, and the columns of `vary` with several values.
     """
     study = read_study(path, vary=vary)
-    names = [*_COLUMNS, "resample", *_with_several_values(study.rows, study.varied)]
+    names = [*COLUMNS, "resample", *_with_several_values(study.rows, study.varied)]
     return study.rows[[name for name in names if name in study.rows.columns]]
 
 

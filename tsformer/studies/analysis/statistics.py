@@ -11,6 +11,7 @@ from tsformer._checks import check_known, check_number
 from tsformer._optional import require
 from tsformer._warnings import warn_caller
 from tsformer.studies.analysis.scores import (
+    COLUMNS,
     COSTS,
     Findings,
     StudyScores,
@@ -19,7 +20,6 @@ from tsformer.studies.analysis.scores import (
 )
 from tsformer.studies.analysis.signed_rank import signed_rank_p
 
-_COLUMNS = ("dataset", "method", "seed", "score")
 _PAIR = ["better", "worse", "difference", "wins", "ties", "loses", "p", "p_holm"]
 _PAIR += ["p_better", "p_same", "p_worse"]
 #: Draws of the Bayesian test: its probabilities are then accurate to about 0.01.
@@ -29,7 +29,7 @@ _WITHOUT_FRONT = ("peak_memory_mb", "predict_memory_mb")
 #: Memory of a process that differs by less than this share is noise.
 _NOISE = 0.1
 #: With fewer data sets a standard deviation is a guess.
-FEWEST_FOR_INTERVAL = 3
+_FEWEST_FOR_INTERVAL = 3
 
 
 @dataclass(frozen=True)
@@ -66,15 +66,10 @@ class Statistics:
 
     def significant(self, alpha: float = 0.05) -> pd.DataFrame:
         """Return the pairs with a corrected p below `alpha`; none if Friedman's p is not."""
-        if self.friedman_p >= alpha:
-            return self.pairs.iloc[:0]
-        return self.pairs[self.pairs["p_holm"] < alpha]
+        return self.pairs[(self.pairs["p_holm"] < alpha) & (not self.friedman_p >= alpha)]
 
     def against(self, reference: str) -> pd.DataFrame:
-        """Return the pairs of a control, oriented so that it is the second of each.
-
-        One row per `method`, with the columns of `pairs`; `p_holm` is corrected for these pairs.
-        """
+        """Return `pairs` of each `method` with a reference; `p_holm` is corrected for these."""
         check_known("method", reference, self.ranks.index)
         turn = {"wins": "loses", "better": "worse", "p_better": "p_worse"}
         turned = self.pairs.rename(columns=turn | {new: old for old, new in turn.items()})
@@ -104,8 +99,7 @@ def compare_methods(results: pd.DataFrame, *, rope: float = 0.01) -> Statistics:
     References
     ----------
     Demsar, "Statistical Comparisons of Classifiers over Multiple Data Sets", JMLR 2006.
-    Benavoli et al., "Time for a Change: a Tutorial for Comparing Multiple Classifiers Through
-    Bayesian Analysis", JMLR 2017.
+    Benavoli et al., "Time for a Change", JMLR 2017, for the Bayesian test.
 
     Examples
     --------
@@ -177,7 +171,7 @@ def holm(p: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 def check_scores(results: pd.DataFrame) -> None:
     """Raise ValueError if scores of one variant lack a column or are missing or duplicated."""
-    for name in _COLUMNS:
+    for name in COLUMNS:
         check_known("column of the results", name, results.columns)
     twice = results.duplicated([*repeat_columns(results), "method"])
     for wrong, remedy in (
@@ -196,7 +190,7 @@ def mean_gains(gains: pd.DataFrame) -> pd.DataFrame:
     n = len(gains)
     half = t.ppf(0.975, max(n - 1, 1)) * gains.std().round(9).to_numpy() / np.sqrt(n)
     # Equal gains on all data sets are chance: they show no certainty.
-    half = np.where((half > 0) & (n >= FEWEST_FOR_INTERVAL), half, np.nan)
+    half = np.where((half > 0) & (n >= _FEWEST_FOR_INTERVAL), half, np.nan)
     gain = gains.mean().to_numpy()
     limits = {"low": gain - half, "high": gain + half}
     return pd.DataFrame({"method": gains.columns, "gain": gain, **limits, "datasets": n})
@@ -231,8 +225,7 @@ def analyse(
     highest = study.rows["score"].max()
     if (rope < 0.1 and 1 < highest <= 100) or (rope >= 0.5 and highest <= 1):
         warn_caller(
-            f"scores within rope={rope:g} count as equal, and the highest is {highest:g}: pass "
-            "rope=1 for percentages, rope=0.01 for shares"
+            f"rope={rope:g} is for scores up to {1 if rope < 0.1 else 100}; got {highest:g}"
         )
     found = []
     for variant in variant_scores(study):

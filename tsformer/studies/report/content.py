@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +24,6 @@ from tsformer.studies.analysis.scores import (
     complete,
     distinct_fits,
     labels,
-    variant_scores,
 )
 from tsformer.studies.analysis.statistics import Statistics
 from tsformer.studies.report.render import code, codes, escaped, markup
@@ -42,20 +40,24 @@ _MOST_DRAWN = 120
 
 def content(study: StudyScores, findings: list[Findings], baseline: str | None) -> dict[str, Any]:
     """Return the variables of the template, figures aside."""
-    compared = [each for each in findings if each.statistics is not None]
-    intervals = [each.mean_gains["low"] for each in compared if each.mean_gains is not None]
+    intervals = [each.mean_gains["low"] for each in findings if each.mean_gains is not None]
     design = {"splits": {}, "methods": {}, "leave_out": {}, **(study.design or {})}
     return {
-        **{"study": study, "design": design, "findings": findings, "facts": _facts(study)},
-        **{"compared": compared, "baseline": baseline, "alpha": ALPHA, "sure": SURE},
-        **{"verdict": verdict, "contrasts": contrasts, "against": against},
-        **{"costs": _costs, "datasets": _datasets},
-        "several": len(findings) > 1,
-        "fewest_compared": min((len(each.statistics.scores) for each in compared), default=0),
+        "study": study,
+        "design": design,
+        "findings": findings,
+        "baseline": baseline,
         "noun": "encoding" if study.ours and not design["methods"] else "method",
         "has_gains": bool(intervals),
         "has_intervals": any(low.notna().any() for low in intervals),
-        "stems": [_stem(each, findings) for each in findings],
+        "facts": _facts(study),
+        "alpha": ALPHA,
+        "sure": SURE,
+        "verdict": verdict,
+        "contrasts": contrasts,
+        "against": against,
+        "costs": _costs,
+        "datasets": _datasets,
     }
 
 
@@ -74,13 +76,12 @@ def figures(
         drawn["mean_gains"] = plot_mean_gains(tables, baseline)
     drawn |= learning_curves(study)
     for each in findings:
-        stem, statistics = _stem(each, findings), each.statistics
-        if statistics is None:
+        if (statistics := each.statistics) is None:
             continue
-        drawn[f"{stem}critical_difference"] = plot_critical_difference(statistics)
-        drawn[f"{stem}pairs"] = plot_pairs(statistics)
+        drawn[f"{each.stem}critical_difference"] = plot_critical_difference(statistics)
+        drawn[f"{each.stem}pairs"] = plot_pairs(statistics)
         if each.costs is not None and set(COSTS) & set(each.costs.columns):
-            drawn[f"{stem}cost"] = plot_cost(each.costs)
+            drawn[f"{each.stem}cost"] = plot_cost(each.costs)
     return drawn
 
 
@@ -89,11 +90,8 @@ def learning_curves(scores: StudyScores) -> dict[str, Figure]:
     if "train_size" not in scores.varied or scores.rows["train_size"].nunique() < 2:
         return {}
     # Of every data set the draws that all its methods have: curves of an unfinished study compare.
-    rows = pd.concat(
-        complete(own) if scores.ours else own
-        for variant in variant_scores(scores)
-        for _, own in variant.rows.groupby("dataset", sort=False)
-    )
+    groups = scores.rows.groupby([*scores.varied, "dataset"], sort=False, dropna=False)
+    rows = pd.concat(complete(own) if scores.ours else own for _, own in groups)
     if rows.empty:
         return {}
     if others := [name for name in scores.varied if name != "train_size"]:
@@ -129,11 +127,6 @@ def _facts(study: StudyScores) -> dict[str, Any]:
         "adapted": list(adapted.items()),
         "versions": sorted(set(map(str, versions))),
     }
-
-
-def _stem(found: Findings, findings: list[Findings]) -> str:
-    """Return the prefix of a variant's file names."""
-    return f"{re.sub(r'[^A-Za-z0-9]+', '_', found.label)}_" if len(findings) > 1 else ""
 
 
 def _costs(found: Findings) -> dict[str, Any]:

@@ -53,22 +53,20 @@ class Comparison:
         The design.
     results : DataFrame
         One row per successful fit: `dataset`, `encoding` (or `method`, in a study with methods),
-        varied parameters, `n_train` with train sizes, `seed`, `resample`, test scores, costs, with
-        methods `helped` (conversions of series), `configuration` (a hash), `version`, `commit`,
-        `run_id`. Memory is in MB.
+        varied parameters, `n_train` with train sizes, `seed`, `resample`, scores, costs (memory in
+        MB), `helped` (conversions), `configuration` (a hash), `version`, `commit`, `run_id`.
     failures : DataFrame
         One row per fit that raised: the columns up to `resample`, and `error`.
     unrecorded : DataFrame
-        One row per fit that the store lacks, because it was out of reach. Later, the same call
-        repeats these fits.
+        One row per fit that the store lacks: it was out of reach. The same call repeats these.
     csv_path, figure_path, report_path : Path or None
         The results, the figure, and the HTML report, which needs the extra `statistics`.
     ui_command : str
         The shell command that shows the runs; for a tracking server, the address of their view.
     ranking : DataFrame or None
         With a budget, one row per encoding, the best first: `encoding`, `folds` (their number),
-        `accuracy` (mean), `behind` (the leader's accuracy minus its own on the same folds),
-        `margin` (half-width of a 95 % interval of that), `outcome`, `fit_seconds` (median).
+        `accuracy` (mean), `behind` (the leader), `margin` (half-width of its 95 % interval),
+        `outcome`, `fit_seconds` (median).
     verdict : str
         The first sentences of the report as Markdown, or `answer`; empty without either.
     """
@@ -109,9 +107,7 @@ class Comparison:
     def answer(self) -> str:
         """Return the ranking in one sentence of Markdown; ValueError without a ranking."""
         if self.ranking is None:
-            raise ValueError(
-                "there is no ranking without a budget, or if no fit ended within it; see `failures`"
-            )
+            raise ValueError("no ranking: there was no budget, or no fit within it; see `failures`")
         return answer(self.ranking)
 
     def summary(self) -> pd.DataFrame:
@@ -147,8 +143,7 @@ def compare(
     study : Study
         The design.
     out : path, default="results/compare"
-        Folder for ``study.json``, ``results.csv``, ``failures.csv``, ``summary.md``,
-        ``comparison.png``, and with the extra `statistics` ``report/``.
+        Folder for ``results.csv``, ``study.json``, table, figure, failures and ``report/``.
     tracking_uri, experiment : str, optional
         The MLflow store, as `tsformer.tracking.resolve_uri` takes it, and the experiment in it.
     jobs : int, default=1
@@ -159,13 +154,11 @@ def compare(
     fit_time_limit : float, optional
         Seconds, without imports and compilation, after which a fit fails and its process ends.
     budget : float or str, optional
-        Seconds of fits, or a time such as ``"10min"``, for the successive halving of
-        `which_encoding`. A larger budget continues the comparison.
+        Seconds, or a time such as ``"10min"``, for the successive halving of `which_encoding`.
     on_progress : callable, optional
         Called with a Progress at every event.
     verbose : int or bool, optional
-        1 prints a line for each fit on standard error, with the time left; by default on a
-        terminal without `on_progress`.
+        1 prints a line for each fit on standard error; default on a terminal without `on_progress`.
 
     Returns
     -------
@@ -174,18 +167,15 @@ def compare(
     Raises
     ------
     ValueError, ImportError, tsformer.data.DatasetError
-        Before any fit: for options that do not suit each other or the study, a data set that
-        cannot be loaded or a missing library, and as `Study.check` raises them.
-    ConnectionError, StudyBusyError
-        If the store or scheduler cannot be used, or another call runs this study in the store.
-    FileExistsError
-        If `out` has results that the store does not know and that would be lost.
+        Before any fit: for options that do not suit the study, missing data or libraries.
+    ConnectionError, StudyBusyError, FileExistsError
+        If the store or scheduler cannot be used, another call runs this study in the store, or
+        `out` has results that the store does not know and that would be lost.
     """
     require("matplotlib.figure", extra="plots", purpose="the figure of a comparison")
     listener = listener_of(verbose, on_progress)
     check_number("jobs", jobs, 1, whole=True, also=(-1,))
-    if fit_time_limit is not None:
-        check_number("fit_time_limit", fit_time_limit, 0, excluded=True)
+    check_number("fit_time_limit", fit_time_limit, 0, excluded=True, also=(None,))
     if scheduler is not None and (jobs != 1 or fit_time_limit is not None):
         raise ValueError(
             f"jobs={jobs} and fit_time_limit={fit_time_limit} are for processes of this machine, "
@@ -259,16 +249,14 @@ def compare(
 
 def _budget(study: Study, budget: float | str) -> float:
     """Return the seconds of a budget; raise ValueError for a study that cannot be halved."""
-    seconds = seconds_of(budget)
     others = (study.datasets[1:], study.seeds[1:], study.methods, study.varied)
     folds = study.encodings[1:] and study.resamples > 1 and fold_sizes(study.datasets[0])
     if any(others) or not folds:
         raise ValueError(
-            f"budget={budget!r} chooses between two encodings or more, with one seed, by the folds "
-            "of one data set of your own: use which_encoding, or `tsformer compare --data`, "
-            "without methods, vary and train_sizes"
+            f"budget={budget!r} chooses between encodings, with one seed, by the folds of one data "
+            "set of your own: use which_encoding, without methods, vary and train_sizes"
         )
-    return seconds
+    return seconds_of(budget)
 
 
 def which_encoding(
@@ -290,10 +278,9 @@ def which_encoding(
     better half, at least two encodings, and with any other within two standard errors of the best
     if the budget suffices for all its folds. The budget counts training and predicting; no fit
     begins that is expected to exceed it, and the cheapest come first. The same call resumes, with a
-    larger budget it continues. The leader is the best of several on these folds, so that its
-    accuracy and its lead are optimistic. Intervals are of paired differences over the folds, by the
-    corrected resampled t-test (Nadeau and Bengio, Machine Learning 2003), and are not corrected for
-    the number of encodings.
+    larger budget it continues. The lead of the best of several is optimistic. Intervals are of
+    paired differences over the folds, by the corrected resampled t-test (Nadeau and Bengio, Machine
+    Learning 2003), and are not corrected for the number of encodings.
 
     Parameters
     ----------
@@ -319,17 +306,14 @@ def which_encoding(
     Returns
     -------
     Comparison
-        With `ranking` and `answer`.
 
     References
     ----------
-    Jamieson and Talwalkar, "Non-stochastic Best Arm Identification and Hyperparameter
-    Optimization", AISTATS 2016.
+    Jamieson and Talwalkar, "Non-stochastic Best Arm Identification", AISTATS 2016.
 
     Examples
     --------
-    >>> from tsformer.data import load_dataset
-    >>> X, y = load_dataset("ItalyPowerDemand", "train")
+    >>> X, y = tsformer.load_dataset("ItalyPowerDemand", "train")  # doctest: +SKIP
     >>> found = which_encoding(X, y, budget="2min", parameters={"stem": "linear"})  # doctest: +SKIP
     >>> print(found.answer())  # doctest: +SKIP
     `erpe` leads `rope` by 0.8 ± 0.5 points over 5 folds; `none` was dropped after round 1.
@@ -343,11 +327,10 @@ def which_encoding(
     series = to_arrays(source) if timestamps is None else to_items(X)
     labels = read_targets(y, "y")
     check_classification_targets(labels)
-    labels = labels.astype(str)
     check_length(len(series), labels, "y")
     if groups is not None:
         groups = read_groups(groups, X, len(series)).astype(str)
-    own = Source(series, labels, groups=groups)
+    own = Source(series, labels.astype(str), groups=groups)
     problem = own_problem(name, own, n_folds=n_folds, timestamps=timestamps)
     study = Study(
         (problem.name,),

@@ -43,15 +43,11 @@ if TYPE_CHECKING:
 def study_note(study: Study, store: RunStore) -> str:
     """Describe a study's run in Markdown: views, purpose, size, command."""
     what = "Methods" if study.methods else "Encodings"
-    pages = {
-        variant or f"{what} side by side": store.page_of_view(
-            view_of_study(study.name, digest(variant) if variant else "")
-        )
-        for variant in study.variants
-    }
-    links = ", ".join(f"[{name}]({page})" for name, page in pages.items())
+    views = {v: view_of_study(study.name, digest(v) if v else "") for v in study.variants}
+    links = ", ".join(  # first: MLflow folds long descriptions
+        f"[{v or f'{what} side by side'}]({store.page_of_view(view)})" for v, view in views.items()
+    )
     made = f"{len(study.trials())} fits. Made by `{store.command}`."
-    # Links first: MLflow folds long descriptions.
     return f"{links}\n\n{study.description.strip()}\n\n{made}"
 
 
@@ -92,8 +88,8 @@ def summary_runs(
                 run.params({name_column(study): name, "study": study.name, **values})
                 run.metrics({"test/mean_rank": ranks[name], **_metrics(fits)})
                 if place == 1:  # MLflow's view of the study shows all fits in one run
-                    draw = partial(run.figure, lambda: figure, "comparison.png", key="scores")
                     source = digest(scores.rows.to_csv(index=False))
+                    draw = partial(run.figure, lambda: figure, "comparison.png", key="scores")
                     _once(run, "scores", source, partial(draw, size=900))
                 source = str(fits["run_id"].iloc[0])  # of the same draw for all
                 _once(run, "encoding", source, partial(_copy_picture, run, source))

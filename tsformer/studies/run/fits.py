@@ -39,11 +39,9 @@ _THREAD_VARIABLES = (
 
 @dataclass(eq=False)
 class Fits:
-    """Runs the fits of one comparison.
+    """Runs the fits of one comparison, each in a process if it may crash or several run.
 
-    With one job and no time limit, classifiers of this package are fitted in this process. Other
-    fits run in worker processes, each with its share of the cores as threads, or on the workers of
-    a Dask `client`. The end of a process fails its fit; Dask repeats it on other workers before.
+    The end of a process fails its fit; Dask repeats it on other workers before.
     """
 
     parent_id: str
@@ -175,22 +173,13 @@ def cluster(scheduler: str) -> Iterator[Any]:
     """Connect to a Dask scheduler, "tcp://host:port", or "tls://host:port" with certificates."""
     distributed = require("distributed", extra="dask", purpose="running a comparison on a cluster")
 
-    class Client(distributed.Client):  # type: ignore[name-defined]
-        def start(self, **options: Any) -> None:
-            try:
-                super().start(**options)
-            except BaseException:
-                self.close()  # else the next client may hang
-                raise
-
     try:
-        client = Client(scheduler, timeout=5, set_as_default=False)
+        client = distributed.Client(scheduler, timeout=5, set_as_default=False)
     except (OSError, TypeError, ValueError) as error:  # TypeError: tls:// without a certificate
         raise ConnectionError(
             f"no Dask scheduler accepts connections at {scheduler!r}; start one as in "
-            "docs/cluster.md and pass its address, such as tcp://127.0.0.1:8786. For tls://, set "
-            "DASK_CONFIG to the folder of the cluster's certificate. "
-            f"({type(error).__name__}: {error})"
+            "docs/cluster.md and pass its address. For tls://, set DASK_CONFIG to the folder of "
+            f"the cluster's certificate. ({type(error).__name__}: {error})"
         ) from error
     with client:
         yield client

@@ -37,8 +37,7 @@ def seconds_of(budget: float | str) -> float:
 class Halving:
     """Fit a fold with all encodings, then the next with encodings that may be the best.
 
-    `which_encoding` describes the rounds. The budget counts the seconds of fits and predictions in
-    `results`, so that a resumed comparison takes the same decisions again.
+    All decisions follow from `results`, so that a resumed comparison takes the same again.
     """
 
     study: Study

@@ -39,11 +39,7 @@ def stratified_resample(
     *,
     seed: int,
 ) -> Split:
-    """Draw a new train/test split with the class counts of the official one.
-
-    The same seed gives the same split as the functions of this name in sktime and aeon, so that
-    published results of numbered resamples refer to these splits.
-    """
+    """Draw a split with the official class counts, as sktime and aeon do with this seed."""
     y = np.concatenate([y_train, y_test])
     generator = np.random.RandomState(seed)  # not a Generator: published splits use this
     train, test = list[int](), list[int]()
@@ -82,8 +78,8 @@ def cross_validation_folds(
             found[test] = number
     if len(np.unique(found)) < n_folds:
         raise ValueError(f"a fold of n_folds={n_folds} has no series; use fewer folds")
-    for label in np.unique(y):
-        if len(np.unique(found[y == label])) == 1:
+    for label, n in pd.Series(found).groupby(y).nunique().items():
+        if n == 1:
             raise ValueError(
                 f"class {str(label)!r} has series in only one of the {n_folds} folds, so no model "
                 "is trained on it there; drop the class or change folds or groups"
@@ -104,11 +100,10 @@ def subset_size(y: npt.NDArray[Any], size: str) -> int:
 
 
 def nested_order(y: npt.NDArray[Any], *, seed: int) -> npt.NDArray[np.intp]:
-    """Return an order of series in which every prefix is stratified.
+    """Return an order of series in which every prefix is stratified, by the Sainte-Lague method.
 
-    It starts with one series of each class and continues by the Sainte-Lague method: each prefix
-    minimises the sum over classes of ``(drawn - due) ** 2 / due``, where `due` is the proportional
-    number (Balinski and Young, "Fair Representation", 2001).
+    After one series of each class a prefix minimises the sum over classes of ``(drawn - due) ** 2 /
+    due``, where `due` is the proportional number (Balinski and Young, "Fair Representation", 2001).
     """
     shuffled = np.random.default_rng(seed).permutation(len(y))
     drawn = pd.Series(y[shuffled]).groupby(y[shuffled])
@@ -139,11 +134,10 @@ class Problem(NamedTuple):
             folds = table["fold"]
             if resample > folds.max():
                 raise ValueError(
-                    f"the {1 + folds.max()} folds of {name} are its resamples, from 0; got number "
-                    f"{resample}"
+                    f"{name} has {1 + folds.max()} folds, from 0; got number {resample}"
                 )
-            train, test = np.flatnonzero(folds != resample), np.flatnonzero(folds == resample)
-            split = _divided(split, train, test)
+            train = np.flatnonzero(folds != resample)
+            split = _divided(split, train, np.flatnonzero(folds == resample))
             groups = table["group"][train] if "group" in table else None
         elif resample:
             split = stratified_resample(*split, seed=resample)
@@ -220,10 +214,7 @@ class OwnProblem(NamedTuple):
 def own_problem(
     title: str, source: Source, *, n_folds: int, timestamps: object = None
 ) -> OwnProblem:
-    """Write series as a problem, named by a hash of them, that `load_dataset` finds.
-
-    Their times are written if the fits read them, by ``timestamps="index"``.
-    """
+    """Write series as a problem, with times if fits read them, that `load_dataset` finds."""
     X, labels = to_arrays(source.X), np.asarray(source.y)
     items: Sequence[Any] = X if timestamps is None else to_items(source.X)
     if timestamps is None and isinstance(source.X, (list, tuple)):
@@ -244,9 +235,9 @@ def own_problem(
     table = pd.DataFrame({"fold": folds[order]})
     if source.groups is not None:
         table["group"] = source.groups[order]
-        named = source.schema is not None and source.schema.group
-        split += f"; all series of one {repr(named) if named else 'group'}, of "
-        split += f"{table['group'].nunique()}, are in one fold"
+        named = repr(source.schema.group) if source.schema and source.schema.group else "group"
+        n_groups = table["group"].nunique()
+        split += f"; all series of one {named}, of {n_groups}, are in one fold"
     y, n = writable_labels(labels[order]), int((folds != 0).sum())
     items = [items[i] for i in order]
     parts = {"TRAIN": (items[:n], y[:n]), "TEST": (items[n:], y[n:])}

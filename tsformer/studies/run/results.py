@@ -54,9 +54,9 @@ class ResultStore:
             known = False
         if not known:
             raise FileExistsError(
-                f"{self.path} would be overwritten, and is not a results file of a study or has "
-                f"fits that {without_credentials(self.store.uri)} does not know: name their store "
-                "with --tracking-uri, choose another folder with --out, or move the file"
+                f"{self.path} would be overwritten, and is no results file or has fits that "
+                f"{without_credentials(self.store.uri)} does not know: name their store with "
+                "--tracking-uri, choose another folder with --out, or move the file"
             )
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.write()

@@ -24,7 +24,7 @@ from tsformer.plots import encoding_colors, plot_confusion, plot_reliability
 from tsformer.studies.design.methods import Method
 from tsformer.studies.design.study import WHOLE, Study, Trial
 from tsformer.studies.run.lock import STUDY_TAG
-from tsformer.studies.run.problem import Problem, n_train, series_digest
+from tsformer.studies.run.problem import Problem, n_train, series_digest, taken
 from tsformer.tracking import MLflowTracker, RunStore, TrackedRun
 from tsformer.tracking.scores import classification_scores, label_scores
 from tsformer.tracking.settings import without_credentials
@@ -130,9 +130,8 @@ class Task:
     @property
     def part(self) -> tuple[str, int, str, int]:
         """The arguments of `Problem.load`."""
-        trial = self.trial
-        size = self.study.train_size_of(trial.variant)
-        return trial.dataset, trial.resample, size, trial.seed
+        dataset, _, seed, variant, resample = self.trial
+        return dataset, resample, self.study.train_size_of(variant), seed
 
     def start(self) -> TrackedRun:
         """Create the run of the fit."""
@@ -159,11 +158,10 @@ class Task:
         method, trial, study = self.method, self.trial, self.study
         # MLflow shows these figures side by side; they are drawn after the fit has been timed.
         tracker = MLflowTracker(mlflow_run=run, pictures=True)
-        estimator, given = method.estimator, dict(method.given)
+        estimator, given = method.estimator, study.parameters_of(trial.variant, trial.method)
         if method.transformer:
-            estimator, given = TRANSFORMER, study.parameters_of(trial.variant, trial.method)
-            given["encoding"] = study.encoding_of(trial.method)
-            given["callbacks"] = [tracker, *callbacks]
+            encoding, heard = study.encoding_of(trial.method), [tracker, *callbacks]
+            estimator, given = TRANSFORMER, {**given, "encoding": encoding, "callbacks": heard}
         with run, suppress_interruption_warning(), unobserved():
             # Other libraries stay on the CPU.
             device = resolve_device(given.get("device", "auto") if method.ours else "cpu")
@@ -249,10 +247,7 @@ def run_task(
     *,
     on_begin: Callable[[], None] = lambda: None,
 ) -> TrialResult:
-    """Return the result of a task; fit unless the store has a finished run.
-
-    Only the driver passes callbacks. `on_begin` is called after imports and compilation.
-    """
+    """Return the result of a task; call `on_begin` after imports and compilation."""
     study, trial, run = task.study, task.trial, None
     try:
         for module in study.imports:
@@ -278,9 +273,7 @@ def run_task(
         return TrialResult(trial, task.fit(problem, run, callbacks), "", not run.lost)
     except (Exception, SystemExit) as error:  # one failing fit must not cost the others
         message = f"{type(error).__name__}: {error}"
-        if run is None:
-            return task.failed(message)
-        return TrialResult(trial, None, message, not run.lost)
+        return TrialResult(trial, None, message, not run.lost) if run else task.failed(message)
 
 
 #: Warm-ups of this process, so that the first fit is timed like later fits.
@@ -290,19 +283,17 @@ _WARM: set[object] = set()
 @unobserved()
 def _warm_up(method: Method, problem: Problem) -> None:
     """Fit before the first timed fit: ours in a process, a method that compiles for its shape."""
-    baseline, y = method.baseline, problem.y_train
+    baseline, X, y = method.baseline, problem.X_train, problem.y_train
     if method.ours and "ours" not in _WARM:
-        classifier = TSTransformerClassifier("none", d_model=8, n_heads=1, max_epochs=1)
-        classifier.fit(problem.X_train, y)
+        TSTransformerClassifier("none", d_model=8, n_heads=1, max_epochs=1).fit(X, y)
         _WARM.add("ours")
-    variant = (baseline.path, repr(method.parameters), len(problem.X_train[0]) > 1)
+    variant = (baseline.path, repr(method.parameters), len(X[0]) > 1)
     if not baseline.compiled or variant in _WARM:
         return
     few = np.concatenate([np.flatnonzero(y == label)[:3] for label in np.unique(y)[:4]])
     try:
         quick = PanelClassifier(method.estimator, {**method.given, **baseline.quick}, 0)
-        X = [problem.X_train[i] for i in few]
-        quick.fit(X, y[few]).predict(X)
+        quick.fit(taken(X, few), y[few]).predict(taken(X, few))
     except Exception as error:  # the fit on all series may succeed
         warn_caller(f"the first fit of {method.name} includes its compilation, since {error}")
     _WARM.add(variant)
