@@ -31,12 +31,8 @@ def fits(scores: dict[tuple[str, str], list[float]]) -> pd.DataFrame:
 
 
 def test_a_comparison_shows_every_fit_and_the_means():
-    scores = {
-        ("A", "none"): [0.5, 0.7],
-        ("A", "lspe"): [0.9, 0.9],
-        ("B", "none"): [0.2],
-        ("C", "lspe"): [0.1, 0.4],
-    }
+    scores = {("A", "none"): [0.5, 0.7], ("A", "lspe"): [0.9, 0.9], ("B", "none"): [0.2]}
+    scores[("C", "lspe")] = [0.1, 0.4]
     figure = plot_comparison(fits(scores))
     assert_readable(figure)
     by_title = {ax.get_title(): ax for ax in panels(figure)}
@@ -44,13 +40,8 @@ def test_a_comparison_shows_every_fit_and_the_means():
     assert y_labels(by_title["A"]) == ["none", "lspe"]
     for (dataset, encoding), values in scores.items():
         ax, color = by_title[dataset], encoding_color(encoding)
-        dots = np.concatenate(
-            [
-                group.get_offsets()
-                for group in ax.collections
-                if colors.same_color(group.get_facecolor()[0, :3], color)
-            ]
-        )
+        own = [c for c in ax.collections if colors.same_color(c.get_facecolor()[0, :3], color)]
+        dots = np.concatenate([group.get_offsets() for group in own])
         np.testing.assert_array_equal(dots[:, 0], values)
         assert (abs(dots[:, 1] - ["none", "lspe"].index(encoding)) < 0.2).all()
         spread, mean = (
@@ -103,9 +94,8 @@ def test_mean_gains_of_variants_share_their_rows():
         spans = {line.get_color(): list(line.get_xdata()) for line in lines}
         assert spans[encoding_color("rope")] == [5, 20]
         assert spans[encoding_color("alibi")] == [-10, 10]
-    assert [ax.get_title() for ax in visible(figure)] == [
-        "stem=conv, 12 data sets", "stem=linear, 12 data sets",
-    ]  # fmt: skip
+    titles = [ax.get_title() for ax in visible(figure)]
+    assert titles == ["stem=conv, 12 data sets", "stem=linear, 12 data sets"]
 
 
 def two_methods(**columns: Any) -> pd.DataFrame:
@@ -134,8 +124,6 @@ PROBLEMS = ["AsphaltObstaclesCoordinates", "DistalPhalanxOutlineAgeGroup", "Prox
 PROBLEMS += ["SonyAIBORobotSurface1", "MiddlePhalanxOutlineCorrect", "StandWalkJump", "CBF"]
 LONG = ["my_own_encoding_with_a_name_that_goes_on_and_on_and_on_for_a_while"]
 LONG += ["fixed+learnable+erpe+rope", "tape+erpe, stem=convolution, head_norm=None"]
-COLUMNS = ["better", "worse", "difference", "wins", "ties", "loses", "p", "p_holm"]
-COLUMNS += ["p_better", "p_same", "p_worse"]
 #: Data sets and methods of a study.
 STUDIES: dict[str, tuple[list[str], list[str]]] = {
     "small": (PROBLEMS[:2], ["none", "rope"]),
@@ -146,15 +134,12 @@ CASES = [pytest.param(n, marks=pytest.mark.slow if n != "small" else ()) for n i
 
 
 def fits_of(study: str) -> pd.DataFrame:
-    datasets, methods = STUDIES[study]
     rng = np.random.default_rng(0)
-    rows = [
-        (name, method, seed, min(1.0, 0.9 + 0.01 * i + 0.05 * rng.normal()))
-        for name in datasets
-        for i, method in enumerate(methods)
-        for seed in range(3)
+    rows = itertools.product(STUDIES[study][0], enumerate(STUDIES[study][1]), range(3))
+    drawn = [
+        (d, m, seed, min(1.0, 0.9 + 0.01 * i + 0.05 * rng.normal())) for d, (i, m), seed in rows
     ]
-    return pd.DataFrame(rows, columns=["dataset", "encoding", "seed", "accuracy"])
+    return pd.DataFrame(drawn, columns=["dataset", "encoding", "seed", "accuracy"])
 
 
 @cache
@@ -163,11 +148,9 @@ def found(study: str) -> Statistics:
     means = fits_of(study).groupby(["dataset", "encoding"])["accuracy"].mean().unstack()
     ranks = mean_ranks(means).sort_values()
     means = means[ranks.index]
-    rows = [
-        (one, other, (means[one] - means[other]).mean(), 12, 1, 1, 0.0123, 0.04, 0.3, 0.6, 0.1)
-        for one, other in itertools.combinations(means.columns, 2)
-    ]
-    pairs = pd.DataFrame(rows, columns=COLUMNS)
+    pairs = pd.DataFrame([*itertools.combinations(means, 2)], columns=["better", "worse"])
+    apart = [(means[one] - means[other]).mean() for one, other in pairs.to_numpy()]
+    pairs = pairs.assign(difference=apart, wins=12, ties=1, loses=1, p=0.0123, p_holm=0.04)
     pairs.loc[::2, "p_holm"] = 1.0
     return Statistics(means, means, ranks, 0.01, pairs, 0.01, [])
 
@@ -180,12 +163,15 @@ def mean_gains(study: str) -> pd.DataFrame:
 
 
 def costs(study: str) -> pd.DataFrame:
-    ranks = found(study).ranks
-    n = np.arange(len(ranks))
-    table = pd.DataFrame({"method": ranks.index, "score": 1 - 0.002 * n, "rank": ranks.to_numpy()})
-    costs = {"fit_seconds": 2 + 0.11 * n, "predict_seconds": 0.003 * 1.9 ** (n % 23)}
-    table = table.assign(**costs, n_parameters=123_456 + 1_234 * n, front_n_parameters=n < 2)
-    return table.assign(front_fit_seconds=n < 1, front_predict_seconds=n < 1)
+    n = np.arange(len(found(study).ranks))
+    table = pd.DataFrame({"method": found(study).ranks.index, "score": 1 - 0.002 * n})
+    seconds = {"fit_seconds": 2 + 0.11 * n, "predict_seconds": 0.003 * 1.9 ** (n % 23)}
+    fronts = {
+        "front_n_parameters": n < 2,
+        "front_fit_seconds": n < 1,
+        "front_predict_seconds": n < 1,
+    }
+    return table.assign(**seconds, n_parameters=123_456 + 1_234 * n, **fronts)
 
 
 @pytest.mark.parametrize("study", CASES)

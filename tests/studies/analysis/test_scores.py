@@ -27,18 +27,16 @@ def rows(**more: object) -> pd.DataFrame:
 def test_a_folder_is_read_with_its_design(tmp_path):
     rows().to_csv(tmp_path / "results.csv", index=False)
     study = read_study(tmp_path)
-    assert study.ours
-    assert study.design is None
+    assert (study.ours, study.design) == (True, None)
     assert {"method", "score"} <= set(study.rows)
-    (tmp_path / "study.json").write_text(json.dumps({"datasets": ["A"]}))
-    assert read_study(tmp_path / "results.csv").design == {"datasets": ["A"]}
     methods = rows().rename(columns={"encoding": "method"})
     methods.to_csv(tmp_path / "results.csv", index=False)
     assert not read_study(tmp_path).ours
-    (tmp_path / "study.json").write_text(json.dumps({"methods": {"none": {}}}))
-    assert read_study(tmp_path).ours
-    theirs = rows().rename(columns={"encoding": "method", "accuracy": "score"})
-    theirs.to_csv(tmp_path / "scores.csv", index=False)
+    design = {"methods": {"none": {}}}
+    (tmp_path / "study.json").write_text(json.dumps(design))
+    study = read_study(tmp_path / "results.csv")
+    assert (study.ours, study.design) == (True, design)
+    methods.rename(columns={"accuracy": "score"}).to_csv(tmp_path / "scores.csv", index=False)
     assert not read_study(tmp_path / "scores.csv").ours
     (tmp_path / "study.json").write_text("{")
     with pytest.raises(ValueError, match="JSON"):
@@ -80,8 +78,6 @@ def test_only_draws_that_every_method_has_are_paired():
     assert kept.groupby("dataset")["seed"].unique().map(list).to_dict() == {"A": [0, 1], "B": [0]}
     split = pd.concat([table.assign(resample=0), table[~missing].assign(resample=1)])
     assert len(complete(split)) == len(table) + len(table) - 2
-    twice = pd.concat([table, table[:1]])
-    assert len(complete(twice)) == 9, "which is refused later, and not left out"
     for ours, n in ((True, 6), (False, 7)):
         study = StudyScores(table[~missing], Path("results.csv"), ours=ours)
         assert [len(each.used) for each in variant_scores(study)] == [n]
@@ -104,17 +100,15 @@ def test_words_numbers_and_ids_are_read_as_they_were_written(tmp_path):
 
 def test_only_what_the_design_or_the_caller_names_makes_variants(tmp_path):
     table = rows(device=["cpu", "cuda"] * 4, stem=["conv"] * 4 + ["linear"] * 4)
-    table["train_size"] = ["10", "50%"] * 4
-    path = tmp_path / "results.csv"
-    table.to_csv(path, index=False)
-    assert [each.label for each in variant_scores(read_study(path))] == [""]
-    (tmp_path / "study.json").write_text(json.dumps({"vary": {"stem": ["conv", "linear"]}}))
-    labels = [each.label for each in variant_scores(read_study(path))]
-    assert labels == ["stem=conv", "stem=linear"]
-    (tmp_path / "study.json").write_text(json.dumps({"train_sizes": ["10", "50%"]}))
-    labels = [each.label for each in variant_scores(read_study(path))]
-    assert labels == ["train_size=10", "train_size=50%"]
-    labels = [each.label for each in variant_scores(read_study(path, vary="device"))]
-    assert labels == ["device=cpu", "device=cuda"]
+    table.assign(train_size=["10", "50%"] * 4).to_csv(tmp_path / "results.csv", index=False)
+    for design, vary, labels in (
+        ({}, None, [""]),
+        ({"vary": {"stem": ["conv", "linear"]}}, None, ["stem=conv", "stem=linear"]),
+        ({"train_sizes": ["10", "50%"]}, None, ["train_size=10", "train_size=50%"]),
+        ({"train_sizes": ["10", "50%"]}, "device", ["device=cpu", "device=cuda"]),
+    ):
+        (tmp_path / "study.json").write_text(json.dumps(design))
+        found = variant_scores(read_study(tmp_path, vary=vary))
+        assert [each.label for each in found] == labels
     with pytest.raises(ValueError, match="'stem'"):
-        read_study(path, vary=["stm"])
+        read_study(tmp_path, vary=["stm"])

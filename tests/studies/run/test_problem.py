@@ -74,11 +74,9 @@ def test_a_problem_has_part_of_the_train_split_and_the_whole_test_split(name):
 
 
 def test_a_size_that_some_data_set_cannot_have_is_said_before_any_fit(tmp_path):
-    pytest.importorskip("mlflow", reason='needs the extra "tracking"')
     study = Study(["ItalyPowerDemand"], ["none"], 1, train_sizes=[10, 100])
     with pytest.raises(ValueError, match=r"100 on ItalyPowerDemand.* 67"):
         compare(study, out=tmp_path / "out", tracking_uri=f"sqlite:///{tmp_path}/mlflow.db")
-    assert not (tmp_path / "out").exists()
 
 
 NAMES = ("ItalyPowerDemand", "JapaneseVowels")  # of one length, and of many
@@ -90,12 +88,9 @@ def series(X: object) -> list[bytes]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_series_is_in_one_part_and_classes_keep_their_sizes(name):
-    official, drawn = Problem.load(name), Problem.load(name, 3)
+    official, drawn, other = (Problem.load(name, number) for number in (0, 3, 2))
     assert series([*drawn.X_train, *drawn.X_test]) == series([*official.X_train, *official.X_test])
-    none, two, three = (series(Problem.load(name, number).X_train) for number in (0, 2, 3))
-    assert none == series(official.X_train)
-    assert none != three != two
-    assert three == series(drawn.X_train)
+    assert series(official.X_train) != series(drawn.X_train) != series(other.X_train)
     assert type(drawn.X_train) is type(official.X_train)
     assert not official.X_train[0].flags.writeable, "all fits of a process share it"
     for part in ("y_train", "y_test"):
@@ -119,13 +114,11 @@ def test_other_times_labels_or_test_series_are_other_data(tmp_path, monkeypatch)
 def test_they_are_those_of_sktime():
     sampling = pytest.importorskip("sktime.utils.sampling", reason='needs the extra "data"')
     p = Problem.load("ItalyPowerDemand")
-    n = len(p.y_train)
-    frames = [pd.DataFrame({"i": range(n)}), pd.DataFrame({"i": range(n, n + len(p.y_test))})]
+    n, m = len(p.y_train), len(p.y_train) + len(p.y_test)
+    frames = [pd.DataFrame({"i": range(n)}), pd.DataFrame({"i": range(n, m)})]
     train, y_train, test, y_test = sampling.stratified_resample(
         frames[0], p.y_train, frames[1], p.y_test, 5
     )
-    ours = stratified_resample(
-        np.arange(n), p.y_train, np.arange(n, n + len(p.y_test)), p.y_test, seed=5
-    )
+    ours = stratified_resample(np.arange(n), p.y_train, np.arange(n, m), p.y_test, seed=5)
     for found, expected in zip(ours, (train.i, y_train, test.i, y_test), strict=True):
         np.testing.assert_array_equal(found, expected)

@@ -2,6 +2,7 @@
 
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -15,22 +16,11 @@ from tsformer.studies.run.trial import row_of
 STUDY = Study(("ItalyPowerDemand",), ("none",), seeds=1)
 
 
-class Store:
-    """A store that knows some runs, none of them of this study."""
-
-    uri = "sqlite:///mlflow.db"
-
-    def __init__(self, *known: str):
-        self.known = known
-
-    def has(self, run_id: str) -> bool:
-        return run_id in self.known
-
-    def finished(self, *args: Any) -> dict[str, Any]:
-        return {}
-
-    def runs(self, *args: Any) -> list[Any]:
-        return []
+def results_of(path: Path, *known: str) -> ResultStore:
+    """Return the results of a store that knows these runs, none of them of this study."""
+    empty = {"uri": "sqlite:///mlflow.db", "finished": lambda *_: {}, "runs": lambda *_: []}
+    store: Any = SimpleNamespace(**empty, has=known.__contains__)
+    return ResultStore(STUDY, store, path)
 
 
 def earlier(folder: Path, *run_ids: str) -> Path:
@@ -39,13 +29,11 @@ def earlier(folder: Path, *run_ids: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    "known", [(), ("a",), ("b",), ("a", "b")], ids=lambda known: "+".join(known) or "none"
-)
+@pytest.mark.parametrize("known", ["", "a", "b", "ab"])
 def test_results_are_replaced_only_if_the_store_knows_all_of_them(known, tmp_path):
     path = earlier(tmp_path, "a", "b")
     there = path.read_text()
-    results = ResultStore(STUDY, Store(*known), path)
+    results = results_of(path, *known)
     if set(known) == {"a", "b"}:
         results.open()
         assert path.read_text().count("\n") == 1, "a header; the fits are those of another study"
@@ -60,7 +48,7 @@ def test_a_file_that_is_no_table_of_ours_is_not_overwritten(content, tmp_path):
     path = tmp_path / "results.csv"
     path.write_bytes(content)
     with pytest.raises(FileExistsError, match=r"results\.csv"):
-        ResultStore(STUDY, Store(), path).open()
+        results_of(path).open()
     assert path.read_bytes() == content
 
 
@@ -68,14 +56,14 @@ def test_fits_that_were_not_recorded_are_no_loss(tmp_path):
     path = earlier(tmp_path, "", "b")
     with path.open("a") as file:
         file.write("0.")  # of a row that was cut
-    ResultStore(STUDY, Store("b"), path).open()
+    results_of(path, "b").open()
     assert path.read_text().count("\n") == 1
 
 
 @pytest.mark.parametrize(("earlier", "is_warned"), [("new", False), ("old", True), ("", True)])
 def test_fits_of_another_commit_are_warned_of(earlier, is_warned, tmp_path, monkeypatch):
     monkeypatch.setattr("tsformer.studies.run.results.commit", lambda: "new")
-    results = ResultStore(STUDY, Store(), tmp_path / "results.csv")
+    results = results_of(tmp_path / "results.csv")
     results.rows = {trial: {"commit": earlier, "run_id": "a"} for trial in STUDY.trials()}
     warned = pytest.warns(UserWarning, match="1 of the 1")
     with warned if is_warned else nullcontext():
