@@ -76,19 +76,14 @@ def test_one_data_set_has_a_best_mean_and_no_ranks():
 
 def test_a_method_that_was_skipped_has_a_row_with_the_reason():
     pairs = [("wide", "ridge"), ("narrow", "ridge"), ("narrow", "forest")]
-    results = pd.DataFrame(
-        [(dataset, method, seed) for seed in (0, 1) for dataset, method in pairs],
-        columns=["dataset", "method", "seed"],
-    ).assign(accuracy=0.5, fit_seconds=1.0, n_parameters=1234, helped="")
+    rows = [(*pair, seed) for seed in (0, 1) for pair in pairs]
+    results = pd.DataFrame(rows, columns=["dataset", "method", "seed"])
+    results = results.assign(accuracy=0.5, fit_seconds=1.0, n_parameters=1234, helped="")
     results = results.assign(predict_seconds=2.0, peak_memory_mb=900.0)
     skipped = "UnreadableSeries: it reads one channel"
-    failures = pd.DataFrame(
-        [
-            *(("wide", "forest", seed, skipped) for seed in (0, 1)),
-            *(("wide", "tree", 0, skipped), ("narrow", "tree", 0, "ValueError: too few")),
-        ],
-        columns=["dataset", "method", "seed", "error"],
-    )
+    fails = [("wide", "forest", 0, skipped), ("wide", "forest", 1, skipped)]
+    fails += [("wide", "tree", 0, skipped), ("narrow", "tree", 0, "ValueError: too few")]
+    failures = pd.DataFrame(fails, columns=["dataset", "method", "seed", "error"])
     measured = "0.500 ± 0.000 | 2 | 1.0 | 2.0 | 900 | 1,234 |  |"
     unmeasured = "– | 0 | – | – | – | – | skipped: it reads one channel |"
     assert to_markdown(summary_table(results, failures)).splitlines()[2:] == [

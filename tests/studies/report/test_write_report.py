@@ -182,9 +182,9 @@ def test_methods_have_gains_over_the_transformer_costs_and_skipped_fits(tmp_path
 
 
 def test_one_data_set_has_means_but_no_test(tmp_path):
-    fits = [(method, resample) for method in ("ridge", "tree", "vote") for resample in range(3)]
+    fits = itertools.product(("ridge", "tree"), range(3))
     rows = pd.DataFrame(fits, columns=["method", "resample"]).assign(dataset="own-1", seed=0)
-    rows["accuracy"] = [0.9, 0.8, 0.7, 0.6, 0.8, 0.7, 0.1, 0.2, 0.3]
+    rows["accuracy"] = [0.9, 0.8, 0.7, 0.6, 0.8, 0.7]
     rows.to_csv(tmp_path / "results.csv", index=False)
     files, said = written(tmp_path / "results.csv")
     assert files.figures == ()

@@ -68,14 +68,10 @@ class Processes:
 
     def _start(self, command: list[str], variables: dict[str, str]) -> subprocess.Popen[bytes]:
         with (self.folder / f"process-{len(self._started)}.log").open("wb") as log:
-            process = subprocess.Popen(
-                command,
-                cwd=self.folder,
-                env={**os.environ, "OMP_NUM_THREADS": "1", **variables},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
+            environment = {**os.environ, "OMP_NUM_THREADS": "1", **variables}
+            options = {"stdout": log, "stderr": subprocess.STDOUT, "stdin": subprocess.DEVNULL}
+            process: subprocess.Popen[bytes] = subprocess.Popen(
+                command, cwd=self.folder, env=environment, start_new_session=True, **options
             )
         self._started.append(process)
         return process

@@ -27,20 +27,15 @@ class Nearest(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: npt.NDArray[Any]) -> npt.NDArray[Any]:
         apart = (np.abs(X[:, None] - self.X_) ** self.power).sum(-1)
-        answer: npt.NDArray[Any] = self.y_[apart.argmin(1)]
-        return answer
+        return np.asarray(self.y_[apart.argmin(1)])
 
 
 class Raises(Nearest):
-    """Cannot be fitted."""
-
     def fit(self, X: npt.NDArray[Any], y: npt.NDArray[Any]) -> Self:
         raise ArithmeticError("no such luck")
 
 
 class OneChannel(Nearest):
-    """Reads one channel."""
-
     def fit(self, X: npt.NDArray[Any], y: npt.NDArray[Any]) -> Self:
         if X.shape[1] > 30:  # several channels, side by side
             raise UnreadableSeries("these series have 12 channels")
@@ -55,8 +50,7 @@ class Ignores(Nearest):
 
     def predict_proba(self, X: npt.NDArray[Any]) -> npt.NDArray[Any]:
         drawn = np.random.random((len(X), len(self.classes_)))  # noqa: NPY002
-        shares: npt.NDArray[Any] = drawn / drawn.sum(1, keepdims=True)
-        return shares
+        return np.asarray(drawn / drawn.sum(1, keepdims=True))
 
 
 class Counts(Nearest):
@@ -97,12 +91,10 @@ class Waits(Nearest):
 
 def waiting(file: Path) -> dict[str, dict[str, Any]]:
     """Return three methods; the fits of the second and third wait for a file."""
+    waits = {"estimator": "foreign_classifiers.Waits", "file": str(file)}
     # Fits of the same parameters would be the same fit.
-    return {
-        "first": {"estimator": "foreign_classifiers.Nearest"},
-        "second": {"estimator": "foreign_classifiers.Waits", "file": str(file)},
-        "third": {"estimator": "foreign_classifiers.Waits", "file": str(file), "power": 3.0},
-    }
+    first = {"estimator": "foreign_classifiers.Nearest"}
+    return {"first": first, "second": waits, "third": {**waits, "power": 3.0}}
 
 
 def in_fits(file: Path) -> list[int]:

@@ -75,7 +75,7 @@ def own_table(tmp_path):
         ("--encodings all --budget soon", "'soon'"),
         ("--encodings all --budget 9 --seeds 2", "seed"),
         ("--encodings all --budget 9 --train-sizes 50%", "train_sizes"),
-        ("--methods sklearn.cluster.KMeans --allow-import", "clusterer"),
+        ("--methods sklearn.cluster.KMeans --allow-import", "no class of a classifier"),
     ],
 )
 @pytest.mark.usefixtures("own_table")

@@ -5,6 +5,7 @@ import shutil
 import socket
 import ssl
 import subprocess
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -40,9 +41,7 @@ def command(start: str, page: str, section: str = "") -> str:
 
 def elsewhere(line: str, ports: dict[str, int]) -> str:
     """Replace the ports of a line."""
-    for old, new in ports.items():
-        line = line.replace(old, str(new))
-    return line
+    return re.sub("|".join(ports), lambda port: str(ports[port[0]]), line)
 
 
 def interfaces(process: subprocess.Popen[bytes]) -> set[str]:
@@ -52,12 +51,9 @@ def interfaces(process: subprocess.Popen[bytes]) -> set[str]:
 @pytest.fixture
 def ports():
     """A free port for each that the pages name."""
-    probes = {name: socket.create_server(("127.0.0.1", 0)) for name in PORTS}
-    try:
-        return {name: probe.getsockname()[1] for name, probe in probes.items()}
-    finally:
-        for probe in probes.values():
-            probe.close()
+    with ExitStack() as stack:
+        probes = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in PORTS]
+        return {old: probe.getsockname()[1] for old, probe in zip(PORTS, probes, strict=True)}
 
 
 def start_worker(line: str, processes: Any, **variables: str) -> subprocess.Popen[bytes]:

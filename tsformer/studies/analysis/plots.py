@@ -13,15 +13,12 @@ import numpy as np
 import pandas as pd
 
 from tsformer._optional import require
+from tsformer.plots import figures
 from tsformer.plots.figures import (
     MARKERS,
     Panels,
     encoding_colors,
-    end_score_axis,
-    fewer_ticks,
     figure_of,
-    one_panel,
-    scale_by_powers,
     shortened,
     widest,
     wrapped,
@@ -62,7 +59,7 @@ def plot_boxes(results: pd.DataFrame, *, ax: Axes | None = None) -> Figure:
     gains = (100 * (results["accuracy"] - level)).groupby(results["encoding"], sort=False)
     boxes_of = {name: gain.to_numpy(dtype=float) for name, gain in gains}
     names = [shortened(name) for name in boxes_of]
-    ax = one_panel(ax, 6 + widest(names, 10), 1.4 + 0.34 * len(names))
+    ax = figures.one_panel(ax, 6 + widest(names, 10), 1.4 + 0.34 * len(names))
     style: Any = {"medianprops": {"color": "black"}, "orientation": "horizontal"}
     style |= {"flierprops": {"marker": ".", "markersize": 4, "alpha": 0.6}, "patch_artist": True}
     boxes = ax.boxplot(list(boxes_of.values()), tick_labels=names, **style)
@@ -113,7 +110,7 @@ def plot_comparison(results: pd.DataFrame, *, axes: Axes | Sequence[Axes] | None
         ax.tick_params(labelsize=9)
         ax.margins(x=0.08)
         _name_rows(ax, names, 4)
-        end_score_axis(ax, rows["accuracy"], "x")
+        figures.end_score_axis(ax, rows["accuracy"], "x")
         ax.set_title(wrapped(dataset, width - 0.4, 11), fontsize=11)
     panels.label("test accuracy: one dot per fit, bar = mean ± standard deviation")
     return panels.figure
@@ -124,7 +121,7 @@ def _name_rows(ax: Axes, names: Sequence[str], n_ticks: int) -> None:
     ax.set_yticks(range(len(names)), names)
     ax.set_ylim(len(names) - 0.5, -0.5)
     ax.grid(axis="x", alpha=0.3)
-    fewer_ticks(ax, n_ticks)
+    figures.fewer_ticks(ax, n_ticks)
 
 
 def plot_mean_gains(
@@ -185,7 +182,7 @@ def plot_ranking(ranking: pd.DataFrame, *, axes: Axes | None = None) -> Figure:
     colors = encoding_colors(ranking["encoding"])
     shown = ranking[ranking["behind"].notna()]
     names = list(map(shortened, shown["encoding"]))
-    ax = one_panel(axes, 6.4 + widest(names, 10), 0.9 + 0.26 * len(names))
+    ax = figures.one_panel(axes, 6.4 + widest(names, 10), 0.9 + 0.26 * len(names))
     gain, margin = -shown["behind"], shown["margin"].where(shown["margin"] > 0)
     table = pd.DataFrame({"gain": gain, "low": gain - margin, "high": gain + margin})
     fills = shown["outcome"].isin(REMAINING).map({True: "full", False: "none"})
@@ -265,11 +262,11 @@ def plot_cost(costs: pd.DataFrame, *, axes: Axes | Sequence[Axes] | None = None)
         far = bool(0 < _FAR_APART * known.min() < known.max())
         ax.set_xlabel(f"{COSTS[cost]}, mean over data sets{' (log scale)' * far}")
         if far:
-            scale_by_powers(ax, known)
+            figures.scale_by_powers(ax, known)
         else:
-            fewer_ticks(ax, 5)
+            figures.fewer_ticks(ax, 5)
             ax.xaxis.set_major_formatter("{x:,.10g}")
-        end_score_axis(ax, costs["score"], "y")
+        figures.end_score_axis(ax, costs["score"], "y")
     for ax in panels.axes[::n_columns]:
         ax.set_ylabel("mean score")
     beside: dict[str, Any] = {
@@ -319,7 +316,7 @@ def plot_critical_difference(
     middle = (len(labels) + 1) // 2
     beside = widest(labels[:middle], 10) + widest(labels[middle:], 10)
     height, own_figure = 1.9 + 0.2 * len(labels), ax is None
-    ax = one_panel(ax, 5.5 + beside, height)
+    ax = figures.one_panel(ax, 5.5 + beside, height)
     style: dict[str, Any] = {"label_fmt_left": "{label}", "label_fmt_right": "{label}"}
     style |= {"crossbar_props": {"linewidth": 3, "marker": "o", "markersize": 7}}
     style |= {"elbow_props": {"color": "0.4"}}
@@ -365,7 +362,7 @@ def plot_pairs(statistics: Statistics, *, alpha: float = 0.05, ax: Axes | None =
     scored = [f"{label}  {means[name]:.3f}" for label, name in zip(labels, place, strict=True)]
     width = max(0.9 * len(labels), 3.6)
     below = widest(labels, 10) * np.sin(np.deg2rad(_SLANT))
-    ax = one_panel(ax, 0.6 + widest(scored, 10) + width, 1.3 + below + 0.68 * len(labels))
+    ax = figures.one_panel(ax, 0.6 + widest(scored, 10) + width, 1.3 + below + 0.68 * len(labels))
     bold = pairs.index.isin(statistics.significant(alpha).index)
     weights = np.where(bold, "bold", "normal")
     for weight, pair in zip(weights, pairs.to_dict("records"), strict=True):

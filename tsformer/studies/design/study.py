@@ -62,33 +62,28 @@ class Study:
         Parameters and the values each takes, as in ``{"stem": ["linear", "conv"]}``; every
         combination is a variant.
     resamples : int, default=1
-        Number of splits of each data set: the official one, then stratified resamples of all its
-        series, drawn by `tsformer.studies.run.problem.stratified_resample`.
+        Number of splits: the official one, then stratified resamples of all series.
     methods : mapping
-        Classifiers by name, each with its parameters and with ``estimator``, a name in
+        Classifiers by name, each with its parameters and ``estimator``, a name in
         `tsformer.baselines.BASELINES` or the path of a class, as in ``{"svm": {"estimator":
-        "sklearn.svm.SVC", "C": 10}}``. Without ``estimator`` the name selects the classifier, or
-        with parameters the transformer.
+        "sklearn.svm.SVC", "C": 10}}``; by default what the name selects, or the transformer.
     train_sizes : sequence of int or str
-        How much of each train split to train on: numbers of series or percentages as in ``"10%"``;
-        by default the whole. Every size is a variant. A seed draws the same nested stratified
-        subsets for every method: `tsformer.studies.run.problem.nested_order`.
+        How much of each train split to train on: numbers of series or percentages as in ``"10%"``.
+        Every size is a variant. A seed draws the same nested stratified subsets for every method.
     leave_out : mapping
         Names of encodings or methods, and the data sets on which each is not fitted.
     splits : mapping
         Names of data sets, and how each was split, in words, for the report.
     imports : sequence of str
-        Modules to import first, which register encodings; those of your own encodings are added.
+        Modules to import first; those of your own encodings are added.
     title, description : str, optional
         Shown name, in a file by default the file's, and purpose as Markdown; not in the design.
 
     Raises
     ------
-    ValueError
-        For an unknown encoding, classifier or parameter, with the nearest match; for an invalid
-        value; for a list that is empty or has duplicates. `check` imports and checks other classes.
-    TypeError
-        For a value of the wrong type, or one without a JSON form.
+    ValueError, TypeError
+        For an unknown encoding, classifier or parameter, with the nearest match; for a wrong value
+        or one without a JSON form; for an empty list or duplicates. `check` imports other classes.
 
     Examples
     --------
@@ -182,10 +177,7 @@ class Study:
 
     @classmethod
     def from_toml(cls, path: str | Path) -> Self:
-        """Read a study from a TOML file whose keys are the parameters of this class.
-
-        ValueError if it is not valid TOML or has an unknown key, with the nearest match.
-        """
+        """Read a study from a TOML file of its parameters; ValueError for an unknown key."""
         described = {"title": Path(path).stem, **read_study_file(Path(path))}
         if "datasets" not in described:
             raise ValueError(f'{path} lacks the key datasets; add a line such as datasets = ["A"]')
@@ -305,10 +297,7 @@ class Study:
     def key(
         self, dataset: str, method: str, seed: int, variant: str = "", resample: int = 0
     ) -> str:
-        """Return the key of a fit, the same in every study.
-
-        Without the name of a method and the seed of a deterministic fit: equal fits run once.
-        """
+        """Return the key of a fit, without name and unused seed: equal fits run once."""
         found, size = self.method(method), self.train_size_of(variant)
         path = found.baseline.path
         what = self.encoding_of(method) if found.transformer else path.rpartition(".")[2]

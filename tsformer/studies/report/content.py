@@ -10,13 +10,7 @@ import pandas as pd
 
 from tsformer.data import list_datasets
 from tsformer.plots.results import plot_learning_curves
-from tsformer.studies.analysis.plots import (
-    plot_comparison,
-    plot_cost,
-    plot_critical_difference,
-    plot_mean_gains,
-    plot_pairs,
-)
+from tsformer.studies.analysis import plots
 from tsformer.studies.analysis.scores import (
     COSTS,
     Findings,
@@ -71,17 +65,17 @@ def figures(
     if study.varied:
         fits["encoding"] += ", " + labels(study.rows, study.varied)
     if study.ours and len(fits[["dataset", "encoding"]].drop_duplicates()) <= _MOST_DRAWN:
-        drawn["comparison"] = plot_comparison(fits)
+        drawn["comparison"] = plots.plot_comparison(fits)
     if tables and baseline is not None:
-        drawn["mean_gains"] = plot_mean_gains(tables, baseline)
+        drawn["mean_gains"] = plots.plot_mean_gains(tables, baseline)
     drawn |= learning_curves(study)
     for each in findings:
         if (statistics := each.statistics) is None:
             continue
-        drawn[f"{each.stem}critical_difference"] = plot_critical_difference(statistics)
-        drawn[f"{each.stem}pairs"] = plot_pairs(statistics)
+        drawn[f"{each.stem}critical_difference"] = plots.plot_critical_difference(statistics)
+        drawn[f"{each.stem}pairs"] = plots.plot_pairs(statistics)
         if each.costs is not None and set(COSTS) & set(each.costs.columns):
-            drawn[f"{each.stem}cost"] = plot_cost(each.costs)
+            drawn[f"{each.stem}cost"] = plots.plot_cost(each.costs)
     return drawn
 
 
@@ -132,19 +126,16 @@ def _facts(study: StudyScores) -> dict[str, Any]:
 def _costs(found: Findings) -> dict[str, Any]:
     """Return the table of costs, formatted."""
     table: Any = found.costs
-    there = [name for name in COSTS if name in table.columns]
-    columns = [
-        ("method", table["method"].map(code)),
-        ("mean score", table["score"].map("{:.3f}".format)),
-        ("mean rank", table["rank"].map("{:.2f}".format)),
-    ]
-    for name in there:
+    columns = [("method", table["method"].map(code))]
+    columns += [("mean score", table["score"].map("{:.3f}".format))]
+    columns += [("mean rank", table["rank"].map("{:.2f}".format))]
+    for name in (there := [name for name in COSTS if name in table]):
         form = "{:,.2f}" if name.endswith("seconds") else "{:,.0f}"
         known = table[name].notna()
-        columns.append((COSTS[name], table[name].map(form.format).where(known, "–")))
-        if f"front_{name}" in table.columns:
+        columns += [(COSTS[name], table[name].map(form.format).where(known, "–"))]
+        if f"front_{name}" in table:
             words = table[f"front_{name}"].map({True: "yes", False: "no"})
-            columns.append(("on Pareto front", words.where(known, "–")))
+            columns += [("on Pareto front", words.where(known, "–"))]
     header, cells = zip(*columns, strict=True)
     n_fronts = header.count("on Pareto front")
     rows = list(zip(*cells, strict=True))
@@ -174,20 +165,19 @@ def _datasets(found: Findings) -> dict[str, Any]:
 
 def verdict(found: Findings, baseline: str | None = None, noun: str = "method") -> str:
     """Answer in one or two sentences of Markdown whether a method beats the baseline."""
-    statistics, text = found.statistics, ""
+    statistics = found.statistics
     if found.on_one_data_set:
         means = found.used.groupby("method", sort=False)["score"].mean().round(9)
-        text = _lead("the highest mean score", means.index[means == means.max()])
-        where = escaped(found.used["dataset"].iloc[0])
-        text = f"On {where}, {text}, {means.max():.3f}. One data set says nothing about others."
+        first = _lead("the highest mean score", means.index[means == means.max()])
+        text = f"On {escaped(found.used['dataset'].iloc[0])}, {first}, {means.max():.3f}. "
+        text += "One data set says nothing about others."
     elif statistics is None:
         text = f"No conclusion yet: {escaped(found.obstacle)}."
     else:
-        n_pairs, shown = len(statistics.pairs), contrasts(statistics)
-        if baseline is not None and baseline in statistics.ranks.index:
-            text = f"{_answer(statistics, baseline, noun)} "
+        known = baseline is not None and baseline in statistics.ranks.index
+        text, shown = _answer(statistics, baseline, noun) if known else "", contrasts(statistics)
         text += _lead("the best mean rank", shown["leaders"])
-        text += f"; {len(shown['differ'])} of {n_pairs} pairs differ significantly."
+        text += f"; {len(shown['differ'])} of {len(statistics.pairs)} pairs differ significantly."
     return markup(f"{escaped(found.label)}: {text}" if found.label else text)
 
 
@@ -195,28 +185,28 @@ def _lead(what: str, names: Any) -> str:
     return f"{codes(names)} {'share' if len(names) > 1 else 'has'} {what}"
 
 
-def _answer(statistics: Statistics, baseline: str, noun: str) -> str:
+def _answer(statistics: Statistics, baseline: Any, noun: str) -> str:
     """Say which methods beat the baseline."""
     n, name = len(statistics.scores), code(baseline)
     if contrasts(statistics)["least_p"] * (len(statistics.ranks) - 1) >= ALPHA:
-        return f"{n} data sets are too few to show whether any {noun} beats {name}."
+        return f"{n} data sets are too few to show whether any {noun} beats {name}. "
     found = against(statistics, baseline)
     better, worse = ([row["method"] for row in found[part]] for part in ("better", "worse"))
     beat = f"{codes(better)} beat{'s' * (len(better) == 1)}" if better else f"No {noun} beats"
     lower = f"; {codes(worse)} score{'s' * (len(worse) == 1)} lower" if worse else ""
-    return f"{beat} {name} on these {n} data sets{lower}."
+    return f"{beat} {name} on these {n} data sets{lower}. "
 
 
 def contrasts(statistics: Statistics) -> dict[str, Any]:
     """Return the leaders by rank, the pairs that differ, and why others do not."""
-    n_pairs, least_p = len(statistics.pairs), 2.0 / 2 ** len(statistics.scores)
+    pairs, ranks, least_p = statistics.pairs, statistics.ranks, 2.0 / 2 ** len(statistics.scores)
     return {
-        "leaders": list(statistics.ranks.index[statistics.ranks == statistics.ranks.iloc[0]]),
+        "leaders": list(ranks.index[ranks == ranks.iloc[0]]),
         "differ": statistics.significant(ALPHA).to_dict("records"),
-        "vetoed": int((statistics.pairs["p_holm"] < ALPHA).sum()),
-        "hopeless": least_p * n_pairs >= ALPHA,
+        "vetoed": int((pairs["p_holm"] < ALPHA).sum()),
+        "hopeless": least_p * len(pairs) >= ALPHA,
         "least_p": least_p,
-        "n_same": int((statistics.pairs["p_same"] > SURE).sum()),
+        "n_same": int((pairs["p_same"] > SURE).sum()),
     }
 
 

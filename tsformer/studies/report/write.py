@@ -82,7 +82,6 @@ def write_report(
     drawn = figures(scores, findings, baseline)
     pictures = {f"{name}.png": as_png(figure) for name, figure in drawn.items()}
     commands = ["tsformer compare --study study.json"] * (scores.design is not None)
-    name = scores.path.parent.name if scores.path.name == "results.csv" else scores.path.stem
     variables = content(scores, findings, baseline) | {
         "pictures": pictures,
         "commands": "\n".join([*commands, *([command] if command else [])]),
@@ -91,8 +90,9 @@ def write_report(
         "versions": [f"tsformer {tsformer.__version__}", f"Python {platform.python_version()}"],
     }
     encodings = variables["noun"] == "encoding"
-    question = "Which encoding helps" if encodings else "Which method scores higher"
-    text = markdown(f"{question}: {name}" if name else question, variables)
+    title = "Which encoding helps" if encodings else "Which method scores higher"
+    name = scores.path.parent.name if scores.path.name == "results.csv" else scores.path.stem
+    text = markdown(f"{title}: {name}" if name else title, variables)
     folder = Path(out) if out is not None else scores.path.parent / "report"
     contents: dict[str, str | bytes] = {"report.html": html(text, pictures), "report.md": text}
     contents |= pictures

@@ -17,15 +17,10 @@ from tsformer._optional import require
 from tsformer._warnings import warn_caller
 from tsformer.plots import encoding_colors
 from tsformer.studies._files import to_csv, write_atomically
+from tsformer.studies.analysis import scores as analysis
 from tsformer.studies.analysis.plots import plot_comparison, plot_ranking
 from tsformer.studies.analysis.ranking import answer, ranking_page
-from tsformer.studies.analysis.scores import (
-    StudyScores,
-    distinct_fits,
-    labels,
-    read_study,
-    variant_scores,
-)
+from tsformer.studies.analysis.scores import StudyScores
 from tsformer.studies.analysis.statistics import mean_ranks, mean_scores
 from tsformer.studies.design.methods import digest
 from tsformer.studies.design.study import Study
@@ -65,7 +60,7 @@ def summary_runs(
 ) -> list[str]:
     """Create a run per encoding or method and variant that summarises its fits."""
     varied, made, colors = [*study.varied], [], encoding_colors(study.names)
-    parts = {tuple(p.rows[varied].iloc[0].map(str)): p for p in variant_scores(scores)}
+    parts = {tuple(p.rows[varied].iloc[0].map(str)): p for p in analysis.variant_scores(scores)}
     for variant, values in study.variants.items():
         found = parts.get(tuple(str(plain(value)) for value in values.values()))
         if found is None:  # all its fits failed
@@ -73,7 +68,7 @@ def summary_runs(
         ranks = mean_ranks(mean_scores(found.used)).sort_values()
         for place, name in enumerate(ranks.index, 1):
             # A fit that all seeds share has no spread.
-            fits = distinct_fits(found.used[found.used["method"] == name], "dataset")
+            fits = analysis.distinct_fits(found.used[found.used["method"] == name], "dataset")
             counts = len(fits), fits["dataset"].nunique()
             tags = {
                 "mlflow.runColor": colors[name],
@@ -117,14 +112,14 @@ def _copy_picture(run: TrackedRun, source: str) -> None:
 
 
 def _metrics(fits: pd.DataFrame) -> dict[str, float]:
-    by_dataset = fits.groupby("dataset", sort=False)["score"]
-    means, spreads = by_dataset.mean(), by_dataset.std()
+    by_dataset = fits.groupby("dataset", sort=False)
+    means, spreads = by_dataset["score"].mean(), by_dataset["score"].std()
     return {
         "test/accuracy": means.mean(),
         "test/accuracy_spread": spreads.mean(),
         "fits/finished": len(fits),
         **{f"test/{name}": fits[name].mean() for name in SCORE_COLUMNS[1:4] if name in fits},
-        **fits.groupby("dataset")[[name for name in _AVERAGED if name in fits]].median().mean(),
+        **by_dataset[[name for name in _AVERAGED if name in fits]].median().mean(),
         **means.add_prefix("test/accuracy/"),
         **spreads.add_prefix("test/accuracy_spread/"),
     }
@@ -168,7 +163,7 @@ def finalize(
     if not ranked:
         if all(map(importlib.util.find_spec, ("scikit_posthocs", "baycomp", "jinja2"))):
             written |= attempt(partial(report_of, folder, parent), "writing the report") or {}
-        summary_runs(study, read_study(store.path), store.store, parent, figure)
+        summary_runs(study, analysis.read_study(store.path), store.store, parent, figure)
     return written
 
 
@@ -185,7 +180,7 @@ def by_variant(results: pd.DataFrame, study: Study) -> pd.DataFrame:
     if results.empty or not study.varied:
         return results
     name = name_column(study)
-    return results.assign(**{name: results[name] + ", " + labels(results, study.varied)})
+    return results.assign(**{name: results[name] + ", " + analysis.labels(results, study.varied)})
 
 
 def attempt(do: Callable[[], Any], what: str) -> Any:
