@@ -1,7 +1,6 @@
 """Findings of a study: gains and costs worked out by hand."""
 
 from pathlib import Path
-from warnings import catch_warnings
 
 import numpy as np
 import pandas as pd
@@ -24,16 +23,6 @@ def test_scores_twice_are_refused_and_gains_need_a_baseline():
     twice = StudyScores(pd.concat([rows[:1], rows[:1]]), Path("scores.csv"), ours=False)
     with pytest.raises(ValueError, match="twice"):
         analyse(twice)
-
-
-@pytest.mark.parametrize(
-    ("highest", "rope", "warned"),
-    [(60.0, 0.01, "rope=0.01"), (60.0, 1.0, None), (0.6, 1.0, "rope=1"), (101.0, 0.01, None)],
-)
-def test_a_region_of_equality_in_another_unit_than_the_scores(highest, rope, warned):
-    rows = results({"rocket": [highest] * 2, "ridge": [0.5] * 2})
-    with pytest.warns(UserWarning, match=warned) if warned else catch_warnings(action="error"):
-        analyse(StudyScores(rows, Path("scores.csv"), ours=False), rope=rope)
 
 
 def test_draws_that_all_methods_have_are_compared_in_the_region_asked_for():

@@ -188,13 +188,3 @@ def test_pictures_are_legible(study):
         plot_cost(costs(study).assign(peak_memory_mb=memory, predict_memory_mb=memory[::-1])),
     ):
         assert_legible(figure)
-
-
-def test_axes_of_scores_end_at_one():
-    def limits(*scores: float) -> tuple[float, float]:
-        return plot_comparison(fits({("A", "none"): list(scores)})).axes[0].get_xlim()
-
-    assert limits(0.9, 1.0)[1] == 1
-    assert limits(0.01, 0.01)[0] >= 0
-    assert limits(0.9, 3.0)[1] > 3, "a score that can be above 1"
-    assert {ax.get_ylim()[1] for ax in panels(plot_cost(costs("small")))} == {1}

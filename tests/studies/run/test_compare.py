@@ -15,7 +15,7 @@ from run_once import Done, NoWorker, statuses
 
 from tsformer import TSTransformerClassifier
 from tsformer.baselines import BASELINES, Baseline
-from tsformer.data import DatasetError, load_dataset
+from tsformer.data import load_dataset
 from tsformer.data.tsfile import write_ts
 from tsformer.plots import encoding_color
 from tsformer.studies import Progress, Study, compare
@@ -169,17 +169,6 @@ def test_each_fit_is_a_run_that_says_what_it_was(done):
     assert list(pd.read_csv(folder / "predictions.csv")) == ["case", "true", "predicted"]
 
 
-def test_the_study_and_each_method_have_a_run(done):
-    runs = done.store.runs("FINISHED", {"tsformer.kind": "encoding"})
-    assert {run.info.run_name for run in runs} == set(STUDY.names) - {"raises"}
-    (study,) = done.store.runs("FINISHED", {"tsformer.kind": "study"})
-    assert study.data.metrics == {"fits/finished": 34, "fits/failed": 8, "fits/unrecorded": 0}
-    folder = files_of(done, study.info.run_id)
-    for file in ("study.json", "results.csv", "report/report.html"):
-        kept = folder / Path(file).name
-        assert kept.read_text().strip() == (done.folder / file).read_text().strip()
-
-
 def test_events_tell_how_far_it_is(done):
     fit = ["fit-start", "epoch", "epoch", "fit-end"]
     assert [e.event for e in done.events[:5]] == ["start", *fit]
@@ -189,13 +178,6 @@ def test_events_tell_how_far_it_is(done):
     assert fractions[2] == pytest.approx(0.5 / 42)
     found = [e.accuracy for e in done.events if e.event == "fit-end" and not e.error]
     assert sorted(found) == sorted(done.comparison.results.accuracy)
-
-
-def test_a_problem_that_is_not_there_stops_it_before_any_fit(tmp_path):
-    study = Study((ITALY, "ItalyPowerDemnd"), ("none",), parameters=SMALL)
-    with pytest.raises(DatasetError, match=ITALY):
-        compare(study, out=tmp_path / "out", tracking_uri=f"sqlite:///{tmp_path / 'new.db'}")
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.usefixtures("no_report", "no_workers")

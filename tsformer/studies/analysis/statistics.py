@@ -9,7 +9,6 @@ import pandas as pd
 
 from tsformer._checks import check_known, check_number
 from tsformer._optional import require
-from tsformer._warnings import warn_caller
 from tsformer.studies.analysis.scores import (
     COLUMNS,
     COSTS,
@@ -222,11 +221,6 @@ def analyse(
     check_number("rope", rope, 0, excluded=True)
     if baseline is not None:
         check_known("method", baseline, study.rows["method"].unique())
-    highest = study.rows["score"].max()
-    if (rope < 0.1 and 1 < highest <= 100) or (rope >= 0.5 and highest <= 1):
-        warn_caller(
-            f"rope={rope:g} is for scores up to {1 if rope < 0.1 else 100}; got {highest:g}"
-        )
     found = []
     for variant in variant_scores(study):
         check_scores(variant.used)

@@ -7,7 +7,7 @@ import os
 import socket
 import time
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tsformer._optional import require
@@ -31,18 +31,17 @@ def exclusive(store: RunStore, study: str) -> Iterator[None]:
     filelock = require("filelock", extra="tracking", purpose="tracking")
     name = hashlib.sha256(f"{store.experiment_id} {study}".encode()).hexdigest()[:16]
     path = user_lock_path(f"{store.uri} {name}")
-    if store.uri.startswith(SQLITE):  # beside the file, which containers and users may share
+    is_file = store.uri.startswith(SQLITE)
+    if is_file:  # beside the file, which containers and users may share
         database = Path(store.uri.removeprefix(SQLITE)).resolve()
         path = database.parent / "mlruns" / ".locks" / f"{database.name}-{name}.lock"
     path.parent.mkdir(parents=True, exist_ok=True)
     running = store.runs("RUNNING", {"tsformer.kind": "study", "tsformer.key": study})
     hosts = {run.data.tags.get("tsformer.host") for run in running}
     lock = filelock.FileLock(path, timeout=0)
-    try:
+    with suppress(filelock.Timeout):
         lock.acquire()
-        busy = not store.uri.startswith(SQLITE) and bool(hosts - {socket.gethostname()})
-    except filelock.Timeout:
-        busy = True
+    busy = not lock.is_locked or bool(not is_file and hosts - {socket.gethostname()})
     try:
         if busy:
             drivers = [f"{r.data.tags.get(DRIVER_TAG)} (run {r.info.run_id})" for r in running]

@@ -87,14 +87,15 @@ def cross_validation_folds(
     return found
 
 
-def subset_size(y: npt.NDArray[Any], size: str) -> int:
+def subset_size(y: npt.NDArray[Any], size: str, of: str = "") -> int:
     """Return the number of series that a size stands for."""
     n_classes = len(np.unique(y))
     if size.endswith("%"):
         return max(n_classes, int(len(y) * float(size[:-1]) / 100 + 0.5))
     if not n_classes <= (n := int(size)) <= len(y):
         raise ValueError(
-            f"{n} series; take from {n_classes}, one of each class, to {len(y)}, or a percentage"
+            f"train size {n}{of}: take from {n_classes}, one of each class, to {len(y)}, or a "
+            "percentage"
         )
     return n
 
@@ -152,10 +153,7 @@ class Problem(NamedTuple):
 @cache
 def n_train(name: str, resample: int, train_size: str) -> int:
     """Return the number of series that a fit of this size is trained on, under any seed."""
-    try:
-        return subset_size(Problem.load(name, resample).y_train, train_size)
-    except ValueError as error:
-        raise ValueError(f"train size {train_size} on {name}: {error}") from error
+    return subset_size(Problem.load(name, resample).y_train, train_size, f" on {name}")
 
 
 def fold_sizes(name: str) -> list[int]:
