@@ -44,7 +44,7 @@ def test_a_study_of_a_file_with_fits_that_fail(run, uri, experiment, tmp_path, m
         ("--study small.toml", "small.toml"),
         ("--datasets A --vary stem=conv --vary stem=linear", "'stem' twice"),
         ("--datasets A --methods sklearn.svm.SVC", "--allow-import"),
-        ("--datasets A --train-sizes= ", "names none"),
+        ("--datasets A --train-sizes= ", "train-sizes"),
         ("--data a.csv --folds 2 --datasets A", "remove --datasets"),
         ("--data a.csv --resamples 3", "--resamples"),
         ("--data A", "--datasets A"),
@@ -75,7 +75,7 @@ def own_table(tmp_path):
         ("--encodings all --budget soon", "'soon'"),
         ("--encodings all --budget 9 --seeds 2", "seed"),
         ("--encodings all --budget 9 --train-sizes 50%", "train_sizes"),
-        ("--methods sklearn.cluster.KMeans --allow-import", "no class of a classifier"),
+        ("--methods sklearn.cluster.KMeans --allow-import", "KMeans"),
     ],
 )
 @pytest.mark.usefixtures("own_table")

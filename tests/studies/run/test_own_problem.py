@@ -45,7 +45,8 @@ def test_the_problem_is_found_by_name_and_holds_each_series_once():
     assert sorted(y_test) == ["a"] + ["b"] * 3
     found = {(x.tobytes(), label) for x, label in zip([*X, *X_test], [*y, *y_test], strict=True)}
     assert found == {(x.tobytes(), label) for x, label in zip(given.X, given.y, strict=True)}
-    assert problem.name in list_datasets()["name"].tolist()
+    listed = list_datasets().set_index("name").loc[problem.name]
+    assert (listed["train_size"], listed["test_size"]) == (16, 4)
 
 
 def test_the_same_series_are_the_same_problem_and_others_are_another():
