@@ -29,7 +29,6 @@ from small_estimators import (
 )
 
 from tsformer import load
-from tsformer.encodings import find
 from tsformer.training import Callback
 
 #: Their training can be interrupted and leaves a model.
@@ -134,14 +133,10 @@ assert random.getstate() == state
 def test_answers_do_not_depend_on_company(name, fitted):
     expected = answers(fitted[name], RAGGED, times=TIMES)
     backwards = answers(fitted[name], RAGGED[::-1], times=TIMES[::-1])
+    alone = answers(fitted[name], RAGGED[:1], times=TIMES[:1])
     for method, value in expected.items():
         axis = 1 if method.endswith("members") else 0
-        alone = [
-            answers(fitted[name], [x], times=[t])[method]
-            for x, t in zip(RAGGED[:3], TIMES, strict=False)
-        ]
-        together = value.take(range(3), axis=axis)
-        np.testing.assert_allclose(np.concatenate(alone, axis=axis), together, atol=1e-5)
+        np.testing.assert_allclose(alone[method], value.take([0], axis=axis), atol=1e-5)
         np.testing.assert_allclose(np.flip(backwards[method], axis=axis), value, atol=1e-5)
 
 
@@ -278,16 +273,11 @@ def test_resumed_fit_equals_whole_fit(name, tmp_path):
     assert_same(answers(resumed), answers(whole))
 
 
-@pytest.mark.parametrize("other", [{"label_smoothing": 0.3}, {"dropout": 0.5}], ids=str)
-def test_a_checkpoint_of_another_model_or_loss_is_not_continued(other, tmp_path):
-    def make(**options: Any) -> Any:
-        encoding = partial(lambda **sizes: find("fixed")(**sizes))  # another object in each process
-        kept = {"checkpoint_dir": tmp_path, "stem": "linear", "random_state": 0}
-        return classifier(encoding=encoding, **kept, **options)
-
-    fitted = make().fit(X, Y)  # kept, so that no other object has its address
+def test_a_checkpoint_of_another_loss_is_not_continued(tmp_path):
+    make = partial(classifier, checkpoint_dir=tmp_path, stem="linear")
+    fitted = make().fit(X, Y)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert_same(answers(make(resume=True).fit(X, Y)), answers(fitted))
     with pytest.warns(UserWarning, match="found no checkpoint of this run"):
-        make(resume=True, **other).fit(X, Y)
+        make(resume=True, label_smoothing=0.3).fit(X, Y)

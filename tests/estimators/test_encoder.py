@@ -67,10 +67,3 @@ def test_an_instance_is_saved_by_its_name_and_what_has_none_is_refused(waves, tm
 
     with pytest.raises(ValueError, match="cannot be saved, as its class is not registered"):
         encoder(objective=Mine).fit(waves).save(tmp_path / "mine")
-
-
-def test_the_score_of_members_is_their_mean_and_augmentations_mix_values_alone(waves):
-    fitted = encoder(n_estimators=2, augmentation="warp+cutmix").fit(waves)
-    scores = [member.score(waves) for member in fitted.estimators_]
-    assert np.isfinite(scores).all()
-    assert fitted.score(waves) == pytest.approx(np.mean(scores))

@@ -8,7 +8,6 @@ import torch
 from small_estimators import classifier, convolutions, encoder, regressor
 
 from tsformer.augmentation import Augmentation, CutMix, Sum, Warp
-from tsformer.data.preprocessor import Scaler
 from tsformer.data.series import Padded
 from tsformer.estimators import settings
 from tsformer.estimators.series import TrainingData
@@ -66,14 +65,9 @@ def test_mostly_flat_series_are_standardised_by_themselves():
     some, of_some = np.r_[:48:2, 1:48:2, 1:48:2], np.repeat([0, 1, 1], 24)
     for factor, expected in ((0.05, "series+size"), (0.2, "channel")):  # flat below a tenth
         assert chosen(STANDARD[some] * (factor**of_some)[:, None, None], of_some) == expected
-    X = np.concatenate([SIZES[Y == 1], LEVELS[Y == 1]], axis=1)
-    X[0, 0] = WAVES[0, 0]  # beside it the others of this channel are flat
-    assert chosen(X, Y[:24]) != "series+size", "23 of 48 channels are flat"
     constant = np.concatenate([1e3 * LEVELS, np.zeros((72, 1, 40))])
     y = np.concatenate([Y, np.zeros(72, dtype=int)])
     assert chosen(constant, y) == "channel", "constants do not count"
-    constant[48:] = np.nan
-    assert chosen(constant, y, np.repeat([1.0, 1e-3], [48, 72])) == "channel", "nor does nothing"
 
 
 def test_fit_looks_scaling_up():
@@ -187,7 +181,6 @@ class Noise(Augmentation):
         self.every = every
 
     def __call__(self, batch):
-        self.mask, self.times = batch.mask, batch.times
         values = batch.values.clone()
         values[:: self.every] = torch.randn_like(values[:: self.every])
         return replace(batch, values=values)
@@ -205,52 +198,29 @@ def test_agreement_kept_is_the_ratio_of_kappas():
     assert kept(SHAPE, wrong, lambda batch: batch) == 1.0, "as much as before"
 
 
-def test_augmentations_see_masks_and_times_in_steps():
-    values, lengths, noise = SHAPE.mT.copy(), RNG.integers(130, LENGTH, N), Noise()
-    values[np.arange(LENGTH) >= lengths[:, None]] = np.nan
-    times = np.where(np.isnan(values[..., 0]), 0.0, np.arange(LENGTH) ** 1.5)
-    series = Padded(values, lengths, times, "numbers")
-    agreement_kept(noise, TrainingData(series, LABELS), scaling=None)
-    np.testing.assert_array_equal(noise.mask.sum(dim=1), lengths)
-    time_step = Scaler(None, gap_flag=None).fit(series).time_step
-    np.testing.assert_allclose(noise.times, times / time_step, rtol=1e-6)
-
-
-def test_series_that_are_not_recognised_say_nothing(monkeypatch):
+def test_series_that_are_not_recognised_say_nothing():
     independent = np.arange(N) // 2 % 2
     for labels in (independent, np.zeros(N, dtype=int), (np.arange(N) == 0).astype(int)):
         assert kept(SHAPE, labels) == 1.0
     assert kept(SHAPE[:39], LABELS[:39]) == 1.0
     assert kept(SHAPE[:40], LABELS[:40]) < 1.0
-    same = np.where(np.arange(N) == 0, 2, LABELS)  # a class of one series
-    assert kept(SHAPE, same, Warp(p=1.0)) > 0.8
     assert kept(LEVELS, Y) != kept(LEVELS, Y, scaling="series"), "their scaling hides the level"
     person = np.arange(N) % 6
     own = np.sin(np.outer(0.2 + 0.1 * person, STEPS))[:, None]
     of_person = np.array([0, 1, 1, 0, 1, 0])[person]
     assert kept(own, of_person, groups=person) == 1.0, "of a new person"
-    for groups in (None, np.zeros(N)):  # one group counts as none
-        assert kept(own, of_person, groups=groups) < 1.0
+    assert kept(own, of_person, groups=np.zeros(N)) < 1.0, "one group counts as none"
     assert kept(SHAPE, LABELS, groups=LABELS) == 1.0, "no fold knows both classes"
-    monkeypatch.setattr(settings, "AUGMENTATION_TRIAL", (40, 1000, 8))
-    X, y = np.tile(SHAPE, (2, 1, 1)), np.tile(LABELS, 2)
-    assert kept(X[np.argsort(y)], np.sort(y)) < 1.0, "some of each class are drawn"
-
-
-BOTH = Sum([Warp(), CutMix()])
 
 
 @pytest.mark.slow
 def test_auto_does_not_warp_where_that_harms():
-    clf = classifier().fit(FREQUENCY, LABELS)
-    assert clf.augmentation_ == CutMix()
-    plain = classifier(augmentation="cutmix").fit(FREQUENCY, LABELS)
-    np.testing.assert_array_equal(clf.predict_proba(FREQUENCY), plain.predict_proba(FREQUENCY))
+    assert classifier().fit(FREQUENCY, LABELS).augmentation_ == CutMix()
     mild = classifier(augmentation_params={"warp": {"sigma": 0.0, "p": 0.25}})
     mild.fit(FREQUENCY, LABELS)
     assert mild.augmentation_ == Sum([Warp(sigma=0.0, p=0.25), CutMix()])
     grouped = classifier(max_epochs=1).fit(FREQUENCY, LABELS, groups=LABELS)
-    assert grouped.augmentation_ == BOTH, "no fold knows both classes"
+    assert grouped.augmentation_ == Sum([Warp(), CutMix()]), "no fold knows both classes"
 
 
 NOISE = np.random.default_rng(0).normal(size=(400, 1, 12))

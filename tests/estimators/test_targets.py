@@ -1,7 +1,6 @@
 """Targets: missing, too few, several for each series, and in another order than X."""
 
 from functools import partial
-from warnings import catch_warnings
 
 import numpy as np
 import pandas as pd
@@ -77,18 +76,9 @@ def test_labels_that_are_accepted(y, classes):
     assert (found, [*map(type, found)]) == (classes, [*map(type, classes)])
 
 
-@pytest.mark.parametrize(
-    ("labels", "message"),
-    [
-        ([1], "'1'"),
-        (["yes", "nan", "no"], r"\['nan'\]"),
-        (["yes", "", "no"], r"\[''\]"),
-        (["a", "A", "None"], None),
-        ([1, 2, 10], None),
-    ],
-)
-def test_labels_that_are_probably_misspelled_are_warned_of(labels, message):
-    with pytest.warns(UserWarning, match=message) if message else catch_warnings(action="error"):
+@pytest.mark.parametrize("labels", [[1], ["yes", "nan", "no"], ["yes", "", "no"]], ids=str)
+def test_one_class_and_labels_that_may_be_missing_are_warned_of(labels):
+    with pytest.warns(UserWarning, match="label"):
         convolutions().fit(X, np.resize(labels, len(X)))
 
 
@@ -148,8 +138,7 @@ def test_ids_of_weights_labels_and_times_in_another_order():
 # --- NUL characters ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("labels", [("a\0", "a"), ("a\0x", "a\0y"), ("a", "\0")])
 @pytest.mark.parametrize("container", [list, pd.Series, pd.Categorical, pd.DataFrame])
-def test_labels_that_differ_after_a_nul_are_refused(container, labels):
+def test_labels_that_differ_after_a_nul_are_refused(container):
     with pytest.raises(ValueError, match="NUL"):
-        read_targets(container(list(labels) * 6), "y")
+        read_targets(container(["a\0x", "a\0y"] * 6), "y")
