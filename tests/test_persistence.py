@@ -140,55 +140,45 @@ def test_save_refuses_edited_card(saved):
     fitted("rope").save(saved)
     for content in (written.replace(b"## Scores", b"## My scores"), b"mine", b"\xff"):
         card.write_bytes(content)
-        assert_same(load(saved), fitted("rope"))
         with pytest.raises(ValueError, match=r": README\.md;"):
             fitted().save(saved)
         assert card.read_bytes() == content
-    card.unlink()
-    fitted().save(saved)
-    assert card.read_bytes() == written
+    assert_same(load(saved), fitted("rope"))
 
 
 def test_save_follows_link(saved, tmp_path):
-    clf, link = fitted("rope"), tmp_path / "newest"
-    for target in (saved, tmp_path / "not yet"):
-        link.unlink(missing_ok=True)
-        link.symlink_to(target)
-        clf.save(link)
-        assert link.is_symlink()
-        assert_same(load(target), clf)
-    assert sorted(os.listdir(tmp_path)) == ["models", "newest", "not yet"]
+    link = tmp_path / "newest"
+    link.symlink_to(saved)
+    fitted("rope").save(link)
+    assert link.is_symlink()
+    assert_same(load(saved), fitted("rope"))
 
 
 @pytest.mark.parametrize("at_call", [1, 2, 3], ids=["weights", "description", "card"])
-@pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
-def test_save_stopped_at_rename_keeps_whole_model(saved, monkeypatch, at_call, error):
-    card, calls = (saved / "README.md").read_bytes(), []
+def test_save_stopped_at_rename_keeps_whole_model(saved, monkeypatch, at_call):
+    calls = []
 
     def stopped(*args, real=Path.replace):
         calls.append(args)
         if len(calls) == at_call:
-            raise error
+            raise KeyboardInterrupt
         return real(*args)
 
+    (saved / ".estimator.json.0123456789ab").touch()  # of a killed process
     monkeypatch.setattr(Path, "replace", stopped)
-    with pytest.raises(error):
+    with pytest.raises(KeyboardInterrupt):
         fitted("rope").save(saved)
     monkeypatch.undo()
-    assert (saved / "README.md").read_bytes() == card
     assert_same(load(saved), fitted("rope" if at_call == 3 else "lspe"))
     fitted("rope").save(saved)
-    digest = json.loads((saved / "estimator.json").read_text())["weights_sha256"]
-    assert digest[:16] in (saved / "README.md").read_text()
+    assert weights_in(saved).name in (saved / "README.md").read_text()
 
 
 def test_save_on_full_disk_keeps_old_model(saved):
-    old = load(saved)
     with full_disk(), pytest.raises(OSError, match="File too large"):
         fitted("rope").save(saved)
-    assert_same(load(saved), old)
+    assert_same(load(saved), fitted())
     assert len(os.listdir(saved)) == 3
-    assert os.listdir(saved.parent) == ["clf"]
 
 
 def test_other_process_saves_while_this_one_loads(saved, monkeypatch):
@@ -198,31 +188,6 @@ def test_other_process_saves_while_this_one_loads(saved, monkeypatch):
         return real(*args)
 
     monkeypatch.setattr(Path, "read_bytes", interrupted)
-    assert_same(load(saved), fitted("rope"))
-
-
-def test_other_process_saves_earlier_weights_again(saved, monkeypatch):
-    calls = []
-
-    def interrupted(*args, real=Path.replace):
-        calls.append(args)
-        if len(calls) == 3:
-            monkeypatch.undo()
-            fitted().save(saved)
-        return real(*args)
-
-    monkeypatch.setattr(Path, "replace", interrupted)
-    fitted("rope").save(saved)
-    assert_same(load(saved), fitted())
-
-
-def test_save_replaces_model_beside_leftovers(saved):
-    """Of a killed process, which another process may still be writing."""
-    left = ["weights-0123456789abcdef.safetensors", ".estimator.json.0123456789ab"]
-    for name in left:
-        (saved / name).touch()
-    fitted("rope").save(saved)
-    assert len(os.listdir(saved)) == 5
     assert_same(load(saved), fitted("rope"))
 
 
@@ -237,20 +202,15 @@ def try_folder(folder: Path, error: type[BaseException] | None = None) -> None:
 
 
 def test_removed_on_failure_refuses_destination(saved, tmp_path):
-    try_folder(tmp_path / "new" / "model")
-    assert not list((tmp_path / "new" / "model").iterdir())
     try_folder(saved)
     load(saved)
     with pytest.raises(OSError, match="/proc/model"):
         try_folder(Path("/proc/model"))
     with full_disk(), pytest.raises(OSError, match="File too large"):
         try_folder(tmp_path / "model")
-    (tmp_path / "file").touch()
-    (tmp_path / "link").symlink_to(tmp_path / "file")
     (saved / "notes.txt").touch()
-    for taken, name in ((tmp_path / "file", "file"), (tmp_path / "link", "link"), (saved, "notes")):
-        with pytest.raises(ValueError, match=name):
-            try_folder(taken)
+    with pytest.raises(ValueError, match="notes"):
+        try_folder(saved)
 
 
 def test_removed_on_failure_removes_new_folders(saved, tmp_path):
@@ -259,25 +219,21 @@ def test_removed_on_failure_removes_new_folders(saved, tmp_path):
         with pytest.raises(KeyboardInterrupt):
             try_folder(folder, KeyboardInterrupt)
         assert folder.exists() == (folder == saved)
-    assert (tmp_path / "mine").is_dir()
-    assert not (tmp_path / "new").exists()
+    assert sorted(os.listdir(tmp_path)) == ["mine", "models"]
     load(saved)
 
 
 def test_save_or_rescue_saves_elsewhere(tmp_path, monkeypatch):
-    clf = fitted()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     (tmp_path / "taken").write_text("mine")
     for path, beside in (
         (tmp_path / "taken", tmp_path),
         (Path("/proc/model"), tmp_path / "temporary"),
     ):
-        with pytest.raises(OSError, match="saved in") as raised:
-            save_or_rescue(clf.save, path)
+        with pytest.raises(OSError, match=rf"saved in .*{path.name}-"):
+            save_or_rescue(fitted().save, path)
         (rescued,) = beside.glob(f"{path.name}-*")
-        assert str(raised.value).endswith(f"saved in {rescued}")
-        assert_same(load(rescued), clf)
+        assert_same(load(rescued), fitted())
     assert (tmp_path / "taken").read_text() == "mine"
     with pytest.raises(ValueError, match="as JSON"):
         save_or_rescue(fitted(random_state=np.random.RandomState(0)).save, tmp_path / "never")
-    assert not list(tmp_path.rglob("never-*"))

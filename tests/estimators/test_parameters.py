@@ -1,7 +1,6 @@
 """The parameters: names, kinds, and how wrong ones are refused."""
 
 import inspect
-from importlib import import_module
 
 import pytest
 from sklearn.base import clone
@@ -18,18 +17,7 @@ CASES = [
     (TSTransformerRegressor, "epochs", "max_epochs"),
     (RandomConvolutionClassifier, "nfeatures", "n_features"),
     (TSEnsembleClassifier, "qualty", "quality"),
-    ("SktimeTSTransformerClassifier", "encodng", "encoding"),
-    ("SktimeRandomConvolutionClassifier", "nfeatures", "n_features"),
-    ("SktimeTSEnsembleClassifier", "qualty", "quality"),
 ]
-
-
-@pytest.fixture
-def cls(request):
-    if isinstance(request.param, str):
-        pytest.importorskip("sktime")
-        return getattr(import_module("tsformer.estimators.frameworks"), request.param)
-    return request.param
 
 
 def test_options_of_an_encoding_are_no_parameters_of_it():
@@ -40,7 +28,7 @@ def test_options_of_an_encoding_are_no_parameters_of_it():
         clf.set_params(d_model__x=1)
 
 
-@pytest.mark.parametrize(("cls", "wrong", "right"), CASES, indirect=["cls"])
+@pytest.mark.parametrize(("cls", "wrong", "right"), CASES)
 def test_signature_names_and_copies_parameters(cls, wrong, right):
     message = f"unknown parameter of {cls.__name__} '{wrong}': did you mean '{right}'"
     with pytest.raises(TypeError, match=f"^{message}"):
@@ -48,10 +36,8 @@ def test_signature_names_and_copies_parameters(cls, wrong, right):
     names = list(inspect.signature(cls).parameters)
     with pytest.raises(TypeError, match=rf"{names[0]} .*{names[1]}"):
         cls(1, 2)
-    assert inspect.getfullargspec(cls.__init__).kwonlyargs == names[1:]
     estimator = cls(**{right: 3})
-    listed = cls.get_param_names() if hasattr(cls, "get_param_names") else names
-    assert sorted(listed) == sorted(before := estimator.get_params())
+    assert sorted(names) == sorted(before := estimator.get_params())
     with pytest.raises(ValueError, match=f"^Invalid parameter '{wrong}': {message}"):
         estimator.set_params(**{right: 4, wrong: 3})
     assert clone(estimator).get_params() == estimator.get_params() == before

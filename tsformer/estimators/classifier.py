@@ -48,13 +48,12 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
     encoding_params : dict, optional
         Options of the encoding, such as ``{"d_hidden": 32}``.
     stem : {"conv", "linear", "patch", "embedding"}, default="conv"
-        How values become tokens. "conv": about 64 tokens, from dilated convolutions and a residual
-        layer [2]_. "linear": one per step; only the encoding knows their order. "patch": one for
-        several steps. "embedding": one per step of a single channel of integer codes; codes absent
-        from training become one unknown code, with a warning.
+        Tokens: "conv" makes about 64 by dilated convolutions and a residual layer [2]_, "linear"
+        one per step, "patch" one for several steps, "embedding" one per step of a single channel of
+        integer codes, where codes absent from training are one unknown code, with a warning.
     stem_params : dict, optional
-        Options of the stem, such as ``{"kernel_size": 5}``; of "conv" also ``{"n_residual": 0}``,
-        and ``{"downsampling": "stride"}``, which skips steps of long series instead.
+        Options of the stem, such as ``{"kernel_size": 5}``; of "conv" also ``{"n_residual": 0}``
+        and ``{"downsampling": "stride"}``, which skips steps of long series and pools none.
     d_model, n_heads, n_layers : int, default=64, 4, 2
         Width, number of attention heads, which must divide the width, and number of blocks.
     d_ff : int, optional
@@ -70,17 +69,17 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
     scaling : {"auto", "channel", "series", "series+size", None}, default="auto"
         Standardisation of each channel: over the training series, or within each series;
         "series+size" adds its mean and log deviation as channels. "auto" is "series+size" if
-        "channel" would leave more than half of the series with a deviation below a tenth; else the
-        better of "channel" and "series" by a ridge classifier on random convolutions of up to 512
-        series. With `init_from` it is the source's, and for other stems than "conv" "channel".
+        "channel" would leave most series with a deviation below a tenth, else the better of
+        "channel" and "series" by a ridge classifier on random convolutions; with `init_from` the
+        source's; for other stems than "conv" "channel".
     views : str, default="auto"
-        Input for each channel: "values", "difference" (first difference per unit of time [5]_), or
+        Input for each channel: "values", "difference" (per unit of time [5]_), or
         "values+difference", which "auto" is for the conv stem; "values" for the others.
     view_params : dict, optional
         Options of the difference: ``{"scale": 0.25}`` multiplies it once standardised.
     timestamps : {None, "index"}, default=None
-        "index" takes the time of each step, a number or a date, from the pandas index of its
-        series. Encodings see time since the first step, in median intervals of training.
+        "index" takes the times of the steps, numbers or dates, from the pandas index of a series.
+        Encodings see time since the first step, in median intervals of training.
     augmentation : str, Augmentation, class, factory or None, default="auto"
         Random changes of the training series: a name from ``tsformer.augmentation.names()``, a sum,
         or your own. "auto" is "warp+cutmix" for the conv stem and None for others, without the warp
@@ -88,11 +87,10 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
     augmentation_params : dict, optional
         Options of the augmentation, such as ``{"sigma": 0.1}`` or ``{"warp": {"p": 0.25}}``.
     init_from : path, fitted or unfitted estimator, or None, default=None
-        Source of the initial weights of stem, encoding and blocks: a `TSTransformerEncoder` or
-        another transformer, or the folder of a saved one. Layers that do not match start at random,
-        with a warning. An unfitted encoder is fitted in each `fit`; a fitted one must not have seen
-        the test series, and needs `sklearn.frozen.FrozenEstimator` in a parameter grid. The source
-        is not saved.
+        A `TSTransformerEncoder`, another transformer or the folder of a saved one, whose weights
+        stem, encoding and blocks start from; where they do not match, a warning says so. An
+        unfitted encoder is fitted in each `fit`; a fitted one must not have seen the test series,
+        and needs `sklearn.frozen.FrozenEstimator` in a parameter grid. Not saved.
     freeze : {None, "backbone"}, default=None
         "backbone" trains the head alone: the weights from `init_from` stay.
     pretrained_lr_scale : float > 0, default=1.0
@@ -113,14 +111,13 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
     validation_fraction : float in (0, 1), default=0.1
         Share of each class that is held out.
     n_iter_no_change : int or "auto", default="auto"
-        Epochs without a lower validation loss before training stops; "auto" is 30 % of all epochs,
-        and at least 20.
+        Epochs without a lower validation loss before the end; "auto" is 30 %, and at least 20.
     n_estimators : int, default=1
         Ensemble members, whose probabilities are averaged. Members differ in their seeds and stop
         separately; the first is the model of ``n_estimators=1``.
     n_jobs : int or None, default=1
-        Processes that train members in parallel on a CPU, without `callbacks` and `verbose`; -1 is
-        one per core.
+        Processes that train members on a CPU, without `callbacks` and `verbose`; -1 is one per
+        core.
     n_threads : int or "auto", default="auto"
         Threads of torch on a CPU inside the methods. "auto" is the number of ``OMP_NUM_THREADS`` or
         of `torch.set_num_threads` if set, else one, and more for large models only.
@@ -131,8 +128,7 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
     device : str or torch.device, default="auto"
         "auto" is cuda if available, else mps, else cpu.
     precision : {"auto", "float32", "bfloat16"}, default="auto"
-        "auto" is bfloat16 autocast on CUDA devices that support it, for 16,384 values or more a
-        series inside the model (tokens times `d_model`), and float32 elsewhere.
+        "auto" is bfloat16 autocast for large models on CUDA devices that support it, else float32.
     compile : {"auto", "cuda-graphs", True, False}, default="auto"
         "cuda-graphs" captures optimizer steps and replays them, several times faster on a GPU;
         "auto" does so where the step can be captured. True is `torch.compile`.
@@ -144,15 +140,15 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
         Whether `fit` continues from the checkpoint of the same training run, if any; on a CPU bit
         for bit as without the interruption.
     random_state : int, RandomState or None, default=None
-        Seed of all randomness. The same int gives the same predictions on the same machine, bit for
+        Seed of all randomness: the same int gives the same predictions on the same machine, bit for
         bit. Torch's global generators are restored; fits in several threads take turns.
     verbose : int or bool, default=0
         1 shows progress on standard error.
     label_smoothing : float in [0, 1), default=0.1
         Share of the target probability that is spread evenly over the classes.
     temperature : float > 0 or "auto", default="auto"
-        Divisor of the logits before the softmax [1]_, which `calibrate` fits. "auto" is 0.75 for
-        members trained on mixed series, whose targets are less certain, and 1 for others.
+        Divisor of the logits before the softmax [1]_, which `calibrate` fits. "auto" is 0.75 after
+        training on mixed series, whose targets are less certain, and 1 otherwise.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, as in scikit-learn; only with one label per series.
 
@@ -160,10 +156,8 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
     ----------
     classes_ : ndarray (n_classes,)
         The class labels, sorted; ``0, 1, ..., n_labels - 1`` for several labels per series.
-    n_features_in_, n_channels_ : int
-        Number of columns (time steps) of a 2-D `X` or else of channels, and of channels.
-    n_iter_ : int
-        Number of epochs trained; the maximum over members.
+    n_features_in_, n_channels_, n_iter_ : int
+        Columns (time steps) of a 2-D `X` or else channels; channels; most epochs of a member.
     history_ : tsformer.training.History
         Loss, learning rate, seconds and validation of each epoch; for several members, their mean.
     preprocessor_ : tsformer.data.preprocessor.Preprocessor
@@ -172,17 +166,10 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
         Module of the first member; module and history of each that was trained.
     augmentation_ : Augmentation or None
         The augmentation of the training. It is not saved.
-    temperatures_ : list of float
-        Divisor of the logits of each member.
-    estimators_ : list of TSTransformerClassifier
-        Each member as a fitted classifier with ``n_estimators=1`` that shares its module.
+    temperatures_, estimators_ : list of float, list of TSTransformerClassifier
+        Divisor of the logits of each member; each member as a classifier that shares its module.
     device_ : torch.device
         The device of the modules.
-
-    See Also
-    --------
-    TSTransformerRegressor : The same model for numeric targets.
-    tsformer.load : Reads a classifier written by `save`.
 
     References
     ----------
