@@ -29,17 +29,21 @@ from tsformer.model import TSTransformer
 from tsformer.training.distributed import Ranks
 from tsformer.training.inference import forward
 
-#: Smallest remaining agreement on augmented series for ``augmentation="auto"``; see
-#: ``experiments/results/warping_rule.csv``.
-LEAST_KEPT = 0.25
+#: From this many series on, larger batches are faster and as accurate.
+MANY_SERIES = 1000
+#: Options of the conv stem in classifier and encoder, so that weights of the encoder fit.
+CONV_PARAMS: dict[str, Any] = {"n_residual": 1, "downsampling": "pool"}
+#: Temperature after training on mixed series; see ``experiments/results/calibration.csv``.
+MIXED_TEMPERATURE = 0.75
+#: Scalings for a regressor, the default first.
+REGRESSION_SCALINGS = ("channel", "series", "series+size")
+#: Smallest remaining agreement on augmented series: ``experiments/results/warping_rule.csv``.
+_LEAST_KEPT = 0.25
 #: Largest sample, features and groups of each of the two computations for a choice.
 SCALING_TRIAL, AUGMENTATION_TRIAL = (512, 1250, 8), (256, 1000, 8)
-#: Bound on the probability of cutmix times the number of classes: mixing half of the series helps
-#: with up to ten classes, and harms with 26 and more.
-MIXED = 5.0
-#: Bound on the mean number of mixed series per epoch: on 400 and 600 series, mixing half of them
-#: lowered accuracy by up to three points.
-MOST_MIXED = 100.0
+#: Bounds on the probability of cutmix times the classes, and on the mixed series of an epoch: more
+#: harms with 26 classes and more, and on 400 and 600 series.
+_MIXED, _MOST_MIXED = 5.0, 100.0
 #: Smallest number of series for a choice.
 _FEWEST_FOR_SCALING, _FEWEST_FOR_AUGMENTATION = 10, 40
 #: Largest difference of equal values, in standard deviations.
@@ -51,12 +55,9 @@ _FLAT, _MOST = 0.1, 0.5
 _CLEARLY_LESS = 0.9
 #: Multiply-adds per matrix entry in the decomposition, for the number of threads.
 _PASSES = 32
-_N_FOLDS = 5
 #: Smallest agreement on unaugmented series for a meaningful ratio.
 _LEAST_AGREEMENT = 0.2
-_PENALTIES = np.logspace(0, 5, 6)
-_SEED = 0
-_CPU = torch.device("cpu")
+_PENALTIES, _N_FOLDS, _SEED, _CPU = np.logspace(0, 5, 6), 5, 0, torch.device("cpu")
 
 
 def suited_scaling(data: TrainingData) -> str | None:
@@ -210,12 +211,12 @@ def fit_augmentation(
     for part in augmentation.parts if isinstance(augmentation, Sum) else (augmentation,):
         if not isinstance(part, CutMix):
             everywhere = type(part)(**vars(part) | {"p": 1.0})
-            suits = agreement_kept(everywhere, data, scaling=scaling) >= LEAST_KEPT
+            suits = agreement_kept(everywhere, data, scaling=scaling) >= _LEAST_KEPT
             suited += [part] if suits else []
         elif "p" in params.get("cutmix", {}):
             suited.append(part)
         else:
-            most = min(MIXED / n_classes, MOST_MIXED / len(data.targets))
+            most = min(_MIXED / n_classes, _MOST_MIXED / len(data.targets))
             suited.append(CutMix(p=min(part.p, most), max_share=part.max_share))
     return Sum(suited) if len(suited) > 1 else suited[0] if suited else None
 
@@ -256,35 +257,6 @@ def _folds(
     return [folds == fold for fold in range(_N_FOLDS)]
 
 
-#: Series per step, unless memory is short.
-DEFAULT_BATCH = 16
-#: From this many series on, larger batches are faster and as accurate.
-MANY_SERIES, LARGE_BATCH = 1000, 64
-#: Largest number of tokens per step, as each block keeps several vectors per token.
-_TOKENS_AT_ONCE = 2**15
-#: Epochs, bounds on the optimizer steps, and smallest number of epochs.
-AUTO_EPOCHS, AUTO_STEPS, AUTO_MIN_EPOCHS = 60, (1000, 2500), 20
-#: Patience of early stopping: share of the epochs, and smallest number; see
-#: ``experiments/results/early_stopping.csv``.
-AUTO_PATIENCE, AUTO_MIN_PATIENCE = 0.3, 20
-#: Fewest epochs from `MANY_SERIES` on, and the learning rate below.
-AUTO_MIN_EPOCHS_OF_MANY, AUTO_RATE = 4, 0.002
-#: Options of the conv stem in classifier and encoder, so that weights of the encoder fit.
-CONV_PARAMS: dict[str, Any] = {"n_residual": 1, "downsampling": "pool"}
-#: Temperature after training on mixed series; see ``experiments/results/calibration.csv``.
-MIXED_TEMPERATURE = 0.75
-
-
-#: From `MANY_SERIES` on: number of series over all epochs, and learning rate; see
-#: ``experiments/results/many_series.csv``. Of pretraining only the larger budget was tried.
-SUPERVISED, PRETRAINING = (80_000, 0.004), (160_000, AUTO_RATE)
-#: Scalings for a regressor, the default first.
-REGRESSION_SCALINGS = ("channel", "series", "series+size")
-#: Smallest explained share of the variance for a norm before a regressor's head; see
-#: ``experiments/results/regression.csv``.
-LEAST_EXPLAINED = 1 / 3
-
-
 @dataclass(frozen=True)
 class Settings:
     """The values that one fit of a transformer uses; read by plans, summary, card and tracking."""
@@ -321,24 +293,21 @@ def resolve(
     `fitted` the estimator that a warm start continues.
     """
     n_cases, n_tokens = len(data.series), probe.max_tokens
-    many, (n_budget, rate_of_many) = (
-        n_cases >= MANY_SERIES,
-        PRETRAINING if target.pretext else SUPERVISED,
-    )
+    many, pretext = n_cases >= MANY_SERIES, target.pretext
     batch_size, max_epochs, rate = params.batch_size, params.max_epochs, params.learning_rate
     if batch_size == "auto":
-        batch_size = LARGE_BATCH if many else DEFAULT_BATCH
-        batch_size = min(batch_size, max(_TOKENS_AT_ONCE // n_tokens, 1))
-    if max_epochs == "auto":
-        least, most = (ceil(steps / ceil(n_cases / batch_size)) for steps in AUTO_STEPS)
-        max_epochs = max(min(max(AUTO_EPOCHS, least), most), AUTO_MIN_EPOCHS)
-        if many:
-            max_epochs = max(ceil(n_budget / n_cases), AUTO_MIN_EPOCHS_OF_MANY)
+        # At most 2**15 tokens, as each block keeps several vectors per token.
+        batch_size = min(64 if many else 16, max(2**15 // n_tokens, 1))
+    if max_epochs == "auto" and many:  # see ``experiments/results/many_series.csv``
+        max_epochs = max(ceil((160_000 if pretext else 80_000) / n_cases), 4)
+    elif max_epochs == "auto":
+        least, most = (ceil(steps / ceil(n_cases / batch_size)) for steps in (1000, 2500))
+        max_epochs = max(min(max(60, least), most), 20)
     if rate == "auto":
-        rate = rate_of_many if many else AUTO_RATE
+        rate = 0.004 if many and not pretext else 0.002
     stops, patience = validated and bool(params.early_stopping), params.n_iter_no_change
-    if patience == "auto":
-        patience = max(ceil(AUTO_PATIENCE * max_epochs), AUTO_MIN_PATIENCE)
+    if patience == "auto":  # see ``experiments/results/early_stopping.csv``
+        patience = max(ceil(0.3 * max_epochs), 20)
     device, compiled = resolve_device(params.device), params.compile
     if compiled == "auto":
         captures = device.type == "cuda" and params.freeze is None and Ranks.current().size == 1
@@ -400,7 +369,7 @@ def _scaling_and_norm(
         scalings = REGRESSION_SCALINGS if chooses else (scaling,)
         scaling, explained = regression_recipe(data, scalings)
         if head_norm == "auto":
-            head_norm = "batch" if explained >= LEAST_EXPLAINED else None
+            head_norm = "batch" if explained >= 1 / 3 else None  # see results/regression.csv
     elif isinstance(target, Classes | Labels) and chooses:
         scaling = suited_scaling(replace(data, targets=target.strata(data.targets)))
     return None if params.stem == "embedding" else scaling, head_norm

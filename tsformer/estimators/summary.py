@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from html import escape
 from importlib import metadata
 from math import ceil
+from textwrap import indent
 from typing import Any
 
 import pandas as pd
@@ -16,7 +17,7 @@ from sklearn.utils import get_tags
 from torch import nn
 
 from tsformer._checks import shortened
-from tsformer._markdown import code, escaped, markdown_table
+from tsformer._markdown import escaped, markdown_table
 from tsformer._version import __version__
 from tsformer.encodings.base import encoding_name
 from tsformer.model import TSTransformer
@@ -70,14 +71,9 @@ class Summary:
     recipe: pd.DataFrame
     parts: Mapping[str, Summary]
 
-    @property
-    def _tables(self) -> list[pd.DataFrame]:
-        sizes = pd.DataFrame(self.sizes.items(), columns=["size", ""])
-        return [self.layers, sizes, self.recipe]
-
     def __str__(self) -> str:
         """Return plain-text tables."""
-        tables = (table.set_index(table.columns[0]) for table in self._tables)
+        tables = (table.set_index(table.columns[0]) for table in self._tables())
         texts = [self.title, *(table.to_string(index_names=False) for table in tables)]
         return "\n\n".join([*texts, *(f"{name}: {part}" for name, part in self.parts.items())])
 
@@ -86,12 +82,13 @@ class Summary:
     def _repr_html_(self) -> str:
         """Return HTML tables, for notebooks."""
         with pd.option_context("display.max_colwidth", None):
-            tables = "".join(table.to_html(index=False, border=0) for table in self._tables)
-        parts = "".join(
-            f"<details><summary>{escape(name)}</summary>{part._repr_html_()}</details>"
-            for name, part in self.parts.items()
-        )
-        return f"<h4>{escape(self.title)}</h4>{tables}{parts}"
+            tables = "".join(table.to_html(index=False, border=0) for table in self._tables())
+        parts = (f"<h4>{escape(n)}</h4>{part._repr_html_()}" for n, part in self.parts.items())
+        return f"<h4>{escape(self.title)}</h4>{tables}{''.join(parts)}"
+
+    def _tables(self) -> list[pd.DataFrame]:
+        sizes = pd.DataFrame(self.sizes.items(), columns=["size", ""])
+        return [self.layers, sizes, self.recipe]
 
 
 def table_of(rows: Iterable[tuple[str, str, str, int]]) -> pd.DataFrame:
@@ -157,7 +154,7 @@ def card(estimator: Any, source: str = '"."') -> str:
     versions = "".join(f", {name} {metadata.version(name)}" for name in _PACKAGES)
     sections = {
         "Training data": markdown_table(["", ""], ((n, escaped(v)) for n, v in facts.items())),
-        "Recipe": "\n".join(_recipes(estimator.summary())),
+        "Recipe": f"{indent(str(estimator.summary()), '    ')}\n",
         "Scores": shown if scores else "No score on held-out series is recorded.\n",
         "Use": f"```python\n{_program(estimator, source)}```\n",
         "Versions": f"tsformer {__version__}, Python {platform.python_version()}{versions}\n",
@@ -180,20 +177,6 @@ def front_matter(estimator: Any) -> str:
     task = tasks.get(get_tags(estimator).estimator_type, "feature-extraction")
     tags = json.dumps(["time-series", task, type(estimator).__name__])
     return f"---\nlicense: unknown\nlibrary_name: tsformer\ntags: {tags}\n---\n"
-
-
-def _recipes(summary: Summary) -> Iterator[str]:
-    """Yield the tables of an estimator and its parts."""
-    yield f"{'; '.join(f'{name}: {size:,}' for name, size in summary.sizes.items())}.\n"
-    for header, table in (
-        (["layer", "kind", "output", " parameters"], summary.layers),
-        (["parameter", "set", "used"], summary.recipe),
-    ):
-        rows = ((code(name), *map(escaped, values)) for name, *values in table.to_numpy())
-        yield markdown_table(header, rows)
-    for name, part in summary.parts.items():
-        yield f"### {escaped(name)}: {part.title}\n"
-        yield from _recipes(part)
 
 
 def _program(estimator: Any, source: str) -> str:

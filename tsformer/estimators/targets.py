@@ -351,8 +351,7 @@ class Numbers(Target):
 
 def columns_of(y: Any) -> tuple[str, ...]:
     """Return the names of several columns of a table of targets."""
-    arrow = not isinstance(y, pd.DataFrame) and hasattr(y, "column_names")
-    columns = y.column_names if arrow else getattr(y, "columns", ())
+    columns = getattr(y, "columns", ())
     return tuple(map(str, columns)) if len(columns) > 1 else ()
 
 
