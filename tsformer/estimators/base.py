@@ -241,7 +241,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         sample_weight: npt.ArrayLike | None = None,
         groups: Any = None,
         times: Any = None,
-        **validation: Any,
+        **validating: Any,
     ) -> dict[str, Any]:
         """Do all of `fit` except training; return the arguments of `train_ensemble`."""
         reset = not (self.warm_start and hasattr(self, "models_"))
@@ -252,7 +252,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
             X, y, sample_weight, groups, times, class_weight=self.class_weight, reset=reset
         )
         probe = members.probe_model(self, data.series)
-        data, held_out = self._held_out(data, seeds[0].split, **validation)
+        data, held_out = self._held_out(data, seeds[0].split, **validating)
         fitted, validated = None if reset else self, held_out is not None
         self.settings_ = resolve(
             self, data, self.target_, probe, validated=validated, source=source, fitted=fitted
@@ -276,6 +276,16 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         used["augmentation"] = self.augmentation_ and repr(self.augmentation_)
         del used["temperature"]  # members have their own
         self.facts_ = {**self.facts_, "used": used}
+        validation = None
+        if held_out is not None:  # its loss is weighted like the training loss
+            panel, targets = (
+                self.preprocessor_.panel(held_out.series),
+                held_out.tensors()["targets"],
+            )
+            placed = panel.to(self.device_), targets.to(self.device_)
+            validation = Validation(
+                *placed, self.target_.score, _normalised(held_out.weights, self.device_)
+            )
         loss: Any = self.target_.loss
         if self.label_smoothing:
             loss = partial(loss, label_smoothing=self.label_smoothing)
@@ -289,7 +299,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
             "loss": loss,
             "plans": [members.plan_for(self, self._pretrained, each.training) for each in seeds],
             "weights": _normalised(data.weights),
-            "validation": None if held_out is None else self._validation(held_out),
+            "validation": validation,
             "callbacks": [[*given, *([ProgressBar(x)] if self.verbose else ())] for x in labels],
             "histories": self.histories_,
         }
@@ -333,7 +343,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
                 self.models_.append(self.target_.make_model(config))
         pretrained = frozenset[str]()
         if source is not None:
-            source = fitted_source(source, data.series, seeds[0].pretraining, data.groups)
+            source = fitted_source(source, data.series, seeds[0].weights, data.groups)
             pretrained = take_over(self, source)
         directed = getattr(self.preprocessor_, "difference", None) is not None
         model = self.models_[0]
@@ -345,13 +355,6 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
                 f"or 'tape+{self.encoding}'"
             )
         return pretrained
-
-    def _validation(self, data: TrainingData) -> Validation:
-        panel, targets = self.preprocessor_.panel(data.series), torch.from_numpy(data.targets)
-        weights = _normalised(data.weights)  # weighted like the training loss
-        weights = None if weights is None else weights.to(self.device_)
-        placed = panel.to(self.device_), targets.to(self.device_)
-        return Validation(*placed, self.target_.score, weights)
 
     @in_plain_torch
     def transform(self, X: Any, times: Any = None) -> npt.NDArray[np.float32]:
@@ -468,9 +471,9 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
             self.models_.append(model)
 
 
-def _normalised(weights: Targets | None) -> Tensor | None:
+def _normalised(weights: Targets | None, device: str | torch.device = "cpu") -> Tensor | None:
     """Scale weights to mean 1; return None if all are equal."""
     # Scaling per batch would cancel class weights.
     if weights is None or np.ptp(weights) == 0:
         return None
-    return torch.from_numpy(weights / weights.mean()).float()
+    return torch.from_numpy(weights / weights.mean()).float().to(device)

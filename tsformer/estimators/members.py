@@ -49,11 +49,6 @@ class Seeds(NamedTuple):
     training: int
     split: int
 
-    @property
-    def pretraining(self) -> int:
-        """The seed of a source that is fitted first."""
-        return _derived(self.weights, _PRETRAINING)
-
 
 def seeds_of(random_state: Any, n_members: int) -> list[Seeds]:
     """Derive the seeds of all members from `random_state`."""
@@ -116,17 +111,13 @@ def plan_for(estimator: Any, pretrained: frozenset[str], seed: int) -> TrainingP
     design = replace(estimator.models_[0].config, encoding=encoding)
     settings, folder = estimator.settings_, estimator.checkpoint_dir
     scale, frozen = float(estimator.pretrained_lr_scale), estimator.freeze == "backbone"
+    same = ("batch_size", "learning_rate", "augmentation", "n_iter_no_change", "device", "compile")
     return TrainingPlan(
+        **{name: getattr(settings, name) for name in same},
         n_epochs=settings.max_epochs,
-        batch_size=settings.batch_size,
-        learning_rate=settings.learning_rate,
         weight_decay=estimator.weight_decay,
-        augmentation=settings.augmentation,
         pretrained=Pretrained(pretrained, scale, frozen=frozen) if pretrained else None,
-        n_iter_no_change=settings.n_iter_no_change,
-        device=settings.device,
         bfloat16=settings.precision == "bfloat16",
-        compile=settings.compile,
         seed=seed,
         design=f"{design}, label_smoothing={estimator.label_smoothing}",
         checkpoint_dir=None if folder is None else Path(folder),
@@ -245,13 +236,13 @@ def source_of(init_from: Any, kind: type[Any]) -> Any:
     return source
 
 
-def fitted_source(source: Any, series: SeriesSource, random_state: int, groups: Any = None) -> Any:
+def fitted_source(source: Any, series: SeriesSource, seed: int, groups: Any = None) -> Any:
     """Return the source; if unfitted, return a copy fitted to `series`."""
     if is_fitted(source):
         return source
     copied = clone(source)
     if copied.random_state is None:
-        copied.set_params(random_state=random_state)
+        copied.set_params(random_state=_derived(seed, _PRETRAINING))
     with unobserved(), suppress_interruption_warning():
         copied.fit(series, groups=groups)
     if any(history.interrupted for history in copied.histories_):
@@ -345,9 +336,7 @@ def _meaning(model: TSTransformer, preprocessor: Preprocessor) -> dict[str, dict
         "channels with gaps": described["flagged"],
         "meaning of the codes": None if known is None else known.tolist(),
     }
-    return {
-        "stem": {name: value for name, value in stem.items() if name not in _ELSEWHERE},
-        "encoding": {name: config[name] for name in ("encoding", "encoding_params", "n_heads")},
-        "blocks": {name: config[name] for name in ("n_heads", "norm_first")},
-        "norm": {},
-    }
+    parts = {"encoding": ("encoding", "encoding_params", "n_heads"), "norm": ()}
+    parts["blocks"] = ("n_heads", "norm_first")
+    meanings = {part: {name: config[name] for name in names} for part, names in parts.items()}
+    return meanings | {"stem": {n: value for n, value in stem.items() if n not in _ELSEWHERE}}
