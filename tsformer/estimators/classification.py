@@ -238,8 +238,7 @@ def predict_set(
     A class is in the set if its score ``1 - p`` is at most the calibration score of rank
     ``ceil((n + 1) * coverage)`` among `n`. For exchangeable, held-out calibration series the
     coverage is from `coverage` to ``coverage + 1 / (n + 1)`` without ties, on average;
-    leave-one-out predictions have no such guarantee [1]_. An empty set means that no class is
-    likely enough: reject the series.
+    leave-one-out predictions have no such guarantee [1]_. Reject a series with an empty set.
 
     Parameters
     ----------

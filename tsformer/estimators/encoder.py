@@ -79,8 +79,7 @@ class TSTransformerEncoder(TransformerEstimator):
     objective_ : Objective
         The objective of the training.
     n_iter_, history_, preprocessor_, model_, models_, histories_, estimators_, device_
-        As in `TSTransformerClassifier`; the validation score is minus the validation loss. The
-        embeddings of several members are concatenated.
+        As in `TSTransformerClassifier`; the validation score is minus the validation loss.
 
     References
     ----------
@@ -91,13 +90,11 @@ class TSTransformerEncoder(TransformerEstimator):
 
     Examples
     --------
-    >>> from sklearn.linear_model import LogisticRegression
-    >>> from sklearn.pipeline import make_pipeline
     >>> from tsformer import TSTransformerEncoder
     >>> X = np.random.default_rng(0).normal(size=(24, 1, 30))
     >>> encoder = TSTransformerEncoder(d_model=8, n_heads=2, max_epochs=2, random_state=0)
-    >>> make_pipeline(encoder, LogisticRegression()).fit(X, X[:, 0, 0] > 0).predict(X).shape
-    (24,)
+    >>> encoder.fit(X).transform(X).shape
+    (24, 8)
     """
 
     head_norm: HeadNorm = None

@@ -9,7 +9,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
@@ -27,7 +26,6 @@ from tsformer.estimators.novelty import Novelty
 from tsformer.estimators.prediction_sets import Conformal
 from tsformer.estimators.schema import Schema
 from tsformer.estimators.summary import card, front_matter
-from tsformer.estimators.targets import described_labels
 from tsformer.persistence import read_folder, write_folder
 
 #: Prefix of the tensor names of `novelty_`.
@@ -174,9 +172,7 @@ def from_fitted_state(
     target = estimator.restored_target(state)
     estimator.target_ = replace(target, columns=tuple(fields.get("target_names", ())))
     if isinstance(described := getattr(estimator, "class_weight", None), dict):
-        weights, dtype = dict(described["pairs"]), estimator.classes_.dtype
-        labels = np.array([*weights], dtype).tolist() if dtype.kind in "Mm" else weights
-        estimator.class_weight = dict(zip(labels, weights.values(), strict=True))
+        estimator.class_weight = dict(described["pairs"])
     check_fields_of(estimator)
     estimator.facts_ = fields.get("training", {})
     if "table" in state:
@@ -254,12 +250,7 @@ def saved_parameters(estimator: Any) -> dict[str, Any]:
             parameters[name], parameters[f"{name}_params"] = value.saved()
     if isinstance(weights := parameters.get("class_weight"), Mapping):
         # JSON keys are strings, so pairs keep the types of the labels.
-        labels: list[Any] = list(weights)
-        dtype = getattr(estimator, "classes_", np.empty(0)).dtype
-        if dtype.kind in "Mm":
-            labels = described_labels(np.array(labels, dtype=dtype))["values"]
-        pairs = zip(labels, weights.values(), strict=True)
-        parameters["class_weight"] = {"pairs": [list(pair) for pair in pairs]}
+        parameters["class_weight"] = {"pairs": list(map(list, weights.items()))}
     if "encoding" in parameters:
         parameters["encoding"] = by_name(parameters["encoding"])
     for name, cls in zip(estimator.params_of_parts, estimator.parts.values(), strict=True):
