@@ -153,9 +153,8 @@ def test_members_start_from_members():
     np.testing.assert_array_equal(embedded, theirs[:, [0, 1, 0]])
 
 
-@pytest.mark.parametrize("frozen", [{}, {"freeze": "backbone"}])
-def test_save_without_source(frozen, source, tmp_path):
-    clf = classifier(init_from=source, **frozen).fit(X, Y)
+def test_save_without_source(source, tmp_path):
+    clf = classifier(init_from=source, freeze="backbone").fit(X, Y)
     clf.save(tmp_path / "model")
     loaded = load(tmp_path / "model")
     np.testing.assert_array_equal(loaded.predict_proba(X), clf.predict_proba(X))
@@ -189,15 +188,15 @@ def test_set_params_refuses_fitted_source(source):
     assert (clf.init_from.max_epochs, source.max_epochs) == (1, 2)
 
 
-@pytest.mark.parametrize("checkpoints", [False, True])
-def test_interrupted_pretraining_leaves_unfitted(checkpoints, tmp_path):
-    params = {"checkpoint_dir": tmp_path, "checkpoint_minutes": 0} if checkpoints else {}
-    clf = classifier(init_from=encoder(**params, callbacks=[Raises(KeyboardInterrupt())]))
-    with pytest.warns(UserWarning, match="interrupted") as caught, pytest.raises(KeyboardInterrupt):
+def test_interrupted_pretraining_leaves_unfitted(tmp_path):
+    kept = {"checkpoint_dir": tmp_path, "checkpoint_minutes": 0}
+    clf = classifier(init_from=encoder(**kept, callbacks=[Raises(KeyboardInterrupt())]))
+    with (
+        pytest.warns(UserWarning, match=f"interrupted.*{tmp_path}") as caught,
+        pytest.raises(KeyboardInterrupt),
+    ):
         clf.fit(X, Y)
-    (warning,) = caught
-    assert (str(tmp_path) in str(warning.message)) == checkpoints
-    assert warning.filename == __file__
+    assert [each.filename for each in caught] == [__file__]
     assert not hasattr(clf, "models_")
 
 

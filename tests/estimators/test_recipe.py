@@ -141,23 +141,13 @@ def test_norm_leaves_out_groups(groups, norm):
     assert fitted_regressor(PERSONS, UNRELATED[PERSON], groups=groups)[1] == norm
 
 
-@pytest.mark.parametrize(("light", "norm"), [(1.0, None), (1e-3, "batch")])
-def test_norm_counts_weights(light, norm):
-    """The series of half the weight are noise."""
-    y = np.where(np.arange(48) < 24, PERIOD, UNRELATED)
-    weights = np.where(np.arange(48) < 24, 1.0, light)
-    assert fitted_regressor(TONES, y, weights=weights, scaling="series")[1] == norm
-
-
 def test_large_trials_use_a_sample(monkeypatch):
     """The rest of the series, which would change the choice, is not read."""
     monkeypatch.setattr(settings, "SCALING_TRIAL", (24, 1250, 8))
     drawn = settings.trial_sample(48, 24)
     assert drawn.sum() == 24
     assert chosen(np.where(drawn[:, None, None], LEVELS, UNITS)) == "channel"
-    assert chosen(np.where(drawn[:, None, None], UNITS, LEVELS)) == "series+size"
-    weights, pairs = RNG.uniform(0.5, 2, 48), np.arange(48) // 2
-    data = training(TONES, PERIOD, weights, pairs)
+    data = training(TONES, PERIOD, RNG.uniform(0.5, 2, 48), np.arange(48) // 2)
     of_all = settings.regression_recipe(data, REGRESSION_SCALINGS)
     assert of_all == settings.regression_recipe(data.part(drawn), REGRESSION_SCALINGS)
 

@@ -40,7 +40,7 @@ def test_constant_targets_and_one_series():
     ("y", "y_val", "message"),
     [
         (["a"] * 16, None, "numbers"),
-        ([], None, "y has 0 values"),
+        ([], None, "got 0 values"),
         (pd.date_range("2024", periods=16), None, "datetime64"),
         ([np.inf] * 16, None, "infinity"),
         ([1e308, -1e308] * 8, None, "overflow"),

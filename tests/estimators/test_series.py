@@ -1,12 +1,10 @@
 """Series that estimators read: containers, gaps, units and codes."""
 
-import copy
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from sklearn.utils import get_tags
 from small_estimators import X, Y, classifier, convolutions, encoder
 
@@ -88,11 +86,6 @@ def test_values_far_from_training_are_answered_or_refused_and_named(fitted):
         for call in (fitted.predict, fitted.predict_proba, fitted.transform):
             with pytest.raises(ValueError, match="series 3"):
                 call(far(value))
-    spoilt = copy.deepcopy(fitted)
-    with torch.no_grad():
-        spoilt.model_.head.bias[0] = torch.nan  # a single output
-    with pytest.raises(ValueError, match="series 0"):
-        spoilt.predict_proba(X[:5])
 
 
 RNG = np.random.default_rng(0)
@@ -141,15 +134,6 @@ def test_without_scaling_float32_is_the_limit(power, message):
     for make in (classifier, convolutions):
         with pytest.raises(ValueError, match=message):
             make(scaling=None).fit(WHOLE * 2.0**power, Y)
-
-
-def test_a_difference_too_large_for_float32_is_refused():
-    series = to_padded(WHOLE[:, :1])
-    scaler = Scaler("channel", views="difference", view_params={"scale": 9.0}).fit(series)
-    x = WHOLE[:, :1].copy()
-    x[3, 0, 4:6] = 3e38, -3e38
-    with pytest.raises(ValueError, match=r"too large for float32.* series 3"):
-        scaler.transform(to_padded(x))
 
 
 CODES, OF_CODES = RNG.choice([1, 2, 7, 30, 1000], size=(24, 8)), np.arange(24) % 2

@@ -63,28 +63,10 @@ def in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(settings, "_FEWEST_FOR_AUGMENTATION", 5)
 
 
-class Items(torch.utils.data.Dataset):
-    """A data set as in PyTorch: a series of its own length, and a label that is left."""
-
-    def __init__(self, X: np.ndarray):
-        self.series = [torch.from_numpy(x[:, : last_value(x) + 1]) for x in X]
-
-    def __len__(self) -> int:
-        return len(self.series)
-
-    def __getitem__(self, i: int) -> tuple[torch.Tensor, str]:
-        return self.series[i], "label"
-
-
-def last_value(x: np.ndarray) -> int:
-    return int(np.flatnonzero(~np.isnan(x).all(axis=0))[-1])
-
-
 def kept_in(how: str, X: np.ndarray, folder: Path) -> Any:
     path = folder / "series.npy"
     np.save(path, X)
-    float64, items = X.astype(np.float64), Items(X)
-    return {"path": path, "sliced": Sliced(X, 8), "float64": float64, "items": items}[how]
+    return {"path": path, "sliced": Sliced(X, 8), "float64": X.astype(np.float64)}[how]
 
 
 def fitted(X: Any, y: Any, **options: Any) -> TSTransformerClassifier:
@@ -103,7 +85,7 @@ def assert_same(one: Any, other: Any, X: Any, X_other: Any) -> None:
     np.testing.assert_array_equal(one.predict_proba(X), other.predict_proba(X_other))
 
 
-@pytest.mark.parametrize("how", ["path", "sliced", "float64", "items"])
+@pytest.mark.parametrize("how", ["path", "sliced", "float64"])
 @pytest.mark.usefixtures("in_parts")
 def test_the_same_model_wherever_series_are(how, problem, tmp_path):
     X, y = problem
@@ -111,16 +93,6 @@ def test_the_same_model_wherever_series_are(how, problem, tmp_path):
     if "memory" not in FITTED:
         FITTED["memory"] = fitted(X, y)
     assert_same(FITTED["memory"], fitted(stored, y), X, stored)
-
-
-@pytest.mark.usefixtures("in_parts")
-def test_a_checkpoint_is_of_the_same_run_wherever_series_are(problem, tmp_path, monkeypatch):
-    X, y = problem
-    options = {"checkpoint_dir": tmp_path / "checkpoints", "max_epochs": 1}
-    fitted(Sliced(X), y, **options)
-    monkeypatch.setattr(preprocessor, "_KEPT", 2**26)
-    fitted(X, y, **options)
-    assert len(list((tmp_path / "checkpoints").iterdir())) == 1
 
 
 @pytest.mark.usefixtures("in_parts")

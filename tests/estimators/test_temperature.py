@@ -70,14 +70,6 @@ def test_calibrate_folds_get_weights_and_seed():
     assert clf.temperatures_[0] == pytest.approx(factors[int(np.argmin(losses))], rel=2.5e-2)
 
 
-def test_calibrate_leaves_out_weight_0(plain):
-    weights = np.where(np.arange(40) < 30, 1.0, 0.0)
-    found = copy.deepcopy(plain).calibrate(X, Y, sample_weight=weights)
-    expected = copy.deepcopy(plain).calibrate(X[:30], Y[:30])
-    assert found.temperatures_ == pytest.approx(expected.temperatures_)
-    assert found.held_out_scores() == pytest.approx(expected.held_out_scores())
-
-
 def test_calibrate_warns_all_right_or_wrong(plain):
     clf, right = copy.deepcopy(plain), plain.predict(X)
     for y, factor in ((right, 0.05), (np.where(right == "a", "b", "a"), 20)):

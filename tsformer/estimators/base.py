@@ -113,11 +113,8 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
     conv_params: ClassVar[dict[str, Any]] = {}
 
     not_saved: ClassVar[dict[str, Any]] = {
-        "callbacks": None,
-        "init_from": None,
-        "device": "auto",
-        "n_threads": "auto",
-        "checkpoint_dir": None,
+        **SeriesEstimator.not_saved,
+        **dict.fromkeys(("callbacks", "init_from", "checkpoint_dir")),
         "resume": False,
         "freeze": None,  # a refit without init_from cannot freeze
     }
@@ -408,16 +405,14 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
 
         If `random_state` is an int, each has an int that reproduces the member in a separate fit.
         """
-        parameters = self.get_params(deep=False) | {"n_estimators": 1}
-        learned = {key: value for key, value in vars(self).items() if key not in parameters}
         fitted = []
         for i, (model, history) in enumerate(zip(self.models_, self.histories_, strict=True)):
-            seed = members.member_state(self.random_state, i)
-            member = type(self)(**parameters | {"random_state": seed})
-            member.__dict__.update(learned)
-            member.models_, member.histories_ = [model], [history]
-            if "temperatures_" in learned:
-                member.temperatures_ = [self.temperatures_[i]]
+            own = {"n_estimators": 1, "models_": [model], "histories_": [history]}
+            own["random_state"] = members.member_state(self.random_state, i)
+            if hasattr(self, "temperatures_"):
+                own["temperatures_"] = [self.temperatures_[i]]
+            member = object.__new__(type(self))
+            member.__dict__.update(vars(self) | own)
             fitted.append(member)
         return fitted
 
@@ -449,8 +444,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
             {
                 "model": vars(model.config) | {"encoding": by_name(model.config.encoding)},
                 "history": list(history),
-                "best_epoch": history.best_epoch,
-                "interrupted": history.interrupted,
+                **{name: getattr(history, name) for name in ("best_epoch", "interrupted")},
             }
             for model, history in zip(self.models_, self.histories_, strict=True)
         )

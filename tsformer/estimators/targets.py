@@ -136,7 +136,7 @@ class Classes(Target):
 
     def decode(self, targets: Targets) -> npt.NDArray[Any]:
         """Return the labels of targets."""
-        return np.asarray(self.classes[targets])
+        return targets if self.shape else np.asarray(self.classes[targets])
 
     def strata(self, targets: Targets) -> npt.NDArray[Any]:
         return targets
@@ -144,8 +144,10 @@ class Classes(Target):
     def weights(
         self, sample_weight: npt.ArrayLike | None, targets: Targets, class_weight: Any = None
     ) -> Targets | None:
-        if sample_weight is None and class_weight is None:
-            return None
+        if class_weight is None:
+            return super().weights(sample_weight, targets)
+        if self.shape:
+            raise ValueError("class_weight needs one label per series; pass sample_weight")
         weights = read_weights(sample_weight, len(targets)).copy()
         counted = weights > 0
         weights[counted] *= class_weights(class_weight, targets[counted], self.classes)
@@ -184,7 +186,7 @@ class Classes(Target):
 
     def decisions(self, logits: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return the values of `decision_function`; ``(n,)`` for two classes."""
-        return logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits
+        return logits[:, 1] - logits[:, 0] if len(self.classes) == 2 and not self.shape else logits
 
     def signs(self, targets: Tensor) -> Tensor:
         """Return the targets of a ridge ``[n, K]``: 1 for the class of a series, or -1."""
@@ -235,21 +237,11 @@ class Labels(Classes):
         check_length(n_series, labels, name, of=of)
         return labels.astype(np.float32)
 
-    def decode(self, targets: Targets) -> npt.NDArray[Any]:
-        return targets
-
     def strata(self, targets: Targets) -> npt.NDArray[Any]:
         """Return one class index per series: its rarest label, or `K` without any."""
         present = targets == 1
         rarest = np.where(present, present.sum(axis=0), len(targets) + 1).argmin(axis=1)
         return np.where(present.any(axis=1), rarest, len(self.classes))
-
-    def weights(
-        self, sample_weight: npt.ArrayLike | None, targets: Targets, class_weight: Any = None
-    ) -> Targets | None:
-        if class_weight is not None:
-            raise ValueError("class_weight needs one label per series; pass sample_weight")
-        return Target.weights(self, sample_weight, targets)
 
     def loss(self, logits: Tensor, targets: Tensor, label_smoothing: float = 0.0) -> Tensor:
         known = ~targets.isnan()
@@ -272,9 +264,6 @@ class Labels(Classes):
 
     def decide(self, scores: npt.NDArray[Any], least: float = 0.0) -> npt.NDArray[Any]:
         return (scores > least).astype(np.int64)
-
-    def decisions(self, logits: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        return logits
 
     def signs(self, targets: Tensor) -> Tensor:
         return 2 * targets.double() - 1
@@ -394,7 +383,7 @@ def read_columns(y: Any, *, labels: bool = False) -> npt.NDArray[np.float64] | N
     text = values.dtype == object and any(isinstance(value, str) for value in values.flat)
     if values.ndim != 2 or values.shape[1] < 2 or text or values.dtype.kind not in "biufO":
         return None
-    binary = (columns == 0) | (columns == 1) | np.isnan(columns)
+    binary = np.isin(columns, (0, 1)) | np.isnan(columns)
     return columns if binary.all() or not labels else None
 
 
@@ -406,10 +395,8 @@ def read_as_fitted(
         return read_targets(y, name)
     columns = read_columns(y, labels=labels)
     if columns is None or columns.shape[1:] != shape:
-        values = "0 and 1" if labels else "numbers"
-        raise ValueError(
-            f"{name} must be {values} of shape (n, {shape[0]}), as in fit; got {shortened(y)}"
-        )
+        kind = f"{'0 and 1' if labels else 'numbers'} of shape (n, {shape[0]})"
+        raise ValueError(f"{name} must be {kind}, as in fit; got {shortened(y)}")
     return columns
 
 
@@ -541,13 +528,12 @@ def restored_labels(described: Any) -> npt.NDArray[Any]:
 def _read_numbers(y: Any, name: str, shape: tuple[int, ...]) -> npt.NDArray[np.float64]:
     """Read finite numbers of the shape for each series."""
     targets = read_as_fitted(y, name, shape)
-    if targets.dtype.kind not in "biuf":  # the numbers of dates depend on the unit of the dtype
+    # The numbers of dates depend on the unit of the dtype.
+    if targets.dtype.kind not in "biuf" or not len(targets):
         raise ValueError(
-            f"{name} must be numbers, for TSTransformerRegressor; got {targets.dtype}: convert "
-            "text with astype(float)"
+            f"{name} must be numbers, for TSTransformerRegressor; got {len(targets)} values of "
+            f"{targets.dtype}: convert text with astype(float)"
         )
-    if not len(targets):
-        raise ValueError(f"{name} has 0 values; pass one for each series")
     targets = targets.astype(np.float64)
     assert_all_finite(targets, input_name=name)
     return targets
