@@ -11,16 +11,16 @@ from tsformer.estimators.frameworks import (
     AeonTSTransformerClassifier,
 )
 
+EVERY = [AeonRandomConvolutionClassifier, AeonTSEnsembleClassifier, AeonTSTransformerClassifier]
+
 
 @pytest.mark.slow
-@parametrize_with_checks([AeonTSTransformerClassifier], use_first_parameter_set=True)
+@parametrize_with_checks(EVERY[2:], use_first_parameter_set=True)
 def test_aeons_checks(check):
     check()
 
 
 @pytest.mark.exhaustive
-@parametrize_with_checks(
-    [AeonTSTransformerClassifier, AeonRandomConvolutionClassifier, AeonTSEnsembleClassifier]
-)
+@parametrize_with_checks(EVERY)
 def test_aeons_checks_of_all_configurations(check):
     check()

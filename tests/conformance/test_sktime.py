@@ -1,7 +1,6 @@
 """sktime's own checks of a classifier, and what the tags of ours say."""
 
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -18,35 +17,26 @@ from tsformer.estimators.frameworks import (  # noqa: E402
     SktimeTSTransformerClassifier,
 )
 
-ROOT = Path(__file__).parents[2]
 SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 3, "random_state": 0}
 
 
-def every_check(*classifiers):
-    return parametrize_with_checks(list(classifiers), obj_varname="checked", check_varname="name")
-
-
-def assert_passes(checked, name):
+@pytest.mark.slow
+@parametrize_with_checks([SktimeTSTransformerClassifier], obj_varname="made", check_varname="name")
+def test_sktimes_checks(made, name):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # checks provoke some, and their own code is old
-        results = check_estimator(checked, tests_to_run=name, raise_exceptions=True, verbose=False)
+        results = check_estimator(made, tests_to_run=name, raise_exceptions=True, verbose=False)
     assert set(results.values()) == {"PASSED"}
 
 
-@pytest.mark.slow
-@every_check(SktimeTSTransformerClassifier)
-def test_sktimes_checks(checked, name, monkeypatch):
-    if name != "test_get_test_params_coverage":  # which asks for two
-        monkeypatch.setattr(checked, "_test_params", checked._test_params[1:])
-    assert_passes(checked, name)
-
-
 @pytest.mark.exhaustive
-@every_check(
-    SktimeTSTransformerClassifier, SktimeRandomConvolutionClassifier, SktimeTSEnsembleClassifier
+@parametrize_with_checks(
+    [SktimeRandomConvolutionClassifier, SktimeTSEnsembleClassifier],
+    obj_varname="made",
+    check_varname="name",
 )
-def test_sktimes_checks_of_all_configurations(checked, name):
-    assert_passes(checked, name)
+def test_sktimes_checks_of_the_others(made, name):
+    test_sktimes_checks(made, name)
 
 
 def test_labels_in_another_order_are_refused(panel):

@@ -28,6 +28,10 @@ def test_predict_proba_mean_of_parts(fitted):
     odds = np.log(proba[:, 1]) - np.log(proba[:, 0])
     np.testing.assert_allclose(fitted.decision_function(X), odds, atol=1e-9)
     assert fitted.weights_ == {"random_convolutions": 0.5, "transformer": 0.5}
+    scores = fitted.score_parts(X, Y)
+    assert scores == {"ensemble": fitted.score(X, Y)} | {
+        name: getattr(fitted, f"{name}_").score(X, Y) for name in parts
+    }
 
 
 def test_parts_equal_estimators_alone():
@@ -41,17 +45,6 @@ def test_parts_equal_estimators_alone():
         assert getattr(fitted, f"{name}_").get_params() == alone[name].get_params()
         alone[name].fit(X, Y, sample_weight=weight)
         np.testing.assert_array_equal(alone[name].predict_proba(X), proba)
-
-
-def test_score_parts(fitted):
-    labels = np.where(np.arange(16) < 4, "no", Y)
-    weight = np.arange(16.0)
-    scores = fitted.score_parts(X, labels, weight)
-    assert scores == {
-        "ensemble": fitted.score(X, labels, weight),
-        "random_convolutions": fitted.random_convolutions_.score(X, labels, weight),
-        "transformer": fitted.transformer_.score(X, labels, weight),
-    }
 
 
 def test_ctrl_c_keeps_convolutions(tmp_path):

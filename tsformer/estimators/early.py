@@ -38,8 +38,6 @@ _RULES = ["threshold", "n_agreeing", "accuracy", "earliness", "harmonic_mean"]
 _Floats = npt.NDArray[np.floating[Any]]
 _Ints = npt.NDArray[np.int64]
 _Count = Annotated[int, whole(1)]
-#: Rounding error of a mean share.
-_ROUNDING = 1e-9
 _check_earliness = real(0, 1, also=("harmonic",))
 
 
@@ -151,7 +149,6 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         steps = np.unique(np.ceil(exact.round(6)).astype(np.int64).clip(1))  # 10 * 0.7 is above 7
         ends = _ends(series, steps, complete=True)
         share, prefixes, case = ends / series.lengths, _cut(series, ends), np.nonzero(ends)[1]
-        _check_reachable(self.earliness, np.where(ends, share, 1.0).min(axis=0).mean())
 
         def fitted(part: npt.NDArray[np.bool_]) -> Any:
             chosen = case[part]
@@ -171,9 +168,11 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
                 proba[columns] = other.predict_proba(_input(other, prefixes.part(test)))
         answers = np.full((*ends.shape, len(classes)), np.nan)
         answers[ends > 0] = proba
+        table = _trade_offs(answers, share, targets)
+        self.threshold_, self.n_agreeing_ = _best_rule(table, self.earliness)
         self.target_, self.classifier_, self.steps_ = Classes(classes), final, steps
-        self.n_channels_, self.trade_offs_ = series.n_channels, _trade_offs(answers, share, targets)
-        return self.choose_rule(self.earliness)
+        self.n_channels_, self.trade_offs_ = series.n_channels, table
+        return self
 
     def choose_rule(self, earliness: float | str) -> Self:
         """Choose another rule from the held-out answers of `fit`, without training again.
@@ -188,12 +187,7 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         _check_earliness("earliness", earliness)
-        rules, order = self.trade_offs_, ["harmonic_mean", "accuracy"]
-        _check_reachable(earliness, rules.earliness.min())
-        if not isinstance(earliness, str):
-            rules, order = rules[rules.earliness <= earliness + _ROUNDING], order[::-1]
-        best = rules.sort_values(order, ascending=False, kind="stable").iloc[0]
-        self.threshold_, self.n_agreeing_ = float(best.threshold), int(best.n_agreeing)
+        self.threshold_, self.n_agreeing_ = _best_rule(self.trade_offs_, earliness)
         return self
 
     def predict_proba(self, X: Any, times: Any = None) -> _Floats:
@@ -451,10 +445,16 @@ def _input(classifier: Any, series: Padded) -> Any:
     return series if isinstance(classifier, SeriesEstimator) else to_items(series)
 
 
-def _check_reachable(earliness: float | str, earliest: float) -> None:
-    """Raise ValueError if the first point is later than the wanted earliness."""
-    if not isinstance(earliness, str) and earliness + _ROUNDING < earliest:
-        raise ValueError(f"earliness={earliness:g} is before the first point, {earliest:.3g}")
+def _best_rule(rules: pd.DataFrame, earliness: float | str) -> tuple[float, int]:
+    """Return threshold and number of agreeing answers of the best rule."""
+    order = ["harmonic_mean", "accuracy"]
+    if not isinstance(earliness, str):  # a mean share has a rounding error
+        first, order = rules.earliness.min(), order[::-1]
+        rules = rules[rules.earliness <= earliness + 1e-9]
+        if rules.empty:
+            raise ValueError(f"earliness={earliness:g} is before the first point, {first:.3g}")
+    best = rules.sort_values(order, ascending=False, kind="stable").iloc[0]
+    return float(best.threshold), int(best.n_agreeing)
 
 
 def _ends(series: Padded, steps: _Ints, *, complete: bool) -> _Ints:
@@ -512,9 +512,8 @@ def _trade_offs(
     confidence = answers[~np.isnan(answers[..., 0])].max(axis=1)
     thresholds = np.quantile(confidence, np.linspace(0, 1, 101)).tolist()
     rows, case = [], np.arange(len(targets))
-    for n_agreeing, threshold in sorted(
-        {(n, q) for n in (1, 2, 3) for q in thresholds} | {*fitted}
-    ):
+    rules = {(n, q) for n in (1, 2, 3) for q in thresholds} | {*fitted}
+    for n_agreeing, threshold in sorted(rules):
         stop = _stop(answers, threshold, n_agreeing)
         right = answers[stop, case].argmax(axis=1) == targets
         rows.append((threshold, n_agreeing, right.mean(), share[stop, case].mean()))

@@ -108,17 +108,6 @@ class LogitsOfDifference:
         """Compute logits ``[B, K]`` of float64 for differences from the baseline ``[B, L, F]``."""
         return self.function(baseline + difference, *context).cpu().double() / self.temperature
 
-    def change(self, target: Tensor) -> Tensor:
-        """Return the change ``[B]`` of the target logits from the baseline."""
-        with torch.no_grad():
-            before, after = (self(d, *self.context) for d in (0 * self.difference, self.difference))
-        return (after - before).gather(1, target[:, None])[:, 0]
-
-    @torch.no_grad()
-    def inputs(self) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """Return the arguments of the model for the series themselves."""
-        return _for_model(self.model, self.preprocessor(self.series, self.times))
-
     def by_channel(self, features: Tensor, *, total: bool) -> Tensor:
         """Add up features ``[B, L, F]`` to channels ``[B, L, C]``, or average them."""
         channels = features.new_zeros(*features.shape[:2], self.observed.shape[-1])
@@ -128,9 +117,10 @@ class LogitsOfDifference:
         return channels.where(self.observed, 0.0)
 
 
-def _for_model(
+def for_model(
     model: TSTransformer, preprocessed: tuple[Tensor, Tensor, Tensor | None]
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """Return the arguments of a model on its device."""
     values, mask, times = preprocessed
     device = next(model.parameters()).device
     times = None if times is None else times.to(device)
@@ -178,7 +168,7 @@ def logits_from_baseline(
             codes = torch.zeros_like(features[..., :1]).where(observed, torch.nan)
             replaced = features.float().to(embedding.weight.device)
             with embedding.register_forward_hook(lambda *_: replaced):
-                return model(*_for_model(model, preprocessor(codes, times)))
+                return model(*for_model(model, preprocessor(codes, times)))
     else:
         assert isinstance(preprocessor, Scaler)
         mean, std = preprocessor.moments(values, observed)
@@ -187,7 +177,7 @@ def logits_from_baseline(
         rest, size = preprocessor.without_scaling(), preprocessor.size_of(values)
 
         def function(features: Tensor, observed: Tensor, *context: Any) -> Tensor:
-            return model(*_for_model(model, rest(features.where(observed, torch.nan), *context)))
+            return model(*for_model(model, rest(features.where(observed, torch.nan), *context)))
 
     difference = (features - empty).where(observed, 0.0)
     return LogitsOfDifference(

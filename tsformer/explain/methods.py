@@ -29,6 +29,7 @@ from tsformer.explain.logits import (
     LogitsOfDifference,
     baseline_values,
     batch_steps,
+    for_model,
     logits_from_baseline,
     mean_falls,
     steps_since_start,
@@ -69,7 +70,10 @@ class IntegratedGradients(Method):
     tolerance: Positive = 0.01
 
     def relevance(self, logits: LogitsOfDifference, target: Tensor) -> Tensor:
-        change = logits.change(target)
+        with torch.no_grad():
+            ends = (logits(d, *logits.context) for d in (0 * logits.difference, logits.difference))
+            before, after = (end.gather(1, target[:, None])[:, 0] for end in ends)
+        change = after - before
         found = torch.zeros_like(logits.difference)
         left = torch.arange(len(change))
         for doubling in range(_MOST_DOUBLINGS + 1):
@@ -198,7 +202,8 @@ class AttentionRollout(Method):
 
     def relevance(self, logits: LogitsOfDifference, target: Tensor) -> Tensor:
         with torch.no_grad():
-            weights, features, mask, _ = attention_weights(logits.model, *logits.inputs())
+            inputs = for_model(logits.model, logits.preprocessor(logits.series, logits.times))
+            weights, features, mask, _ = attention_weights(logits.model, *inputs)
             flow = torch.eye(weights.shape[-1], device=weights.device)
             for layer in weights.mean(dim=2).unbind(dim=1):
                 flow = (layer + torch.eye(layer.shape[-1], device=layer.device)) / 2 @ flow

@@ -123,7 +123,8 @@ InOnnx.replaced = {
 
 def graph_of(estimator: Any) -> Graph:
     """Return a fitted estimator's prediction as a module."""
-    for kind in (TransformerGraph, ConvolutionGraph, EnsembleGraph):
+    kinds: tuple[Any, ...] = (TransformerGraph, ConvolutionGraph, EnsembleGraph)
+    for kind in kinds:
         if isinstance(estimator, kind.exports):
             check_is_fitted(estimator)
             novelty = getattr(estimator, "novelty_", None)  # None if saved without
@@ -135,21 +136,28 @@ def graph_of(estimator: Any) -> Graph:
                     "subtract the level from X before fit"
                 )
             return kind(estimator)
-    raise TypeError(
-        f"only a fitted estimator of this package can be exported; got {type(estimator).__name__}. "
-        "Of a pipeline or search, pass the estimator inside it"
-    )
+    kind = type(estimator).__name__
+    raise TypeError(f"only estimators of this package, not pipelines, are exported; got {kind}")
 
 
 class Graph(nn.Module):
     """Base of the modules that compute an estimator's predictions from raw series."""
 
     exports: ClassVar[type[Any]]
-    inputs: dict[str, Tensor]
-    classifies = True
+    outputs: Callable[..., Tensor]
     output = "probabilities"
     encoding: Any = None
-    described: dict[str, Any]
+    single = False  # whether the output of a series is one number
+
+    def __init__(self, estimator: Any, length: int, model: dict[str, Any]):
+        super().__init__()
+        self.preprocessor = copy.deepcopy(estimator.preprocessor_)
+        step, scaling = self.preprocessor.time_step, self.preprocessor.describe()["scaling"]
+        self.described: dict[str, Any] = {"model": model, "scaling": scaling, "time_step": step}
+        self.inputs = {"X": torch.zeros(3, estimator.n_channels_, length)}
+        if step is not None:
+            self.inputs["times"] = torch.zeros(3, length)
+        self.target = estimator.target_
 
     def traced(self) -> ExportedProgram:
         """Export the module for any number and length of series."""
@@ -162,6 +170,15 @@ class Graph(nn.Module):
             prefer_deferred_runtime_asserts_over_guards=True,
         )
 
+    def forward(self, X: Tensor, times: Tensor | None = None) -> Tensor:
+        """Compute the predictions ``[n]`` or ``[n, K]``, NaN for series without any value."""
+        if times is not None:
+            times = times.expand(X.shape[0], X.shape[2]).double()  # its sizes equal those of X
+        values, mask, times = self.preprocessor(X.transpose(1, 2).double(), times)
+        outputs = self.outputs(values, mask, times)
+        outputs = outputs.where(mask.any(dim=1, keepdim=True), torch.nan)
+        return outputs[:, 0] if self.single else outputs
+
 
 class TransformerGraph(Graph):
     """A transformer, or the mean of several."""
@@ -169,52 +186,37 @@ class TransformerGraph(Graph):
     exports = TransformerEstimator
 
     def __init__(self, estimator: Any):
-        super().__init__()
-        self.models = nn.ModuleList(
-            copy.deepcopy(model).cpu().requires_grad_(False) for model in estimator.models_
-        )
-        self.preprocessor = copy.deepcopy(estimator.preprocessor_)
+        config = estimator.model_.config
+        super().__init__(estimator, config.max_len + 5, vars(config))
+        models = (copy.deepcopy(model).cpu() for model in estimator.models_)
+        self.models = nn.ModuleList(model.requires_grad_(False) for model in models)
         known = getattr(self.preprocessor, "known", torch.zeros(1))
         if (largest := int(known.abs().max())) > 2**24:
             raise ValueError(
                 f"an exported model reads codes as float32, exact up to {2**24}; got the code "
                 f"{largest}: renumber the codes"
             )
-        self.classifies = isinstance(estimator, TSTransformerClassifier)
-        self.embeds = isinstance(estimator, TSTransformerEncoder)
-        if not self.classifies:
-            self.output = "embeddings" if self.embeds else "prediction"
-        self.kind: Any = getattr(estimator, "target_", None)
+        self.encoding = config.encoding
         self.temperatures = list(getattr(estimator, "temperatures_", ()))
+        self.embeds = isinstance(estimator, TSTransformerEncoder)
+        if not isinstance(estimator, TSTransformerClassifier):
+            self.output = "embeddings" if self.embeds else "prediction"
+            self.single = not self.embeds and not self.target.shape
         self.target_mean, self.target_std = (
             torch.as_tensor(getattr(estimator, name, 0.0), dtype=torch.float64)
             for name in ("target_mean_", "target_std_")
         )
-        config = estimator.model_.config
-        self.encoding = config.encoding
-        self.described = {"model": vars(config), **_described(self.preprocessor)}
-        self.inputs = {"X": torch.zeros(3, estimator.n_channels_, config.max_len + 5)}
-        if self.preprocessor.time_step is not None:
-            self.inputs["times"] = torch.zeros(3, config.max_len + 5)
 
-    def forward(self, X: Tensor, times: Tensor | None = None) -> Tensor:
-        """Compute probabilities ``[n, K]``, predictions ``[n]`` or ``[n, K]``, or embeddings."""
-        if times is not None:
-            times = times.expand(X.shape[0], X.shape[2]).double()  # its sizes equal those of X
-        values, mask, times = self.preprocessor(X.transpose(1, 2).double(), times)
+    def outputs(self, values: Tensor, mask: Tensor, times: Tensor | None) -> Tensor:
+        models: Any = self.models
         if self.embeds:
-            models: Any = self.models
-            embeddings = [model.embed(values, mask, times) for model in models]
-            return _where_observed(torch.cat(embeddings, dim=1), mask)
-        outputs = [model(values, mask, times).double() for model in self.models]
-        if self.classifies:
+            return torch.cat([model.embed(values, mask, times) for model in models], dim=1)
+        outputs = [model(values, mask, times).double() for model in models]
+        if self.temperatures:
             scaled = zip(outputs, self.temperatures, strict=True)
-            outputs = [self.kind.probabilities(out / temperature) for out, temperature in scaled]
+            outputs = [self.target.probabilities(out / temperature) for out, temperature in scaled]
         mean = outputs[0] if len(outputs) == 1 else torch.stack(outputs).mean(dim=0)
-        mean = _where_observed(mean, mask)
-        if self.classifies:
-            return mean.float()
-        return (mean if self.target_mean.ndim else mean[:, 0]) * self.target_std + self.target_mean
+        return mean.float() if self.temperatures else mean * self.target_std + self.target_mean
 
 
 class ConvolutionGraph(Graph):
@@ -223,25 +225,18 @@ class ConvolutionGraph(Graph):
     exports = RandomConvolutionClassifier
 
     def __init__(self, estimator: Any):
-        super().__init__()
-        self.preprocessor = copy.deepcopy(estimator.preprocessor_)
+        model = copy.deepcopy(estimator.model_).cpu()
+        sizes = {name: getattr(model.convolutions, name) for name in ("n_features", "n_groups")}
+        super().__init__(estimator, 23, sizes)
         if self.preprocessor.time_step is not None:
             raise ValueError(
                 "random convolutions with times cannot be exported: resample the series to "
                 "regular steps, and fit without times"
             )
-        model = copy.deepcopy(estimator.model_).cpu()
         self.features, self.ridge = Features(model.convolutions), model.ridge
-        self.kind = estimator.target_
-        sizes = {name: getattr(model.convolutions, name) for name in ("n_features", "n_groups")}
-        self.described = {"model": sizes, **_described(self.preprocessor)}
-        self.inputs = {"X": torch.zeros(3, estimator.n_channels_, 23)}
 
-    def forward(self, X: Tensor) -> Tensor:
-        """Compute class probabilities ``[n, K]``."""
-        values, mask, _ = self.preprocessor(X.transpose(1, 2).double(), None)
-        logits = self.ridge(self.features(values, mask))
-        return _where_observed(self.kind.probabilities(logits), mask)
+    def outputs(self, values: Tensor, mask: Tensor, times: Tensor | None) -> Tensor:
+        return self.target.probabilities(self.ridge(self.features(values, mask)))
 
 
 class EnsembleGraph(Graph):
@@ -250,7 +245,7 @@ class EnsembleGraph(Graph):
     exports = TSEnsembleClassifier
 
     def __init__(self, estimator: Any):
-        super().__init__()
+        nn.Module.__init__(self)
         parts = {name: graph_of(part) for name, part in fitted_parts(estimator).items()}
         self.parts = nn.ModuleDict(parts)
         self.weights = dict(estimator.weights_)
@@ -259,16 +254,6 @@ class EnsembleGraph(Graph):
         described = {name: part.described for name, part in parts.items()}
         self.described = {"weights": self.weights, "parts": described}
 
-    def forward(self, X: Tensor) -> Tensor:
-        """Compute class probabilities ``[n, K]``."""
+    def forward(self, X: Tensor, times: Tensor | None = None) -> Tensor:
         weighted = [self.weights[name] * part(X) for name, part in self.parts.items()]
         return torch.stack(weighted).sum(dim=0)
-
-
-def _described(preprocessor: Any) -> dict[str, Any]:
-    return {"scaling": preprocessor.describe()["scaling"], "time_step": preprocessor.time_step}
-
-
-def _where_observed(outputs: Tensor, mask: Tensor) -> Tensor:
-    """Return outputs ``[n, K]``, NaN for series without any value."""
-    return outputs.where(mask.any(dim=1, keepdim=True), torch.nan)
