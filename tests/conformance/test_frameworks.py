@@ -65,6 +65,8 @@ def test_what_a_framework_has_no_place_for_is_refused(framework, panel):
         make(**SMALL, warm_start=True).fit(*panel)
     with pytest.raises(ValueError, match="pandas index"):
         make(**SMALL, timestamps="index").fit(*panel)
+    with pytest.raises(ValueError, match="steps of a recording"):
+        make(**SMALL).fit(np.zeros((600, 2)), np.repeat([*"abab"], 150))
 
 
 def test_a_fitted_source_stays_fitted_in_every_clone(framework, panel):

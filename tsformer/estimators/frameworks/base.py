@@ -9,6 +9,7 @@ import numpy.typing as npt
 from sklearn.frozen import FrozenEstimator
 
 from tsformer._checks import check_arguments, check_new_values
+from tsformer.data.layout import check_ids, refuse_recording
 from tsformer.estimators.classifier import TSTransformerClassifier
 from tsformer.estimators.ensemble import TSEnsembleClassifier
 from tsformer.estimators.members import is_fitted
@@ -86,6 +87,13 @@ class FrameworkClassifier:
         return [dict(parameters) for parameters in cls._test_params]
 
     _get_test_params = get_test_params  # of aeon
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit, as in the framework; raise ValueError for other ids of `y`, and for a recording."""
+        check_ids(X, y, "y")  # before the framework drops them
+        refuse_recording(X, y)
+        super().fit(X, y)  # type: ignore[misc]
+        return self
 
     def _fit(self, X: Any, y: Any) -> Self:
         parameters = self.get_params(deep=False)

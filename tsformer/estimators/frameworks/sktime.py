@@ -1,6 +1,6 @@
 """The classifiers with the interface of sktime."""
 
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from tsformer._optional import require
 from tsformer.data.layout import check_ids
@@ -31,12 +31,6 @@ _TAGS: dict[str, Any] = {
 
 class _WithIds(_BaseClassifier):
     """Rejects labels in another order than the series, before sktime drops their index."""
-
-    def fit(self, X: Any, y: Any) -> Self:
-        """Fit, as in sktime; raise ValueError if the ids of `X` and `y` differ."""
-        check_ids(X, y, "y")
-        super().fit(X, y)
-        return self
 
     def score(self, X: Any, y: Any) -> float:
         """Compute the accuracy; raise ValueError if the ids of `X` and `y` differ."""
