@@ -103,7 +103,6 @@ SAME = {
     "objects": (lambda: objects(RAGGED), RAGGED),
     "datasets": (lambda: hugging_face({"x": LISTS}), RAGGED),
     "datasets, columns": (lambda: hugging_face(columns(RAGGED)), RAGGED),
-    "datasets, arrow": (lambda: hugging_face({"x": NONE_RAGGED}, "arrow"), NONE_RAGGED),
     "None": (lambda: NONE, GAPS),
     "None in objects": (lambda: np.array(NONE, dtype=object), GAPS),
     "None in frames": (lambda: OBJECT_FRAMES, GAPS),

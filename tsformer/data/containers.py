@@ -160,10 +160,7 @@ def _one(x: Any, what: str) -> Item:
     """Return an array, or a pandas object as it is."""
     if x is None:
         raise ValueError(f"{what} is None; leave it out, and its label")
-    item = native_item(x, what)
-    if isinstance(item, pd.DataFrame) and len(item) == 1 and _has_cells(item):
-        return from_cells(item.iloc[0], item.columns, what)
-    return item
+    return native_item(x, what)
 
 
 def _by_first_level(X: pd.DataFrame) -> list[Item]:
