@@ -25,31 +25,22 @@ _SUBPACKAGES = (
     *("model", "objectives", "plots", "studies", "tracking", "training"),
 )
 
-__all__ = [
-    "EarlyClassifier",
-    "ModelConfig",
-    "RandomConvolutionClassifier",
-    "TSEnsembleClassifier",
-    "TSTransformer",
-    "TSTransformerClassifier",
-    "TSTransformerEncoder",
-    "TSTransformerRegressor",
-    "autolog",
-    "load",
-    "load_dataset",
-]
+__all__ = sorted(_PUBLIC)
 
 if TYPE_CHECKING:
-    from tsformer.data import load_dataset
-    from tsformer.estimators.classifier import TSTransformerClassifier
-    from tsformer.estimators.early import EarlyClassifier
-    from tsformer.estimators.encoder import TSTransformerEncoder
-    from tsformer.estimators.ensemble import TSEnsembleClassifier
-    from tsformer.estimators.random_convolution import RandomConvolutionClassifier
-    from tsformer.estimators.regressor import TSTransformerRegressor
-    from tsformer.estimators.saving import load
-    from tsformer.model.transformer import ModelConfig, TSTransformer
-    from tsformer.tracking.autologging import autolog
+    from tsformer.data import load_dataset as load_dataset
+    from tsformer.estimators.classifier import TSTransformerClassifier as TSTransformerClassifier
+    from tsformer.estimators.early import EarlyClassifier as EarlyClassifier
+    from tsformer.estimators.encoder import TSTransformerEncoder as TSTransformerEncoder
+    from tsformer.estimators.ensemble import TSEnsembleClassifier as TSEnsembleClassifier
+    from tsformer.estimators.random_convolution import (
+        RandomConvolutionClassifier as RandomConvolutionClassifier,
+    )
+    from tsformer.estimators.regressor import TSTransformerRegressor as TSTransformerRegressor
+    from tsformer.estimators.saving import load as load
+    from tsformer.model.transformer import ModelConfig as ModelConfig
+    from tsformer.model.transformer import TSTransformer as TSTransformer
+    from tsformer.tracking.autologging import autolog as autolog
 
 
 def __getattr__(name: str) -> Any:

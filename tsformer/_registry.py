@@ -13,10 +13,7 @@ Made = TypeVar("Made")
 
 
 class Registry(Generic[Base]):
-    """Named subclasses of a base class, in the order of registration.
-
-    `columns` are class attributes that `available` lists.
-    """
+    """Named subclasses of a base class, in order; `available` lists their attributes `columns`."""
 
     def __init__(self, kind: str, columns: Sequence[str] = ()):
         self.kind = kind

@@ -84,38 +84,6 @@ def test_a_captured_step_reads_its_learning_rate_from_a_tensor(graphed):
         assert float(group["lr"]) == 0.5
 
 
-def test_graphs_make_room_for_plain_steps():
-    """A graph keeps its memory, so that a batch of another shape has less."""
-    plain, losses, _ = steps_of(TrainingStep, ragged=False)
-
-    class Full(Replayed):
-        replays = False
-
-        def _gradients(self, *args):
-            if self.n_captured == 1 and not self.replays:
-                self.n_captured += 1
-                raise torch.OutOfMemoryError("CUDA out of memory.")
-            return super()._gradients(*args)
-
-        def _capture(self, step):
-            super()._capture(step)
-
-            def replay():
-                self.replays = True
-                total = step()
-                self.replays = False
-                return total
-
-            return replay
-
-    with pytest.warns(UserWarning, match="no memory for steps beside the graphs") as caught:
-        weights, again, step = steps_of(Full, ragged=False)
-    assert len(caught) == 1
-    assert step.n_captured == 2, "no capture after the one that was released"
-    assert losses == again
-    assert equal(plain, weights)
-
-
 @pytest.mark.parametrize(
     ("does", "warned"),
     [

@@ -62,7 +62,7 @@ class GraphedStep(TrainingStep):
                 )
             self._steps[shape] += 1
             last = before == _STEPS_BEFORE - 1 and not self._graphs
-            plain = partial(self._plain, index, rows, number)
+            plain = partial(super().__call__, index, rows, number=number)
             return self._on_side_stream(partial(self._watched, plain) if last else plain)
         held = rows.clone()
 
@@ -80,16 +80,6 @@ class GraphedStep(TrainingStep):
             if captured is not None:
                 self._graphs[shape] = held, captured
                 return captured()
-        return self._plain(index, rows, number)
-
-    def _plain(self, index: Tensor, rows: Tensor, number: int) -> Tensor:
-        """Take a plain step; release the graphs if it needs their memory."""
-        try:
-            return super().__call__(index, rows, number=number)
-        except MemoryError:
-            if not self._graphs:
-                raise
-        self._give_up("there is no memory for steps beside the graphs")
         return super().__call__(index, rows, number=number)
 
     def _capture(self, step: Callable[[], Tensor]) -> Callable[[], Tensor] | None:

@@ -27,17 +27,15 @@ _STREAM = 1
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an error is an out-of-memory error of a device or the host."""
-    if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
-        return True
-    # The host's allocator has no error class of its own.
-    return isinstance(error, RuntimeError) and "DefaultCPUAllocator" in str(error)
+    of_host = isinstance(error, RuntimeError) and "DefaultCPUAllocator" in str(error)
+    return of_host or isinstance(error, (MemoryError, torch.OutOfMemoryError))
 
 
 def place(panel: AnyPanel, device: torch.device) -> AnyPanel:
     """Move the panel to `device`, or pin it on the host if too large."""
-    large = False
-    if device.type == "cuda":
-        large = panel.n_bytes > _SHARE_OF_DATA * torch.cuda.mem_get_info(device)[0]
+    if device.type != "cuda":
+        return panel.to(device)
+    large = panel.n_bytes > _SHARE_OF_DATA * torch.cuda.mem_get_info(device)[0]
     return panel.pinned() if large else panel.to(device)
 
 

@@ -74,10 +74,9 @@ def train(
 
     Raises
     ------
-    NonFiniteLossError
-        If the loss of an epoch is not finite.
-    ValueError
-        If several processes share a run with an objective, or with frozen parameters.
+    NonFiniteLossError, ValueError
+        If the loss of an epoch is not finite; if several processes share a run with an objective or
+        frozen parameters.
     """
     model.to(plan.device)
     history = History() if history is None else history
@@ -147,10 +146,9 @@ def train_ensemble(
 
     Raises
     ------
-    NonFiniteLossError
-        If the loss of a model is no longer finite. The models before it are trained.
-    ValueError
-        If the sequences differ in length, or callbacks would be called in other processes.
+    NonFiniteLossError, ValueError
+        If the loss of a model is not finite, with the models before it trained; if the sequences
+        differ in length, or callbacks would be called in other processes.
 
     Examples
     --------
@@ -243,9 +241,7 @@ def _epochs(run: TrainingRun) -> None:
         n_steps = state.plan.n_epochs * len(batches)  # a callback may shorten the plan
         # One copy per epoch, since every copy waits for the device.
         rows = send(torch.cat(batches), plan.device).tensor_split(len(batches))
-        left = batches[run.batch :]
-        if step.divided:
-            left = [run.ranks.part(batch) for batch in left]
+        left = [run.ranks.part(b) if step.divided else b for b in batches[run.batch :]]
         with panel.ahead(left) as coming:
             for index in coming:
                 set_learning_rate(optimizer, plan.rate(run.step, n_steps))

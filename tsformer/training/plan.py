@@ -24,8 +24,8 @@ class TrainingPlan:
 
     Parameters
     ----------
-    n_epochs, batch_size : int
-        Passes over the data; series per step.
+    n_epochs, batch_size, seed : int
+        Passes over the data; series per step; seed of shuffling and dropout.
     learning_rate, weight_decay : float
         Peak value, after the warm-up; AdamW's decay of the weights of linear and convolution
         layers.
@@ -40,15 +40,11 @@ class TrainingPlan:
     n_iter_no_change : int, optional
         With validation data: stop after this many epochs without a lower validation loss, at the
         best epoch. None trains to the end.
-    device : torch.device
-        Where the model and the data are.
-    bfloat16 : bool, default=False
-        Whether the forward pass runs in bf16 autocast.
+    device, bfloat16 : torch.device, bool
+        Where the model and the data are; whether the forward pass runs in bf16 autocast.
     compile : bool or "cuda-graphs", default=False
         True compiles the model with `torch.compile` for training. "cuda-graphs", on a GPU and
         without frozen parameters, captures whole steps once for each batch shape and replays them.
-    seed : int
-        Seed of shuffling and dropout.
     design : str, default=""
         Parameters of model and loss, to tell checkpoints of equal weights apart.
     checkpoint_dir, checkpoint_minutes, resume

@@ -37,14 +37,8 @@ class History(list[dict[str, float]]):
     """One row per epoch, as a list of dicts.
 
     Keys are `epoch` (from 1), `loss`, `lr` (at the epoch's end), `seconds`, and with validation
-    data `val_loss` and `val_score`.
-
-    Attributes
-    ----------
-    interrupted : bool
-        Whether Ctrl-C ended training.
-    best_epoch : int or None
-        The epoch whose weights were kept, if validation selected one.
+    data `val_loss` and `val_score`. `interrupted` tells whether Ctrl-C ended training, `best_epoch`
+    is the epoch whose weights were kept, if validation selected one.
     """
 
     interrupted: bool = False
