@@ -254,12 +254,8 @@ def rotate_conv_spe(e, x, role, h, i, t):
     kernel = e.filter_q if role == "q" else e.filter_k
 
     def code(feature, r):
-        total = scalar(0.0)
-        for p in range(kernel.shape[-1]):
-            total = (
-                total + kernel[h - 1, feature, p] * e.noise[feature, (i + p) % e.noise.shape[1], r]
-            )
-        return total
+        noise = e.noise[feature].roll(-i, 0)
+        return sum(kernel[h - 1, feature, p] * noise[p, r] for p in range(kernel.shape[-1]))
 
     return with_gate(e, x, h, code)
 
