@@ -384,20 +384,14 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         tags.transformer_tags.preserves_dtype = ["float32"]
         return tags
 
-    @property
-    def model_(self) -> TSTransformer:
-        """The torch module; for several members, the first."""
-        return self.models_[0]
-
-    @property
-    def history_(self) -> History:
-        """The training history; for several members, the mean and the total seconds."""
-        return members.mean_history(self.histories_)
-
-    @property
-    def n_iter_(self) -> int:
-        """Number of epochs trained; the maximum over members."""
-        return max(1, *map(len, self.histories_))
+    model_ = property(lambda self: self.models_[0], doc="The torch module of the first member.")
+    history_ = property(
+        lambda self: members.mean_history(self.histories_),
+        doc="The training history; for several members, the mean and the total seconds.",
+    )
+    n_iter_ = property(
+        lambda self: max(1, *map(len, self.histories_)), doc="Most epochs trained of a member."
+    )
 
     @property
     def estimators_(self) -> list[Self]:

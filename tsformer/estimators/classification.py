@@ -196,10 +196,8 @@ def calibrate_sets(
 
     References
     ----------
-    .. [1] Sadinle, Lei and Wasserman, "Least ambiguous set-valued classifiers with bounded
-       error levels", JASA 114, 2019. https://arxiv.org/abs/1609.00451
-    .. [2] Vovk, "Conditional validity of inductive conformal predictors", ACML 2012.
-       https://arxiv.org/abs/1209.2673
+    .. [1] Sadinle, Lei and Wasserman, JASA 114, 2019. https://arxiv.org/abs/1609.00451
+    .. [2] Vovk, "Conditional validity", ACML 2012. https://arxiv.org/abs/1209.2673
 
     Examples
     --------
@@ -259,8 +257,7 @@ def predict_set(
 
     References
     ----------
-    .. [1] Barber, Candes, Ramdas and Tibshirani, "Predictive inference with the jackknife+",
-       Annals of Statistics 49, 2021. https://arxiv.org/abs/1905.02928
+    .. [1] Barber et al., "The jackknife+", Ann. Stat. 49, 2021. https://arxiv.org/abs/1905.02928
     """
     check_is_fitted(self)
     check_number("coverage", coverage, 0, 1, excluded=True)

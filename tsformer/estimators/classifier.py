@@ -173,8 +173,7 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
 
     References
     ----------
-    .. [1] Guo et al., "On Calibration of Modern Neural Networks", ICML 2017.
-       https://arxiv.org/abs/1706.04599
+    .. [1] Guo et al., "On Calibration", ICML 2017. https://arxiv.org/abs/1706.04599
     .. [2] He et al., "Deep Residual Learning", CVPR 2016. https://arxiv.org/abs/1512.03385
     .. [3] Ioffe and Szegedy, "Batch Normalization", ICML 2015. https://arxiv.org/abs/1502.03167
     .. [4] Ba et al., "Layer Normalization", 2016. https://arxiv.org/abs/1607.06450

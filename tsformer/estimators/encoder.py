@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -83,10 +84,8 @@ class TSTransformerEncoder(TransformerEstimator):
 
     References
     ----------
-    .. [1] Zerveas et al., "A Transformer-based Framework for Multivariate Time Series
-       Representation Learning", KDD 2021. https://arxiv.org/abs/2010.02803
-    .. [2] Chen et al., "A Simple Framework for Contrastive Learning of Visual Representations",
-       ICML 2020. https://arxiv.org/abs/2002.05709
+    .. [1] Zerveas et al., KDD 2021. https://arxiv.org/abs/2010.02803
+    .. [2] Chen et al., "SimCLR", ICML 2020. https://arxiv.org/abs/2002.05709
 
     Examples
     --------
@@ -140,10 +139,7 @@ class TSTransformerEncoder(TransformerEstimator):
     def _learn_target(self, y: Any, sample_weight: Any) -> PretextTarget:
         return PretextTarget(self._make_objective(), self.n_channels_)
 
-    @property
-    def objective_(self) -> objectives.Objective:
-        """The objective of the training."""
-        return self.target_.objective
+    objective_ = property(attrgetter("target_.objective"), doc="The objective of the training.")
 
     def _prepare(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         return super()._prepare(*args, **kwargs) | {"loss": self._pretext(self.model_)}

@@ -1,6 +1,7 @@
 """TSTransformerRegressor: the transformer as a scikit-learn regressor."""
 
 from dataclasses import field
+from operator import attrgetter
 from typing import Annotated, Any
 
 import numpy as np
@@ -76,12 +77,5 @@ class TSTransformerRegressor(MultiOutputMixin, RegressorMixin, TransformerEstima
     _learn_target = staticmethod(Numbers.learn)
     restored_target = staticmethod(Numbers.restored)
 
-    @property
-    def target_mean_(self) -> Any:
-        """Mean of the training targets."""
-        return self.target_.mean
-
-    @property
-    def target_std_(self) -> Any:
-        """Standard deviation of the training targets."""
-        return self.target_.std
+    target_mean_ = property(attrgetter("target_.mean"), doc="Mean of the training targets.")
+    target_std_ = property(attrgetter("target_.std"), doc="Deviation of the training targets.")

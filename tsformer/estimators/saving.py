@@ -116,7 +116,6 @@ def fitted_state(estimator: Any) -> tuple[dict[str, Any], dict[str, Tensor]]:
         "target_names": list(estimator.target_.columns),
         "training": dict(estimator.facts_),
         "tracked_run": getattr(estimator, "tracked_run_", None),
-        "table": hasattr(estimator, "table_schema_") and estimator.table_schema_.as_dict(),
         "sets": hasattr(estimator, "conformal_") and estimator.conformal_.describe(),
     }
     description = {
@@ -127,6 +126,8 @@ def fitted_state(estimator: Any) -> tuple[dict[str, Any], dict[str, Tensor]]:
         **{name: value for name, value in optional.items() if value},
         **estimator.describe_models(),
     }
+    if hasattr(estimator, "table_schema_"):
+        description["table"] = estimator.table_schema_.as_dict()
     if estimator.parts:
         states = {name: fitted_state(part) for name, part in fitted_parts(estimator).items()}
         description["parts"] = {name: state for name, (state, _) in states.items()}

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import partial
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, ClassVar, NoReturn, Self, TypeVar
 
@@ -262,15 +263,14 @@ class SeriesEstimator(BaseEstimator):
             check_is_fitted(self)
         return self.schema_.read(self, X, times)
 
-    @property
-    def n_channels_(self) -> int:
-        """The number of channels of the training series."""
-        return self.schema_.n_channels
-
-    @property
-    def n_features_in_(self) -> int:
-        """The number of channels, or of columns if `X` was 2-D."""
-        return self.schema_.n_features
+    n_channels_ = property(attrgetter("schema_.n_channels"), doc="The number of channels.")
+    n_features_in_ = property(
+        attrgetter("schema_.n_features"), doc="The number of channels, or of columns of a 2-D `X`."
+    )
+    clock_ = property(
+        attrgetter("schema_.clock"),
+        doc='The unit of the times of `fit`: None, "numbers" or "dates".',
+    )
 
     @property
     def feature_names_in_(self) -> npt.NDArray[Any]:
@@ -278,11 +278,6 @@ class SeriesEstimator(BaseEstimator):
         if not self.schema_.names:
             raise AttributeError(f"this {type(self).__name__} was fitted to series without names")
         return np.array(self.schema_.names, dtype=object)
-
-    @property
-    def clock_(self) -> str | None:
-        """The unit of the times of `fit`: None, "numbers" or "dates"."""
-        return self.schema_.clock
 
     def _by_series(self, X: Any, output: npt.NDArray[Any]) -> Any:
         """Index pandas output by series; scikit-learn would use steps."""

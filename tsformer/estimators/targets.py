@@ -62,9 +62,9 @@ class Target(ABC):
         return ()
 
     @property
-    @abstractmethod
     def n_outputs(self) -> int:
         """The number of outputs of a model."""
+        return int(np.prod(self.shape))
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:
@@ -286,10 +286,6 @@ class Numbers(Target):
     def shape(self) -> tuple[int, ...]:
         return np.shape(self.mean)
 
-    @property
-    def n_outputs(self) -> int:
-        return int(np.prod(self.shape))
-
     @classmethod
     def learn(cls, y: Any, sample_weight: Any) -> Self:
         """Learn the weighted mean and deviation of the training series."""
@@ -301,8 +297,10 @@ class Numbers(Target):
         return cls(mean, std, columns=columns_of(y))
 
     def describe(self) -> dict[str, Any]:
-        moments = {"target_mean": self.mean, "target_std": self.std}
-        return {name: np.asarray(moment).tolist() for name, moment in moments.items()}
+        return {
+            "target_mean": np.asarray(self.mean).tolist(),
+            "target_std": np.asarray(self.std).tolist(),
+        }
 
     @classmethod
     def restored(cls, described: Any) -> Self:
