@@ -6,12 +6,13 @@ from itertools import chain
 from typing import Any
 
 import pytest
+import small_estimators as small
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
-from tracked_runs import SMALL, TINY, only_run, parent_of, runs
+from tracked_runs import only_run, parent_of, runs
 
 import tsformer
-from tsformer import RandomConvolutionClassifier, TSTransformerClassifier, load
+from tsformer import load
 from tsformer.estimators import series
 from tsformer.tracking import MLflowTracker, RunStore, TrackedRun
 from tsformer.tracking.autologging import track_evaluation, tracked_fit
@@ -20,12 +21,9 @@ from tsformer.tracking.settings import Settings, speaking, warn
 
 mlflow = pytest.importorskip("mlflow", reason='needs the extra "tracking"')
 
-QUICK = {**SMALL, "max_epochs": 2}
 
-
-def tracked(run: TrackedRun) -> TSTransformerClassifier:
-    callbacks = [MLflowTracker(run, pictures=False)]
-    return TSTransformerClassifier("lspe", **QUICK, callbacks=callbacks)
+def tracked(run: TrackedRun) -> Any:
+    return small.classifier("lspe", callbacks=[MLflowTracker(run, pictures=False)])
 
 
 @pytest.mark.parametrize("again", ["a clone", "another process", "the run opened again"])
@@ -57,7 +55,7 @@ def test_a_second_fit_in_a_run_continues_the_first(store, few, again):
 @pytest.mark.slow
 @pytest.mark.processes
 def test_members_that_other_processes_trained_follow_each_other(few, quick):
-    classifier = TSTransformerClassifier("tape", **QUICK, n_estimators=3, n_jobs=2).fit(*few)
+    classifier = small.classifier("tape", n_estimators=3, n_jobs=2).fit(*few)
     points = mlflow.MlflowClient().get_metric_history(only_run().info.run_id, "train/loss")
     losses = [row["loss"] for history in classifier.histories_ for row in history]
     assert [(point.step, point.value) for point in points] == [*enumerate(losses, start=1)]
@@ -73,22 +71,15 @@ def test_a_run_that_is_opened_again_has_all_tags_of_now(store):
     kept = store.client().get_run(now.run_id)
     assert now.run_id == then.run_id
     assert (kept.info.run_name, kept.info.status) == ("now", "RUNNING")
-    tags = {
-        "kept": "then",
-        "tsformer.kind": "study",
-        "tsformer.command": "train.py --now",
-        "mlflow.source.name": "train.py",
-        "mlflow.parentRunId": parent.run_id,
-    }
+    tags = {"kept": "then", "tsformer.kind": "study", "tsformer.command": "train.py --now"}
+    tags |= {"mlflow.source.name": "train.py", "mlflow.parentRunId": parent.run_id}
     assert kept.data.tags.items() >= tags.items()
     assert "tsformer.missing" not in kept.data.tags
     now.end("FINISHED")
-    parent.end("FINISHED")
 
 
 def test_a_saved_model_carries_its_run(few, uri, tmp_path, experiment):
-    classifier = RandomConvolutionClassifier(**TINY)
-    with tracked_fit(classifier, dataset="few") as fit:
+    with tracked_fit(classifier := small.convolutions(), dataset="few") as fit:
         classifier.fit(*few)
     classifier.save(tmp_path / "model")
     evaluation = track_evaluation(load(tmp_path / "model"), *few, dataset="few")
@@ -100,28 +91,22 @@ def test_a_saved_model_carries_its_run(few, uri, tmp_path, experiment):
 
 def state() -> tuple[Any, ...]:
     """All that tracking sets in a process while it works."""
-    active = mlflow.active_run()
-    return (
-        to_track(),
-        list(series._observers),
-        active and active.info.run_id,
-        logging.getLogger("mlflow").level,
-    )
+    active, level = mlflow.active_run(), logging.getLogger("mlflow").level
+    return to_track(), list(series._observers), active and active.info.run_id, level
 
 
 def fit(few: Any, **params: Any) -> None:
-    RandomConvolutionClassifier(**{**TINY, **params}).fit(*few)
+    small.convolutions(**params).fit(*few)
 
 
 def fit_of_the_shell(few: Any, **params: Any) -> None:
-    classifier = RandomConvolutionClassifier(**{**TINY, **params})
-    with tracked_fit(classifier, dataset="few"):
+    with tracked_fit(classifier := small.convolutions(**params), dataset="few"):
         classifier.fit(*few)
 
 
 def search(few: Any, **params: Any) -> None:
-    classifier = RandomConvolutionClassifier(**{**TINY, **params})
-    GridSearchCV(classifier, {"n_groups": [0]}, cv=2, error_score="raise").fit(*few)
+    grid = GridSearchCV(small.convolutions(**params), {"n_groups": [0]}, cv=2, error_score="raise")
+    grid.fit(*few)
 
 
 @pytest.mark.parametrize("silent", [False, True])

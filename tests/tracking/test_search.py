@@ -12,18 +12,16 @@ from sklearn.model_selection import (
     cross_val_score,
     cross_validate,
 )
-from small_estimators import Raises, convolutions
-from tracked_runs import SMALL, experiment, files_of, parent_of, runs
+from small_estimators import Raises, classifier, convolutions
+from tracked_runs import experiment, files_of, parent_of, runs
 
 import tsformer
-from tsformer import TSTransformerClassifier
 from tsformer.encodings.embed.fixed import FixedEncoding
 from tsformer.plots import encoding_color
 from tsformer.tracking.views import find_experiment, pages_of
 
 mlflow = pytest.importorskip("mlflow", reason='needs the extra "tracking"')
 
-SMALL = {**SMALL, "max_epochs": 1}
 pytestmark = pytest.mark.usefixtures("experiment")
 
 
@@ -31,7 +29,7 @@ def test_a_grid_search(few):
     X, y = few
     grid = {"encoding": ["none", "tape"], "d_model": [8, 16]}
     tsformer.autolog(pictures=True)
-    search = GridSearchCV(TSTransformerClassifier(**SMALL), grid, cv=2).fit(X, y)
+    search = GridSearchCV(classifier(max_epochs=1), grid, cv=2).fit(X, y)
     results = search.cv_results_
 
     (parent,) = runs(kind="search")
@@ -66,24 +64,23 @@ def test_a_grid_search(few):
 
 def test_cross_validations_and_scores_of_other_names(few, quick):
     """Both functions were imported before `autolog` was called."""
-    classifier, scoring = convolutions(n_groups=0), ["f1_macro", "neg_log_loss"]
-    scores = cross_val_score(classifier, *few, cv=3)
-    found = cross_validate(classifier, *few, cv=2, scoring=scoring, return_train_score=True)
+    ours, scoring = convolutions(n_groups=0), ["f1_macro", "neg_log_loss"]
+    scores = cross_val_score(ours, *few, cv=3)
+    found = cross_validate(ours, *few, cv=2, scoring=scoring, return_train_score=True)
     first, second = runs()
     assert first.info.run_name == "cross-validation of RandomConvolutionClassifier"
     assert first.data.metrics["test/accuracy"] == pytest.approx(scores.mean())
     assert first.data.metrics["test/accuracy_spread"] == pytest.approx(scores.std())
     for key in ("train_f1_macro", "test_f1_macro", "train_neg_log_loss", "test_neg_log_loss"):
         assert second.data.metrics[key.replace("_", "/", 1)] == pytest.approx(found[key].mean())
-    GridSearchCV(classifier, {"n_groups": [0]}, cv=2, scoring=scoring, refit=False).fit(*few)
+    GridSearchCV(ours, {"n_groups": [0]}, cv=2, scoring=scoring, refit=False).fit(*few)
     assert {f"test/{name}" for name in scoring} <= set(runs(kind="encoding")[-1].data.metrics)
 
 
 def test_a_halving_search_has_the_last_round_of_each_candidate(italy, quick):
     grid = {"n_features": [168, 336, 504]}
-    search = HalvingGridSearchCV(
-        convolutions(n_groups=0), grid, cv=2, factor=3, min_resources=20, refit=False
-    ).fit(*italy)
+    options = {"cv": 2, "factor": 3, "min_resources": 20, "refit": False}
+    search = HalvingGridSearchCV(convolutions(n_groups=0), grid, **options).fit(*italy)
     assert search.n_iterations_ == 2
     best = search.best_params_["n_features"]
     (run,) = [each for each in runs(kind="encoding") if each.data.params["n_features"] == str(best)]
@@ -94,7 +91,7 @@ def test_a_halving_search_has_the_last_round_of_each_candidate(italy, quick):
 def test_own_encodings_of_a_search_have_colours_of_their_own(few, quick):
     own = [type(name, (FixedEncoding,), {}) for name in ("own0", "own14")]
     assert len({encoding_color(each.__name__) for each in own}) == 1, "of each alone"
-    search = GridSearchCV(TSTransformerClassifier(**SMALL), {"encoding": own}, cv=2, refit=False)
+    search = GridSearchCV(classifier(max_epochs=1), {"encoding": own}, cv=2, refit=False)
     search.fit(*few)
     assert len({run.data.tags["mlflow.runColor"] for run in runs(kind="encoding")}) == 2
 
@@ -115,13 +112,13 @@ def test_what_is_not_ours_is_not_tracked(few, quick):
 
 def test_fits_that_fail(few, quick):
     grid = {"callbacks": [None, [Raises(RuntimeError("no more"))]]}
-    classifier = TSTransformerClassifier("none", **SMALL)
+    estimator = classifier("none", max_epochs=1)
     with pytest.warns(Warning, match="fits failed"):
-        GridSearchCV(classifier, grid, cv=2, refit=False).fit(*few)
+        GridSearchCV(estimator, grid, cv=2, refit=False).fit(*few)
     assert sorted(run.info.status for run in runs(kind="encoding")) == ["FAILED", "FINISHED"]
     assert [run.info.status for run in runs(kind="search")] == ["FINISHED"]
     with pytest.raises(ValueError, match="All the 2 fits failed"):
-        GridSearchCV(TSTransformerClassifier(), {"max_epochs": [-1]}, cv=2).fit(*few)
+        GridSearchCV(classifier(), {"max_epochs": [-1]}, cv=2).fit(*few)
     run = runs(kind="search")[-1]
     assert run.info.status == "FAILED"
     assert "max_epochs" in run.data.tags["tsformer.error"]
@@ -129,8 +126,7 @@ def test_fits_that_fail(few, quick):
 
 def test_a_search_that_is_interrupted_leaves_nothing_running(few, quick):
     scorer = Mock(side_effect=KeyboardInterrupt, spec=[])
-    classifier = convolutions(n_groups=0)
     with pytest.raises(KeyboardInterrupt):
-        GridSearchCV(classifier, {"n_groups": [0]}, cv=2, scoring=scorer).fit(*few)
+        GridSearchCV(convolutions(), {"n_groups": [0]}, cv=2, scoring=scorer).fit(*few)
     assert [run.info.status for run in runs()] == ["KILLED"]
     assert mlflow.active_run() is None

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 from sklearn.metrics import balanced_accuracy_score, f1_score, log_loss
+from small_estimators import classifier
 
-from tsformer import TSTransformerClassifier
 from tsformer.metrics import expected_calibration_error
 from tsformer.plots import plot_encoding_change
 from tsformer.tracking import MLflowTracker
@@ -18,8 +18,6 @@ from tsformer.tracking.autologging import track_evaluation
 from tsformer.tracking.scores import classification_scores
 
 mlflow = pytest.importorskip("mlflow", reason='needs the extra "tracking"')
-
-SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "random_state": 0}
 
 
 def test_the_encoding_is_drawn_as_it_was_before_and_after(store, italy, monkeypatch):
@@ -32,7 +30,7 @@ def test_the_encoding_is_drawn_as_it_was_before_and_after(store, italy, monkeypa
     monkeypatch.setattr("tsformer.tracking.tracker.plot_encoding_change", drawn)
     with store.start("drawn", kind="fit") as run:
         tracker = MLflowTracker(run, pictures=True)
-        TSTransformerClassifier("lspe", **SMALL, max_epochs=2, callbacks=[tracker]).fit(*italy)
+        classifier("lspe", callbacks=[tracker]).fit(*italy)
     ((before, after, sizes, options),) = seen
     assert not any(torch.equal(before[name], after[name]) for name in after)
     assert (sizes, options) == ((24,), {"d_model": 8, "n_heads": 2, "name": "lspe"})
@@ -99,11 +97,11 @@ def test_some_series_of_each_class_are_explained_if_requested(store, uri):
         pytest.importorskip(library, reason='needs the extra "all"')
     rng = np.random.default_rng(0)
     X, y = [rng.normal(size=(2, size)) for size in (20, 12, 15, 20)], ["a/b", "c", "c", "c"]
-    classifier = TSTransformerClassifier(**SMALL, max_epochs=1).fit(X * 2, y * 2)
+    fitted = classifier(max_epochs=1).fit(X * 2, y * 2)
     where = {"dataset": "own", "tracking_uri": uri, "experiment": "explanations"}
     client, drawn = store.client(), []
     for n in (0, 2):
-        run = track_evaluation(classifier, X, y, **where, explanations=n).run_id
+        run = track_evaluation(fitted, X, y, **where, explanations=n).run_id
         folders = [each.path for each in client.list_artifacts(run, "explanations")]
         found = [each.path for folder in folders for each in client.list_artifacts(run, folder)]
         drawn.append([path.removeprefix("explanations/") for path in found])

@@ -8,9 +8,6 @@ import pytest
 
 mlflow = pytest.importorskip("mlflow", reason='needs the extra "tracking"')
 
-SMALL = {"d_model": 8, "n_heads": 2, "n_layers": 1, "random_state": 0}
-TINY = {"n_features": 168, "n_groups": 0, "random_state": 0, "scaling": "channel"}
-
 
 def experiment() -> str:
     return os.environ["MLFLOW_EXPERIMENT_NAME"]
