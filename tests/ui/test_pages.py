@@ -36,8 +36,7 @@ def dots(page: Any, title: str, count: int) -> Any:
 
 def colors(marks: Any) -> set[str]:
     """The fills of dots, as "rgb(r, g, b)"."""
-    fills: list[str] = marks.evaluate_all("marks => marks.map(mark => getComputedStyle(mark).fill)")
-    return set(fills)
+    return set(marks.evaluate_all("marks => marks.map(mark => getComputedStyle(mark).fill)"))
 
 
 def rgb(color: str) -> str:
@@ -48,16 +47,14 @@ OWN_COLORS = {rgb(encoding_color(name)) for name in ENCODINGS}
 
 
 def ticks(page: Any, title: str, axis: str) -> list[str]:
-    found: list[str] = card(page, title).locator(f".{axis}tick text").all_text_contents()
-    return found
+    return list(card(page, title).locator(f".{axis}tick text").all_text_contents())
 
 
 def width_of(image: Any) -> int:
     """The natural width of a picture: 0 unless it has loaded."""
     image.scroll_into_view_if_needed()
     image.page.wait_for_function("image => image.complete", arg=image.element_handle())
-    width: int = image.evaluate("image => image.naturalWidth")
-    return width
+    return int(image.evaluate("image => image.naturalWidth"))
 
 
 def grid(page: Any, section: str, count: int) -> Any:
@@ -80,12 +77,6 @@ def store(comparison: tuple[str, Any]) -> Any:
     return find_experiment(comparison[0])
 
 
-@pytest.fixture(scope="module")
-def study(store: Any) -> Any:
-    (run,) = store.runs("FINISHED", {"tsformer.kind": "study"})
-    return run
-
-
 @pytest.mark.parametrize("width", WIDTHS)
 def test_encodings_side_by_side(page: Any, pages: dict[str, str], width: int) -> None:
     page.set_viewport_size({"width": width, "height": 2000})
@@ -95,8 +86,7 @@ def test_encodings_side_by_side(page: Any, pages: dict[str, str], width: int) ->
         assert colors(marks) == OWN_COLORS
     for name in ENCODINGS:
         expect(page.get_by_role("link", name=name, exact=True)).to_be_visible(timeout=PATIENCE)
-    names = ticks(page, "encoding vs. test/accuracy", "x")
-    assert set(names) == ENCODINGS
+    assert set(ticks(page, "encoding vs. test/accuracy", "x")) == ENCODINGS
     page.get_by_text("Cost", exact=True).first.scroll_into_view_if_needed()
     bars = card(page, "seconds_per_epoch").locator(".bars .point path")
     expect(bars).to_have_count(3, timeout=PATIENCE)
@@ -129,19 +119,14 @@ def test_all_fits_have_dots_lines_and_pictures(page: Any, pages: dict[str, str])
     pictured = grid(page, "The encodings, before and after training", 10)
     assert all(width_of(picture) > 300 for picture in pictured.locator(PICTURE).all())
     expect(page.get_by_text("12 matching runs")).to_be_visible(timeout=PATIENCE)
-    expect(page.get_by_text("Evaluation runs", exact=True)).to_have_count(0)
     page.get_by_test_id("saved-views-trigger").click()
     for title in ("Encodings side by side: sums of encodings", "All fits"):
         expect(page.get_by_text(title, exact=True).last).to_be_visible(timeout=PATIENCE)
 
 
-def test_a_run_has_its_command_and_a_link_to_the_study(
-    page: Any, server: str, store: Any, study: Any
-) -> None:
+def test_a_run_has_its_command_and_a_link_to_the_study(page: Any, server: str, store: Any) -> None:
     fit = store.runs("FINISHED", {"tsformer.kind": "fit"})[0]
     page.goto(f"{server}/{store.page_of(fit.info.run_id)}")
-    command = fit.data.tags["tsformer.command"]
-    expect(page.get_by_text(command.split()[0]).first).to_be_visible(timeout=PATIENCE)
     source = page.get_by_text(fit.data.tags["mlflow.source.name"], exact=True)
     expect(source.first).to_be_visible(timeout=PATIENCE)
     parent = page.get_by_role("link", name="sums of encodings", exact=True)
@@ -150,18 +135,9 @@ def test_a_run_has_its_command_and_a_link_to_the_study(
         page.get_by_role("link", name="this study", exact=True).click()
     heading = opened.value.get_by_role("heading", name="sums of encodings")
     expect(heading).to_be_visible(timeout=PATIENCE)
-    assert study.info.run_id in opened.value.url
     assert "workflowType=machine_learning" in opened.value.url
-
-
-def test_a_study_has_a_name_a_description_and_a_link_to_its_view(
-    page: Any, server: str, store: Any, study: Any
-) -> None:
-    page.goto(f"{server}/{store.page_of(study.info.run_id)}")
-    heading = page.get_by_role("heading", name="sums of encodings")
-    expect(heading).to_be_visible(timeout=PATIENCE)
-    expect(page.locator("strong", has_text="sums")).to_be_visible(timeout=PATIENCE)
-    expect(page.get_by_text("12 fits.")).to_be_visible(timeout=PATIENCE)
-    with page.context.expect_page() as opened:
-        page.get_by_role("link", name="Encodings side by side", exact=True).click()
-    dots(opened.value, "encoding vs. test/accuracy", 3)
+    expect(opened.value.locator("strong", has_text="sums")).to_be_visible(timeout=PATIENCE)
+    expect(opened.value.get_by_text("12 fits.")).to_be_visible(timeout=PATIENCE)
+    with page.context.expect_page() as view:
+        opened.value.get_by_role("link", name="Encodings side by side", exact=True).click()
+    dots(view.value, "encoding vs. test/accuracy", 3)

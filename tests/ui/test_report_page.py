@@ -27,8 +27,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def column(table: Any, place: int) -> list[str]:
-    cells: list[str] = table.locator(f"tbody td:nth-child({place + 1})").all_inner_texts()
-    return cells
+    return list(table.locator(f"tbody td:nth-child({place + 1})").all_inner_texts())
 
 
 def test_pictures_load_and_tables_sort(page: Any, report: Path) -> None:

@@ -59,8 +59,7 @@ def _show_version(wanted: bool) -> None:
 
 def options(
     version: Annotated[
-        bool,
-        option("Print the version.", None, "--version", callback=_show_version, is_eager=True),
+        bool, option("Print the version.", None, "--version", callback=_show_version, is_eager=True)
     ] = False,
     debug: Annotated[  # removed from the arguments by `main`; listed here for the help text
         bool, option("Print the full traceback of an error.", None, "--debug")

@@ -124,8 +124,7 @@ def _train(estimator: Any, dataset: str, columns: TableSchema, out: Path, where:
         if where is not None and ranks.leads:
             from tsformer.tracking.autologging import tracked_fit
 
-            loader = f"the file {dataset}" * Path(dataset).exists()
-            tracked = tracked_fit(estimator, dataset=dataset, loader=loader, **where)
+            tracked = tracked_fit(estimator, dataset=dataset, **where)
         with tracked as run:
             estimator.fit(X, y, **({} if source.groups is None else {"groups": source.groups}))
         if source.schema is not None:  # groups of series are for training alone
@@ -246,11 +245,10 @@ def evaluate(
         from tsformer.tracking.autologging import track_evaluation
 
         # Files have labels as text; a model that was trained elsewhere may have numbers.
-        loader = f"the file {dataset}" * Path(dataset).exists()
         own = dict(zip(classes, classifier.classes_.tolist(), strict=True))
         y = np.array([own.get(label, label) for label in found.y.tolist()])
-        data: dict[str, Any] = {"dataset": dataset, "loader": loader, **where}
-        tracked = track_evaluation(classifier, found.X, y, explanations=explanations, **data)
+        own_run: dict[str, Any] = {"dataset": dataset, "explanations": explanations, **where}
+        tracked = track_evaluation(classifier, found.X, y, **own_run)
         say_where(tracked, err=as_json)
 
 

@@ -99,12 +99,7 @@ def plot_history(history: Any, *, axes: Axes | Sequence[Axes] | None = None) -> 
 
 
 def plot_confusion(
-    y_true: Any,
-    y_pred: Any,
-    classes: Any = None,
-    *,
-    times: Any = None,
-    ax: Axes | None = None,
+    y_true: Any, y_pred: Any, classes: Any = None, *, times: Any = None, ax: Axes | None = None
 ) -> Figure:
     """Draw a confusion matrix: counts as numbers, coloured by the fraction of the true class.
 
@@ -201,10 +196,7 @@ def plot_reliability(
 
 
 def plot_learning_curves(
-    results: pd.DataFrame,
-    *,
-    metric: str = "accuracy",
-    axes: Axes | Sequence[Axes] | None = None,
+    results: pd.DataFrame, *, metric: str = "accuracy", axes: Axes | Sequence[Axes] | None = None
 ) -> Figure:
     """Draw scores against the number of training series, a line per method.
 

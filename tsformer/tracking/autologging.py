@@ -146,7 +146,7 @@ def _log_fit(
     run.attempt("the course of the fit", course)
     if settings.log_models:  # before the scores, which become those of the model
         run.attempt("the model", partial(_log_model, run, fit, settings))
-    loader = settings.loader if settings.dataset else "an argument of `fit`"
+    loader = _loader(settings.dataset) if settings.dataset else "an argument of `fit`"
     for part, X, y, times in (
         ("train", fit.X, fit.y, passed.get("times")),
         ("val", passed.get("X_val"), passed.get("y_val"), passed.get("times_val")),
@@ -157,6 +157,11 @@ def _log_fit(
             log_part(run, part, estimator, X, y, times, pictures, **data)
     if fit.interrupted:
         run.end("KILLED")
+
+
+def _loader(dataset: str) -> str:
+    """Name a file; "" for a data set of the archive."""
+    return f"the file {dataset}" if Path(dataset).exists() else ""
 
 
 def _log_course(
@@ -230,14 +235,14 @@ def log_part(
 
 @contextmanager
 def tracked_fit(
-    estimator: Any, *, dataset: str, loader: str = "", run_name: str | None = None, **where: Any
+    estimator: Any, *, dataset: str, run_name: str | None = None, **where: Any
 ) -> Iterator[TrackedRun]:
     """Track the fit in the block, as `tsformer.autolog` does; `where` is as in `start_run`."""
     run = start_run(run_name or f"{name_of(estimator)} on {dataset}", kind="fit", **where)
     if run.store is None or run.lost:  # already reported
         yield run
         return
-    before = use(Settings(pictures=True, dataset=dataset, loader=loader))  # to be looked at
+    before = use(Settings(pictures=True, dataset=dataset))  # to be looked at
     try:
         with run, within(Enclosing(run, free=True)):
             run.params({**parameters_of(estimator), "dataset": dataset})
@@ -249,21 +254,14 @@ def tracked_fit(
 
 
 def track_evaluation(
-    estimator: Any,
-    X: Any,
-    y: Any,
-    *,
-    dataset: str,
-    loader: str = "",
-    run_name: str | None = None,
-    explanations: int = 0,
-    **where: Any,
+    estimator: Any, X: Any, y: Any, *, dataset: str, explanations: int = 0, **where: Any
 ) -> TrackedRun:
     """Add test scores, data and explanations to the run of the model's fit, or to a new run.
 
     The run must be in the store in use: a stranger's model must not choose a server or a file.
     """
-    kept, own = getattr(estimator, "tracked_run_", None), None
+    run_name, own = where.pop("run_name", None), None
+    kept = getattr(estimator, "tracked_run_", None)
     if kept is not None and not run_name and not where.get("experiment"):
         own = _run_of(kept, resolve_uri(where.get("tracking_uri")))
     if own is None:
@@ -273,7 +271,7 @@ def track_evaluation(
     if own.lost:
         return own
     with own as run:
-        log_part(run, "test", estimator, X, y, None, True, name=dataset, loader=loader)
+        log_part(run, "test", estimator, X, y, None, True, name=dataset, loader=_loader(dataset))
         explain = partial(_log_explanations, run, estimator, X, y, explanations)
         run.attempt("the explanations", explain)
     return own

@@ -190,7 +190,8 @@ class ServedModel:
 def signature_of(estimator: SeriesEstimator, output: str) -> ModelSignature:
     """Return MLflow's signature of the model, for one of `OUTPUTS`."""
     types = mlflow_part("types.schema")
-    inputs = [types.ColSpec(types.AnyType(), name) for name in _columns(estimator)]
+    columns = (_SERIES,) if estimator.clock_ is None else (_SERIES, _TIMES)
+    inputs = [types.ColSpec(types.AnyType(), name) for name in columns]
     classes = getattr(estimator, "classes_", np.empty(0))
     kind = _KINDS.get(classes.dtype.kind, "string")
     names, numbers = _answers(estimator)
@@ -209,15 +210,11 @@ def signature_of(estimator: SeriesEstimator, output: str) -> ModelSignature:
 def example_table(estimator: SeriesEstimator, X: Any) -> pd.DataFrame | None:
     """Return series as a JSON table; None if columns are missing."""
     table = X.copy() if isinstance(X, pd.DataFrame) else pd.DataFrame({_SERIES: list(X)})
-    if not set(_columns(estimator)) <= set(table):
+    if (estimator.clock_ is not None and _TIMES not in table) or _SERIES not in table:
         return None
     cells = [np.asarray(cell, dtype=np.float64) for cell in table[_SERIES]]
     table[_SERIES] = [np.where(np.isnan(cell), np.array(None), cell).tolist() for cell in cells]
     return table
-
-
-def _columns(estimator: SeriesEstimator) -> list[str]:
-    return [_SERIES] if estimator.clock_ is None else [_SERIES, _TIMES]
 
 
 def _answers(estimator: Any) -> tuple[list[str], list[str]]:

@@ -26,8 +26,7 @@ class Settings:
     silent: bool = False
     pictures: bool | Literal["auto"] = "auto"
     extra_tags: Mapping[str, str] = field(default_factory=dict)
-    dataset: str = ""  # name of the training data, and the expression that loads them
-    loader: str = ""
+    dataset: str = ""  # name of the training data
 
 
 @contextmanager

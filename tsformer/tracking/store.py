@@ -156,13 +156,10 @@ class RunStore:
         """Return the runs with this status, such as "FINISHED", and these tags, oldest first."""
         wanted = [f"tags.`{name}` = '{value}'" for name, value in (tags or {}).items()]
         wanted += [] if status is None else [f"attributes.status = '{status}'"]
-        filters, order = " and ".join(wanted), ["attributes.start_time ASC"]
-
-        def page(n: int, token: str | None) -> Any:
-            own = {"max_results": n, "order_by": order, "page_token": token}
-            return self.client().search_runs([self.experiment_id], filters, **own)
-
-        return list(mlflow_part("utils").get_results_from_paginated_fn(page, 1000))
+        own: Any = {"filter_string": " and ".join(wanted), "order_by": ["start_time ASC"]}
+        page = functools.partial(self.client().search_runs, [self.experiment_id], **own)
+        pages = mlflow_part("utils").get_results_from_paginated_fn
+        return list(pages(lambda n, token: page(max_results=n, page_token=token), 1000))
 
     def has(self, run_id: str) -> bool:
         """Return whether the store has a run."""
