@@ -34,9 +34,8 @@ def load_dataset(
 ) -> tuple[Any, Labels]:
     """Load a data set of the UCR or UEA archive, or your own data in its layout.
 
-    A data set is two files, ``<name>/<name>_TRAIN.ts`` and ``<name>/<name>_TEST.ts``, or ``.tsv``
-    or ``.txt`` with the label first in each line. It is searched in the folder named by
-    ``TSFORMER_DATA``, in ``data/`` and in sktime, which else downloads it into ``data/``.
+    A data set is ``<name>/<name>_TRAIN.ts`` and ``_TEST.ts``, or ``.tsv`` or ``.txt`` with labels
+    first, in ``$TSFORMER_DATA``, ``data/`` or sktime, which else downloads it to ``data/``.
 
     Parameters
     ----------

@@ -51,12 +51,10 @@ def to_source(
 ) -> SeriesSource:
     """Make a container of series readable in parts, without changing the caller's data.
 
-    `X` is one array, tensor or table ``(n, length)`` or ``(n, channels, length)``, or anything
-    sliced like one; the path of a ``.npy`` file, of Parquet with lists or of a folder; a data set
-    with `__len__` and `__getitem__`; a list of series ``(length,)`` or ``(channels, length)``, or
-    of DataFrames ``(length, channels)``; a DataFrame or Series whose cells are series; or a
-    DataFrame with two index levels, series and step. None is a missing value. `times` are as in
-    `pad_times`, or the pandas `index` of each series. `check` validates a single array.
+    `X` is one array or table ``(n, length)`` or ``(n, channels, length)``, or anything sliced like
+    one; a path; a data set; a list of ``(channels, length)``, or of DataFrames ``(length,
+    channels)``; a table with cells of series; or one with two index levels, series and step.
+    `times` are as in `pad_times`, or the pandas `index` of each series. `check` validates an array.
     """
     if isinstance(X, SeriesSource):
         return X

@@ -22,12 +22,10 @@ from tsformer._checks import listed
 from tsformer._optional import require
 from tsformer._warnings import warn_caller
 
-#: Endings of the files that are read as text, of Parquet, and of all tables.
-TEXT = (".csv", ".tsv", ".txt")
+#: Endings of tables, in text or not, and of compressed files.
 PARQUET = (".parquet", ".pq")
-TABLES = (*TEXT, *PARQUET)
+TABLES = (".csv", ".tsv", ".txt", *PARQUET)
 _OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-#: Endings of compressed files.
 COMPRESSED = (*_OPENERS, ".zip")
 _DAMAGED = (EOFError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, lzma.LZMAError)
 #: How a missing value is written. Labels and names are missing only where a cell is empty.
@@ -36,8 +34,6 @@ MISSING = ["", "?", "NA", "N/A", "n/a", "NaN", "nan", "-nan", "NULL", "null", "N
 EXACT: dict[str, Any] = {"float_precision": "round_trip"}
 if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1):
     EXACT = {}
-#: Characters by which the decimal sign is recognised.
-_SNIFFED = 2**16
 
 
 def ending(path: str | os.PathLike[str]) -> str:
@@ -84,10 +80,7 @@ def is_plain(text: str) -> bool:
 
 
 def read_frame(path: Path, **options: Any) -> tuple[pd.DataFrame, bool]:
-    """Read a table without blank rows, numbered as in the file; tell whether columns have names.
-
-    The options are those of `_read_text`.
-    """
+    """Read a table without blank rows, numbered as in the file, and whether columns have names."""
     if not path.is_file():
         raise FileNotFoundError(f"{path}: No such file")
     parquet = ending(path) in PARQUET
@@ -102,7 +95,7 @@ def read_frame(path: Path, **options: Any) -> tuple[pd.DataFrame, bool]:
 
 def _has_decimal_commas(text: str, sep: str) -> bool:
     """Whether cells are numbers with a comma that is not between thousands."""
-    cells = re.split(f'[{re.escape(sep)}\r\n"]+', text[:_SNIFFED])
+    cells = re.split(f'[{re.escape(sep)}\r\n"]+', text[: 2**16])
     commas = [cell for cell in map(str.strip, cells) if re.fullmatch(r"[-+]?\d+,\d+", cell)]
     points = any(re.fullmatch(r"\s*[-+]?\d+\.\d+\s*", cell) for cell in cells)
     return not points and any(not re.fullmatch(r"[-+]?\d{1,3},\d{3}", cell) for cell in commas)

@@ -58,8 +58,7 @@ def from_long(
     Raises
     ------
     ValueError, TypeError
-        For an unknown column, a missing case or time, times without an order or off the grid, two
-        rows for one time (and channel), and two labels or groups of a case.
+        For missing cases or times, times without an order, and two rows or labels where one is.
 
     Examples
     --------

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from math import ceil
 from typing import ClassVar
 
@@ -48,7 +47,7 @@ class Panel:
     def __len__(self) -> int:
         return len(self.values)
 
-    @cached_property
+    @property
     def device(self) -> torch.device:
         """Device of everything except the lengths."""
         return self.values.device

@@ -152,12 +152,10 @@ class Preprocessor(nn.Module):
 
 
 class Scaler(Preprocessor):
-    """Standardise values, fill gaps and flag them.
+    """Standardise values, fill gaps linearly in time and flag them.
 
-    A gap is filled linearly in time, or with the nearest value at either end, a channel without
-    values with 0. Steps before the first value are masked. Each channel with gaps in training gets
-    a flag after all others, `gap_flag` where a value is missing, unless that is None. `std` is
-    infinite for a channel that is constant up to rounding.
+    Steps before the first value are masked. Each channel with gaps in training gets a flag after
+    all others, `gap_flag` where a value is missing. A constant channel has an infinite `std`.
     """
 
     prefix = "scaler."

@@ -15,7 +15,6 @@ from tsformer._checks import check_known, check_number, shortened
 from tsformer.data.native import native_item
 from tsformer.data.times import ordered_times
 
-#: Types of durations that are times, not numbers.
 TIME = (str, datetime.timedelta, np.timedelta64)
 #: First step, last step plus one, and label.
 Run = tuple[int, int, Any]

@@ -48,9 +48,8 @@ class Gaps(NamedTuple):
 
     #: Number of missing values of each channel of a series, ``[n, C]``.
     missing: npt.NDArray[np.int32]
-    #: Whether the first step of a series has no value, ``[n]``.
+    #: Whether the first step, and whether any step, of a series has no value, ``[n]``.
     late: npt.NDArray[np.bool_]
-    #: Whether any step of a series has no value, ``[n]``.
     empty: npt.NDArray[np.bool_]
 
 

@@ -30,10 +30,8 @@ def make_order_task(
         "order" has a bump ``exp(-(t - m)^2 / 2)`` up and one down, at random steps `m` at least a
         quarter of the length apart. "lag" has two channels with the same three bumps, in one `lag`
         steps later. "direction" has a line from ``-a`` to `a` or back, `a` uniform in 0.5 to 1.5.
-    n_cases, length : int
-        Number of series, equally of both classes, and of steps.
-    lag : int, default=4
-        Steps between the two channels of "lag".
+    n_cases, length, lag : int
+        Series, equally of both classes, steps, and steps between the two channels of "lag".
     noise : float, default=0.1
         Standard deviation of Gaussian noise added to every value.
     random_state : int, optional
@@ -41,9 +39,8 @@ def make_order_task(
 
     Returns
     -------
-    X : ndarray (n_cases, n_channels, length)
-    y : ndarray (n_cases,) of str
-        "up first" or "down first", "first leads" or "second leads", "rising" or "falling".
+    X, y : ndarray (n_cases, n_channels, length) and (n_cases,) of str
+        The series, and their classes, such as "up first" and "down first".
 
     Examples
     --------
@@ -93,17 +90,12 @@ def make_window_task(
 ) -> tuple[NDArray[np.float64], NDArray[np.str_], NDArray[np.bool_]]:
     """Make series of two classes that differ in one window of one channel, whose place is random.
 
-    It holds one period of a sine, which begins upwards in one class and downwards in the other. All
-    else is Gaussian noise: the values that decide the class are known.
+    It holds one period of a sine, upwards first or downwards first; all else is Gaussian noise.
 
     Parameters
     ----------
-    n_cases, length : int
-        Number of series, equally of both classes, and of steps.
-    n_channels : int, default=3
-        Number of channels. The window is in the first.
-    window : int, default=8
-        Steps of the window.
+    n_cases, length, n_channels, window : int
+        Series, equally of both classes, steps, channels, and steps of the window in the first.
     noise : float, default=0.3
         Standard deviation of the noise; the sine's amplitude is 1.
     random_state : int, optional
@@ -111,9 +103,8 @@ def make_window_task(
 
     Returns
     -------
-    X : ndarray (n_cases, n_channels, length)
-    y : ndarray (n_cases,) of str
-        "up first" or "down first".
+    X, y : ndarray (n_cases, n_channels, length) and (n_cases,) of str
+        The series, and "up first" or "down first".
     decisive : ndarray (n_cases, n_channels, length) of bool
         True in the window.
 

@@ -1,8 +1,7 @@
 """Tables in files: which column holds what, and the series in them.
 
-A long table has one row per observation, a wide one has one series per row. Labels and names of
-series are text, spelled as in the file without blanks around them, so that ``007`` is not ``7``;
-an empty cell is a missing one. Messages name the fields of `TableSchema` as in ```label=```.
+A long table has one row per observation, a wide one has one series per row. Labels and names are
+text: ``007`` is not ``7``. Messages name the fields of `TableSchema` as in ```label=```.
 """
 
 import re

@@ -7,8 +7,7 @@ commas, and the label, or with ``@targetLabel true`` a number, last::
     @data
     1.0,2.0,?:4.0,5.0,6.0:walk
 
-With ``@timeStamps true`` a value is ``(time,value)``. Unlike sktime's reader, this one keeps the
-case of labels, and refuses truncated lines.
+With ``@timeStamps true`` a value is ``(time,value)``. Labels keep their case.
 """
 
 import os
@@ -73,15 +72,12 @@ def write_ts(
 ) -> None:
     """Write series and their labels to a `.ts` file, from which `read_ts` restores them exactly.
 
-    An interrupted write leaves the previous file.
-
     Parameters
     ----------
     path : str or path-like
         The file. `load_dataset` finds ``data/<name>/<name>_TRAIN.ts`` by its name.
     X : container of n series
-        As `fit` accepts. The index of a DataFrame is written as time stamps, unless it is 0, 1, 2,
-        ... in all series. The format has no names of channels.
+        As `fit` accepts. An index other than 0, 1, 2, ... is written as time stamps.
     y : sequence of n labels, optional
         Written as text.
     comment : str, optional
@@ -90,8 +86,7 @@ def write_ts(
     Raises
     ------
     ValueError, OSError
-        If labels are missing, too few, or contain a blank, NUL or ``:``, if series are empty or
-        differ in channels, or if times are neither numbers nor dates, decrease or repeat.
+        For labels that are missing or have a blank, NUL or ``:``, and times that do not increase.
 
     Examples
     --------

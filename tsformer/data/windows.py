@@ -20,10 +20,8 @@ class Windows:
 
     Attributes
     ----------
-    X : ndarray (n, n_channels, length), or list of ndarray (n_channels, length)
-        The windows; a list if recordings of several sampling rates are cut by time.
-    y, groups : ndarray (n,)
-        Their labels, perhaps None, and groups, by default the recordings.
+    X, y, groups : ndarray (n, n_channels, length), (n,) and (n,)
+        The windows, a list for several sampling rates, their labels or None, and their groups.
     origins : DataFrame
         The ``recording``, first step ``start`` and last step plus one ``stop`` of each window.
     recordings : dict
@@ -217,8 +215,7 @@ def windows(
         intervals with the columns ``start``, ``end`` (the first time after it), ``label`` and, for
         several recordings, ``recording``, in times or else in steps. None makes windows to predict.
     length, stride : int or duration
-        Steps of a window and from one to the next, or times such as "10s", converted by the median
-        step, which is one for recordings whose medians differ by at most a tenth.
+        Steps of a window and from one to the next, or times such as "10s" over the median step.
     least_share : float, default=0.5
         The label of a window is its most frequent label, of at least this share of its steps.
     mixed : label, default="drop"
