@@ -108,7 +108,7 @@ AT_TIMES = {"X": RAW, "times": some_times(RAW)}
 
 
 @pytest.mark.slow
-def test_an_export_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
+def test_an_export_that_fails_leaves_the_old_file(tmp_path):
     class Stubborn(PositionalEncoding):
         def __init__(self, *, d_model, n_heads, max_len):
             super().__init__()
@@ -116,17 +116,9 @@ def test_an_export_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
         def embed(self, x, t):
             return x.nonzero().float() if torch.compiler.is_compiling() else x
 
-    def fail(program, file, **kwargs):
-        file.write(b"half")
-        raise OSError("no space left")
-
-    path = tmp_path / "model.pt2"
-    path.write_text("old")
+    (path := tmp_path / "model.onnx").write_text("old")
     with pytest.raises(ValueError, match=r"(?s)Stubborn.* cannot be exported"):
         to_onnx(fitted(encoding=Stubborn, stem="linear"), path)
-    monkeypatch.setattr(torch.export, "save", fail)
-    with pytest.raises(OSError, match="no space left"):
-        to_torch_export(fitted(encoding="none", stem="linear"), path)
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
 

@@ -92,7 +92,6 @@ def test_times_and_scorers_of_a_regressor():
         ({"n_repeats": 1.5}, "n_repeats"),
         ({"y": None}, "y must be"),
         ({"y": [0, 1]}, "y has 2 values"),
-        ({"X": np.zeros((6, 1, 30))}, "1 channels"),
     ],
 )
 def test_errors_say_what_is_allowed(options, message, fitted):

@@ -18,13 +18,7 @@ from tsformer.data.native import native_item, to_numpy
 from tsformer.data.recordings import read_recordings
 from tsformer.data.series import Padded
 from tsformer.estimators import classification
-from tsformer.estimators.groups import (
-    copies_are_grouped,
-    first_equal,
-    group_folds,
-    merge_copies,
-    read_groups,
-)
+from tsformer.estimators import groups as grouping
 from tsformer.estimators.random_convolution import RandomConvolutionClassifier
 from tsformer.estimators.saving import fitted_state, restored
 from tsformer.estimators.schema import Schema
@@ -138,29 +132,29 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         series, labels = _read(made, X, times), read_targets(y, "y")
         check_length(len(series), labels, "y")
         classes, targets = np.unique(labels, return_inverse=True)
-        groups = None if groups is None else read_groups(groups, X, len(series))
-        groups = merge_copies(groups, first_equal(series))
+        groups = None if groups is None else grouping.read_groups(groups, X, len(series))
+        groups = grouping.merge_copies(groups, grouping.first_equal(series))
         groups = np.arange(len(series)) if groups is None else groups
         if len(np.unique(groups)) < 2:
             raise ValueError(f"a rule needs 2 groups of series; got {len(series)} series in 1")
         shares = self.points
         shares = np.arange(1, shares + 1) / shares if np.ndim(shares) == 0 else shares
-        exact = np.array([*shares, 1.0]) * series.n_steps
-        steps = np.unique(np.ceil(exact.round(6)).astype(np.int64).clip(1))  # 10 * 0.7 is above 7
+        exact = (np.array([*shares, 1.0]) * series.n_steps).round(6)  # 10 * 0.7 is above 7
+        steps = np.unique(np.ceil(exact).astype(np.int64).clip(1))
         ends = _ends(series, steps, complete=True)
         share, prefixes, case = ends / series.lengths, _cut(series, ends), np.nonzero(ends)[1]
 
         def fitted(part: npt.NDArray[np.bool_]) -> Any:
             chosen = case[part]
             known = {"groups": groups[chosen]} if isinstance(made, SeriesEstimator) else {}
-            with layout_is_checked(), copies_are_grouped():
+            with layout_is_checked(), grouping.copies_are_grouped():
                 return clone(made).fit(_input(made, prefixes.part(part)), labels[chosen], **known)
 
         final = fitted(np.full(len(case), True))
         proba: Any = final.left_out()[0] if hasattr(final, "left_out") else ()
         if len(proba) < len(case):  # of another classifier, or of a sample of very many
             proba = np.zeros((len(case), len(classes)))
-            for fold in group_folds(targets, groups, self.cv, seed):
+            for fold in grouping.group_folds(targets, groups, self.cv, seed):
                 test = fold[case]
                 with unobserved():
                     other = fitted(~test)
@@ -392,8 +386,7 @@ class StreamingClassifier:
             raise ValueError(f"chunk has channels {[*known]}; pass the same {[*before]} again")
         known = pd.concat([before, known])
         if self.length is not None:
-            self._update_windows(known)
-            return self._answer
+            return self._update_windows(known)
         early: EarlyClassifier = self.classifier
         if not known.isna().all(axis=None):
             at = None if times is None else [known.index.to_numpy()]
@@ -409,10 +402,10 @@ class StreamingClassifier:
         self._known = known
         return self._answer
 
-    def _update_windows(self, known: pd.DataFrame) -> None:
+    def _update_windows(self, known: pd.DataFrame) -> EarlyAnswer:
         """Answer to the windows that the chunk completes."""
         if known.empty:
-            return
+            return self._answer
         (recording,) = read_recordings(known, None, None, self.pause, "drop")
         length = recording.n_steps(self.length, "length")
         starts = recording.starts(length, recording.n_steps(self.stride, "stride"))
@@ -427,6 +420,7 @@ class StreamingClassifier:
         kept = int([begin, *starts][-1])  # from the last window on, which sets the next
         self._known, self._n_answered = known.iloc[kept:], min(len(starts), 1)
         self._n_dropped += kept
+        return self._answer
 
 
 def _read(classifier: Any, X: Any, times: Any) -> Padded:

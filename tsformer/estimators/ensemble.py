@@ -17,17 +17,8 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags
 from torch import Tensor
 
-from tsformer._checks import (
-    Finite,
-    Positive,
-    check_known,
-    one_of,
-    options,
-    read_fields,
-    real,
-    whole,
-    with_parameters,
-)
+from tsformer import _checks as checks
+from tsformer._checks import one_of, options, real, whole, with_parameters
 from tsformer._precision import in_plain_torch
 from tsformer._warnings import warn_caller
 from tsformer.data.layout import check_ids, layout_is_checked
@@ -259,26 +250,22 @@ class TSEnsembleClassifier(ClassifierMixin, SeriesEstimator):
             known = cls().get_params(deep=False).keys()
             for option in getattr(self, name) or {}:
                 kind = f"parameter of {cls.__name__} in {name}"
-                check_known(kind, option, sorted(known - _RESERVED))
+                checks.check_known(kind, option, sorted(known - _RESERVED))
         seed = self.random_state
         if not isinstance(seed, (int, np.integer)):
             seed = int(np.random.SeedSequence(drawn_seed(seed)).generate_state(1)[0])
-        shared = {name: getattr(self, name) for name in _SHARED} | {"random_state": int(seed)}
+        shared: Any = {name: getattr(self, name) for name in _SHARED}
+        shared["random_state"] = int(seed)
         convolutions = RandomConvolutionClassifier(**shared, **(self.convolution_params or {}))
-        transformer = TSTransformerClassifier(
-            n_estimators=QUALITIES[self.quality],
-            n_jobs=self.n_jobs,
-            verbose=self.verbose,
-            **{**shared, **(self.transformer_params or {})},
-        )
+        shared |= {"n_jobs": self.n_jobs, "verbose": self.verbose}
+        shared |= self.transformer_params or {}
+        transformer = TSTransformerClassifier(n_estimators=QUALITIES[self.quality], **shared)
         convolutions.check_parameters()
         transformer.check_parameters()
         if transformer.stem == "embedding":
             raise ValueError("for codes use TSTransformerClassifier(stem='embedding')")
         if self.n_jobs not in (1, None) and (self.verbose or transformer.callbacks):
-            raise ValueError(
-                f"n_jobs={self.n_jobs} allows no callbacks and no verbose; use n_jobs=1"
-            )
+            raise ValueError(f"n_jobs={self.n_jobs} excludes callbacks and verbose; use n_jobs=1")
         return convolutions, transformer
 
     @property
@@ -382,8 +369,9 @@ class TSEnsembleClassifier(ClassifierMixin, SeriesEstimator):
     def restore_models(
         self, described: dict[str, Any], saved: Sequence[Mapping[str, Tensor]]
     ) -> None:
-        kinds: Any = {"weights": dict[str, Positive], "seconds": dict[str, Finite]}
-        fields = read_fields(described, **kinds, unexplained=Finite)
+        finite: Any = checks.Finite
+        kinds: Any = {"weights": dict[str, checks.Positive], "seconds": dict[str, finite]}
+        fields = checks.read_fields(described, **kinds, unexplained=finite)
         self.weights_, self.seconds_, self.unexplained_ = fields.values()
         parts = sorted(described["parts"])
         if "random_convolutions" not in parts or parts != sorted(self.weights_):

@@ -21,10 +21,9 @@ from tsformer.data.panel import Panel
 
 
 class Learned(nn.Module):
-    """A module whose buffers are annotated: ``Annotated[Tensor, dtype, sizes, positive]``.
+    """A module with buffers ``Annotated[Tensor, dtype, sizes, positive]``, empty before `fit`.
 
-    `sizes` are letters, such as "n F"; None allows any. Buffers are empty before `fit` or
-    `load_state_dict`.
+    `sizes` are letters, such as "n F"; None allows any.
     """
 
     _declared: ClassVar[dict[str, tuple[Any, ...]]] = {}
@@ -348,10 +347,8 @@ class RandomConvolutions(nn.Module):
             cast(Hydra, hydra).fit(views[view][0], generator)
         return self
 
-    def unscaled(
-        self, values: Tensor, mask: Tensor | None = None, times: Tensor | None = None
-    ) -> Tensor:
-        """Return features ``[B, F]`` of series ``[B, L, C]``, MiniRocket's first, without times."""
+    def unscaled(self, values: Tensor, mask: Tensor | None = None, *_: Any) -> Tensor:
+        """Return features ``[B, F]`` of series ``[B, L, C]``, MiniRocket's first; ignore times."""
         at_once = max(STEPS.get(values.device.type, values.numel()) // values.shape[1], 1)
         masks = [None] * len(values) if mask is None else mask.split(at_once)
         modules: Any = (*self.minirocket.items(), *self.hydra.items())
@@ -386,10 +383,8 @@ class RandomConvolutions(nn.Module):
         dense, counts = features[:, :n_dense], features[:, n_dense:]
         return torch.cat([self.dense_scale(dense), self.count_scale(counts)], dim=1)
 
-    def forward(
-        self, values: Tensor, mask: Tensor | None = None, times: Tensor | None = None
-    ) -> Tensor:
-        """Return scaled features ``[B, F]``; arguments as of `unscaled`."""
+    def forward(self, values: Tensor, mask: Tensor | None = None, *_: Any) -> Tensor:
+        """Return the scaled features ``[B, F]``; times are ignored."""
         return self.scale(self.unscaled(values, mask))
 
 
@@ -421,8 +416,7 @@ class FeatureScaler(Learned):
         return (roots != 0) * (roots - self.mean) / self.std
 
 
-#: A series with long pauses is resampled to at most this many times its steps. Above this many
-#: median intervals between two steps, a warning reports the lost detail.
+#: Most times its steps that a series with long pauses gets, and median intervals that are coarse.
 _MOST, _COARSE = 4, 2.0
 
 

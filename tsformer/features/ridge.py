@@ -136,17 +136,13 @@ class ConvolutionClassifier(nn.Module):
         """Raise ValueError if loaded tensors do not belong together, or to these sizes."""
         self.ridge.check(self.convolutions.check(n_channels), kind)
 
-    def embed(
-        self, values: Tensor, mask: Tensor | None = None, times: Tensor | None = None
-    ) -> Tensor:
-        """Return the scaled features ``[B, F]`` of series ``[B, L, C]``, valid by `mask`."""
-        return self.convolutions(values, mask, times)
+    def embed(self, *inputs: Tensor | None) -> Tensor:
+        """Return the scaled features ``[B, F]`` of values ``[B, L, C]`` with their mask."""
+        return self.convolutions(*inputs)
 
-    def forward(
-        self, values: Tensor, mask: Tensor | None = None, times: Tensor | None = None
-    ) -> Tensor:
+    def forward(self, *inputs: Tensor | None) -> Tensor:
         """Return logits ``[B, K]``."""
-        return self.ridge(self.embed(values, mask, times))
+        return self.ridge(self.convolutions(*inputs))
 
 
 @dataclass(eq=False)
