@@ -37,6 +37,7 @@ def resolve_precision(precision: str, device: torch.device, n_values: int = 0) -
 
 
 _backends: Any = torch.backends
+_cuda = _backends.cuda
 #: Getter, setter and plain values of process-wide settings; the first plain value replaces others.
 _SETTINGS: tuple[tuple[Callable[[], Any], Callable[[Any], None], tuple[Any, ...]], ...] = (
     (torch.get_default_dtype, torch.set_default_dtype, (torch.float32,)),
@@ -50,11 +51,7 @@ _SETTINGS: tuple[tuple[Callable[[], Any], Callable[[Any], None], tuple[Any, ...]
         )
     ),
     *(
-        (
-            getattr(_backends.cuda, f"{kernel}_sdp_enabled"),
-            getattr(_backends.cuda, f"enable_{kernel}_sdp"),
-            (True,),
-        )
+        (getattr(_cuda, f"{kernel}_sdp_enabled"), getattr(_cuda, f"enable_{kernel}_sdp"), (True,))
         for kernel in ("flash", "math", "mem_efficient", "cudnn")
     ),
 )
@@ -109,10 +106,9 @@ def in_plain_torch(function: Callable[P, Result]) -> Callable[P, Result]:
 def trainable(module: AnyModule) -> AnyModule:
     """Replace inference-mode tensors, which cannot be trained; return the module."""
     for owner in module.modules():
-        for name, parameter in owner.named_parameters(recurse=False):
-            if parameter.is_inference():
-                setattr(owner, name, nn.Parameter(parameter.clone(), parameter.requires_grad))
-        for name, buffer in owner.named_buffers(recurse=False):
-            if buffer.is_inference():
-                setattr(owner, name, buffer.clone())
+        for name, x in [*owner.named_parameters("", False), *owner.named_buffers("", False)]:
+            if x.is_inference():
+                trained = isinstance(x, nn.Parameter)
+                copy = nn.Parameter(x.clone(), x.requires_grad) if trained else x.clone()
+                setattr(owner, name, copy)
     return module

@@ -1,6 +1,7 @@
 """Batches as the fit makes them, of every kind, and augmentations as a user would write them."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -13,12 +14,7 @@ KINDS = ("regular", "padded", "shared times", "times", "codes")
 
 
 def batch(kind: str, *, seed: int = 0) -> Batch:
-    """Return five series.
-
-    "regular": equally long; "padded": of `LENGTHS` steps; "shared times": equally long, at the same
-    irregular times; "times": of unequal length with masked steps inside, each at times of its own,
-    some of them twice; "codes": symbolic, padded and with masked steps inside.
-    """
+    """Return five series; those with times or codes are padded and have masked steps inside."""
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(len(LENGTHS), LENGTH, CHANNELS, generator=generator)
     if kind == "regular":
@@ -48,18 +44,15 @@ def series(batch: Batch, i: int) -> tuple[list[float], list[Tensor], list[int]]:
     if batch.times is not None:
         times = batch.times[i if len(batch.times) > 1 else 0]
     steps = [step for step in range(L) if mask[step]]
-    return (
-        [float(times[step]) for step in steps],
-        [batch.values[i, step].double() for step in steps],
-        steps,
-    )
+    values = [batch.values[i, step].double() for step in steps]
+    return [float(times[step]) for step in steps], values, steps
 
 
 def read_slowly(times: list[float], values: list[Tensor], t: float, *, symbolic: bool) -> Tensor:
     """Read one series by linear interpolation, codes at the nearest step, at a tie the last."""
     if t < times[0]:
         return values[0]
-    for before, after in zip(range(len(times)), range(1, len(times)), strict=False):
+    for before, after in pairwise(range(len(times))):
         start, end = times[before], times[after]
         if start <= t < end:
             part = (t - start) / (end - start)
@@ -76,9 +69,6 @@ def padded(batch: Batch, n: int) -> Batch:
     times = batch.times
     if times is not None:
         times = torch.cat([times, torch.zeros(len(times), n)], dim=1)
-    return replace(
-        batch,
-        values=torch.cat([batch.values, torch.zeros(B, n, C)], dim=1),
-        mask=torch.cat([mask, torch.zeros(B, n, dtype=torch.bool)], dim=1),
-        times=times,
-    )
+    values = torch.cat([batch.values, torch.zeros(B, n, C)], dim=1)
+    mask = torch.cat([mask, torch.zeros(B, n, dtype=torch.bool)], dim=1)
+    return replace(batch, values=values, mask=mask, times=times)

@@ -78,21 +78,6 @@ def test_small_batches(name, what):
             assert torch.equal(out.values, given.values), "constants are read exactly"
 
 
-@pytest.mark.slow
-@every_case
-def test_nothing_leaves_or_waits_for_the_device_or_makes_shapes_of_data(name, kind):
-    """Tensors on "meta" have no contents: what reads one, or makes a shape of one, raises."""
-    given = batch(kind)
-    meta = {
-        field: tensor.to("meta")
-        for field in ("values", "mask", "times")
-        if (tensor := getattr(given, field)) is not None
-    }
-    out = always(name)(replace(given, **meta))
-    for tensor in (out.values, out.partner, out.share):
-        assert tensor is None or tensor.device.type == "meta"
-
-
 @pytest.mark.parametrize("row", available(), ids=lambda row: row["name"])
 def test_codes_are_refused_by_averaging(row):
     if row["symbolic"]:
