@@ -11,9 +11,8 @@ from tsformer._files import replacing
 
 def check_folder(folder: Path, names: Iterable[str], *, sign: str, text: str) -> None:
     """Raise FileExistsError if a file of another program would be overwritten."""
-    found = next((folder / name for name in names if (folder / name).exists()), None)
-    own = folder / sign
-    if found is not None and not (own.is_file() and text.encode() in own.read_bytes()):
+    own = (folder / sign).is_file() and text.encode() in (folder / sign).read_bytes()
+    for found in (folder / name for name in names if (folder / name).exists() and not own):
         raise FileExistsError(
             f"{found} was not written by tsformer and would be overwritten: choose another folder "
             "with --out, or move the file"

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from made_up_scores import results
 
-from tsformer.studies.analysis.scores import StudyScores, complete
+from tsformer.studies.analysis.scores import StudyScores
 from tsformer.studies.analysis.statistics import (
     analyse,
     compare_methods,
@@ -23,19 +23,6 @@ def test_scores_twice_are_refused_and_gains_need_a_baseline():
     twice = StudyScores(pd.concat([rows[:1], rows[:1]]), Path("scores.csv"), ours=False)
     with pytest.raises(ValueError, match="twice"):
         analyse(twice)
-
-
-def test_draws_that_all_methods_have_are_compared_in_the_region_asked_for():
-    rows = results({"none": [0.5] * 4, "rope": [0.6] * 4}, seeds=2, spread=0.02)
-    rows["fit_seconds"] = 1.0 + np.arange(len(rows))
-    lost = (rows["method"] == "rope") & (rows["dataset"] == "d0") & (rows["seed"] == 0)
-    lost |= (rows["method"] == "rope") & (rows["dataset"] == "d1")
-    some = rows[~lost]
-    (found,) = analyse(StudyScores(some, Path("results.csv"), ours=True), rope=0.2)
-    expected = compare_methods(complete(some), rope=0.2)
-    pd.testing.assert_frame_equal(found.statistics.pairs, expected.pairs)
-    pd.testing.assert_frame_equal(found.costs, costs(complete(some), expected))
-    assert found.left_out == ["d1"]
 
 
 def test_gains_are_differences_with_the_interval_of_their_data_sets():

@@ -7,8 +7,8 @@ import pytest
 from made_up_scores import results as results_of
 
 from tsformer.studies import summary_table
-from tsformer.studies.analysis.statistics import Findings, Statistics, compare_methods
-from tsformer.studies.report.content import against, contrasts, verdict
+from tsformer.studies.analysis.statistics import Findings, compare_methods
+from tsformer.studies.report.content import against, verdict
 from tsformer.studies.report.summary_table import to_markdown
 
 
@@ -54,16 +54,6 @@ def test_where_one_loss_outweighs_many_gains_the_direction_is_open():
         parts = against(found.statistics, "none")
         assert tuple(len(parts[part]) for part in ("better", "worse", "mixed")) == expected
         assert verdict(found, "none", "encoding").startswith("No encoding") == (expected[2] == 1)
-
-
-def test_a_small_p_is_vetoed_by_the_mean_and_a_large_one_may_be_hopeless():
-    scores = pd.DataFrame({"a": [0.5, 0.6], "b": [0.5, 0.6], "c": [0.4, 0.5]})
-    pairs = pd.DataFrame({"p_holm": [0.004, 1.0, 1.0], "p_same": [0.0, 0.0, 0.96]})
-    ranks = pd.Series([1.0, 2.0, 3.0], ["a", "b", "c"])
-    found = contrasts(Statistics(scores, scores, ranks, 0.21, pairs, 0.01, []))
-    assert (found["differ"], found["vetoed"], found["n_same"]) == ([], 1, 1)
-    assert found["least_p"] == 0.5
-    assert found["hopeless"]
 
 
 def test_one_data_set_has_a_best_mean_and_no_ranks():

@@ -87,19 +87,6 @@ def test_a_comparison_is_refused_before_any_fit(flags, says, run, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("own_table", "no_figures", "no_workers")
-def test_methods_are_compared_on_ones_own_data(run, uri, experiment, tmp_path):
-    (tmp_path / "mine.py").write_text("from sklearn.svm import SVC\nclass Mine(SVC): pass\n")
-    flags = "--data own.csv --label state --group patient --folds 3 --methods majority,mine.Mine"
-    store = ("--allow-import", "--tracking-uri", uri, "--experiment", experiment)
-    out, _ = run("compare", *flags.split(), *store)
-    assert "24 series of 12 groups in 3 folds, in data/own-" in out
-    rows = pd.read_csv(tmp_path / "results/compare/results.csv")
-    assert rows["method"].value_counts().to_dict() == {"majority": 3, "Mine": 3}
-    assert (rows.loc[rows["method"] == "Mine", "accuracy"] > 0.9).all()
-
-
-@pytest.mark.slow
 @pytest.mark.usefixtures("own_table", "no_figures")
 def test_encodings_are_ranked_within_a_budget(run, uri, experiment):
     flags = "--data own.csv --label state --group patient --folds 2 --encodings none,rope"

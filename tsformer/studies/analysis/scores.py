@@ -154,7 +154,7 @@ def read_scores(
         A CSV with the columns `dataset`, `method`, `seed` and `score`; in place of `method` and
         `score`, `encoding` and `accuracy`.
     vary : str or iterable of str, optional
-        Columns that distinguish variants of a study, as `read_study` takes them.
+        Columns that distinguish variants of a study.
 
     Returns
     -------

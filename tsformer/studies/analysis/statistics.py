@@ -84,8 +84,7 @@ def compare_methods(results: pd.DataFrame, *, rope: float = 0.01) -> Statistics:
     Parameters
     ----------
     results : DataFrame
-        One row per fit of one variant, as `read_scores` returns; a higher score is better.
-        Resamples count as seeds.
+        One row per fit of one variant, as of `read_scores`. Resamples count as seeds.
     rope : float, default=0.01
         Region of practical equivalence: scores no further apart count as equal.
 
@@ -203,11 +202,11 @@ def costs(rows: pd.DataFrame, statistics: Statistics) -> pd.DataFrame:
     for name in filter(rows.columns.__contains__, COSTS):
         medians = rows.groupby(["method", "dataset"])[name].median().unstack("dataset")
         means = medians.dropna(how="all").dropna(axis=1).mean(axis=1)
-        noise = name in _WITHOUT_FRONT and means.max() <= (1 + _NOISE) * means.min()
-        if means.isna().all() or noise:  # no data set has the cost of all methods
-            continue
+        memory = name in _WITHOUT_FRONT
+        if means.isna().all() or (memory and means.max() <= (1 + _NOISE) * means.min()):
+            continue  # no data set has the cost of all methods, or it is noise
         table[name] = cost = means.reindex(ranks.index).to_numpy(dtype=float)
-        if name not in _WITHOUT_FRONT:
+        if not memory:
             as_good = (cost[:, None] <= cost) & (score[:, None] >= score)
             better = (cost[:, None] < cost) | (score[:, None] > score)
             table[f"front_{name}"] = ~np.any(as_good & better, axis=0) & ~np.isnan(cost)

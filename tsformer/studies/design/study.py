@@ -22,11 +22,7 @@ WHOLE = "100%"
 
 
 class Trial(NamedTuple):
-    """One fit of a study.
-
-    `method` is the name of an encoding or of a method; `variant` names a combination of varied
-    parameters, as in ``"stem=linear"``, or is empty; `resample` 0 is the official split.
-    """
+    """One fit of a study; `resample` 0 is the official split, `variant` as in ``"stem=linear"``."""
 
     dataset: str
     method: str
@@ -157,8 +153,7 @@ class Study:
         for name in self.leave_out:
             check_known("method of this study", name, own, where="leave_out: ")
         for dataset in (*self.splits, *itertools.chain(*self.leave_out.values())):
-            where = "splits and leave_out: "
-            check_known("data set of this study", dataset, self.datasets, where=where)
+            check_known("data set of this study", dataset, self.datasets, where="leave_out: ")
         given = {**self.parameters, **vary}
         if given and not any(method.transformer for method in own.values()):
             raise ValueError(
@@ -274,11 +269,11 @@ class Study:
     @property
     def label(self) -> str:
         """Name of the study: its title, or a description as "2 encodings on GunPoint"."""
-        kind = "methods" if self.methods else "encodings"
-        what, where = (
-            names[0] if len(names) == 1 else f"{len(names)} {kind}"
-            for names, kind in ((self.names, kind), (self.datasets, "data sets"))
+        kinds = (
+            (self.names, "methods" if self.methods else "encodings"),
+            (self.datasets, "data sets"),
         )
+        what, where = (n[0] if len(n) == 1 else f"{len(n)} {kind}" for n, kind in kinds)
         varied = "".join(f", {name} varied" for name in self.varied)
         return self.title or f"{what} on {where}{varied}"
 
@@ -299,12 +294,11 @@ class Study:
     ) -> str:
         """Return the key of a fit, without name and unused seed: equal fits run once."""
         found, size = self.method(method), self.train_size_of(variant)
-        path = found.baseline.path
-        what = self.encoding_of(method) if found.transformer else path.rpartition(".")[2]
+        name = found.baseline.path.rpartition(".")[2]
+        what = self.encoding_of(method) if found.transformer else name
         of = seed if found.random or size != WHOLE else "any"
-        key = f"{dataset}/{what}/{of}/{self.hash_of(variant, method)}"
-        key = f"{key}/resample-{resample}" if resample else key
-        return key if size == WHOLE else f"{key}/train-{size}"
+        drawn = f"/resample-{resample}" * bool(resample) + f"/train-{size}" * (size != WHOLE)
+        return f"{dataset}/{what}/{of}/{self.hash_of(variant, method)}{drawn}"
 
 
 def read_study_file(path: Path) -> dict[str, Any]:

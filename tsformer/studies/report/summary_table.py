@@ -23,10 +23,9 @@ def summary_table(results: pd.DataFrame, failures: pd.DataFrame | None = None) -
     -------
     DataFrame
         One row per data set and encoding, in the order of their first fits: `dataset`, `encoding`,
-        `fits` (their number; a deterministic fit counts once), `accuracy` (mean), `spread` (sample
-        standard deviation), `fit_seconds` (median), `n_parameters`; if known, `predict_seconds`
-        (median), `peak_memory_mb` (maximum) and `helped` (conversions of series). A method that was
-        skipped on a data set has a row without fits there, with the reason in `helped`.
+        `fits` (a deterministic fit counts once), `accuracy` (mean), `spread` (sample standard
+        deviation), `fit_seconds` (median), `n_parameters`; if known, `predict_seconds` (median),
+        `peak_memory_mb` (maximum) and `helped` (conversions of series, or why it was skipped).
     """
     name = "method" if "method" in results.columns else "encoding"
     measures: dict[str, tuple[str, Any]] = {

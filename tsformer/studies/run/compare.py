@@ -182,7 +182,14 @@ def compare(
             f"and scheduler={scheduler!r} runs the fits on others: leave them out"
         )
     jobs = int(joblib.effective_n_jobs(jobs))
-    limit = None if budget is None else _budget(study, budget)
+    limit = None if budget is None else seconds_of(budget)
+    others = (study.datasets[1:], study.seeds[1:], study.methods, study.varied)
+    several = study.encodings[1:] and study.resamples > 1
+    if limit and (any(others) or not (several and fold_sizes(study.datasets[0]))):
+        raise ValueError(
+            f"budget={budget!r} chooses between encodings, with one seed, by the folds of one data "
+            "set of your own: use which_encoding, without methods, vary and train_sizes"
+        )
     if jobs > 1 or scheduler is not None or fit_time_limit is not None:
         for name in study.names:
             homes = [find(part).__module__ for part in study.parts_of(name)]
@@ -245,18 +252,6 @@ def compare(
     return Comparison(
         study, *tables, csv_path=results.path, ui_command=where, ranking=ranking, **written
     )
-
-
-def _budget(study: Study, budget: float | str) -> float:
-    """Return the seconds of a budget; raise ValueError for a study that cannot be halved."""
-    others = (study.datasets[1:], study.seeds[1:], study.methods, study.varied)
-    folds = study.encodings[1:] and study.resamples > 1 and fold_sizes(study.datasets[0])
-    if any(others) or not folds:
-        raise ValueError(
-            f"budget={budget!r} chooses between encodings, with one seed, by the folds of one data "
-            "set of your own: use which_encoding, without methods, vary and train_sizes"
-        )
-    return seconds_of(budget)
 
 
 def which_encoding(

@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -168,18 +167,23 @@ def run_within(seconds: float | None, task: Task) -> TrialResult:
             faulthandler.cancel_dump_traceback_later()
 
 
-@contextmanager
-def cluster(scheduler: str) -> Iterator[Any]:
+def cluster(scheduler: str) -> Any:
     """Connect to a Dask scheduler, "tcp://host:port", or "tls://host:port" with certificates."""
     distributed = require("distributed", extra="dask", purpose="running a comparison on a cluster")
 
+    class Client(distributed.Client):  # type: ignore[name-defined]
+        def start(self, **options: Any) -> None:
+            try:
+                super().start(**options)
+            except BaseException:
+                self.close()  # else the next client may hang
+                raise
+
     try:
-        client = distributed.Client(scheduler, timeout=5, set_as_default=False)
+        return Client(scheduler, timeout=5, set_as_default=False)
     except (OSError, TypeError, ValueError) as error:  # TypeError: tls:// without a certificate
         raise ConnectionError(
             f"no Dask scheduler accepts connections at {scheduler!r}; start one as in "
             "docs/cluster.md and pass its address. For tls://, set DASK_CONFIG to the folder of "
             f"the cluster's certificate. ({type(error).__name__}: {error})"
         ) from error
-    with client:
-        yield client

@@ -69,9 +69,8 @@ class Halving:
     def ranking(self) -> pd.DataFrame | None:
         """Return the ranking as `rank` does, with `fit_seconds`; None if no encoding remains."""
         folds = range(len(self.n_test))
-        table = pd.DataFrame(
-            {name: [self._accuracy(name, fold) for fold in folds] for name in self.study.names}
-        )
+        scores = {n: [self._accuracy(n, fold) for fold in folds] for n in self.study.names}
+        table = pd.DataFrame(scores)
         if table.drop(columns=list(self.dropped)).dropna().empty:
             return None
         ranking = rank(table, self.dropped, n_folds=len(folds))
@@ -132,8 +131,7 @@ class Halving:
         return kept
 
     def _accuracy(self, name: str, fold: int) -> float:
-        row = self.results.rows.get(self._trial(name, fold))
-        return math.nan if row is None else float(row["accuracy"])
+        return float(self.results.rows.get(self._trial(name, fold), {}).get("accuracy", math.nan))
 
     def _trial(self, name: str, fold: int) -> Trial:
         return Trial(self.study.datasets[0], name, self.study.seeds[0], resample=fold)

@@ -236,8 +236,7 @@ def own_problem(
         named = repr(source.schema.group) if source.schema and source.schema.group else "group"
         n_groups = table["group"].nunique()
         split += f"; all series of one {named}, of {n_groups}, are in one fold"
-    y, n = writable_labels(labels[order]), int((folds != 0).sum())
-    items = [items[i] for i in order]
+    y, n, items = writable_labels(labels[order]), (folds != 0).sum(), [items[i] for i in order]
     parts = {"TRAIN": (items[:n], y[:n]), "TEST": (items[n:], y[n:])}
     stem = re.sub(r"[^A-Za-z0-9_-]+", "-", title).strip("-")[:80] or "own"
     name = f"{stem}-{digest_of(parts.values(), table.to_csv(index=False))[:8]}"

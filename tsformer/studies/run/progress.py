@@ -20,10 +20,8 @@ class Progress:
     ----------
     event : {"start", "fit-start", "epoch", "fit-end", "end"}
         What happened. Fits in other processes report no epochs, and with several of them no start.
-    total, done, skipped, failed : int
-        Number of fits in the study, ended fits, fits of earlier calls, and fits that raised.
-    running : int
-        Number of fits under way: the smaller of workers and remaining fits.
+    total, done, skipped, failed, running : int
+        Numbers of fits: in the study, ended, of earlier calls, that raised, and under way.
     trial : Trial or None
         The fit; None at "start" and "end".
     epoch, n_epochs : int

@@ -110,8 +110,8 @@ class ResultStore:
 
     def failures(self) -> pd.DataFrame:
         """Return one row per fit that raised."""
-        shown = self._described(self.errors)
-        return shown.assign(error=[self.errors[t] for t in self._trials if t in self.errors])
+        table, errors = self._described(self.errors), self.errors
+        return table.assign(error=[errors[trial] for trial in self._trials if trial in errors])
 
     def without_record(self) -> pd.DataFrame:
         """Return one row per fit without a run in the store."""
