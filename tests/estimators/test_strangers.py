@@ -119,15 +119,14 @@ NAMED: dict[str, dict[str, list[Any]]] = {
     "regressor": {"target_std": [0.0]},
     "codes": {"model.stem_params.n_codes": [10**9]},
     "members": {"members": [3]},
-    "ensemble": {"weights": [{"transformer": 1.0}]},
 }
 #: Fields that make the error name something else.
 UNNAMED: list[tuple[str, str, Any, str]] = [
     # More than the file holds.
-    ("classifier", "model.d_model", 8000, "2000"),
+    ("classifier", "model.d_model", 8000, "(8000,"),
     ("classifier", "model.n_layers", 10**9, "tensors in the file"),
     ("convolutions", "convolutions.n_groups", 10**8, "Hydra"),
-    ("members", "members.0.model.d_model", 8000, "2000"),
+    ("members", "members.0.model.d_model", 8000, "(8000,"),
     ("ensemble", "parts.transformer.model.d_model", 8000, "parts.transformer"),
     # No model at all.
     ("classifier", "parameters.precision", "float16", "precision"),
@@ -145,6 +144,7 @@ UNNAMED: list[tuple[str, str, Any, str]] = [
     ("classifier", "views", "value", "view 'value'"),
     ("convolutions", "convolutions", {"n_features": 168}, "n_groups"),
     ("ensemble", "weights.transformer", math.nan, "weights"),
+    ("ensemble", "weights", {"transformer": 1.0}, "a weight each"),
     ("ensemble", "parts.mystery", {}, "mystery"),
     ("early", "rule.n_agreeing", 0, "corrupted"),
     ("early", "rule.threshold", None, "corrupted"),
