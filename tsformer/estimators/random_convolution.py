@@ -32,10 +32,8 @@ from tsformer.estimators.targets import LabelTarget, Targets
 from tsformer.features.random_convolutions import regular
 from tsformer.features.ridge import ConvolutionClassifier
 
-#: Share of the features, and most series, that ``scaling="auto"`` compares scalings with.
-_SHARE_OF_TRIAL, _SERIES_OF_TRIAL = 1 / 8, 2048
-#: Smallest numbers of features and groups.
-FEWEST = (168, 2)
+#: Most series that ``scaling="auto"`` compares scalings with.
+_SERIES_OF_TRIAL = 2048
 
 
 @with_parameters
@@ -162,10 +160,8 @@ class RandomConvolutionClassifier(
         if scaling == "auto":  # by a share of the features, on a sample of many series
             some = data.part(trial_sample(len(data.series), _SERIES_OF_TRIAL))
             some.series = some.series.padded()
-            fewer = {
-                name: n and max(step * int(_SHARE_OF_TRIAL * n / step), least)
-                for (name, n), step, least in zip(sizes.items(), (1, 2), FEWEST, strict=True)
-            }
+            fewer = {"n_features": self.n_features and max(self.n_features // 8, 168)}
+            fewer |= {"n_groups": self.n_groups and max(2 * (self.n_groups // 16), 2)}
             scaling = better_scaling(some, **options | fewer).scaling
         self.preprocessor_ = Scaler(scaling, gap_flag=None).fit(series)
         panel = self._panel(self.preprocessor_, series)
