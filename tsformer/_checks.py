@@ -121,12 +121,10 @@ def with_parameters(cls: AnyClass) -> AnyClass:
     dataclass(eq=False, repr=False, kw_only=True)(cls)
     init: Any = cls.__init__
     signature = inspect.signature(init)
-    plain = [
-        p.replace(annotation=p.annotation.__origin__)
-        if hasattr(p.annotation, "__metadata__")
-        else p
-        for p in signature.parameters.values()
-    ]
+    plain = list(signature.parameters.values())
+    for i, each in enumerate(plain):
+        if hasattr(each.annotation, "__metadata__"):
+            plain[i] = each.replace(annotation=each.annotation.__origin__)
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         check_arguments(type(self).__name__, __init__, args, kwargs)

@@ -55,8 +55,9 @@ def check_output(path: Path, inputs: Iterable[Path] = (), *, replaces: bool = Fa
     for folder in around[1:] if replaces else around:
         kinds = [kind for name, kind in _OWN_FOLDERS.items() if (folder / name).is_file()]
         reasons += [f"{folder} is {kind}" for kind in kinds]
-    for reason in reasons:
-        raise ValueError(f"{path} cannot be written, since {reason}; name another place with --out")
+    if reasons:
+        why = reasons[-1]
+        raise ValueError(f"{path} cannot be written, since {why}; name another place with --out")
 
 
 @contextmanager

@@ -21,12 +21,9 @@ from tsformer.training.inference import is_out_of_memory, released
 from tsformer.training.plan import TrainingPlan
 from tsformer.training.step import TrainingStep, clip_and_update
 
-#: Plain steps of each shape before its capture: they initialise libraries and the optimizer.
-_STEPS_BEFORE = 3
-#: Largest ratio of padded to actual steps at which all batches share one length.
-_MOST_PADDING = 4
-#: Largest number of captured shapes, since each graph keeps its memory.
-_MOST_SHAPES = 8
+_STEPS_BEFORE = 3  # plain steps of a shape, which initialise libraries and the optimizer
+_MOST_PADDING = 4  # largest ratio of padded to actual steps at which batches share one length
+_MOST_SHAPES = 8  # each graph keeps its memory
 
 
 class GraphedStep(TrainingStep):

@@ -15,14 +15,10 @@ from tsformer.data.panel import AnyPanel, in_order, send
 from tsformer.objectives import Posed, Pretext
 
 #: Tokens per batch: few on a CPU, to fit its cache; many on a GPU, to keep it busy.
-_TOKENS = {"cpu": 2**12}
-_TOKENS_ELSEWHERE = 2**17
-#: Largest share of a device's free memory for data; the model and its batches need memory too.
-_SHARE_OF_DATA = 0.5
-#: Series and tokens of a batch in which an objective is scored.
-_SCORED_SERIES, _SCORED_TOKENS = 16, 2**15
-#: Separates the draws of an objective from the draws of an augmentation.
-_STREAM = 1
+_TOKENS, _TOKENS_ELSEWHERE = {"cpu": 2**12}, 2**17
+_SHARE_OF_DATA = 0.5  # of a device's free memory; the model and its batches need memory too
+_SCORED_SERIES, _SCORED_TOKENS = 16, 2**15  # of a batch in which an objective is scored
+_STREAM = 1  # separates the draws of an objective from those of an augmentation
 
 
 def is_out_of_memory(error: BaseException) -> bool:

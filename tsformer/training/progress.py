@@ -7,10 +7,8 @@ from time import monotonic
 
 from tsformer.training.training_run import Callback, TrainingState
 
-#: Least seconds between progress lines.
-SECONDS_BETWEEN_LINES = 5.0
-#: Seconds of a fit without `verbose`, after which a terminal says that there is one.
-SECONDS_WITHOUT_WORD = 30.0
+SECONDS_BETWEEN_LINES = 5.0  # at least, of progress
+SECONDS_WITHOUT_WORD = 30.0  # of a fit without `verbose`, until a terminal hints at it
 
 
 def note(text: str) -> None:

@@ -27,10 +27,8 @@ from tsformer.training.step import Loss
 if TYPE_CHECKING:
     import pandas as pd
 
-#: An epoch and the weights at its end.
-Snapshot = tuple[int, dict[str, Tensor]]
-#: Series over which averages of batch norms are recomputed for each validation, at most.
-_SERIES_FOR_AVERAGES = 4096
+Snapshot = tuple[int, dict[str, Tensor]]  # an epoch and the weights at its end
+_SERIES_FOR_AVERAGES = 4096  # of batch norms, at most, in each validation
 
 
 class History(list[dict[str, float]]):
@@ -67,8 +65,7 @@ class TrainingState:
     plan: TrainingPlan
     history: History = field(default_factory=History)
     stop: bool = False
-    #: Epochs before a warm start.
-    epochs_before: int = 0
+    epochs_before: int = 0  # a warm start
 
     @property
     def n_epochs(self) -> int:
@@ -168,8 +165,7 @@ class TrainingRun:
     def snapshot(self, epoch: int) -> Snapshot:
         """Return the epoch and a copy of the weights."""
         # A deep copy takes five times as long, a tenth of training on 36 series.
-        weights = self.state.model.state_dict()
-        return epoch, dict(zip(weights, map(Tensor.clone, weights.values()), strict=True))
+        return epoch, {name: x.clone() for name, x in self.state.model.state_dict().items()}
 
     def update_averages(self) -> None:
         """Recompute the averages of batch norms, as at the end of training, in one pass.
