@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from small_estimators import (
     MAKERS,
     RAGGED,
@@ -199,6 +200,14 @@ def test_class_weights_are_sample_weights(name):
     balanced = MAKERS[name](class_weight="balanced").fit(X, Y, sample_weight=counted)
     inverse = MAKERS[name](class_weight={0: 13 / 12, 1: 13 / 14, 2: 9}).fit(X[3:], Y[3:])
     assert_same(answers(balanced), answers(inverse), atol=1e-6)
+
+
+@every_estimator
+def test_an_unfitted_estimator_says_so(name):
+    for method in ("predict", "predict_proba", "transform", "decision_function", "score"):
+        if hasattr(unfitted := MAKERS[name](), method):
+            with pytest.raises(NotFittedError):
+                getattr(unfitted, method)(X, *[Y] * (method == "score"))
 
 
 @every_classifier

@@ -129,7 +129,8 @@ class TSTransformerEncoder(TransformerEstimator):
         -------
         float
         """
-        panel = self.preprocessor_.panel(self._source(X, times)).to(self.device_)
+        series = self._source(X, times)
+        panel = self.preprocessor_.panel(series).to(self.device_)
         losses = [
             pretext_losses(model, panel, self._pretext(model), bfloat16=autocasts(self)).mean()
             for model in self.models_

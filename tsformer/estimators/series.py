@@ -309,7 +309,8 @@ class SeriesEstimator(BaseEstimator):
         self, X: Any, times: Any = None, function: str = "forward"
     ) -> npt.NDArray[np.float32]:
         """Return the outputs of all models, ``[members, n, ...]``."""
-        panel = place(self._panel(self.preprocessor_, self._source(X, times)), self.device_)
+        series = self._source(X, times)  # or an error about an unfitted estimator
+        panel = place(self._panel(self.preprocessor_, series), self.device_)
         options: dict[str, Any] = {"bfloat16": autocasts(self), "device": self.device_}
         calls = [partial(forward, each, function=getattr(each, function)) for each in self.models_]
         outputs = np.stack([call(panel, **options).numpy() for call in calls])
