@@ -84,6 +84,7 @@ def score(
     -------
     float
     """
+    check_is_fitted(self)
     target = self.target_
     check_ids(X, y, "y")
     check_ids(X, sample_weight, "sample_weight")
