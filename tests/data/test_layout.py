@@ -157,6 +157,12 @@ def test_numbers_of_rows_among_channels_are_warned_of():
         assert warned(with_channel(values, "n")) == ""
 
 
+def test_a_channel_that_is_constant_within_every_series_is_warned_of():
+    ids = np.arange(8).repeat(5)
+    for values in (ids, ids // 2, np.where(np.arange(40) % 7, ids, np.nan)):
+        assert "[x.drop(columns=['n']) for x in X]" in warned(with_channel(values, "n"))
+
+
 def test_columns_of_steps_and_channels_are_warned_of():
     long = pd.DataFrame({"id": [0, 0, 1, 1], "t": [0, 1] * 2, "a": [1, 2, 3, 4], "b": [5, 6, 7, 8]})
     X = long.pivot(index="id", columns="t", values=["a", "b"])

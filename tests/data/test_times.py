@@ -3,6 +3,7 @@
 from contextlib import nullcontext
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
+from warnings import catch_warnings
 
 import numpy as np
 import pandas as pd
@@ -70,6 +71,14 @@ def test_refused_with_a_reason():
     ):
         with pytest.raises(ValueError, match=message):
             pad_times(times, lengths(3, 3))
+
+
+@pytest.mark.parametrize(
+    ("first", "warned"), [(20240131, "pd.to_datetime"), (20240132, None), (10240131, None)]
+)
+def test_dates_that_are_written_as_numbers_are_warned_of(first, warned):
+    with pytest.warns(UserWarning, match=warned) if warned else catch_warnings(action="error"):
+        pad_times([first, 20240201], lengths(2))
 
 
 def test_one_unit_is_the_median_step_of_training():

@@ -162,13 +162,17 @@ def _doubt_of_channels(X: Any, series: SeriesSource) -> str:
         return ""
     values = series.read(np.arange(0, n, -(-n // _MOST_SERIES))).values
     if named:
+        low, high = np.fmin.reduce(values, axis=1), np.fmax.reduce(values, axis=1)
         steps = np.diff(values, axis=1)
+        levels = np.where(np.count_nonzero(~np.isnan(values), axis=1) > 1, low, np.nan)
+        differ = np.fmin.reduce(levels) < np.fmax.reduce(levels)
         counts = (steps == 1).any(axis=(0, 1)) & ((steps == 1) | np.isnan(steps)).all(axis=(0, 1))
-        if not (ids := list(compress(series.channels or first.columns, counts))):
+        are_ids = np.where((low < high).any(axis=0), counts, differ)
+        if not (ids := list(compress(series.channels or first.columns, are_ids))):
             return ""
         drop = f".drop(columns={ids})"
         drop = f"X{drop}" if isinstance(X, pd.DataFrame) else f"[x{drop} for x in X]"
-        return f" with channels that count up; drop ids with {drop}"
+        return f" with channels that count up or never change in a series; drop ids with {drop}"
     # Lengths that differ are lengths.
     if (series.lengths < length).any() or _change(values, 1) < _SMOOTH * _change(values, 2):
         return ""

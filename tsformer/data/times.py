@@ -11,6 +11,7 @@ import torch
 from pandas.tseries.frequencies import to_offset
 
 from tsformer._checks import shortened
+from tsformer._warnings import warn_caller
 from tsformer.data.native import to_numpy
 from tsformer.data.series import Floats
 
@@ -126,6 +127,14 @@ def pad_times(times: Any, lengths: npt.NDArray[np.int64]) -> tuple[Floats, str]:
         each = [array] * len(lengths) if array.ndim == 1 else list(array)
     if len(each) != len(lengths):
         raise ValueError(f"X has {len(lengths)} series, but times has {len(each)}")
+    digits = ordered_times(each[0], "times of series 0")
+    if len(digits) > 1 and digits.dtype.kind in "iu":
+        dates = pd.to_datetime(digits.astype(str), format="%Y%m%d", errors="coerce")
+        if dates.notna().all() and 1900 <= dates[0].year < 2100:
+            warn_caller(
+                f"times such as {digits[0]} are read as numbers, whose differences are no "
+                'durations; if they are dates, pass pd.to_datetime(times, format="%Y%m%d")'
+            )
     padded = np.zeros((len(lengths), int(lengths.max())))
     clocks = set()
     for i, (row, given, length) in enumerate(zip(padded, each, lengths.tolist(), strict=True)):
