@@ -50,10 +50,8 @@ class Leverage(Learned):
         The distance of a series is from all but its own part. `cut` ``[V, k, F]`` are other
         features of the first `k` series, and `parts` are indices ``[n, size]`` for each size.
         """
-        every = torch.cat([features[None], F.pad(cut, (0, 0, 0, len(features) - cut.shape[1]))])
-        every = every.double()
-        self.mean = every[0].mean(dim=0)
-        _, singular, axes = torch.linalg.svd(every[0] - self.mean, full_matrices=False)
+        self.mean = features.double().mean(dim=0)
+        _, singular, axes = torch.linalg.svd(features - self.mean, full_matrices=False)
         kept = singular > 1e-6 * singular[0]
         values, axes = singular[kept].square(), axes[kept].mT
         unit = values.mean() if len(values) else values.new_ones(())
@@ -61,9 +59,12 @@ class Leverage(Learned):
         shares = values / (values + self.penalty)
         # Contiguous as loaded: the same product, bit for bit.
         self.axes = (axes * (shares / self.penalty).sqrt()).float().contiguous()
-        roots = (every - self.mean) @ (axes * (shares / values).sqrt())
-        roots = F.pad(roots, (0, 1), value=len(features) ** -0.5)  # the hat matrix is root root^T
-        squared = self(every).square()
+        axes, constant = axes * (shares / values).sqrt(), len(features) ** -0.5
+        uncut = len(features) - cut.shape[1]
+        squared = torch.cat([self(features)[None], F.pad(self(cut), (0, uncut))]).square()
+        products = [(x - self.mean) @ axes for x in (features[None], cut)]
+        own, cut = (F.pad(x, (0, 1), value=constant) for x in products)
+        roots = torch.cat([own, F.pad(cut, (0, 0, 0, uncut))])  # the hat matrix is root root^T
         for part in parts:
             own = roots[0, part]
             cross = own @ roots[:, part].mT
