@@ -60,11 +60,12 @@ class Leverage(Learned):
         # Contiguous as loaded: the same product, bit for bit.
         self.axes = (axes * (shares / self.penalty).sqrt()).float().contiguous()
         axes, constant = axes * (shares / values).sqrt(), len(features) ** -0.5
-        uncut = len(features) - cut.shape[1]
-        squared = torch.cat([self(features)[None], F.pad(self(cut), (0, uncut))]).square()
-        products = [(x - self.mean) @ axes for x in (features[None], cut)]
-        own, cut = (F.pad(x, (0, 1), value=constant) for x in products)
-        roots = torch.cat([own, F.pad(cut, (0, 0, 0, uncut))])  # the hat matrix is root root^T
+        rows = torch.cat([features, cut.flatten(0, 1)])
+        rows = torch.cat([self(rows).square()[:, None], (rows - self.mean) @ axes], dim=1)
+        own, cut = rows[: len(features)], rows[len(features) :].unflatten(0, cut.shape[:2])
+        rows = torch.cat([own[None], F.pad(cut, (0, 0, 0, len(own) - cut.shape[1]))])
+        squared, roots = rows[..., 0], F.pad(rows[..., 1:], (0, 1), value=constant)
+        # The hat matrix is root root^T.
         for part in parts:
             own = roots[0, part]
             cross = own @ roots[:, part].mT
