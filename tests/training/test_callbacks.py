@@ -54,6 +54,15 @@ def test_called_in_order_and_ended_like_nested_blocks(fails_at, expected):
     assert ", ".join(log) == expected
 
 
+def test_a_closed_pipe_ends_the_lines_and_not_the_fit(monkeypatch):
+    class Closed:
+        def write(self, text):
+            raise BrokenPipeError
+
+    monkeypatch.setattr(sys, "stderr", Closed())
+    assert len(run(ProgressBar())) == 2
+
+
 @pytest.mark.parametrize("terminal", [True, False])
 def test_a_long_fit_says_once_on_a_terminal_how_to_see_progress(capsys, monkeypatch, terminal):
     monkeypatch.setattr("tsformer.training.progress.SECONDS_WITHOUT_WORD", -1.0)

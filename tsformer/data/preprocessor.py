@@ -566,7 +566,8 @@ def _check_codes(x: Tensor) -> None:
     if bool(wrong.any()):
         case, step, _ = wrong.nonzero()[0].tolist()
         place = f"{float(x[case, step, 0]):g} at series {{case}}, step {step}"
-        raise SeriesError(case, f"stem='embedding' needs codes that are integers; got {place}")
+        problem = f"stem='embedding' needs codes that are integers; got {place}"
+        raise SeriesError(case, f"{problem}: measurements need another stem")
 
 
 def _interval(series: SeriesSource) -> float | None:

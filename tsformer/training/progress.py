@@ -1,6 +1,7 @@
 """ProgressBar: the callback that shows progress."""
 
 import sys
+from contextlib import suppress
 from datetime import timedelta
 from math import inf
 from time import monotonic
@@ -12,8 +13,9 @@ SECONDS_WITHOUT_WORD = 30.0  # of a fit without `verbose`, until a terminal hint
 
 
 def note(text: str) -> None:
-    """Print a line on standard error."""
-    print(text, file=sys.stderr, flush=True)
+    """Print a line on standard error; a fit outlives a closed pipe."""
+    with suppress(BrokenPipeError, ValueError):
+        print(text, file=sys.stderr, flush=True)
 
 
 class ProgressBar(Callback):

@@ -1,5 +1,6 @@
 """Findings of a study: gains and costs worked out by hand."""
 
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,16 @@ def test_scores_twice_are_refused_and_gains_need_a_baseline():
     twice = StudyScores(pd.concat([rows[:1], rows[:1]]), Path("scores.csv"), ours=False)
     with pytest.raises(ValueError, match="twice"):
         analyse(twice)
+
+
+@pytest.mark.parametrize("unit", [1.0, 100.0])
+def test_a_region_of_equality_in_another_unit_than_the_scores_is_warned_of(unit):
+    rows = results({"rocket": [0.6 * unit] * 2, "ridge": [0.5 * unit] * 2})
+    study = StudyScores(rows, Path("scores.csv"), ours=False)
+    with warnings.catch_warnings(action="error"):
+        analyse(study, rope=0.01 * unit)
+    with pytest.warns(UserWarning, match=f"rope={1 / unit:g}"):
+        analyse(study, rope=1 / unit)
 
 
 def test_gains_are_differences_with_the_interval_of_their_data_sets():

@@ -9,6 +9,7 @@ import pandas as pd
 
 from tsformer._checks import check_known, check_number
 from tsformer._optional import require
+from tsformer._warnings import warn_caller
 from tsformer.studies.analysis.scores import (
     COLUMNS,
     COSTS,
@@ -220,6 +221,10 @@ def analyse(
     check_number("rope", rope, 0, excluded=True)
     if baseline is not None:
         check_known("method", baseline, study.rows["method"].unique())
+    highest = study.rows["score"].max()
+    if (rope < 0.1 and 1 < highest <= 100) or (rope >= 0.5 and highest <= 1):
+        problem = f"rope={rope:g} is not in the unit of the scores, of which {highest:g} is highest"
+        warn_caller(f"{problem}; pass rope=1 for percentages, rope=0.01 for shares")
     found = []
     for variant in variant_scores(study):
         check_scores(variant.used)
