@@ -222,7 +222,10 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
                 train_ensemble(**job, n_jobs=self.n_jobs)
             finally:  # members without a finished epoch are dropped, except the first
                 kept = [i for i, history in enumerate(self.histories_) if history] or [0]
-                self.models_ = [self.models_[i].to(self.device_).eval() for i in kept]
+                self.models_ = [self.models_[i] for i in kept]
+                for model in self.models_:  # trained elsewhere, or not at all
+                    if model.training or next(model.parameters()).device != self.device_:
+                        model.to(self.device_).eval()
                 self.histories_ = [self.histories_[i] for i in kept]
                 if hasattr(self, "temperatures_"):
                     self.temperatures_ = self.temperatures_[: len(kept)]

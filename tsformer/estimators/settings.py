@@ -232,10 +232,12 @@ def _convolved(
     masked = panel.with_mask()
     generator = torch.Generator().manual_seed(seed % 2**63)  # the CPU's: the same on each device
     convolutions.draw(masked.values, masked.mask, generator)
-    convolutions.to(device)
+    if device != _CPU:
+        convolutions.to(device)
     panel, unscaled = panel.to(device), convolutions.unscaled
     features = forward(convolutions, panel, function=unscaled, device=device)
-    convolutions.cpu()  # a ridge needs float64, which not every device has
+    if device != _CPU:
+        convolutions.cpu()  # a ridge needs float64, which not every device has
     convolutions.fit_scales(features)
     for part in features.split(256):  # in place, to save memory
         part.copy_(convolutions.scale(part))

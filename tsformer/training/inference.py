@@ -85,8 +85,9 @@ def forward(
         torch.autocast(device.type, torch.bfloat16, enabled=bfloat16),
         panel.ahead(in_order(panel.lengths, n_steps)) as batches,
     ):
-        after.callback(model.train, model.training)
-        model.eval()
+        if model.training:
+            after.callback(model.train)
+            model.eval()
         for index in batches:
             output = in_halves(function, panel, index, device)
             if outputs is None:

@@ -221,7 +221,7 @@ class TrainingRun:
         finally:
             for norm, momentum in norms.items():
                 norm.momentum = momentum
-            model.eval()
+                norm.eval()
 
     def end_epoch(self, loss: float, lr: float, start: float) -> None:
         """Record the epoch, decide whether to stop, and call the callbacks."""
