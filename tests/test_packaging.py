@@ -5,7 +5,6 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from unittest import mock
 
 import pytest
 from packaging.version import Version
@@ -83,12 +82,6 @@ def test_every_public_name_is_there():
     assert "Any" not in dir(tsformer)
     with pytest.raises(AttributeError, match="no attribute 'TSTransformerClasifier'"):
         _ = tsformer.TSTransformerClasifier
-
-
-def test_a_copy_that_is_not_installed_goes_by_its_folder(monkeypatch):
-    absent = mock.Mock(side_effect=_optional.PackageNotFoundError)
-    monkeypatch.setattr(_optional, "distribution", absent)
-    assert install_command("cli") == f'pip install "{ROOT}[cli]"'
 
 
 def test_errors_and_baselines_name_extras_that_exist():

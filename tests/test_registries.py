@@ -67,11 +67,3 @@ def test_every_class_is_importable_from_the_package(room):
         cls = room.find(name)
         assert getattr(room, cls.__name__) is cls
         assert cls.__name__ in room.__all__
-
-
-def test_encodings_are_filed_by_hook_and_name():
-    for name in encodings.names():
-        cls = encodings.find(name)
-        file = "spe" if name.endswith("_spe") else name
-        hook = f"{cls.kind}." if cls.kind != "none" else ""
-        assert cls.__module__ == f"{encodings.__name__}.{hook}{file}"

@@ -1,18 +1,11 @@
 """Structure: no circle of imports, few functions to a fit, and distinct names of test files."""
 
 import ast
-from collections import Counter
 from graphlib import TopologicalSorter
 from pathlib import Path
 
 import tsformer
 from tools.functions_entered import counts
-
-
-def test_no_two_test_files_share_a_name():
-    """Without packages of their own pytest tells test modules apart by their names alone."""
-    names = Counter(path.stem for path in Path(__file__).parent.rglob("test_*.py"))
-    assert [name for name, count in names.items() if count > 1] == []
 
 
 def test_no_circle_of_imports():

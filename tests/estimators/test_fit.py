@@ -151,6 +151,7 @@ ON_GPU = {"device": "cuda", "precision": "float32"}
         *(("n_iter_no_change", {"max_epochs": n}, value) for n, value in ((500, 150), (12, 20))),
         ("precision", {"n_tokens": 2**11, "device": "cuda"}, "bfloat16"),
         ("precision", {"n_tokens": 2**11 - 1, "device": "cuda"}, "float32"),
+        ("precision", {"n_tokens": 2**11}, "float32"),
         ("compile", ON_GPU, "cuda-graphs"),
         ("compile", ON_GPU | {"freeze": "backbone"}, False),
         ("compile", ON_GPU | {"freeze": "backbone", "compile": True}, True),

@@ -39,7 +39,11 @@ def path(tmp_path):
         {"encoding_params": {"apply_to": "sum", "d_hidden": 3}, "pooling": "attention"},
         {"scaling": "series", "stem": "patch", "stem_params": {"stride": 3}, "norm_first": False},
         {"scaling": None, "stem": "linear", "d_ff": 5, "n_layers": 0, "class_weight": "balanced"},
-        {"class_weight": {"no": 1, "yes": np.float64(2.5)}, "d_model": np.int64(8)},
+        {
+            "class_weight": {"no": 1, "yes": np.float64(2.5)},
+            "d_model": np.int64(8),
+            "dropout": np.float32(0.1),
+        },
     ],
     ids=lambda options: "-".join(map(str, options.values())),
 )

@@ -44,25 +44,6 @@ def view(store: RunStore, name: str) -> tuple[str, dict[str, Any]]:
     return envelope["name"], json.loads(envelope["state"])
 
 
-def test_cards_lie_in_sections_and_no_metric_is_left_to_mlflow(store):
-    """MLflow shows a card of its own, in an open section, for each metric without one."""
-    fit(store)
-    summary(store, "s")
-    made = make_views(store, "s")
-    assert list(made) == [view_of_study("s"), "fits"]
-    for name, kind in zip(made, ("encoding", "fit"), strict=True):
-        title, state = view(store, name)
-        assert title == made[name]
-        sections = {section["uuid"] for section in state["compareRunSections"]}
-        cards = state["compareRunCharts"]
-        assert {card["metricSectionId"] for card in cards} == sections
-        assert len({card["uuid"] for card in cards}) == len(cards)
-        (run,) = store.runs(tags={"tsformer.kind": kind})
-        assert set(run.data.metrics) <= {card.get("metricKey") for card in cards}
-        folded = [s["name"] for s in state["compareRunSections"] if not s["display"]]
-        assert folded == ["Everything else"]
-
-
 def test_each_variant_of_a_study_has_its_view_worst_first_without_the_study(store):
     """MLflow's charts reverse the runs: there the best is first."""
     variants = {"linear": "|a1|", "conv": "|b2|"}

@@ -18,7 +18,6 @@ from small_problem import (
 from torch import Tensor, nn
 
 from tsformer._devices import resolve_device
-from tsformer._precision import resolve_precision
 from tsformer.data.panel import shuffled
 from tsformer.training import forward
 from tsformer.training.loop import make_optimizer
@@ -60,26 +59,6 @@ def test_only_matrices_of_layers_decay():
     assert {"encoding.parts.1.0.ffn.0.weight", "encoding.parts.1.0.ffn.3.weight"} < decayed
     assert sum("branches" in key for key in decayed) == 8
     assert not [key for key in decayed if key.endswith("bias") or "norm" in key or "table" in key]
-
-
-def test_nothing_waits_for_the_device_inside_an_epoch(monkeypatch):
-    """Each of these makes the host wait for a GPU; one per epoch is needed."""
-    calls = []
-    for name in ("item", "tolist", "cpu", "numpy", "__bool__", "__float__"):
-        real = getattr(Tensor, name)
-
-        def counted(self, *args, _real=real, _name=name):
-            calls.append(_name)
-            return _real(self, *args)
-
-        monkeypatch.setattr(Tensor, name, counted)
-    per_epoch = []
-    for n in (8, 80):  # two batches per epoch, and twenty
-        calls.clear()
-        fit(make_model(), *make_panel(n), make_plan(n_epochs=3))
-        per_epoch.append(calls.count("item") / 3)
-        assert set(calls) == {"item"}
-    assert per_epoch == [1, 1]
 
 
 HEAD = ("head.weight", "head.bias")
@@ -185,21 +164,6 @@ def test_rate_rises_to_its_peak_and_falls_to_zero_along_a_cosine():
 def test_a_device_that_is_not_there_is_not_offered(device):
     with pytest.raises(ValueError, match=r"^device .* 'cpu'"):
         resolve_device(device)
-
-
-@pytest.mark.parametrize(
-    ("precision", "device", "size", "bfloat16"),
-    [
-        ("auto", "cuda", 2**14, True),
-        ("auto", "cuda", 2**14 - 1, False),
-        ("auto", "cpu", 2**14, False),
-        ("float32", "cpu", 0, False),
-        ("bfloat16", "cpu", 0, True),
-    ],
-)
-def test_precision(precision, device, size, bfloat16, monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: True)
-    assert resolve_precision(precision, torch.device(device), size) == bfloat16
 
 
 class Small(nn.Module):

