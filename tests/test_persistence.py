@@ -108,9 +108,6 @@ def test_load_refuses_description(saved, change, message):
         load(saved)
 
 
-# Replacing
-
-
 @pytest.mark.parametrize(
     ("name", "text"),
     [
@@ -185,9 +182,6 @@ def test_other_process_saves_while_this_one_loads(saved, monkeypatch):
 
     monkeypatch.setattr(Path, "read_bytes", interrupted)
     assert_same(load(saved), fitted("rope"))
-
-
-# Before a long fit, and after it
 
 
 def try_folder(folder: Path, error: type[BaseException] | None = None) -> None:

@@ -165,8 +165,6 @@ def test_no_name_leaves_its_place(tmp_path):
     assert page.count("<tr>") == sum(not line.startswith("| ---") for line in lines)
 
 
-# --- the summary ---------------------------------------------------------------------------------
-
 SIZES: dict[str, Any] = {"d_model": 8, "n_heads": 2, "n_outputs": 3, "n_channels": 2}
 
 
@@ -214,13 +212,7 @@ def test_summary_shows_used_values():
     recipe = summary.recipe.set_index("parameter")
     assert recipe.loc["class_weight"].tolist() == ["{'<b>': 2}", "{'<b>': 2}"]
     assert "callbacks" not in recipe.index
-    page = summary._repr_html_()
-    assert "<b>" not in page
-    for layer, _, output, n in summary.layers.to_numpy():
-        assert f"<td>{layer}</td>" in page
-        (line,) = (line for line in str(summary).splitlines() if line.startswith(f"{layer} "))
-        assert output in line
-        assert line.endswith(f" {n}")
+    assert "<b>" not in summary._repr_html_()
 
 
 def test_sizes_and_members():

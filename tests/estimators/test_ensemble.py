@@ -62,9 +62,6 @@ def test_ctrl_c_keeps_convolutions(tmp_path):
         )
 
 
-# The limit of time
-
-
 class Clock:
     """Time that passes only where random convolutions, choices or epochs take some."""
 
@@ -150,9 +147,6 @@ def test_time_limit_counts_choices(monkeypatch):
     clf, seconds = Clock(monkeypatch, choices=20.0).fit("fast", 29)
     assert clf.transformer_.n_iter_ == 8
     assert seconds == clf.seconds_["transformer"] == 28
-
-
-# The gate
 
 
 def test_gate(tmp_path, capfd, monkeypatch):

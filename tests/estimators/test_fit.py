@@ -31,9 +31,6 @@ def test_weights_that_cannot_be():
             make(class_weight=class_weight).fit(X, y)
 
 
-# Earlier fits
-
-
 def test_warm_start_goes_on_with_all_members():
     clf = make(n_estimators=2, warm_start=True, learning_rate=5e-3).fit(X, Y)
     models, early = clf.models_, clf.histories_
@@ -63,9 +60,6 @@ def test_warm_start_refuses_what_does_not_fit():
     assert len(clf.classes_) == 3
 
 
-# Validation data: given, or held out
-
-
 def test_the_validation_loss_is_weighted_like_the_training_loss():
     weight = {0: 1000.0, 1: 0.001}
     # The averages of a batch norm are computed after the last validation.
@@ -74,9 +68,6 @@ def test_the_validation_loss_is_weighted_like_the_training_loss():
     log_proba = np.log(given.predict_proba(X))[np.arange(16), Y]
     expected = -np.average(log_proba, weights=[weight[label] for label in Y])
     assert given.history_[-1]["val_loss"] == pytest.approx(expected, rel=1e-3)
-
-
-# Members
 
 
 @pytest.mark.parametrize("make", [classifier, regressor])
@@ -107,9 +98,6 @@ def test_the_history_is_the_mean():
     mean = (first["val_loss"] + second["val_loss"]) / 2
     assert clf.history_[0]["val_loss"] == pytest.approx(mean)
     assert clf.history_[0]["seconds"] == pytest.approx(first["seconds"] + second["seconds"])
-
-
-# Budgets
 
 
 def resolved(n: int, n_tokens: int = 4, *, make=classifier, **options) -> settings.Settings:
@@ -164,9 +152,6 @@ def test_auto_settings(setting, options, value, monkeypatch):
     assert getattr(resolved(**{"n": 64, "device": "cpu"} | options), setting) == value
 
 
-# Device, display and what is blind
-
-
 def test_a_model_blind_to_direction_warns():
     with pytest.warns(UserWarning, match="a series from its reverse"):
         clf = make("alibi", stem="linear").fit(X, Y)
@@ -175,9 +160,6 @@ def test_a_model_blind_to_direction_warns():
         warnings.simplefilter("error")
         for encoding, stem in (("alibi", "conv"), ("alibi", "patch"), ("none", "linear")):
             make(encoding, stem=stem).fit(X, Y)
-
-
-# Augmentation: by name or as an instance, checked before training, saved
 
 
 def proba(**options) -> np.ndarray:
@@ -208,9 +190,6 @@ def test_a_first_step_without_values_is_a_common_origin():
     late, early = (np.concatenate([[0.0], start + np.arange(24)]) for start in (50, 1))
     clf = make(max_epochs=1).fit(begun, Y, times=late)
     assert not np.allclose(clf.predict_proba(begun, late), clf.predict_proba(begun, early))
-
-
-# --- observers hear of every fit once, and see how it ends ----------------------------------------
 
 
 @pytest.fixture

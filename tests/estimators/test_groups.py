@@ -83,9 +83,6 @@ def test_calibration_divides_series_by_groups(trained):
         assert [on for (on,) in map(groups_of, trained)] == expected
 
 
-# --- the series that are held out ----------------------------------------------------------------
-
-
 def counts(targets: np.ndarray, held_out: np.ndarray) -> list[int]:
     return np.bincount(targets[held_out], minlength=targets.max() + 1).tolist()
 
@@ -129,9 +126,6 @@ def test_folds_of_groups_have_like_shares_of_each_class():
     assert (np.sum(folds, axis=0) == 1).all()
     for fold in folds:
         assert counts(targets, fold) == pytest.approx([60, 16, 4], abs=1)
-
-
-# --- equal series are one group -------------------------------------------------------------------
 
 
 def problem(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:

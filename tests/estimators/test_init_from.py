@@ -123,6 +123,7 @@ def test_freeze_and_lr_scale(source):
     assert moved == {"encoding", "head", "head_norm"}, "what was initialised"
     clf = classifier(init_from=source, freeze="backbone", warm_start=True)
     assert equal(backbone(clf.fit(X, Y).fit(X, Y)), backbone(source))
+    assert all(parameter.requires_grad for parameter in clf.model_.parameters())
     clf = classifier(warm_start=True).fit(X, Y).set_params(init_from=source, freeze="backbone")
     with pytest.raises(ValueError, match="freeze='backbone'"):
         clf.fit(X, Y)

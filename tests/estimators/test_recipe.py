@@ -20,8 +20,6 @@ def training(X, y, weights=None, groups=None) -> TrainingData:
     return TrainingData(Padded(X.mT, np.full(len(X), X.shape[2])), y, weights, groups)
 
 
-# --- scaling -------------------------------------------------------------------------------------
-
 Y = np.arange(48) % 2
 STEPS = np.arange(40)
 #: Classes differ in their frequency.
@@ -151,8 +149,6 @@ def test_large_trials_use_a_sample(monkeypatch):
     of_all = settings.regression_recipe(data, REGRESSION_SCALINGS)
     assert of_all == settings.regression_recipe(data.part(drawn), REGRESSION_SCALINGS)
 
-
-# --- augmentation --------------------------------------------------------------------------------
 
 N, LENGTH = 60, 160
 LABELS = np.arange(N) % 2

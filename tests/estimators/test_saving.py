@@ -89,9 +89,6 @@ def test_load_drops_callbacks_and_device(path):
         load(path, device="gpu")
 
 
-# Encodings of one's own
-
-
 @pytest.fixture
 def ramp():
     class Ramp(PositionalEncoding, name="ramp"):

@@ -135,9 +135,6 @@ def test_ids_of_weights_labels_and_times_in_another_order():
             call(PANEL, **{name: value})
 
 
-# --- NUL characters ----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("container", [list, pd.Series, pd.Categorical, pd.DataFrame])
 def test_labels_that_differ_after_a_nul_are_refused(container):
     with pytest.raises(ValueError, match="NUL"):

@@ -67,10 +67,6 @@ def test_a_fit_is_kept_with_all_that_came_of_it(italy):
     pictures |= {"reliability_train.png", "reliability_val.png"}
     assert pictures == {name for name in files if name.endswith(".png")}
     assert all(np.std(image.imread(files[name])) > 0.05 for name in pictures)
-    (grid,) = files["images"].glob("encoding*.png")  # of MLflow's image grids
-    assert np.array_equal(image.imread(grid), image.imread(files["encoding.png"]))
-    (shown,) = files["images"].glob("encoding*.webp")
-    assert max(image.imread(shown).shape) == 600, "MLflow's 256 pixels are too few to read a word"
 
     (model,) = client.search_logged_models([run.info.experiment_id])
     assert (model.status, model.source_run_id) == ("READY", run.info.run_id)

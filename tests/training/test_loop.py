@@ -68,24 +68,6 @@ def backbone(model) -> frozenset[str]:
     return frozenset(name for name, _ in model.named_parameters() if name not in HEAD)
 
 
-def state_of(model) -> dict[str, torch.Tensor]:
-    return {name: each.clone() for name, each in model.state_dict().items()}
-
-
-def test_frozen_parameters_stay_and_rest_trains():
-    """The conv stem has batch norms, whose averages stay too."""
-    model = make_model(stem="conv", dropout=0.0)
-    # Averages of other series, and a history to go on with.
-    history = fit(model, *make_panel(seed=1), make_plan(n_epochs=1))
-    before = state_of(model)
-    plan = make_plan(pretrained=Pretrained(backbone(model), frozen=True), n_epochs=4)
-    fit(model, *make_panel(), plan, history=history)
-    after = state_of(model)
-    changed = {name for name in after if not torch.equal(before[name], after[name])}
-    assert changed == set(HEAD)
-    assert all(parameter.requires_grad for parameter in model.parameters())
-
-
 def test_lr_scale_slows_pretrained_parameters():
     ends = {}
     for scale in (None, 1.0, 1e-6):

@@ -1,7 +1,6 @@
 """Pictures of studies show the right numbers, and all of them."""
 
 import itertools
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,13 @@ from tsformer.studies.analysis.plots import (
     plot_mean_gains,
     plot_pairs,
 )
-from tsformer.studies.analysis.statistics import Statistics, compare_methods, mean_ranks
+from tsformer.studies.analysis.statistics import (
+    Statistics,
+    compare_methods,
+    costs,
+    mean_gains,
+    mean_ranks,
+)
 
 
 def fits(scores: dict[tuple[str, str], list[float]]) -> pd.DataFrame:
@@ -124,67 +129,47 @@ PROBLEMS = ["AsphaltObstaclesCoordinates", "DistalPhalanxOutlineAgeGroup", "Prox
 PROBLEMS += ["SonyAIBORobotSurface1", "MiddlePhalanxOutlineCorrect", "StandWalkJump", "CBF"]
 LONG = ["my_own_encoding_with_a_name_that_goes_on_and_on_and_on_for_a_while"]
 LONG += ["fixed+learnable+erpe+rope", "tape+erpe, stem=convolution, head_norm=None"]
-#: Data sets and methods of a study.
-STUDIES: dict[str, tuple[list[str], list[str]]] = {
-    "small": (PROBLEMS[:2], ["none", "rope"]),
-    "many encodings": (PROBLEMS, [*names(), *LONG]),
-    "many data sets": (list(list_datasets()["name"][:20]), ["none", "rope", "erpe"]),
-}
-CASES = [pytest.param(n, marks=pytest.mark.slow if n != "small" else ()) for n in STUDIES]
 
 
-def fits_of(study: str) -> pd.DataFrame:
+@pytest.mark.parametrize(
+    ("datasets", "methods"),
+    [
+        (PROBLEMS[:2], ["none", "rope"]),
+        pytest.param(PROBLEMS, [*names(), *LONG], marks=pytest.mark.slow),
+        pytest.param(
+            list_datasets()["name"][:20], ["none", "rope", "erpe"], marks=pytest.mark.slow
+        ),
+    ],
+    ids=["small", "many encodings", "many data sets"],
+)
+def test_pictures_are_legible(datasets, methods):
+    """With made-up tests, which would take most of the time."""
     rng = np.random.default_rng(0)
-    rows = itertools.product(STUDIES[study][0], enumerate(STUDIES[study][1]), range(3))
-    drawn = [
-        (d, m, seed, min(1.0, 0.9 + 0.01 * i + 0.05 * rng.normal())) for d, (i, m), seed in rows
-    ]
-    return pd.DataFrame(drawn, columns=["dataset", "encoding", "seed", "accuracy"])
-
-
-@cache
-def found(study: str) -> Statistics:
-    """Return statistics with made-up tests, which would take most of the time."""
-    means = fits_of(study).groupby(["dataset", "encoding"])["accuracy"].mean().unstack()
+    rows = pd.DataFrame(
+        itertools.product(datasets, methods, range(3)), columns=["dataset", "encoding", "seed"]
+    )
+    place = rows["encoding"].map(methods.index)
+    score = 0.9 + 0.01 * place + 0.05 * rng.normal(size=len(rows))
+    rows = rows.assign(accuracy=score.clip(upper=1), n_parameters=123_456 + 1_234 * place)
+    rows = rows.assign(fit_seconds=2 + 0.11 * place, predict_seconds=0.003 * 1.9 ** (place % 23))
+    memory = 812.3 * (1 + place / len(methods))
+    rows = rows.assign(peak_memory_mb=memory, predict_memory_mb=memory)
+    means = rows.pivot_table(index="dataset", columns="encoding", values="accuracy")
     ranks = mean_ranks(means).sort_values()
     means = means[ranks.index]
     pairs = pd.DataFrame([*itertools.combinations(means, 2)], columns=["better", "worse"])
     apart = [(means[one] - means[other]).mean() for one, other in pairs.to_numpy()]
     pairs = pairs.assign(difference=apart, wins=12, ties=1, loses=1, p=0.0123, p_holm=0.04)
     pairs.loc[::2, "p_holm"] = 1.0
-    return Statistics(means, means, ranks, 0.01, pairs, 0.01, [])
-
-
-def mean_gains(study: str) -> pd.DataFrame:
-    methods = [name for name in found(study).ranks.index if name != "none"]
-    gain = np.linspace(0.1, -0.1, len(methods))
-    table = pd.DataFrame({"method": methods, "gain": gain, "low": gain - 0.1, "high": gain + 0.1})
-    return table.assign(datasets=len(found(study).scores))
-
-
-def costs(study: str) -> pd.DataFrame:
-    n = np.arange(len(found(study).ranks))
-    table = pd.DataFrame({"method": found(study).ranks.index, "score": 1 - 0.002 * n})
-    seconds = {"fit_seconds": 2 + 0.11 * n, "predict_seconds": 0.003 * 1.9 ** (n % 23)}
-    fronts = {
-        "front_n_parameters": n < 2,
-        "front_fit_seconds": n < 1,
-        "front_predict_seconds": n < 1,
-    }
-    return table.assign(**seconds, n_parameters=123_456 + 1_234 * n, **fronts)
-
-
-@pytest.mark.parametrize("study", CASES)
-def test_pictures_are_legible(study):
-    """With long names, many encodings, few or many data sets."""
-    memory = np.linspace(812.3, 1_234.5, len(found(study).ranks))
+    statistics = Statistics(means, means, ranks, 0.01, pairs, 0.01, [])
+    gains = mean_gains(means.drop(columns="none").sub(means["none"], axis=0))
     variants = [f"stem=convolution, head_norm={what}" for what in ("batch", "layer", None)]
     for figure in (
-        plot_comparison(fits_of(study)),
-        plot_boxes(fits_of(study)),
-        plot_critical_difference(found(study)),
-        plot_pairs(found(study)),
-        plot_mean_gains(dict.fromkeys(variants, mean_gains(study)), "none"),
-        plot_cost(costs(study).assign(peak_memory_mb=memory, predict_memory_mb=memory[::-1])),
+        plot_comparison(rows),
+        plot_boxes(rows),
+        plot_critical_difference(statistics),
+        plot_pairs(statistics),
+        plot_mean_gains(dict.fromkeys(variants, gains), "none"),
+        plot_cost(costs(rows.rename(columns={"encoding": "method"}), statistics)),
     ):
         assert_legible(figure)

@@ -128,17 +128,6 @@ def test_variants_are_apart_and_nothing_is_claimed_of_noise(files):
     assert re.search(r"equivalent to `none`: (`rope` and `alibi`|`alibi` and `rope`)\.", conv)
 
 
-@pytest.mark.slow
-def test_an_unfinished_study_uses_what_is_paired(tmp_path):
-    rows = results().query("stem == 'linear'")
-    rope = rows["encoding"] == "rope"
-    gone = rope & (rows["dataset"].eq("UMD") | rows["dataset"].eq("CBF") & rows["seed"].eq(1))
-    _, said = written(study_in(tmp_path, rows[~gone]))
-    assert "57 of 120 fits" in said
-    assert "over 9 data sets, using the 51 of 57 fits" in said
-    assert re.search(r"^\| UMD \|.* – \|", said, flags=re.M), "shown, though not compared"
-
-
 def test_methods_have_gains_over_the_transformer_costs_and_skipped_fits(tmp_path):
     """One of them failed on one data set and cannot read two others."""
     names, datasets = ["tsformer", "rocket", "forest"], DATASETS[:5]

@@ -50,8 +50,6 @@ def test_ctrl_c_loses_nothing_and_the_next_call_goes_on(uri, experiment, tmp_pat
     assert [run.info.status for run in store.runs(tags={"tsformer.kind": "study"})] == ["FINISHED"]
 
 
-# --- compare() with processes that are killed: every fit is recorded once -------------------------
-
 psutil = pytest.importorskip("psutil")
 
 HERE = str(Path(__file__).parent)
@@ -122,8 +120,6 @@ def test_ctrl_c_in_many_processes_says_how_to_go_on(uri, experiment, processes, 
     assert f"tsformer {' '.join(command)}\n" in resume
     assert "Traceback" not in said
 
-
-# compare() with a real tracking server that is killed, and with a scheduler that refuses
 
 LINEAR = {"d_model": 8, "n_heads": 2, "n_layers": 1, "stem": "linear", "max_epochs": 10}
 OF_LINEAR = Study(("ItalyPowerDemand",), ("none", "tape+erpe"), seeds=2, parameters=LINEAR)
