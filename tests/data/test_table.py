@@ -277,6 +277,9 @@ def test_labels_in_a_second_file_are_joined_by_case(read, table):
             read(text, label="kind", **options)
     with pytest.raises(ValueError, match="`case=`"):
         read(text, labels="labels.csv")
+    Path("labels.xlsx").touch()
+    with pytest.raises(ValueError, match="save as CSV"):
+        read(text, label="kind", **options | {"labels": "labels.xlsx"})
 
 
 def test_a_grid_inserts_missing_rows_of_a_file(read):

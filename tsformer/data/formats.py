@@ -83,6 +83,8 @@ def read_frame(path: Path, **options: Any) -> tuple[pd.DataFrame, bool]:
     """Read a table without blank rows, numbered as in the file, and whether columns have names."""
     if not path.is_file():
         raise FileNotFoundError(f"{path}: No such file")
+    if ending(path) not in TABLES:
+        raise ValueError(f"{path} is no table of {', '.join(TABLES)}; save as CSV")
     parquet = ending(path) in PARQUET
     rows, header = (read_parquet(path), True) if parquet else _read_text(path, **options)
     full = rows.dropna(how="all")
