@@ -68,13 +68,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason=NEEDS_ARCHIVE))
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    skipped = terminalreporter.getreports("skipped")
-    n_skipped = sum(NEEDS_ARCHIVE in str(report.longrepr) for report in skipped)
-    if n_skipped:
-        terminalreporter.write_line(f"{n_skipped} tests skipped, each {NEEDS_ARCHIVE}")
-
-
 @pytest.fixture(scope="session")
 def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], str]:
     """Write an MLflow store without runs; its tables, which take seconds, are created once."""

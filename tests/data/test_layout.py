@@ -186,8 +186,6 @@ def test_what_the_warning_says_silences_it_and_predict_says_how_to_swap():
         clf.predict(NOISE)
 
 
-# --- ids of series: those of X and of y agree, or neither answers for the other -------------------
-
 IDS = ["p3", "p1", "p2", "p0"]
 VALUES = np.arange(12.0).reshape(4, 3)
 
@@ -260,8 +258,6 @@ def test_labels_in_the_order_of_a_table_beside_series_in_that_of_its_groups():
     check_ids(X, y.set_axis([7, 8, 9]), "y")
     check_ids([x.reset_index(drop=True) for x in X], y, "y")
 
-
-# --- the rows of a recording are no series --------------------------------------------------------
 
 N = 6000
 ACTIVITY = np.repeat(["walk", "run", "sit"] * 4, N // 12)

@@ -48,8 +48,6 @@ def test_a_constant_has_values_that_are_equal_to_rounding(offset):
     np.testing.assert_allclose(moments.std[2], 50 * ulp, rtol=1e-6)
 
 
-# --- sizes ----------------------------------------------------------------------------------------
-
 #: Series [L, C] of several lengths, whose sizes span six decades.
 SERIES = [
     10.0 ** RNG.uniform(-3, 3) * (RNG.standard_normal((n, 2)) + RNG.normal(size=2))
@@ -109,9 +107,6 @@ def test_constants_have_the_least_size_in_training():
 
 def test_sizes_that_training_had_not_are_five_deviations_at_most():
     assert np.abs(sizes([1e30 * x for x in SERIES], SERIES)).max() == 5
-
-
-# --- differences ----------------------------------------------------------------------------------
 
 
 def expected(X: list[np.ndarray], times: list[np.ndarray], scale: float) -> list[np.ndarray]:

@@ -236,9 +236,6 @@ def test_refused_data_leave_fit(fitted):
     assert fitted.score(RAGGED, Y, np.arange(16), times=TIMES) == right @ np.arange(16) / 120
 
 
-# --- a live signal: its windows are those of `tsformer.data.windows` ------------------------------
-
-
 def signal(n=400):
     values = RNG.normal(size=(2, n))
     values[0, n // 2 :] += 3

@@ -57,6 +57,7 @@ def test_backbone_copied_from_fit_and_folder(source, tmp_path):
 
 
 HALF = {"strides": (2, 1)}
+STRIDED = HALF | {"downsampling": "stride"}
 GAPS = X.copy()
 GAPS[:, 0, 5] = np.nan
 OTHER_GAPS = GAPS[:, ::-1]
@@ -77,11 +78,7 @@ OTHERS = [
     ({"views": "difference"}, {"views": "values"}, "another views", "stem"),
     ({}, {"view_params": {"scale": 0.5}}, "another view_params", "stem"),
     ({}, {"stem_params": {"dilations": (1, 3)}}, "another dilations", "stem"),
-    (
-        {"stem_params": HALF},
-        {"stem_params": HALF | {"downsampling": "stride"}},
-        *("another downsampling", "stem"),
-    ),
+    ({"stem_params": HALF}, {"stem_params": STRIDED}, "another downsampling", "stem"),
     ({}, {}, "another .*gaps", "stem", GAPS, OTHER_GAPS),
     (
         OF_CODES | {"objective": "contrastive", "objective_params": {"sigma": 0}},

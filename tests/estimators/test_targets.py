@@ -82,8 +82,6 @@ def test_one_class_and_labels_that_may_be_missing_are_warned_of(labels):
         convolutions().fit(X, np.resize(labels, len(X)))
 
 
-# --- in every estimator ------------------------------------------------------------------------
-
 IDS = [f"p{i:02d}" for i in range(12)]
 PANEL = pd.concat([pd.DataFrame(x.T, columns=["a", "b"]) for x in X], keys=IDS)
 NUMBERS = pd.Series(np.tile([0, 1], 6), index=IDS)

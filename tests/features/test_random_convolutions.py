@@ -50,9 +50,6 @@ def test_differences_need_two_valid_steps():
     assert not valid.any()
 
 
-# --- hydra, MiniRocket and both together: padding, one seed, their state --------------------------
-
-
 def series(n: int, channels: int, length: int) -> torch.Tensor:
     return torch.randn(n, channels, length, generator=seeded())
 
@@ -86,9 +83,6 @@ def test_padding_changes_nothing(fit, channels):
             torch.testing.assert_close(transform(more, there), together, atol=1e-5, rtol=0)
 
 
-# --- Hydra ---------------------------------------------------------------------------------------
-
-
 def counts_by_loops(hydra: Hydra, x: np.ndarray) -> np.ndarray:
     """The features of one series ``[C, L]``, from the definition."""
     length = x.shape[1]
@@ -114,9 +108,6 @@ def test_hydra_equals_definition(channels, length):
     wanted = np.array([counts_by_loops(transform, each) for each in x.numpy()])
     np.testing.assert_allclose(transform(x).numpy(), wanted, atol=1e-4)
     assert not transform(torch.zeros_like(x)).any(), "a constant window counts for none"
-
-
-# --- MiniRocket ----------------------------------------------------------------------------------
 
 
 def shares_by_loops(rocket: MiniRocket, x: np.ndarray) -> list[float]:
@@ -174,9 +165,6 @@ def test_biases_are_quantiles_of_training_convolutions():
     assert apart.mean() < 0.006
 
 
-# --- both transforms together, and their scales --------------------------------------------------
-
-
 def made(x, mask=None, n_features=336, n_groups=4) -> RandomConvolutions:
     convolutions = RandomConvolutions(n_features, n_groups).draw(x, mask, seeded())
     convolutions.fit_scales(convolutions.unscaled(x, mask))
@@ -226,9 +214,6 @@ def test_features_are_scaled_as_defined():
     scaler = FeatureScaler()
     scaler.counts = True
     torch.testing.assert_close(scaler.fit(x)(x), wanted.where(root > 0, 0.0))
-
-
-# --- series with times of their own, at regular steps ---------------------------------------------
 
 
 def panel(values, times, lengths=None, mask=None) -> Panel:

@@ -116,8 +116,6 @@ def test_pictures_go_where_they_are_told() -> None:
         plot_history(HISTORY, axes=ax)
 
 
-# --- learning curves: the means, the spreads and the numbers of series ----------------------------
-
 N = {"ArrowHead": 36, "SonyAIBORobotSurface1": 20, "AsphaltObstaclesCoordinates": 390, "C": 7494}
 LONG = ["none", "tape+erpe, stem=convolution, head_norm=None", "a method whose name goes on and on"]
 
@@ -171,8 +169,6 @@ def test_a_share_that_is_another_number_in_each_fold_is_one_point() -> None:
     np.testing.assert_allclose(line.get_xdata(), [4, 10])
     np.testing.assert_allclose(line.get_ydata(), [0.5, 0.7])
 
-
-# --- recordings: their values, pauses, and true and predicted events ------------------------------
 
 SECONDS = pd.to_timedelta([*range(30), *range(60, 90)], unit="s")
 INDICES = {

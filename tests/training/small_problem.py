@@ -95,6 +95,16 @@ class Remembers(Callback):
         self.weights.append(weights_of(state.model))
 
 
+class Stops(Callback):
+    """Ends the training after an epoch."""
+
+    def __init__(self, epoch: int):
+        self.epoch = epoch
+
+    def on_epoch_end(self, state):
+        state.stop = state.epoch == self.epoch
+
+
 def wrong_labels() -> Validation:
     """Validation data on which training makes the loss worse after the first steps."""
     panel, targets = make_panel(seed=1)

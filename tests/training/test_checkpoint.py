@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from small_problem import (
+    Stops,
     cross_entropy,
     equal,
     fit,
@@ -61,11 +62,6 @@ class Killed(Exception):
     """Ends a run in a step."""
 
 
-class Stops(Callback):
-    def on_epoch_end(self, state):
-        state.stop = state.epoch == 3
-
-
 def end_of_run(
     folder: Path, *, resume: bool, at_step=None, error=None, stops=False, validated=True
 ):
@@ -82,7 +78,7 @@ def end_of_run(
     saves = saved_at_end if resume else plan_in
     plan = saves(folder, resume=resume, n_iter_no_change=50 if validated else None)
     model, history, message = make_model("tape"), History(), ""
-    options = {"callbacks": [Stops()] if stops else [], "history": history}
+    options = {"callbacks": [Stops(3)] if stops else [], "history": history}
     try:
         validation = wrong_labels() if validated else None
         train(model, *make_panel(), loss, plan, validation=validation, **options)

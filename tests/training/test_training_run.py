@@ -9,6 +9,7 @@ import torch
 from small_estimators import Raises, classifier, encoder, regressor
 from small_problem import (
     Remembers,
+    Stops,
     accuracy,
     cross_entropy,
     equal,
@@ -31,14 +32,6 @@ from tsformer.training import (
     training_run,
 )
 from tsformer.training.plan import Pretrained
-
-
-class Stops(Callback):
-    def __init__(self, epoch: int):
-        self.epoch = epoch
-
-    def on_epoch_end(self, state):
-        state.stop = state.epoch == self.epoch
 
 
 def held_out() -> Validation:

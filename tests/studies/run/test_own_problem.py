@@ -62,14 +62,12 @@ def test_the_same_series_are_the_same_problem_and_others_are_another():
 
 def test_what_cannot_be_a_problem_leaves_nothing(tmp_path):
     given = grouped()
-    bare = given._replace(groups=None)
     apart = given._replace(groups=np.where(given.y == "a", "one", given.groups))
     for source, n_folds, message in [
         (series(4), 3, "'a'.* 3 folds"),
         (series(8, labels=["a b", "a:b"]), 2, "are equal"),
         (series(8, labels="a"), 2, "'a'"),
         (given, 13, "n_splits=13"),
-        (bare, 1, "n_splits"),
         (apart, 3, "'a'.* 3 folds"),
     ]:
         with pytest.raises(ValueError, match=message):
