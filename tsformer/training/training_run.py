@@ -51,7 +51,8 @@ class History(list[dict[str, float]]):
         """Return the rows as a DataFrame, indexed by epoch."""
         import pandas as pd
 
-        return pd.DataFrame(list(self)).set_index("epoch")
+        columns = None if self else ["epoch", "loss", "lr", "seconds"]
+        return pd.DataFrame(list(self), columns=columns).set_index("epoch")
 
 
 @dataclass

@@ -141,6 +141,7 @@ def test_a_budget_is_a_time(budget):
         (pd.Series([0, 1, 0, 1], index=[3, 2, 1, 0]), {}, "ids"),
         ([0, 1, 0], {}, "4.* 3"),
         ([0, 1, 0, 1], {"encodings": ["none", "rop"]}, "rop"),
+        ([0, 1, 0, 1], {"encodings": "none"}, "two encodings or more"),
         ([0, 1, 0, 1], {"n_folds": 1}, "n_splits"),
     ],
 )

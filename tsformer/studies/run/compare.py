@@ -187,8 +187,8 @@ def compare(
     several = study.encodings[1:] and study.resamples > 1
     if limit and (any(others) or not (several and fold_sizes(study.datasets[0]))):
         raise ValueError(
-            f"budget={budget!r} chooses between encodings, with one seed, by the folds of one data "
-            "set of your own: use which_encoding, without methods, vary and train_sizes"
+            f"budget={budget!r} chooses between two encodings or more, with one seed, by the folds "
+            "of your own data set: use which_encoding, without methods, vary and train_sizes"
         )
     if jobs > 1 or scheduler is not None or fit_time_limit is not None:
         for name in study.names:
