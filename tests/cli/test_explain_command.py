@@ -12,7 +12,6 @@ from tsformer.explain import most_relevant_windows
 
 pytest.importorskip("captum", reason='needs the extra "explain"')
 
-
 SMALL = ["--no-track", "--max-epochs", "2", "--set", "d_model=8", "--set", "n_layers=1"]
 SMALL += ["--set", "n_heads=2", "--set", "verbose=0", "--out", "model"]
 

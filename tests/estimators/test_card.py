@@ -24,7 +24,6 @@ LABELS = np.array(["no", "yes"])[Y]
 FRAMES = [pd.DataFrame(x.T, columns=["left", "right"]) for x in X]
 DATES = [pd.date_range("2024-01-01", periods=x.shape[1], freq="h") for x in RAGGED]
 
-
 #: Without the choices that "auto" makes from the data.
 quick = partial(classifier, scaling="channel", augmentation=None, max_epochs=1)
 

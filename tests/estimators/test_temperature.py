@@ -21,7 +21,6 @@ X = NOISE.normal(size=(40, 1, 20))
 # One label in five is wrong, so that certainty is not the best answer.
 Y = np.where(NOISE.random(40) < 0.2, "b", np.where(X[:, 0, :10].mean(axis=1) > 0, "a", "b"))
 
-
 make = partial(classifier, **OPTIONS)
 
 

@@ -132,9 +132,6 @@ def test_a_process_forked_in_the_middle_of_a_step_can_fit():
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
 
 
-# How many threads torch computes with. There are two of them in these tests, whatever the machine.
-
-
 class Watched:
     """Series that record torch's number of threads whenever they are read."""
 

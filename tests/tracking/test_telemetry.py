@@ -49,7 +49,6 @@ pickle.loads(pickle.dumps(os.getcwd))
 print(seen)
 """
 
-
 pytestmark = pytest.mark.processes
 
 

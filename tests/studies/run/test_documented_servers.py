@@ -42,10 +42,6 @@ def elsewhere(line: str, ports: dict[str, int]) -> str:
     return re.sub("|".join(ports), lambda port: str(ports[port[0]]), line)
 
 
-def interfaces(process: subprocess.Popen[bytes]) -> set[str]:
-    return {address for address, _ in listening(process.pid)}
-
-
 @pytest.fixture
 def ports():
     """A free port for each that the pages name."""
@@ -69,11 +65,10 @@ def test_all_of_a_cluster_on_one_machine_listens_to_that_machine_only(processes,
     assert " --host 127.0.0.1 " in command("mlflow server", page, "Where the runs go") + " "
     scheduler = processes.shell(elsewhere(command("dask scheduler", page, COMMANDS), ports))
     worker = start_worker(elsewhere(command("dask worker", page, COMMANDS), ports), processes)
-    assert {port for _, port in listening(scheduler.pid)} == {ports["8786"], ports["8787"]}
-    assert interfaces(scheduler) == {"127.0.0.1"}
+    assert listening(scheduler.pid) == {("127.0.0.1", ports[port]) for port in ("8786", "8787")}
     # A nanny, a worker and a dashboard.
     assert len(listening(worker.pid)) == 3
-    assert interfaces(worker) == {"127.0.0.1"}
+    assert {address for address, _ in listening(worker.pid)} == {"127.0.0.1"}
 
 
 @pytest.mark.processes

@@ -6,7 +6,6 @@ import faulthandler
 import pickle
 import re
 from concurrent.futures import Future
-from concurrent.futures.process import BrokenProcessPool
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -55,17 +54,15 @@ class Scripted:
         assert n_workers == 1
 
 
-@pytest.mark.parametrize("on_cluster", [False, True])
-def test_a_lost_process_fails_its_fit_and_no_other(monkeypatch, on_cluster):
+def test_a_lost_worker_of_a_cluster_fails_its_fit_and_no_other(monkeypatch):
     ended: list[str] = []
     monkeypatch.setattr(run_fits, "end_left_over", lambda store, study, keys: ended.extend(keys))
     monkeypatch.setattr(Task, "failed", lambda task, error: TrialResult(task.trial, None, error))
-    loss = KilledWorker if on_cluster else BrokenProcessPool
-    outcomes = {"crash": loss("{SIGSEGV(-11)}"), "late": loss("{EXIT(1)}"), "good": None}
+    outcomes = {"crash": KilledWorker("{SIGSEGV(-11)}"), "late": KilledWorker("{EXIT(1)}")}
+    outcomes["good"] = None
     pool: Any = Scripted(outcomes)
     given = tasks(methods={name: {"estimator": ENDS, "how": name} for name in outcomes})
-    fits: Any = Fits("", time_limit=9, client=pool if on_cluster else None)
-    fits.pools, fits.new_pool = [pool], lambda: pool
+    fits: Any = Fits("", time_limit=9, client=pool)
     monkeypatch.setattr(
         run_fits, "require", lambda *_, **__: SimpleNamespace(KilledWorker=KilledWorker)
     )
@@ -74,7 +71,7 @@ def test_a_lost_process_fails_its_fit_and_no_other(monkeypatch, on_cluster):
     assert re.match("ProcessLost: .*crash.*SIGSEGV", found.pop("crash"))
     assert re.match("FitTimeLimit: late .* 9 seconds", found.pop("late"))
     assert found == {"good": ""}
-    assert pool.pure in (None, False), "Dask would take equal tasks for one"
+    assert pool.pure is False, "Dask would take equal tasks for one"
 
 
 def test_methods_of_other_libraries_run_in_a_worker(monkeypatch):
