@@ -19,6 +19,8 @@ from tools import site
 
 # autodoc looks at every attribute, names that were replaced among them.
 warnings.filterwarnings("ignore", category=FutureWarning, module="sphinx")
+# Pages show warnings of examples without paths of the machine that built them.
+warnings.formatwarning = lambda text, kind, *_: f"{kind.__name__}: {text}\n"
 
 project = "tsformer"
 author = "tsformer developers"
