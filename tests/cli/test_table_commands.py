@@ -171,11 +171,3 @@ def test_predicted_labels_and_names_are_no_formulas(run):
     assert set(rows["label"]) <= written
     assert [text.removeprefix("'") for text in rows["label"]] == predicted
     assert rows["id"].tolist() == [f"'{name}" if name[0] == "=" else name for name in names]
-
-
-def test_arguments_in_messages_are_shown_as_options():
-    from tsformer.cli import in_flags
-
-    text = "`header=`, `header=False`, `time_format=%d %m`, `case=` and `grid='1h'`"
-    shown = "--header, --no-header, --time-format '%d %m', --case and --grid 1h"
-    assert in_flags(text) == shown

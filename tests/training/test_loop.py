@@ -61,18 +61,11 @@ def test_only_matrices_of_layers_decay():
     assert not [key for key in decayed if key.endswith("bias") or "norm" in key or "table" in key]
 
 
-HEAD = ("head.weight", "head.bias")
-
-
-def backbone(model) -> frozenset[str]:
-    return frozenset(name for name, _ in model.named_parameters() if name not in HEAD)
-
-
 def test_lr_scale_slows_pretrained_parameters():
     ends = {}
     for scale in (None, 1.0, 1e-6):
         model = make_model(dropout=0.0)
-        names = backbone(model)
+        names = frozenset(dict(model.named_parameters())) - {"head.weight", "head.bias"}
         before = weights_of(model)
         pretrained = None if scale is None else Pretrained(names, lr_scale=scale)
         history = fit(model, *make_panel(), make_plan(pretrained=pretrained))
