@@ -126,6 +126,13 @@ def test_the_same_series(name):
     np.testing.assert_array_equal(to_padded(make(), check=check).values, to_padded(make()).values)
 
 
+def test_a_refusal_names_the_way():
+    with pytest.raises(TypeError, match=r"pass one, as X\[key\]"):
+        to_padded({"train": WHOLE})
+    with pytest.raises(ValueError, match=r"a long table is read by .*from_long"):
+        to_padded(pd.DataFrame({"id": ["a", "b"], "v": 1}))
+
+
 REFUSED = {
     "lazy": lambda: polars.DataFrame(columns(RAGGED)).lazy(),
     "a generator": lambda: (x for x in WHOLE),
@@ -135,7 +142,6 @@ REFUSED = {
     "sparse": lambda: torch.tensor(WHOLE[:, 0]).to_sparse(),
     "nested": lambda: torch.nested.nested_tensor(BY_STEP),
     "series by step": lambda: BY_STEP,
-    "a dict": lambda: dict(enumerate(WHOLE)),
     "a stream": lambda: hugging_face(columns(RAGGED)).to_iterable_dataset(),
     "labels": lambda: hugging_face({**columns(RAGGED), "y": [0, 1, 0, 1]}),
     "cells of panels": lambda: objects([WHOLE] * 4),

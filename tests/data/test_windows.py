@@ -212,6 +212,7 @@ def test_events_return_to_windows():
 def test_scores_are_counted():
     labels = ["a"] * 10 + ["b"] * 10 + ["a"] * 10 + [None] * 10
     cut = windows(signal(40), labels, 1, 1)
+    assert repr(cut) == f"<{len(cut)} windows of 1 recordings>"
     predicted = [*"a" * 10, *"b" * 4, *"c" * 6, *"a" * 9, "b"]
     scores = cut.scores(cut.steps(predicted))
     assert scores["accuracy"] == pytest.approx(23 / 30)

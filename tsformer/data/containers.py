@@ -115,7 +115,8 @@ def _floats(table: pd.DataFrame, what: str) -> Floats:
     except (TypeError, ValueError) as error:
         other = [(name, str(t)) for name, t in table.dtypes.items() if t.kind not in "fiub"]
         columns = f"it has the columns {dict(other[:10])} ({error}): drop or convert them"
-        raise ValueError(f"{what} must contain real numbers; {columns}") from error
+        long = "a long table is read by tsformer.data.from_long"
+        raise ValueError(f"{what} must contain real numbers; {columns}; {long}") from error
 
 
 def _one_by_one(X: Any) -> tuple[list[Item], Names] | None:

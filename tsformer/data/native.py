@@ -19,7 +19,7 @@ def native(X: Any) -> Any:
         raise TypeError(f"X is a nested {type(X).__name__}; pass a list of (channels, length)")
     if isinstance(X, Mapping) and not hasattr(X, "tocsr"):  # some sparse matrices are mappings
         keys = f"the keys {list(X)[:10]}"
-        raise TypeError(f"X is a {type(X).__name__} with {keys}; pass a list, as of X.values()")
+        raise TypeError(f"X is a {type(X).__name__} with {keys}; pass one, as X[key]")
     if _is_xarray(X):
         way = "X.transpose('case', 'channel', 'time').to_numpy()"
         raise TypeError(f"X has the dimensions {X.dims} of xarray; pass an array, as of {way}")

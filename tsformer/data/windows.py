@@ -37,6 +37,9 @@ class Windows:
     def __len__(self) -> int:
         return len(self.groups)
 
+    def __repr__(self) -> str:
+        return f"<{len(self)} windows of {len(self.recordings)} recordings>"
+
     def __getitem__(self, which: Any) -> "Windows":
         """Return the windows of a slice, a mask or positions."""
         chosen = np.arange(len(self))[which]

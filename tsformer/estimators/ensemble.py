@@ -249,7 +249,7 @@ class TSEnsembleClassifier(ClassifierMixin, SeriesEstimator):
         for name, cls in zip(self.params_of_parts, self.parts.values(), strict=True):
             known = cls().get_params(deep=False).keys()
             for option in getattr(self, name) or {}:
-                kind = f"parameter of {cls.__name__} in {name}"
+                kind = f"entry of {name}"
                 checks.check_known(kind, option, sorted(known - _RESERVED))
         seed = self.random_state
         if not isinstance(seed, (int, np.integer)):
