@@ -71,7 +71,7 @@ NONSENSE: dict[str, list[Any]] = {
     **{"encoding": ["lpse"], "encoding_params": [{"nonsense": 1}, {"d_hiden": 3}]},
     **{"stem": ["embedding", "convolution"], "pooling": ["men"], "head_norm": ["bach"]},
     "stem_params": [{"nonsense": 1}, {"kernel_size": 4}, "kernel"],
-    **{"d_model": [0, 16.0, True, "16"], "n_heads": [3, 0], "n_layers": [-1], "d_ff": [0]},
+    **{"d_model": [0, 16.0, True, "16"], "n_heads": [3, 0], "n_layers": [-1, True], "d_ff": [0]},
     **{"dropout": [1.0, -0.1], "norm_first": ["yes"], "scaling": ["chanel"]},
     **{"views": ["value"], "view_params": [{"scal": 1}, 0.5], "timestamps": ["indx"]},
     **{"augmentation": ["wrap"], "augmentation_params": [{"nonsense": 1}, [1]]},
