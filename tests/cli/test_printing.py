@@ -26,9 +26,6 @@ def test_a_file_has_long_names_whole_and_json_has_numbers(capsys, monkeypatch):
     markdown(f"| a | b | c | d |\n|---|---|---|---|\n| {' | '.join(names)} |")
     printed = capsys.readouterr().out
     assert all(printed.count(name) == 2 for name in names)
-    monkeypatch.setenv("COLUMNS", "60")
-    table(["a", "b", "c", "d"], [names])
-    assert max(map(len, capsys.readouterr().out.splitlines())) <= 60, "as the variable says"
     row = ["007", 1234, "a b", False]
     table(["name", " peak MB", "", "random"], [row], as_json=True)
     expected = [{"name": "007", "peak_MB": 1234, "note": "a b", "random": False}]

@@ -43,15 +43,15 @@ def validated(row: dict[str, float]) -> dict[str, float]:
     return {name: row[name] for name in ("val_loss", "val_score")}
 
 
-MODELS = [
-    ({"head_norm": "batch"}, 4096),
-    ({"head_norm": "batch"}, 8),
-    ({"head_norm": "batch", "stem": "linear"}, 4096),
-    ({"head_norm": None, "dropout": 0.5}, 4096),
-]
-
-
-@pytest.mark.parametrize(("config", "most"), MODELS)
+@pytest.mark.parametrize(
+    ("config", "most"),
+    [
+        ({"head_norm": "batch"}, 4096),
+        ({"head_norm": "batch"}, 8),
+        ({"head_norm": "batch", "stem": "linear"}, 4096),
+        ({"head_norm": None, "dropout": 0.5}, 4096),
+    ],
+)
 def test_validation_each_epoch_scores_returned_model(config, most, monkeypatch):
     """Averages are recomputed over all series, or over at most 8."""
     monkeypatch.setattr(training_run, "_SERIES_FOR_AVERAGES", most)
