@@ -246,6 +246,7 @@ TIMED = frame(pd.date_range(DAY, periods=50, freq="s"))
         ((TIMED[::-1], None, 10, 5), "must increase; after step 0"),
         ((frame(pd.Index([*range(20), np.inf])), None, 10, 5), "must be finite numbers or dates"),
         ((signal(), [None] * 100, 10, 5), "no window is left"),
+        ((signal().T, None, 10, 5), r"no window is left .*\(channels, steps\)"),
         (({"a": signal()}, {"b": 1}, 10, 5), "labels have no entry for recording 'a'"),
         (([signal(), signal(9, 3)], None, 5, 5), "recording 1 and the first differ"),
         ((pd.concat([TIMED, TIMED]).sort_index(), None, 10, 5), "recording 0 must increase"),

@@ -268,7 +268,8 @@ def windows(
         longest = max(np.diff([0, *each.ends]).max() for each in read)
         raise ValueError(
             f"no window is left of length={length!r}, {min(lengths)} steps, in recordings of "
-            f"{longest} steps between pauses, labelled for least_share={least_share}"
+            f"{longest} steps between pauses, labelled for least_share={least_share}; arrays are "
+            "(channels, steps)"
         )
     names, members = (
         pd.Index([getattr(each, of) for each in read], tupleize_cols=False).repeat(counts)
