@@ -8,7 +8,7 @@ import torch
 from batches import KINDS, batch
 
 from tsformer._random import seeded
-from tsformer.augmentation import Augmentation, Batch, CutMix, Jitter, Slice, Sum, Warp
+from tsformer.augmentation import Augmentation, Batch, Compose, CutMix, Jitter, Slice, Warp
 
 from tsformer.augmentation import available, names, resolve  # isort: skip
 
@@ -100,9 +100,9 @@ def test_parts_of_a_sum_apply_in_order_and_one_of_them_mixes():
     with seeded(0, x.device):
         expected = parts[1](parts[0](Batch(x))).values
     with seeded(0, x.device):
-        assert torch.equal(Sum(parts)(Batch(x)).values, expected)
+        assert torch.equal(Compose(parts)(Batch(x)).values, expected)
     with pytest.raises(ValueError, match="both mix"):
-        Sum([CutMix(), Mixes()])
+        Compose([CutMix(), Mixes()])
     assert resolve("slice+cutmix").mixes
 
 

@@ -8,14 +8,14 @@ import pytest
 import torch
 
 from tsformer.data.containers import to_padded
-from tsformer.data.preprocessor import Scaler, Summary, make_difference, merged, views_in
+from tsformer.data.preprocessor import Moments, Scaler, make_difference, merged, views_in
 from tsformer.data.series import Padded
 
 nan = np.nan
 RNG = np.random.default_rng(0)
 
 
-def moments_of(x: torch.Tensor, sizes: list[int]) -> Summary:
+def moments_of(x: torch.Tensor, sizes: list[int]) -> Moments:
     summary = None
     for part in x.split(sizes):
         summary = merged(summary, part, ~part.isnan())

@@ -15,7 +15,7 @@ from sklearn.base import clone
 from small_estimators import X, Y, classifier, encoder, ensemble, regressor
 
 from tsformer import load
-from tsformer.augmentation import CutMix, Jitter, Sum, Warp
+from tsformer.augmentation import Compose, CutMix, Jitter, Warp
 from tsformer.estimators import settings
 from tsformer.estimators.series import Fit, TrainingData, add_observer, remove_observer
 
@@ -140,6 +140,7 @@ ON_GPU = {"device": "cuda", "precision": "float32"}
         ("precision", {"n_tokens": 2**11, "device": "cuda"}, "bfloat16"),
         ("precision", {"n_tokens": 2**11 - 1, "device": "cuda"}, "float32"),
         ("precision", {"n_tokens": 2**11}, "float32"),
+        ("precision", {"precision": "bfloat16"}, "bfloat16"),
         ("compile", ON_GPU, "cuda-graphs"),
         ("compile", ON_GPU | {"freeze": "backbone"}, False),
         ("compile", ON_GPU | {"freeze": "backbone", "compile": True}, True),
@@ -171,13 +172,13 @@ def test_the_default_augments_behind_the_conv_stem_only():
     linear = {"stem": "linear"}
     np.testing.assert_array_equal(proba(**linear), proba(augmentation=None, **linear))
     patient = proba(augmentation_params={"warp": {"p": 1.0}})
-    np.testing.assert_array_equal(patient, proba(augmentation=Sum([Warp(p=1.0), CutMix()])))
+    np.testing.assert_array_equal(patient, proba(augmentation=Compose([Warp(p=1.0), CutMix()])))
     with pytest.raises(ValueError, match="cannot augment series of codes"):
         classifier(stem="embedding", augmentation="jitter").fit(np.ones((16, 1, 20)), Y)
 
 
 def test_an_augmentation_is_saved_by_name_and_options(tmp_path):
-    classifier(augmentation=Sum([Warp(p=0.1), Jitter(sigma=0.3)])).fit(X, Y).save(tmp_path)
+    classifier(augmentation=Compose([Warp(p=0.1), Jitter(sigma=0.3)])).fit(X, Y).save(tmp_path)
     again = load(tmp_path)
     assert again.augmentation == "warp+jitter"
     jitter = {"p": Jitter().p, "sigma": 0.3}

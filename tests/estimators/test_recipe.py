@@ -7,7 +7,7 @@ import pytest
 import torch
 from small_estimators import classifier, convolutions, encoder, regressor
 
-from tsformer.augmentation import Augmentation, CutMix, Sum, Warp
+from tsformer.augmentation import Augmentation, Compose, CutMix, Warp
 from tsformer.data.series import Padded
 from tsformer.estimators import settings
 from tsformer.estimators.series import TrainingData
@@ -204,9 +204,9 @@ def test_auto_does_not_warp_where_that_harms():
     assert classifier().fit(FREQUENCY, LABELS).augmentation_ == CutMix()
     mild = classifier(augmentation_params={"warp": {"sigma": 0.0, "p": 0.25}})
     mild.fit(FREQUENCY, LABELS)
-    assert mild.augmentation_ == Sum([Warp(sigma=0.0, p=0.25), CutMix()])
+    assert mild.augmentation_ == Compose([Warp(sigma=0.0, p=0.25), CutMix()])
     grouped = classifier(max_epochs=1).fit(FREQUENCY, LABELS, groups=LABELS)
-    assert grouped.augmentation_ == Sum([Warp(), CutMix()]), "no fold knows both classes"
+    assert grouped.augmentation_ == Compose([Warp(), CutMix()]), "no fold knows both classes"
 
 
 NOISE = np.random.default_rng(0).normal(size=(400, 1, 12))

@@ -17,7 +17,7 @@ from tsformer.estimators import series
 from tsformer.tracking import MLflowTracker, RunStore, TrackedRun
 from tsformer.tracking.autologging import track_evaluation, tracked_fit
 from tsformer.tracking.context import to_track
-from tsformer.tracking.settings import Settings, speaking, warn
+from tsformer.tracking.settings import TrackingSettings, speaking, warn
 
 mlflow = pytest.importorskip("mlflow", reason='needs the extra "tracking"')
 
@@ -125,5 +125,5 @@ def test_nothing_of_a_block_stays_after_it(few, quick, block, fails, silent):
         fit(few)
     assert state() == before
     assert parent_of(runs()[-1]) == mine.info.run_id, "the next fit is found in the user's run"
-    with pytest.warns(UserWarning, match="spoken"), speaking(Settings(silent=False)):
+    with pytest.warns(UserWarning, match="spoken"), speaking(TrackingSettings(silent=False)):
         warn("spoken")

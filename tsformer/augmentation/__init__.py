@@ -1,6 +1,6 @@
 """Augmentations of training series, each selected by name. Imports torch and nothing else."""
 
-from tsformer.augmentation.base import Augmentation, AugmentationSpec, Batch, Sum, resolve
+from tsformer.augmentation.base import Augmentation, AugmentationSpec, Batch, Compose, resolve
 from tsformer.augmentation.transforms import CutMix, Jitter, Slice, Warp
 
 available = Augmentation.registry.available
@@ -13,10 +13,10 @@ __all__ = [
     "Augmentation",
     "AugmentationSpec",
     "Batch",
+    "Compose",
     "CutMix",
     "Jitter",
     "Slice",
-    "Sum",
     "Warp",
     "available",
     "find",

@@ -81,7 +81,7 @@ class Augmentation(Named):
             raise ValueError(f"{self.label} cannot augment series of codes; choose another")
 
 
-class Sum(Augmentation):
+class Compose(Augmentation):
     """A sum of augmentations, as in ``"warp+jitter"``; at most one part mixes series."""
 
     def __init__(self, parts: Sequence[Augmentation]):
@@ -138,7 +138,7 @@ def resolve(augmentation: AugmentationSpec, **augmentation_params: Any) -> Augme
     Warp(p=0.5, sigma=0.1, knots=5)
     """
     parts = build(Augmentation, augmentation, augmentation_params, sum_of="warp+jitter")
-    return parts[0] if len(parts) == 1 else Sum(parts)
+    return parts[0] if len(parts) == 1 else Compose(parts)
 
 
 def relative_times(batch: Batch) -> Tensor:

@@ -199,7 +199,7 @@ class Scaler(Preprocessor):
         with_gaps = () if gaps is None else np.flatnonzero(gaps.missing.any(axis=0))
         self.gap_channels = torch.as_tensor(with_gaps, dtype=torch.long)
         if self.scaling == "channel" or self.scaling is None:
-            summary: Summary | None = None
+            summary: Moments | None = None
             for x, observed in self._over(series, lambda x, _: (x, ~x.isnan())):
                 summary = merged(summary, x, observed)
             assert summary is not None
@@ -357,7 +357,7 @@ class Difference(nn.Module):
 
     def fit(self, parts: Iterable[tuple[Tensor, Tensor, Tensor | None]]) -> None:
         """Learn `std` part by part."""
-        summary: Summary | None = None
+        summary: Moments | None = None
         rounding = torch.zeros(1, dtype=torch.float64)
         for x, magnitude, elapsed in parts:
             difference, error = x - _before(x), magnitude + _before(magnitude)
@@ -445,7 +445,7 @@ def make_difference(params: Mapping[str, Any] | None) -> Difference:
     return Difference(**(params or {}))
 
 
-class Summary(NamedTuple):
+class Moments(NamedTuple):
     """The tensors that `summarise` returns."""
 
     n_known: Tensor
@@ -468,7 +468,7 @@ class Summary(NamedTuple):
         raise ValueError(f"the spread of X, {ends}, overflows float64; divide X by a constant")
 
 
-def summarise(x: Tensor, known: Tensor, dim: tuple[int, ...]) -> Summary:
+def summarise(x: Tensor, known: Tensor, dim: tuple[int, ...]) -> Moments:
     """Return the moments of known values over some dimensions, which stay with size 1."""
     # In [0, 1] no square overflows, an offset costs no digits, and a power of two is exact.
     count = known.sum(dim=dim, keepdim=True)
@@ -478,15 +478,15 @@ def summarise(x: Tensor, known: Tensor, dim: tuple[int, ...]) -> Summary:
     shares = ((x - low) / unit).where(known, 0.0)
     mean = shares.sum(dim=dim, keepdim=True) / count.clamp(min=1)
     squares = (shares - mean).where(known, 0.0).square().sum(dim=dim, keepdim=True)
-    return Summary(count, low + unit * mean, unit * squares.sqrt(), low, high)
+    return Moments(count, low + unit * mean, unit * squares.sqrt(), low, high)
 
 
-def merged(past: Summary | None, x: Tensor, known: Tensor) -> Summary:
+def merged(past: Moments | None, x: Tensor, known: Tensor) -> Moments:
     """Add the `known` of the values ``[n, L, C]`` to the summary of each channel.
 
     Chan, Golub and LeVeque (The American Statistician 37, 1983): as exact as a second pass.
     """
-    part = Summary(*(t[0, 0] for t in summarise(x, known, dim=(0, 1))))
+    part = Moments(*(t[0, 0] for t in summarise(x, known, dim=(0, 1))))
     if past is None:
         return part
     total = past.n_known + part.n_known
@@ -495,7 +495,7 @@ def merged(past: Summary | None, x: Tensor, known: Tensor) -> Summary:
     between = apart.abs() * (past.n_known * share).sqrt()
     low = part.low.minimum(past.low.where(past.n_known > 0, torch.inf))
     high = part.high.maximum(past.high.where(past.n_known > 0, -torch.inf))
-    return Summary(
+    return Moments(
         total,
         past.mean + apart * share,
         past.norm.hypot(part.norm).hypot(between),

@@ -15,7 +15,7 @@ from tsformer._devices import resolve_device
 from tsformer._precision import resolve_precision
 from tsformer._random import imported, seeded
 from tsformer._threads import threads
-from tsformer.augmentation import Augmentation, AugmentationSpec, Batch, CutMix, Sum
+from tsformer.augmentation import Augmentation, AugmentationSpec, Batch, Compose, CutMix
 from tsformer.augmentation import resolve as resolve_augmentation
 from tsformer.data.panel import Panel
 from tsformer.data.preprocessor import Scaler
@@ -208,7 +208,7 @@ def fit_augmentation(
 ) -> Augmentation | None:
     """Adapt ``augmentation="auto"`` to the training series; explicit `params` stay."""
     suited: list[Augmentation] = []
-    for part in augmentation.parts if isinstance(augmentation, Sum) else (augmentation,):
+    for part in augmentation.parts if isinstance(augmentation, Compose) else (augmentation,):
         if not isinstance(part, CutMix):
             everywhere = type(part)(**vars(part) | {"p": 1.0})
             suits = agreement_kept(everywhere, data, scaling=scaling) >= _LEAST_KEPT
@@ -218,7 +218,7 @@ def fit_augmentation(
         else:
             most = min(_MIXED / n_classes, _MOST_MIXED / len(data.targets))
             suited.append(CutMix(p=min(part.p, most), max_share=part.max_share))
-    return Sum(suited) if len(suited) > 1 else suited[0] if suited else None
+    return Compose(suited) if len(suited) > 1 else suited[0] if suited else None
 
 
 def _convolved(

@@ -45,7 +45,7 @@ _Span = Annotated[float | None, real(0, also=(None,))]
 
 
 @dataclass(frozen=True)
-class Method(ABC):
+class Explainer(ABC):
     """Base of the methods; the fields of a method are its options."""
 
     def __post_init__(self) -> None:
@@ -57,7 +57,7 @@ class Method(ABC):
 
 
 @dataclass(frozen=True)
-class IntegratedGradients(Method):
+class IntegratedGradients(Explainer):
     """The gradient, averaged on the straight line from the baseline, times the difference.
 
     ``r_i = (x_i - b_i) * integral of df/dx_i (b + a (x - b)) over a from 0 to 1``, by a sum whose
@@ -99,7 +99,7 @@ class IntegratedGradients(Method):
 
 
 @dataclass(frozen=True)
-class GradientTimesInput(Method):
+class GradientTimesInput(Explainer):
     """The gradient at the series, times the difference from the baseline; its sum has no meaning.
 
     Shrikumar, Greenside and Kundaje, ICML 2017, https://arxiv.org/abs/1704.02685
@@ -115,7 +115,7 @@ class GradientTimesInput(Method):
 
 
 @dataclass(frozen=True)
-class Occlusion(Method):
+class Occlusion(Explainer):
     """How much the logit falls when a window of one channel is replaced by the baseline.
 
     The relevance of a value is the mean fall over the windows that contain it, which are spans of
@@ -152,7 +152,7 @@ class Occlusion(Method):
 
 
 @dataclass(frozen=True)
-class ShapleySampling(Method):
+class ShapleySampling(Explainer):
     """The Shapley values of windows of one channel, estimated from random orders.
 
     In each order windows go from the baseline to the series one after another; the mean change of
@@ -189,7 +189,7 @@ class ShapleySampling(Method):
 
 
 @dataclass(frozen=True)
-class AttentionRollout(Method):
+class AttentionRollout(Explainer):
     """How much of each token attention passes on to the pooled vector, whatever the class.
 
     The weights of a block, averaged over its heads, and the identity are halved and added; their
@@ -225,7 +225,7 @@ class AttentionRollout(Method):
 
 
 #: The methods of `explain` by name.
-METHODS: dict[str, type[Method]] = {
+METHODS: dict[str, type[Explainer]] = {
     "integrated_gradients": IntegratedGradients,
     "occlusion": Occlusion,
     "gradient_x_input": GradientTimesInput,
@@ -249,7 +249,7 @@ def _window(window: float | None, length: int) -> float:
     return max(1.0, round(length / 10)) if window is None else float(window)
 
 
-def make_method(name: str, params: Mapping[str, Any] | None) -> Method:
+def make_method(name: str, params: Mapping[str, Any] | None) -> Explainer:
     """Return the method of that name with these options."""
     check_known("method", name, METHODS)
     options("method_params", params)
@@ -264,7 +264,7 @@ def relevance(
     series: Padded,
     targets: npt.NDArray[np.int64],
     *,
-    method: Method,
+    method: Explainer,
     baseline: Any,
     temperatures: Sequence[float],
 ) -> npt.NDArray[np.float64]:

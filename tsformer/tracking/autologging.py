@@ -25,7 +25,12 @@ from tsformer.tracking import context, search
 from tsformer.tracking.context import Enclosing, activated, start_run, within
 from tsformer.tracking.model import card_at, write_model
 from tsformer.tracking.scores import in_text, scored
-from tsformer.tracking.settings import Settings, speaking, warn_untracked, without_credentials
+from tsformer.tracking.settings import (
+    TrackingSettings,
+    speaking,
+    warn_untracked,
+    without_credentials,
+)
 from tsformer.tracking.store import CONTEXTS, RunStore, TrackedRun, padded, resolve_uri
 from tsformer.tracking.tracker import (
     MLflowTracker,
@@ -89,10 +94,10 @@ def autolog(
     if not disable:
         require("mlflow", extra="tracking", purpose="autolog")
     logged, tags = (log_models, log_input_examples, log_datasets), dict(extra_tags or {})
-    use(None if disable else Settings(*logged, exclusive, silent, pictures, tags))
+    use(None if disable else TrackingSettings(*logged, exclusive, silent, pictures, tags))
 
 
-def use(settings: Settings | None) -> Settings | None:
+def use(settings: TrackingSettings | None) -> TrackingSettings | None:
     """Track with these settings, or not if None; return the settings before."""
     if settings is None:
         remove_observer(_observe)
@@ -137,7 +142,11 @@ def _observe(fit: Fit) -> Iterator[None]:
 
 
 def _log_fit(
-    run: TrackedRun, fit: Fit, settings: Settings, summary: Mapping[str, float], seconds: float
+    run: TrackedRun,
+    fit: Fit,
+    settings: TrackingSettings,
+    summary: Mapping[str, float],
+    seconds: float,
 ) -> None:
     """Log the fitted estimator."""
     estimator, passed = fit.estimator, fit.data
@@ -188,7 +197,7 @@ def _log_course(
     run.metrics(values, step=n_epochs)
 
 
-def _log_model(run: TrackedRun, fit: Fit, settings: Settings) -> None:
+def _log_model(run: TrackedRun, fit: Fit, settings: TrackingSettings) -> None:
     estimator: Any = fit.estimator
     with warnings.catch_warnings(), tempfile.TemporaryDirectory() as parent:
         folder = Path(parent) / "encoder"
@@ -242,7 +251,7 @@ def tracked_fit(
     if run.store is None or run.lost:  # already reported
         yield run
         return
-    before = use(Settings(pictures=True, dataset=dataset))  # to be looked at
+    before = use(TrackingSettings(pictures=True, dataset=dataset))  # to be looked at
     try:
         with run, within(Enclosing(run, free=True)):
             run.params({**parameters_of(estimator), "dataset": dataset})

@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-from tsformer.tracking.settings import Settings, warn_untracked
+from tsformer.tracking.settings import TrackingSettings, warn_untracked
 from tsformer.tracking.store import (
     SQLITE,
     RunStore,
@@ -29,19 +29,19 @@ class Enclosing:
 
 
 _enclosing: ContextVar[Enclosing | None] = ContextVar("enclosing run", default=None)
-_settings: Settings | None = None
+_settings: TrackingSettings | None = None
 # Ids of runs that `activated` made MLflow's active run.
 _made_active: set[str] = set()
 
 
-def set_settings(settings: Settings | None) -> Settings | None:
+def set_settings(settings: TrackingSettings | None) -> TrackingSettings | None:
     """Set the options of `autolog`, None if nothing is tracked; return the options before."""
     global _settings
     before, _settings = _settings, settings
     return before
 
 
-def to_track() -> Settings | None:
+def to_track() -> TrackingSettings | None:
     """Return the options of `autolog` if they ask for a run of work that begins now."""
     enclosing = _enclosing.get()
     if _settings is None or (enclosing is not None and enclosing.hides_fits()):

@@ -16,7 +16,7 @@ _silent: ContextVar[bool] = ContextVar("tracking is silent", default=False)
 
 
 @dataclass(frozen=True)
-class Settings:
+class TrackingSettings:
     """The options of `autolog`; can be pickled, as workers get them."""
 
     log_models: bool = True
@@ -30,7 +30,7 @@ class Settings:
 
 
 @contextmanager
-def speaking(settings: Settings) -> Iterator[None]:
+def speaking(settings: TrackingSettings) -> Iterator[None]:
     """Inside the block, with `silent` hide MLflow's messages and the warnings of tracking."""
     logger = logging.getLogger("mlflow")
     before, token = logger.level, _silent.set(settings.silent or _silent.get())
