@@ -275,12 +275,25 @@ CLOCK = pd.date_range("2024-01-01", periods=N, freq="20ms")
         (RECORDING.set_index(CLOCK), None),
         (RECORDING.cumsum(), np.sort(ACTIVITY)),
         (RECORDING[["ax", "ay"]].to_numpy(), ACTIVITY),
+        (RECORDING[["ax", "ay"]].to_numpy().tolist(), ACTIVITY),
         (RECORDING[["ax"]], np.sin(np.arange(N) / 300)),
         (RECORDING.assign(y=ACTIVITY).sample(frac=0.75, random_state=0)[AXES], None),
         (RECORDING[["ax", "ay"]].set_axis(["ch1", "ch2"], axis=1), ACTIVITY),
         (0.2 * RECORDING.to_numpy() + 4 * np.arange(6) % 3, ACTIVITY),
     ],
-    ids=["two", "six", "times", "no labels", "blocks", "array", "targets", "split", "ch", "levels"],
+    ids=[
+        "two",
+        "six",
+        "times",
+        "no labels",
+        "blocks",
+        "array",
+        "rows",
+        "targets",
+        "split",
+        "ch",
+        "levels",
+    ],
 )
 def test_a_recording_is_refused_with_the_way_to_cut_it(X, y):
     if y is None and not isinstance(X.index, pd.DatetimeIndex):

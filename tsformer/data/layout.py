@@ -4,7 +4,7 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from itertools import compress, pairwise
 from typing import Any
 
@@ -222,6 +222,10 @@ def warn_of_gaps(indices: Iterable[pd.Index], remedy: str) -> None:
 
 def refuse_recording(X: Any, y: Any = None) -> None:
     """Raise ValueError for rows that are steps of a recording: by dates, labels or values."""
+    turned = "X.T"
+    if isinstance(X, list) and X and np.size(X[0]) * _ROWS_PER_COLUMN <= len(X):
+        with suppress(ValueError):  # rows of unequal length
+            X, turned = np.array(X), "np.array(X).T"
     shape = tuple(getattr(X, "shape", ()))
     if len(shape) != 2 or hasattr(X, "tocsr") or not shape[1]:
         return
@@ -254,7 +258,7 @@ def refuse_recording(X: Any, y: Any = None) -> None:
     shuffled, change = np.random.default_rng(0).permutation(values), _change(values, 0)
     are_channels = are_channels or bool(2 * change < _change(values, 1))
     if are_channels and (evidence or change < _STEADY * _change(shuffled, 0)):
-        roles = f"{'X' if is_frame else 'X.T'}, {None if y is None else 'y'}"
+        roles = f"{'X' if is_frame else turned}, {None if y is None else 'y'}"
         raise ValueError(
             f"X has {n:,} rows of {k} columns, the steps of a recording; if each row is a series, "
             "pass np.asarray(X)[:, None]. Cut the recording into series with "

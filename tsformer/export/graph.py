@@ -137,7 +137,8 @@ def graph_of(estimator: Any) -> Graph:
                 )
             return kind(estimator)
     kind = type(estimator).__name__
-    raise TypeError(f"only estimators of this package, not pipelines, are exported; got {kind}")
+    problem = f"only estimators of this package are exported; got {kind}"
+    raise TypeError(f"{problem}: of a pipeline, pass the last step")
 
 
 class Graph(nn.Module):

@@ -88,6 +88,12 @@ def files(tmp_path_factory):
     return written(folder, command="tsformer report 'a <study>\udce9'")[0]
 
 
+def test_the_same_scores_give_the_same_bytes(files, tmp_path):
+    study, outs = files.html.parents[1], (tmp_path / "first", tmp_path / "again")
+    first, again = (written(study, out=out)[0].html.read_bytes() for out in outs)
+    assert first == again
+
+
 def test_the_page_loads_nothing_and_its_places_are_linked(files):
     text = files.html.read_text()
     page = Page(text)
