@@ -80,9 +80,12 @@ def test_times_and_scorers_of_a_regressor():
     rng = np.random.default_rng(0)
     X, times = rng.normal(size=(20, 2, 12)), np.cumsum(rng.uniform(0.5, 2, (20, 12)), axis=1)
     reg, options = regressor().fit(X, X[:, 0, 0], times=times), {"times": times, "n_repeats": 2}
-    scoring = "neg_mean_absolute_error"
-    found = permutation_importance(reg, X, X[:, 0, 0], scoring=scoring, **options)
-    assert (found.importances != 0).any()
+    own, errors = (
+        permutation_importance(reg, X, X[:, 0, 0], scoring=name, random_state=0, **options)
+        for name in (None, "neg_mean_absolute_error")
+    )
+    assert (errors.importances != 0).any()
+    assert (errors.importances != own.importances).any()
 
 
 @pytest.mark.parametrize(

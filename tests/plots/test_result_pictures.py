@@ -96,6 +96,7 @@ def test_reliability_has_the_numbers_of_each_bin() -> None:
         bars = [(bar.get_x(), bar.get_width(), bar.get_height()) for bar in ax.patches]
         expected = [(i / 5, 0.2, height) for i, height in bins[column].items()]
         np.testing.assert_allclose(bars, expected, atol=1e-9)
+    assert figure.axes[0].get_xlim() == figure.axes[0].get_ylim() == (0, 1)
     dots = figure.axes[0].lines[0]
     np.testing.assert_array_equal(dots.get_xdata(), bins["confidence"])
     np.testing.assert_array_equal(dots.get_ydata(), bins["accuracy"])
