@@ -146,6 +146,7 @@ def test_attention_is_drawn_at_the_times_of_the_series(timed):
     X = [hourly(f"2024-01-{day:02} 06:00", freq="min") * day for day in range(1, 13)]
     clf = classifier(stem="linear", timestamps="index" if timed else None).fit(X, ["a", "b"] * 6)
     matrix, top, _ = panels(plot_attention(clf, X[2]))
+    assert top.get_position().y0 >= matrix.get_position().y1
     ends = [num2date(end).strftime("%d %H:%M") for end in (*matrix.get_xlim(), *matrix.get_ylim())]
     assert ends == ["03 06:00", "03 06:29", "03 06:29", "03 06:00"]
     assert num2date(top.lines[0].get_xdata()[7]).strftime("%H:%M") == "06:07"
