@@ -204,10 +204,11 @@ def test_class_weights_are_sample_weights(name):
 
 @every_estimator
 def test_an_unfitted_estimator_says_so(name):
-    for method in ("predict", "predict_proba", "transform", "decision_function", "score"):
+    of_series = ("predict", "predict_proba", "transform", "decision_function", "predict_set")
+    for method, given in [*((m, [X]) for m in of_series), ("score", [X, Y]), ("summary", [])]:
         if hasattr(unfitted := MAKERS[name](), method):
-            with pytest.raises(NotFittedError):
-                getattr(unfitted, method)(X, *[Y] * (method == "score"))
+            with pytest.raises(NotFittedError, match="not fitted"):
+                getattr(unfitted, method)(*given)
 
 
 @every_classifier

@@ -168,6 +168,16 @@ def test_groups_that_share_equal_series_are_joined():
         assert merge_copies(None, np.arange(6)) is None
 
 
+@pytest.mark.parametrize("n_groups", [1, N_GROUPS, None])
+def test_scores_name_what_was_left_out(n_groups):
+    groups = None if n_groups is None else GROUPS % n_groups
+    clf = FIVE["convolutions"]().fit(X, Y, groups=groups)
+    assert (
+        f"accuracy, leaving out {'groups' if n_groups == N_GROUPS else 'single series'}"
+        in (clf.facts_["scores"])
+    )
+
+
 @copied
 def test_copies_leave_what_is_left_out_as_it_is_without_them():
     for data in ((DRAWN, LABELS), (TWICE, Y_TWICE)):
