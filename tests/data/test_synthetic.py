@@ -80,6 +80,7 @@ def test_the_window_alone_tells_the_classes_apart():
     assert X.shape == decisive.shape == (400, 2, 40)
     assert (decisive.sum(axis=(1, 2)) == 6).all()
     assert not decisive[:, 1].any()
+    assert decisive[:, 0, [0, -1]].any(axis=0).all(), "a window may begin or end a series"
     assert np.unique(y, return_counts=True)[1].tolist() == [200, 200]
     windows = X[decisive].reshape(400, 6)
     first = windows[:, :3].mean(axis=1) > windows[:, 3:].mean(axis=1)
