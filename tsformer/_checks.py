@@ -43,7 +43,9 @@ def unknown(kind: str, name: object, choices: Iterable[object]) -> str:
         message += f": did you mean {near[0]!r}?"
     if len(choices) > 60:
         return f"{message} ({len(choices)} are known)"
-    listing = ", ".join(map(repr, choices)) or "there are none"
+    if not choices:
+        return f"{message}: there are none to choose from"
+    listing = ", ".join(map(repr, choices))
     return f"{message}{' Choose' if near else '; choose'} from: {listing}"
 
 

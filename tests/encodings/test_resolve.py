@@ -39,7 +39,7 @@ def test_anything_but_an_encoding_is_refused():
     [
         ("lspe", {"d_hiden": 3}, "option of lspe 'd_hiden': .*'d_hidden'"),
         ("tape+lspe", {"d_hiden": 3}, r"option of tape\+lspe 'd_hiden': .*'d_hidden'"),
-        ("none", {"base": 3}, "option of none 'base'; choose from: there are none"),
+        ("none", {"base": 3}, "option of none 'base': there are none"),
         ("fixed+rope", {"rope": {"bse": 9.0}}, "option of rope 'bse': did you mean 'base'"),
         ("fixed+rope", {"base": 7.0}, r"'base' fits several parts, \['fixed', 'rope'\]"),
         ("tape+erpe+tape", {}, "names 'tape' twice"),

@@ -14,7 +14,7 @@ class TUPE(PositionalEncoding, name="tupe"):
     projections ``U_q, U_k`` ``[D, D]`` of their own and are split into heads, which become twice as
     wide: ``[q, p_q]`` and ``[k, p_k]``. All blocks share `P`, `U_q` and `U_k`.
 
-    The paper treats a class token apart; here is none. Its second model, with relative biases, is
+    The class token of the paper is left out. Its second model, with relative biases, is
     ``"tupe+t5"``.
 
     Parameters
