@@ -10,7 +10,7 @@ import pytest
 from marks import exhaustive_except
 
 import tsformer
-from tsformer.estimators.series import add_observer, remove_observer
+from tsformer.estimators.series_estimator import add_observer, remove_observer
 from tsformer.training import Callback
 
 ROOT = Path(__file__).parents[1]

@@ -17,7 +17,7 @@ from small_estimators import X, Y, classifier, encoder, ensemble, regressor
 from tsformer import load
 from tsformer.augmentation import Compose, CutMix, Jitter, Warp
 from tsformer.estimators import settings
-from tsformer.estimators.series import Fit, TrainingData, add_observer, remove_observer
+from tsformer.estimators.series_estimator import Fit, TrainingData, add_observer, remove_observer
 
 make = partial(classifier, d_model=16, max_epochs=3)
 

@@ -10,7 +10,7 @@ from small_estimators import classifier, convolutions, encoder, regressor
 from tsformer.augmentation import Augmentation, Compose, CutMix, Warp
 from tsformer.data.series import Padded
 from tsformer.estimators import settings
-from tsformer.estimators.series import TrainingData
+from tsformer.estimators.series_estimator import TrainingData
 from tsformer.estimators.settings import REGRESSION_SCALINGS, agreement_kept, suited_scaling
 
 RNG = np.random.default_rng(0)

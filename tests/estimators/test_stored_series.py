@@ -11,8 +11,7 @@ from small_estimators import classifier
 
 from tsformer import TSTransformerClassifier
 from tsformer.data import preprocessor, series
-from tsformer.estimators import series as estimators_series
-from tsformer.estimators import settings
+from tsformer.estimators import series_estimator, settings
 from tsformer.training import inference
 
 N, CHANNELS, LENGTH = 48, 2, 20
@@ -100,7 +99,7 @@ def test_probabilities_are_written_to_an_array_of_the_callers(problem, tmp_path,
     X, y = problem
     clf = fitted(X, y, n_estimators=2)
     whole, labels = clf.predict_proba(X), clf.predict(X)
-    monkeypatch.setattr(estimators_series, "_CHUNK", 16)
+    monkeypatch.setattr(series_estimator, "_CHUNK", 16)
     out = np.lib.format.open_memmap(tmp_path / "proba.npy", "w+", np.float32, (N, 3))
     assert clf.predict_proba(Sliced(X), out=out) is out
     np.testing.assert_allclose(np.load(tmp_path / "proba.npy"), whole, rtol=1e-5)

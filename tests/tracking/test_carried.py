@@ -13,11 +13,11 @@ from tracked_runs import only_run, parent_of, runs
 
 import tsformer
 from tsformer import load
-from tsformer.estimators import series
+from tsformer.estimators import series_estimator
 from tsformer.tracking import MLflowTracker, RunStore, TrackedRun
 from tsformer.tracking.autologging import track_evaluation, tracked_fit
 from tsformer.tracking.context import to_track
-from tsformer.tracking.settings import TrackingSettings, speaking, warn
+from tsformer.tracking.options import TrackingSettings, speaking, warn
 
 mlflow = pytest.importorskip("mlflow", reason='needs the extra "tracking"')
 
@@ -92,7 +92,7 @@ def test_a_saved_model_carries_its_run(few, uri, tmp_path, experiment):
 def state() -> tuple[Any, ...]:
     """All that tracking sets in a process while it works."""
     active, level = mlflow.active_run(), logging.getLogger("mlflow").level
-    return to_track(), list(series._observers), active and active.info.run_id, level
+    return to_track(), list(series_estimator._observers), active and active.info.run_id, level
 
 
 def fit(few: Any, **params: Any) -> None:

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tsformer.tracking import RunStore, prepare_store, resolve_uri
-from tsformer.tracking.settings import without_credentials
+from tsformer.tracking.options import without_credentials
 from tsformer.tracking.store import command_line, creating
 
 mlflow = pytest.importorskip("mlflow", reason='needs the extra "tracking"')

@@ -325,7 +325,7 @@ def _read_for(
     """Load a classifier and read series with its columns."""
     import tsformer
     from tsformer.data.sources import read_source
-    from tsformer.estimators.series import SeriesEstimator
+    from tsformer.estimators.series_estimator import SeriesEstimator
     from tsformer.persistence import read_folder
 
     parameters = read_folder(model)[0].get("parameters")

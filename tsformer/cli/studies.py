@@ -198,7 +198,7 @@ def run(study: Study, **options: Any) -> Comparison:
 
 def finish(comparison: Comparison, *, err: bool = False) -> None:
     """List the fits that have no score; exit with 2 if there are any."""
-    from tsformer.studies.analysis.scores import was_skipped
+    from tsformer.studies.analysis.study_scores import was_skipped
 
     skipped = was_skipped(comparison.failures["error"])
     lost = "not recorded, since the tracking store was unreachable"

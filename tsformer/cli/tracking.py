@@ -57,7 +57,7 @@ def ui(
     """
     os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
     from tsformer.tracking import views
-    from tsformer.tracking.settings import without_credentials
+    from tsformer.tracking.options import without_credentials
 
     store = views.find_experiment(tracking_uri, experiment)
     local = store.uri.startswith("sqlite:///")

@@ -28,7 +28,7 @@ from tsformer.estimators.groups import hold_out
 from tsformer.estimators.members import fitted_source, is_fitted, source_of, take_over
 from tsformer.estimators.novelty import Novelty
 from tsformer.estimators.saving import by_name
-from tsformer.estimators.series import (
+from tsformer.estimators.series_estimator import (
     SeriesEstimator,
     TrainingData,
     fit_transform,

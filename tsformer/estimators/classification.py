@@ -25,7 +25,7 @@ from tsformer.estimators.targets import (
     restored_labels,
     warn_of_labels,
 )
-from tsformer.explain.methods import make_method, occlusion, relevance
+from tsformer.explain.explainers import make_method, occlusion, relevance
 
 
 def classes(self: Any) -> npt.NDArray[Any]:
@@ -120,7 +120,7 @@ def explain(
     method : str, optional
         "integrated_gradients" (default of a transformer), "occlusion" (the only method of other
         classifiers), "gradient_x_input", "shapley_sampling" or "attention_rollout"; see
-        `tsformer.explain.methods`. All but the last need the extra ``explain``.
+        `tsformer.explain.explainers`. All but the last need the extra ``explain``.
     target : label or array-like (n,) of labels, optional
         The explained class; by default the predicted class of each series.
     baseline : {"mean", "zero"}, number, or ndarray (C,), (C, L) or (n, C, L), default="mean"

@@ -23,7 +23,7 @@ from tsformer.estimators import classification
 from tsformer.estimators.base import TransformerEstimator
 from tsformer.estimators.classification import refuse_several
 from tsformer.estimators.groups import first_equal, merge_copies, read_groups
-from tsformer.estimators.series import TrainingData, unobserved
+from tsformer.estimators.series_estimator import TrainingData, unobserved
 from tsformer.estimators.settings import CONV_PARAMS
 from tsformer.estimators.targets import LabelTarget, read_weights
 from tsformer.explain.attention import AttentionMaps, attention_maps

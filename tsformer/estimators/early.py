@@ -22,7 +22,7 @@ from tsformer.estimators import groups as grouping
 from tsformer.estimators.random_convolution import RandomConvolutionClassifier
 from tsformer.estimators.saving import fitted_state, restored
 from tsformer.estimators.schema import Schema
-from tsformer.estimators.series import SeriesEstimator, drawn_seed, unobserved
+from tsformer.estimators.series_estimator import SeriesEstimator, drawn_seed, unobserved
 from tsformer.estimators.summary import card
 from tsformer.estimators.targets import Classes, check_length, read_targets
 from tsformer.persistence import write_folder

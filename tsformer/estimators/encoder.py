@@ -15,7 +15,7 @@ from tsformer._precision import in_plain_torch
 from tsformer.augmentation import AugmentationSpec
 from tsformer.data.preprocessor import Scaler, views_in
 from tsformer.estimators.base import HeadNorm, Scaling, TransformerEstimator
-from tsformer.estimators.series import autocasts
+from tsformer.estimators.series_estimator import autocasts
 from tsformer.estimators.settings import CONV_PARAMS
 from tsformer.estimators.targets import Target, Targets
 from tsformer.model import ModelConfig, TSTransformer

@@ -28,7 +28,7 @@ from tsformer.estimators.members import probe_model
 from tsformer.estimators.novelty import Novelty
 from tsformer.estimators.random_convolution import RandomConvolutionClassifier
 from tsformer.estimators.saving import fitted_parts
-from tsformer.estimators.series import Fit, SeriesEstimator, TrainingData, drawn_seed
+from tsformer.estimators.series_estimator import Fit, SeriesEstimator, TrainingData, drawn_seed
 from tsformer.estimators.settings import MANY_SERIES
 from tsformer.estimators.summary import Summary, table_of
 from tsformer.estimators.targets import LabelTarget

@@ -24,7 +24,7 @@ from tsformer._warnings import warn_caller
 from tsformer.data.preprocessor import Preprocessor, Scaler, Vocabulary
 from tsformer.data.series import SeriesSource
 from tsformer.estimators.saving import compare_tensors, load, load_checked
-from tsformer.estimators.series import drawn_seed, unobserved
+from tsformer.estimators.series_estimator import drawn_seed, unobserved
 from tsformer.estimators.targets import Target
 from tsformer.model import ModelConfig, TSTransformer
 from tsformer.model.stems import STEMS, ConvStem

@@ -19,7 +19,7 @@ from tsformer.data.preprocessor import Scaler
 from tsformer.estimators import classification
 from tsformer.estimators.novelty import Novelty
 from tsformer.estimators.saving import load_checked
-from tsformer.estimators.series import (
+from tsformer.estimators.series_estimator import (
     SeriesEstimator,
     TrainingData,
     drawn_seed,

@@ -21,7 +21,7 @@ from tsformer.data.panel import Panel
 from tsformer.data.preprocessor import Scaler
 from tsformer.data.series import parts_of
 from tsformer.estimators.groups import Groups, group_folds
-from tsformer.estimators.series import TrainingData
+from tsformer.estimators.series_estimator import TrainingData
 from tsformer.estimators.targets import Classes, Labels, LabelTarget, Numbers, Target
 from tsformer.features.random_convolutions import RandomConvolutions, regular
 from tsformer.features.ridge import ConvolutionClassifier, losses_of, system_of

@@ -30,7 +30,7 @@ import tsformer
 from tsformer._files import replacing
 from tsformer._optional import require
 from tsformer._precision import in_plain_torch
-from tsformer.estimators.series import SeriesEstimator
+from tsformer.estimators.series_estimator import SeriesEstimator
 from tsformer.export.graph import Graph, InOnnx, graph_of, translations
 
 __all__ = ["to_onnx", "to_torch_export"]

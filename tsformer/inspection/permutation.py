@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from tsformer._checks import check_known, check_number
 from tsformer._precision import in_plain_torch
 from tsformer.data.layout import check_ids
-from tsformer.estimators.series import SeriesEstimator
+from tsformer.estimators.series_estimator import SeriesEstimator
 from tsformer.estimators.targets import check_length, read_as_fitted
 
 GROUPS = ("channel", "window")

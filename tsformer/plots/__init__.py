@@ -6,16 +6,16 @@ several accept ``axes=``. Matplotlib is imported by the first call. The figures 
 `tsformer.studies`.
 """
 
-from tsformer.plots.encodings import plot_encoding, plot_encoding_change
-from tsformer.plots.explanations import plot_attention, plot_class_relevance, plot_relevance
-from tsformer.plots.figures import ENCODING_COLORS, encoding_color, encoding_colors
-from tsformer.plots.results import (
+from tsformer.plots.diagnostics import (
     plot_confusion,
     plot_history,
     plot_learning_curves,
     plot_recording,
     plot_reliability,
 )
+from tsformer.plots.encodings import plot_encoding, plot_encoding_change
+from tsformer.plots.explanations import plot_attention, plot_class_relevance, plot_relevance
+from tsformer.plots.figures import ENCODING_COLORS, encoding_color, encoding_colors
 
 __all__ = [
     "ENCODING_COLORS",

@@ -12,12 +12,12 @@ from tsformer.studies.analysis.plots import (
     plot_pairs,
     plot_ranking,
 )
-from tsformer.studies.analysis.scores import read_scores
 from tsformer.studies.analysis.statistics import Statistics, compare_methods
+from tsformer.studies.analysis.study_scores import read_scores
 from tsformer.studies.design.study import Study, Trial
 from tsformer.studies.report.summary_table import summary_table
 from tsformer.studies.run.compare import Comparison, compare, which_encoding
-from tsformer.studies.run.progress import Progress
+from tsformer.studies.run.events import Progress
 
 __all__ = [
     "Comparison",

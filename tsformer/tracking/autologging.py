@@ -18,14 +18,14 @@ import numpy as np
 
 from tsformer._optional import require
 from tsformer.estimators.saving import fitted_parts
-from tsformer.estimators.series import Fit, add_observer, remove_observer
+from tsformer.estimators.series_estimator import Fit, add_observer, remove_observer
 from tsformer.plots import encoding_color, plot_confusion, plot_history, plot_reliability
 from tsformer.plots.explanations import plot_relevance_of
 from tsformer.tracking import context, search
 from tsformer.tracking.context import Enclosing, activated, start_run, within
+from tsformer.tracking.metrics import in_text, scored
 from tsformer.tracking.model import card_at, write_model
-from tsformer.tracking.scores import in_text, scored
-from tsformer.tracking.settings import (
+from tsformer.tracking.options import (
     TrackingSettings,
     speaking,
     warn_untracked,

@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-from tsformer.tracking.settings import TrackingSettings, warn_untracked
+from tsformer.tracking.options import TrackingSettings, warn_untracked
 from tsformer.tracking.store import (
     SQLITE,
     RunStore,

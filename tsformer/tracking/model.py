@@ -22,7 +22,7 @@ from tsformer._version import __version__
 from tsformer.data.native import is_series, to_numpy
 from tsformer.data.times import ordered_times
 from tsformer.estimators.saving import load
-from tsformer.estimators.series import SeriesEstimator
+from tsformer.estimators.series_estimator import SeriesEstimator
 from tsformer.estimators.summary import card
 from tsformer.tracking.store import TAG_LENGTH, mlflow_part
 

@@ -16,10 +16,10 @@ from sklearn.model_selection import _validation
 from sklearn.model_selection._search import BaseSearchCV
 
 from tsformer.estimators.frameworks.base import FrameworkClassifier
-from tsformer.estimators.series import SeriesEstimator
+from tsformer.estimators.series_estimator import SeriesEstimator
 from tsformer.plots import encoding_colors
 from tsformer.tracking.context import Enclosing, activated, start_run, to_track, within
-from tsformer.tracking.settings import speaking
+from tsformer.tracking.options import speaking
 from tsformer.tracking.store import TrackedRun
 from tsformer.tracking.tracker import name_of
 from tsformer.tracking.views import PLACE_TAG, make_views

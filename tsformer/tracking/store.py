@@ -32,7 +32,7 @@ import numpy.typing as npt
 
 from tsformer._optional import require
 from tsformer._version import __version__
-from tsformer.tracking.settings import reason, warn, warn_untracked, without_credentials
+from tsformer.tracking.options import reason, warn, warn_untracked, without_credentials
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -466,7 +466,7 @@ class TrackedRun(AbstractContextManager["TrackedRun"]):
         `loader` is the expression that loads them, by default a call of `load_dataset`. Of more
         than 256 MiB the first series are digested; `reading` has options of `padded`.
         """
-        from tsformer.tracking.scores import array_of
+        from tsformer.tracking.metrics import array_of
 
         X, entities = padded(X, **reading), mlflow_part("entities")
         code = loader or f"tsformer.data.load_dataset({name!r}, split={context!r})"

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tsformer._checks import unknown
-from tsformer.tracking.settings import reason, warn_untracked, without_credentials
+from tsformer.tracking.options import reason, warn_untracked, without_credentials
 from tsformer.tracking.store import SQLITE, RunStore, resolve_uri
 
 if TYPE_CHECKING:

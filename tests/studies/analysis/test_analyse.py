@@ -8,13 +8,13 @@ import pandas as pd
 import pytest
 from made_up_scores import results
 
-from tsformer.studies.analysis.scores import StudyScores
 from tsformer.studies.analysis.statistics import (
     analyse,
     compare_methods,
     costs,
     mean_gains,
 )
+from tsformer.studies.analysis.study_scores import StudyScores
 
 
 def test_gains_need_a_baseline():

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from picture_checks import panels
 
-from tsformer.studies.analysis.scores import read_study
+from tsformer.studies.analysis.study_scores import read_study
 from tsformer.studies.report.content import learning_curves
 from tsformer.studies.report.render import code, codes, escaped, html
 from tsformer.studies.report.write import ReportFiles, write_report

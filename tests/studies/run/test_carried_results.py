@@ -11,7 +11,7 @@ import typer
 from foreign_classifiers import __name__ as FOREIGN
 
 from tsformer.cli.studies import finish
-from tsformer.estimators.series import add_observer, remove_observer
+from tsformer.estimators.series_estimator import add_observer, remove_observer
 from tsformer.studies import Comparison, Study
 from tsformer.studies.run.results import ResultStore
 from tsformer.studies.run.trial import Task, TrialResult, columns, run_task

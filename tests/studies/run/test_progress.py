@@ -6,12 +6,12 @@ import pytest
 
 from tsformer.studies import Progress
 from tsformer.studies.design.study import Trial
-from tsformer.studies.run.progress import ProgressLines, listener_of
+from tsformer.studies.run.events import ProgressLines, listener_of
 
 
 def test_a_line_for_each_fit_with_the_time_left(capsys, monkeypatch):
     clock = iter([0.0, 60.0, 120.0, 200.0, 210.0])
-    monkeypatch.setattr("tsformer.studies.run.progress.monotonic", lambda: next(clock))
+    monkeypatch.setattr("tsformer.studies.run.events.monotonic", lambda: next(clock))
     show, trial = ProgressLines(), Trial("GunPoint", "lspe", 4)
     show(Progress("start", 5, 1, 1, 0))
     show(Progress("fit-end", 5, 2, 1, 0, trial=trial, accuracy=0.5))

@@ -11,7 +11,7 @@ import pytest
 from tsformer.plots import encoding_color
 from tsformer.plots.figures import new_figure
 from tsformer.studies import Study
-from tsformer.studies.analysis.scores import read_study
+from tsformer.studies.analysis.study_scores import read_study
 from tsformer.studies.run.finalize import summary_runs
 from tsformer.tracking import RunStore, prepare_store
 

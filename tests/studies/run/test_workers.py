@@ -14,8 +14,8 @@ from small_estimators import X, Y, ensemble
 
 from tsformer.studies import Study, compare
 from tsformer.studies.run import fits as run_fits
+from tsformer.studies.run.events import ProgressReporter
 from tsformer.studies.run.fits import Fits
-from tsformer.studies.run.progress import ProgressReporter
 from tsformer.studies.run.trial import Task, TrialResult, run_task, was_interrupted
 from tsformer.tracking import RunStore, prepare_store
 

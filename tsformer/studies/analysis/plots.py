@@ -24,8 +24,8 @@ from tsformer.plots.figures import (
     wrapped,
 )
 from tsformer.studies.analysis.ranking import REMAINING
-from tsformer.studies.analysis.scores import COSTS
 from tsformer.studies.analysis.statistics import Statistics, p_text
+from tsformer.studies.analysis.study_scores import COSTS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

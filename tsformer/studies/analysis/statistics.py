@@ -10,7 +10,8 @@ import pandas as pd
 from tsformer._checks import check_known, check_number
 from tsformer._optional import require
 from tsformer._warnings import warn_caller
-from tsformer.studies.analysis.scores import (
+from tsformer.studies.analysis.signed_rank import signed_rank_p
+from tsformer.studies.analysis.study_scores import (
     COLUMNS,
     COSTS,
     Findings,
@@ -18,7 +19,6 @@ from tsformer.studies.analysis.scores import (
     repeat_columns,
     variant_scores,
 )
-from tsformer.studies.analysis.signed_rank import signed_rank_p
 
 _PAIR = ["better", "worse", "difference", "wins", "ties", "loses", "p", "p_holm"]
 _PAIR += ["p_better", "p_same", "p_worse"]

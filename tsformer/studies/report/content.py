@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 
 from tsformer.data import list_datasets
-from tsformer.plots.results import plot_learning_curves
+from tsformer.plots.diagnostics import plot_learning_curves
 from tsformer.studies.analysis import plots
-from tsformer.studies.analysis.scores import (
+from tsformer.studies.analysis.statistics import Statistics
+from tsformer.studies.analysis.study_scores import (
     COSTS,
     Findings,
     StudyScores,
@@ -19,7 +20,6 @@ from tsformer.studies.analysis.scores import (
     distinct_fits,
     labels,
 )
-from tsformer.studies.analysis.statistics import Statistics
 from tsformer.studies.report.render import code, codes, escaped, markup
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from typing import Any
 import pandas as pd
 
 from tsformer._markdown import markdown_table
-from tsformer.studies.analysis.scores import distinct_fits, skipped_fits
+from tsformer.studies.analysis.study_scores import distinct_fits, skipped_fits
 
 
 def summary_table(results: pd.DataFrame, failures: pd.DataFrame | None = None) -> pd.DataFrame:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import tsformer
 from tsformer._optional import require
-from tsformer.studies._files import check_folder, write_atomically
-from tsformer.studies.analysis.scores import read_study
+from tsformer.studies._output import check_folder, write_atomically
 from tsformer.studies.analysis.statistics import analyse
+from tsformer.studies.analysis.study_scores import read_study
 from tsformer.studies.report.content import content, figures, verdict
 from tsformer.studies.report.render import html, markdown
 

@@ -25,21 +25,21 @@ from tsformer.data.table import Source
 from tsformer.encodings import find
 from tsformer.estimators.groups import read_groups
 from tsformer.estimators.targets import check_length, read_targets
-from tsformer.studies._files import check_folder, write_atomically
+from tsformer.studies._output import check_folder, write_atomically
 from tsformer.studies.analysis.ranking import answer
 from tsformer.studies.analysis.statistics import mean_ranks
 from tsformer.studies.design.study import Study
 from tsformer.studies.report.summary_table import summary_table
+from tsformer.studies.run.events import Progress, listener_of
 from tsformer.studies.run.finalize import attempt, by_variant, finalize, study_note
 from tsformer.studies.run.fits import Fits, cluster
 from tsformer.studies.run.halving import Halving, seconds_of
 from tsformer.studies.run.lock import DRIVER_TAG, exclusive, this_process
 from tsformer.studies.run.problem import Problem, fold_sizes, n_train, own_problem
-from tsformer.studies.run.progress import Progress, listener_of
 from tsformer.studies.run.results import ResultStore
 from tsformer.studies.run.trial import name_column
 from tsformer.tracking import prepare_store
-from tsformer.tracking.settings import without_credentials
+from tsformer.tracking.options import without_credentials
 from tsformer.tracking.views import make_views
 
 

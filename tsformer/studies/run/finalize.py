@@ -16,12 +16,12 @@ from tsformer._files import replacing
 from tsformer._optional import require
 from tsformer._warnings import warn_caller
 from tsformer.plots import encoding_colors
-from tsformer.studies._files import to_csv, write_atomically
-from tsformer.studies.analysis import scores as analysis
+from tsformer.studies._output import to_csv, write_atomically
+from tsformer.studies.analysis import study_scores as analysis
 from tsformer.studies.analysis.plots import plot_comparison, plot_ranking
 from tsformer.studies.analysis.ranking import answer, ranking_page
-from tsformer.studies.analysis.scores import StudyScores
 from tsformer.studies.analysis.statistics import mean_ranks, mean_scores
+from tsformer.studies.analysis.study_scores import StudyScores
 from tsformer.studies.design.methods import digest
 from tsformer.studies.design.study import Study
 from tsformer.studies.report.summary_table import summary_table, to_markdown

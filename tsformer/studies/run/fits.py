@@ -21,8 +21,8 @@ from joblib.externals.loky import ProcessPoolExecutor
 from tsformer._optional import require
 from tsformer._threads import limit_threads, share_of_threads
 from tsformer.studies.design.study import Trial
+from tsformer.studies.run.events import Progress, ProgressReporter
 from tsformer.studies.run.lock import end_left_over
-from tsformer.studies.run.progress import Progress, ProgressReporter
 from tsformer.studies.run.results import ResultStore
 from tsformer.studies.run.trial import Task, TrialResult, run_task
 

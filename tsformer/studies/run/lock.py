@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tsformer._optional import require
 from tsformer.tracking import RunStore
-from tsformer.tracking.settings import without_credentials
+from tsformer.tracking.options import without_credentials
 from tsformer.tracking.store import SQLITE, user_lock_path
 
 #: Tag of a fit: name of the study that started it.

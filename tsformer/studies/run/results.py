@@ -8,12 +8,12 @@ from typing import Any, Self
 import pandas as pd
 
 from tsformer._warnings import warn_caller
-from tsformer.studies._files import to_csv, write_atomically
+from tsformer.studies._output import to_csv, write_atomically
 from tsformer.studies.design.study import Study, Trial
 from tsformer.studies.run.lock import end_left_over
 from tsformer.studies.run.trial import COUNTS, TrialResult, columns, describe, stored_row
 from tsformer.tracking import RunStore
-from tsformer.tracking.settings import without_credentials
+from tsformer.tracking.options import without_credentials
 from tsformer.tracking.store import commit
 
 

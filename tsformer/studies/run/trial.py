@@ -19,15 +19,15 @@ from tsformer._warnings import warn_caller
 from tsformer.baselines.reader import PanelClassifier
 from tsformer.baselines.resolve import TRANSFORMER, load_class
 from tsformer.estimators.classifier import TSTransformerClassifier
-from tsformer.estimators.series import unobserved
+from tsformer.estimators.series_estimator import unobserved
 from tsformer.plots import encoding_colors, plot_confusion, plot_reliability
 from tsformer.studies.design.methods import Method
 from tsformer.studies.design.study import WHOLE, Study, Trial
 from tsformer.studies.run.lock import STUDY_TAG
 from tsformer.studies.run.problem import Problem, n_train, series_digest, taken
 from tsformer.tracking import MLflowTracker, RunStore, TrackedRun
-from tsformer.tracking.scores import classification_scores, label_scores
-from tsformer.tracking.settings import without_credentials
+from tsformer.tracking.metrics import classification_scores, label_scores
+from tsformer.tracking.options import without_credentials
 from tsformer.tracking.store import commit
 from tsformer.tracking.tracker import peak_memory_mb, reset_peak_memory
 from tsformer.training.training_run import Callback, suppress_interruption_warning

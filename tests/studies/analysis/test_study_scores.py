@@ -6,8 +6,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from tsformer.studies._files import to_csv
-from tsformer.studies.analysis.scores import (
+from tsformer.studies._output import to_csv
+from tsformer.studies.analysis.study_scores import (
     StudyScores,
     complete,
     read_scores,
